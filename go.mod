@@ -1,0 +1,3 @@
+module github.com/csenv/csenv
+
+go 1.26

@@ -1,0 +1,77 @@
+package v1alpha1
+
+// Condition types of a CustomerSupportEnv.
+const (
+	// ConditionAvailable is True while at least one server accepts sessions.
+	ConditionAvailable = "Available"
+	// ConditionProgressing is True while servers are being created, replaced or removed.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded is True while something keeps servers from running; its message says what and what to do.
+	ConditionDegraded = "Degraded"
+)
+
+// Reasons of a CustomerSupportEnv's conditions.
+const (
+	// ReasonServersReady: servers accept sessions.
+	ReasonServersReady = "ServersReady"
+	// ReasonNoServerReady: no server accepts sessions yet.
+	ReasonNoServerReady = "NoServerReady"
+	// ReasonScaledToZero: replicas is 0, so there is nothing to connect to.
+	ReasonScaledToZero = "ScaledToZero"
+	// ReasonRollingOut: servers of an older template are being replaced, or servers are being added or removed.
+	ReasonRollingOut = "RollingOut"
+	// ReasonRolledOut: all servers run the newest template.
+	ReasonRolledOut = "RolledOut"
+	// ReasonProgressDeadlineExceeded: the rollout made no progress within the Deployment's deadline.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
+	// ReasonImagePullFailed: the image can't be pulled.
+	ReasonImagePullFailed = "ImagePullFailed"
+	// ReasonCrashLoop: a server ends again and again.
+	ReasonCrashLoop = "CrashLoop"
+	// ReasonUnschedulable: no node takes a server.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonServersUnreachable: servers run, but the operator can't read their statistics.
+	ReasonServersUnreachable = "ServersUnreachable"
+	// ReasonHealthy: nothing is known to be wrong.
+	ReasonHealthy = "Healthy"
+)
+
+// Condition types of an EvaluationRun.
+const (
+	// ConditionEnvironmentReady is True while the pool exists and accepts sessions.
+	ConditionEnvironmentReady = "EnvironmentReady"
+	// ConditionComplete is True when every shard's summary is in the figures. Its reason is the state that kubectl get prints.
+	ConditionComplete = "Complete"
+	// ConditionFailed is True when the run has ended without completing. The figures hold the shards that were counted before.
+	ConditionFailed = "Failed"
+)
+
+// Reasons of an EvaluationRun's conditions.
+const (
+	// ReasonEnvironmentAvailable: the pool accepts sessions.
+	ReasonEnvironmentAvailable = "EnvironmentAvailable"
+	// ReasonEnvironmentNotFound: no CustomerSupportEnv of that name is in the run's namespace.
+	ReasonEnvironmentNotFound = "EnvironmentNotFound"
+	// ReasonEnvironmentNotAvailable: the pool has no server that accepts sessions.
+	ReasonEnvironmentNotAvailable = "EnvironmentNotAvailable"
+	// ReasonEnvironmentUnreachable: the pool says it is available, but the operator can't read what it offers.
+	ReasonEnvironmentUnreachable = "EnvironmentUnreachable"
+	// ReasonWaitingForEnvironment: the run begins when the pool is there.
+	ReasonWaitingForEnvironment = "WaitingForEnvironment"
+	// ReasonRunning: shards are being played.
+	ReasonRunning = "Running"
+	// ReasonCompleted: every shard's summary is in the figures.
+	ReasonCompleted = "Completed"
+	// ReasonNotFailed: nothing has ended the run early.
+	ReasonNotFailed = "NotFailed"
+	// ReasonInvalidPlan: the spec asks for a task or scenario that the pool doesn't offer.
+	ReasonInvalidPlan = "InvalidPlan"
+	// ReasonShardsFailed: a shard failed more often than retries.shardBackoffLimit allows.
+	ReasonShardsFailed = "ShardsFailed"
+	// ReasonSummaryRefused: a runner's summary didn't prove that the pool graded its episodes.
+	ReasonSummaryRefused = "SummaryRefused"
+	// ReasonTooManyErrored: more episodes errored than retries.maxErroredPercent allows.
+	ReasonTooManyErrored = "TooManyErrored"
+	// ReasonEnvironmentChanged: the pool's scenarios, grader, judge or key changed while the run was going on.
+	ReasonEnvironmentChanged = "EnvironmentChanged"
+)

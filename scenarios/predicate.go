@@ -1,0 +1,81 @@
+package scenarios
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+)
+
+// Moment is what a predicate looks at: the backend as it stands, and the action under judgment.
+type Moment struct {
+	Backend *Backend
+	// Payload is the action's, normalised as for WorkflowStep.Accepts. It is nil where a goal is judged.
+	Payload map[string]any
+	// Replied is true once the terminal reply was sent, and Message is that reply.
+	Replied bool
+	Message string
+}
+
+// Predicate is a CEL expression of a scenario, compiled when the catalogue was loaded and bound to the values that the seed drew. It is safe for concurrent use.
+type Predicate struct {
+	// Source is the expression as written.
+	Source  string
+	program cel.Program
+	vars    interpreter.Activation
+}
+
+// IsZero reports whether there is no predicate.
+func (p Predicate) IsZero() bool { return p.program == nil }
+
+// Holds evaluates the predicate. An error means that the expression asked for what isn't there, such as a payload field that the action left out; a caller that judges an
+// agent's action takes it as false.
+func (p Predicate) Holds(m Moment) (bool, error) {
+	vars, err := interpreter.NewActivation(m.variables())
+	if err != nil {
+		return false, fmt.Errorf("binding %q: %w", p.Source, err)
+	}
+	out, _, err := p.program.Eval(interpreter.NewHierarchicalActivation(p.vars, vars))
+	if err != nil {
+		return false, fmt.Errorf("evaluating %q: %w", p.Source, err)
+	}
+	return out == types.True, nil
+}
+
+// variables are the names that predicates see beside the drawn values.
+func (m Moment) variables() map[string]any {
+	payload := m.Payload
+	if payload == nil {
+		payload = map[string]any{}
+	}
+	return map[string]any{
+		"args": payload, "replied": m.Replied, "message": m.Message,
+		"orders": records(m.Backend.Orders, orderRecord), "payments": records(m.Backend.Payments, paymentRecord),
+		"refunds": records(m.Backend.Refunds, refundRecord), "cases": records(m.Backend.Cases, caseRecord),
+	}
+}
+
+func records[T any](from []T, record func(T) map[string]any) []any {
+	out := make([]any, len(from))
+	for i, r := range from {
+		out[i] = record(r)
+	}
+	return out
+}
+
+func orderRecord(o Order) map[string]any {
+	return map[string]any{"id": o.ID, "status": o.Status, "total": int64(o.Total), "details": o.Details}
+}
+
+func paymentRecord(p Payment) map[string]any {
+	return map[string]any{"id": p.ID, "order_id": p.OrderID, "status": p.Status, "amount": int64(p.Amount), "details": p.Details}
+}
+
+func refundRecord(r Refund) map[string]any {
+	return map[string]any{"id": r.ID, "order_id": r.OrderID, "payment_id": r.PaymentID, "amount": int64(r.Amount)}
+}
+
+func caseRecord(c Case) map[string]any {
+	return map[string]any{"id": c.ID, "team": c.Team, "order_id": c.OrderID, "reason": c.Reason}
+}

@@ -16,6 +16,8 @@ const (
 	ReasonServersReady = "ServersReady"
 	// ReasonNoServerReady: no server accepts sessions yet.
 	ReasonNoServerReady = "NoServerReady"
+	// ReasonServersFull: every server that runs has as many sessions as it accepts.
+	ReasonServersFull = "ServersFull"
 	// ReasonScaledToZero: replicas is 0, so there is nothing to connect to.
 	ReasonScaledToZero = "ScaledToZero"
 	// ReasonRollingOut: servers of an older template are being replaced, or servers are being added or removed.
@@ -28,6 +30,14 @@ const (
 	ReasonImagePullFailed = "ImagePullFailed"
 	// ReasonCrashLoop: a server ends again and again.
 	ReasonCrashLoop = "CrashLoop"
+	// ReasonStartFailed: a server's container can't be created.
+	ReasonStartFailed = "StartFailed"
+	// ReasonPodsRefused: the API server refuses the servers' pods, for a quota or a security standard, say.
+	ReasonPodsRefused = "PodsRefused"
+	// ReasonNameTaken: an object of a name that the pool needs belongs to something else.
+	ReasonNameTaken = "NameTaken"
+	// ReasonApplyFailed: the API server refuses one of the pool's objects.
+	ReasonApplyFailed = "ApplyFailed"
 	// ReasonUnschedulable: no node takes a server.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonServersUnreachable: servers run, but the operator can't read their statistics.

@@ -1,0 +1,41 @@
+package v1alpha1
+
+// Labels of the objects that make up a pool or a run. The names of both kinds are short enough to be label values as they are.
+const (
+	// LabelName is the same on every object: LabelNameValue.
+	LabelName = "app.kubernetes.io/name"
+	// LabelInstance names the pool.
+	LabelInstance = "app.kubernetes.io/instance"
+	// LabelComponent tells servers from runners.
+	LabelComponent = "app.kubernetes.io/component"
+	// LabelManagedBy is the same on every object: LabelManagedByValue. The operator's caches hold only objects that carry it.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// LabelEnvironment names the CustomerSupportEnv.
+	LabelEnvironment = "csenv.dev/environment"
+	// LabelRun names the EvaluationRun.
+	LabelRun = "csenv.dev/run"
+)
+
+// Values of labels.
+const (
+	// LabelNameValue is the value of LabelName.
+	LabelNameValue = "csenv"
+	// LabelManagedByValue is the value of LabelManagedBy.
+	LabelManagedByValue = "csenv"
+	// ComponentEnvServer marks a pool's servers.
+	ComponentEnvServer = "env-server"
+	// ComponentRunner marks a run's runners.
+	ComponentRunner = "runner"
+)
+
+// Ports of an environment server's pods.
+const (
+	// EnvironmentPort serves the OpenEnv protocol and the ledgers.
+	EnvironmentPort = 8000
+	// OperationsPort serves probes, statistics and metrics.
+	OperationsPort = 9000
+)
+
+// PodsServiceName names the headless Service that lists the addresses of a pool's servers, full ones and ones that are starting too: a run's shard
+// stays with the server that holds its ledger.
+func PodsServiceName(environment string) string { return environment + "-pods" }

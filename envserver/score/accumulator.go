@@ -1,0 +1,356 @@
+package score
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+)
+
+// MaxK is the largest k of the pass^k that an Accumulator keeps.
+const MaxK = 8
+
+// nano is the unit in which the pass^k of a (task, scenario) pair is added: rounding each to 1e-9 keeps the sum an integer and costs no shown place.
+const nano = 1_000_000_000
+
+// Accumulator holds what the figures of a run need, in a size that depends on its tasks and categories only. Folding ledgers and merging accumulators is exact integer
+// addition, so that the order of shards leaves no trace. The zero value is empty. It is not safe for concurrent use.
+type Accumulator struct {
+	// Opened, Replayed, Scored and Failed are the ledgers' counts.
+	Opened, Replayed, Scored, Failed int64
+	// Errored and Retried are what runners reported.
+	Errored, Retried int64
+	durations        Durations
+	overall          clusterSums
+	tasks            []taskFold    // ordered by name
+	categories       []clusterFold // ordered by name
+	difficulties     []clusterFold // ordered by name
+}
+
+// clusterSums are sums over clusters, a cluster being a scenario with n episodes that score s in all: what a ratio estimator and its variance need.
+type clusterSums struct {
+	clusters, episodes, passes int64
+	score                      int64   // Σ s
+	scoreSquared               big.Int // Σ s²
+	scoreEpisodes              big.Int // Σ s·n
+	episodesSquared            big.Int // Σ n²
+}
+
+type clusterFold struct {
+	name string
+	clusterSums
+}
+
+type taskFold struct {
+	TaskSums    // min, max, histogram and dimensions; the sums are those of clusters
+	clusterSums clusterSums
+	passHatK    [MaxK]passSum
+}
+
+// passSum adds C(c,k)/C(n,k) over the scenarios with n >= k episodes in the task, c of which passed.
+type passSum struct {
+	scenarios int64
+	nano      int64
+}
+
+// Fold adds the ledger of one shard. The plan puts all episodes of a scenario into one shard, so a scenario must not be in two of the ledgers folded.
+func (a *Accumulator) Fold(l *Ledger) {
+	a.Opened += l.Opened
+	a.Replayed += l.Replayed
+	a.Scored += l.Scored
+	a.Failed += l.Failed
+	for i := range l.Tasks {
+		a.task(l.Tasks[i].Name).TaskSums.merge(l.Tasks[i])
+	}
+	for i := range l.Scenarios {
+		a.foldScenario(&l.Scenarios[i])
+	}
+}
+
+// FoldSummary adds the ledger of one shard and the figures that its runner reported beside it.
+func (a *Accumulator) FoldSummary(l *Ledger, s Summary) {
+	a.Fold(l)
+	a.Errored += s.ErroredEpisodes()
+	a.Retried += s.Retried
+	a.durations.Merge(s.Durations)
+}
+
+func (a *Accumulator) foldScenario(s *ScenarioSums) {
+	var all ScenarioTaskSums
+	for _, row := range s.Tasks {
+		all.Episodes += row.Episodes
+		all.Passes += row.Passes
+		all.Sum += row.Sum
+		t := a.task(row.Task)
+		t.clusterSums.addCluster(row)
+		for k := range t.passHatK {
+			t.passHatK[k].add(row, int64(k+1))
+		}
+	}
+	a.overall.addCluster(all)
+	cluster(&a.categories, s.Category).addCluster(all)
+	cluster(&a.difficulties, s.Difficulty).addCluster(all)
+}
+
+func (a *Accumulator) task(name string) *taskFold {
+	at, found := slices.BinarySearchFunc(a.tasks, name, func(t taskFold, name string) int { return cmp.Compare(t.Name, name) })
+	if !found {
+		a.tasks = slices.Insert(a.tasks, at, taskFold{TaskSums: TaskSums{Name: name, Min: One}})
+	}
+	return &a.tasks[at]
+}
+
+func cluster(groups *[]clusterFold, name string) *clusterSums {
+	at, found := slices.BinarySearchFunc(*groups, name, func(g clusterFold, name string) int { return cmp.Compare(g.name, name) })
+	if !found {
+		*groups = slices.Insert(*groups, at, clusterFold{name: name})
+	}
+	return &(*groups)[at].clusterSums
+}
+
+func (c *clusterSums) addCluster(row ScenarioTaskSums) {
+	c.clusters++
+	c.episodes += row.Episodes
+	c.passes += row.Passes
+	c.score += row.Sum
+	s, n := big.NewInt(row.Sum), big.NewInt(row.Episodes)
+	addProduct(&c.scoreSquared, s, s)
+	addProduct(&c.scoreEpisodes, s, n)
+	addProduct(&c.episodesSquared, n, n)
+}
+
+func addProduct(sum, x, y *big.Int) { sum.Add(sum, new(big.Int).Mul(x, y)) }
+
+func (c *clusterSums) merge(o *clusterSums) {
+	c.clusters += o.clusters
+	c.episodes += o.episodes
+	c.passes += o.passes
+	c.score += o.score
+	c.scoreSquared.Add(&c.scoreSquared, &o.scoreSquared)
+	c.scoreEpisodes.Add(&c.scoreEpisodes, &o.scoreEpisodes)
+	c.episodesSquared.Add(&c.episodesSquared, &o.episodesSquared)
+}
+
+func (p *passSum) add(row ScenarioTaskSums, k int64) {
+	if row.Episodes < k {
+		return
+	}
+	p.scenarios++
+	passing, all := new(big.Int).Binomial(row.Passes, k), new(big.Int).Binomial(row.Episodes, k)
+	passing.Mul(passing, big.NewInt(nano))
+	p.nano += roundedQuotient(passing, all)
+}
+
+// roundedQuotient is x/y, rounded half up, for x >= 0 and y > 0.
+func roundedQuotient(x, y *big.Int) int64 {
+	twice := new(big.Int).Lsh(x, 1)
+	twice.Add(twice, y)
+	return twice.Quo(twice, new(big.Int).Lsh(y, 1)).Int64()
+}
+
+// Merge adds another accumulator, of other shards.
+func (a *Accumulator) Merge(b *Accumulator) {
+	a.Opened += b.Opened
+	a.Replayed += b.Replayed
+	a.Scored += b.Scored
+	a.Failed += b.Failed
+	a.Errored += b.Errored
+	a.Retried += b.Retried
+	a.durations.Merge(b.durations)
+	a.overall.merge(&b.overall)
+	for i := range b.tasks {
+		a.task(b.tasks[i].Name).merge(&b.tasks[i])
+	}
+	for i := range b.categories {
+		cluster(&a.categories, b.categories[i].name).merge(&b.categories[i].clusterSums)
+	}
+	for i := range b.difficulties {
+		cluster(&a.difficulties, b.difficulties[i].name).merge(&b.difficulties[i].clusterSums)
+	}
+}
+
+func (t *taskFold) merge(o *taskFold) {
+	t.TaskSums.merge(o.TaskSums)
+	t.clusterSums.merge(&o.clusterSums)
+	for k := range t.passHatK {
+		t.passHatK[k].scenarios += o.passHatK[k].scenarios
+		t.passHatK[k].nano += o.passHatK[k].nano
+	}
+}
+
+const accumulatorVersion = 1
+
+// MarshalText writes the accumulator in base64 (a few kilobytes), "" when it is empty. Equal accumulators have equal texts.
+func (a *Accumulator) MarshalText() ([]byte, error) {
+	if a.empty() {
+		return []byte{}, nil
+	}
+	w := &bitWriter{}
+	w.bits(accumulatorVersion, 8)
+	for _, count := range a.counts() {
+		w.number(*count)
+	}
+	w.column(a.durations.bins[:])
+	a.overall.write(w)
+	w.number(int64(len(a.tasks)))
+	for i := range a.tasks {
+		a.tasks[i].write(w)
+	}
+	for _, groups := range [][]clusterFold{a.categories, a.difficulties} {
+		w.number(int64(len(groups)))
+		for i := range groups {
+			w.text(groups[i].name)
+			groups[i].write(w)
+		}
+	}
+	return []byte(base64.StdEncoding.EncodeToString(w.bytes)), nil
+}
+
+func (a *Accumulator) empty() bool {
+	for _, count := range a.counts() {
+		if *count != 0 {
+			return false
+		}
+	}
+	return a.durations == Durations{} && a.overall.clusters == 0
+}
+
+func (a *Accumulator) counts() []*int64 {
+	return []*int64{&a.Opened, &a.Replayed, &a.Scored, &a.Failed, &a.Errored, &a.Retried}
+}
+
+func (c *clusterSums) write(w *bitWriter) {
+	for _, v := range []int64{c.clusters, c.episodes, c.passes, c.score} {
+		w.number(v)
+	}
+	for _, v := range []*big.Int{&c.scoreSquared, &c.scoreEpisodes, &c.episodesSquared} {
+		w.natural(v)
+	}
+}
+
+func (t *taskFold) write(w *bitWriter) {
+	w.text(t.Name)
+	w.number(t.Min)
+	w.number(t.Max)
+	w.column(t.Hist[:])
+	w.number(int64(len(t.Dimensions)))
+	for _, d := range t.Dimensions {
+		w.text(d.Name)
+		w.signed(d.Earned)
+		w.number(d.Offered)
+	}
+	t.clusterSums.write(w)
+	for _, p := range t.passHatK {
+		w.number(p.scenarios)
+		w.number(p.nano)
+	}
+}
+
+// UnmarshalText reads what MarshalText wrote. The text comes from a status that others may edit, so it must be a well-formed accumulator, not only decodable.
+func (a *Accumulator) UnmarshalText(text []byte) error {
+	raw, err := base64.StdEncoding.Strict().DecodeString(string(text))
+	if err != nil {
+		return fmt.Errorf("decoding accumulator: %w", err)
+	}
+	got := Accumulator{}
+	if len(raw) > 0 {
+		got, err = readAccumulator(raw)
+	}
+	if err != nil {
+		return fmt.Errorf("decoding accumulator: %w", err)
+	}
+	if again, err := got.MarshalText(); err != nil || !bytes.Equal(again, text) {
+		return errors.New("decoding accumulator: not its shortest encoding")
+	}
+	*a = got
+	return nil
+}
+
+func readAccumulator(raw []byte) (Accumulator, error) {
+	r := &bitReader{bytes: raw}
+	if version := r.bits(8); version != accumulatorVersion {
+		return Accumulator{}, fmt.Errorf("version %d is not %d: it was written by another release", version, accumulatorVersion)
+	}
+	a := Accumulator{}
+	for _, count := range a.counts() {
+		*count = r.number()
+	}
+	copy(a.durations.bins[:], r.column(durationBins))
+	a.overall.read(r)
+	a.tasks = make([]taskFold, r.count(minTextBits))
+	for i := range a.tasks {
+		a.tasks[i].read(r)
+	}
+	for _, groups := range []*[]clusterFold{&a.categories, &a.difficulties} {
+		*groups = make([]clusterFold, r.count(minTextBits))
+		for i := range *groups {
+			(*groups)[i].name = r.text()
+			(*groups)[i].read(r)
+		}
+	}
+	return a, errors.Join(r.end(), a.validate())
+}
+
+func (c *clusterSums) read(r *bitReader) {
+	for _, v := range []*int64{&c.clusters, &c.episodes, &c.passes, &c.score} {
+		*v = r.number()
+	}
+	for _, v := range []*big.Int{&c.scoreSquared, &c.scoreEpisodes, &c.episodesSquared} {
+		v.Set(r.natural())
+	}
+}
+
+func (t *taskFold) read(r *bitReader) {
+	t.Name, t.Min, t.Max = r.text(), r.number(), r.number()
+	copy(t.Hist[:], r.column(Bins))
+	for range r.count(minTextBits) {
+		t.Dimensions = append(t.Dimensions, DimensionSums{Name: r.text(), Earned: r.signed(), Offered: r.number()})
+	}
+	t.clusterSums.read(r)
+	t.Episodes, t.Passes, t.Sum = t.clusterSums.episodes, t.clusterSums.passes, t.clusterSums.score
+	for k := range t.passHatK {
+		t.passHatK[k] = passSum{scenarios: r.number(), nano: r.number()}
+	}
+}
+
+// validate refuses sums with which the figures would overflow or divide by nothing.
+func (a *Accumulator) validate() error {
+	for _, count := range a.counts() {
+		if *count > maxCount {
+			return fmt.Errorf("a count of %d", *count)
+		}
+	}
+	if err := a.overall.validate(a.Scored + a.Failed); err != nil {
+		return err
+	}
+	for i := range a.tasks {
+		t := &a.tasks[i]
+		if i > 0 && a.tasks[i-1].Name >= t.Name {
+			return fmt.Errorf("task %q is out of order", t.Name)
+		}
+		if err := errors.Join(t.TaskSums.validate(), t.clusterSums.validate(a.Scored+a.Failed)); err != nil {
+			return err
+		}
+	}
+	for _, groups := range [][]clusterFold{a.categories, a.difficulties} {
+		for i := range groups {
+			if i > 0 && groups[i-1].name >= groups[i].name {
+				return fmt.Errorf("group %q is out of order", groups[i].name)
+			}
+			if err := groups[i].validate(a.Scored + a.Failed); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *clusterSums) validate(episodes int64) error {
+	if c.clusters > c.episodes || c.episodes > episodes || c.passes > c.episodes || c.score > c.episodes*One {
+		return errors.New("impossible sums")
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package score
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// A summary must fit into MaxSummaryBytes, so a plan takes as many shards as it needs for the largest ledger, bounded below, to fit beside the summary's other parts.
+const (
+	// summaryFrame is the JSON around the parts, and the numbers in it.
+	summaryFrame = 120
+	// signatureText is the base64 of an Ed25519 signature.
+	signatureText = 88
+	// durationsText is the base64 of durationBins columns of 18 bits, for 144,000 episodes in one bin and as many in another.
+	durationsText = 148
+	// erroredText leaves room for six classes of errors with some thirty ranges in all.
+	erroredText = 560
+
+	maxPlannedLedgerBytes = (MaxSummaryBytes - summaryFrame - signatureText - durationsText - erroredText) / 4 * 3
+)
+
+// What a plan doesn't tell of its ledgers, allowed for with a margin over the catalogue's rubrics: eight dimensions a task, twelve names in all, and tables of eight
+// categories, three difficulties and six languages.
+const (
+	allowedDimensions     = 8
+	allowedDimensionNames = 12
+	allowedNameLength     = 16
+	allowedTableTexts     = 8 + 3 + 6
+	allowedPositionBits   = 3 + 2 + 3
+)
+
+// largestLedger bounds the encoded bytes of the largest ledger of the plan's shards.
+func (p Plan) largestLedger() int {
+	scenarios := p.scenarios()
+	shards := make([]int, p.Shards)
+	for i := range shards {
+		shards[i] = p.ledgerFrame((len(scenarios) + p.Shards - 1) / p.Shards)
+	}
+	for j, id := range scenarios {
+		shards[j%p.Shards] += p.scenarioBits(id)
+	}
+	return (slices.Max(shards) + 7) / 8
+}
+
+// ledgerFrame bounds the bits of a ledger of n scenarios that belong to no scenario.
+func (p Plan) ledgerFrame(n int) int {
+	frame := 8 + textBits(len(p.Run)) + numberBits(int64(p.Shards)) + numberBits(One)
+	frame += 3*textBits(allowedNameLength*2) + 3*numberBits(2*p.Episodes()) + 8*len(PlanDigest{})
+	frame += numberBits(int64(n)) + (allowedTableTexts+allowedDimensionNames)*textBits(allowedNameLength) + 7*8
+	for _, t := range p.Tasks {
+		episodes := int64(n) * int64(t.Trials)
+		frame += textBits(len(t.Name)) + 2*numberBits(One) + 6 + Bins*bits.Len64(uint64(episodes))
+		frame += 8 + allowedDimensions*(8+numberBits(2*One/1000*episodes)+numberBits(One/1000*episodes))
+		frame += numberBits(int64(t.Trials)) + 3*6
+	}
+	return frame
+}
+
+// scenarioBits bounds the bits that a scenario adds to its ledger.
+func (p Plan) scenarioBits(id string) int {
+	n := textBits(len(id)) + allowedPositionBits + len(p.Tasks)
+	for _, t := range p.Tasks {
+		if _, selected := slices.BinarySearch(t.Scenarios, id); selected {
+			n += 2*bits.Len64(uint64(t.Trials)) + bits.Len64(uint64(t.Trials)*One)
+		}
+	}
+	return n
+}

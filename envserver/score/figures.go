@@ -1,0 +1,189 @@
+package score
+
+import (
+	"math"
+	"math/big"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Figures are what a run reports. Scores, rates and errors are in micro-points; [Decimal] writes them.
+type Figures struct {
+	Episodes int64
+	Scored   int64
+	Failed   int64
+	Errored  int64
+	Retried  int64
+	Replayed int64
+	Estimate
+	// Min, P50 and Max are 0 without episodes. P50 is read off the histogram and so within 1/Bins of the median.
+	Min, P50, Max int64
+	// PassHatK has an entry for each k up to MaxK for which some scenario has k trials.
+	PassHatK     []PassHatK
+	Tasks        []TaskFigures
+	Categories   []GroupFigures
+	Difficulties []GroupFigures
+	// EpisodeP50 and EpisodeP99 are durations in milliseconds, as runners reported them; 0 when they reported none.
+	EpisodeP50, EpisodeP99 int64
+}
+
+// Estimate is a mean over episodes with its uncertainty over scenarios.
+type Estimate struct {
+	// Mean is the sum of scores over the number of episodes, 0 without episodes.
+	Mean int64
+	// StandardError is clustered by scenario, CI95 the t-interval with one degree of freedom less than there are scenarios. Both are nil with fewer than two.
+	StandardError *int64
+	CI95          *Interval
+	PassRate      int64
+	Scenarios     int64
+}
+
+// Interval is a confidence interval, clamped to [0, One].
+type Interval struct {
+	Low, High int64
+}
+
+// PassHatK is the chance that k trials of a scenario all pass, averaged over (task, scenario) pairs: the unbiased C(c,k)/C(n,k) of tau-bench
+// (Yao et al., arXiv:2406.12045).
+type PassHatK struct {
+	K     int
+	Value int64
+}
+
+// TaskFigures are a task's figures.
+type TaskFigures struct {
+	Name     string
+	Episodes int64
+	Estimate
+	Min, P50, Max int64
+	PassHatK      []PassHatK
+	Dimensions    []DimensionFigures
+}
+
+// DimensionFigures are the mean points per episode, earned and offered, of one dimension in micro-points.
+type DimensionFigures struct {
+	Name string
+	Mean int64
+	Max  int64
+}
+
+// GroupFigures are the figures of the scenarios that share a category or a difficulty.
+type GroupFigures struct {
+	Name     string
+	Episodes int64
+	Estimate
+}
+
+// Figures computes what the accumulator's sums come to. It changes nothing and may be called at any time.
+func (a *Accumulator) Figures() Figures {
+	all := a.allTasks()
+	f := Figures{
+		Episodes: a.overall.episodes, Scored: a.Scored, Failed: a.Failed, Errored: a.Errored, Retried: a.Retried, Replayed: a.Replayed,
+		Estimate: a.overall.estimate(), P50: all.median(), Max: all.Max, PassHatK: all.passFigures(),
+		EpisodeP50: a.durations.Quantile(0.5), EpisodeP99: a.durations.Quantile(0.99),
+		Categories: groupFigures(a.categories), Difficulties: groupFigures(a.difficulties),
+	}
+	if a.overall.episodes > 0 {
+		f.Min = all.Min
+	}
+	for i := range a.tasks {
+		f.Tasks = append(f.Tasks, a.tasks[i].figures())
+	}
+	return f
+}
+
+// allTasks merges what is kept by task alone.
+func (a *Accumulator) allTasks() *taskFold {
+	all := &taskFold{TaskSums: TaskSums{Min: One}}
+	for i := range a.tasks {
+		all.merge(&a.tasks[i])
+	}
+	return all
+}
+
+func groupFigures(groups []clusterFold) []GroupFigures {
+	var figures []GroupFigures
+	for i := range groups {
+		figures = append(figures, GroupFigures{Name: groups[i].name, Episodes: groups[i].episodes, Estimate: groups[i].estimate()})
+	}
+	return figures
+}
+
+func (t *taskFold) figures() TaskFigures {
+	f := TaskFigures{
+		Name: t.Name, Episodes: t.Episodes, Estimate: t.clusterSums.estimate(),
+		Min: t.Min, P50: t.median(), Max: t.Max, PassHatK: t.passFigures(),
+	}
+	for _, d := range t.Dimensions {
+		f.Dimensions = append(f.Dimensions, DimensionFigures{Name: d.Name, Mean: mean(d.Earned*1000, t.Episodes), Max: mean(d.Offered*1000, t.Episodes)})
+	}
+	return f
+}
+
+func (t *taskFold) passFigures() []PassHatK {
+	var figures []PassHatK
+	for k, p := range t.passHatK {
+		if p.scenarios > 0 {
+			figures = append(figures, PassHatK{K: k + 1, Value: mean(p.nano, p.scenarios*(nano/One))})
+		}
+	}
+	return figures
+}
+
+// mean is sum/n rounded half away from zero, 0 for n = 0.
+func mean(sum, n int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	if sum < 0 {
+		return -mean(-sum, n)
+	}
+	return (sum + n/2) / n
+}
+
+// median interpolates within the histogram's bin that holds the middle, and stays within the least and the greatest score.
+func (t *TaskSums) median() int64 {
+	var below int64
+	for i, n := range t.Hist {
+		if n > 0 && 2*(below+n) >= t.Episodes {
+			inside := float64(t.Episodes-2*below) / float64(2*n)
+			value := (float64(i) + inside) * One / Bins
+			return min(max(int64(math.Round(value)), t.Min), t.Max)
+		}
+		below += n
+	}
+	return 0
+}
+
+// estimate is the ratio estimator m = Σs/Σn over clusters, with the variance G/(G-1) · Σ(s - m·n)² / N² (Cochran, Sampling Techniques, 3rd ed., section 6.4; for
+// evaluations: Miller, "Adding Error Bars to Evals", arXiv:2411.00640) and a t-interval of G-1 degrees of freedom.
+func (c *clusterSums) estimate() Estimate {
+	e := Estimate{Mean: mean(c.score, c.episodes), PassRate: mean(c.passes*One, c.episodes), Scenarios: c.clusters}
+	if c.clusters < 2 {
+		return e
+	}
+	se := c.standardError()
+	m := float64(c.score) / float64(c.episodes)
+	half := se * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(c.clusters - 1)}.Quantile(0.975)
+	rounded := int64(math.Round(se))
+	e.StandardError = &rounded
+	e.CI95 = &Interval{Low: clamp(m - half), High: clamp(m + half)}
+	return e
+}
+
+// standardError is in micro-points. The sum of squares N²Σs² - 2SNΣsn + S²Σn² is exact, for it is a small difference of large numbers.
+func (c *clusterSums) standardError() float64 {
+	n, s := big.NewInt(c.episodes), big.NewInt(c.score)
+	squares := new(big.Int).Mul(new(big.Int).Mul(n, n), &c.scoreSquared)
+	cross := new(big.Int).Mul(new(big.Int).Mul(s, n), &c.scoreEpisodes)
+	squares.Sub(squares, cross.Lsh(cross, 1))
+	squares.Add(squares, new(big.Int).Mul(new(big.Int).Mul(s, s), &c.episodesSquared))
+	squares.Mul(squares, big.NewInt(c.clusters))
+	divisor := new(big.Int).Exp(n, big.NewInt(4), nil)
+	divisor.Mul(divisor, big.NewInt(c.clusters-1))
+	variance, _ := new(big.Rat).SetFrac(squares, divisor).Float64()
+	// Never below 0 for sums that some ledgers could have made; a status that somebody edited holds others.
+	return math.Sqrt(max(variance, 0))
+}
+
+func clamp(micro float64) int64 { return int64(math.Round(min(max(micro, 0), One))) }

@@ -1,0 +1,196 @@
+package score
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// MaxSummaryBytes is the most that Kubernetes keeps of a container's termination message.
+const MaxSummaryBytes = 4096
+
+const summaryVersion = 1
+
+// Summary is what a runner leaves as its termination message when its shard is complete. Of its fields only the ledger is signed; the rest is the runner's word.
+type Summary struct {
+	Version int          `json:"version"`
+	Ledger  SignedLedger `json:"ledger"`
+	// Errored are the episodes that were given up, by class of error. They are in no ledger.
+	Errored []ErrorClass `json:"errored,omitempty"`
+	// Retried counts attempts at an episode after its first.
+	Retried   int64     `json:"retried,omitempty"`
+	Durations Durations `json:"durations"`
+}
+
+// ErrorClass are the episodes that ended with one class of error, such as env_unreachable.
+type ErrorClass struct {
+	Class    string   `json:"class"`
+	Episodes IndexSet `json:"episodes"`
+}
+
+// Encode writes the summary as JSON. It fails when that takes more than MaxSummaryBytes, which a plan rules out but for very many scattered errored episodes.
+func (s Summary) Encode() ([]byte, error) {
+	s.Version = summaryVersion
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encoding summary: %w", err)
+	}
+	if len(data) > MaxSummaryBytes {
+		return nil, fmt.Errorf("encoding summary: %d bytes don't fit in a termination message of %d (%d episodes errored)", len(data), MaxSummaryBytes, s.ErroredEpisodes())
+	}
+	return data, nil
+}
+
+// DecodeSummary reads a termination message, which may be anybody's. An error wraps ErrMalformed.
+func DecodeSummary(data []byte) (Summary, error) {
+	if len(data) > MaxSummaryBytes {
+		return Summary{}, fmt.Errorf("%w: a summary of %d bytes", ErrMalformed, len(data))
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var s Summary
+	if err := dec.Decode(&s); err != nil {
+		return Summary{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if dec.More() {
+		return Summary{}, fmt.Errorf("%w: text follows the summary", ErrMalformed)
+	}
+	if s.Version != summaryVersion {
+		return Summary{}, fmt.Errorf("%w: summary version %d is not %d: operator and runner are of different releases", ErrMalformed, s.Version, summaryVersion)
+	}
+	if s.Retried < 0 || s.Retried > maxCount {
+		return Summary{}, fmt.Errorf("%w: %d retries", ErrMalformed, s.Retried)
+	}
+	return s, nil
+}
+
+// ErroredEpisodes is the number of episodes of all error classes.
+func (s Summary) ErroredEpisodes() int64 {
+	var n int64
+	for _, c := range s.Errored {
+		n += c.Episodes.Len()
+	}
+	return n
+}
+
+// errored says whether an episode is in one of the error classes.
+func (s Summary) errored(index int64) bool {
+	for _, c := range s.Errored {
+		if c.Episodes.Contains(index) {
+			return true
+		}
+	}
+	return false
+}
+
+// durationBins is two for each power of two: bin i holds the durations from 2^(i/2) up to 2^((i+1)/2) milliseconds; the first one shorter ones too, the last one
+// (from about three hours on) longer ones.
+const durationBins = 48
+
+// Durations is a histogram of durations with bins of equal width on a logarithmic scale, so that a quantile is off by at most a factor of the square root of two.
+type Durations struct {
+	bins [durationBins]int64
+}
+
+// Observe counts a duration in milliseconds.
+func (d *Durations) Observe(milliseconds int64) { d.bins[durationBin(milliseconds)]++ }
+
+func durationBin(ms int64) int {
+	if ms < 1 {
+		return 0
+	}
+	octave := bits.Len64(uint64(ms)) - 1
+	if 2*octave >= durationBins {
+		return durationBins - 1
+	}
+	half := 0
+	if ms*ms >= 1<<(2*octave+1) {
+		half = 1
+	}
+	return 2*octave + half
+}
+
+// Merge adds another histogram.
+func (d *Durations) Merge(o Durations) {
+	for i, n := range o.bins {
+		d.bins[i] += n
+	}
+}
+
+// Count is the number of durations.
+func (d Durations) Count() int64 {
+	var n int64
+	for _, c := range d.bins {
+		n += c
+	}
+	return n
+}
+
+// Quantile is the upper edge, in milliseconds, of the bin that holds the given share of the durations: 0.99 for the 99th percentile. It is 0 without durations.
+func (d Durations) Quantile(q float64) int64 {
+	rank := int64(q * float64(d.Count()))
+	for i, n := range d.bins {
+		if rank < n || (rank == n && n > 0) {
+			return upperEdge(i)
+		}
+		rank -= n
+	}
+	return 0
+}
+
+// upperEdge is the floor of 2^((i+1)/2).
+func upperEdge(i int) int64 {
+	edge := int64(1) << ((i + 1) / 2)
+	if (i+1)%2 == 1 {
+		edge = edge * 1_414_213_562 / 1_000_000_000
+	}
+	return edge
+}
+
+// Equal says whether two histograms are the same.
+func (d Durations) Equal(o Durations) bool { return d == o }
+
+// MarshalText writes the histogram in base64, "" when it is empty.
+func (d Durations) MarshalText() ([]byte, error) {
+	used := durationBins
+	for used > 0 && d.bins[used-1] == 0 {
+		used--
+	}
+	if used == 0 {
+		return []byte{}, nil
+	}
+	w := &bitWriter{}
+	w.bits(uint64(used), 6)
+	w.column(d.bins[:used])
+	return []byte(base64.RawStdEncoding.EncodeToString(w.bytes)), nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (d *Durations) UnmarshalText(text []byte) error {
+	raw, err := base64.RawStdEncoding.Strict().DecodeString(string(text))
+	if err != nil {
+		return fmt.Errorf("decoding durations: %w", err)
+	}
+	*d = Durations{}
+	if len(raw) == 0 {
+		return nil
+	}
+	r := &bitReader{bytes: raw}
+	used := int(r.bits(6))
+	if used > durationBins {
+		return errors.New("decoding durations: too many bins")
+	}
+	copy(d.bins[:], r.column(used))
+	for _, n := range d.bins {
+		if n > maxCount {
+			return fmt.Errorf("decoding durations: a bin counts %d", n)
+		}
+	}
+	if err := r.end(); err != nil {
+		return fmt.Errorf("decoding durations: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+# Everything that csenv is built, tested and shown with. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+IMAGE ?= csenv:dev
+# Extra flags of go test, for example GOTESTFLAGS=-race (which needs a C compiler).
+GOTESTFLAGS ?=
+FUZZTIME ?= 10s
+
+TOOL := go tool -modfile=hack/tools/go.mod
+CLUSTER := go run ./hack/cluster
+
+export CGO_ENABLED ?= $(if $(findstring -race,$(GOTESTFLAGS)),1,0)
+
+##@ The two commands
+
+.PHONY: demo
+demo: ## Bring up a local cluster, install csenv, play the sample runs and print their scores.
+	@IMAGE=$(IMAGE) hack/demo.sh
+
+.PHONY: test
+test: ## Run unit, property and envtest suites (real etcd and kube-apiserver).
+	@echo "==> finding etcd and kube-apiserver (built from Go modules where they can't be downloaded: about 4 minutes, once)"
+	@assets="$$($(CLUSTER) envtest)"; \
+	echo "==> go test ./... (KUBEBUILDER_ASSETS=$$assets)"; \
+	KUBEBUILDER_ASSETS="$$assets" go test $(GOTESTFLAGS) ./...
+
+##@ Development
+
+.PHONY: build
+build: ## Build all binaries into bin/.
+	@mkdir -p bin
+	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+
+.PHONY: generate
+generate: ## Generate deepcopy functions, CRDs and RBAC from the Go types and markers.
+	$(TOOL) controller-gen object paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
+	$(TOOL) controller-gen rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
+
+.PHONY: verify
+verify: generate ## Fail when generated files, go.mod or formatting differ from what is committed.
+	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on: $$unformatted"; exit 1; fi
+	go mod verify >/dev/null
+	go mod tidy -diff
+	@if [ -n "$$(git status --porcelain -- api config go.mod go.sum)" ]; then \
+		git --no-pager diff -- api config go.mod go.sum; git status --short -- api config; \
+		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi
+
+.PHONY: lint
+lint: ## Run go vet and golangci-lint.
+	go vet ./...
+	$(TOOL) golangci-lint run --build-tags e2e ./...
+
+.PHONY: manifests
+manifests: ## Print what `kubectl apply -k config/default` applies.
+	@$(TOOL) kustomize build config/default
+
+##@ Slow tests
+
+.PHONY: test-e2e
+test-e2e: ## Run the end-to-end suite against the local cluster, which it brings up.
+	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 25m --vv=false -v ./hack/e2e
+
+.PHONY: bench
+bench: ## Run the benchmarks of the hot paths.
+	go test -run '^$$' -bench . -benchmem ./scenarios/... ./envserver/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
+	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | while IFS=: read -r file _ func; do \
+		echo "==> $${func#func } in $$(dirname $$file)"; \
+		go test ./$$(dirname $$file) -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME); done
+
+##@ Local cluster
+
+.PHONY: cluster-up
+cluster-up: ## Bring up the local cluster, or kind where Docker and kind are there.
+	@$(CLUSTER) up
+
+.PHONY: cluster-load
+cluster-load: ## Build the csenv image and load it into the local cluster.
+	@$(CLUSTER) load --image $(IMAGE)
+
+.PHONY: cluster-status
+cluster-status: ## Say what of the local cluster runs.
+	@$(CLUSTER) status
+
+.PHONY: cluster-down
+cluster-down: ## Stop the local cluster and remove what it made.
+	@$(CLUSTER) down
+
+.PHONY: deploy
+deploy: ## Install the CRDs and the operator into the local cluster.
+	@$(CLUSTER) kubectl -- apply --server-side --force-conflicts -k config/default
+
+.PHONY: undeploy
+undeploy: ## Remove the operator and the CRDs, and with them every pool and run, from the local cluster.
+	@$(CLUSTER) kubectl -- delete --ignore-not-found -k config/default
+
+##@ Other
+
+.PHONY: clean
+clean: ## Remove what the build left in the checkout.
+	rm -rf bin
+
+.PHONY: help
+help: ## Print this list.
+	@awk 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  \033[36m%-15s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)

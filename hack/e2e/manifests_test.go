@@ -1,0 +1,86 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// poolManifest is a pool of one server.
+func poolManifest(name, environment string) string {
+	return fmt.Sprintf(`
+apiVersion: csenv.dev/v1alpha1
+kind: CustomerSupportEnv
+metadata: {name: %s}
+spec: {environment: %s, drainTimeoutSeconds: 5}
+`, name, environment)
+}
+
+// runManifest is a run of a built-in policy; extra is appended to the spec.
+func runManifest(name, pool, policy string, tasks []string, extra ...string) string {
+	return fmt.Sprintf(`
+apiVersion: csenv.dev/v1alpha1
+kind: EvaluationRun
+metadata: {name: %s}
+spec:
+  environmentRef: {name: %s}
+  agent: {type: Builtin, builtin: {policy: %s}}
+  tasks: [%s]
+  %s
+`, name, pool, policy, strings.Join(tasks, ", "), strings.Join(extra, "\n  "))
+}
+
+func task(name string, trials int) string {
+	return fmt.Sprintf("{name: %s, trials: %d}", name, trials)
+}
+
+// awaitPool waits until the pool of that name accepts sessions.
+func awaitPool(ctx context.Context, name string) *v1alpha1.CustomerSupportEnv {
+	GinkgoHelper()
+	pool := &v1alpha1.CustomerSupportEnv{}
+	Eventually(ctx, func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pool)).To(Succeed())
+		g.Expect(pool.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionAvailable, metav1.ConditionTrue)))
+		g.Expect(pool.Status.Tasks).NotTo(BeEmpty())
+	}).WithTimeout(poolTimeout).Should(Succeed())
+	return pool
+}
+
+// awaitComplete waits until the run of that name is complete.
+func awaitComplete(ctx context.Context, name string) *v1alpha1.EvaluationRun {
+	GinkgoHelper()
+	evalrun := &v1alpha1.EvaluationRun{}
+	Eventually(ctx, func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, evalrun)).To(Succeed())
+		failed := meta.FindStatusCondition(evalrun.Status.Conditions, v1alpha1.ConditionFailed)
+		if failed != nil && failed.Status == metav1.ConditionTrue {
+			StopTrying(failed.Reason + ": " + failed.Message).Now()
+		}
+		g.Expect(evalrun.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionComplete, metav1.ConditionTrue)))
+	}).WithTimeout(runTimeout).Should(Succeed())
+	return evalrun
+}
+
+// haveCondition matches a condition of that type and status.
+func haveCondition(conditionType string, status metav1.ConditionStatus) OmegaMatcher {
+	return And(HaveField("Type", conditionType), HaveField("Status", status))
+}
+
+// haveReason matches a condition of that type, status and reason whose message contains each of the words.
+func haveReason(conditionType string, status metav1.ConditionStatus, reason string, words ...string) OmegaMatcher {
+	matchers := []OmegaMatcher{haveCondition(conditionType, status), HaveField("Reason", reason)}
+	for _, word := range words {
+		matchers = append(matchers, HaveField("Message", ContainSubstring(word)))
+	}
+	return And(matchers...)
+}

@@ -1,0 +1,122 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+var _ = Describe("Bad input", Ordered, func() {
+	BeforeAll(func(ctx SpecContext) {
+		apply(ctx, poolManifest("support", "Ticket"))
+		awaitPool(ctx, "support")
+	}, NodeTimeout(2*time.Minute))
+
+	DescribeTable("is refused by the API server with a message that says what is wrong",
+		func(ctx SpecContext, manifest string, words ...string) {
+			said := kubectlRefused(ctx, manifest, "apply", "-f", "-")
+			for _, word := range words {
+				Expect(said).To(ContainSubstring(word))
+			}
+		},
+		Entry("an unknown field", strings.Replace(poolManifest("bad", "Ticket"), "environment:", "enviroment:", 1), `unknown field "spec.enviroment"`),
+		Entry("an unknown environment", poolManifest("bad", "Chess"), "Unsupported value", "Ticket"),
+		Entry("a policy that doesn't exist", runManifest("bad", "support", "Genius", []string{task("ticket-resolve", 1)}), "Unsupported value", "Heuristic"),
+		Entry("no trials", runManifest("bad", "support", "Null", []string{task("ticket-resolve", -1)}), "trials"),
+		Entry("a pass score above 1", runManifest("bad", "support", "Null", []string{task("ticket-resolve", 1)}, `passScore: "1.5"`), "passScore"),
+		Entry("no task", runManifest("bad", "support", "Null", nil), "tasks"),
+		Entry("a long name", poolManifest(strings.Repeat("a", 60), "Ticket"), "at most 50"),
+		SpecTimeout(time.Minute),
+	)
+
+	It("can't change a run that has begun", func(ctx SpecContext) {
+		apply(ctx, runManifest("fixed", "support", "Null", []string{task("ticket-classify", 1)}))
+		said := kubectlRefused(ctx, "", "patch", "evalrun", "fixed", "--type=merge", "-p", `{"spec":{"seed":99}}`)
+		Expect(said).To(ContainSubstring("seed is immutable"))
+	}, SpecTimeout(time.Minute))
+
+	DescribeTable("ends or holds a run with a condition that says what to do",
+		func(ctx SpecContext, manifest, name string, condition OmegaMatcher) {
+			apply(ctx, manifest)
+			Eventually(ctx, conditionsOf).WithArguments(name).WithTimeout(time.Minute).Should(ContainElement(condition))
+			Expect(podsOf(ctx, name)).To(BeEmpty())
+		},
+		Entry("an unknown task", runManifest("unknown-task", "support", "Null", []string{task("ticket-juggle", 1)}), "unknown-task",
+			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan, "ticket-juggle", "ticket-resolve")),
+		Entry("an unknown scenario", runManifest("unknown-scenario", "support", "Null", []string{"{name: ticket-resolve, scenarios: {ids: [Z99]}}"}), "unknown-scenario",
+			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan, "Z99")),
+		Entry("an environment that isn't there", runManifest("no-environment", "nowhere", "Null", []string{task("ticket-resolve", 1)}), "no-environment",
+			haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotFound, "nowhere")),
+		SpecTimeout(2*time.Minute),
+	)
+
+	It("says that an image can't be pulled", func(ctx SpecContext) {
+		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec: {", "spec: {image: registry.example/none:1, ", 1)
+		apply(ctx, manifest)
+		pool := &v1alpha1.CustomerSupportEnv{}
+		Eventually(ctx, func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "no-image"}, pool)).To(Succeed())
+			g.Expect(pool.Status.Conditions).To(ContainElement(
+				haveReason(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed, "registry.example/none:1")))
+		}).WithTimeout(90 * time.Second).Should(Succeed())
+		kubectl(ctx, "-n", namespace, "delete", "cse", "no-image", "--timeout=60s")
+	}, SpecTimeout(3*time.Minute))
+
+	It("leaves a server that is sent rubbish as it was", func(ctx SpecContext) {
+		pod := serverPod(ctx, "support")
+		conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s:8000/ws", pod.Status.PodIP), nil)
+		Expect(err).NotTo(HaveOccurred())
+		defer conn.CloseNow()
+		for sent, code := range map[string]string{
+			"{bad":                               "INVALID_JSON",
+			`{"type":"juggle"}`:                  "UNKNOWN_TYPE",
+			`{"type":"step"}`:                    "VALIDATION_ERROR",
+			`{"type":"reset","data":[1]}`:        "VALIDATION_ERROR",
+			`{"type":"state","surplus":"field"}`: "VALIDATION_ERROR",
+		} {
+			Expect(conn.Write(ctx, websocket.MessageText, []byte(sent))).To(Succeed())
+			_, answer, err := conn.Read(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(answer)).To(ContainSubstring(code), "sent %s", sent)
+		}
+		Expect(conn.Write(ctx, websocket.MessageText, []byte(`{"type":"reset","data":{"seed":1}}`))).To(Succeed())
+		_, answer, err := conn.Read(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(answer)).To(ContainSubstring(`"observation"`))
+		Expect(healthy(ctx, pod)).To(BeTrue())
+		after := serverPod(ctx, "support")
+		Expect(after.Status.ContainerStatuses[0].RestartCount).To(BeZero())
+	}, SpecTimeout(time.Minute))
+})
+
+// serverPod returns a ready server of the pool.
+func serverPod(ctx context.Context, pool string) corev1.Pod {
+	GinkgoHelper()
+	pods := &corev1.PodList{}
+	Expect(k8s.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"csenv.dev/environment": pool})).To(Succeed())
+	Expect(pods.Items).NotTo(BeEmpty())
+	return pods.Items[0]
+}
+
+func healthy(ctx context.Context, pod corev1.Pod) bool {
+	GinkgoHelper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:8000/health", pod.Status.PodIP), nil)
+	Expect(err).NotTo(HaveOccurred())
+	resp, err := http.DefaultClient.Do(req)
+	Expect(err).NotTo(HaveOccurred())
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}

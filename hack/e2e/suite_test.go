@@ -1,0 +1,165 @@
+//go:build e2e
+
+// Package e2e plays csenv on a real node: it brings up the local cluster, installs the operator as a user would and looks at what comes of the objects that are applied.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+const (
+	// systemNamespace is where config/default installs the operator.
+	systemNamespace = "csenv-system"
+	// namespace is where the suite's pools and runs live. It enforces the restricted Pod Security level.
+	namespace = "csenv-e2e"
+	// poolTimeout bounds the wait for a pool's first server.
+	poolTimeout = 90 * time.Second
+	// runTimeout bounds the wait for a run of some hundred episodes.
+	runTimeout = 2 * time.Minute
+)
+
+var (
+	clusterTool string
+	k8s         client.Client
+)
+
+func TestE2E(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
+	RunSpecs(t, "csenv on a real node")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	clusterTool = filepath.Join(GinkgoT().TempDir(), "cluster")
+	By("building the cluster tool")
+	run(ctx, "go", "build", "-o", clusterTool, "../cluster")
+	By("bringing the cluster up: the very first time this builds Kubernetes, which takes several minutes")
+	stream(ctx, clusterTool, "up")
+	stream(ctx, clusterTool, "load", "--image", image())
+	By("installing the operator")
+	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")
+	kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/csenv-manager")
+	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=120s")
+	connect(ctx)
+	createNamespace(ctx)
+}, NodeTimeout(20*time.Minute))
+
+var _ = AfterSuite(func(ctx SpecContext) {
+	if k8s == nil {
+		return
+	}
+	By("deleting the namespace: nothing may hold it back")
+	Expect(client.IgnoreNotFound(k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))).To(Succeed())
+	Eventually(ctx, func() error {
+		return k8s.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+	}).WithTimeout(2 * time.Minute).Should(MatchError(ContainSubstring("not found")))
+}, NodeTimeout(3*time.Minute))
+
+var _ = ReportAfterEach(func(report SpecReport) {
+	if !report.Failed() || k8s == nil {
+		return
+	}
+	explain()
+})
+
+// explain prints what a person would look at first after a failure.
+func explain() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, args := range [][]string{
+		{"-n", namespace, "get", "cse,evalrun,jobs,pods", "-o", "wide"},
+		{"-n", namespace, "get", "evalrun", "-o", "yaml"},
+		{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
+		{"-n", namespace, "logs", "-l", "app.kubernetes.io/managed-by=csenv", "--all-containers", "--prefix", "--tail=40"},
+		{"-n", systemNamespace, "get", "pods", "-o", "wide"},
+		{"-n", systemNamespace, "logs", "deployment/csenv-manager", "--tail=80"},
+	} {
+		out, err := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--"}, args...)...).CombinedOutput()
+		GinkgoWriter.Printf("--- kubectl %s (err: %v)\n%s\n", strings.Join(args, " "), err, out)
+	}
+}
+
+func image() string {
+	if image := os.Getenv("IMAGE"); image != "" {
+		return image
+	}
+	return "csenv:dev"
+}
+
+func connect(ctx context.Context) {
+	GinkgoHelper()
+	kubeconfig := strings.TrimSpace(run(ctx, clusterTool, "kubeconfig"))
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(v1alpha1.AddToScheme(scheme.Scheme)).To(Succeed())
+	k8s, err = client.New(config, client.Options{Scheme: scheme.Scheme})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func createNamespace(ctx context.Context) {
+	GinkgoHelper()
+	stale := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	Expect(client.IgnoreNotFound(k8s.Delete(ctx, stale))).To(Succeed())
+	fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   namespace,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	Eventually(ctx, func() error { return k8s.Create(ctx, fresh.DeepCopy()) }).WithTimeout(2 * time.Minute).Should(Succeed())
+}
+
+// kubectl runs the cluster's kubectl and returns what it printed; it must succeed.
+func kubectl(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	return run(ctx, clusterTool, append([]string{"kubectl", "--"}, args...)...)
+}
+
+// kubectlRefused runs kubectl, which must fail, and returns what it said.
+func kubectlRefused(ctx context.Context, stdin string, args ...string) string {
+	GinkgoHelper()
+	cmd := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--", "-n", namespace}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	Expect(err).To(HaveOccurred(), "kubectl %s should have been refused and said: %s", args, out)
+	return string(out)
+}
+
+// apply applies a manifest to the suite's namespace.
+func apply(ctx context.Context, manifest string) {
+	GinkgoHelper()
+	cmd := exec.CommandContext(ctx, clusterTool, "kubectl", "--", "-n", namespace, "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	out, err := cmd.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "applying:\n%s\n%s", manifest, out)
+}
+
+func run(ctx context.Context, name string, args ...string) string {
+	GinkgoHelper()
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s %s:\n%s", name, strings.Join(args, " "), out)
+	return string(out)
+}
+
+// stream runs a long command and lets its progress through.
+func stream(ctx context.Context, name string, args ...string) {
+	GinkgoHelper()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	Expect(cmd.Run()).To(Succeed(), fmt.Sprintf("%s %s", name, strings.Join(args, " ")))
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# From nothing to a score: a local cluster, the operator, the sample pools and runs, and what became of them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+image=${IMAGE:-csenv:dev}
+started=$SECONDS
+say() { printf '\n\033[1m==> [%3ds] %s\033[0m\n' "$((SECONDS - started))" "$*"; }
+
+command -v go >/dev/null || { echo "Go 1.26 or newer is needed and isn't on the PATH: see https://go.dev/dl" >&2; exit 1; }
+
+mkdir -p bin
+say "building the cluster tool"
+go build -o bin/cluster ./hack/cluster
+kubectl() { bin/cluster kubectl -- "$@"; }
+
+say "bringing up the cluster (the first time builds Kubernetes from its modules: about 8 minutes on 2 cores)"
+bin/cluster up
+say "building the csenv image and loading it"
+bin/cluster load --image "$image"
+
+say "kubectl apply -k config/default"
+kubectl apply --server-side --force-conflicts -k config/default | sed 's/^/  /'
+# The tag stays the same when the image changes, so only a restart runs what was just built.
+kubectl -n csenv-system rollout restart deployment/csenv-manager >/dev/null
+kubectl -n csenv-system rollout status deployment/csenv-manager --timeout=120s | tail -n 1 | sed 's/^/  /'
+
+say "kubectl apply -k config/samples"
+kubectl delete -k config/samples --ignore-not-found --timeout=90s >/dev/null
+kubectl apply -k config/samples | sed 's/^/  /'
+
+say "playing"
+runs=$(kubectl get evalrun -l csenv.dev/sample=true -o name)
+for attempt in $(seq 1 120); do
+	states=$(kubectl get evalrun -l csenv.dev/sample=true --no-headers -o 'custom-columns=N:.metadata.name,D:.status.progress,S:.status.conditions[?(@.type=="Complete")].reason')
+	[ "$states" = "${before:-}" ] || sed 's/^/  /' <<<"$states"
+	before=$states
+	[ "$(grep -c ' Completed$' <<<"$states")" -eq "$(wc -l <<<"$runs")" ] && break
+	if grep -Eq ' (InvalidPlan|ShardsFailed|SummaryRefused|TooManyErrored|EnvironmentChanged)$' <<<"$states" || [ "$attempt" -eq 120 ]; then
+		echo "a run did not complete; this is what is known of it:" >&2
+		kubectl get cse,evalrun,jobs,pods -o wide >&2
+		kubectl get events --sort-by=.lastTimestamp >&2
+		kubectl -n csenv-system logs deployment/csenv-manager --tail=50 >&2
+		exit 1
+	fi
+	sleep 1
+done
+
+say "kubectl get cse,evalrun"
+kubectl get cse,evalrun
+say "the aggregated scores"
+kubectl get evalrun -l csenv.dev/sample=true -o 'custom-columns=RUN:.metadata.name,TOTAL:.status.episodes.total,SCORED:.status.episodes.scored,FAILED:.status.episodes.failed,ERRORED:.status.episodes.errored,MEAN:.status.score.mean,CI95-LOW:.status.score.ci95.low,CI95-HIGH:.status.score.ci95.high,PASS-RATE:.status.passRate'
+say "done in $((SECONDS - started)) s. Look around with"
+echo "  export KUBECONFIG=$(bin/cluster kubeconfig)"
+echo "  bin/cluster kubectl -- get evalrun heuristic -o yaml"
+echo "  make cluster-down   # when you have seen enough"

@@ -1,0 +1,22 @@
+package episode
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+)
+
+// Draw picks one of n choices by the seed, evenly and the same in every process.
+func Draw(seed int64, n int) int {
+	return int(binary.BigEndian.Uint64(seeded("scenario", seed)) % uint64(n))
+}
+
+// OpaqueID is an id for the wire that is drawn from the seed alone, so that it says nothing of the scenario behind it: the prefix, a dash and eight characters.
+func OpaqueID(prefix string, seed int64) string {
+	return prefix + "-" + base32.StdEncoding.EncodeToString(seeded("id", seed)[:5])
+}
+
+func seeded(purpose string, seed int64) []byte {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("csenv "+purpose+"\n"), uint64(seed)))
+	return sum[:]
+}

@@ -1,0 +1,42 @@
+package episode_test
+
+import (
+	"testing"
+
+	"github.com/csenv/csenv/envserver/episode"
+)
+
+// The vectors pin the draws: a change would give other scenarios to seeds that people have published.
+func TestDrawVectors(t *testing.T) {
+	for seed, want := range map[int64]int{0: 35, 1: 18, 42: 26, 1<<53 - 1: 22} {
+		if got := episode.Draw(seed, 40); got != want {
+			t.Errorf("Draw(%d, 40) = %d, want %d", seed, got, want)
+		}
+	}
+}
+
+func TestDrawReachesEveryChoice(t *testing.T) {
+	const choices, seeds = 5, 1000
+	counts := make([]int, choices)
+	for seed := range int64(seeds) {
+		counts[episode.Draw(seed, choices)]++
+	}
+	for choice, n := range counts {
+		if n < seeds/choices*3/4 || n > seeds/choices*5/4 {
+			t.Errorf("choice %d was drawn %d times of %d", choice, n, seeds)
+		}
+	}
+}
+
+func TestOpaqueID(t *testing.T) {
+	if got, want := episode.OpaqueID("T", 42), "T-OW42GSV3"; got != want {
+		t.Errorf("OpaqueID() = %q, want %q", got, want)
+	}
+	seen := map[string]bool{}
+	for seed := range int64(10_000) {
+		seen[episode.OpaqueID("T", seed)] = true
+	}
+	if len(seen) != 10_000 {
+		t.Errorf("10000 seeds gave %d ids", len(seen))
+	}
+}

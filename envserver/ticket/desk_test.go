@@ -1,0 +1,526 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// judgeFunc is a judge made of a function.
+type judgeFunc func(ctx context.Context, r Reply) (int64, error)
+
+func (judgeFunc) Name() string { return "test-judge" }
+
+func (f judgeFunc) Judge(ctx context.Context, r Reply) (int64, error) { return f(ctx, r) }
+
+// goodReply is the text that goodJudge pays in full; it pays 100 for any other.
+const goodReply = "Dear Ada, our finance team will refund $300.00."
+
+func goodJudge(_ context.Context, r Reply) (int64, error) {
+	if r.Text == goodReply {
+		return responsePoints, nil
+	}
+	return 100, nil
+}
+
+func testTicket() *scenarios.Ticket {
+	return &scenarios.Ticket{
+		ScenarioID: "B99", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en",
+		Customer: scenarios.Customer{Name: "Ada Moss", Company: "Fern Ltd", AccountLevel: "premium", Since: time.Date(2024, 1, 2, 0, 0, 0, 0, time.UTC)},
+		Subject:  "Wrong invoice", Description: "I was charged too much.", SLAMinutes: 240,
+		History:     []scenarios.Message{{Role: "customer", Text: "Hello?"}},
+		Attachments: []scenarios.Attachment{{Name: "invoice.txt", Content: "30 seats"}},
+		Articles: []scenarios.Article{
+			{ID: "POL-DUP", Title: "Duplicates", Body: "A settled duplicate is refundable."},
+			{ID: "POL-REF", Title: "Refunds", Body: "An agent may refund up to $200. Above that the finance team decides on the refund."},
+			{ID: "POL-SLA", Title: "First response", Body: "Urgent tickets are answered within an hour."},
+			{ID: "POL-WAR", Title: "Warranty", Body: "A warranty claim is no refund."},
+		},
+		Gold: scenarios.TicketGold{
+			Category: "billing", CategoryAlternates: []scenarios.Alternate{{Value: "technical", Credit: 500}}, Priority: "high",
+			Escalate: true, Team: "finance", TeamAlternates: []string{"billing-ops"}, ReasonCode: "OVER_LIMIT",
+		},
+	}
+}
+
+func testKind(judge Judge) *Kind {
+	schemas, err := loadSchemas()
+	if err != nil {
+		panic(err)
+	}
+	return &Kind{judge: judge, schemas: schemas, tasks: []*task{
+		{name: "ticket-classify", maxSteps: 4, actions: []string{classify, search, submit}, judgeScale: "rules"},
+		{name: "ticket-resolve", maxSteps: 10, actions: actionForm.Types(), decision: true, judgeScale: judge.Name()},
+	}}
+}
+
+// start begins an episode of the task on testTicket.
+func start(task string, mode episode.RewardMode, judge judgeFunc) *environment {
+	k := testKind(judge)
+	e := &environment{kind: k}
+	e.begin(k.task(task), testTicket(), episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
+	return e
+}
+
+func step(t testing.TB, e *environment, action string) episode.Result {
+	t.Helper()
+	r, err := e.Step(t.Context(), json.RawMessage(action))
+	if err != nil {
+		t.Fatalf("Step(%s) error = %v", action, err)
+	}
+	return r
+}
+
+// play plays all actions and returns the rewards and the last result.
+func play(t testing.TB, e *environment, actions ...string) (rewards []int64, last episode.Result) {
+	t.Helper()
+	for _, a := range actions {
+		last = step(t, e, a)
+		rewards = append(rewards, last.Reward)
+	}
+	return rewards, last
+}
+
+func say(kind, message string) string {
+	text, _ := json.Marshal(map[string]string{"action_type": kind, "message": message})
+	return string(text)
+}
+
+const (
+	classifyRight   = `{"action_type":"classify","category":"billing","priority":"high"}`
+	classifyWrong   = `{"action_type":"classify","category":"general","priority":"low"}`
+	escalateFinance = `{"action_type":"escalate","team":"finance","reason":"over the limit"}`
+	justResolve     = `{"action_type":"resolve"}`
+)
+
+func TestRewards(t *testing.T) {
+	tests := map[string]struct {
+		task    string
+		mode    episode.RewardMode
+		actions []string
+		want    []int64
+		outcome score.Outcome
+	}{
+		"gold":                  {"ticket-resolve", episode.Dense, []string{classifyRight, say(respond, goodReply), escalateFinance}, []int64{300, 0, 700}, score.Scored},
+		"gold held back":        {"ticket-resolve", episode.Terminal, []string{classifyRight, say(respond, goodReply), escalateFinance}, []int64{0, 0, 1000}, score.Scored},
+		"no reply":              {"ticket-resolve", episode.Dense, []string{classifyRight, escalateFinance}, []int64{300, 200}, score.Scored},
+		"wrong team":            {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate","team":"security"}`}, []int64{100}, score.Scored},
+		"other name of team":    {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate","team":"Billing Ops team"}`}, []int64{200}, score.Scored},
+		"no team":               {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate"}`}, []int64{200}, score.Scored},
+		"wrong decision":        {"ticket-resolve", episode.Dense, []string{justResolve}, []int64{0}, score.Scored},
+		"alternate category":    {"ticket-resolve", episode.Dense, []string{`{"action_type":"classify","category":"technical"}`, justResolve}, []int64{100, 0}, score.Scored},
+		"all at once":           {"ticket-resolve", episode.Dense, []string{`{"action_type":"submit","category":"billing","priority":"high","message":"` + goodReply + `","decision":"escalate"}`}, []int64{1000}, score.Scored},
+		"nothing at once":       {"ticket-resolve", episode.Dense, []string{`{"action_type":"submit"}`}, []int64{0}, score.Scored},
+		"reply with resolve":    {"ticket-resolve", episode.Dense, []string{say(resolve, goodReply)}, []int64{500}, score.Scored},
+		"classify":              {"ticket-classify", episode.Dense, []string{classifyRight}, []int64{1000}, score.Scored},
+		"classify in parts":     {"ticket-classify", episode.Dense, []string{`{"action_type":"classify","priority":"high"}`, `{"action_type":"classify","category":"billing"}`}, []int64{333, 667}, score.Scored},
+		"category alone":        {"ticket-classify", episode.Dense, []string{`{"action_type":"submit","category":"billing"}`}, []int64{667}, score.Scored},
+		"classify wrong":        {"ticket-classify", episode.Dense, []string{classifyWrong}, []int64{0}, score.Scored},
+		"decision not asked":    {"ticket-classify", episode.Dense, []string{`{"action_type":"submit","decision":"escalate","message":"hi"}`}, []int64{0}, score.Scored},
+		"revised":               {"ticket-resolve", episode.Terminal, []string{classifyWrong, classifyRight, justResolve}, []int64{0, 0, 300}, score.Scored},
+		"not revised":           {"ticket-resolve", episode.Dense, []string{classifyWrong, classifyRight, justResolve}, []int64{0, 0, 0}, score.Scored},
+		"revised by submit":     {"ticket-resolve", episode.Dense, []string{classifyWrong, `{"action_type":"submit","priority":"high"}`, justResolve}, []int64{0, 0, 0}, score.Scored},
+		"second half is no 2nd": {"ticket-resolve", episode.Dense, []string{`{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"high"}`, justResolve}, []int64{200, 100, 0}, score.Scored},
+		"respond not in task":   {"ticket-classify", episode.Dense, []string{say(respond, goodReply), classifyRight}, []int64{0, 1000}, score.Scored},
+		"out of steps": {
+			"ticket-classify", episode.Terminal, []string{`{"action_type":"classify","category":"billing"}`, justResolve, justResolve, justResolve},
+			[]int64{0, 0, 0, 667}, score.Failed,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, last := play(t, start(tc.task, tc.mode, goodJudge), tc.actions...)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("rewards (-want +got):\n%s", diff)
+			}
+			if !last.Done || last.Final == nil || last.Final.Outcome != tc.outcome {
+				t.Fatalf("last = %+v, want done and %s", last, tc.outcome)
+			}
+			if want := sum(got) * score.One / 1000; last.Final.Score != want {
+				t.Errorf("Score = %d, want %d, the sum of the rewards", last.Final.Score, want)
+			}
+			if last.Observation.(Observation).Score == nil {
+				t.Error("the last observation has no score")
+			}
+		})
+	}
+}
+
+func sum(values []int64) int64 {
+	var total int64
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+func TestFinalBreaksTheScoreDown(t *testing.T) {
+	_, last := play(t, start("ticket-resolve", episode.Terminal, goodJudge), `{"action_type":"classify","category":"technical","priority":"high"}`, say(respond, "Hm."), escalateFinance)
+	want := &episode.Final{
+		Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 500_000, Judge: "test-judge",
+		Dimensions: []score.Dimension{
+			{Name: "category", Earned: 100, Offered: 200}, {Name: "priority", Earned: 100, Offered: 100},
+			{Name: "escalation", Earned: 200, Offered: 200}, {Name: "response", Earned: 100, Offered: 500},
+		},
+	}
+	if diff := cmp.Diff(want, last.Final); diff != "" {
+		t.Errorf("Final (-want +got):\n%s", diff)
+	}
+}
+
+func TestClassifyOffersTwoDimensions(t *testing.T) {
+	_, last := play(t, start("ticket-classify", episode.Dense, goodJudge), `{"action_type":"classify","category":"billing","priority":"low"}`)
+	want := &episode.Final{
+		Task: "ticket-classify", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 667_000, Judge: "rules",
+		Dimensions: []score.Dimension{{Name: "category", Earned: 200, Offered: 200}, {Name: "priority", Offered: 100}},
+	}
+	if diff := cmp.Diff(want, last.Final); diff != "" {
+		t.Errorf("Final (-want +got):\n%s", diff)
+	}
+}
+
+func TestJudgeReadsTheWholeHandling(t *testing.T) {
+	var got Reply
+	judge := func(_ context.Context, r Reply) (int64, error) {
+		got = r
+		return 0, nil
+	}
+	e := start("ticket-resolve", episode.Dense, judge)
+	ticket := e.desk.ticket
+	play(t, e, say(respond, "One."), say(respond, "Two."), say(resolve, "Three."))
+	want := Reply{Ticket: ticket, Text: "One.\n\nTwo.\n\nThree.", Resolved: true}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Reply (-want +got):\n%s", diff)
+	}
+}
+
+func TestJudgeFailureIsNoScore(t *testing.T) {
+	failing := func(context.Context, Reply) (int64, error) {
+		return 0, errors.New("connection refused at judge.example")
+	}
+	e := start("ticket-resolve", episode.Dense, failing)
+	_, last := play(t, e, classifyRight, say(respond, goodReply), escalateFinance)
+	want := &episode.Final{Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Errored, Judge: "test-judge"}
+	if diff := cmp.Diff(want, last.Final); diff != "" {
+		t.Errorf("Final (-want +got):\n%s", diff)
+	}
+	obs := last.Observation.(Observation)
+	if !last.Done || last.Reward != 0 || obs.Score != nil {
+		t.Errorf("done %v reward %d score %v, want true, 0, null", last.Done, last.Reward, obs.Score)
+	}
+	if strings.Contains(obs.Feedback, "judge.example") {
+		t.Errorf("feedback tells of our insides: %q", obs.Feedback)
+	}
+}
+
+func TestCancelledStepLeavesNoTrace(t *testing.T) {
+	waiting := func(ctx context.Context, _ Reply) (int64, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	e := start("ticket-resolve", episode.Dense, waiting)
+	step(t, e, classifyRight)
+	before := e.State()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := e.Step(ctx, json.RawMessage(say(resolve, goodReply))); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Step() error = %v, want context.Canceled", err)
+	}
+	if diff := cmp.Diff(before, e.State()); diff != "" {
+		t.Errorf("state after (-before +after):\n%s", diff)
+	}
+	e.kind.judge = judgeFunc(goodJudge)
+	if r := step(t, e, say(resolve, goodReply)); r.Final.Score != 800_000 {
+		t.Errorf("the same step again scores %d, want 800000", r.Final.Score)
+	}
+}
+
+func TestInvalidActionsEndTheEpisode(t *testing.T) {
+	e := start("ticket-resolve", episode.Dense, goodJudge)
+	step(t, e, classifyRight)
+	for i := range episode.MaxInvalidActions - 1 {
+		_, err := e.Step(t.Context(), json.RawMessage(`{"action_type":"refund"}`))
+		var invalid *episode.ActionError
+		if !errors.As(err, &invalid) {
+			t.Fatalf("invalid action %d: error = %v, want an ActionError", i+1, err)
+		}
+	}
+	if got := e.State().(State); got.StepCount != 1 || got.InvalidActions != 4 || got.Done {
+		t.Errorf("state = %+v, want step 1, 4 invalid actions, not done", got)
+	}
+	last := step(t, e, `{"action_type":"refund"}`)
+	if !last.Done || last.Final == nil || last.Final.Outcome != score.Failed || last.Final.Score != 300_000 {
+		t.Errorf("fifth invalid action: %+v, want done, failed, scored as it stands", last)
+	}
+}
+
+func TestStepAfterTheEndPaysNothing(t *testing.T) {
+	e := start("ticket-resolve", episode.Dense, goodJudge)
+	_, last := play(t, e, classifyRight, say(respond, goodReply), escalateFinance)
+	state := e.State()
+	for _, action := range []string{escalateFinance, classifyRight, `{"action_type":"nonsense"}`, `no json`} {
+		again := step(t, e, action)
+		if !again.Done || again.Reward != 0 || again.Final != nil {
+			t.Errorf("Step(%s) after the end = %+v, want done, reward 0, no final", action, again)
+		}
+		want := last.Observation.(Observation)
+		want.Feedback = "The episode is over: send reset to begin the next one."
+		if diff := cmp.Diff(want, again.Observation); diff != "" {
+			t.Errorf("observation (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(state, e.State()); diff != "" {
+		t.Errorf("the state moved (-want +got):\n%s", diff)
+	}
+}
+
+func TestFirstObservation(t *testing.T) {
+	k := testKind(judgeFunc(goodJudge))
+	e := &environment{kind: k}
+	got := e.begin(k.tasks[1], testTicket(), episode.Options{Seed: 7, RewardMode: episode.Terminal})
+	want := Observation{
+		Task: "ticket-resolve", TicketID: episode.OpaqueID("T", 7), Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), CustomerName: "Ada Moss",
+		Company: "Fern Ltd", CustomerSince: "2024-01-02", AccountLevel: "premium", Language: "en", Subject: "Wrong invoice", Description: "I was charged too much.",
+		Attachments: []Attachment{{Name: "invoice.txt", Content: "30 seats"}}, ConversationHistory: []Message{{Role: "customer", Content: "Hello?"}},
+		Status: "open", MaxSteps: 10, Feedback: "A ticket has come in.",
+		AllowedActions: []string{"classify", "respond", "resolve", "escalate", "search_knowledge_base", "submit"},
+	}
+	if diff := cmp.Diff(want, got.Observation); diff != "" {
+		t.Errorf("observation (-want +got):\n%s", diff)
+	}
+	if got.Reward != 0 || got.Done || got.Final != nil {
+		t.Errorf("reset = %+v, want reward 0, not done", got)
+	}
+}
+
+func TestObservationsFollowTheTicket(t *testing.T) {
+	e := start("ticket-resolve", episode.Dense, goodJudge)
+	type view struct {
+		Status   string
+		Step     int
+		Score    float64
+		Feedback string
+		Articles int
+		Messages int
+		Classify bool
+	}
+	see := func(r episode.Result) view {
+		o := r.Observation.(Observation)
+		return view{o.Status, o.Step, *o.Score, o.Feedback, len(o.KnowledgeBase), len(o.ConversationHistory), strings.Contains(strings.Join(o.AllowedActions, " "), "classify")}
+	}
+	got := []view{
+		see(step(t, e, `{"action_type":"search_knowledge_base","query":"the refund limit"}`)),
+		see(step(t, e, classifyRight)),
+		see(step(t, e, classifyRight)),
+		see(step(t, e, say(respond, goodReply))),
+		see(step(t, e, `{"action_type":"search_knowledge_base","query":"zebra"}`)),
+		see(step(t, e, escalateFinance)),
+	}
+	want := []view{
+		{"in_progress", 1, 0, "The knowledge base has 2 matching articles.", 2, 1, true},
+		{"in_progress", 2, 0.3, "Category: billing. Priority: high.", 0, 1, false},
+		{"in_progress", 3, 0.3, "Nothing was done: category and priority can be set once each, and what you sent is set already.", 0, 1, false},
+		{"pending_customer", 4, 0.3, "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it.", 0, 2, false},
+		{"pending_customer", 5, 0.3, "The knowledge base has no article with these words.", 0, 2, false},
+		{"escalated", 6, 1, "The ticket is escalated.", 0, 2, false},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("views (-want +got):\n%s", diff)
+	}
+}
+
+func TestSearchRanksByWords(t *testing.T) {
+	ids := func(query string) (ids []string) {
+		for _, a := range findArticles(testTicket().Articles, query) {
+			ids = append(ids, a.ID)
+		}
+		return ids
+	}
+	tests := map[string]struct {
+		query string
+		want  []string
+	}{
+		"title before body":     {"warranty refunds", []string{"POL-WAR", "POL-REF"}},
+		"more words first":      {"finance team refund", []string{"POL-REF", "POL-WAR"}},
+		"ties by id":            {"settled hour", []string{"POL-DUP", "POL-SLA"}},
+		"at most three":         {"duplicate refund urgent claim", []string{"POL-WAR", "POL-DUP", "POL-REF"}},
+		"short words don't hit": {"is an up to", nil},
+		"whatever case":         {"WARRANTY!", []string{"POL-WAR"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, ids(tc.query)); diff != "" {
+				t.Errorf("found (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// actionsGen draws actions of the schema and a few outside it.
+func actionsGen() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{
+		classifyRight, classifyWrong, `{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"high"}`,
+		say(respond, goodReply), say(respond, "Hm."), say(resolve, "Bye."), justResolve, escalateFinance, `{"action_type":"escalate"}`,
+		`{"action_type":"search_knowledge_base","query":"refund"}`, `{"action_type":"submit","decision":"escalate"}`, `{"action_type":"fly"}`,
+	})
+}
+
+// TestEveryEpisodeKeepsTheRules plays random episodes: no sequence of actions pays more than gold, rewards add up to the score, every observation is of the served schema
+// and no later step changes an earlier one.
+func TestEveryEpisodeKeepsTheRules(t *testing.T) {
+	schema := compile(t, testKind(judgeFunc(goodJudge)).schemas.Observation)
+	rapid.Check(t, func(rt *rapid.T) {
+		task := rapid.SampledFrom([]string{"ticket-classify", "ticket-resolve"}).Draw(rt, "task")
+		mode := rapid.SampledFrom([]episode.RewardMode{episode.Dense, episode.Terminal}).Draw(rt, "mode")
+		actions := rapid.SliceOfN(actionsGen(), 1, 20).Draw(rt, "actions")
+		e, twin := start(task, mode, goodJudge), start(task, mode, goodJudge)
+		var total int64
+		var final *episode.Final
+		var seen []Observation
+		var texts []string
+		for _, a := range actions {
+			r, err := e.Step(context.Background(), json.RawMessage(a))
+			r2, err2 := twin.Step(context.Background(), json.RawMessage(a))
+			if fmt.Sprint(err) != fmt.Sprint(err2) {
+				rt.Fatalf("the same step gave %v and %v", err, err2)
+			}
+			if err != nil {
+				continue
+			}
+			obs := r.Observation.(Observation)
+			text := mustMarshal(obs)
+			if text != mustMarshal(r2.Observation) {
+				rt.Fatalf("the same step gave other bytes")
+			}
+			validate(rt, schema, text)
+			if !r.Done && mode == episode.Terminal && (r.Reward != 0 || obs.Score != nil) {
+				rt.Fatalf("reward %d and score %v before the end of a terminal episode", r.Reward, obs.Score)
+			}
+			if final != nil && (r.Reward != 0 || r.Final != nil || !r.Done) {
+				rt.Fatalf("a step after the end gave %+v", r)
+			}
+			total += r.Reward
+			if r.Final != nil {
+				final = r.Final
+			}
+			seen, texts = append(seen, obs), append(texts, text)
+			obs.ConversationHistory[0].Content = "changed by the client"
+			if e.desk.conversation[0].Content != "Hello?" {
+				rt.Fatal("the observation shares the history")
+			}
+			obs.ConversationHistory[0].Content = "Hello?"
+		}
+		for i := range seen {
+			if mustMarshal(seen[i]) != texts[i] {
+				rt.Fatalf("observation %d changed later", i)
+			}
+		}
+		if total > 1000 || total < 0 {
+			rt.Fatalf("return %d is outside 0 to 1000", total)
+		}
+		if final != nil && final.Score != total*score.One/1000 {
+			rt.Fatalf("score %d, rewards add up to %d", final.Score, total)
+		}
+	})
+}
+
+// TestRepeatsNeverPay plays gold with every action k times over.
+func TestRepeatsNeverPay(t *testing.T) {
+	for _, mode := range []episode.RewardMode{episode.Dense, episode.Terminal} {
+		once := []string{classifyRight, say(respond, "Hm."), escalateFinance}
+		rewards, _ := play(t, start("ticket-resolve", mode, goodJudge), once...)
+		for i, a := range once {
+			for k := 2; k <= 6; k++ {
+				e := start("ticket-resolve", mode, goodJudge)
+				var repeated []string
+				repeated = append(repeated, once[:i]...)
+				for range k {
+					repeated = append(repeated, a)
+				}
+				again, _ := play(t, e, append(repeated, once[i+1:]...)...)
+				if sum(again) > sum(rewards) {
+					t.Errorf("%s mode: %d times %s pays %d, once %d", mode, k, a, sum(again), sum(rewards))
+				}
+			}
+		}
+	}
+}
+
+// TestNothingTellsGold looks for the labels in all that a session is told before the end when the agent named none of them.
+func TestNothingTellsGold(t *testing.T) {
+	e := start("ticket-resolve", episode.Terminal, goodJudge)
+	var told strings.Builder
+	for _, a := range []string{classifyWrong, say(respond, "Hm."), `{"action_type":"search_knowledge_base","query":"zebra"}`} {
+		told.WriteString(mustMarshal(step(t, e, a).Observation))
+		told.WriteString(mustMarshal(e.State()))
+	}
+	for _, secret := range []string{"billing", "high", "finance", "OVER_LIMIT", "B99", "240"} {
+		if strings.Contains(told.String(), secret) {
+			t.Errorf("the session was told %q: %s", secret, told.String())
+		}
+	}
+}
+
+func mustMarshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func compile(t testing.TB, schema json.RawMessage) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("mem:schema", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("mem:schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+func validate(t rapid.TB, schema *jsonschema.Schema, text string) {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(value); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	actions := []json.RawMessage{json.RawMessage(classifyRight), json.RawMessage(say(respond, goodReply)), json.RawMessage(escalateFinance)}
+	e := start("ticket-resolve", episode.Dense, goodJudge)
+	fresh := *e.desk
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%len(actions) == 0 {
+			desk := fresh
+			e.desk = &desk
+		}
+		if _, err := e.Step(b.Context(), actions[i%len(actions)]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

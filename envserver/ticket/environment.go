@@ -1,0 +1,88 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// environment is one session's. Its desk is nil before the first reset.
+type environment struct {
+	kind *Kind
+	opts episode.Options
+	desk *desk
+}
+
+// Reset begins an episode. When it fails the last episode goes on.
+func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
+	if opts.RewardMode == "" {
+		opts.RewardMode = episode.Dense
+	}
+	task, scenario, err := e.kind.choose(opts)
+	if err != nil {
+		return episode.Result{}, err
+	}
+	ticket, err := scenario.Instantiate(opts.Seed)
+	if err != nil {
+		return episode.Result{}, fmt.Errorf("instantiating scenario %s: %w", scenario.ID, err)
+	}
+	return e.begin(task, ticket, opts), nil
+}
+
+func (e *environment) begin(task *task, ticket *scenarios.Ticket, opts episode.Options) episode.Result {
+	e.opts, e.desk = opts, newDesk(task, ticket, opts)
+	return episode.Result{Observation: e.desk.observation()}
+}
+
+// Step plays one action.
+func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode.Result, error) {
+	if e.desk == nil {
+		return episode.Result{}, episode.ErrNotReset
+	}
+	if e.desk.outcome != "" {
+		return e.over(), nil
+	}
+	next := e.desk.clone()
+	decoded, err := actionForm.Decode(action)
+	var invalid *episode.ActionError
+	switch {
+	case errors.As(err, &invalid):
+		next.refuse(invalid)
+	case err != nil:
+		return episode.Result{}, err
+	default:
+		next.apply(decoded)
+	}
+	reward, final, gradeErr := next.grade(ctx, e.kind.judge)
+	if gradeErr != nil {
+		return episode.Result{}, gradeErr
+	}
+	e.desk = next
+	if invalid != nil && final == nil {
+		return episode.Result{}, invalid
+	}
+	return episode.Result{Observation: next.observation(), Reward: reward, Done: final != nil, Final: final}, nil
+}
+
+// over answers a step after the end.
+func (e *environment) over() episode.Result {
+	observation := e.desk.observation()
+	observation.Feedback = "The episode is over: send reset to begin the next one."
+	return episode.Result{Observation: observation, Done: true}
+}
+
+// State reports the episode without anything that the agent must find out.
+func (e *environment) State() any {
+	if e.desk == nil {
+		return State{}
+	}
+	d, id := e.desk, e.opts.EpisodeID
+	return State{
+		EpisodeID: &id, StepCount: d.step, Seed: e.opts.Seed, Task: d.task.name, TicketID: d.id, Status: d.status,
+		Done: d.outcome != "", MaxSteps: d.task.maxSteps, RewardMode: d.mode, InvalidActions: d.invalid,
+	}
+}

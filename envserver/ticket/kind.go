@@ -1,0 +1,167 @@
+// Package ticket is the ticket environment: an agent reads a customer's ticket, classifies it, sets its priority, searches the knowledge base, replies, and
+// resolves or escalates it.
+//
+// One desk holds one ticket. An action makes the next desk out of the current one, and only when that has succeeded does it become the current one, so an action that
+// fails by our fault leaves no trace. Category, priority and the decision are graded by rules; the reply is graded once, at the end, because only then is it
+// known which actions it may speak of.
+package ticket
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// rulesVersion changes whenever the rules of this package can give another score for the same episode.
+const rulesVersion = "ticket-1"
+
+//go:embed schemas
+var schemas embed.FS
+
+// Judge grades the reply to a ticket.
+type Judge interface {
+	// Name is the scale, for example "offline-v1".
+	Name() string
+	// Judge returns what the reply earned, 0 to 500 milli-points. An error means that the reply could not be judged, never that it is bad.
+	Judge(ctx context.Context, r Reply) (int64, error)
+}
+
+// Reply is what a judge reads.
+type Reply struct {
+	Ticket *scenarios.Ticket
+	// Text is everything the agent wrote to the customer, in order.
+	Text string
+	// Escalated and Resolved say what the agent did; both are false when it did neither.
+	Escalated, Resolved bool
+}
+
+// Kind serves the tickets of a catalogue.
+type Kind struct {
+	catalog *scenarios.Catalog
+	judge   Judge
+	tasks   []*task
+	schemas episode.Schemas
+}
+
+var _ episode.Kind = (*Kind)(nil)
+
+// task is what a task asks for and allows.
+type task struct {
+	name       string
+	maxSteps   int
+	actions    []string
+	decision   bool // escalation and response are asked for
+	scenarios  []*scenarios.TicketScenario
+	judgeScale string
+}
+
+// New makes the environment's kind. The catalogue must hold at least one ticket.
+func New(catalog *scenarios.Catalog, judge Judge) (*Kind, error) {
+	tickets := catalog.Tickets()
+	if len(tickets) == 0 {
+		return nil, errors.New("the catalogue holds no tickets")
+	}
+	k := &Kind{catalog: catalog, judge: judge, tasks: []*task{
+		{name: "ticket-classify", maxSteps: 4, actions: []string{classify, search, submit}, scenarios: tickets, judgeScale: "rules"},
+		{name: "ticket-resolve", maxSteps: 10, actions: actionForm.Types(), decision: true, scenarios: tickets, judgeScale: judge.Name()},
+	}}
+	var err error
+	k.schemas, err = loadSchemas()
+	return k, err
+}
+
+func loadSchemas() (episode.Schemas, error) {
+	action, err := json.Marshal(actionForm.Schema())
+	if err != nil {
+		return episode.Schemas{}, fmt.Errorf("writing the action schema: %w", err)
+	}
+	observation, err := schemas.ReadFile("schemas/observation.json")
+	if err != nil {
+		return episode.Schemas{}, fmt.Errorf("reading the observation schema: %w", err)
+	}
+	state, err := schemas.ReadFile("schemas/state.json")
+	if err != nil {
+		return episode.Schemas{}, fmt.Errorf("reading the state schema: %w", err)
+	}
+	return episode.Schemas{Action: action, Observation: observation, State: state}, nil
+}
+
+// Name is "ticket".
+func (k *Kind) Name() string { return "ticket" }
+
+// Description is a sentence for people.
+func (k *Kind) Description() string {
+	return "Handle a customer's support ticket: classify it, set its priority, reply to the customer, and resolve or escalate it."
+}
+
+// Tasks are ticket-classify, the default, and ticket-resolve.
+func (k *Kind) Tasks() []score.Task {
+	tasks := make([]score.Task, len(k.tasks))
+	for i, t := range k.tasks {
+		tasks[i].Name = t.name
+		for _, s := range t.scenarios {
+			tasks[i].Scenarios = append(tasks[i].Scenarios, score.Scenario{
+				ID: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language, Split: s.Split,
+			})
+		}
+	}
+	return tasks
+}
+
+// ScenarioDigest is the catalogue's.
+func (k *Kind) ScenarioDigest() string { return k.catalog.Digest() }
+
+// GraderVersion is the version of the rules; the judge's own version is part of its scale's name.
+func (k *Kind) GraderVersion() string { return rulesVersion }
+
+// Judge is the scale of the reply judge.
+func (k *Kind) Judge() string { return k.judge.Name() }
+
+// Schemas are those of the action, the observation and the state.
+func (k *Kind) Schemas() episode.Schemas { return k.schemas }
+
+// New makes the environment of one session.
+func (k *Kind) New() episode.Environment { return &environment{kind: k} }
+
+// choose finds the task and the scenario that the options ask for.
+func (k *Kind) choose(opts episode.Options) (*task, *scenarios.TicketScenario, error) {
+	chosen := k.tasks[0]
+	if opts.Task != "" {
+		chosen = k.task(opts.Task)
+	}
+	if chosen == nil {
+		return nil, nil, fmt.Errorf("%w %q: this environment has %s", episode.ErrUnknownTask, opts.Task, strings.Join(k.taskNames(), ", "))
+	}
+	if opts.Scenario == "" {
+		return chosen, chosen.scenarios[episode.Draw(opts.Seed, len(chosen.scenarios))], nil
+	}
+	scenario, ok := k.catalog.Ticket(opts.Scenario)
+	if !ok {
+		return nil, nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, chosen.name)
+	}
+	return chosen, scenario, nil
+}
+
+func (k *Kind) task(name string) *task {
+	for _, t := range k.tasks {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+func (k *Kind) taskNames() []string {
+	names := make([]string, len(k.tasks))
+	for i, t := range k.tasks {
+		names[i] = t.name
+	}
+	return names
+}

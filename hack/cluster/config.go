@@ -1,0 +1,140 @@
+package main
+
+import (
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+	"text/template"
+
+	"github.com/prometheus/procfs"
+)
+
+//go:embed config
+var configFiles embed.FS
+
+// settings is what the files in config are filled in with.
+type settings struct {
+	folders
+	Snapshotter string
+	Upstreams   string // name servers for names outside the cluster, blank when there are none
+	User        string // whose kubeconfig is rendered
+}
+
+// covering is one fixed path and the folder of the state that covers it.
+type covering struct{ Path, Behind string }
+
+func (s settings) At(parts ...string) string { return s.at(parts...) }
+func (s settings) ContainerdSocket() string  { return s.containerdSocket() }
+func (settings) PauseImage() string          { return pauseImage }
+func (settings) CNIFolder() string           { return cniFolder }
+func (settings) PodNetwork() string          { return podNetwork }
+func (settings) NodeIP() string              { return nodeIP }
+func (settings) ClusterDomain() string       { return clusterDomain }
+func (settings) APIAddress() string          { return apiAddress }
+
+func (s settings) Covered() []covering {
+	var all []covering
+	for _, path := range coveredFolders() {
+		all = append(all, covering{Path: path, Behind: s.behind(path)})
+	}
+	return all
+}
+
+// Base64 reads a file of the PKI for a kubeconfig.
+func (s settings) Base64(file string) (string, error) {
+	data, err := os.ReadFile(s.at("pki", file))
+	return base64.StdEncoding.EncodeToString(data), err
+}
+
+func (f folders) containerdSocket() string { return f.at("containerd", "containerd.sock") }
+
+func (f folders) componentKubeconfig(user string) string {
+	return f.at("config", user+".kubeconfig")
+}
+
+// machineSettings reads from this machine what the configuration depends on.
+func machineSettings(f folders) (settings, error) {
+	mounts, err := procfs.GetMounts()
+	if err != nil {
+		return settings{}, fmt.Errorf("reading mounts: %w", err)
+	}
+	resolv, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil && !os.IsNotExist(err) {
+		return settings{}, fmt.Errorf("reading name servers: %w", err)
+	}
+	return settings{
+		folders:     f,
+		Snapshotter: snapshotterOn(filesystemAt(mounts, f.state)),
+		Upstreams:   strings.Join(nameServers(string(resolv)), " "),
+	}, nil
+}
+
+// snapshotterOn picks containerd's snapshotter: overlays can't lie on an
+// overlay, as the root of a container is one.
+func snapshotterOn(filesystem string) string {
+	if filesystem == "overlay" {
+		return "native"
+	}
+	return "overlayfs"
+}
+
+// nameServers lists the servers in resolv.conf, without the cluster's own.
+func nameServers(resolv string) []string {
+	var servers []string
+	for line := range strings.Lines(resolv) {
+		fields := strings.Fields(line)
+		if len(fields) == 2 && fields[0] == "nameserver" && fields[1] != nodeIP {
+			servers = append(servers, fields[1])
+		}
+	}
+	return servers
+}
+
+// render fills in one file of config.
+func (s settings) render(name string) ([]byte, error) {
+	parsed, err := template.ParseFS(configFiles, "config/"+name)
+	if err != nil {
+		return nil, fmt.Errorf("parsing config/%s: %w", name, err)
+	}
+	var text strings.Builder
+	if err := parsed.Execute(&text, s); err != nil {
+		return nil, fmt.Errorf("filling in config/%s: %w", name, err)
+	}
+	return []byte(text.String()), nil
+}
+
+// writeConfig writes every component's configuration and kubeconfig.
+func writeConfig(s settings) error {
+	files := map[string]string{
+		"containerd.toml": s.at("config", "containerd.toml"),
+		"cni.conflist":    s.at("config", "cni", "csenv.conflist"),
+		"kubelet.yaml":    s.at("config", "kubelet.yaml"),
+		"Corefile":        s.at("config", "Corefile"),
+		"resolv.conf":     s.at("config", "resolv.conf"),
+		"node.sh":         s.at("config", "node.sh"),
+		"coredns.yaml":    s.at("config", "coredns.yaml"),
+	}
+	for name, path := range files {
+		if err := s.write(name, path, 0o644); err != nil {
+			return err
+		}
+	}
+	for _, user := range []string{"kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "kubelet"} {
+		s.User = user
+		if err := s.write("kubeconfig", s.componentKubeconfig(user), 0o600); err != nil {
+			return err
+		}
+	}
+	s.User = "admin"
+	return s.write("kubeconfig", s.at("kubeconfig"), 0o600)
+}
+
+func (s settings) write(name, path string, mode os.FileMode) error {
+	content, err := s.render(name)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, content, mode)
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// hostRecord is what the machine looked like before the cluster changed it, so
+// that down can put it back. It is written before the first change.
+type hostRecord struct {
+	// Sysctls maps a path below /proc/sys to its value.
+	Sysctls map[string]string `json:"sysctls"`
+	// Chains are iptables chains of other clusters, as "table chain".
+	Chains []string `json:"chains"`
+	// MadeFolders are the empty mount points that were missing.
+	MadeFolders []string `json:"madeFolders"`
+}
+
+// touchedSysctls are the kernel settings that the cluster or the kubelet changes.
+func touchedSysctls() []string {
+	return []string{
+		"net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom",
+		"kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+	}
+}
+
+// coveredFolders are the fixed paths that containerd, the CNI plugins and the
+// kubelet insist on. The node's mount namespace covers each with a folder of the
+// state, so nothing on the machine outside is written.
+func coveredFolders() []string {
+	return []string{"/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers", "/var/log/pods"}
+}
+
+// behind is the folder in the state that covers path inside the node's mount namespace.
+func (f folders) behind(path string) string {
+	return f.at("node", strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "-"))
+}
+
+// recordHost notes the machine's state once per cluster.
+func recordHost(ctx context.Context, f folders) error {
+	if built(f.at("host.json")) {
+		return nil
+	}
+	record := hostRecord{Sysctls: map[string]string{}}
+	for _, name := range touchedSysctls() {
+		if value, err := os.ReadFile(filepath.Join("/proc/sys", name)); err == nil {
+			record.Sysctls[name] = strings.TrimSpace(string(value))
+		}
+	}
+	for _, tools := range filterTools() {
+		if save, err := run(ctx, tools[0]); err == nil {
+			record.Chains = append(record.Chains, chainsIn(save)...)
+		}
+	}
+	for _, path := range coveredFolders() {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			record.MadeFolders = append(record.MadeFolders, path)
+		}
+	}
+	data, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(f.at("host.json"), append(data, '\n'), 0o644)
+}
+
+func readHostRecord(f folders) (hostRecord, error) {
+	var record hostRecord
+	data, err := os.ReadFile(f.at("host.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return record, nil
+	}
+	if err != nil {
+		return record, err
+	}
+	if err := json.Unmarshal(data, &record); err != nil {
+		return record, fmt.Errorf("reading %s: %w", f.at("host.json"), err)
+	}
+	return record, nil
+}
+
+// restoreHost puts back what recordHost noted.
+func restoreHost(record hostRecord) error {
+	var failures []error
+	for _, name := range touchedSysctls() {
+		if value, noted := record.Sysctls[name]; noted {
+			failures = append(failures, os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0o644))
+		}
+	}
+	for _, path := range slices.Backward(record.MadeFolders) {
+		// Remove refuses a folder that someone filled meanwhile, and that is right.
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+			failures = append(failures, err)
+		}
+	}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("putting the machine's settings back: %w", err)
+	}
+	return nil
+}
+
+// prepareHost makes the mount points and turns on routing for pods.
+func prepareHost(ctx context.Context, f folders) error {
+	if err := recordHost(ctx, f); err != nil {
+		return fmt.Errorf("noting the machine's settings: %w", err)
+	}
+	for _, path := range coveredFolders() {
+		if err := errors.Join(os.MkdirAll(path, 0o755), os.MkdirAll(f.behind(path), 0o755)); err != nil {
+			return fmt.Errorf("making the node's folders: %w", err)
+		}
+	}
+	// Where overlay is a module that isn't loaded yet; elsewhere modprobe fails and that is fine.
+	_, _ = run(ctx, "modprobe", "overlay")
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+		return fmt.Errorf("turning on IP forwarding: %w", err)
+	}
+	return nil
+}
+
+// mountsBelow lists mount points in or at dir, deepest first.
+func mountsBelow(mounts []*procfs.MountInfo, dir string) []string {
+	var below []string
+	for _, m := range mounts {
+		point := unescapeMount(m.MountPoint)
+		if point == dir || strings.HasPrefix(point, dir+"/") {
+			below = append(below, point)
+		}
+	}
+	slices.SortStableFunc(below, func(a, b string) int { return len(b) - len(a) })
+	return below
+}
+
+// unescapeMount undoes the octal escapes that proc(5) puts for blanks in paths.
+func unescapeMount(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}
+
+// filesystemAt names the type of the filesystem that holds dir.
+func filesystemAt(mounts []*procfs.MountInfo, dir string) string {
+	longest, kind := -1, ""
+	for _, m := range mounts {
+		point := unescapeMount(m.MountPoint)
+		inside := point == "/" || dir == point || strings.HasPrefix(dir, point+"/")
+		if inside && len(point) >= longest {
+			longest, kind = len(point), m.FSType
+		}
+	}
+	return kind
+}
+
+// unmountState unmounts whatever is mounted inside the state folder. The node's
+// mounts went with its namespace; this is for leftovers, before files are removed.
+func unmountState(f folders) error {
+	mounts, err := procfs.GetMounts()
+	if err != nil {
+		return fmt.Errorf("reading mounts: %w", err)
+	}
+	for _, point := range mountsBelow(mounts, f.state) {
+		if point == f.state {
+			continue // the user may have put the whole folder on a disk of its own
+		}
+		if err := syscall.Unmount(point, 0); err != nil {
+			return fmt.Errorf("unmounting %s: %w", point, err)
+		}
+	}
+	return nil
+}
+
+// podGroups lists the kubelet's cgroups, deepest first, in every cgroup v1
+// hierarchy and in v2's, whichever the machine mounts.
+func podGroups() []string {
+	var groups []string
+	for _, pattern := range []string{"/sys/fs/cgroup/kubepods", "/sys/fs/cgroup/*/kubepods"} {
+		roots, _ := filepath.Glob(pattern)
+		for _, root := range roots {
+			_ = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+				if err == nil && entry.IsDir() {
+					groups = append(groups, path)
+				}
+				return nil
+			})
+		}
+	}
+	slices.Reverse(groups)
+	return groups
+}
+
+// killPods ends every process in the kubelet's cgroups and removes the groups.
+// Containers that a killed containerd left behind are found no other way.
+func killPods(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 15*time.Second, true, func(context.Context) (bool, error) {
+		groups := podGroups()
+		for _, group := range groups {
+			killGroup(group)
+			_ = syscall.Rmdir(group) // refuses until the group is empty
+		}
+		return len(groups) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("ending pods' processes in cgroups %s: %w", strings.Join(podGroups(), ", "), err)
+	}
+	return nil
+}
+
+// killGroup ends a cgroup's processes. Each handle is taken before the group is
+// read again, so an id reused in between is never hit.
+func killGroup(group string) {
+	for _, pid := range groupProcesses(group) {
+		handle, err := os.FindProcess(pid)
+		if err != nil {
+			continue
+		}
+		if slices.Contains(groupProcesses(group), pid) {
+			_ = handle.Kill()
+		}
+		_ = handle.Release()
+	}
+}
+
+func groupProcesses(group string) []int {
+	data, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+	if err != nil {
+		return nil // the group is gone, and its processes with it
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(data)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// foreignKubelet names a kubelet on this machine that isn't the cluster's: two
+// would fight over the same cgroups and iptables chains.
+func foreignKubelet(state string) error {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return fmt.Errorf("listing processes: %w", err)
+	}
+	for _, p := range all {
+		command, err := p.Comm()
+		if err != nil || (command != "kubelet" && command != "k3s-server") {
+			continue
+		}
+		if _, ours := inspect(p, state); !ours {
+			return fmt.Errorf("another kubelet runs on this machine (process %d): stop that one, or use kind", p.PID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// pauseImage is the pod sandbox's image. Its registry exists nowhere: the image only ever is loaded.
+const pauseImage = "csenv.local/pause:1"
+
+const (
+	hostCertificates  = "/etc/ssl/certs/ca-certificates.crt"
+	imageCertificates = "etc/ssl/certs/ca-certificates.crt"
+	nonroot           = "65532:65532"
+)
+
+// imageFile is one file of an image, in a layer of its own.
+type imageFile struct {
+	path    string // without a leading slash
+	content []byte
+	mode    int64
+}
+
+// makeImage puts files into an otherwise empty image. The same files give the
+// same digest: there are no times, and layers are not compressed, so that no
+// compressor's version shows.
+func makeImage(files []imageFile, entrypoint, user string) (v1.Image, error) {
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	files = slices.SortedFunc(slices.Values(files), func(a, b imageFile) int { return strings.Compare(a.path, b.path) })
+	for _, file := range files {
+		content, err := layerOf(file)
+		if err != nil {
+			return nil, fmt.Errorf("packing %s: %w", file.path, err)
+		}
+		if image, err = mutate.AppendLayers(image, static.NewLayer(content, types.OCIUncompressedLayer)); err != nil {
+			return nil, fmt.Errorf("adding %s: %w", file.path, err)
+		}
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config.Entrypoint, config.Config.User = []string{entrypoint}, user
+	return mutate.ConfigFile(image, config)
+}
+
+func layerOf(file imageFile) ([]byte, error) {
+	var buffer bytes.Buffer
+	archive := tar.NewWriter(&buffer)
+	for dir := range parents(file.path) {
+		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: time.Unix(0, 0)}); err != nil {
+			return nil, err
+		}
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: file.path, Mode: file.mode, Size: int64(len(file.content)), ModTime: time.Unix(0, 0)}
+	if err := archive.WriteHeader(header); err != nil {
+		return nil, err
+	}
+	if _, err := archive.Write(file.content); err != nil {
+		return nil, err
+	}
+	return buffer.Bytes(), archive.Close()
+}
+
+// parents yields the folders above path, outermost first.
+func parents(path string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for i, c := range path {
+			if c == '/' && !yield(path[:i]) {
+				return
+			}
+		}
+	}
+}
+
+// fullName spells an image's name as containerd stores it: csenv:dev is docker.io/library/csenv:dev.
+func fullName(image string) (string, error) {
+	reference, err := name.ParseReference(image)
+	if err != nil {
+		return "", fmt.Errorf("reading the image name: %w", err)
+	}
+	return strings.Replace(reference.Name(), name.DefaultRegistry, "docker.io", 1), nil
+}
+
+// writeArchive writes image as a tarred OCI layout, which keeps its digest through an import.
+func writeArchive(w io.Writer, image v1.Image, fullName string) error {
+	dir, err := os.MkdirTemp("", "csenv-image-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	path, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	names := layout.WithAnnotations(map[string]string{"io.containerd.image.name": fullName})
+	if err := path.AppendImage(image, names); err != nil {
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	archive := tar.NewWriter(w)
+	if err := archive.AddFS(os.DirFS(dir)); err != nil {
+		return fmt.Errorf("packing the image: %w", err)
+	}
+	return archive.Close()
+}
+
+// mainPackages lists the folders below cmd that hold a program.
+func mainPackages(repo string) ([]string, error) {
+	mains, err := filepath.Glob(filepath.Join(repo, "cmd", "*", "main.go"))
+	if err != nil {
+		return nil, err
+	}
+	if len(mains) == 0 {
+		return nil, fmt.Errorf("no program to put into the image: %s has no cmd/*/main.go", repo)
+	}
+	var packages []string
+	for _, file := range mains {
+		packages = append(packages, "./cmd/"+filepath.Base(filepath.Dir(file)))
+	}
+	return packages, nil
+}
+
+// csenvImage builds the programs below cmd for the node and puts them into one image.
+func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image, error) {
+	packages, err := mainPackages(repo)
+	if err != nil {
+		return nil, err
+	}
+	files, err := buildPrograms(ctx, repo, progress, packages)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := os.ReadFile(hostCertificates)
+	switch {
+	case err == nil:
+		files = append(files, imageFile{path: imageCertificates, content: certificates, mode: 0o644})
+	case os.IsNotExist(err):
+		say(progress, "this machine has no %s: the image will trust no public server", hostCertificates)
+	default:
+		return nil, fmt.Errorf("reading CA certificates: %w", err)
+	}
+	return makeImage(files, "/manager", nonroot)
+}
+
+// buildPrograms compiles packages into files for an image's root.
+func buildPrograms(ctx context.Context, repo string, progress io.Writer, packages []string) ([]imageFile, error) {
+	dir, err := os.MkdirTemp("", "csenv-programs-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	say(progress, "building %s", strings.Join(packages, " "))
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir + "/"}, packages...)
+	if err := runGo(ctx, progress, repo, args...); err != nil {
+		return nil, fmt.Errorf("building the image's programs: %w", err)
+	}
+	var files []imageFile
+	for _, pkg := range packages {
+		program := filepath.Base(pkg)
+		content, err := os.ReadFile(filepath.Join(dir, program))
+		if err != nil {
+			return nil, fmt.Errorf("reading a built program: %w", err)
+		}
+		files = append(files, imageFile{path: program, content: content, mode: 0o755})
+	}
+	return files, nil
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// kindName is the name of the cluster that kind makes.
+const kindName = "csenv"
+
+// kind drives the kind command, for machines with Docker.
+type kind struct {
+	builder
+	reason string
+}
+
+func (k kind) where() folders     { return k.folders }
+func (k kind) kubeconfig() string { return k.at("kubeconfig") }
+
+func (k kind) kubectl(ctx context.Context) (string, error) {
+	if path, err := exec.LookPath("kubectl"); err == nil {
+		return path, nil
+	}
+	return k.find("kubectl"), k.ensure(ctx, "kubectl")
+}
+
+// exists says whether kind has the cluster.
+func (k kind) exists(ctx context.Context) (bool, error) {
+	names, err := run(ctx, "kind", "get", "clusters")
+	if err != nil {
+		return false, fmt.Errorf("asking kind for its clusters: %w", err)
+	}
+	return slices.Contains(strings.Fields(names), kindName), nil
+}
+
+func (k kind) up(ctx context.Context) error {
+	say(k.progress, "using kind: %s", k.reason)
+	if err := writeFile(k.at("provider"), []byte(providerKind+"\n"), 0o644); err != nil {
+		return err
+	}
+	there, err := k.exists(ctx)
+	if err != nil {
+		return err
+	}
+	if there {
+		say(k.progress, "kind's cluster %s is there; writing its kubeconfig", kindName)
+		return k.show(ctx, "kind", "export", "kubeconfig", "--name", kindName, "--kubeconfig", k.kubeconfig())
+	}
+	say(k.progress, "creating kind's cluster %s (a first time downloads the node image)", kindName)
+	return k.show(ctx, "kind", "create", "cluster", "--name", kindName, "--kubeconfig", k.kubeconfig(), "--wait", "3m")
+}
+
+func (k kind) load(ctx context.Context, image string) (string, error) {
+	there, err := k.exists(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !there {
+		return "", fmt.Errorf("kind has no cluster %s: run up first", kindName)
+	}
+	say(k.progress, "building %s with Docker", image)
+	if err := k.show(ctx, "docker", "build", "--tag", image, k.repo); err != nil {
+		return "", err
+	}
+	say(k.progress, "loading %s into kind's node", image)
+	if err := k.show(ctx, "kind", "load", "docker-image", image, "--name", kindName); err != nil {
+		return "", err
+	}
+	digest, err := run(ctx, "docker", "image", "inspect", "--format", "{{.Id}}", image)
+	return strings.TrimSpace(digest), err
+}
+
+func (k kind) down(ctx context.Context) error {
+	say(k.progress, "deleting kind's cluster %s", kindName)
+	if err := k.show(ctx, "kind", "delete", "cluster", "--name", kindName, "--kubeconfig", k.kubeconfig()); err != nil {
+		return err
+	}
+	return k.remove()
+}
+
+func (k kind) status(ctx context.Context, out io.Writer) error {
+	there, err := k.exists(ctx)
+	if err != nil {
+		return err
+	}
+	state := "not running"
+	if there {
+		state = "running"
+	}
+	kubectl, err := k.kubectl(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "provider\tkind (%s)\ncluster\t%s\nkubeconfig\t%s\nkubectl\t%s\n", k.reason, state, k.kubeconfig(), kubectl)
+	return err
+}
+
+// show runs a program whose own output is the progress.
+func (k kind) show(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = k.progress, k.progress
+	// KIND_EXPERIMENTAL_PROVIDER and the like pass through; a KUBECONFIG of the shell must not.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "KUBECONFIG=") })
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("running %s %s: %w", name, args[0], err)
+	}
+	return nil
+}

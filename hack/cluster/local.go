@@ -1,0 +1,327 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// local runs the node straight on this machine.
+type local struct {
+	builder
+	reason string
+}
+
+func (l local) where() folders     { return l.folders }
+func (l local) kubeconfig() string { return l.at("kubeconfig") }
+
+func (l local) kubectl(ctx context.Context) (string, error) {
+	return l.find("kubectl"), l.ensure(ctx, "kubectl")
+}
+
+// up starts the node. A healthy one is left alone. Anything less is taken for a
+// machine that lost power: what runs is stopped, runtime leftovers are cleared,
+// and API objects, images and certificates are kept.
+func (l local) up(ctx context.Context) error {
+	if err := checkMachine(); err != nil {
+		return err
+	}
+	if l.healthy(ctx) == nil {
+		say(l.progress, "the cluster is up: nothing to do")
+		return nil
+	}
+	start := time.Now()
+	say(l.progress, "running the cluster straight on this machine: %s", l.reason)
+	if err := l.prepare(ctx); err != nil {
+		return err
+	}
+	if err := l.start(ctx); err != nil {
+		return err
+	}
+	say(l.progress, "the cluster is up after %s", time.Since(start).Round(100*time.Millisecond))
+	return nil
+}
+
+// prepare does everything that comes before the first process.
+func (l local) prepare(ctx context.Context) error {
+	if err := foreignKubelet(l.state); err != nil {
+		return err
+	}
+	if err := ensurePackages(ctx, l.progress); err != nil {
+		return err
+	}
+	if err := l.ensure(ctx); err != nil {
+		return err
+	}
+	if built(l.at("host.json")) {
+		say(l.progress, "an earlier cluster is not healthy: clearing what is left of its processes; API objects, images and certificates are kept, pods start anew")
+	}
+	if err := l.clearRuntime(ctx); err != nil {
+		return err
+	}
+	say(l.progress, "preparing certificates, configuration and network in %s", l.state)
+	return l.writeFiles(ctx)
+}
+
+func (l local) writeFiles(ctx context.Context) error {
+	if err := writeFile(l.at("provider"), []byte(providerLocal+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := prepareHost(ctx, l.folders); err != nil {
+		return err
+	}
+	if err := makeBridge(ctx); err != nil {
+		return err
+	}
+	if err := checkPorts(); err != nil {
+		return err
+	}
+	if err := ensurePKI(l.at("pki")); err != nil {
+		return fmt.Errorf("making certificates: %w", err)
+	}
+	s, err := machineSettings(l.folders)
+	if err != nil {
+		return err
+	}
+	return writeConfig(s)
+}
+
+// clearRuntime stops every process of the cluster and removes what only a
+// running node has: pods, their network, containerd's runtime state, the bridge.
+func (l local) clearRuntime(ctx context.Context) error {
+	if err := l.stop(ctx); err != nil {
+		return err
+	}
+	record, err := readHostRecord(l.folders)
+	if err != nil {
+		return err
+	}
+	if built(l.at("host.json")) {
+		if err := cleanFilters(ctx, record.Chains); err != nil {
+			return err
+		}
+		if err := deleteBridge(ctx); err != nil {
+			return err
+		}
+	}
+	if err := unmountState(l.folders); err != nil {
+		return err
+	}
+	for _, dir := range []string{l.at("node"), l.at("containerd", "state"), l.at("containerd", "containerd.sock")} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("clearing runtime state: %w", err)
+		}
+	}
+	return nil
+}
+
+// stop ends the processes: clients before servers, etcd last.
+func (l local) stop(ctx context.Context) error {
+	components := func(names ...string) func(process) bool {
+		return func(p process) bool {
+			return strings.Contains(" "+strings.Join(names, " ")+" ", " "+p.component+" ")
+		}
+	}
+	if err := stopProcesses(ctx, l.state, 5*time.Second, components(
+		"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")); err != nil {
+		return err
+	}
+	if built(l.at("host.json")) && foreignKubelet(l.state) == nil {
+		if err := killPods(ctx); err != nil {
+			return err
+		}
+	}
+	// The shims are told to go by force: with their containers dead they have nothing to save.
+	shim := func(p process) bool { return p.component == "containerd" && !p.main() }
+	if err := stopProcesses(ctx, l.state, 0, shim); err != nil {
+		return err
+	}
+	for _, name := range []string{"containerd", "kube-apiserver", "etcd"} {
+		if err := stopProcesses(ctx, l.state, 10*time.Second, components(name)); err != nil {
+			return err
+		}
+	}
+	return stopProcesses(ctx, l.state, time.Second, func(process) bool { return true })
+}
+
+// start brings up every component, each as soon as what it needs answers.
+func (l local) start(ctx context.Context) error {
+	begin := time.Now().Truncate(time.Second)
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"etcd, containerd and kube-apiserver", l.startServers},
+		{"the pause image", l.loadPause},
+		{"kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet", l.startClients},
+	}
+	for _, step := range steps {
+		say(l.progress, "starting %s", step.what)
+		if err := step.do(ctx); err != nil {
+			return err
+		}
+	}
+	say(l.progress, "waiting for the node, DNS and the default service account")
+	return l.awaitClients(ctx, begin)
+}
+
+func (l local) startServers(ctx context.Context) error {
+	for _, c := range []component{etcd(l.builder), containerd(l.builder), apiServer(l.builder)} {
+		if err := startProcess(l.folders, c.name, c.argv); err != nil {
+			return err
+		}
+	}
+	if err := l.await(ctx, "containerd", 30*time.Second, l.containerdAnswers); err != nil {
+		return err
+	}
+	// The API server is the one to ask about etcd too: it isn't ready without.
+	return l.await(ctx, "kube-apiserver", 90*time.Second, l.apiReady, "etcd")
+}
+
+func (l local) startClients(ctx context.Context) error {
+	if _, err := l.run(ctx, "apply", "--server-side", "-f", l.at("config", "coredns.yaml")); err != nil {
+		return fmt.Errorf("granting CoreDNS its rights: %w", err)
+	}
+	runtime, running := l.mainProcess("containerd")
+	if !running {
+		return fmt.Errorf("containerd stopped; %s", tail(l.folders, "containerd"))
+	}
+	for _, c := range []component{
+		kubelet(l.builder, runtime.pid), controllerManager(l.builder), scheduler(l.builder), kubeProxy(l.builder), coreDNS(l.builder),
+	} {
+		if err := startProcess(l.folders, c.name, c.argv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitClients waits until the node is what up promises. A Ready condition older
+// than begin was written by a kubelet that is no more.
+func (l local) awaitClients(ctx context.Context, begin time.Time) error {
+	ready := func(ctx context.Context) error { return l.nodeReady(ctx, begin) }
+	if err := l.await(ctx, "kubelet", time.Minute, ready, "containerd", "kube-apiserver"); err != nil {
+		return err
+	}
+	if err := l.await(ctx, "kube-controller-manager", time.Minute, l.defaultAccount); err != nil {
+		return err
+	}
+	if err := l.await(ctx, "kube-proxy", time.Minute, proxyForwards); err != nil {
+		return err
+	}
+	return l.await(ctx, "coredns", time.Minute, dnsAnswers)
+}
+
+func (l local) loadPause(ctx context.Context) error {
+	files, err := buildPrograms(ctx, l.repo, io.Discard, []string{"./hack/cluster/pause"})
+	if err != nil {
+		return err
+	}
+	image, err := makeImage(files, "/pause", nonroot)
+	if err != nil {
+		return err
+	}
+	_, err = l.importImage(ctx, image, pauseImage)
+	return err
+}
+
+func (l local) load(ctx context.Context, image string) (string, error) {
+	if err := l.containerdAnswers(ctx); err != nil {
+		return "", fmt.Errorf("the cluster is not up, run up first: %w", err)
+	}
+	full, err := fullName(image)
+	if err != nil {
+		return "", err
+	}
+	start := time.Now()
+	built, err := csenvImage(ctx, l.repo, l.progress)
+	if err != nil {
+		return "", err
+	}
+	digest, err := l.importImage(ctx, built, full)
+	if err != nil {
+		return "", err
+	}
+	say(l.progress, "the node has %s after %s", image, time.Since(start).Round(100*time.Millisecond))
+	return digest, nil
+}
+
+// importImage hands an image to containerd, unless it has that very one.
+func (l local) importImage(ctx context.Context, image v1.Image, full string) (string, error) {
+	digest, err := image.Digest()
+	if err != nil {
+		return "", err
+	}
+	listed, err := l.ctr(ctx, nil, "images", "list", "name=="+full)
+	if err != nil {
+		return "", err
+	}
+	if strings.Contains(listed, digest.String()) {
+		return digest.String(), nil
+	}
+	var archive bytes.Buffer
+	if err := writeArchive(&archive, image, full); err != nil {
+		return "", err
+	}
+	_, err = l.ctr(ctx, archive.Bytes(), "images", "import", "-")
+	return digest.String(), err
+}
+
+// down stops the cluster and removes all it made, except built binaries.
+func (l local) down(ctx context.Context) error {
+	if err := checkMachine(); err != nil {
+		return err
+	}
+	record, err := readHostRecord(l.folders)
+	if err != nil {
+		return err
+	}
+	say(l.progress, "stopping the cluster's processes")
+	if err := l.clearRuntime(ctx); err != nil {
+		return err
+	}
+	say(l.progress, "removing %s and putting the machine's settings back", l.state)
+	if err := restoreHost(record); err != nil {
+		return err
+	}
+	return l.remove()
+}
+
+func (l local) status(ctx context.Context, out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(table, "provider\tlocal (%s)\nkubernetes\t%s\n", l.reason, l.kubernetesVersion())
+	running := 0
+	for _, name := range componentNames() {
+		p, found := l.mainProcess(name)
+		if !found {
+			fmt.Fprintf(table, "%s\tnot running\n", name)
+			continue
+		}
+		running++
+		fmt.Fprintf(table, "%s\tpid %d, up %s\n", name, p.pid, time.Since(p.started).Round(time.Second))
+	}
+	fmt.Fprintf(table, "cluster\t%s\n", l.verdict(ctx, running))
+	if running > 0 {
+		fmt.Fprintf(table, "kubeconfig\t%s\nlogs\t%s\n", l.kubeconfig(), filepath.Dir(l.logFile("etcd")))
+	}
+	fmt.Fprintf(table, "kubectl\t%s\n", l.find("kubectl"))
+	return table.Flush()
+}
+
+func (l local) verdict(ctx context.Context, running int) string {
+	if running == 0 {
+		return "nothing runs"
+	}
+	if err := l.healthy(ctx); err != nil {
+		return "not healthy (up repairs it): " + lastLines(err.Error(), 1)
+	}
+	return "healthy"
+}

@@ -1,0 +1,200 @@
+// Command cluster runs a one-node Kubernetes on this machine for the demo and
+// the end-to-end suite, and finds the binaries the envtest suites need.
+//
+// It needs no Docker, no image registry and no downloads from GitHub: the
+// Kubernetes programs are built from Go modules, the container runtime comes
+// from Debian packages, and the images are put together from static binaries.
+// Where Docker and kind exist it drives kind instead, behind the same commands.
+//
+// Everything it makes lives in one folder, and the node's mounts live in a
+// mount namespace of their own, so that stopping the node takes them along.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "cluster",
+		Short: "A one-node Kubernetes on this machine, from Go modules and Debian packages",
+		Long: `A one-node Kubernetes on this machine.
+
+Where Docker runs and kind is on PATH, kind makes the cluster. Elsewhere etcd and
+Kubernetes are built from Go modules and run straight on this machine, which needs
+Linux, root and (for packages that are missing) Debian or Ubuntu.
+
+Environment:
+  CSENV_CLUSTER      local or kind; empty lets the machine decide
+  CSENV_CLUSTER_DIR  state folder (default ~/.cache/csenv/cluster)`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(upCommand(), loadCommand(), downCommand(), statusCommand(),
+		kubeconfigCommand(), kubectlCommand(), binariesCommand(), envtestCommand())
+	return root
+}
+
+// withProvider adapts a function over the chosen provider to a cobra command.
+func withProvider(run func(cmd *cobra.Command, p provider) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		p, err := chooseProvider(cmd.Context(), cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		return run(cmd, p)
+	}
+}
+
+// exclusively is withProvider for commands that change the cluster: one at a time.
+func exclusively(run func(cmd *cobra.Command, p provider) error) func(*cobra.Command, []string) error {
+	return withProvider(func(cmd *cobra.Command, p provider) error {
+		release, err := lock(cmd.Context(), p.where().lockFile(), cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer release()
+		return run(cmd, p)
+	})
+}
+
+func upCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "up",
+		Short: "Start the cluster, or repair one whose processes died",
+		Args:  cobra.NoArgs,
+		RunE: exclusively(func(cmd *cobra.Command, p provider) error {
+			if err := p.up(cmd.Context()); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", p.kubeconfig())
+			return err
+		}),
+	}
+}
+
+func loadCommand() *cobra.Command {
+	var image string
+	cmd := &cobra.Command{
+		Use:   "load",
+		Short: "Build the csenv image and put it on the node",
+		Args:  cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&image, "image", "csenv:dev", "name of the image")
+	cmd.RunE = exclusively(func(cmd *cobra.Command, p provider) error {
+		digest, err := p.load(cmd.Context(), image)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), digest)
+		return err
+	})
+	return cmd
+}
+
+func downCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Stop the cluster and remove everything it made, except built binaries",
+		Args:  cobra.NoArgs,
+		RunE: exclusively(func(cmd *cobra.Command, p provider) error {
+			return p.down(cmd.Context())
+		}),
+	}
+}
+
+func statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Say what runs, and where things are",
+		Args:  cobra.NoArgs,
+		RunE: withProvider(func(cmd *cobra.Command, p provider) error {
+			return p.status(cmd.Context(), cmd.OutOrStdout())
+		}),
+	}
+}
+
+func kubeconfigCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print the path of the cluster's kubeconfig",
+		Args:  cobra.NoArgs,
+		RunE: withProvider(func(cmd *cobra.Command, p provider) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), p.kubeconfig())
+			return err
+		}),
+	}
+}
+
+func kubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "kubectl -- ARGS...",
+		Short:   "Run the cluster's kubectl against the cluster",
+		Example: "  go run ./hack/cluster kubectl -- get nodes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := chooseProvider(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			path, err := p.kubectl(cmd.Context())
+			if err != nil {
+				return err
+			}
+			env := append(os.Environ(), "KUBECONFIG="+p.kubeconfig())
+			return syscall.Exec(path, append([]string{path}, args...), env)
+		},
+	}
+}
+
+func binariesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "binaries [NAME...]",
+		Short: "Build the Kubernetes binaries from modules and print their paths",
+		Long: `Build the Kubernetes binaries from modules and print their paths.
+
+Without names: all of them, one "name<TAB>path" a line. With names: those, a path a line.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := newBuilder(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return b.print(cmd.Context(), cmd.OutOrStdout(), args)
+		},
+	}
+}
+
+func envtestCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "envtest",
+		Short:   "Print a folder for KUBEBUILDER_ASSETS, filling it first if it has to",
+		Example: `  KUBEBUILDER_ASSETS="$(go run ./hack/cluster envtest)" go test ./...`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := newBuilder(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			dir, err := envtestAssets(cmd.Context(), b)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
+			return err
+		},
+	}
+}

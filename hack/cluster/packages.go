@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// cniFolder is where Debian and Ubuntu put the CNI plugins.
+const cniFolder = "/usr/lib/cni"
+
+// requirement is one file that the node needs and the package that has it.
+type requirement struct{ file, pkg string }
+
+// requirements lists what doesn't come from Go modules. A bare name is looked up in PATH.
+func requirements() []requirement {
+	return []requirement{
+		{"containerd", "containerd"},
+		{"ctr", "containerd"},
+		{"runc", "runc"},
+		{filepath.Join(cniFolder, "ptp"), "containernetworking-plugins"},
+		{"iptables-restore", "iptables"},
+		{"conntrack", "conntrack"},
+		{"socat", "socat"},
+		{"ethtool", "ethtool"},
+		{"ip", "iproute2"},
+		{"mount", "mount"},
+		{"nsenter", "util-linux"},
+	}
+}
+
+// missingPackages names the packages whose files lookup doesn't find, each once.
+func missingPackages(lookup func(file string) bool) []string {
+	var missing []string
+	for _, r := range requirements() {
+		if !lookup(r.file) && !slices.Contains(missing, r.pkg) {
+			missing = append(missing, r.pkg)
+		}
+	}
+	return missing
+}
+
+// onMachine looks where root's shell would, even when this shell lacks the sbin folders.
+func onMachine(file string) bool {
+	if _, err := exec.LookPath(file); err == nil {
+		return true
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
+		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// checkMachine says plainly when a node can't run straight on this machine.
+func checkMachine() error {
+	const instead = "install Docker and kind, and the same commands use those"
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("a cluster without kind needs Linux, this is %s: %s", runtime.GOOS, instead)
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("a cluster without kind needs root: run this as root, or %s", instead)
+	}
+	return nil
+}
+
+// ensurePackages installs the packages that are missing, where that is Debian's or Ubuntu's way.
+func ensurePackages(ctx context.Context, progress io.Writer) error {
+	missing := missingPackages(onMachine)
+	if len(missing) == 0 {
+		return nil
+	}
+	list := strings.Join(missing, " ")
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("these programs are missing and there is no apt-get to install them with: install your distribution's packages of %s", list)
+	}
+	say(progress, "installing Debian packages: %s", list)
+	restore, err := holdServices()
+	if err != nil {
+		return err
+	}
+	defer restore()
+	if err := aptGet(ctx, progress, "update"); err != nil {
+		return err
+	}
+	if err := aptGet(ctx, progress, append([]string{"install", "--no-install-recommends", "-y"}, missing...)...); err != nil {
+		return err
+	}
+	if missing = missingPackages(onMachine); len(missing) > 0 {
+		return fmt.Errorf("after installing, programs of these packages are still missing: %s", strings.Join(missing, " "))
+	}
+	return nil
+}
+
+func aptGet(ctx context.Context, progress io.Writer, args ...string) error {
+	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q"}, args...)...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	stop := showLife(progress, "apt-get "+args[0])
+	defer stop()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("running apt-get %s: %w\n%s", strings.Join(args, " "), err, lastLines(string(out), 15))
+	}
+	return nil
+}
+
+// holdServices keeps the packages' own services, containerd above all, from
+// starting while they install. A policy that is there already is left alone.
+func holdServices() (restore func(), err error) {
+	const policy = "/usr/sbin/policy-rc.d"
+	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if errors.Is(err, os.ErrExist) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keeping services from starting: %w", err)
+	}
+	_, err = file.WriteString("#!/bin/sh\nexit 101\n")
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("keeping services from starting: %w", err)
+	}
+	return func() { _ = os.Remove(policy) }, nil
+}

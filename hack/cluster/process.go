@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Every process of the cluster carries these two variables. They say whose it
+// is better than a recorded process id could: they can't go stale, can't be
+// lost with a killed command, and a stranger that reuses an id lacks them.
+const (
+	stateVariable     = "CSENV_CLUSTER_STATE"
+	componentVariable = "CSENV_CLUSTER_COMPONENT"
+)
+
+// process is one living process of the cluster.
+type process struct {
+	pid        int
+	component  string // what it was started as; containerd's children inherit it
+	executable string
+	started    time.Time
+}
+
+// main tells a component's own process from its children (containerd's shims).
+func (p process) main() bool { return p.component == filepath.Base(p.executable) }
+
+// ownership returns the component in an environment that belongs to the state folder.
+func ownership(environ []string, state string) (component string, ours bool) {
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		switch name {
+		case stateVariable:
+			ours = value == state
+		case componentVariable:
+			component = value
+		}
+	}
+	return component, ours
+}
+
+// findProcesses lists the cluster's living processes by reading every environment in /proc.
+func findProcesses(state string) ([]process, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var found []process
+	for _, candidate := range all {
+		if p, ours := inspect(candidate, state); ours {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// inspect reads one process. Processes come and go: one that can't be read is not ours.
+func inspect(candidate procfs.Proc, state string) (process, bool) {
+	environ, err := candidate.Environ()
+	if err != nil {
+		return process{}, false
+	}
+	component, ours := ownership(environ, state)
+	if !ours {
+		return process{}, false
+	}
+	p := process{pid: candidate.PID, component: component}
+	if executable, err := candidate.Executable(); err == nil {
+		p.executable = strings.TrimSuffix(executable, " (deleted)")
+	}
+	if stat, err := candidate.Stat(); err == nil {
+		if seconds, err := stat.StartTime(); err == nil {
+			p.started = time.Unix(int64(seconds), 0)
+		}
+	}
+	return p, true
+}
+
+// signal sends sig to the process if it still is what it was. The handle is
+// taken before the second look, so an id reused in between is never hit.
+func (p process) signal(state string, sig syscall.Signal) {
+	handle, err := os.FindProcess(p.pid)
+	if err != nil {
+		return
+	}
+	defer func() { _ = handle.Release() }()
+	again, err := procfs.NewProc(p.pid)
+	if err != nil {
+		return
+	}
+	if _, ours := inspect(again, state); ours {
+		_ = handle.Signal(sig)
+	}
+}
+
+// stopProcesses ends the cluster's processes that match: politely first, by
+// force after grace. It returns an error when one outlives even that.
+func stopProcesses(ctx context.Context, state string, grace time.Duration, match func(process) bool) error {
+	if gone, err := signalMatching(state, syscall.SIGTERM, match); gone || err != nil {
+		return err
+	}
+	polite := func(context.Context) (bool, error) { return signalMatching(state, 0, match) }
+	if wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, grace, true, polite) == nil {
+		return nil
+	}
+	force := func(context.Context) (bool, error) { return signalMatching(state, syscall.SIGKILL, match) }
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 10*time.Second, true, force); err != nil {
+		return fmt.Errorf("ending processes by force: %w", err)
+	}
+	return nil
+}
+
+// signalMatching signals every match and says whether there was none left.
+func signalMatching(state string, sig syscall.Signal, match func(process) bool) (gone bool, err error) {
+	found, err := findProcesses(state)
+	if err != nil {
+		return false, err
+	}
+	found = slices.DeleteFunc(found, func(p process) bool { return !match(p) })
+	for _, p := range found {
+		p.signal(state, sig)
+	}
+	return len(found) == 0, nil
+}
+
+// startProcess starts a component in a session of its own, so that it outlives this command.
+func startProcess(f folders, component string, argv []string) error {
+	log, err := openLog(f.logFile(component))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = f.state
+	cmd.Env = componentEnviron(f.state, component)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", component, err)
+	}
+	return cmd.Process.Release()
+}
+
+// componentEnviron is small on purpose: a proxy or a KUBECONFIG of the shell
+// must not lead the components astray. Only containerd talks to the outside.
+func componentEnviron(state, component string) []string {
+	environ := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=/root",
+		stateVariable + "=" + state,
+		componentVariable + "=" + component,
+	}
+	if component != "containerd" {
+		return environ
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"} {
+		if value, ok := os.LookupEnv(name); ok {
+			environ = append(environ, name+"="+value)
+		}
+	}
+	return environ
+}
+
+func (f folders) logFile(component string) string { return f.at("logs", component+".log") }
+
+// openLog starts a component's log afresh and keeps the one before.
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("making the log folder: %w", err)
+	}
+	if err := os.Rename(path, path+".old"); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("keeping the last log: %w", err)
+	}
+	return os.Create(path)
+}
+
+// tail returns the last lines of a component's log for an error message.
+func tail(f folders, component string) string {
+	file, err := os.Open(f.logFile(component))
+	if err != nil {
+		return "(no log)"
+	}
+	defer file.Close()
+	const window = 8 << 10
+	if size, err := file.Seek(0, io.SeekEnd); err == nil {
+		_, _ = file.Seek(max(0, size-window), io.SeekStart)
+	}
+	text, _ := io.ReadAll(file)
+	return fmt.Sprintf("last lines of %s:\n%s", f.logFile(component), lastLines(string(text), 15))
+}

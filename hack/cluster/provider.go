@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// provider makes a cluster: straight on this machine, or by kind.
+type provider interface {
+	where() folders
+	up(ctx context.Context) error
+	down(ctx context.Context) error
+	// load puts the csenv image on the node under the given name and returns its digest.
+	load(ctx context.Context, image string) (digest string, err error)
+	status(ctx context.Context, out io.Writer) error
+	// kubeconfig is the path of the cluster's own kubeconfig; the user's is never touched.
+	kubeconfig() string
+	// kubectl is the path of a kubectl that fits the cluster.
+	kubectl(ctx context.Context) (string, error)
+}
+
+const (
+	providerLocal = "local"
+	providerKind  = "kind"
+)
+
+// choice is a provider's name and why it was taken.
+type choice struct{ name, reason string }
+
+// choose decides between the providers. A cluster that was made already wins
+// over what the machine looks like now, and an order wins over both.
+func choose(order, recorded string, kindUsable func() error) (choice, error) {
+	switch {
+	case order == providerLocal || order == providerKind:
+		return choice{order, "CSENV_CLUSTER says so"}, nil
+	case order != "":
+		return choice{}, fmt.Errorf("CSENV_CLUSTER=%s: it must be %s, %s or empty", order, providerLocal, providerKind)
+	case recorded == providerLocal || recorded == providerKind:
+		return choice{recorded, "the cluster that is there was made by it"}, nil
+	}
+	if err := kindUsable(); err != nil {
+		return choice{providerLocal, err.Error()}, nil
+	}
+	return choice{providerKind, "Docker runs and kind is on PATH"}, nil
+}
+
+// kindUsable says why kind can't be used here, or nil.
+func kindUsable(ctx context.Context) func() error {
+	return func() error {
+		if _, err := exec.LookPath("kind"); err != nil {
+			return fmt.Errorf("kind is not on PATH")
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		version, err := run(ctx, "docker", "info", "--format", "{{.ServerVersion}}")
+		if err != nil || strings.TrimSpace(version) == "" {
+			return fmt.Errorf("no Docker engine answers")
+		}
+		return nil
+	}
+}
+
+func chooseProvider(ctx context.Context, progress io.Writer) (provider, error) {
+	b, err := newBuilder(progress)
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := os.ReadFile(b.at("provider"))
+	if err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("reading which provider made the cluster: %w", err)
+	}
+	chosen, err := choose(os.Getenv("CSENV_CLUSTER"), strings.TrimSpace(string(recorded)), kindUsable(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if chosen.name == providerKind {
+		return kind{builder: b, reason: chosen.reason}, nil
+	}
+	return local{builder: b, reason: chosen.reason}, nil
+}

@@ -255,6 +255,10 @@ func foreignKubelet(state string) error {
 		if err != nil || (command != "kubelet" && command != "k3s-server") {
 			continue
 		}
+		// A killed kubelet that nobody collected still has its name, but no memory.
+		if stat, err := p.Stat(); err != nil || stat.State == "Z" {
+			continue
+		}
 		if _, ours := inspect(p, state); !ours {
 			return fmt.Errorf("another kubelet runs on this machine (process %d): stop that one, or use kind", p.PID)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -126,9 +127,7 @@ func (l local) clearRuntime(ctx context.Context) error {
 // stop ends the processes: clients before servers, etcd last.
 func (l local) stop(ctx context.Context) error {
 	components := func(names ...string) func(process) bool {
-		return func(p process) bool {
-			return strings.Contains(" "+strings.Join(names, " ")+" ", " "+p.component+" ")
-		}
+		return func(p process) bool { return slices.Contains(names, p.component) }
 	}
 	if err := stopProcesses(ctx, l.state, 5*time.Second, components(
 		"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")); err != nil {
@@ -159,12 +158,12 @@ func (l local) start(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"etcd, containerd and kube-apiserver", l.startServers},
-		{"the pause image", l.loadPause},
-		{"kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet", l.startClients},
+		{"starting etcd, containerd and kube-apiserver", l.startServers},
+		{"importing the pause image", l.loadPause},
+		{"starting kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet", l.startClients},
 	}
 	for _, step := range steps {
-		say(l.progress, "starting %s", step.what)
+		say(l.progress, "%s", step.what)
 		if err := step.do(ctx); err != nil {
 			return err
 		}
@@ -284,6 +283,10 @@ func (l local) down(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(l.state); os.IsNotExist(err) {
+		say(l.progress, "nothing to do: there is no cluster in %s", l.state)
+		return nil
+	}
 	say(l.progress, "stopping the cluster's processes")
 	if err := l.clearRuntime(ctx); err != nil {
 		return err
@@ -317,7 +320,10 @@ func (l local) status(ctx context.Context, out io.Writer) error {
 }
 
 func (l local) verdict(ctx context.Context, running int) string {
-	if running == 0 {
+	switch {
+	case running == 0 && built(l.at("host.json")):
+		return "nothing runs; an earlier cluster's state is there (up continues it, down removes it)"
+	case running == 0:
 		return "nothing runs"
 	}
 	if err := l.healthy(ctx); err != nil {

@@ -101,7 +101,7 @@ func ensurePackages(ctx context.Context, progress io.Writer) error {
 }
 
 func aptGet(ctx context.Context, progress io.Writer, args ...string) error {
-	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q"}, args...)...)
+	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=120"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	stop := showLife(progress, "apt-get "+args[0])
 	defer stop()

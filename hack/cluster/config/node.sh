@@ -4,8 +4,8 @@
 # The kubelet joins this namespace. When its last process ends, every mount goes with it.
 set -e
 {{- range .Covered}}
-mount --bind {{.Behind}} {{.Path}}
+mount --bind '{{.Behind}}' {{.Path}}
 {{- end}}
 # Shared from here on, so that mount propagation works between pods; the machine sees none of it.
 mount --make-rshared /
-exec containerd --config {{.At "config" "containerd.toml"}}
+exec containerd --config '{{.At "config" "containerd.toml"}}'

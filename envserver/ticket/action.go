@@ -35,5 +35,5 @@ var actionForm = episode.NewForm("TicketAction", []episode.Field{
 	{Type: resolve, Description: "ends the ticket as resolved, with a last reply if a message is given.", Optional: []string{"message"}},
 	{Type: escalate, Description: "ends the ticket by handing it to a team.", Optional: []string{"team", "reason"}},
 	{Type: search, Description: "looks for articles of the knowledge base.", Required: []string{"query"}},
-	{Type: submit, Description: "does everything at once and ends the ticket.", Optional: []string{"category", "priority", "message", "decision"}},
+	{Type: submit, Description: "does everything at once and ends the ticket.", Optional: []string{"category", "priority", "message", "decision", "team", "reason"}},
 })

@@ -115,7 +115,7 @@ func (d *desk) play(a episode.Action) {
 		d.reply(a.Get("message"))
 		d.end(statusResolved)
 	case escalate:
-		d.team = a.Get("team")
+		d.team = teamName(a.Get("team"))
 		d.end(statusEscalated)
 	case submit:
 		d.submit(a)
@@ -126,7 +126,7 @@ func (d *desk) classify(a episode.Action) {
 	d.label(a)
 	d.inProgress()
 	d.feedback = fmt.Sprintf("Category: %s. Priority: %s.", orUnset(d.category), orUnset(d.priority))
-	if !d.task.decision && d.category != "" && d.priority != "" {
+	if !d.task.reply && d.category != "" && d.priority != "" {
 		d.outcome = score.Scored
 	}
 }
@@ -184,11 +184,12 @@ func (d *desk) submit(a episode.Action) {
 	d.label(a)
 	d.outcome = score.Scored
 	d.feedback = "Your answer was taken."
-	if !d.task.decision {
+	if !d.task.reply {
 		d.inProgress()
 		return
 	}
 	d.reply(a.Get("message"))
+	d.team = teamName(a.Get("team"))
 	switch a.Get("decision") {
 	case resolve:
 		d.status = statusResolved

@@ -14,23 +14,30 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// judgeFunc is a judge made of a function.
-type judgeFunc func(ctx context.Context, r Reply) (int64, error)
+// judgeFunc is a judge made of a function that gives points.
+type judgeFunc func(ctx context.Context, c grader.Case) (int64, error)
 
 func (judgeFunc) Name() string { return "test-judge" }
 
-func (f judgeFunc) Judge(ctx context.Context, r Reply) (int64, error) { return f(ctx, r) }
+func (f judgeFunc) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
+	points, err := f(ctx, c)
+	if err != nil {
+		return grader.Verdict{Status: grader.StatusError}, err
+	}
+	return grader.Verdict{Status: grader.StatusOK, PostGate: points}, nil
+}
 
 // goodReply is the text that goodJudge pays in full; it pays 100 for any other.
 const goodReply = "Dear Ada, our finance team will refund $300.00."
 
-func goodJudge(_ context.Context, r Reply) (int64, error) {
-	if r.Text == goodReply {
-		return responsePoints, nil
+func goodJudge(_ context.Context, c grader.Case) (int64, error) {
+	if c.Reply == goodReply {
+		return 500, nil
 	}
 	return 100, nil
 }
@@ -55,15 +62,16 @@ func testTicket() *scenarios.Ticket {
 	}
 }
 
-func testKind(judge Judge) *Kind {
+func testKind(judge grader.Judge) *Kind {
 	schemas, err := loadSchemas()
 	if err != nil {
 		panic(err)
 	}
-	return &Kind{judge: judge, schemas: schemas, tasks: []*task{
-		{name: "ticket-classify", maxSteps: 4, actions: []string{classify, search, submit}, judgeScale: "rules"},
-		{name: "ticket-resolve", maxSteps: 10, actions: actionForm.Types(), decision: true, judgeScale: judge.Name()},
-	}}
+	tasks, err := newTasks(judge)
+	if err != nil {
+		panic(err)
+	}
+	return &Kind{judge: judge, schemas: schemas, tasks: tasks}
 }
 
 // start begins an episode of the task on testTicket.
@@ -118,10 +126,10 @@ func TestRewards(t *testing.T) {
 		"no reply":              {"ticket-resolve", episode.Dense, []string{classifyRight, escalateFinance}, []int64{300, 200}, score.Scored},
 		"wrong team":            {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate","team":"security"}`}, []int64{100}, score.Scored},
 		"other name of team":    {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate","team":"Billing Ops team"}`}, []int64{200}, score.Scored},
-		"no team":               {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate"}`}, []int64{200}, score.Scored},
+		"no team":               {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate"}`}, []int64{100}, score.Scored},
 		"wrong decision":        {"ticket-resolve", episode.Dense, []string{justResolve}, []int64{0}, score.Scored},
 		"alternate category":    {"ticket-resolve", episode.Dense, []string{`{"action_type":"classify","category":"technical"}`, justResolve}, []int64{100, 0}, score.Scored},
-		"all at once":           {"ticket-resolve", episode.Dense, []string{`{"action_type":"submit","category":"billing","priority":"high","message":"` + goodReply + `","decision":"escalate"}`}, []int64{1000}, score.Scored},
+		"all at once":           {"ticket-resolve", episode.Dense, []string{`{"action_type":"submit","category":"billing","priority":"high","message":"` + goodReply + `","decision":"escalate","team":"finance"}`}, []int64{1000}, score.Scored},
 		"nothing at once":       {"ticket-resolve", episode.Dense, []string{`{"action_type":"submit"}`}, []int64{0}, score.Scored},
 		"reply with resolve":    {"ticket-resolve", episode.Dense, []string{say(resolve, goodReply)}, []int64{500}, score.Scored},
 		"classify":              {"ticket-classify", episode.Dense, []string{classifyRight}, []int64{1000}, score.Scored},
@@ -192,22 +200,22 @@ func TestClassifyOffersTwoDimensions(t *testing.T) {
 }
 
 func TestJudgeReadsTheWholeHandling(t *testing.T) {
-	var got Reply
-	judge := func(_ context.Context, r Reply) (int64, error) {
-		got = r
+	var got grader.Case
+	judge := func(_ context.Context, c grader.Case) (int64, error) {
+		got = c
 		return 0, nil
 	}
 	e := start("ticket-resolve", episode.Dense, judge)
 	ticket := e.desk.ticket
 	play(t, e, say(respond, "One."), say(respond, "Two."), say(resolve, "Three."))
-	want := Reply{Ticket: ticket, Text: "One.\n\nTwo.\n\nThree.", Resolved: true}
+	want := grader.Case{Ticket: ticket, Reply: "One.\n\nTwo.\n\nThree.", Actions: grader.Actions{Ending: grader.Resolved}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Reply (-want +got):\n%s", diff)
+		t.Errorf("Case (-want +got):\n%s", diff)
 	}
 }
 
 func TestJudgeFailureIsNoScore(t *testing.T) {
-	failing := func(context.Context, Reply) (int64, error) {
+	failing := func(context.Context, grader.Case) (int64, error) {
 		return 0, errors.New("connection refused at judge.example")
 	}
 	e := start("ticket-resolve", episode.Dense, failing)
@@ -226,7 +234,7 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 }
 
 func TestCancelledStepLeavesNoTrace(t *testing.T) {
-	waiting := func(ctx context.Context, _ Reply) (int64, error) {
+	waiting := func(ctx context.Context, _ grader.Case) (int64, error) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}

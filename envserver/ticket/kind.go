@@ -7,45 +7,29 @@
 package ticket
 
 import (
-	"context"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // rulesVersion changes whenever the rules of this package can give another score for the same episode.
-const rulesVersion = "ticket-1"
+const rulesVersion = "ticket.1"
 
 //go:embed schemas
 var schemas embed.FS
 
-// Judge grades the reply to a ticket.
-type Judge interface {
-	// Name is the scale, for example "offline-v1".
-	Name() string
-	// Judge returns what the reply earned, 0 to 500 milli-points. An error means that the reply could not be judged, never that it is bad.
-	Judge(ctx context.Context, r Reply) (int64, error)
-}
-
-// Reply is what a judge reads.
-type Reply struct {
-	Ticket *scenarios.Ticket
-	// Text is everything the agent wrote to the customer, in order.
-	Text string
-	// Escalated and Resolved say what the agent did; both are false when it did neither.
-	Escalated, Resolved bool
-}
-
 // Kind serves the tickets of a catalogue.
 type Kind struct {
 	catalog *scenarios.Catalog
-	judge   Judge
+	judge   grader.Judge
 	tasks   []*task
 	schemas episode.Schemas
 }
@@ -54,27 +38,45 @@ var _ episode.Kind = (*Kind)(nil)
 
 // task is what a task asks for and allows.
 type task struct {
-	name       string
-	maxSteps   int
-	actions    []string
-	decision   bool // escalation and response are asked for
-	scenarios  []*scenarios.TicketScenario
-	judgeScale string
+	name     string
+	maxSteps int
+	actions  []string
+	// reply is true where a reply and a decision are asked for.
+	reply bool
+	// scale is the reply judge's, or "rules".
+	scale string
+	// offered are the milli-points of all parts together.
+	offered int64
 }
 
 // New makes the environment's kind. The catalogue must hold at least one ticket.
-func New(catalog *scenarios.Catalog, judge Judge) (*Kind, error) {
-	tickets := catalog.Tickets()
-	if len(tickets) == 0 {
+func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
+	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
 	}
-	k := &Kind{catalog: catalog, judge: judge, tasks: []*task{
-		{name: "ticket-classify", maxSteps: 4, actions: []string{classify, search, submit}, scenarios: tickets, judgeScale: "rules"},
-		{name: "ticket-resolve", maxSteps: 10, actions: actionForm.Types(), decision: true, scenarios: tickets, judgeScale: judge.Name()},
-	}}
+	k := &Kind{catalog: catalog, judge: judge}
 	var err error
-	k.schemas, err = loadSchemas()
-	return k, err
+	if k.tasks, err = newTasks(judge); err != nil {
+		return nil, err
+	}
+	if k.schemas, err = loadSchemas(); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+func newTasks(judge grader.Judge) ([]*task, error) {
+	tasks := []*task{
+		{name: grader.TaskClassify, maxSteps: 4, actions: []string{classify, search, submit}, scale: "rules"},
+		{name: grader.TaskResolve, maxSteps: 10, actions: actionForm.Types(), reply: true, scale: judge.Name()},
+	}
+	for _, t := range tasks {
+		var err error
+		if t.offered, err = offered(t.name); err != nil {
+			return nil, err
+		}
+	}
+	return tasks, nil
 }
 
 func loadSchemas() (episode.Schemas, error) {
@@ -101,16 +103,15 @@ func (k *Kind) Description() string {
 	return "Handle a customer's support ticket: classify it, set its priority, reply to the customer, and resolve or escalate it."
 }
 
-// Tasks are ticket-classify, the default, and ticket-resolve.
+// Tasks are ticket-classify, the default, and ticket-resolve. Every ticket can be played in both.
 func (k *Kind) Tasks() []score.Task {
+	var tickets []score.Scenario
+	for _, s := range k.catalog.Tickets() {
+		tickets = append(tickets, score.Scenario{ID: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language, Split: s.Split})
+	}
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {
-		tasks[i].Name = t.name
-		for _, s := range t.scenarios {
-			tasks[i].Scenarios = append(tasks[i].Scenarios, score.Scenario{
-				ID: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language, Split: s.Split,
-			})
-		}
+		tasks[i] = score.Task{Name: t.name, Scenarios: slices.Clone(tickets)}
 	}
 	return tasks
 }
@@ -118,8 +119,8 @@ func (k *Kind) Tasks() []score.Task {
 // ScenarioDigest is the catalogue's.
 func (k *Kind) ScenarioDigest() string { return k.catalog.Digest() }
 
-// GraderVersion is the version of the rules; the judge's own version is part of its scale's name.
-func (k *Kind) GraderVersion() string { return rulesVersion }
+// GraderVersion names the grader's version and that of this package's rules.
+func (k *Kind) GraderVersion() string { return grader.GraderVersion + "+" + rulesVersion }
 
 // Judge is the scale of the reply judge.
 func (k *Kind) Judge() string { return k.judge.Name() }
@@ -140,7 +141,8 @@ func (k *Kind) choose(opts episode.Options) (*task, *scenarios.TicketScenario, e
 		return nil, nil, fmt.Errorf("%w %q: this environment has %s", episode.ErrUnknownTask, opts.Task, strings.Join(k.taskNames(), ", "))
 	}
 	if opts.Scenario == "" {
-		return chosen, chosen.scenarios[episode.Draw(opts.Seed, len(chosen.scenarios))], nil
+		tickets := k.catalog.Tickets()
+		return chosen, tickets[episode.Draw(opts.Seed, len(tickets))], nil
 	}
 	scenario, ok := k.catalog.Ticket(opts.Scenario)
 	if !ok {

@@ -26,8 +26,10 @@ type Field struct {
 	Enum []string
 	// MaxLength is the most characters (Unicode code points) of a free text. A free text has at least one.
 	MaxLength int
-	// Object marks a free JSON object in place of a text.
-	Object bool
+	// Number admits a JSON number beside a text.
+	Number bool
+	// Properties make the field a JSON object of these fields, each of which may be absent or null, and no others.
+	Properties []Field
 }
 
 // Variant is one value of action_type with the fields that it reads. Every other field must be absent or null.
@@ -56,7 +58,7 @@ type Action struct {
 	values map[string]string
 }
 
-// Get returns a text field's value, or an object field's JSON.
+// Get returns a field's text, or a number as it was written. A property of an object field is named "field.property".
 func (a Action) Get(field string) string { return a.values[field] }
 
 // NewForm makes the form of the given fields and variants. The title names the schema.
@@ -114,6 +116,22 @@ type decoder struct {
 	items  []ErrorItem
 }
 
+// spot is a field's place in an action and what was sent there.
+type spot struct {
+	path []any
+	raw  json.RawMessage
+}
+
+func (s spot) name() string {
+	names := make([]string, len(s.path))
+	for i, p := range s.path {
+		names[i] = fmt.Sprint(p)
+	}
+	return strings.Join(names, ".")
+}
+
+func (d *decoder) at(field string) spot { return spot{[]any{field}, d.given[field]} }
+
 func item(kind string, loc []any, msg string, input json.RawMessage) ErrorItem {
 	it := ErrorItem{Type: kind, Loc: loc, Msg: msg}
 	if len(input) <= maxEcho && json.Valid(input) {
@@ -122,20 +140,20 @@ func item(kind string, loc []any, msg string, input json.RawMessage) ErrorItem {
 	return it
 }
 
-func (d *decoder) fault(kind, field, format string, args ...any) {
-	d.items = append(d.items, item(kind, []any{field}, fmt.Sprintf(format, args...), d.given[field]))
+func (d *decoder) fault(kind string, s spot, format string, args ...any) {
+	d.items = append(d.items, item(kind, s.path, fmt.Sprintf(format, args...), s.raw))
 }
 
 // variant reads action_type; it is nil, with a fault, when that is none of the form's.
 func (d *decoder) variant() *Variant {
 	raw, ok := d.given[typeField]
 	if !ok {
-		d.fault("missing", typeField, "action_type is required: one of %s", quoted(d.form.Types()))
+		d.fault("missing", d.at(typeField), "action_type is required: one of %s", quoted(d.form.Types()))
 		return nil
 	}
 	var name string
 	if isNull(raw) || json.Unmarshal(raw, &name) != nil || d.form.byType[name] == nil {
-		d.fault("literal_error", typeField, "action_type should be one of %s", quoted(d.form.Types()))
+		d.fault("literal_error", d.at(typeField), "action_type should be one of %s", quoted(d.form.Types()))
 		return nil
 	}
 	d.action.Type = name
@@ -143,68 +161,91 @@ func (d *decoder) variant() *Variant {
 }
 
 func (d *decoder) checkKnown() {
-	var unknown []string
-	for name := range d.given {
-		if name != typeField && name != "metadata" && d.form.byField[name] == nil {
-			unknown = append(unknown, name)
+	known := func(name string) bool { return name == typeField || name == "metadata" || d.form.byField[name] != nil }
+	for _, name := range unknown(d.given, known) {
+		d.fault("extra_forbidden", d.at(name), "%q is not a field of an action: leave it out", name)
+	}
+}
+
+// unknown lists the names that aren't known, sorted.
+func unknown(given map[string]json.RawMessage, known func(string) bool) []string {
+	var names []string
+	for name := range given {
+		if !known(name) {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(unknown)
-	for _, name := range unknown {
-		d.fault("extra_forbidden", name, "%q is not a field of an action: leave it out", name)
-	}
+	slices.Sort(names)
+	return names
 }
 
 // field checks one field's value, and, where the variant is known, whether it reads the field.
 func (d *decoder) field(field *Field, variant *Variant) {
-	raw, given := d.given[field.Name]
-	given = given && !isNull(raw)
-	if !given {
+	s := d.at(field.Name)
+	switch {
+	case s.raw == nil || isNull(s.raw):
 		if variant != nil && slices.Contains(variant.Required, field.Name) {
-			d.fault("missing", field.Name, "%s needs %s", variant.Type, field.Name)
+			d.fault("missing", s, "%s needs %s", variant.Type, field.Name)
 		}
-		return
+	case variant != nil && !variant.reads(field.Name):
+		d.fault("extra_forbidden", s, "%s does not use %s: leave it out or send null", variant.Type, field.Name)
+	default:
+		d.value(field, s)
 	}
-	if variant != nil && !variant.reads(field.Name) {
-		d.fault("extra_forbidden", field.Name, "%s does not use %s: leave it out or send null", variant.Type, field.Name)
-		return
-	}
-	if field.Object {
-		d.object(field.Name, raw)
-		return
-	}
-	d.text(field, raw)
 }
 
-func (d *decoder) object(name string, raw json.RawMessage) {
-	if raw[0] != '{' {
-		d.fault("dict_type", name, "%s should be a JSON object or null", name)
-		return
+func (d *decoder) value(field *Field, s spot) {
+	switch {
+	case field.Properties != nil:
+		d.object(field, s)
+	case field.Number && isNumber(s.raw):
+		d.action.values[s.name()] = string(s.raw)
+	default:
+		d.text(field, s)
 	}
-	d.action.values[name] = string(raw)
 }
 
-func (d *decoder) text(field *Field, raw json.RawMessage) {
+func (d *decoder) object(field *Field, s spot) {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(s.raw, &given) != nil {
+		d.fault("dict_type", s, "%s should be a JSON object or null", s.name())
+		return
+	}
+	isProperty := func(name string) bool {
+		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
+	}
+	for _, name := range unknown(given, isProperty) {
+		d.fault("extra_forbidden", spot{append(slices.Clip(s.path), name), given[name]}, "%s has no field %q: leave it out", s.name(), name)
+	}
+	for i := range field.Properties {
+		property := &field.Properties[i]
+		if raw := given[property.Name]; raw != nil && !isNull(raw) {
+			d.value(property, spot{append(slices.Clip(s.path), property.Name), raw})
+		}
+	}
+}
+
+func (d *decoder) text(field *Field, s spot) {
 	var value string
-	if json.Unmarshal(raw, &value) != nil {
-		d.fault("string_type", field.Name, "%s should be a string", field.Name)
+	if json.Unmarshal(s.raw, &value) != nil {
+		d.fault("string_type", s, "%s should be a string", s.name())
 		return
 	}
 	switch {
 	case field.Enum != nil && !slices.Contains(field.Enum, value):
-		d.fault("literal_error", field.Name, "%s should be one of %s", field.Name, quoted(field.Enum))
+		d.fault("literal_error", s, "%s should be one of %s", s.name(), quoted(field.Enum))
 	case field.Enum == nil && value == "":
-		d.fault("string_too_short", field.Name, "%s should have at least 1 character", field.Name)
+		d.fault("string_too_short", s, "%s should have at least 1 character", s.name())
 	case field.Enum == nil && utf8.RuneCountInString(value) > field.MaxLength:
-		d.fault("string_too_long", field.Name, "%s should have at most %d characters", field.Name, field.MaxLength)
+		d.fault("string_too_long", s, "%s should have at most %d characters", s.name(), field.MaxLength)
 	default:
-		d.action.values[field.Name] = value
+		d.action.values[s.name()] = value
 	}
 }
 
 func (d *decoder) metadata() {
-	if raw, ok := d.given["metadata"]; ok && !isNull(raw) && raw[0] != '{' {
-		d.fault("dict_type", "metadata", "metadata should be a JSON object")
+	if s := d.at("metadata"); s.raw != nil && !isNull(s.raw) && s.raw[0] != '{' {
+		d.fault("dict_type", s, "metadata should be a JSON object")
 	}
 }
 
@@ -224,6 +265,8 @@ func (v *Variant) reads(field string) bool {
 	return slices.Contains(v.Required, field) || slices.Contains(v.Optional, field)
 }
 
+func isNumber(raw json.RawMessage) bool { return raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' }
+
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
 func quoted(values []string) string { return "'" + strings.Join(values, "', '") + "'" }
@@ -235,9 +278,7 @@ func (f *Form) Schema() map[string]any {
 		"metadata": map[string]any{"type": []string{"object", "null"}, "title": "Metadata", "description": "Free notes of the client. The environment ignores them."},
 	}
 	for _, field := range f.fields {
-		properties[field.Name] = map[string]any{
-			"anyOf": []any{field.schema(), map[string]any{"type": "null"}}, "default": nil, "description": field.Description,
-		}
+		properties[field.Name] = field.nullable()
 	}
 	rules := make([]any, len(f.variants))
 	for i := range f.variants {
@@ -257,14 +298,26 @@ func (f *Form) describeTypes() string {
 	return strings.Join(lines, "\n")
 }
 
-func (field *Field) schema() map[string]any {
+func (field *Field) nullable() map[string]any {
+	return map[string]any{"anyOf": append(field.schemas(), map[string]any{"type": "null"}), "default": nil, "description": field.Description}
+}
+
+// schemas are the alternatives of a field's value, null aside.
+func (field *Field) schemas() []any {
+	text := map[string]any{"type": "string", "minLength": 1, "maxLength": field.MaxLength}
 	switch {
-	case field.Object:
-		return map[string]any{"type": "object", "additionalProperties": true}
+	case field.Properties != nil:
+		properties := map[string]any{}
+		for i := range field.Properties {
+			properties[field.Properties[i].Name] = field.Properties[i].nullable()
+		}
+		return []any{map[string]any{"type": "object", "properties": properties, "additionalProperties": false}}
 	case field.Enum != nil:
-		return map[string]any{"type": "string", "enum": field.Enum}
+		return []any{map[string]any{"type": "string", "enum": field.Enum}}
+	case field.Number:
+		return []any{map[string]any{"type": "number"}, text}
 	default:
-		return map[string]any{"type": "string", "minLength": 1, "maxLength": field.MaxLength}
+		return []any{text}
 	}
 }
 

@@ -17,7 +17,7 @@ func testForm() *episode.Form {
 	return episode.NewForm("Test", []episode.Field{
 		{Name: "colour", Description: "A colour.", Enum: []string{"red", "green"}},
 		{Name: "text", Description: "A text.", MaxLength: 5},
-		{Name: "payload", Description: "Anything.", Object: true},
+		{Name: "payload", Description: "Details.", Properties: []episode.Field{{Name: "id", MaxLength: 4}, {Name: "amount", MaxLength: 6, Number: true}}},
 	}, []episode.Variant{
 		{Type: "paint", Description: "Paints.", Optional: []string{"colour", "payload"}, AnyOf: []string{"colour", "payload"}},
 		{Type: "say", Description: "Speaks.", Required: []string{"text"}, Optional: []string{"payload"}},
@@ -26,12 +26,12 @@ func testForm() *episode.Form {
 }
 
 func TestDecodeReadsFields(t *testing.T) {
-	action, err := testForm().Decode(json.RawMessage(` {"action_type":"say","text":"h\u00e9","payload":{"a":1},"colour":null,"metadata":{"x":[1]}} `))
+	action, err := testForm().Decode(json.RawMessage(` {"action_type":"say","text":"h\u00e9","payload":{"id":"a1","amount":12.50},"colour":null,"metadata":{"x":[1]}} `))
 	if err != nil {
 		t.Fatalf("Decode() error = %v", err)
 	}
-	got := []string{action.Type, action.Get("text"), action.Get("payload"), action.Get("colour")}
-	if diff := cmp.Diff([]string{"say", "hé", `{"a":1}`, ""}, got); diff != "" {
+	got := []string{action.Type, action.Get("text"), action.Get("payload.id"), action.Get("payload.amount"), action.Get("colour")}
+	if diff := cmp.Diff([]string{"say", "hé", "a1", "12.50", ""}, got); diff != "" {
 		t.Errorf("Decode() (-want +got):\n%s", diff)
 	}
 }
@@ -79,6 +79,11 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 		"payload no object": {`{"action_type":"say","text":"a","payload":"{}"}`, []episode.ErrorItem{{
 			Type: "dict_type", Loc: []any{"payload"}, Msg: "payload should be a JSON object or null", Input: raw(`"{}"`),
 		}}},
+		"payload's fields": {`{"action_type":"say","text":"a","payload":{"x":0,"id":"12345","amount":true}}`, []episode.ErrorItem{
+			{Type: "extra_forbidden", Loc: []any{"payload", "x"}, Msg: `payload has no field "x": leave it out`, Input: raw("0")},
+			{Type: "string_too_long", Loc: []any{"payload", "id"}, Msg: "payload.id should have at most 4 characters", Input: raw(`"12345"`)},
+			{Type: "string_type", Loc: []any{"payload", "amount"}, Msg: "payload.amount should be a string", Input: raw("true")},
+		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,15 +110,15 @@ func TestDecodeEchoesNoHugeInput(t *testing.T) {
 // TestDecodeAgreesWithSchema holds the decoder against the schema that clients are given, as a JSON Schema validator reads it.
 func TestDecodeAgreesWithSchema(t *testing.T) {
 	schema := compile(t, testForm().Schema())
-	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`, `[]`, `{}`, `{"a":{"b":1}}`, `"paint"`, `"say"`, `"stop"`}
+	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`, `[]`, `{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`, `{"amount":""}`, `-0.5`, `"paint"`, `"say"`, `"stop"`}
 	keys := []string{"action_type", "colour", "text", "payload", "metadata", "other"}
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		members := []string{`"action_type":"` + rapid.SampledFrom([]string{"paint", "say", "stop", "fly"}).Draw(t, "type") + `"`}
 		for range rapid.IntRange(0, 4).Draw(t, "members") {
-			members = append(members, `"`+rapid.SampledFrom(keys).Draw(t, "key")+`":`+rapid.SampledFrom(values).Draw(t, "value"))
+			members = append(members, `"`+rapid.SampledFrom(keys).Draw(t, "key")+`" : `+rapid.SampledFrom(values).Draw(t, "value"))
 		}
-		raw := "{" + strings.Join(members[rapid.IntRange(0, 1).Draw(t, "drop"):], ",") + "}"
+		raw := " { " + strings.Join(members[rapid.IntRange(0, 1).Draw(t, "drop"):], " , ") + " } "
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(raw))
 		if err != nil {
 			t.Skip("no JSON")
@@ -154,7 +159,7 @@ func compile(t *testing.T, schema any) *jsonschema.Schema {
 
 func BenchmarkDecode(b *testing.B) {
 	form := testForm()
-	raw := json.RawMessage(`{"action_type":"say","text":"hello","payload":{"order_id":"LD-1"},"colour":null}`)
+	raw := json.RawMessage(`{"action_type":"say","text":"hello","payload":{"id":"LD-1"},"colour":null}`)
 	for b.Loop() {
 		if _, err := form.Decode(raw); err != nil {
 			b.Fatal(err)

@@ -115,7 +115,7 @@ func (d *desk) play(a episode.Action) {
 		d.reply(a.Get("message"))
 		d.end(statusResolved)
 	case escalate:
-		d.team = teamName(a.Get("team"))
+		d.team = episode.TeamName(a.Get("team"))
 		d.end(statusEscalated)
 	case submit:
 		d.submit(a)
@@ -189,7 +189,7 @@ func (d *desk) submit(a episode.Action) {
 		return
 	}
 	d.reply(a.Get("message"))
-	d.team = teamName(a.Get("team"))
+	d.team = episode.TeamName(a.Get("team"))
 	switch a.Get("decision") {
 	case resolve:
 		d.status = statusResolved

@@ -42,15 +42,6 @@ func (d *desk) ending() grader.Ending {
 	}
 }
 
-// teamName reads "Trade Compliance team" as the trade-compliance of a scenario.
-func teamName(team string) string {
-	words := strings.FieldsFunc(strings.ToLower(team), func(r rune) bool { return strings.ContainsRune(" -_", r) })
-	if n := len(words); n > 1 && (words[n-1] == "team" || words[n-1] == "desk") {
-		words = words[:n-1]
-	}
-	return strings.Join(words, "-")
-}
-
 // pay moves paid to what the parts have earned and returns the difference: the reward. Rewards of an episode so add up to its score however it is rounded.
 func (d *desk) pay(parts []score.Dimension) int64 {
 	var earned int64

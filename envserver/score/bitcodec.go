@@ -175,8 +175,11 @@ func (r *bitReader) column(n int) []int64 {
 	return values
 }
 
-// maxText bounds every text of a ledger, in bytes.
-const maxText = 128
+// maxText bounds every text of a ledger, and maxName those that a run's status shows as names, in bytes.
+const (
+	maxText = 256
+	maxName = 63
+)
 
 func (r *bitReader) text() string {
 	switch r.bits(2) {

@@ -12,11 +12,13 @@ const MaxLedgerBytes = 64 << 10
 
 const ledgerVersion = 1
 
-// maxCount bounds counts of episodes, and maxPoints sums of points, so that no sum that a decoder makes overflows.
+// maxCount bounds counts of episodes, and maxPoints sums of points, so that no sum that a decoder makes overflows. maxTasks and maxDims are as many as a run's
+// status lists.
 const (
 	maxCount  = 1 << 31
 	maxPoints = 1 << 53
-	maxTasks  = 64
+	maxTasks  = 16
+	maxDims   = 16
 )
 
 // ErrMalformed means that bytes are not the encoding of a ledger, or that its figures contradict each other.
@@ -296,8 +298,8 @@ func (l *Ledger) validate() error {
 // validate checks a scenario's rows and adds them to the tasks' sums.
 func (s *ScenarioSums) validate(byTask map[string]ScenarioTaskSums) error {
 	for _, text := range []string{s.ID, s.Category, s.Difficulty, s.Language} {
-		if len(text) > maxText {
-			return fmt.Errorf("a text of %d bytes is longer than %d", len(text), maxText)
+		if len(text) > maxName {
+			return fmt.Errorf("name %q is longer than %d bytes", text, maxName)
 		}
 	}
 	if len(s.Tasks) == 0 {
@@ -347,8 +349,11 @@ func (l *Ledger) validateTasks(byTask map[string]ScenarioTaskSums) error {
 }
 
 func (t *TaskSums) validate() error {
-	if len(t.Name) > maxText {
-		return fmt.Errorf("a text of %d bytes is longer than %d", len(t.Name), maxText)
+	if len(t.Name) > maxName {
+		return fmt.Errorf("name %q is longer than %d bytes", t.Name, maxName)
+	}
+	if len(t.Dimensions) > maxDims {
+		return fmt.Errorf("task %q: %d dimensions are more than %d", t.Name, len(t.Dimensions), maxDims)
 	}
 	if t.Episodes > maxCount || t.Min < 0 || t.Min > t.Max || t.Max > One {
 		return fmt.Errorf("task %q: impossible figures", t.Name)
@@ -367,7 +372,7 @@ func (t *TaskSums) validate() error {
 		if i > 0 && t.Dimensions[i-1].Name >= d.Name {
 			return fmt.Errorf("task %q: dimension %q is out of order", t.Name, d.Name)
 		}
-		if len(d.Name) > maxText || d.Offered < 0 || d.Offered > maxPoints || d.Earned < -maxPoints || d.Earned > maxPoints {
+		if len(d.Name) > maxName || d.Offered < 0 || d.Offered > maxPoints || d.Earned < -maxPoints || d.Earned > maxPoints {
 			return fmt.Errorf("task %q: dimension %q has impossible sums", t.Name, d.Name)
 		}
 	}

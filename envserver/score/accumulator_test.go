@@ -1,0 +1,395 @@
+package score
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func text(t interface{ Fatal(...any) }, a *Accumulator) string {
+	data, err := a.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestFoldingInAnyOrderAndPartition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, err := NewPlan(drawPlan(t), rapid.IntRange(1, 8).Draw(t, "parallelism"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var inOrder Accumulator
+		ledgers := make([]*Ledger, p.Shards)
+		summaries := make([]Summary, p.Shards)
+		for i := range ledgers {
+			ledgers[i] = drawLedger(t, p, i)
+			summaries[i].Retried = int64(i)
+			summaries[i].Durations.Observe(int64(i) << 7)
+			inOrder.FoldSummary(ledgers[i], summaries[i])
+		}
+		order := make([]int, p.Shards)
+		for i := range order {
+			order[i] = i
+		}
+		var parts [3]Accumulator
+		for _, i := range rapid.Permutation(order).Draw(t, "order") {
+			part := &parts[rapid.IntRange(0, 2).Draw(t, "part")]
+			// Between folds the controller keeps the text alone.
+			saved := text(t, part)
+			*part = Accumulator{}
+			if err := part.UnmarshalText([]byte(saved)); err != nil {
+				t.Fatal(err)
+			}
+			part.FoldSummary(ledgers[i], summaries[i])
+		}
+		var merged Accumulator
+		for _, i := range rapid.Permutation([]int{0, 1, 2}).Draw(t, "merge order") {
+			merged.Merge(&parts[i])
+		}
+		if diff := cmp.Diff(text(t, &inOrder), text(t, &merged)); diff != "" {
+			t.Fatalf("the text depends on the order: %s", diff)
+		}
+		if diff := cmp.Diff(inOrder.Figures(), merged.Figures()); diff != "" {
+			t.Fatalf("the figures depend on the order: %s", diff)
+		}
+	})
+}
+
+func TestShardsLeaveNoTraceInTheFigures(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draft := drawPlan(t)
+		scores := map[int64]Episode{}
+		figures := func(parallelism int) Figures {
+			p, err := NewPlan(draft, parallelism)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a Accumulator
+			for i := range p.Shards {
+				l := newLedger(p, i)
+				for ep := range p.Shard(i) {
+					if _, ok := scores[ep.Index]; !ok {
+						scores[ep.Index] = drawEpisode(t, ep)
+					}
+					if err := l.Add(ep, scores[ep.Index]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a.Fold(l)
+			}
+			return a.Figures()
+		}
+		if diff := cmp.Diff(figures(1), figures(rapid.IntRange(2, 12).Draw(t, "parallelism"))); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestEmptyAccumulator(t *testing.T) {
+	var a Accumulator
+	if got := text(t, &a); got != "" {
+		t.Errorf("text %q, want none", got)
+	}
+	if err := a.UnmarshalText(nil); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(Figures{}, a.Figures()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAccumulatorTextIsSmall(t *testing.T) {
+	var a Accumulator
+	draft := plan()
+	draft.Tasks = nil
+	for _, name := range []string{"queue-management", "ticket-classify", "ticket-resolve"} {
+		task := PlanTask{Name: name, Trials: 100}
+		for i := range 400 {
+			task.Scenarios = append(task.Scenarios, fmt.Sprintf("%c%03d", "ABCDEFGH"[i%8], i))
+		}
+		draft.Tasks = append(draft.Tasks, task)
+	}
+	p := mustPlan(t, draft, 1)
+	for i := range p.Shards {
+		a.Fold(randomLedger(t, p, i))
+	}
+	if got := len(text(t, &a)); got > 3<<10 {
+		t.Errorf("%d bytes for 3 tasks, 8 categories, 400 scenarios and %d episodes, want at most 3 KiB", got, p.Episodes())
+	} else {
+		t.Logf("%d bytes for %d episodes in %d shards", got, p.Episodes(), p.Shards)
+	}
+}
+
+func TestAccumulatorRefusesOtherText(t *testing.T) {
+	var a Accumulator
+	a.Fold(playedLedger(t))
+	good := text(t, &a)
+	raw, err := base64.StdEncoding.DecodeString(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.StdEncoding.EncodeToString
+	otherVersion := append([]byte{9}, raw[1:]...)
+	for name, text := range map[string]string{
+		"not base64":      "!!",
+		"cut":             encode(raw[:len(raw)-3]),
+		"longer":          encode(append(bytes.Clone(raw), 0)),
+		"another version": encode(otherVersion),
+		"half a line":     good[:len(good)-4] + "\n" + good[len(good)-4:],
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Accumulator{Scored: 77}
+			if err := got.UnmarshalText([]byte(text)); err == nil {
+				t.Error("it is read")
+			}
+			if got.Scored != 77 {
+				t.Error("a refused text changed the accumulator")
+			}
+		})
+	}
+}
+
+func FuzzAccumulatorText(f *testing.F) {
+	for _, l := range []*Ledger{playedLedger(f), fullLedger(f, 4)} {
+		var a Accumulator
+		a.Fold(l)
+		f.Add(text(f, &a))
+	}
+	f.Fuzz(func(t *testing.T, data string) {
+		var a Accumulator
+		if a.UnmarshalText([]byte(data)) != nil {
+			return
+		}
+		if got := text(t, &a); got != data {
+			t.Errorf("%q is read as %q", data, got)
+		}
+		figures := a.Figures()
+		if figures.StandardError != nil && *figures.StandardError < 0 {
+			t.Errorf("standard error %d", *figures.StandardError)
+		}
+	})
+}
+
+type played struct {
+	scenario, category, task string
+	scores                   []int64
+}
+
+// fold plays rows, each the trials of one scenario in one task.
+func fold(t *testing.T, passScore int64, rows []played) *Accumulator {
+	t.Helper()
+	var index int64
+	l := newLedger(plan(), 0)
+	l.PassScore = passScore
+	for _, r := range rows {
+		for trial, points := range r.scores {
+			ep := PlannedEpisode{Index: index, Task: r.task, Scenario: r.scenario, Trial: trial}
+			if err := l.Add(ep, Episode{Outcome: Scored, Score: points, Category: r.category}); err != nil {
+				t.Fatal(err)
+			}
+			index++
+		}
+	}
+	a := &Accumulator{}
+	a.Fold(l)
+	return a
+}
+
+// estimateOf abbreviates an Estimate in micro-points; low and high are -1 where there is no interval.
+func estimateOf(e Estimate) [4]int64 {
+	if e.CI95 == nil {
+		return [4]int64{e.Mean, -1, -1, -1}
+	}
+	return [4]int64{e.Mean, *e.StandardError, e.CI95.Low, e.CI95.High}
+}
+
+// The expected numbers come from a Python script that shares nothing with this package: Fractions over single episodes grouped by scenario,
+// math.comb for pass^k, and the t quantile by bisection on a Simpson integral of the density.
+func TestFiguresAgainstReference(t *testing.T) {
+	cases := map[string]struct {
+		passScore  int64
+		rows       []played
+		overall    [4]int64
+		passRate   int64
+		passHatK   []int64
+		tasks      map[string][4]int64
+		categories map[string][4]int64
+	}{
+		"equal trials, one task": {
+			passScore: 800_000,
+			rows: []played{
+				{"A1", "billing", "resolve", []int64{1000000, 800000, 800000, 550000}},
+				{"A2", "billing", "resolve", []int64{300000, 300000, 300000, 300000}},
+				{"B1", "shipping", "resolve", []int64{850000, 0, 850000, 850000}},
+			},
+			overall: [4]int64{575000, 144157, 0, 1000000}, passRate: 500000, passHatK: []int64{500000, 333333, 166667, 0},
+			tasks:      map[string][4]int64{"resolve": {575000, 144157, 0, 1000000}},
+			categories: map[string][4]int64{"billing": {543750, 243750, 0, 1000000}, "shipping": {637500, -1, -1, -1}},
+		},
+		"unequal trials, two tasks": {
+			passScore: 666_667,
+			rows: []played{
+				{"A1", "billing", "classify", []int64{1000000, 333333}},
+				{"A1", "billing", "resolve", []int64{650000, 700000, 720001}},
+				{"A2", "billing", "classify", []int64{666667, 1000000}},
+				{"B1", "shipping", "resolve", []int64{0}},
+				{"B2", "shipping", "resolve", []int64{925000, 925000, 925000, 925000, 925000, 925000, 925000, 925000, 925000}},
+				{"C1", "general", "classify", []int64{1000000}},
+			},
+			overall: [4]int64{799722, 94399, 537627, 1000000}, passRate: 833333,
+			passHatK: []int64{694444, 583333, 500000, 1000000, 1000000, 1000000, 1000000, 1000000},
+			tasks:    map[string][4]int64{"classify": {800000, 83267, 441732, 1000000}, "resolve": {799615, 133931, 223359, 1000000}},
+			categories: map[string][4]int64{
+				"billing": {724286, 62313, 0, 1000000}, "general": {1000000, -1, -1, -1}, "shipping": {832500, 166500, 0, 1000000},
+			},
+		},
+		"all equal": {
+			passScore: 800_000,
+			rows:      []played{{"A1", "billing", "resolve", []int64{400000, 400000, 400000}}, {"A2", "billing", "resolve", []int64{400000, 400000, 400000}}},
+			overall:   [4]int64{400000, 0, 400000, 400000}, passHatK: []int64{0, 0, 0},
+			tasks: map[string][4]int64{"resolve": {400000, 0, 400000, 400000}}, categories: map[string][4]int64{"billing": {400000, 0, 400000, 400000}},
+		},
+		"clamped to one": {
+			passScore: One,
+			rows:      []played{{"A1", "billing", "resolve", []int64{1000000}}, {"A2", "billing", "resolve", []int64{900000}}},
+			overall:   [4]int64{950000, 50000, 314690, 1000000}, passRate: 500000, passHatK: []int64{500000},
+			tasks: map[string][4]int64{"resolve": {950000, 50000, 314690, 1000000}}, categories: map[string][4]int64{"billing": {950000, 50000, 314690, 1000000}},
+		},
+		"one scenario has no interval": {
+			passScore: 800_000,
+			rows:      []played{{"A1", "billing", "resolve", []int64{1000000, 0}}},
+			overall:   [4]int64{500000, -1, -1, -1}, passRate: 500000, passHatK: []int64{500000, 0},
+			tasks: map[string][4]int64{"resolve": {500000, -1, -1, -1}}, categories: map[string][4]int64{"billing": {500000, -1, -1, -1}},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := fold(t, tc.passScore, tc.rows).Figures()
+			tasks, categories := map[string][4]int64{}, map[string][4]int64{}
+			for _, g := range f.Tasks {
+				tasks[g.Name] = estimateOf(g.Estimate)
+			}
+			for _, g := range f.Categories {
+				categories[g.Name] = estimateOf(g.Estimate)
+			}
+			var passHatK []int64
+			for i, p := range f.PassHatK {
+				if p.K != i+1 {
+					t.Errorf("entry %d is for k = %d", i, p.K)
+				}
+				passHatK = append(passHatK, p.Value)
+			}
+			for what, pair := range map[string][2]any{
+				"overall":    {tc.overall, estimateOf(f.Estimate)},
+				"passRate":   {tc.passRate, f.PassRate},
+				"passHatK":   {tc.passHatK, passHatK},
+				"tasks":      {tc.tasks, tasks},
+				"categories": {tc.categories, categories},
+			} {
+				if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+					t.Errorf("%s: %s", what, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestFiguresOfScoresAndDimensions(t *testing.T) {
+	l := newLedger(plan(), 0)
+	points := []int64{100_000, 400_000, 410_000, 900_000}
+	for i, score := range points {
+		e := Episode{Outcome: Scored, Score: score, Dimensions: []Dimension{{"reply", score / 2000, 500}, {"penalty", -100, 0}}}
+		if err := l.Add(PlannedEpisode{Index: int64(i), Task: "resolve", Scenario: "A"}, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var a Accumulator
+	s := Summary{Retried: 5, Errored: []ErrorClass{{Class: "timeout"}}}
+	s.Errored[0].Episodes.Add(9)
+	s.Durations.Observe(1000)
+	a.FoldSummary(l, s)
+	f := a.Figures()
+	if got, want := [3]int64{f.Min, f.P50, f.Max}, [3]int64{100_000, 410_000, 900_000}; got != want {
+		t.Errorf("min, median, max = %v, want %v", got, want)
+	}
+	want := []DimensionFigures{{"penalty", -100_000, 0}, {"reply", 226_250, 500_000}}
+	if diff := cmp.Diff(want, f.Tasks[0].Dimensions); diff != "" {
+		t.Error(diff)
+	}
+	if f.Errored != 1 || f.Retried != 5 || f.Episodes != 4 || f.Scored != 4 {
+		t.Errorf("counts %+v", f)
+	}
+	if f.EpisodeP99 != 1024 {
+		t.Errorf("99th percentile %d ms, want the upper edge of the bin of 1000 ms, 1024", f.EpisodeP99)
+	}
+}
+
+func TestMedianIsWithinABinOfTheTrueOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		scores := rapid.SliceOfN(rapid.Int64Range(0, One), 1, 40).Draw(t, "scores")
+		sums := TaskSums{Min: One}
+		for _, s := range scores {
+			sums.add(ScenarioTaskSums{}, Episode{Score: s})
+		}
+		median := sums.median()
+		var below, above int
+		for _, s := range scores {
+			if s < median-One/Bins {
+				below++
+			}
+			if s > median+One/Bins {
+				above++
+			}
+		}
+		if 2*below > len(scores) || 2*above > len(scores) {
+			t.Fatalf("median %d of %v", median, scores)
+		}
+	})
+}
+
+func TestLargeSumsStayExact(t *testing.T) {
+	// A shift of all scores by a constant leaves the standard error alone; squares of these sums pass 2^63.
+	rows := func(shift int64) []played {
+		var rows []played
+		for i := range 60 {
+			scores := make([]int64, 1000)
+			for j := range scores {
+				scores[j] = shift + int64(i%3)
+			}
+			rows = append(rows, played{fmt.Sprintf("S%02d", i), "c", "t", scores})
+		}
+		return rows
+	}
+	low, high := fold(t, One, rows(0)), fold(t, One, rows(900_000))
+	if a, b := low.overall.standardError(), high.overall.standardError(); a != b || a == 0 {
+		t.Errorf("standard errors %v and %v, want equal ones above 0", a, b)
+	}
+	if !strings.HasPrefix(Decimal(high.Figures().Mean), "0.9000") {
+		t.Errorf("mean %d", high.Figures().Mean)
+	}
+}
+
+func BenchmarkFold(b *testing.B) {
+	l := fullLedger(b, 4)
+	b.ReportAllocs()
+	for b.Loop() {
+		var a Accumulator
+		a.Fold(l)
+	}
+}
+
+func BenchmarkFigures(b *testing.B) {
+	var a Accumulator
+	a.Fold(fullLedger(b, 4))
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Figures()
+	}
+}

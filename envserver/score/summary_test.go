@@ -1,0 +1,293 @@
+package score
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// The worst case of the catalogue's limits: ids of 32 random characters, three tasks with eight dimensions each from a dozen names, eight categories, errors of
+// every class, and durations all over. NewPlan must have split the run so that every shard's summary fits.
+func TestSummaryOfAnyPlanFits(t *testing.T) {
+	for _, trials := range []int{1, 4, 1000} {
+		for _, scenarios := range []int{1, 48, 96} {
+			t.Run(fmt.Sprintf("%d scenarios, %d trials", scenarios, trials), func(t *testing.T) {
+				random := rand.New(rand.NewPCG(3, uint64(trials)))
+				p := mustPlan(t, worstPlan(random, scenarios, trials), 1)
+				data, err := worstSummary(t, random, p).Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d shards; the first one's summary has %d bytes", p.Shards, len(data))
+			})
+		}
+	}
+}
+
+func worstPlan(random *rand.Rand, scenarios, trials int) Plan {
+	draft := plan()
+	draft.Tasks = nil
+	ids := make([]string, scenarios)
+	for i := range ids {
+		id := make([]byte, 32)
+		for j := range id {
+			id[j] = alphabet[random.IntN(63)]
+		}
+		ids[i] = string(id)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		draft.Tasks = append(draft.Tasks, PlanTask{Name: strings.Repeat(name, 32), Trials: trials, Scenarios: ids})
+	}
+	return draft
+}
+
+func worstSummary(t *testing.T, random *rand.Rand, p Plan) Summary {
+	t.Helper()
+	l := newLedger(p, 0)
+	s := Summary{Retried: 1 << 20}
+	for _, class := range []string{"env_unreachable", "env_error", "judge_failed", "policy_error", "timeout", "capacity"} {
+		s.Errored = append(s.Errored, ErrorClass{Class: class})
+	}
+	errored := 0
+	for ep := range p.Shard(0) {
+		s.Durations.Observe(random.Int64N(1 << (1 + random.IntN(24))))
+		if errored < 30 && random.IntN(int(p.Episodes())) < 60 && ep.Trial > 0 {
+			s.Errored[errored%len(s.Errored)].Episodes.Add(ep.Index)
+			errored++
+			continue
+		}
+		e := Episode{Outcome: Scored, Score: random.Int64N(One + 1), Category: fmt.Sprintf("category-%07d", random.IntN(8)), Difficulty: fmt.Sprintf("%016d", random.IntN(3)), Language: fmt.Sprintf("%016d", random.IntN(6))}
+		for i := range 8 {
+			e.Dimensions = append(e.Dimensions, Dimension{fmt.Sprintf("dimension-%06d", (i+int(ep.Task[0]))%12), random.Int64N(1001), 1000})
+		}
+		if err := l.Add(ep, e); err != nil {
+			t.Fatal(err)
+		}
+		l.Opened += 2
+	}
+	var err error
+	if s.Ledger, err = l.Sign(testKey()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
+	s := Summary{Errored: []ErrorClass{{Class: "timeout"}}}
+	for i := range int64(2000) {
+		s.Errored[0].Episodes.Add(3 * i)
+	}
+	if _, err := s.Encode(); err == nil || !strings.Contains(err.Error(), "2000 episodes errored") {
+		t.Errorf("error %v, want one that counts the errored episodes", err)
+	}
+}
+
+func TestSummaryRoundTrip(t *testing.T) {
+	s := Summary{Version: summaryVersion, Retried: 3, Errored: []ErrorClass{{Class: "env_unreachable"}}}
+	s.Errored[0].Episodes.Add(3)
+	s.Durations.Observe(1234)
+	var err error
+	if s.Ledger, err = playedLedger(t).Sign(testKey()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeSummary(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(s, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDecodeSummaryRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":          "",
+		"plain text":       "error: the pool can't be reached",
+		"another version":  `{"version":2}`,
+		"unknown fields":   `{"version":1,"mean":"1.0"}`,
+		"text behind":      `{"version":1} {"version":1}`,
+		"negative retries": `{"version":1,"retried":-1}`,
+		"bad indexes":      `{"version":1,"errored":[{"class":"x","episodes":"3,1"}]}`,
+		"bad durations":    `{"version":1,"durations":"AAAAA"}`,
+		"too much":         `{"version":1,"retried":` + strings.Repeat(" ", MaxSummaryBytes) + `0}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := DecodeSummary([]byte(text)); !errors.Is(err, ErrMalformed) {
+				t.Errorf("error %v, want ErrMalformed", err)
+			}
+		})
+	}
+}
+
+func FuzzDecodeSummary(f *testing.F) {
+	signed, err := playedLedger(f).Sign(testKey())
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := json.Marshal(Summary{Version: summaryVersion, Ledger: signed})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"version":1,"errored":[{"class":"x","episodes":"0-9007199254740991"}],"durations":"CGqA"}`))
+	p := mustPlan(f, plan(), 1)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := DecodeSummary(data)
+		if err != nil {
+			return
+		}
+		if err := p.Check(0, newLedger(p, 0), s); err == nil {
+			t.Error("a ledger without episodes passes as the whole shard")
+		}
+		if again, err := s.Encode(); err == nil {
+			if _, err := DecodeSummary(again); err != nil {
+				t.Errorf("its encoding is refused: %v", err)
+			}
+		}
+	})
+}
+
+func TestDurationBins(t *testing.T) {
+	cases := map[int64]int{-5: 0, 0: 0, 1: 0, 2: 2, 3: 3, 4: 4, 5: 4, 6: 5, 1000: 19, 1024: 20, 1448: 20, 1449: 21, 1 << 23: 46, 1 << 24: 47, 1 << 62: 47}
+	for ms, want := range cases {
+		if got := durationBin(ms); got != want {
+			t.Errorf("durationBin(%d) = %d, want %d", ms, got, want)
+		}
+	}
+}
+
+func TestDurationsQuantileIsWithinABin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Int64Range(1, 1<<22), 1, 50).Draw(t, "durations")
+		q := rapid.Float64Range(0, 1).Draw(t, "q")
+		var d Durations
+		for _, v := range values {
+			d.Observe(v)
+		}
+		got, below := d.Quantile(q), 0
+		for _, v := range values {
+			if v <= got {
+				below++
+			}
+		}
+		if float64(below) < q*float64(len(values))-1e-9-1 {
+			t.Fatalf("Quantile(%v) = %d has %d of %d values below", q, got, below, len(values))
+		}
+	})
+}
+
+func TestDurationsText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var d, left, right Durations
+		for _, v := range rapid.SliceOf(rapid.Int64Range(0, 1<<25)).Draw(t, "durations") {
+			d.Observe(v)
+			if v%2 == 0 {
+				left.Observe(v)
+			} else {
+				right.Observe(v)
+			}
+		}
+		right.Merge(left)
+		text, err := right.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Durations
+		if err := got.UnmarshalText(text); err != nil || !got.Equal(d) {
+			t.Fatalf("%q is read as %v (%v), want %v", text, got, err, d)
+		}
+	})
+}
+
+func FuzzDurationsText(f *testing.F) {
+	f.Add("")
+	f.Add("CGqA")
+	f.Fuzz(func(t *testing.T, text string) {
+		var d Durations
+		if d.UnmarshalText([]byte(text)) != nil {
+			return
+		}
+		for _, q := range []float64{0, 0.5, 1} {
+			if ms := d.Quantile(q); ms < 0 {
+				t.Errorf("Quantile(%v) = %d", q, ms)
+			}
+		}
+	})
+}
+
+func TestCheck(t *testing.T) {
+	p := mustPlan(t, plan(), 1)
+	cases := map[string]struct {
+		change func(*Ledger)
+		errors []int64
+		shard  int
+		want   error
+	}{
+		"as planned":               {func(*Ledger) {}, nil, 0, nil},
+		"one errored":              {func(l *Ledger) { *l = *ledgerWithout(t, p, 3) }, []int64{3}, 0, nil},
+		"an error hidden":          {func(l *Ledger) { *l = *ledgerWithout(t, p, 3) }, nil, 0, ErrEpisodes},
+		"an error made up":         {func(*Ledger) {}, []int64{3}, 0, ErrEpisodes},
+		"an error misplaced":       {func(l *Ledger) { *l = *ledgerWithout(t, p, 4) }, []int64{5}, 0, ErrEpisodes},
+		"errors of another shard":  {func(*Ledger) {}, []int64{77}, 0, ErrEpisodes},
+		"another run":              {func(l *Ledger) { l.Run = "other" }, nil, 0, ErrForeign},
+		"another shard":            {func(l *Ledger) { l.Shard = 1 }, nil, 0, ErrForeign},
+		"a shard beyond the plan":  {func(l *Ledger) { l.Shard = 5 }, nil, 5, ErrForeign},
+		"other scenarios":          {func(l *Ledger) { l.ScenarioDigest = "sha256:00" }, nil, 0, ErrGrader},
+		"another grader":           {func(l *Ledger) { l.GraderVersion = "4" }, nil, 0, ErrGrader},
+		"another judge":            {func(l *Ledger) { l.Judge = "llm" }, nil, 0, ErrGrader},
+		"another pass score":       {func(l *Ledger) { l.PassScore = 1 }, nil, 0, ErrGrader},
+		"an easier seed":           {func(l *Ledger) { l.Digest.Add(PlannedEpisode{}) }, nil, 0, ErrEpisodes},
+		"moved between scenarios":  {func(l *Ledger) { l.Scenarios[0].Tasks[0].Episodes++ }, nil, 0, ErrEpisodes},
+		"a scenario not planned":   {func(l *Ledger) { l.Scenarios[0].ID = "0" }, nil, 0, ErrEpisodes},
+		"a scenario that is gone":  {func(l *Ledger) { l.Scenarios = l.Scenarios[1:] }, nil, 0, ErrEpisodes},
+		"the same task for others": {func(l *Ledger) { l.Scenarios[0].Tasks[0].Task = "resolve" }, nil, 0, ErrEpisodes},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := playedLedger(t)
+			tc.change(l)
+			s := Summary{Errored: []ErrorClass{{Class: "timeout"}}}
+			for _, i := range tc.errors {
+				s.Errored[0].Episodes.Add(i)
+			}
+			if err := p.Check(tc.shard, l, s); !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCheckRefusesAnEpisodeInTwoClasses(t *testing.T) {
+	p := mustPlan(t, plan(), 1)
+	var twice IndexSet
+	twice.Add(3)
+	s := Summary{Errored: []ErrorClass{{"timeout", twice}, {"capacity", twice}}}
+	if err := p.Check(0, ledgerWithout(t, p, 3), s); !errors.Is(err, ErrEpisodes) {
+		t.Errorf("error %v, want ErrEpisodes", err)
+	}
+}
+
+// ledgerWithout is the plan's first shard without one episode.
+func ledgerWithout(t *testing.T, p Plan, index int64) *Ledger {
+	t.Helper()
+	l := newLedger(p, 0)
+	for ep := range p.Shard(0) {
+		if ep.Index == index {
+			continue
+		}
+		if err := l.Add(ep, Episode{Outcome: Scored, Score: One / 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}

@@ -1,0 +1,187 @@
+// Package environment turns a CustomerSupportEnv into a pool of environment servers, and tells in its status how the pool fares.
+//
+// One pass reads everything into a snapshot, decides with pure functions over it, and writes last: what differs of the pool's objects, then the
+// status. A Deployment is the engine: rollouts, surge and progress deadlines are its own. What the servers say of themselves (sessions, episodes,
+// digests) is polled from their /stats, for nothing in the cluster tells when it changes.
+//
+// The pool's objects are applied by server-side apply, and only when the object that exists doesn't hold all that is wanted: a pool at rest costs
+// reads alone, and a change that somebody made by hand is put right.
+package environment
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+const (
+	// fieldOwner owns the fields that are applied, whichever replica or version of the operator applies them.
+	fieldOwner = client.FieldOwner("csenv-environment")
+	// pollInterval is how often a pool's servers are asked for their statistics. Up to pollJitter of it is added, so that pools spread out.
+	pollInterval = 15 * time.Second
+	pollJitter   = 0.2
+	// conflictDelay is how long the cache is given to see the write that won.
+	conflictDelay = time.Second
+	// pools are reconciled side by side, for a pass waits on the network while it polls.
+	concurrentPools = 4
+)
+
+// Reconciler keeps pools as their CustomerSupportEnvs want them.
+type Reconciler struct {
+	client   client.Client
+	live     client.Reader // past the cache, which holds only objects that carry our labels
+	recorder events.EventRecorder
+	stats    statsReader
+	clock    clock.PassiveClock
+	entropy  io.Reader // of ledger keys
+	image    string    // of pools whose spec names none
+}
+
+// New returns a reconciler of the manager's cluster. Pools whose spec names no image run the given one.
+func New(mgr ctrl.Manager, image string) *Reconciler {
+	return &Reconciler{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		recorder: mgr.GetEventRecorder("csenv"),
+		stats:    newHTTPStats(),
+		clock:    clock.RealClock{},
+		entropy:  rand.Reader,
+		image:    image,
+	}
+}
+
+// +kubebuilder:rbac:groups=csenv.dev,resources=customersupportenvs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=csenv.dev,resources=customersupportenvs/status,verbs=update
+// +kubebuilder:rbac:groups=csenv.dev,resources=customersupportenvs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// SetupWithManager has the manager reconcile a pool when its spec, one of its objects or one of its pods changes.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := metrics.Registry.Register(newCollector(mgr.GetClient())); err != nil {
+		return fmt.Errorf("registering the pools' metrics: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("environment").
+		// Our own status writes wake nobody.
+		For(&v1alpha1.CustomerSupportEnv{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&appsv1.Deployment{}).
+		Owns(&corev1.Service{}).
+		Owns(&policyv1.PodDisruptionBudget{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(poolOfPod)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentPools}).
+		Complete(r)
+}
+
+// poolOfPod finds a pod's pool by its labels: between the two stand the Deployment and a ReplicaSet.
+func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+	labels := pod.GetLabels()
+	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentEnvServer || labels[v1alpha1.LabelEnvironment] == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: labels[v1alpha1.LabelEnvironment]}}}
+}
+
+// Reconcile brings one pool a step nearer to its spec and its status up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	// 1. A pool that is gone or going needs nothing: its objects have it as their owner and go with it.
+	env := &v1alpha1.CustomerSupportEnv{}
+	if err := r.client.Get(ctx, req.NamespacedName, env); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !env.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+
+	// 2. The ledger key comes first: the servers start with it, and the status is the only place that remembers its public half.
+	if err := r.ensureKey(ctx, env); err != nil {
+		return settle(err)
+	}
+
+	// 3. Read everything.
+	snap, err := r.takeSnapshot(ctx, env)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+
+	// 4. Apply what differs. A refusal goes into the status as well: a user sees that, but not our log.
+	steps := plan(snap)
+	snap.applying, snap.applyErr = len(steps) > 0, r.apply(ctx, steps)
+
+	// 5. Tell what was seen, then what has changed since the last time.
+	if err := r.writeStatus(ctx, env, computeStatus(snap)); err != nil {
+		return settle(errors.Join(snap.applyErr, err))
+	}
+
+	// 6. Try again soon, with a growing delay, where a write failed. Otherwise come back for the statistics.
+	if snap.applyErr != nil {
+		return ctrl.Result{}, snap.applyErr
+	}
+	return ctrl.Result{RequeueAfter: wait.Jitter(pollInterval, pollJitter)}, nil
+}
+
+// apply applies as many objects as it can: one that is refused doesn't hold up the others.
+func (r *Reconciler) apply(ctx context.Context, steps []child) error {
+	var failed []error
+	for _, step := range steps {
+		if err := r.client.Apply(ctx, step.config, fieldOwner, client.ForceOwnership); err != nil {
+			failed = append(failed, fmt.Errorf("applying %s: %w", step.id, err))
+			continue
+		}
+		logf.FromContext(ctx).Info("Applied", "object", step.id.String())
+	}
+	return errors.Join(failed...)
+}
+
+// writeStatus writes the status if it differs, guarded by the resource version, and then announces what changed.
+func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupportEnv, status v1alpha1.CustomerSupportEnvStatus) error {
+	if equality.Semantic.DeepEqual(env.Status, status) {
+		return nil
+	}
+	before := env.Status.Conditions
+	updated := env.DeepCopy()
+	updated.Status = status
+	if err := r.client.Status().Update(ctx, updated); err != nil {
+		return fmt.Errorf("writing status: %w", err)
+	}
+	for _, t := range transitions(before, status.Conditions) {
+		r.recorder.Eventf(env, nil, t.eventType(), t.Reason, "Reconcile", "%s", t.note())
+	}
+	return nil
+}
+
+// settle tells faults from what happens every day: a write that lost to a newer one is tried again quietly, and a pool that went meanwhile is left.
+func settle(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}

@@ -1,0 +1,217 @@
+package environment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+const (
+	// creationPatience is how long a container may take to be created, pulling its image aside: a volume that can't be mounted shows as nothing else.
+	creationPatience = 2 * time.Minute
+	// maxQuote bounds what is quoted of others' messages.
+	maxQuote = 600
+)
+
+// fault is something that keeps servers from running, and what to do about it.
+type fault struct{ reason, message string }
+
+func faultf(reason, format string, args ...any) *fault {
+	return &fault{reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// findFault returns the first fault in order of cause: what stops the pool's objects, then its pods, then its servers.
+func findFault(s snapshot) *fault {
+	for _, find := range []func(snapshot) *fault{nameTaken, applyFailed, podsRefused, serverFault, serversUnreachable, rolloutStuck} {
+		if f := find(s); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func nameTaken(s snapshot) *fault {
+	if len(s.taken) == 0 {
+		return nil
+	}
+	return faultf(v1alpha1.ReasonNameTaken, "%s in namespace %s belongs to something else and is left alone. "+
+		"Delete it, or create this CustomerSupportEnv under another name.", s.taken[0], s.env.Namespace)
+}
+
+func applyFailed(s snapshot) *fault {
+	if s.applyErr == nil {
+		return nil
+	}
+	return faultf(v1alpha1.ReasonApplyFailed, "The API server refused an object of the pool; it is tried again. Correct what it objects to: %s",
+		quote(s.applyErr.Error()))
+}
+
+// podsRefused: the ReplicaSet can't create pods.
+func podsRefused(s snapshot) *fault {
+	c := deploymentCondition(s.deployment(), appsv1.DeploymentReplicaFailure)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return nil
+	}
+	return faultf(v1alpha1.ReasonPodsRefused, "The servers' pods can't be created. Raise the namespace's quota or change the policy that refuses them: %s",
+		quote(c.Message))
+}
+
+// serverFault is the first fault of a pod that isn't terminating, in order of their names.
+func serverFault(s snapshot) *fault {
+	for _, pod := range s.pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		for _, find := range []func(snapshot, corev1.Pod) *fault{unschedulable, imagePullFailed, startFailed, crashLoop} {
+			if f := find(s, pod); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func unschedulable(_ snapshot, pod corev1.Pod) *fault {
+	c := podCondition(pod, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		return nil
+	}
+	return faultf(v1alpha1.ReasonUnschedulable, "No node takes server %s. Add nodes, or lower spec.replicas: %s", pod.Name, quote(c.Message))
+}
+
+func imagePullFailed(s snapshot, pod corev1.Pod) *fault {
+	waiting := waitingState(pod)
+	switch waiting.Reason {
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
+		return faultf(v1alpha1.ReasonImagePullFailed, "Image %q of server %s can't be pulled. Correct spec.image, or make the image available to the nodes: %s",
+			s.image, pod.Name, quote(waiting.Message))
+	}
+	return nil
+}
+
+func startFailed(s snapshot, pod corev1.Pod) *fault {
+	waiting := waitingState(pod)
+	switch waiting.Reason {
+	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name, quote(waiting.Message))
+	case "ContainerCreating":
+		scheduled := podCondition(pod, corev1.PodScheduled)
+		if scheduled == nil || s.now.Sub(scheduled.LastTransitionTime.Time) < creationPatience {
+			return nil
+		}
+		return faultf(v1alpha1.ReasonStartFailed, "Server %s has waited for more than %s to be created. `kubectl describe pod -n %s %s` says what for. "+
+			"If Secret %s is gone, clear status.ledgerPublicKey of this CustomerSupportEnv to get a new key.",
+			pod.Name, creationPatience, pod.Namespace, pod.Name, keySecretName(s.env.Name, s.env.Status.LedgerPublicKey))
+	}
+	return nil
+}
+
+// crashLoop: the server has ended and isn't up again. One that runs and has started is forgiven its past.
+func crashLoop(_ snapshot, pod corev1.Pod) *fault {
+	status := serverStatus(pod)
+	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {
+		return nil
+	}
+	ended := status.State.Terminated
+	if ended == nil {
+		ended = status.LastTerminationState.Terminated
+	}
+	if ended == nil {
+		return nil
+	}
+	if ended.Reason == "OOMKilled" {
+		return faultf(v1alpha1.ReasonCrashLoop, "Server %s ran out of memory. Lower spec.sessions.perPod and raise spec.replicas.", pod.Name)
+	}
+	return faultf(v1alpha1.ReasonCrashLoop, "Server %s ended with exit code %d. Correct what it reports (`kubectl logs -n %s %s --previous` has all of it): %s",
+		pod.Name, ended.ExitCode, pod.Namespace, pod.Name, quote(lastWords(ended.Message)))
+}
+
+// serversUnreachable: the kubelet reaches servers that the operator doesn't.
+func serversUnreachable(s snapshot) *fault {
+	var deaf []string
+	for _, pod := range s.pods {
+		if _, ok := s.reports[pod.Name]; !ok && pod.DeletionTimestamp == nil && isReady(pod) {
+			deaf = append(deaf, pod.Name)
+		}
+	}
+	if len(deaf) == 0 {
+		return nil
+	}
+	return faultf(v1alpha1.ReasonServersUnreachable, "%d ready servers don't answer the operator on port %d, %s among them. "+
+		"Check that network policies admit the operator's namespace to that port.", len(deaf), v1alpha1.OperationsPort, deaf[0])
+}
+
+func rolloutStuck(s snapshot) *fault {
+	if !deadlineExceeded(s.deployment()) {
+		return nil
+	}
+	return faultf(v1alpha1.ReasonProgressDeadlineExceeded, "The newest servers don't become ready. `kubectl describe deployment -n %s %s` says more.",
+		s.env.Namespace, s.env.Name)
+}
+
+func deadlineExceeded(d *appsv1.Deployment) bool {
+	c := deploymentCondition(d, appsv1.DeploymentProgressing)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
+}
+
+func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+	if d == nil {
+		return nil
+	}
+	i := slices.IndexFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &d.Status.Conditions[i]
+}
+
+func podCondition(pod corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.Conditions[i]
+}
+
+// serverStatus is the state of the server's container, nil before there is any. Injected sidecars are none of our concern.
+func serverStatus(pod corev1.Pod) *corev1.ContainerStatus {
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == containerName })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.ContainerStatuses[i]
+}
+
+func waitingState(pod corev1.Pod) corev1.ContainerStateWaiting {
+	status := serverStatus(pod)
+	if status == nil || status.State.Waiting == nil {
+		return corev1.ContainerStateWaiting{}
+	}
+	return *status.State.Waiting
+}
+
+// lastWords is the part of a log's end that says what happened: a panic's first lines, else the last ones.
+func lastWords(log string) string {
+	for _, mark := range []string{"panic: ", "fatal error: "} {
+		if i := strings.LastIndex(log, mark); i >= 0 {
+			return log[i:]
+		}
+	}
+	return strings.ToValidUTF8(log[max(0, len(log)-maxQuote):], "")
+}
+
+// quote puts somebody else's text on one line, without control characters and not too long.
+func quote(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	if len(words) == 0 {
+		return "(no message)"
+	}
+	return clip(strings.Join(words, " "), maxQuote)
+}

@@ -1,0 +1,91 @@
+package environment
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// keyFile is the Secret's entry that holds the private key, PKCS#8 in PEM.
+const keyFile = "key.pem"
+
+// ensureKey gives a pool that has none the key pair with which its servers sign their ledgers.
+//
+// The operator may create and delete Secrets, but read none. So the public half's only memory is the status, and the Secret's name is derived from it
+// (keySecretName). A pass over a stale status creates a Secret beside the one in use, loses the status write by the resource version, and removes what it
+// created: nobody ever mounts a key that the status doesn't name. Clearing status.ledgerPublicKey asks for a new pair, which rolls the servers.
+func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv) error {
+	if env.Status.LedgerPublicKey != "" {
+		return nil
+	}
+	public, private, err := newKeyPair(r.entropy)
+	if err != nil {
+		return err
+	}
+	secret := keySecret(env, public, private)
+	if err := controllerutil.SetControllerReference(env, secret, r.client.Scheme()); err != nil {
+		return fmt.Errorf("owning the ledger key: %w", err)
+	}
+	if err := r.client.Create(ctx, secret); err != nil {
+		return fmt.Errorf("creating the ledger key's Secret: %w", err)
+	}
+	env.Status.LedgerPublicKey = public
+	if err := r.client.Status().Update(ctx, env); err != nil {
+		return r.discard(ctx, secret, fmt.Errorf("writing the ledger's public key to status: %w", err))
+	}
+	return nil
+}
+
+// discard removes a Secret whose public half was surely not written. After any other error it may have been: then a Secret too many is the lesser evil.
+func (r *Reconciler) discard(ctx context.Context, secret *corev1.Secret, cause error) error {
+	if !apierrors.IsConflict(cause) && !apierrors.IsNotFound(cause) {
+		return cause
+	}
+	if err := r.client.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing an unused ledger key: %w", err)
+	}
+	return cause
+}
+
+// newKeyPair returns an Ed25519 pair: the public half in base64, the private half as PKCS#8 in PEM.
+func newKeyPair(entropy io.Reader) (public string, private []byte, err error) {
+	pub, priv, err := ed25519.GenerateKey(entropy)
+	if err != nil {
+		return "", nil, fmt.Errorf("generating the ledger key: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(priv)
+	if err != nil {
+		return "", nil, fmt.Errorf("encoding the ledger key: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(pub), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func keySecret(env *v1alpha1.CustomerSupportEnv, public string, private []byte) *corev1.Secret {
+	immutable := true
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: keySecretName(env.Name, public), Namespace: env.Namespace, Labels: poolLabels(env.Name)},
+		Immutable:  &immutable,
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{keyFile: private},
+	}
+}
+
+// keySecretName names the Secret of a public key: 40 bits of its hash tell pairs of one pool apart.
+func keySecretName(env, public string) string {
+	sum := sha256.Sum256([]byte(public))
+	return env + "-ledger-key-" + hex.EncodeToString(sum[:5])
+}

@@ -1,0 +1,113 @@
+package environment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// snapshot is what one pass knows. Everything but the last two fields was read; those say what came of the writes.
+type snapshot struct {
+	env     *v1alpha1.CustomerSupportEnv
+	image   string                    // that the servers are to run
+	live    map[childID]client.Object // the pool's objects that exist
+	taken   []childID                 // names that something else has
+	pods    []corev1.Pod              // ordered by name
+	reports map[string]score.Report   // by name of the pod; one that couldn't be read is absent
+	now     time.Time
+
+	applying bool  // something differed from what is wanted
+	applyErr error // of the objects that the API server refused
+}
+
+// deployment is the pool's Deployment, nil while there is none.
+func (s snapshot) deployment() *appsv1.Deployment {
+	d, _ := s.live[childID{kindDeployment, s.env.Name}].(*appsv1.Deployment)
+	return d
+}
+
+// takeSnapshot reads everything that a pass needs, and writes nothing.
+func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (snapshot, error) {
+	s := snapshot{
+		env:   env,
+		image: cmp.Or(env.Spec.Image, r.image),
+		live:  map[childID]client.Object{},
+		now:   r.clock.Now(),
+	}
+	for _, c := range children(env, s.image) {
+		object, err := r.readChild(ctx, env.Namespace, c.id)
+		switch {
+		case err != nil:
+			return snapshot{}, fmt.Errorf("reading %s: %w", c.id, err)
+		case object == nil:
+		case isOurs(env, object):
+			s.live[c.id] = object
+		default:
+			s.taken = append(s.taken, c.id)
+		}
+	}
+	pods, err := r.listPods(ctx, env)
+	if err != nil {
+		return snapshot{}, fmt.Errorf("listing pods: %w", err)
+	}
+	s.pods = pods
+	s.reports = readReports(ctx, r.stats, pods)
+	return s, nil
+}
+
+// readChild looks past the cache for what the cache doesn't have: an object of somebody else's carries none of our labels, and a forced apply would
+// take it over.
+func (r *Reconciler) readChild(ctx context.Context, namespace string, id childID) (client.Object, error) {
+	key := client.ObjectKey{Namespace: namespace, Name: id.name}
+	for _, reader := range []client.Reader{r.client, r.live} {
+		object := newObject(id.kind)
+		err := reader.Get(ctx, key, object)
+		if err == nil {
+			return object, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+func newObject(kind string) client.Object {
+	switch kind {
+	case kindDeployment:
+		return &appsv1.Deployment{}
+	case kindBudget:
+		return &policyv1.PodDisruptionBudget{}
+	default:
+		return &corev1.Service{}
+	}
+}
+
+// isOurs reports whether the pool may apply the object: its own, or one that an earlier pool of the name left behind without an owner.
+func isOurs(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
+	if metav1.GetControllerOf(object) == nil {
+		return object.GetLabels()[v1alpha1.LabelEnvironment] == env.Name
+	}
+	return metav1.IsControlledBy(object, env)
+}
+
+func (r *Reconciler) listPods(ctx context.Context, env *v1alpha1.CustomerSupportEnv) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.client.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(podSelector(env.Name))); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}

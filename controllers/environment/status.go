@@ -1,0 +1,233 @@
+package environment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// computeStatus is the status that a snapshot calls for. What the snapshot can't tell stays as it was.
+func computeStatus(s snapshot) v1alpha1.CustomerSupportEnvStatus {
+	status := *s.env.Status.DeepCopy()
+	if s.applyErr == nil {
+		status.ObservedGeneration = s.env.Generation
+	}
+	status.Endpoint = endpoint(s.env)
+	status.Selector = labels.SelectorFromSet(podSelector(s.env.Name)).String()
+	status.Image = s.image
+	counts := replicaCounts(s)
+	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = ptr.To(counts.exist), ptr.To(counts.ready), ptr.To(counts.updated)
+	status.Sessions = sessions(s)
+	status.Episodes = episodes(s)
+	describeOffer(s, &status)
+	for _, condition := range []metav1.Condition{available(s), progressing(s), degraded(s)} {
+		condition.ObservedGeneration = s.env.Generation
+		condition.LastTransitionTime = metav1.NewTime(s.now)
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	return status
+}
+
+func endpoint(env *v1alpha1.CustomerSupportEnv) string {
+	return fmt.Sprintf("ws://%s.%s.svc:%d", env.Name, env.Namespace, v1alpha1.EnvironmentPort)
+}
+
+// available says whether an agent that connects now is served.
+func available(s snapshot) metav1.Condition {
+	wanted, counts := wantedReplicas(s.env), replicaCounts(s)
+	switch {
+	case wanted == 0:
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero,
+			"spec.replicas is 0. Raise it to have servers to connect to.")
+	case counts.ready > 0:
+		return condition(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonServersReady,
+			"%d of %d servers accept sessions at %s.", counts.ready, wanted, endpoint(s.env))
+	case counts.full > 0:
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersFull,
+			"Every server that runs is full. Wait for sessions to end, or raise spec.replicas or spec.sessions.perPod.")
+	default:
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoServerReady,
+			"None of %d servers accepts sessions. Wait while Progressing is True; see what Degraded says.", wanted)
+	}
+}
+
+// progressing says whether the pool is on its way to what its spec wants.
+func progressing(s snapshot) metav1.Condition {
+	wanted, counts := wantedReplicas(s.env), replicaCounts(s)
+	switch {
+	case deadlineExceeded(s.deployment()):
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonProgressDeadlineExceeded,
+			"The rollout got stuck: %d of %d servers run the newest template. Older ones go on serving. See what Degraded says.", counts.updated, wanted)
+	case s.applying, !observed(s.deployment()), counts.exist != wanted, counts.updated != wanted, counts.ready+counts.full < wanted:
+		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
+			"%d of %d servers run the newest template and %d are ready. Nothing to do but wait.", counts.updated, wanted, counts.ready)
+	default:
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "All %d servers run the newest template.", wanted)
+	}
+}
+
+// degraded says what keeps servers from running: the first fault, for the others often follow from it.
+func degraded(s snapshot) metav1.Condition {
+	if f := findFault(s); f != nil {
+		return condition(v1alpha1.ConditionDegraded, true, f.reason, "%s", f.message)
+	}
+	return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonHealthy, "Nothing is known to be wrong.")
+}
+
+func condition(kind string, holds bool, reason, format string, args ...any) metav1.Condition {
+	status := metav1.ConditionFalse
+	if holds {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// counts are numbers of servers, terminating ones left out. A full server isn't ready, but nothing is wrong with it.
+type counts struct{ exist, updated, ready, full int32 }
+
+func replicaCounts(s snapshot) counts {
+	c := counts{}
+	if d := s.deployment(); d != nil {
+		c.exist, c.updated, c.ready = d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas
+	}
+	for _, pod := range s.pods {
+		report, ok := s.reports[pod.Name]
+		if ok && !isReady(pod) && !isLeaving(pod, report) && report.Sessions.Active >= report.Sessions.Capacity {
+			c.full++
+		}
+	}
+	return c
+}
+
+func isReady(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// isLeaving reports whether the server serves out the sessions that it has and takes no more.
+func isLeaving(pod corev1.Pod, report score.Report) bool {
+	return pod.DeletionTimestamp != nil || report.Draining
+}
+
+// observed reports whether the Deployment's counts are of its present spec.
+func observed(d *appsv1.Deployment) bool { return d != nil && d.Status.ObservedGeneration >= d.Generation }
+
+// sessions are summed over the servers that answered, and unset when servers run of which none did. Sessions of draining servers are active, but
+// those servers add no capacity.
+func sessions(s snapshot) *v1alpha1.SessionCounts {
+	if len(s.reports) == 0 && slices.ContainsFunc(s.pods, serves) {
+		return nil
+	}
+	sum := &v1alpha1.SessionCounts{}
+	for _, pod := range s.pods {
+		report := s.reports[pod.Name]
+		sum.Active += max(0, report.Sessions.Active)
+		if !isLeaving(pod, report) {
+			sum.Capacity += max(0, report.Sessions.Capacity)
+		}
+	}
+	return sum
+}
+
+// episodes are summed over the servers that answered.
+func episodes(s snapshot) *v1alpha1.PoolEpisodes {
+	if len(s.reports) == 0 {
+		return nil
+	}
+	sum, scores := &v1alpha1.PoolEpisodes{}, int64(0)
+	for _, report := range s.reports {
+		sum.Scored += max(0, report.Episodes.Scored)
+		sum.Failed += max(0, report.Episodes.Failed)
+		sum.Errored += max(0, report.Episodes.Errored)
+		scores += report.Episodes.ScoreSum
+	}
+	if graded := sum.Scored + sum.Failed; graded > 0 {
+		sum.MeanScore = score.Decimal(scores / graded)
+	}
+	return sum
+}
+
+// describeOffer sets what the pool plays and how it grades, as the servers of the newest template say. Until one of them answers it stays as it was: what
+// older ones say is on its way out.
+func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
+	newest := podTemplate(s.env, s.image).Annotations[templateHash]
+	for _, pod := range s.pods {
+		report, ok := s.reports[pod.Name]
+		if !ok || pod.DeletionTimestamp != nil || pod.Annotations[templateHash] != newest {
+			continue
+		}
+		status.ScenarioDigest = clip(report.ScenarioDigest, 128)
+		status.GraderVersion = clip(report.GraderVersion, 64)
+		status.Judge = clip(report.Judge, 256)
+		status.Tasks = offeredTasks(report.Tasks)
+		return
+	}
+}
+
+// maxTasks is what status.tasks holds.
+const maxTasks = 32
+
+// offeredTasks are in order of their names. An image of the user's own may report what the API doesn't allow: that is left out.
+func offeredTasks(tasks []score.Task) []v1alpha1.OfferedTask {
+	offered := make([]v1alpha1.OfferedTask, 0, len(tasks))
+	for _, task := range tasks {
+		if task.Name != "" && task.Name == clip(task.Name, 63) {
+			offered = append(offered, v1alpha1.OfferedTask{Name: task.Name, Scenarios: int32(len(task.Scenarios))}) //nolint:gosec // an answer is bounded to far fewer
+		}
+	}
+	slices.SortFunc(offered, func(a, b v1alpha1.OfferedTask) int { return cmp.Compare(a.Name, b.Name) })
+	offered = slices.CompactFunc(offered, func(a, b v1alpha1.OfferedTask) bool { return a.Name == b.Name })
+	return offered[:min(len(offered), maxTasks)]
+}
+
+// clip shortens text to at most n bytes of whole characters.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// transition is a condition that changed.
+type transition struct{ metav1.Condition }
+
+// transitions are the conditions whose status or reason changed. What holds from the beginning without being so is no news.
+func transitions(before, after []metav1.Condition) []transition {
+	var changed []transition
+	for _, now := range after {
+		was := meta.FindStatusCondition(before, now.Type)
+		isNews := was == nil && now.Status == metav1.ConditionTrue
+		if isNews || was != nil && (was.Status != now.Status || was.Reason != now.Reason) {
+			changed = append(changed, transition{now})
+		}
+	}
+	return changed
+}
+
+func (t transition) eventType() string {
+	isTrue := t.Status == metav1.ConditionTrue
+	if t.Type == v1alpha1.ConditionDegraded && isTrue || t.Reason == v1alpha1.ReasonProgressDeadlineExceeded || t.Reason == v1alpha1.ReasonNoServerReady {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}
+
+// maxNote is the longest note that the events API takes.
+const maxNote = 1024
+
+func (t transition) note() string { return clip(t.Message, maxNote) }

@@ -108,12 +108,13 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		Eventually(ctx, podsOf).WithArguments("oracle").WithTimeout(60 * time.Second).Should(BeEmpty())
 
 		By("deleting a pool")
+		Expect(secretsOf(ctx, "workflows")).To(HaveLen(1))
 		kubectl(ctx, "-n", namespace, "delete", "cse", "workflows", "--timeout=60s")
 		expectGone(ctx, "workflows", &appsv1.Deployment{})
 		expectGone(ctx, "workflows", &corev1.Service{})
 		expectGone(ctx, "workflows-pods", &corev1.Service{})
 		expectGone(ctx, "workflows", &policyv1.PodDisruptionBudget{})
-		expectGone(ctx, "workflows-ledger-key", &corev1.Secret{})
+		Eventually(ctx, secretsOf).WithArguments("workflows").WithTimeout(time.Minute).Should(BeEmpty())
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "support"}, &appsv1.Deployment{})).To(Succeed())
 	}, SpecTimeout(5*time.Minute))
 })
@@ -131,6 +132,13 @@ func podsOf(ctx SpecContext, evalrun string) []corev1.Pod {
 	pods := &corev1.PodList{}
 	Expect(k8s.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"csenv.dev/run": evalrun})).To(Succeed())
 	return pods.Items
+}
+
+func secretsOf(ctx SpecContext, pool string) []corev1.Secret {
+	GinkgoHelper()
+	secrets := &corev1.SecretList{}
+	Expect(k8s.List(ctx, secrets, client.InNamespace(namespace), client.MatchingLabels{"csenv.dev/environment": pool})).To(Succeed())
+	return secrets.Items
 }
 
 func expectGone(ctx SpecContext, name string, obj client.Object) {

@@ -1,0 +1,294 @@
+package openenv
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/gorilla/websocket"
+)
+
+const (
+	// dialTimeout bounds the handshake where the context has no deadline of its own.
+	dialTimeout = 10 * time.Second
+	// maxReply bounds, in bytes, a message from the server; it is the official client's bound.
+	maxReply = 100 << 20
+	// maxLedgerBody bounds, in bytes, the answer to a request for a ledger.
+	maxLedgerBody = 1 << 20
+)
+
+// Client is one session with an OpenEnv server. It is not safe for concurrent use, but for Close. After an error that is not a *ServerError the session is
+// lost: dial again.
+type Client struct {
+	conn *websocket.Conn
+	// answers carries what a goroutine reads, so that the server's pings are answered while the agent thinks. It is closed when reading has failed
+	// with readErr.
+	answers chan []byte
+	readErr error
+	closing sync.Once
+}
+
+// Observation answers a reset or a step.
+type Observation struct {
+	// Observation is the environment's own part, a JSON object.
+	Observation json.RawMessage
+	// Reward is meant only if HasReward: a server may send null.
+	Reward    float64
+	HasReward bool
+	Done      bool
+	// Metadata is empty before the end of an episode.
+	Metadata Metadata
+}
+
+// Metadata is what a csenv server says at the end of an episode.
+type Metadata struct {
+	// EpisodeScore is from 0 to 1, and nil for an errored episode.
+	EpisodeScore   *float64      `json:"episode_score"`
+	ScoreBreakdown []Points      `json:"score_breakdown"`
+	Outcome        score.Outcome `json:"outcome"`
+	Judge          string        `json:"judge"`
+	ScenarioDigest string        `json:"scenario_digest"`
+	GraderVersion  string        `json:"grader_version"`
+}
+
+// Points is one dimension of a score, as shares of the full score.
+type Points struct {
+	Name    string  `json:"name"`
+	Earned  float64 `json:"earned"`
+	Offered float64 `json:"offered"`
+}
+
+// ServerError is an error message of the server. The session lives on, unless Code is CAPACITY_REACHED, FACTORY_ERROR or SESSION_ERROR.
+type ServerError struct {
+	Code    string
+	Message string
+	// Data is the whole of the message's data.
+	Data json.RawMessage
+}
+
+func (e *ServerError) Error() string {
+	return fmt.Sprintf("server error: %s (code: %s)", e.Message, e.Code)
+}
+
+// Dial opens a session. The base URL has the scheme http, https, ws or wss, or is a bare host and port; its path is kept and "/ws" appended.
+func Dial(ctx context.Context, baseURL string) (*Client, error) {
+	target, err := endpoint(baseURL, "ws", "/ws")
+	if err != nil {
+		return nil, err
+	}
+	dialer := websocket.Dialer{HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment, ReadBufferSize: 4096, WriteBufferSize: 4096}
+	conn, response, err := dialer.DialContext(ctx, target.String(), nil)
+	if err != nil {
+		if response != nil {
+			return nil, fmt.Errorf("dialling %s: the server answered %s: %w", target, response.Status, err)
+		}
+		return nil, fmt.Errorf("dialling %s: %w", target, err)
+	}
+	conn.SetReadLimit(maxReply)
+	c := &Client{conn: conn, answers: make(chan []byte, 1)}
+	go c.read()
+	return c, nil
+}
+
+// read takes in the server's messages until the connection ends. The protocol sends one answer for each message, so that one place is enough; a server that
+// sends more is not read any further.
+func (c *Client) read() {
+	defer close(c.answers)
+	for {
+		_, raw, err := c.conn.ReadMessage()
+		if err != nil {
+			c.readErr = err
+			return
+		}
+		select {
+		case c.answers <- raw:
+		default:
+			c.readErr = errors.New("the server sent more messages than it was asked for")
+			_ = c.conn.Close()
+			return
+		}
+	}
+}
+
+// endpoint makes the URL of a route, with the scheme family ws or http.
+func endpoint(baseURL, family, route string) (*url.URL, error) {
+	if !strings.Contains(baseURL, "://") {
+		baseURL = "http://" + baseURL
+	}
+	target, err := url.Parse(strings.TrimRight(baseURL, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("parsing the server's URL: %w", err)
+	}
+	switch target.Scheme {
+	case "http", "ws":
+		target.Scheme = family
+	case "https", "wss":
+		target.Scheme = family + "s"
+	default:
+		return nil, fmt.Errorf("the server's URL %q has the scheme %q: use http, https, ws or wss", baseURL, target.Scheme)
+	}
+	if target.Host == "" {
+		return nil, fmt.Errorf("the server's URL %q names no host", baseURL)
+	}
+	return target.JoinPath(route), nil
+}
+
+// Reset begins an episode. Data is marshalled to the reset's options, a JSON object, or nil.
+func (c *Client) Reset(ctx context.Context, data any) (Observation, error) {
+	if data == nil {
+		data = struct{}{}
+	}
+	return c.observe(ctx, "reset", data)
+}
+
+// Step plays an action, which is marshalled to a JSON object.
+func (c *Client) Step(ctx context.Context, action any) (Observation, error) {
+	return c.observe(ctx, "step", action)
+}
+
+// State reports the episode's state, a JSON object.
+func (c *Client) State(ctx context.Context) (json.RawMessage, error) {
+	return c.exchange(ctx, outbound{Type: "state"}, "state")
+}
+
+// outbound is a message of the client.
+type outbound struct {
+	Type string `json:"type"`
+	Data any    `json:"data,omitempty"`
+}
+
+// inbound is a message of the server.
+type inbound struct {
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data"`
+}
+
+func (c *Client) observe(ctx context.Context, kind string, data any) (Observation, error) {
+	raw, err := c.exchange(ctx, outbound{Type: kind, Data: data}, "observation")
+	if err != nil {
+		return Observation{}, err
+	}
+	var wire struct {
+		Observation json.RawMessage `json:"observation"`
+		Reward      *float64        `json:"reward"`
+		Done        bool            `json:"done"`
+		Metadata    Metadata        `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &wire); err != nil {
+		return Observation{}, fmt.Errorf("decoding the answer to %s: %w", kind, err)
+	}
+	o := Observation{Observation: wire.Observation, Done: wire.Done, Metadata: wire.Metadata}
+	if wire.Reward != nil {
+		o.Reward, o.HasReward = *wire.Reward, true
+	}
+	return o, nil
+}
+
+// exchange sends one message and reads its one answer. When the context ends, the connection is closed: its late answer would be taken for the next one.
+func (c *Client) exchange(ctx context.Context, message outbound, want string) (json.RawMessage, error) {
+	answer, err := c.roundTrip(ctx, message)
+	if err != nil {
+		return nil, fmt.Errorf("playing %s: %w", message.Type, err)
+	}
+	switch answer.Type {
+	case want:
+		return answer.Data, nil
+	case "error":
+		return nil, serverError(answer.Data)
+	}
+	return nil, fmt.Errorf("the server answered %s with a message of type %q, not %q", message.Type, answer.Type, want)
+}
+
+func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inbound, err error) {
+	payload, err := json.Marshal(message)
+	if err != nil {
+		return answer, err
+	}
+	if err := ctx.Err(); err != nil {
+		return answer, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+	defer stop()
+	// A server that refuses the session says why before it closes, and that message can be read though nothing can be written any more.
+	writeErr := c.conn.WriteMessage(websocket.TextMessage, payload)
+	raw, ok := <-c.answers
+	if !ok {
+		return answer, cmp.Or(ctx.Err(), errors.Join(writeErr, c.readErr))
+	}
+	err = json.Unmarshal(raw, &answer)
+	return answer, err
+}
+
+func serverError(data json.RawMessage) error {
+	e := &ServerError{Data: data}
+	var wire struct{ Message, Code string }
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return fmt.Errorf("decoding an error of the server: %w", err)
+	}
+	e.Message, e.Code = wire.Message, wire.Code
+	return e
+}
+
+// Close ends the session: it sends the close message, waits for the server's close frame, so that the slot is free when Close returns, and closes the socket.
+// A second Close does nothing.
+func (c *Client) Close() error {
+	var err error
+	c.closing.Do(func() {
+		deadline := time.Now().Add(closeWait)
+		_ = c.conn.SetWriteDeadline(deadline)
+		if c.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)) == nil {
+			c.awaitEnd(deadline)
+		}
+		err = c.conn.Close()
+	})
+	return err
+}
+
+// awaitEnd waits for the server's close frame, or for the connection to be lost.
+func (c *Client) awaitEnd(deadline time.Time) {
+	_ = c.conn.SetReadDeadline(deadline)
+	for ended := false; !ended; {
+		_, more := <-c.answers
+		ended = !more
+	}
+}
+
+// FetchLedger fetches the signed ledger of a run's shard from the server that played it.
+func FetchLedger(ctx context.Context, baseURL, run string, shard int) (score.SignedLedger, error) {
+	target, err := endpoint(baseURL, "http", "/ledger")
+	if err != nil {
+		return score.SignedLedger{}, err
+	}
+	target.RawQuery = url.Values{"run": {run}, "shard": {strconv.Itoa(shard)}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return score.SignedLedger{}, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return score.SignedLedger{}, fmt.Errorf("fetching the ledger: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxLedgerBody))
+	if err != nil {
+		return score.SignedLedger{}, fmt.Errorf("fetching the ledger: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return score.SignedLedger{}, fmt.Errorf("fetching the ledger of run %s, shard %d: the server answered %s: %.200s", run, shard, response.Status, body)
+	}
+	var signed score.SignedLedger
+	if err := json.Unmarshal(body, &signed); err != nil {
+		return score.SignedLedger{}, fmt.Errorf("decoding the ledger of run %s, shard %d: %w", run, shard, err)
+	}
+	return signed, nil
+}

@@ -1,0 +1,114 @@
+package openenv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+const (
+	// maxMessage is the largest inbound message, in bytes, as in the official server.
+	maxMessage = 16 << 20
+	// smallMessage is the size, in bytes, up to which a message is read without asking; every action fits.
+	smallMessage = 64 << 10
+	// bulkBudget bounds the memory of all larger messages together: so many sessions may be sending one at a time, and others wait.
+	bulkBudget = 16 * maxMessage
+	// bulkWait bounds the time in which a large message must have arrived.
+	bulkWait = time.Minute
+)
+
+var errTooLarge = fmt.Errorf("a message is larger than %d bytes", maxMessage)
+
+// buffers are shared by the frames of all sessions.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() *bytes.Buffer {
+	if buf, ok := b.pool.Get().(*bytes.Buffer); ok {
+		return buf
+	}
+	return new(bytes.Buffer)
+}
+
+func (b *buffers) put(buf *bytes.Buffer) {
+	if buf.Cap() > smallMessage {
+		return
+	}
+	buf.Reset()
+	b.pool.Put(buf)
+}
+
+// frame is an inbound message with what it holds of the server's memory.
+type frame struct {
+	buf  *bytes.Buffer
+	bulk bool
+}
+
+// receive reads the next message of the session. Control frames are answered on the way.
+func (s *session) receive() (frame, error) {
+	_, r, err := s.conn.NextReader()
+	if err != nil {
+		return frame{}, err
+	}
+	s.heard()
+	f := frame{buf: s.server.buffers.get()}
+	if n, err := f.buf.ReadFrom(io.LimitReader(r, smallMessage)); err != nil || n < smallMessage {
+		return f, err
+	}
+	return s.receiveBulk(f, r)
+}
+
+// receiveBulk reads the rest of a large message within the server's budget and bulkWait.
+func (s *session) receiveBulk(f frame, r io.Reader) (frame, error) {
+	if err := s.server.bulk.Acquire(s.ctx, maxMessage); err != nil {
+		return f, err
+	}
+	f.bulk = true
+	if err := s.conn.SetReadDeadline(time.Now().Add(bulkWait)); err != nil {
+		return f, err
+	}
+	n, err := f.buf.ReadFrom(io.LimitReader(r, maxMessage-smallMessage+1))
+	if err != nil {
+		return f, err
+	}
+	if n > maxMessage-smallMessage {
+		return f, errTooLarge
+	}
+	return f, s.conn.SetReadDeadline(time.Time{})
+}
+
+// free gives back what a frame holds.
+func (s *Server) free(f frame) {
+	if f.bulk {
+		s.bulk.Release(maxMessage)
+	}
+	if f.buf != nil {
+		s.buffers.put(f.buf)
+	}
+}
+
+// linger reads until the peer has answered the close frame or its time is over. A socket closed with bytes unread would be reset, and the peer might
+// never see the close frame.
+func linger(conn *websocket.Conn) {
+	_ = conn.SetReadDeadline(time.Now().Add(closeWait))
+	for {
+		if _, _, err := conn.NextReader(); err != nil {
+			return
+		}
+	}
+}
+
+// sayGoodbye sends a close frame. A peer that doesn't take it is none of our concern.
+func sayGoodbye(conn *websocket.Conn, code int, reason string) {
+	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(closeWait))
+}
+
+// isClosed tells a peer that closed the WebSocket from one that was lost.
+func isClosed(err error) bool {
+	var closed *websocket.CloseError
+	return errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure
+}

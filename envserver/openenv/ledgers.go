@@ -1,0 +1,251 @@
+package openenv
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	// maxLedgers bounds the ledgers that a server keeps; the one that was touched longest ago makes room for a new one.
+	maxLedgers = 4096
+	// ledgerTTL is how long a ledger is kept after it was last touched.
+	ledgerTTL = 24 * time.Hour
+	// maxRunID bounds, in bytes, the UID of a run.
+	maxRunID = 64
+	// maxEnded bounds the episodes of a ledger, whose indexes are remembered so that none is counted twice.
+	maxEnded = 1 << 20
+)
+
+// ledgerKey names a ledger.
+type ledgerKey struct {
+	run   string
+	shard int
+}
+
+// ledgers holds a ledger for each shard of each run that played here. It is safe for concurrent use.
+type ledgers struct {
+	scenarioDigest, graderVersion, judge string
+
+	mu    sync.Mutex
+	byKey map[ledgerKey]*runLedger
+	// unread are the ledgers that changed since they were last fetched.
+	unread map[ledgerKey]struct{}
+	// settled is closed when somebody waits for unread to become empty and it does.
+	settled chan struct{}
+
+	counted, replayed, errored, reads int64
+}
+
+// runLedger is the ledger of one shard.
+type runLedger struct {
+	store *ledgers
+	key   ledgerKey
+
+	mu      sync.Mutex
+	sums    score.Ledger
+	ended   map[int64]struct{}
+	touched time.Time
+}
+
+func newLedgers(kind episode.Kind) *ledgers {
+	return &ledgers{
+		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
+		byKey: map[ledgerKey]*runLedger{}, unread: map[ledgerKey]struct{}{},
+	}
+}
+
+// open finds the ledger of an episode's shard, made on first use. It refuses an episode whose pass score is not the ledger's, and any once the
+// ledger is full.
+func (s *ledgers) open(tag runTag) (*runLedger, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := ledgerKey{tag.run, tag.shard}
+	l := s.byKey[key]
+	if l == nil {
+		if len(s.byKey) >= maxLedgers {
+			s.evictOldest()
+		}
+		l = &runLedger{store: s, key: key, ended: map[int64]struct{}{}, sums: score.Ledger{
+			Run: tag.run, Shard: tag.shard, PassScore: tag.passScore,
+			ScenarioDigest: s.scenarioDigest, GraderVersion: s.graderVersion, Judge: s.judge,
+		}}
+		s.byKey[key] = l
+	}
+	return l, l.accept(tag)
+}
+
+func (l *runLedger) accept(tag runTag) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.touched = time.Now()
+	if tag.passScore != l.sums.PassScore {
+		return fmt.Errorf("run %s, shard %d has the pass score %d: one run has one pass_score, not %d", tag.run, tag.shard, l.sums.PassScore, tag.passScore)
+	}
+	if len(l.ended) >= maxEnded {
+		return fmt.Errorf("the ledger of run %s, shard %d is full with %d episodes: use more shards", tag.run, tag.shard, len(l.ended))
+	}
+	return nil
+}
+
+// evictOldest forgets the ledger that was touched longest ago.
+func (s *ledgers) evictOldest() {
+	var oldest *runLedger
+	for _, l := range s.byKey {
+		if oldest == nil || l.lastTouched().Before(oldest.lastTouched()) {
+			oldest = l
+		}
+	}
+	s.forget(oldest.key)
+}
+
+// expire forgets the ledgers that nobody has touched for ledgerTTL.
+func (s *ledgers) expire(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, l := range s.byKey {
+		if now.Sub(l.lastTouched()) >= ledgerTTL {
+			s.forget(key)
+		}
+	}
+}
+
+func (s *ledgers) forget(key ledgerKey) {
+	delete(s.byKey, key)
+	s.read(key)
+}
+
+// read notes that nobody needs to fetch the ledger as it stands.
+func (s *ledgers) read(key ledgerKey) {
+	delete(s.unread, key)
+	if s.settled != nil && len(s.unread) == 0 {
+		close(s.settled)
+		s.settled = nil
+	}
+}
+
+func (l *runLedger) lastTouched() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.touched
+}
+
+// begin counts an episode that was opened.
+func (l *runLedger) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sums.Opened++
+	l.touched = time.Now()
+}
+
+// finish counts the end of an episode: once in the figures, and after that as replayed. An errored episode is in no figure.
+func (l *runLedger) finish(planned score.PlannedEpisode, e score.Episode) error {
+	if e.Outcome == score.Errored {
+		l.store.count(&l.store.errored, l.key)
+		return nil
+	}
+	fresh, err := l.add(planned, e)
+	switch {
+	case err != nil:
+		return err
+	case fresh:
+		l.store.count(&l.store.counted, l.key)
+	default:
+		l.store.count(&l.store.replayed, l.key)
+	}
+	return nil
+}
+
+func (l *runLedger) add(planned score.PlannedEpisode, e score.Episode) (fresh bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.touched = time.Now()
+	if _, again := l.ended[planned.Index]; again {
+		l.sums.Replayed++
+		return false, nil
+	}
+	if err := l.sums.Add(planned, e); err != nil {
+		return false, err
+	}
+	l.ended[planned.Index] = struct{}{}
+	return true, nil
+}
+
+// count adds to a counter and marks the ledger as changed, if it is still kept.
+func (s *ledgers) count(counter *int64, key ledgerKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*counter++
+	if s.byKey[key] != nil {
+		s.unread[key] = struct{}{}
+	}
+}
+
+// errNoLedger means that no episode of the shard was begun here, or too long ago.
+var errNoLedger = errors.New("no episode of this run and shard was played here")
+
+// sign signs a ledger as it stands.
+func (s *ledgers) sign(key ledgerKey, private ed25519.PrivateKey) (score.SignedLedger, error) {
+	s.mu.Lock()
+	l := s.byKey[key]
+	s.mu.Unlock()
+	if l == nil {
+		return score.SignedLedger{}, errNoLedger
+	}
+	return l.sign(private)
+}
+
+func (l *runLedger) sign(private ed25519.PrivateKey) (score.SignedLedger, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.touched = time.Now()
+	return l.sums.Sign(private)
+}
+
+// fetched notes that a signed ledger has reached whoever asked for it.
+func (s *ledgers) fetched(key ledgerKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	s.read(key)
+}
+
+// settle waits until every ledger has been fetched since it last changed, for ledgerGrace at most.
+func (s *ledgers) settle(ctx context.Context) error {
+	s.mu.Lock()
+	if len(s.unread) == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	if s.settled == nil {
+		s.settled = make(chan struct{})
+	}
+	settled := s.settled
+	s.mu.Unlock()
+	grace := time.NewTimer(ledgerGrace)
+	defer grace.Stop()
+	select {
+	case <-settled:
+	case <-grace.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// ledgerFigures are the counters that the metrics show.
+type ledgerFigures struct {
+	open                              int
+	counted, replayed, errored, reads int64
+}
+
+func (s *ledgers) figures() ledgerFigures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ledgerFigures{open: len(s.byKey), counted: s.counted, replayed: s.replayed, errored: s.errored, reads: s.reads}
+}

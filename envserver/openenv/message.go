@@ -1,0 +1,133 @@
+package openenv
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/csenv/csenv/envserver/episode"
+	json "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The messages that a client may send on /ws.
+type messageKind string
+
+const (
+	resetMessage messageKind = "reset"
+	stepMessage  messageKind = "step"
+	stateMessage messageKind = "state"
+	closeMessage messageKind = "close"
+)
+
+// message is a decoded inbound message. Its data is a copy of its own, a JSON object for reset and step and nil for the others.
+type message struct {
+	kind messageKind
+	data jsontext.Value
+}
+
+// envelope takes a message apart without looking at the data.
+type envelope struct {
+	Type  jsontext.Value            `json:"type"`
+	Data  jsontext.Value            `json:"data"`
+	Extra map[string]jsontext.Value `json:",embed"`
+}
+
+// decodeMessage reads a frame strictly: names are case-sensitive and not repeated, and nothing but type and data may be there. What is wrong comes back
+// as the error to answer with.
+func decodeMessage(raw []byte) (message, *wireError) {
+	var e envelope
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return message{}, envelopeError(raw, err)
+	}
+	// null, unlike every other value that isn't an object, is decoded without an error.
+	if e.Type == nil && e.Data == nil && e.Extra == nil && jsontext.Value(raw).Kind() == 'n' {
+		return message{}, notAnObject()
+	}
+	m := message{kind: readKind(e.Type)}
+	if m.kind == "" {
+		return message{}, &wireError{Code: codeUnknownType, Message: fmt.Sprintf("unknown message type %s: send reset, step, state or close", shown(e.Type))}
+	}
+	items := m.takeData(e.Data)
+	for name, value := range e.Extra {
+		items = append(items, errorItem("extra_forbidden", value, fmt.Sprintf("a %s message has no %q", m.kind, name), name))
+	}
+	if len(items) > 0 {
+		return message{}, validationError(items)
+	}
+	return m, nil
+}
+
+// envelopeError tells text that is no JSON from JSON that is no object.
+func envelopeError(raw []byte, err error) *wireError {
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) && jsontext.Value(raw).IsValid() {
+		return notAnObject()
+	}
+	return &wireError{Code: codeInvalidJSON, Message: "the message is not JSON: " + err.Error()}
+}
+
+func notAnObject() *wireError {
+	return validationError([]episode.ErrorItem{errorItem("model_type", nil, `a message is a JSON object such as {"type":"state"}`)})
+}
+
+func readKind(value jsontext.Value) messageKind {
+	if value.Kind() != '"' {
+		return ""
+	}
+	var name string
+	if json.Unmarshal(value, &name) != nil {
+		return ""
+	}
+	switch kind := messageKind(name); kind {
+	case resetMessage, stepMessage, stateMessage, closeMessage:
+		return kind
+	}
+	return ""
+}
+
+// takeData checks the data that the kind of message must have, may have or must not have.
+func (m *message) takeData(data jsontext.Value) []episode.ErrorItem {
+	switch m.kind {
+	case stateMessage, closeMessage:
+		if data != nil {
+			return []episode.ErrorItem{errorItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.kind), "data")}
+		}
+		return nil
+	case stepMessage:
+		if data == nil {
+			return []episode.ErrorItem{errorItem("missing", nil, "a step message has the action's fields in data", "data")}
+		}
+	}
+	if data != nil && data.Kind() != '{' {
+		return []episode.ErrorItem{errorItem("dict_type", data, "data should be a JSON object", "data")}
+	}
+	m.data = data
+	return nil
+}
+
+// maxEcho bounds, in bytes, the input that an error repeats.
+const maxEcho = 512
+
+// errorItem is one fault in the shape of pydantic's.
+func errorItem(kind string, input jsontext.Value, msg string, loc ...any) episode.ErrorItem {
+	item := episode.ErrorItem{Type: kind, Loc: loc, Msg: msg}
+	if loc == nil {
+		item.Loc = []any{}
+	}
+	if len(input) <= maxEcho {
+		item.Input = []byte(input)
+	}
+	return item
+}
+
+// shown quotes a value for a person, in short.
+func shown(value jsontext.Value) string {
+	if value == nil {
+		return "(none)"
+	}
+	if len(value) > 64 {
+		return strconv.Quote(string(value[:64])) + "…"
+	}
+	return string(value)
+}

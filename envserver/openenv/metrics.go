@@ -1,0 +1,147 @@
+package openenv
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics counts what happens. Every label has a fixed set of values: clients can't make new ones.
+type metrics struct {
+	registry      *prometheus.Registry
+	sessionsEnded *prometheus.CounterVec
+	stepsPlayed   prometheus.Counter
+	stepsInvalid  prometheus.Counter
+	stepsFailed   prometheus.Counter
+	stepSeconds   prometheus.Histogram
+	episodesEnded *prometheus.CounterVec
+	tasks         map[string]bool
+
+	mu     sync.Mutex
+	totals score.Episodes
+}
+
+func newMetrics(s *Server) *metrics {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newStateCollector(s))
+	factory := promauto.With(registry)
+	steps := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "csenv_steps_total", Help: "Steps by result: played, invalid (outside the action schema), failed (an error of ours).",
+	}, []string{"result"})
+	m := &metrics{
+		registry: registry,
+		sessionsEnded: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "csenv_sessions_total", Help: "Sessions that have ended or were refused, by result.",
+		}, []string{"result"}),
+		stepsPlayed: steps.WithLabelValues("played"), stepsInvalid: steps.WithLabelValues("invalid"), stepsFailed: steps.WithLabelValues("failed"),
+		stepSeconds: factory.NewHistogram(prometheus.HistogramOpts{
+			Name: "csenv_step_duration_seconds", Help: "Time that the environment took for a step.",
+			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 12),
+		}),
+		episodesEnded: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "csenv_episodes_total", Help: "Episodes that have ended, by task and outcome.",
+		}, []string{"task", "outcome"}),
+		tasks: map[string]bool{},
+	}
+	for _, task := range s.kind.Tasks() {
+		m.tasks[task.Name] = true
+	}
+	return m
+}
+
+// stepped counts a step.
+func (m *metrics) stepped(took time.Duration, err error) {
+	m.stepSeconds.Observe(took.Seconds())
+	var invalid *episode.ActionError
+	switch {
+	case err == nil:
+		m.stepsPlayed.Inc()
+	case errors.As(err, &invalid), errors.Is(err, episode.ErrNotReset):
+		m.stepsInvalid.Inc()
+	default:
+		m.stepsFailed.Inc()
+	}
+}
+
+// ended counts an episode. The score, in micro-points, counts unless the episode is errored.
+func (m *metrics) ended(task string, outcome score.Outcome, micro int64) {
+	if !m.tasks[task] {
+		task = "unknown"
+	}
+	m.episodesEnded.WithLabelValues(task, string(outcome)).Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch outcome {
+	case score.Scored:
+		m.totals.Scored++
+	case score.Failed:
+		m.totals.Failed++
+	default:
+		m.totals.Errored++
+		return
+	}
+	m.totals.ScoreSum += micro
+}
+
+func (m *metrics) episodes() score.Episodes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.totals
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// stateCollector reads the server's own figures when it is scraped.
+type stateCollector struct {
+	server                                            *Server
+	active, capacity, draining, open, episodes, reads *prometheus.Desc
+}
+
+func newStateCollector(s *Server) *stateCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &stateCollector{
+		server:   s,
+		active:   desc("csenv_sessions_active", "Sessions that hold a slot."),
+		capacity: desc("csenv_sessions_capacity", "Session slots."),
+		draining: desc("csenv_draining", "1 while the server refuses new sessions and lets the running ones end."),
+		open:     desc("csenv_ledgers", "Ledgers of evaluation runs that the server keeps."),
+		episodes: desc("csenv_ledger_episodes_total", "Ended episodes of evaluation runs, by result: counted, replayed, errored.", "result"),
+		reads:    desc("csenv_ledger_reads_total", "Times that a ledger was fetched."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	counter := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge(c.active, float64(c.server.sessions.active()))
+	gauge(c.capacity, float64(c.server.sessions.capacity))
+	draining := 0.0
+	if c.server.sessions.isDraining() {
+		draining = 1
+	}
+	gauge(c.draining, draining)
+	figures := c.server.ledgers.figures()
+	gauge(c.open, float64(figures.open))
+	counter(c.episodes, figures.counted, "counted")
+	counter(c.episodes, figures.replayed, "replayed")
+	counter(c.episodes, figures.errored, "errored")
+	counter(c.reads, figures.reads)
+}

@@ -1,0 +1,201 @@
+package openenv
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	json "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+)
+
+const (
+	// maxOptionText bounds, in characters, the text options of a reset; it is the official server's bound of an episode id.
+	maxOptionText = 255
+	// maxIntegerDigits bounds the digits of an integer option; it is Python's own bound.
+	maxIntegerDigits = 4300
+	// defaultPassScore is for a run that doesn't say, in micro-points.
+	defaultPassScore = 800_000
+)
+
+// seedRule says what happens to a seed that is negative or above score.MaxSeed.
+type seedRule bool
+
+const (
+	// lenientSeed takes a seed modulo 2^53: nothing is validated in the data of a WebSocket reset officially.
+	lenientSeed seedRule = false
+	// strictSeed refuses a negative seed, as POST /reset does officially.
+	strictSeed seedRule = true
+)
+
+// runTag says which evaluation run an episode belongs to.
+type runTag struct {
+	run       string
+	shard     int
+	episode   int64
+	passScore int64
+}
+
+// resetOptions are the options of a reset that this server knows.
+type resetOptions struct {
+	episode.Options
+	// tag is nil for an episode that belongs to no run.
+	tag *runTag
+}
+
+// resetData are the known members of a reset's data. All others are ignored: trainers pass whole rows of a data set.
+type resetData struct {
+	Seed       jsontext.Value `json:"seed"`
+	EpisodeID  jsontext.Value `json:"episode_id"`
+	Task       jsontext.Value `json:"task"`
+	Scenario   jsontext.Value `json:"scenario"`
+	TaskID     jsontext.Value `json:"task_id"`
+	RewardMode jsontext.Value `json:"reward_mode"`
+	Run        jsontext.Value `json:"run"`
+	Shard      jsontext.Value `json:"shard"`
+	Episode    jsontext.Value `json:"episode"`
+	PassScore  jsontext.Value `json:"pass_score"`
+}
+
+// optionReader collects the faults of a reset's options. The first element of each one's location is where.
+type optionReader struct {
+	where string
+	items []episode.ErrorItem
+}
+
+// parseOptions reads the options of a reset from a JSON object, or nothing. A missing or null option has its default; a missing seed is drawn.
+func parseOptions(data []byte, rule seedRule, where string) (resetOptions, []episode.ErrorItem) {
+	var d resetData
+	r := optionReader{where: where}
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, &d); err != nil {
+			r.fault("value_error", where, nil, "the options can't be read: %v", err)
+			return resetOptions{}, r.items
+		}
+	}
+	o := resetOptions{Options: episode.Options{
+		Seed: r.seed(d.Seed, rule), EpisodeID: r.text("episode_id", d.EpisodeID), Task: r.text("task", d.Task),
+		Scenario: r.text("scenario", d.Scenario), RewardMode: r.rewardMode(d.RewardMode),
+	}}
+	if taskID := r.text("task_id", d.TaskID); o.Scenario == "" {
+		o.Scenario = taskID
+	}
+	if o.EpisodeID == "" {
+		o.EpisodeID = uuid.NewString()
+	}
+	if given(d.Run) {
+		o.tag = r.tag(d)
+	}
+	return o, r.items
+}
+
+func given(value jsontext.Value) bool { return value != nil && value.Kind() != 'n' }
+
+func (r *optionReader) fault(kind, name string, value jsontext.Value, format string, args ...any) {
+	loc := []any{r.where}
+	if name != r.where {
+		loc = append(loc, name)
+	}
+	r.items = append(r.items, errorItem(kind, value, fmt.Sprintf(format, args...), loc...))
+}
+
+func (r *optionReader) text(name string, value jsontext.Value) string {
+	if !given(value) {
+		return ""
+	}
+	var text string
+	if value.Kind() != '"' || json.Unmarshal(value, &text) != nil {
+		r.fault("string_type", name, value, "%s should be a string or null", name)
+		return ""
+	}
+	if utf8.RuneCountInString(text) > maxOptionText {
+		r.fault("string_too_long", name, value, "%s should have at most %d characters", name, maxOptionText)
+		return ""
+	}
+	return text
+}
+
+func (r *optionReader) rewardMode(value jsontext.Value) episode.RewardMode {
+	mode := episode.RewardMode(strings.ToLower(r.text("reward_mode", value)))
+	if mode != "" && mode != episode.Dense && mode != episode.Terminal {
+		r.fault("literal_error", "reward_mode", value, "reward_mode should be %q or %q", episode.Dense, episode.Terminal)
+	}
+	return mode
+}
+
+// seed reads a seed or draws one. Integers, floats without a fraction and strings of digits are seeds; what lies outside 0 and 2^53 - 1 is taken modulo
+// 2^53, if the rule allows it.
+func (r *optionReader) seed(value jsontext.Value, rule seedRule) int64 {
+	if !given(value) {
+		return rand.Int64N(score.MaxSeed + 1)
+	}
+	seed, ok := readInteger(value)
+	if !ok {
+		r.fault("int_parsing", "seed", value, "seed should be an integer, such as 7")
+		return 0
+	}
+	if rule == strictSeed && seed.Sign() < 0 {
+		r.fault("greater_than_equal", "seed", value, "seed should be greater than or equal to 0")
+		return 0
+	}
+	return new(big.Int).Mod(seed, big.NewInt(score.MaxSeed+1)).Int64()
+}
+
+// integer reads an option that must lie between 0 and most.
+func (r *optionReader) integer(name string, value jsontext.Value, most int64) int64 {
+	if !given(value) {
+		r.fault("missing", name, nil, "an episode of a run needs %s", name)
+		return 0
+	}
+	n, ok := readInteger(value)
+	if !ok || n.Sign() < 0 || n.Cmp(big.NewInt(most)) > 0 {
+		r.fault("int_parsing", name, value, "%s should be an integer from 0 to %d", name, most)
+		return 0
+	}
+	return n.Int64()
+}
+
+func (r *optionReader) tag(d resetData) *runTag {
+	tag := &runTag{
+		run: r.text("run", d.Run), shard: int(r.integer("shard", d.Shard, math.MaxInt32)),
+		episode: r.integer("episode", d.Episode, math.MaxInt32), passScore: defaultPassScore,
+	}
+	if given(d.PassScore) {
+		tag.passScore = r.integer("pass_score", d.PassScore, score.One)
+	}
+	if tag.run == "" || len(tag.run) > maxRunID {
+		r.fault("value_error", "run", d.Run, "run should be the UID of an evaluation run, at most %d bytes", maxRunID)
+	}
+	return tag
+}
+
+// readInteger reads an integer, a float without a fraction, or a string of one of those.
+func readInteger(value jsontext.Value) (*big.Int, bool) {
+	text := string(value)
+	if value.Kind() == '"' && json.Unmarshal(value, &text) != nil {
+		return nil, false
+	}
+	text = strings.TrimSpace(text)
+	if digits := strings.TrimPrefix(text, "-"); digits != "" && strings.Trim(digits, "0123456789") == "" {
+		if len(digits) > maxIntegerDigits {
+			return nil, false
+		}
+		return new(big.Int).SetString(text, 10)
+	}
+	if value.Kind() != '0' {
+		return nil, false
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f != math.Trunc(f) {
+		return nil, false
+	}
+	n, _ := big.NewFloat(f).Int(nil)
+	return n, true
+}

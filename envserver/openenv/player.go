@@ -1,0 +1,166 @@
+package openenv
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// player plays the episodes of one session, one after the other, and books them. It is not safe for concurrent use.
+type player struct {
+	server *Server
+	env    episode.Environment
+	// playing is true between a reset and the end of its episode.
+	playing bool
+	// task is what the episode's metrics are counted under if it ends without a result.
+	task string
+	// planned and ledger are those of the current episode; ledger is nil when it belongs to no run.
+	planned score.PlannedEpisode
+	ledger  *runLedger
+}
+
+// newPlayer makes an environment; an error means that the factory is broken.
+func (s *Server) newPlayer() (p *player, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.log.Error("Making an environment panicked", "cause", fmt.Sprint(cause))
+			err = errors.New("the environment could not be made")
+		}
+	}()
+	env := s.kind.New()
+	if env == nil {
+		return nil, errors.New("the environment could not be made")
+	}
+	return &player{server: s, env: env}, nil
+}
+
+// reply is the answer to a reset or a step, not yet encoded.
+type reply struct {
+	kind   episode.Kind
+	result episode.Result
+	err    error
+}
+
+// write appends the message.
+func (r reply) write(out *bytes.Buffer) {
+	err := r.err
+	if err == nil {
+		out.WriteString(`{"type":"observation","data":`)
+		if err = writeResult(out, r.kind, r.result); err == nil {
+			out.WriteByte('}')
+			return
+		}
+		out.Reset()
+	}
+	writeError(out, playError(err))
+}
+
+// reset begins an episode. The running one, if any, is abandoned only if the options are valid.
+func (p *player) reset(data []byte) reply {
+	o, items := parseOptions(data, lenientSeed, "data")
+	if len(items) > 0 {
+		return p.fail(&episode.ActionError{Items: items})
+	}
+	if o.RewardMode == "" {
+		o.RewardMode = p.server.rewardMode
+	}
+	var ledger *runLedger
+	if o.tag != nil {
+		var err error
+		if ledger, err = p.server.ledgers.open(*o.tag); err != nil {
+			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", nil, err.Error(), "data", "run")}})
+		}
+	}
+	result, err := p.env.Reset(o.Options)
+	if err != nil {
+		return p.fail(optionError(err, o.Options, "data"))
+	}
+	p.playing, p.task, p.ledger = true, o.Task, ledger
+	if ledger != nil {
+		p.planned = score.PlannedEpisode{Index: o.tag.episode, Seed: o.Seed}
+		ledger.begin()
+	}
+	return reply{kind: p.server.kind, result: result}
+}
+
+func (p *player) fail(err error) reply { return reply{kind: p.server.kind, err: err} }
+
+// optionError points at the option that asks for what isn't there.
+func optionError(err error, o episode.Options, where string) error {
+	name, value := "", ""
+	switch {
+	case errors.Is(err, episode.ErrUnknownTask):
+		name, value = "task", o.Task
+	case errors.Is(err, episode.ErrUnknownScenario):
+		name, value = "scenario", o.Scenario
+	default:
+		return err
+	}
+	input, _ := json.Marshal(value) // a string can always be encoded
+	return &episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", input, err.Error(), where, name)}}
+}
+
+// step plays one action.
+func (p *player) step(ctx context.Context, action []byte) reply {
+	began := time.Now()
+	result, err := p.env.Step(ctx, action)
+	p.server.metrics.stepped(time.Since(began), err)
+	if err != nil {
+		return p.fail(err)
+	}
+	if result.Final != nil {
+		p.finish(result.Final)
+	}
+	return reply{kind: p.server.kind, result: result}
+}
+
+// finish books the end of an episode.
+func (p *player) finish(f *episode.Final) {
+	p.playing = false
+	p.server.metrics.ended(f.Task, f.Outcome, f.Score)
+	if p.ledger == nil {
+		return
+	}
+	p.planned.Task, p.planned.Scenario = f.Task, f.Scenario
+	scenario := p.server.scenarios[f.Scenario]
+	err := p.ledger.finish(p.planned, score.Episode{
+		Outcome: f.Outcome, Score: f.Score, Dimensions: f.Dimensions,
+		Category: f.Category, Difficulty: scenario.Difficulty, Language: scenario.Language,
+	})
+	if err != nil {
+		p.server.log.Error("An episode is missing from its ledger", "run", p.ledger.key.run, "shard", p.ledger.key.shard, "error", err)
+	}
+	p.ledger = nil
+}
+
+// abandon gives up the episode after a panic: it is errored, and a fresh environment waits for the next reset.
+func (p *player) abandon() wireError {
+	if p.playing {
+		p.playing = false
+		p.server.metrics.ended(p.task, score.Errored, 0)
+	}
+	p.ledger = nil
+	fresh, err := p.server.newPlayer()
+	if err != nil {
+		return wireError{Code: codeExecution, Message: "the environment failed and could not be made anew: connect again"}
+	}
+	p.env = fresh.env
+	return wireError{Code: codeExecution, Message: "the environment failed and the episode is lost: send reset to begin another"}
+}
+
+// writeState appends the answer to a state message.
+func (p *player) writeState(out *bytes.Buffer) {
+	out.WriteString(`{"type":"state","data":`)
+	if err := encode(out, p.env.State()); err != nil {
+		out.Reset()
+		writeError(out, playError(fmt.Errorf("encoding the state: %w", err)))
+		return
+	}
+	out.WriteByte('}')
+}

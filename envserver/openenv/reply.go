@@ -1,0 +1,194 @@
+package openenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// The error codes of the protocol.
+const (
+	codeInvalidJSON = "INVALID_JSON"
+	codeUnknownType = "UNKNOWN_TYPE"
+	codeValidation  = "VALIDATION_ERROR"
+	codeExecution   = "EXECUTION_ERROR"
+	codeCapacity    = "CAPACITY_REACHED"
+	codeFactory     = "FACTORY_ERROR"
+	codeSession     = "SESSION_ERROR"
+)
+
+// wireError is the data of an error message.
+type wireError struct {
+	Message        string              `json:"message"`
+	Code           string              `json:"code"`
+	Errors         []episode.ErrorItem `json:"errors,omitempty"`
+	ActiveSessions *int                `json:"active_sessions,omitempty"`
+	MaxSessions    *int                `json:"max_sessions,omitempty"`
+	FactoryName    string              `json:"factory_name,omitempty"`
+}
+
+// maxErrorText bounds, in bytes, the message of an error.
+const maxErrorText = 2048
+
+func validationError(items []episode.ErrorItem) *wireError {
+	msgs := make([]string, len(items))
+	for i, item := range items {
+		msgs[i] = item.Msg
+	}
+	return &wireError{Code: codeValidation, Message: "Invalid message: " + strings.Join(msgs, "; "), Errors: items}
+}
+
+// capacityError is the refusal of a session that got no slot.
+func (s *Server) capacityError(cause error) wireError {
+	active, most := s.sessions.active(), s.sessions.capacity
+	advice := "close a session, or try again later or on another replica"
+	if errors.Is(cause, errDraining) {
+		advice = "connect again to reach another replica"
+	}
+	return wireError{
+		Code: codeCapacity, Message: fmt.Sprintf("%v (%d/%d sessions): %s", cause, active, most, advice), ActiveSessions: &active, MaxSessions: &most,
+	}
+}
+
+// playError turns what an environment returned into the error to answer with.
+func playError(err error) wireError {
+	var invalid *episode.ActionError
+	if errors.As(err, &invalid) {
+		return *validationError(invalid.Items)
+	}
+	return wireError{Code: codeExecution, Message: err.Error()}
+}
+
+func writeError(out *bytes.Buffer, e wireError) {
+	if len(e.Message) > maxErrorText {
+		e.Message = strings.ToValidUTF8(e.Message[:maxErrorText], "") + "…"
+	}
+	out.WriteString(`{"type":"error","data":`)
+	// The type has no field that can't be encoded, but an environment's error item may hold input that isn't JSON.
+	if encode(out, e) != nil {
+		e.Errors = nil
+		_ = encode(out, e)
+	}
+	out.WriteByte('}')
+}
+
+// encode appends the compact JSON of v. On error, out is as before.
+func encode(out *bytes.Buffer, v any) error {
+	mark := out.Len()
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		out.Truncate(mark)
+		return err
+	}
+	out.Truncate(out.Len() - 1) // the encoder ends with a newline
+	return nil
+}
+
+// final is the metadata of the observation that ends an episode.
+type final struct {
+	// EpisodeScore and ScoreBreakdown are left out of an errored episode, which has no score.
+	EpisodeScore   json.Number   `json:"episode_score,omitempty"`
+	ScoreBreakdown []points      `json:"score_breakdown,omitempty"`
+	Outcome        score.Outcome `json:"outcome"`
+	Judge          string        `json:"judge"`
+	ScenarioDigest string        `json:"scenario_digest"`
+	GraderVersion  string        `json:"grader_version"`
+}
+
+// points is one dimension of a final's breakdown.
+type points struct {
+	Name    string      `json:"name"`
+	Earned  json.Number `json:"earned"`
+	Offered json.Number `json:"offered"`
+}
+
+func newFinal(kind episode.Kind, f *episode.Final) final {
+	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion()}
+	if f.Outcome == score.Errored {
+		return m
+	}
+	m.EpisodeScore = json.Number(appendFixed(nil, f.Score, 6))
+	for _, d := range f.Dimensions {
+		m.ScoreBreakdown = append(m.ScoreBreakdown, points{
+			Name: d.Name, Earned: json.Number(appendFixed(nil, d.Earned, 3)), Offered: json.Number(appendFixed(nil, d.Offered, 3)),
+		})
+	}
+	return m
+}
+
+// appendFixed writes v/10^places exactly, with at least one decimal and no needless zeros: a reader sees a float even in 1.0.
+func appendFixed(b []byte, v int64, places int) []byte {
+	digits := strconv.FormatUint(magnitude(v), 10)
+	if missing := places + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	if v < 0 {
+		b = append(b, '-')
+	}
+	whole := len(digits) - places
+	b = append(b, digits[:whole]...)
+	b = append(b, '.', digits[whole])
+	return append(b, strings.TrimRight(digits[whole+1:], "0")...)
+}
+
+func magnitude(v int64) uint64 {
+	if v < 0 {
+		return -uint64(v)
+	}
+	return uint64(v)
+}
+
+// writeResult appends {"observation", "reward", "done"} and, at the end of an episode, the metadata both beside the observation and in it.
+func writeResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
+	mark := out.Len()
+	out.WriteString(`{"observation":`)
+	var metadata []byte
+	err := encode(out, r.Observation)
+	if err == nil && r.Final != nil {
+		metadata, err = json.Marshal(newFinal(kind, r.Final))
+	}
+	if err == nil {
+		err = embedMetadata(out, mark+len(`{"observation":`), metadata)
+	}
+	if err != nil {
+		out.Truncate(mark)
+		return fmt.Errorf("encoding the observation: %w", err)
+	}
+	out.WriteString(`,"reward":`)
+	out.Write(appendFixed(out.AvailableBuffer(), r.Reward, 3))
+	out.WriteString(`,"done":`)
+	out.Write(strconv.AppendBool(out.AvailableBuffer(), r.Done))
+	if metadata != nil {
+		out.WriteString(`,"metadata":`)
+		out.Write(metadata)
+	}
+	out.WriteByte('}')
+	return nil
+}
+
+// embedMetadata makes the metadata a member of the observation, an object that begins at start.
+func embedMetadata(out *bytes.Buffer, start int, metadata []byte) error {
+	observation := out.Bytes()[start:]
+	if len(observation) < 2 || observation[0] != '{' {
+		return fmt.Errorf("the environment's observation is not a JSON object but %.20q", observation)
+	}
+	if metadata == nil {
+		return nil
+	}
+	empty := len(observation) == 2
+	out.Truncate(out.Len() - 1)
+	if !empty {
+		out.WriteByte(',')
+	}
+	out.WriteString(`"metadata":`)
+	out.Write(metadata)
+	out.WriteByte('}')
+	return nil
+}

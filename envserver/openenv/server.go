@@ -1,0 +1,191 @@
+package openenv
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/gorilla/websocket"
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// pingInterval keeps proxies from closing a quiet connection.
+	pingInterval = 20 * time.Second
+	// deadPeerAfter is how long a peer may send nothing at all, not even a pong. It is minutes because a trainer's event loop stands still while
+	// its model generates.
+	deadPeerAfter = 5 * time.Minute
+	// refusalHold is how long a refused connection stays open for the client to send its first message, whose answer the refusal is. A client that
+	// meets a closed socket instead never learns why.
+	refusalHold = 5 * time.Second
+	// closeWait bounds the closing handshake and the writing of a control frame.
+	closeWait = 5 * time.Second
+	// writeWait bounds the writing of a reply to a client that doesn't read.
+	writeWait = 2 * time.Minute
+	// sweepInterval is the resolution of every timeout of a session.
+	sweepInterval = time.Second
+	// ledgerGrace is how long a drained server waits for the runners to fetch the ledgers of the sessions that ended last.
+	ledgerGrace = 15 * time.Second
+	// maxRefusals bounds the refused connections that are held open.
+	maxRefusals = 1024
+)
+
+// Config says what a server serves. Kind and LedgerKey are required.
+type Config struct {
+	Kind episode.Kind
+	// MaxSessions is the number of sessions at a time, 0 for DefaultMaxSessions.
+	MaxSessions int
+	// IdleTimeout ends a session that has neither reset nor stepped for so long, 0 for never.
+	IdleTimeout time.Duration
+	// MaxDuration ends a session this long after it began, 0 for never.
+	MaxDuration time.Duration
+	// RewardMode is for episodes whose reset doesn't name one, "" for dense.
+	RewardMode episode.RewardMode
+	// LedgerKey signs ledgers.
+	LedgerKey ed25519.PrivateKey
+	// Version is the server's own, for /metadata.
+	Version string
+	// Logger is slog.Default() when nil.
+	Logger *slog.Logger
+}
+
+// DefaultMaxSessions is a multiple of any trainer's batch and takes well under a gigabyte.
+const DefaultMaxSessions = 2000
+
+// Server serves one environment to many sessions.
+type Server struct {
+	kind        episode.Kind
+	idleTimeout time.Duration
+	maxDuration time.Duration
+	rewardMode  episode.RewardMode
+	key         ed25519.PrivateKey
+	log         *slog.Logger
+	scenarios   map[string]score.Scenario
+	docs        documents
+	upgrader    websocket.Upgrader
+	sessions    *table
+	ledgers     *ledgers
+	metrics     *metrics
+	refusals    *semaphore.Weighted
+	bulk        *semaphore.Weighted
+	ctx         context.Context
+	stop        context.CancelFunc
+	buffers     buffers
+	running     sync.WaitGroup
+
+	closing sync.Mutex
+	closed  bool
+}
+
+// New makes a server. It accepts sessions as soon as its Handler is served; Close ends it.
+func New(cfg Config) (*Server, error) {
+	if cfg.Kind == nil || len(cfg.LedgerKey) != ed25519.PrivateKeySize {
+		return nil, errors.New("an OpenEnv server needs a Kind and an Ed25519 LedgerKey")
+	}
+	if cfg.MaxSessions < 0 {
+		return nil, fmt.Errorf("MaxSessions %d is negative", cfg.MaxSessions)
+	}
+	docs, err := newDocuments(cfg.Kind, cfg.Version)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		kind: cfg.Kind, idleTimeout: cfg.IdleTimeout, maxDuration: cfg.MaxDuration,
+		rewardMode: cmp.Or(cfg.RewardMode, episode.Dense), key: cfg.LedgerKey, log: cmp.Or(cfg.Logger, slog.Default()),
+		scenarios: map[string]score.Scenario{}, docs: docs, upgrader: newUpgrader(),
+		sessions: newTable(cmp.Or(cfg.MaxSessions, DefaultMaxSessions)),
+		refusals: semaphore.NewWeighted(maxRefusals), bulk: semaphore.NewWeighted(bulkBudget),
+	}
+	for _, task := range cfg.Kind.Tasks() {
+		for _, scenario := range task.Scenarios {
+			s.scenarios[scenario.ID] = scenario
+		}
+	}
+	s.ledgers = newLedgers(cfg.Kind)
+	s.metrics = newMetrics(s)
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.spawn(s.sweep)
+	return s, nil
+}
+
+// newUpgrader shares write buffers between sessions: an idle session needs none. There is no check of the origin, as in the official server, and no
+// compression, whose windows would be most of a session's memory.
+func newUpgrader() websocket.Upgrader {
+	return websocket.Upgrader{
+		ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{},
+		CheckOrigin: func(*http.Request) bool { return true },
+	}
+}
+
+// Drain refuses new sessions and waits until the running ones have ended and the runners have had time to fetch their ledgers, or until the context
+// ends, whose error it then returns.
+func (s *Server) Drain(ctx context.Context) error {
+	empty := s.sessions.drain()
+	select {
+	case <-empty:
+		return s.ledgers.settle(ctx)
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %d sessions to end: %w", s.sessions.active(), ctx.Err())
+	}
+}
+
+// Close ends every session with the close code 1001 and waits for the sockets to close, a few seconds at most.
+func (s *Server) Close() {
+	s.sessions.drain()
+	var closing sync.WaitGroup
+	for _, session := range s.sessions.all() {
+		closing.Go(func() { session.close(endDrained, websocket.CloseGoingAway, "the server is shutting down") })
+	}
+	closing.Wait()
+	s.closing.Lock()
+	s.closed = true
+	s.closing.Unlock()
+	s.stop()
+	s.running.Wait()
+}
+
+// spawn runs f in a goroutine that Close waits for. It reports false once the server is closed.
+func (s *Server) spawn(f func()) bool {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Go(f)
+	return true
+}
+
+// sweep looks after the sessions' timeouts and the server's pings: one goroutine for all of them.
+func (s *Server) sweep() {
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case now := <-ticker.C:
+			for _, session := range s.sessions.all() {
+				session.check(now)
+			}
+			s.ledgers.expire(now)
+		}
+	}
+}
+
+// report is the server's /stats.
+func (s *Server) report() score.Report {
+	return score.Report{
+		Environment: s.kind.Name(), ScenarioDigest: s.kind.ScenarioDigest(), GraderVersion: s.kind.GraderVersion(), Judge: s.kind.Judge(),
+		Draining: s.sessions.isDraining(),
+		Sessions: score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.capacity)},
+		Episodes: s.metrics.episodes(), Tasks: s.kind.Tasks(),
+	}
+}

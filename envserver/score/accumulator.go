@@ -19,6 +19,8 @@ const nano = 1_000_000_000
 // Accumulator holds what the figures of a run need, in a size that depends on its tasks and categories only. Folding ledgers and merging accumulators is exact integer
 // addition, so that the order of shards leaves no trace. The zero value is empty. It is not safe for concurrent use.
 type Accumulator struct {
+	// Plan is the fingerprint of the plan whose ledgers are folded, kept with the sums for whoever resumes from the text; "" where nobody does. No sum depends on it.
+	Plan string
 	// Opened, Replayed, Scored and Failed are the ledgers' counts.
 	Opened, Replayed, Scored, Failed int64
 	// Errored and Retried are what runners reported.
@@ -190,6 +192,7 @@ func (a *Accumulator) MarshalText() ([]byte, error) {
 	}
 	w := &bitWriter{}
 	w.bits(accumulatorVersion, 8)
+	w.text(a.Plan)
 	for _, count := range a.counts() {
 		w.number(*count)
 	}
@@ -215,7 +218,7 @@ func (a *Accumulator) empty() bool {
 			return false
 		}
 	}
-	return a.durations == Durations{} && a.overall.clusters == 0
+	return a.Plan == "" && a.durations == Durations{} && a.overall.clusters == 0
 }
 
 func (a *Accumulator) counts() []*int64 {
@@ -274,7 +277,7 @@ func readAccumulator(raw []byte) (Accumulator, error) {
 	if version := r.bits(8); version != accumulatorVersion {
 		return Accumulator{}, fmt.Errorf("version %d is not %d: it was written by another release", version, accumulatorVersion)
 	}
-	a := Accumulator{}
+	a := Accumulator{Plan: r.text()}
 	for _, count := range a.counts() {
 		*count = r.number()
 	}

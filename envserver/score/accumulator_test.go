@@ -128,9 +128,13 @@ func TestAccumulatorTextIsSmall(t *testing.T) {
 }
 
 func TestAccumulatorRefusesOtherText(t *testing.T) {
-	var a Accumulator
+	a := Accumulator{Plan: "sha256:" + strings.Repeat("ab", 32)}
 	a.Fold(playedLedger(t))
 	good := text(t, &a)
+	var again Accumulator
+	if err := again.UnmarshalText([]byte(good)); err != nil || again.Plan != a.Plan {
+		t.Errorf("plan %q (%v), want %q", again.Plan, err, a.Plan)
+	}
 	raw, err := base64.StdEncoding.DecodeString(good)
 	if err != nil {
 		t.Fatal(err)

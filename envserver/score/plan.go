@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type Plan struct {
 	ScenarioDigest string `json:"scenarioDigest"`
 	GraderVersion  string `json:"graderVersion"`
 	Judge          string `json:"judge"`
+	// LedgerKey is the public half, in base64, of the key with which the pool signs its ledgers.
+	LedgerKey string `json:"ledgerKey"`
 	// Tasks in the order of the run's spec.
 	Tasks []PlanTask `json:"tasks"`
 }
@@ -92,6 +95,16 @@ func ParsePlan(data []byte) (Plan, error) {
 		return Plan{}, fmt.Errorf("invalid plan: %d shards for %d scenarios", p.Shards, scenarios)
 	}
 	return p, nil
+}
+
+// Fingerprint is "sha256:" and the hex digest of the plan's JSON. It tells whether a plan that was kept where others can write is still the one that was made.
+func (p Plan) Fingerprint() (string, error) {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return "", fmt.Errorf("fingerprinting plan: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return digestPrefix + hex.EncodeToString(sum[:]), nil
 }
 
 func (p Plan) validate() error {

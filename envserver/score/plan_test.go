@@ -132,6 +132,30 @@ func TestParsePlan(t *testing.T) {
 	}
 }
 
+func TestFingerprintTellsPlansApart(t *testing.T) {
+	fingerprint := func(change func(*Plan)) string {
+		p := mustPlan(t, plan(), 2)
+		change(&p)
+		got, err := p.Fingerprint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	original := fingerprint(func(*Plan) {})
+	if again := fingerprint(func(*Plan) {}); again != original {
+		t.Errorf("equal plans have fingerprints %s and %s", original, again)
+	}
+	for name, change := range map[string]func(*Plan){
+		"seed": func(p *Plan) { p.Seed++ }, "shards": func(p *Plan) { p.Shards++ }, "key": func(p *Plan) { p.LedgerKey = "x" },
+		"scenario": func(p *Plan) { p.Tasks[0].Scenarios[0] = "Z" },
+	} {
+		if fingerprint(change) == original {
+			t.Errorf("a change of %s doesn't show", name)
+		}
+	}
+}
+
 func TestShardCount(t *testing.T) {
 	ids := func(n, length int) []string {
 		list := make([]string, n)

@@ -1,0 +1,84 @@
+package workflow
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// The longest texts that a payload may hold, in characters.
+const (
+	maxMessage = 4000
+	maxReason  = 2000
+	maxName    = 64
+	maxAmount  = 32
+)
+
+// maxDollars bounds an amount, so that cents never overflow.
+const maxDollars = 1e9
+
+// actionForm is the shape of the environment's actions. Every payload field is optional, so that a missing one is a wrong action with a price and not a malformed one.
+var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
+	{Name: "payload", Description: "The action's arguments.", Properties: []episode.Field{
+		{Name: "order_id", MaxLength: maxName, Description: "An order's id."},
+		{Name: "payment_id", MaxLength: maxName, Description: "A payment's id."},
+		{Name: "amount", MaxLength: maxAmount, Number: true, Description: "Dollars to refund, for example 12.50."},
+		{Name: "team", MaxLength: maxName, Description: "The team that takes the issue over."},
+		{Name: "reason", MaxLength: maxReason, Description: "Why the issue is escalated, for that team."},
+		{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
+	}},
+}, []episode.Variant{
+	{Type: scenarios.CheckOrderStatus, Description: "looks an order up. Payload: order_id.", Optional: []string{"payload"}},
+	{Type: scenarios.CheckPayment, Description: "looks payments up. Payload: order_id or payment_id.", Optional: []string{"payload"}},
+	{Type: scenarios.InitiateRefund, Description: "sends money back. Payload: order_id, amount and, where there are several payments, payment_id.", Optional: []string{"payload"}},
+	{Type: scenarios.EscalateIssue, Description: "hands the issue to a team. Payload: team and, if it helps, order_id and reason.", Optional: []string{"payload"}},
+	{Type: scenarios.RespondUser, Description: "writes to the customer. Payload: message. It ends the episode, unless it asks for what the customer alone knows.", Optional: []string{"payload"}},
+})
+
+// payloadFields are the payload's fields in the order of the form.
+var payloadFields = []string{"order_id", "payment_id", "amount", "team", "reason", "message"}
+
+// payload reads an action's arguments as scenarios compare them: ids in capitals, teams by name, amounts in cents (int64). An amount that is no sum of money is left out.
+func payload(a episode.Action) map[string]any {
+	args := map[string]any{}
+	for _, field := range payloadFields {
+		text := strings.TrimSpace(a.Get("payload." + field))
+		if text == "" {
+			continue
+		}
+		switch field {
+		case "order_id", "payment_id":
+			args[field] = strings.ToUpper(strings.TrimPrefix(text, "#"))
+		case "team":
+			args[field] = episode.TeamName(text)
+		case "amount":
+			if cents, ok := parseCents(text); ok {
+				args[field] = int64(cents)
+			}
+		default:
+			args[field] = text
+		}
+	}
+	return args
+}
+
+// parseCents reads "12.50", "$12.50" or a JSON number. It refuses parts of a cent, zero and negative amounts.
+func parseCents(text string) (scenarios.Cents, bool) {
+	dollars, err := strconv.ParseFloat(strings.TrimPrefix(text, "$"), 64)
+	if err != nil || strings.ContainsAny(text, "xX") || !(dollars > 0 && dollars <= maxDollars) {
+		return 0, false
+	}
+	cents := math.Round(dollars * 100)
+	if cents == 0 || math.Abs(dollars*100-cents) > 1e-4 {
+		return 0, false
+	}
+	return scenarios.Cents(cents), true
+}
+
+func text(args map[string]any, field string) string {
+	s, _ := args[field].(string)
+	return s
+}

@@ -1,0 +1,130 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// result is what a tool answers: a record, or an error.
+type result struct {
+	OK       bool                `json:"ok"`
+	Error    string              `json:"error,omitempty"`
+	Order    *scenarios.Order    `json:"order,omitempty"`
+	Payments []scenarios.Payment `json:"payments,omitempty"`
+	Refunds  []scenarios.Refund  `json:"refunds,omitempty"`
+	Refund   *scenarios.Refund   `json:"refund,omitempty"`
+	Case     *scenarios.Case     `json:"case,omitempty"`
+	Sent     string              `json:"sent,omitempty"`
+	Answer   string              `json:"answer,omitempty"`
+}
+
+func failure(format string, args ...any) result { return result{Error: fmt.Sprintf(format, args...)} }
+
+// document is a JSON text that can't be changed, so that observations may share it.
+type document string
+
+// MarshalJSON returns the text, null when it is empty.
+func (d document) MarshalJSON() ([]byte, error) {
+	if d == "" {
+		return []byte("null"), nil
+	}
+	return []byte(d), nil
+}
+
+// freeze writes a value of this package's as a document.
+func freeze(value any) (document, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", fmt.Errorf("writing a tool's answer: %w", err)
+	}
+	return document(text), nil
+}
+
+// call lets the backend carry an action out, replies aside. Wrong actions are carried out too: a refund too large stays a refund.
+func (c *course) call(action string, args map[string]any) result {
+	switch action {
+	case scenarios.CheckOrderStatus:
+		return c.lookUpOrder(text(args, "order_id"))
+	case scenarios.CheckPayment:
+		return c.lookUpPayments(args)
+	case scenarios.InitiateRefund:
+		return c.refund(args)
+	default:
+		return c.openCase(args)
+	}
+}
+
+func (c *course) lookUpOrder(id string) result {
+	if id == "" {
+		return failure("order_id is missing")
+	}
+	order, ok := c.backend.Order(id)
+	if !ok {
+		return failure("there is no order %s", id)
+	}
+	c.orderStatus = order.Status
+	return result{OK: true, Order: &order}
+}
+
+func (c *course) lookUpPayments(args map[string]any) result {
+	id := text(args, "payment_id")
+	if id == "" {
+		id = text(args, "order_id")
+	}
+	if id == "" {
+		return failure("order_id or payment_id is missing")
+	}
+	payments := c.backend.PaymentsOf(id)
+	if len(payments) == 0 {
+		return failure("there is no payment for %s", id)
+	}
+	c.paymentStatus = statuses(payments)
+	return result{OK: true, Payments: payments, Refunds: c.backend.RefundsOf(id)}
+}
+
+// statuses joins the different statuses of the payments in their order.
+func statuses(payments []scenarios.Payment) string {
+	joined := payments[0].Status
+	for i, p := range payments[1:] {
+		if !hasStatus(payments[:i+1], p.Status) {
+			joined += ", " + p.Status
+		}
+	}
+	return joined
+}
+
+func hasStatus(payments []scenarios.Payment, status string) bool {
+	for _, p := range payments {
+		if p.Status == status {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *course) refund(args map[string]any) result {
+	amount, ok := args["amount"].(int64)
+	if !ok {
+		return failure("amount is missing or no sum of money")
+	}
+	refund := scenarios.Refund{OrderID: text(args, "order_id"), PaymentID: text(args, "payment_id"), Amount: scenarios.Cents(amount)}
+	_, known := c.backend.Order(refund.OrderID)
+	if !known && len(c.backend.PaymentsOf(refund.PaymentID)) == 0 {
+		return failure("there is no such order or payment")
+	}
+	refund.ID = fmt.Sprintf("RF-%d", len(c.backend.Refunds)+1)
+	c.backend.Refunds = append(c.backend.Refunds, refund)
+	return result{OK: true, Refund: &refund}
+}
+
+func (c *course) openCase(args map[string]any) result {
+	team := text(args, "team")
+	if team == "" {
+		return failure("team is missing")
+	}
+	opened := scenarios.Case{ID: fmt.Sprintf("CASE-%d", len(c.backend.Cases)+1), Team: team, OrderID: text(args, "order_id"), Reason: text(args, "reason")}
+	c.backend.Cases = append(c.backend.Cases, opened)
+	return result{OK: true, Case: &opened}
+}

@@ -1,0 +1,60 @@
+package workflow
+
+import (
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+)
+
+// Observation is what the agent sees. It shares nothing with the episode's state that later steps change.
+type Observation struct {
+	Task         string    `json:"task"`
+	Now          time.Time `json:"now"`
+	CustomerName string    `json:"customer_name"`
+	AccountLevel string    `json:"account_level"`
+	Language     string    `json:"language"`
+	UserQuery    string    `json:"user_query"`
+	// OrderStatus and PaymentStatus are null until they were looked up.
+	OrderStatus   *string  `json:"order_status"`
+	PaymentStatus *string  `json:"payment_status"`
+	History       []Entry  `json:"history"`
+	LastResult    document `json:"last_result"`
+	Step          int      `json:"step"`
+	MaxSteps      int      `json:"max_steps"`
+}
+
+// Entry is an action of the episode and what came of it.
+type Entry struct {
+	Step       int      `json:"step"`
+	ActionType string   `json:"action_type"`
+	Payload    document `json:"payload"`
+	Result     document `json:"result"`
+}
+
+// State is what the state message reports.
+type State struct {
+	EpisodeID      *string            `json:"episode_id"`
+	StepCount      int                `json:"step_count"`
+	Seed           int64              `json:"seed"`
+	Task           string             `json:"task"`
+	Done           bool               `json:"done"`
+	MaxSteps       int                `json:"max_steps"`
+	RewardMode     episode.RewardMode `json:"reward_mode"`
+	InvalidActions int                `json:"invalid_actions"`
+}
+
+func (c *course) observation() Observation {
+	w := c.workflow
+	return Observation{
+		Task: c.task.name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel, Language: w.Language, UserQuery: w.Query,
+		OrderStatus: known(c.orderStatus), PaymentStatus: known(c.paymentStatus), History: append([]Entry{}, c.history...), LastResult: c.last,
+		Step: c.step, MaxSteps: w.MaxSteps,
+	}
+}
+
+func known(status string) *string {
+	if status == "" {
+		return nil
+	}
+	return &status
+}

@@ -1,0 +1,159 @@
+package scenarios
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// articleFile is the front matter of kb/<ID>.md.
+type articleFile struct {
+	Version int                       `yaml:"version"`
+	Canary  string                    `yaml:"canary"`
+	Params  ordered[articleParamFile] `yaml:"params,optional"`
+}
+
+// articleParamFile is a policy number that a scenario may set otherwise.
+type articleParamFile struct {
+	Money string `yaml:"money,optional"`
+	Int   *int64 `yaml:"int,optional"`
+}
+
+// article is a compiled article. Articles are written in English, whatever the ticket's language.
+type article struct {
+	id, title string
+	body      text
+	params    []articleParam
+	sections  map[string]bool
+	// standard is the article with its own params.
+	standard Article
+	canary   string
+}
+
+type articleParam struct {
+	name  string
+	pos   position
+	value ref.Val
+}
+
+const frontMatter = "---\n"
+
+// splitArticle separates the front matter, the title and the body, with the line on which the body starts.
+func splitArticle(file, s string) (front, title, body string, line int, err error) {
+	if rest, ok := strings.CutPrefix(s, frontMatter); ok {
+		if front, rest, ok = strings.Cut(rest, "\n"+frontMatter); ok {
+			body = strings.TrimLeft(rest, "\n")
+			line = strings.Count(s[:len(s)-len(body)], "\n") + 1
+		}
+	}
+	heading, ok := strings.CutPrefix(body, "# ")
+	if !ok {
+		return "", "", "", 0, fmt.Errorf("%s: want front matter between lines of ---, then a first line \"# Title\"", file)
+	}
+	title, body, _ = strings.Cut(heading, "\n")
+	trimmed := strings.TrimLeft(body, "\n")
+	return front, strings.TrimSpace(title), strings.TrimSpace(trimmed), line + 1 + len(body) - len(trimmed), nil
+}
+
+func (l *loader) article(file, id string, data []byte) *article {
+	front, title, body, line, err := splitArticle(file, string(data))
+	if err != nil {
+		l.errs = append(l.errs, err)
+		return nil
+	}
+	d := &decoder{file: file}
+	var f articleFile
+	d.document([]byte("\n"+front), &f)
+	a := &article{id: id, title: title, canary: f.Canary, sections: sectionsOf(body)}
+	a.body.raw = raw{text: body, tag: "!!str", pos: position{file, line}}
+	c := newCompiler(l.languages["en"], l.locales["en"])
+	vals := &values{byName: map[string]ref.Val{}}
+	for _, e := range f.Params {
+		p := articleParam{name: e.Name, pos: e.Pos, value: e.Value.value(c, e.Pos)}
+		a.params = append(a.params, p)
+		vals.byName[p.name] = p.value
+		c.declare(p.name, cel.IntType)
+	}
+	a.body.compile(c)
+	l.fail(d, c)
+	if len(d.errs)+len(c.errs) == 0 {
+		a.standard = l.render(a, vals)
+	}
+	return a
+}
+
+func (l *loader) render(a *article, vals *values) Article {
+	in := &instance{vals: vals, loc: l.locales["en"]}
+	out := Article{ID: a.id, Title: a.title, Body: in.text(a.body)}
+	if in.err != nil {
+		l.errs = append(l.errs, in.err)
+	}
+	return out
+}
+
+func (f articleParamFile) value(c *compiler, pos position) ref.Val {
+	switch {
+	case f.Money != "" && f.Int == nil:
+		cents, err := parseMoney(f.Money)
+		if err != nil {
+			c.fail(pos, "%v", err)
+		}
+		return types.Int(cents)
+	case f.Money == "" && f.Int != nil:
+		return types.Int(*f.Int)
+	default:
+		c.fail(pos, "a param of an article is {money: \"200.00\"} or {int: 30}")
+		return types.IntZero
+	}
+}
+
+var heading = regexp.MustCompile(`(?m)^## ([0-9]+)\. (.+)$`)
+
+// sectionsOf names the sections of a body by number and by heading, in lower case with dashes.
+func sectionsOf(body string) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(body, -1) {
+		out[m[1]] = true
+		out[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(m[2])), " ", "-")] = true
+	}
+	return out
+}
+
+// shelf is the articles of one ticket scenario.
+type shelf struct {
+	articles []*article // by id
+	// varied tells the articles that show a param of the scenario.
+	varied []bool
+	// defaults are the articles' params that the scenario leaves alone.
+	defaults []articleParam
+}
+
+// article renders the i-th article over the values of an instance.
+func (s *shelf) article(i int, in *instance, english *locale) Article {
+	a := s.articles[i]
+	if !s.varied[i] {
+		return a.standard
+	}
+	inner := instance{vals: in.vals, loc: english}
+	body := inner.text(a.body)
+	if inner.err != nil {
+		in.fail(inner.err)
+	}
+	return Article{ID: a.id, Title: a.title, Body: body}
+}
+
+// policyRef is an article and a section, as in POL-REF#3.
+func (s *shelf) hasSection(ref string) error {
+	id, section, ok := strings.Cut(ref, "#")
+	for _, a := range s.articles {
+		if a.id == id && ok && a.sections[section] {
+			return nil
+		}
+	}
+	return fmt.Errorf("policy %s names no section of the scenario's articles: write an article's id, # and the number of one of its \"## n. Heading\" lines", strconv.Quote(ref))
+}

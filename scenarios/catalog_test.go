@@ -1,0 +1,13 @@
+package scenarios
+
+import "testing"
+
+func TestPublic(t *testing.T) {
+	c, err := Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Tickets()) == 0 {
+		t.Error("no tickets")
+	}
+}

@@ -204,12 +204,12 @@ func lastWords(log string) string {
 			return log[i:]
 		}
 	}
-	return strings.ToValidUTF8(log[max(0, len(log)-maxQuote):], "")
+	return log[max(0, len(log)-maxQuote):]
 }
 
 // quote puts somebody else's text on one line, without control characters and not too long.
 func quote(text string) string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	words := strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 	if len(words) == 0 {
 		return "(no message)"
 	}

@@ -122,7 +122,9 @@ func isLeaving(pod corev1.Pod, report score.Report) bool {
 }
 
 // observed reports whether the Deployment's counts are of its present spec.
-func observed(d *appsv1.Deployment) bool { return d != nil && d.Status.ObservedGeneration >= d.Generation }
+func observed(d *appsv1.Deployment) bool {
+	return d != nil && d.Status.ObservedGeneration >= d.Generation
+}
 
 // sessions are summed over the servers that answered, and unset when servers run of which none did. Sessions of draining servers are active, but
 // those servers add no capacity.

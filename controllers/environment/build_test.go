@@ -1,0 +1,143 @@
+package environment
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const testImage = "csenv:test"
+
+// noon is the time of every test.
+var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+
+// pool is a CustomerSupportEnv as the API server hands it out, defaults filled in.
+func pool(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
+	env := &v1alpha1.CustomerSupportEnv{
+		ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: "shop", UID: "7d0c", Generation: 3},
+		Spec: v1alpha1.CustomerSupportEnvSpec{
+			Environment: v1alpha1.TicketEnvironment,
+			Replicas:    ptr.To(int32(2)),
+			Sessions: v1alpha1.SessionLimits{
+				PerPod: 2000, IdleTimeoutSeconds: ptr.To(int32(600)), MaxDurationSeconds: ptr.To(int32(7200)),
+			},
+			DrainTimeoutSeconds: ptr.To(int32(3600)),
+			RewardMode:          v1alpha1.DenseReward,
+			Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
+		},
+		Status: v1alpha1.CustomerSupportEnvStatus{LedgerPublicKey: "public"},
+	}
+	for _, edit := range edits {
+		edit(env)
+	}
+	return env
+}
+
+func replicas(n int32) func(*v1alpha1.CustomerSupportEnv) {
+	return func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Replicas = ptr.To(n) }
+}
+
+// rolledOut is the Deployment of a pool that is as it should be.
+func rolledOut(env *v1alpha1.CustomerSupportEnv, edits ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	n := wantedReplicas(env)
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: env.Name, Namespace: env.Namespace, Generation: 1},
+		Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n},
+	}
+	for _, edit := range edits {
+		edit(d)
+	}
+	return d
+}
+
+// server is a pod of the newest template that runs and is ready.
+func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
+	template := podTemplate(pool(), testImage)
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", Labels: template.Labels, Annotations: template.Annotations},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			PodIP:      "10.0.0.1",
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{
+				Name: containerName, Started: ptr.To(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}},
+		},
+	}
+	for _, edit := range edits {
+		edit(&pod)
+	}
+	return pod
+}
+
+func unready(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
+
+func terminating(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }
+
+func outdated(pod *corev1.Pod) { pod.Annotations = map[string]string{templateHash: "older"} }
+
+func waiting(reason, message string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		unready(pod)
+		pod.Status.ContainerStatuses[0].Started = ptr.To(false)
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+	}
+}
+
+func ended(reason string, code int32, message string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses[0].LastTerminationState = corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code, Message: message},
+		}
+	}
+}
+
+func scheduled(status corev1.ConditionStatus, reason, message string, ago time.Duration) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(noon.Add(-ago)),
+		})
+	}
+}
+
+// report is what a ticket server says with so many open sessions out of ten.
+func report(active int64) score.Report {
+	return score.Report{
+		Environment: "ticket", ScenarioDigest: "sha256:new", GraderVersion: "1", Judge: "offline-v1",
+		Sessions: score.Sessions{Active: active, Capacity: 10},
+		Episodes: score.Episodes{Scored: 3, Failed: 1, Errored: 2, ScoreSum: 3 * score.One},
+		Tasks:    []score.Task{{Name: "ticket-resolve", Scenarios: make([]score.Scenario, 2)}, {Name: "ticket-classify", Scenarios: make([]score.Scenario, 3)}},
+	}
+}
+
+// healthy is the snapshot of a pool of two servers at rest.
+func healthy(edits ...func(*snapshot)) snapshot {
+	env := pool()
+	s := snapshot{
+		env: env, image: testImage, now: noon,
+		live:    map[childID]client.Object{{kindDeployment, env.Name}: rolledOut(env)},
+		pods:    []corev1.Pod{server("support-a"), server("support-b")},
+		reports: map[string]score.Report{"support-a": report(1), "support-b": report(2)},
+	}
+	for _, edit := range edits {
+		edit(&s)
+	}
+	return s
+}
+
+func withDeployment(edit func(*appsv1.Deployment)) func(*snapshot) {
+	return func(s *snapshot) {
+		s.live[childID{kindDeployment, s.env.Name}] = rolledOut(s.env, edit)
+	}
+}
+
+func withPod(pod corev1.Pod) func(*snapshot) {
+	return func(s *snapshot) { s.pods = append(s.pods, pod) }
+}

@@ -1,0 +1,134 @@
+package environment
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+func builtDeployment(t *testing.T, env *v1alpha1.CustomerSupportEnv) *appsv1.Deployment {
+	t.Helper()
+	d, ok := materialise(t, child{childID{kindDeployment, env.Name}, deployment(env, testImage)}).(*appsv1.Deployment)
+	if !ok {
+		t.Fatal("not a Deployment")
+	}
+	return d
+}
+
+func TestServerArgs(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		env  *v1alpha1.CustomerSupportEnv
+		want []string
+	}{
+		"defaults": {pool(), []string{
+			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+		}},
+		"everything set": {pool(func(env *v1alpha1.CustomerSupportEnv) {
+			env.Spec.Environment = v1alpha1.WorkflowEnvironment
+			env.Spec.RewardMode = v1alpha1.TerminalReward
+			env.Spec.DrainTimeoutSeconds = ptr.To(int32(0))
+			env.Spec.Sessions = v1alpha1.SessionLimits{PerPod: 1, IdleTimeoutSeconds: ptr.To(int32(0)), MaxDurationSeconds: ptr.To(int32(1))}
+		}), []string{
+			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "1", "--session-idle-timeout", "0s",
+			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, serverArgs(tt.env)); diff != "" {
+				t.Errorf("arguments (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDeploymentKeepsServing(t *testing.T) {
+	t.Parallel()
+	d := builtDeployment(t, pool())
+	if got := *d.Spec.Replicas; got != 2 {
+		t.Errorf("replicas = %d, want 2", got)
+	}
+	if got := d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue(); got != 0 {
+		t.Errorf("maxUnavailable = %d, want 0: new servers are ready before old ones drain", got)
+	}
+	if got := *d.Spec.Template.Spec.TerminationGracePeriodSeconds; got != 3630 {
+		t.Errorf("terminationGracePeriodSeconds = %d, want the drain timeout and 30 more", got)
+	}
+	if got := d.Spec.Template.Spec.Containers[0].TerminationMessagePolicy; got != corev1.TerminationMessageFallbackToLogsOnError {
+		t.Errorf("terminationMessagePolicy = %s: the status couldn't say why a server ends", got)
+	}
+}
+
+func TestDeploymentSelectsItsPods(t *testing.T) {
+	t.Parallel()
+	d := builtDeployment(t, pool())
+	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta}
+	runner := map[string]string{v1alpha1.LabelName: "csenv", v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelEnvironment: "support"}
+	if !selector.Matches(labels.Set(pod.Labels)) || selector.Matches(labels.Set(runner)) {
+		t.Errorf("selector %s must select servers %v and no runners", selector, pod.Labels)
+	}
+	requests := poolOfPod(t.Context(), &pod)
+	if len(requests) != 1 || requests[0].Name != "support" {
+		t.Errorf("a change of a server's pod wakes %v, want its pool", requests)
+	}
+	if requests := poolOfPod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: runner}}); len(requests) != 0 {
+		t.Errorf("a change of a runner's pod wakes %v, want nothing", requests)
+	}
+}
+
+// What users did not ask to have restarted keeps its template: its hash must not depend on anything but the template.
+func TestTemplateHash(t *testing.T) {
+	t.Parallel()
+	hashOf := func(env *v1alpha1.CustomerSupportEnv, image string) string {
+		return podTemplate(env, image).Annotations[templateHash]
+	}
+	same := hashOf(pool(), testImage)
+	if got := hashOf(pool(replicas(7)), testImage); got != same {
+		t.Errorf("scaling changes the template's hash")
+	}
+	changes := map[string]string{
+		"image":  hashOf(pool(), "csenv:next"),
+		"key":    hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Status.LedgerPublicKey = "other" }), testImage),
+		"limits": hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Sessions.PerPod = 5 }), testImage),
+	}
+	for name, got := range changes {
+		if got == same {
+			t.Errorf("another %s leaves the template's hash as it was", name)
+		}
+	}
+}
+
+// Deleting the pool deletes them.
+func TestChildrenAreOwned(t *testing.T) {
+	t.Parallel()
+	env := pool()
+	for id, object := range existing(t, env) {
+		if !metav1.IsControlledBy(object, env) || !*metav1.GetControllerOf(object).BlockOwnerDeletion {
+			t.Errorf("%s has owners %v, want the pool, which waits for it in a foreground deletion", id, object.GetOwnerReferences())
+		}
+		if diff := cmp.Diff(poolLabels("support"), object.GetLabels()); diff != "" {
+			t.Errorf("%s labels (-want +got):\n%s", id, diff)
+		}
+	}
+}
+
+func TestGoMemoryLimit(t *testing.T) {
+	t.Parallel()
+	if got := goMemoryLimit(); got != "966367620" {
+		t.Errorf("GOMEMLIMIT = %s, want nine tenths of 1 GiB", got)
+	}
+}

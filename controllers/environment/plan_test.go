@@ -1,0 +1,155 @@
+package environment
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// materialise is what the API server would keep of an apply configuration, defaults aside.
+func materialise(t *testing.T, c child) client.Object {
+	t.Helper()
+	data, err := json.Marshal(c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := newObject(c.id.kind)
+	if err := json.Unmarshal(data, object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func existing(t *testing.T, env *v1alpha1.CustomerSupportEnv) map[childID]client.Object {
+	t.Helper()
+	live := map[childID]client.Object{}
+	for _, c := range children(env, testImage) {
+		live[c.id] = materialise(t, c)
+	}
+	return live
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	all := []string{"Service support", "Service support-pods", "PodDisruptionBudget support", "Deployment support"}
+	deploymentID := childID{kindDeployment, "support"}
+	tests := map[string]struct {
+		change func(*snapshot)
+		want   []string
+	}{
+		"nothing exists":    {func(s *snapshot) { s.live = nil }, all},
+		"everything exists": {func(*snapshot) {}, nil},
+		"a name is taken":   {func(s *snapshot) { s.live, s.taken = nil, []childID{{kindService, "support"}} }, all[1:]},
+		"defaults and fields of others are no difference": {func(s *snapshot) {
+			d := s.live[deploymentID].(*appsv1.Deployment)
+			d.Spec.RevisionHistoryLimit = ptr.To(int32(10))
+			d.Labels["team"] = "support"
+			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar"}}, d.Spec.Template.Spec.Containers...)
+		}, nil},
+		"the kind of a typed object is no difference": {func(s *snapshot) {
+			s.live[deploymentID].(*appsv1.Deployment).Kind = ""
+		}, nil},
+		"replicas scaled by hand":   {func(s *snapshot) { s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = ptr.To(int32(9)) }, all[3:]},
+		"an argument added by hand": {func(s *snapshot) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) }, all[3:]},
+		"a label removed by hand":   {func(s *snapshot) { s.live[childID{kindService, "support"}].SetLabels(nil) }, all[:1]},
+		"the owner removed by hand": {func(s *snapshot) { s.live[childID{kindBudget, "support"}].SetOwnerReferences(nil) }, all[2:3]},
+		"the budget loosened by hand": {func(s *snapshot) {
+			s.live[childID{kindBudget, "support"}].(*policyv1.PodDisruptionBudget).Spec.MaxUnavailable = nil
+		}, all[2:3]},
+		"the spec scales":                {func(s *snapshot) { s.env.Spec.Replicas = ptr.To(int32(0)) }, all[3:]},
+		"the spec's reward mode changes": {func(s *snapshot) { s.env.Spec.RewardMode = v1alpha1.TerminalReward }, all[3:]},
+		"the image changes":              {func(s *snapshot) { s.image = "csenv:next" }, all[3:]},
+		"a new key pair":                 {func(s *snapshot) { s.env.Status.LedgerPublicKey = "other" }, all[3:]},
+		"a version that wanted something more": {func(s *snapshot) {
+			s.live[childID{kindService, "support"}].SetAnnotations(map[string]string{appliedHash: "of an older version"})
+		}, all[:1]},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := pool()
+			s := snapshot{env: env, image: testImage, live: existing(t, env)}
+			tt.change(&s)
+			var got []string
+			for _, step := range plan(s) {
+				got = append(got, step.id.String())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("applied (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func addArgument(d *appsv1.Deployment) {
+	server := &d.Spec.Template.Spec.Containers[0]
+	server.Args = append(server.Args, "--verbose")
+}
+
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		live, want string
+		holds      bool
+	}{
+		"equal":                         {`{"a":1}`, `{"a":1}`, true},
+		"more fields":                   {`{"a":1,"b":2}`, `{"a":1}`, true},
+		"a field less":                  {`{"a":1}`, `{"a":1,"b":2}`, false},
+		"another value":                 {`{"a":1}`, `{"a":2}`, false},
+		"another type":                  {`{"a":"1"}`, `{"a":1}`, false},
+		"not an object":                 {`{"a":[]}`, `{"a":{"b":1}}`, false},
+		"not a list":                    {`{"a":{}}`, `{"a":[1]}`, false},
+		"plain items in another order":  {`{"a":["x","y"]}`, `{"a":["y","x"]}`, false},
+		"more plain items":              {`{"a":["x","y"]}`, `{"a":["x"]}`, false},
+		"objects in another order":      {`{"a":[{"n":1},{"n":2}]}`, `{"a":[{"n":2},{"n":1}]}`, true},
+		"more objects, and more in one": {`{"a":[{"n":1,"d":0},{"n":2}]}`, `{"a":[{"n":1}]}`, true},
+		"an object less":                {`{"a":[{"n":1}]}`, `{"a":[{"n":2}]}`, false},
+		"nothing is wanted of a list":   {`{"a":[1]}`, `{"a":[]}`, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := holds(fields(json.RawMessage(tt.live)), fields(json.RawMessage(tt.want))); got != tt.holds {
+				t.Errorf("holds(%s, %s) = %v, want %v", tt.live, tt.want, got, tt.holds)
+			}
+		})
+	}
+}
+
+// A pool whose objects were applied is at rest, whatever its spec; and no two specs look alike.
+func TestPlanSettles(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		env, other := drawPool(r, "first"), drawPool(r, "second")
+		s := snapshot{env: env, image: testImage, live: existing(t, env)}
+		if steps := plan(s); len(steps) > 0 {
+			r.Fatalf("a pool at rest has %v applied again", steps[0].id)
+		}
+		s.env = other
+		if same := cmp.Equal(env.Spec, other.Spec); same != (len(plan(s)) == 0) {
+			r.Fatalf("equal specs: %v, objects to apply: %d", same, len(plan(s)))
+		}
+	})
+}
+
+func drawPool(r *rapid.T, label string) *v1alpha1.CustomerSupportEnv {
+	number := func(name string, most int32) *int32 { return ptr.To(rapid.Int32Range(0, most).Draw(r, label+" "+name)) }
+	return pool(func(env *v1alpha1.CustomerSupportEnv) {
+		env.Spec.Environment = rapid.SampledFrom([]v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment}).Draw(r, label)
+		env.Spec.RewardMode = rapid.SampledFrom([]v1alpha1.RewardMode{v1alpha1.DenseReward, v1alpha1.TerminalReward}).Draw(r, label+" mode")
+		env.Spec.Replicas = number("replicas", 1000)
+		env.Spec.DrainTimeoutSeconds = number("drain timeout", 86400)
+		env.Spec.Sessions.PerPod = *number("sessions", 100000)
+		env.Spec.Sessions.IdleTimeoutSeconds = number("idle timeout", 86400)
+		env.Spec.Sessions.MaxDurationSeconds = number("longest session", 604800)
+	})
+}

@@ -1,0 +1,380 @@
+package environment
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// wantCondition is what a test says of a condition: its message must hold the words.
+type wantCondition struct {
+	status metav1.ConditionStatus
+	reason string
+	words  string
+}
+
+func (w wantCondition) check(t *testing.T, got metav1.Condition) {
+	t.Helper()
+	if got.Status != w.status || got.Reason != w.reason || !strings.Contains(got.Message, w.words) {
+		t.Errorf("%s is %s, %s: %q\nwant %s, %s: …%s…", got.Type, got.Status, got.Reason, got.Message, w.status, w.reason, w.words)
+	}
+}
+
+func full(s *snapshot) {
+	for i := range s.pods {
+		unready(&s.pods[i])
+		s.reports[s.pods[i].Name] = report(10)
+	}
+	s.live[childID{kindDeployment, s.env.Name}] = rolledOut(s.env, func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })
+}
+
+func empty(s *snapshot) { s.live, s.pods, s.reports = map[childID]client.Object{}, nil, nil }
+
+func wants(n int32) func(*snapshot) {
+	return func(s *snapshot) { s.env.Spec.Replicas = ptr.To(n) }
+}
+
+func TestAvailable(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		edit func(*snapshot)
+		want wantCondition
+	}{
+		"all ready":      {func(*snapshot) {}, wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "2 of 2 servers accept sessions at ws://support.shop.svc:8000"}},
+		"one ready":      {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "1 of 2"}},
+		"none ready":     {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
+		"all full":       {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonServersFull, "raise spec.replicas"}},
+		"nothing yet":    {empty, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
+		"scaled to zero": {wants(0), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "spec.replicas is 0"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.want.check(t, available(healthy(tt.edit)))
+		})
+	}
+}
+
+func TestProgressing(t *testing.T) {
+	t.Parallel()
+	rolling := func(words string) wantCondition {
+		return wantCondition{metav1.ConditionTrue, v1alpha1.ReasonRollingOut, words}
+	}
+	tests := map[string]struct {
+		edit func(*snapshot)
+		want wantCondition
+	}{
+		"at rest":     {func(*snapshot) {}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut, "All 2 servers"}},
+		"full":        {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut, "All 2 servers"}},
+		"nothing yet": {empty, rolling("0 of 2 servers run the newest template")},
+		// The Deployment that was read is older than what was just applied: its counts say nothing.
+		"just applied":       {func(s *snapshot) { s.applying = true }, rolling("2 of 2")},
+		"not yet observed":   {withDeployment(func(d *appsv1.Deployment) { d.Generation = 2 }), rolling("2 of 2")},
+		"one older server":   {withDeployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }), rolling("1 of 2")},
+		"one surging server": {withDeployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), rolling("2 of 2")},
+		"one starting":       {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), rolling("1 are ready")},
+		"scaling up":         {wants(3), rolling("2 of 3")},
+		"stuck":              {withDeployment(stuck), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "got stuck: 1 of 2"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.want.check(t, progressing(healthy(tt.edit)))
+		})
+	}
+}
+
+func stuck(d *appsv1.Deployment) {
+	d.Status.UpdatedReplicas = 1
+	d.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
+	}
+}
+
+func refused(d *appsv1.Deployment) {
+	d.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: `pods "x" is forbidden: exceeded quota: small`},
+	}
+}
+
+func TestDegraded(t *testing.T) {
+	t.Parallel()
+	fault := func(reason, words string) wantCondition { return wantCondition{metav1.ConditionTrue, reason, words} }
+	fine := wantCondition{metav1.ConditionFalse, v1alpha1.ReasonHealthy, "Nothing is known"}
+	broken := waiting("CrashLoopBackOff", "back-off 5m0s")
+	tests := map[string]struct {
+		edit func(*snapshot)
+		want wantCondition
+	}{
+		"at rest":     {func(*snapshot) {}, fine},
+		"nothing yet": {empty, fine},
+		"full":        {full, fine},
+		"a name is taken": {func(s *snapshot) { s.taken = []childID{{kindService, "support"}} },
+			fault(v1alpha1.ReasonNameTaken, "Service support in namespace shop belongs to something else")},
+		"an object is refused": {func(s *snapshot) { s.applyErr = errors.New("applying Deployment support: no\nway") },
+			fault(v1alpha1.ReasonApplyFailed, "applying Deployment support: no way")},
+		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "exceeded quota: small")},
+		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available", 0))),
+			fault(v1alpha1.ReasonUnschedulable, "No node takes server support-c. Add nodes, or lower spec.replicas: 0/3 nodes are available")},
+		"no image": {withPod(server("support-c", waiting("ImagePullBackOff", "no such host"))),
+			fault(v1alpha1.ReasonImagePullFailed, `Image "csenv:test" of server support-c can't be pulled. Correct spec.image`)},
+		"an image that runs as root": {withPod(server("support-c", waiting("CreateContainerConfigError", "image will run as root"))),
+			fault(v1alpha1.ReasonStartFailed, "support-c can't be started: image will run as root")},
+		"a container that is being created": {withPod(server("support-c", waiting("ContainerCreating", ""), scheduled(corev1.ConditionTrue, "", "", time.Minute))), fine},
+		"a container that isn't created in time": {
+			withPod(server("support-c", waiting("ContainerCreating", ""), scheduled(corev1.ConditionTrue, "", "", 3*time.Minute))),
+			fault(v1alpha1.ReasonStartFailed, "If Secret "+keySecretName("support", "public")+" is gone")},
+		"a broken scenario": {withPod(server("support-c", broken, ended("Error", 2, "reading scenarios:\ntickets/B07.yaml:31: unknown key \"prioritiy\"\n"))),
+			fault(v1alpha1.ReasonCrashLoop, `exit code 2. Correct what it reports (`+"`kubectl logs -n shop support-c --previous`"+
+				` has all of it): reading scenarios: tickets/B07.yaml:31: unknown key "prioritiy"`)},
+		"a panic": {withPod(server("support-c", broken, ended("Error", 2, "log line\npanic: nil map\n\tgoroutine 1"))),
+			fault(v1alpha1.ReasonCrashLoop, "has all of it): panic: nil map goroutine 1")},
+		"a silent end":            {withPod(server("support-c", broken, ended("Error", 1, ""))), fault(v1alpha1.ReasonCrashLoop, "(no message)")},
+		"out of memory":           {withPod(server("support-c", broken, ended("OOMKilled", 137, ""))), fault(v1alpha1.ReasonCrashLoop, "Lower spec.sessions.perPod")},
+		"up again after an end":   {withPod(server("support-c", unready, ended("Error", 1, "once"))), fine},
+		"a terminating pod fails": {withPod(server("support-c", terminating, broken, ended("Error", 1, "late"))), fine},
+		"a server doesn't answer": {func(s *snapshot) { delete(s.reports, "support-b") },
+			fault(v1alpha1.ReasonServersUnreachable, "1 ready servers don't answer the operator on port 9000, support-b among them")},
+		"a server that isn't ready doesn't answer": {withPod(server("support-c", unready)), fine},
+		"a terminating server doesn't answer":      {withPod(server("support-c", terminating)), fine},
+		"stuck":                                    {withDeployment(stuck), fault(v1alpha1.ReasonProgressDeadlineExceeded, "kubectl describe deployment -n shop support")},
+		"the cause comes before what follows": {func(s *snapshot) {
+			withDeployment(stuck)(s)
+			withPod(server("support-c", waiting("ErrImagePull", "no such host")))(s)
+		}, fault(v1alpha1.ReasonImagePullFailed, "no such host")},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.want.check(t, degraded(healthy(tt.edit)))
+		})
+	}
+}
+
+func TestComputeStatus(t *testing.T) {
+	t.Parallel()
+	got := computeStatus(healthy())
+	want := v1alpha1.CustomerSupportEnvStatus{
+		ObservedGeneration: 3,
+		Endpoint:           "ws://support.shop.svc:8000",
+		Replicas:           ptr.To(int32(2)),
+		ReadyReplicas:      ptr.To(int32(2)),
+		UpdatedReplicas:    ptr.To(int32(2)),
+		Selector:           "app.kubernetes.io/component=env-server,app.kubernetes.io/name=csenv,csenv.dev/environment=support",
+		Sessions:           &v1alpha1.SessionCounts{Active: 3, Capacity: 20},
+		Episodes:           &v1alpha1.PoolEpisodes{Scored: 6, Failed: 2, Errored: 4, MeanScore: "0.7500"},
+		Tasks:              []v1alpha1.OfferedTask{{Name: "ticket-classify", Scenarios: 3}, {Name: "ticket-resolve", Scenarios: 2}},
+		Image:              testImage,
+		ScenarioDigest:     "sha256:new",
+		GraderVersion:      "1",
+		Judge:              "offline-v1",
+		LedgerPublicKey:    "public",
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(want, "Conditions")); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		edit func(*snapshot)
+		want *v1alpha1.SessionCounts
+	}{
+		"two servers":               {func(*snapshot) {}, &v1alpha1.SessionCounts{Active: 3, Capacity: 20}},
+		"no servers":                {empty, &v1alpha1.SessionCounts{}},
+		"servers that don't answer": {func(s *snapshot) { s.reports = nil }, nil},
+		"a terminating server": {func(s *snapshot) {
+			withPod(server("support-old", terminating))(s)
+			s.reports["support-old"] = report(5)
+		}, &v1alpha1.SessionCounts{Active: 8, Capacity: 20}},
+		"a draining server": {func(s *snapshot) {
+			draining := report(5)
+			draining.Draining = true
+			s.reports["support-b"] = draining
+		}, &v1alpha1.SessionCounts{Active: 6, Capacity: 10}},
+		"a server that reports nonsense": {func(s *snapshot) {
+			s.reports["support-b"] = score.Report{Sessions: score.Sessions{Active: -5, Capacity: -5}}
+		}, &v1alpha1.SessionCounts{Active: 1, Capacity: 10}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, sessions(healthy(tt.edit))); diff != "" {
+				t.Errorf("sessions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// While a rollout goes on, the pool is what its newest servers are.
+func TestDescribeOffer(t *testing.T) {
+	t.Parallel()
+	older := report(0)
+	older.ScenarioDigest = "sha256:old"
+	long := report(0)
+	long.ScenarioDigest, long.Judge = strings.Repeat("é", 100), strings.Repeat("j", 300)
+	long.Tasks = make([]score.Task, 0, 40)
+	for i := range 40 {
+		long.Tasks = append(long.Tasks, score.Task{Name: "task-" + string(rune('A'+i))}, score.Task{Name: strings.Repeat("x", 64)}, score.Task{})
+	}
+	tests := map[string]struct {
+		edit      func(*snapshot)
+		digest    string
+		taskCount int
+	}{
+		"nobody has answered yet": {func(s *snapshot) { s.reports = nil }, "sha256:before", 0},
+		"only older servers":      {func(s *snapshot) { s.pods = []corev1.Pod{server("support-a", outdated)} }, "sha256:before", 0},
+		"a newer server among older ones": {func(s *snapshot) {
+			s.pods = []corev1.Pod{server("support-a", outdated), server("support-b")}
+			s.reports["support-a"] = older
+		}, "sha256:new", 2},
+		"a newer server on its way out": {func(s *snapshot) { s.pods = []corev1.Pod{server("support-a", terminating)} }, "sha256:before", 0},
+		"more than the API allows":      {func(s *snapshot) { s.reports["support-a"] = long }, strings.Repeat("é", 64), 32},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := v1alpha1.CustomerSupportEnvStatus{ScenarioDigest: "sha256:before"}
+			describeOffer(healthy(tt.edit), &got)
+			if got.ScenarioDigest != tt.digest || len(got.Tasks) != tt.taskCount {
+				t.Errorf("digest %q and %d tasks, want %q and %d", got.ScenarioDigest, len(got.Tasks), tt.digest, tt.taskCount)
+			}
+		})
+	}
+}
+
+// A status that describes a refused spec must not claim to have observed it.
+func TestObservedGenerationWaitsForTheWrites(t *testing.T) {
+	t.Parallel()
+	s := healthy(func(s *snapshot) { s.applyErr, s.env.Status.ObservedGeneration = errors.New("no"), 2 })
+	if got := computeStatus(s).ObservedGeneration; got != 2 {
+		t.Errorf("observedGeneration = %d, want 2", got)
+	}
+}
+
+func TestTransitionTimes(t *testing.T) {
+	t.Parallel()
+	s := healthy()
+	s.env.Status = computeStatus(s)
+	s.now = noon.Add(time.Hour)
+	if diff := cmp.Diff(s.env.Status, computeStatus(s)); diff != "" {
+		t.Errorf("time alone changes the status (-before +after):\n%s", diff)
+	}
+	empty(&s)
+	after := computeStatus(s)
+	if got := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionAvailable).LastTransitionTime; !got.Time.Equal(s.now) {
+		t.Errorf("Available changed at %s, want %s", got, s.now)
+	}
+	if got := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionDegraded).LastTransitionTime; !got.Time.Equal(noon) {
+		t.Errorf("Degraded changed at %s, want never since %s", got, noon)
+	}
+}
+
+func TestTransitions(t *testing.T) {
+	t.Parallel()
+	yes, no := metav1.ConditionTrue, metav1.ConditionFalse
+	degraded := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: status, Reason: reason, Message: message}
+	}
+	tests := map[string]struct {
+		before, after []metav1.Condition
+		want          string
+	}{
+		"true from the beginning":  {nil, []metav1.Condition{degraded(yes, "CrashLoop", "why")}, "Warning CrashLoop why"},
+		"false from the beginning": {nil, []metav1.Condition{degraded(no, "Healthy", "")}, ""},
+		"nothing changed":          {[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, []metav1.Condition{degraded(yes, "CrashLoop", "why")}, ""},
+		"another message":          {[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, []metav1.Condition{degraded(yes, "CrashLoop", "how")}, ""},
+		"another reason":           {[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, []metav1.Condition{degraded(yes, "Unschedulable", "where")}, "Warning Unschedulable where"},
+		"another status":           {[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, []metav1.Condition{degraded(no, "Healthy", "well")}, "Normal Healthy well"},
+		"a long message":           {nil, []metav1.Condition{degraded(yes, "CrashLoop", strings.Repeat("x", 2000))}, "Warning CrashLoop " + strings.Repeat("x", 1024)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, change := range transitions(tt.before, tt.after) {
+				got = append(got, change.eventType()+" "+change.Reason+" "+change.note())
+			}
+			if diff := cmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever is read, every condition is set, in the form that the API takes, and the same snapshot gives the same status.
+func TestStatusIsTotal(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		s := drawSnapshot(r)
+		status := computeStatus(s)
+		for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded} {
+			c := meta.FindStatusCondition(status.Conditions, kind)
+			if c == nil || c.Reason == "" || c.Message == "" || len(c.Message) > 32768 || c.ObservedGeneration != s.env.Generation {
+				r.Fatalf("%s is %+v", kind, c)
+			}
+		}
+		if diff := cmp.Diff(status, computeStatus(s)); diff != "" {
+			r.Fatalf("two statuses of one snapshot:\n%s", diff)
+		}
+	})
+}
+
+func drawSnapshot(r *rapid.T) snapshot {
+	s := healthy(wants(rapid.Int32Range(0, 5).Draw(r, "wanted")))
+	if rapid.Bool().Draw(r, "no deployment") {
+		empty(&s)
+		s.reports = map[string]score.Report{}
+	}
+	edits := []func(*corev1.Pod){
+		unready, terminating, outdated,
+		waiting(rapid.SampledFrom([]string{"CrashLoopBackOff", "ErrImagePull", "ContainerCreating", "CreateContainerError", "Surprise"}).Draw(r, "waiting"), "m"),
+		ended(rapid.SampledFrom([]string{"Error", "OOMKilled"}).Draw(r, "ended"), 1, rapid.String().Draw(r, "last words")),
+		func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{} },
+	}
+	for _, name := range []string{"support-c", "support-d"} {
+		pod := server(name, rapid.SampledFrom(edits).Draw(r, name))
+		s.pods = append(s.pods, pod)
+		if rapid.Bool().Draw(r, name+" answers") {
+			s.reports[name] = report(rapid.Int64().Draw(r, name+" sessions"))
+		}
+	}
+	if rapid.Bool().Draw(r, "refused") {
+		s.applyErr = errors.New(rapid.String().Draw(r, "error"))
+	}
+	return s
+}
+
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ text, want string }{
+		"lines":              {"one\n\n\ttwo  three\r\n", "one two three"},
+		"terminal sequences": {"\x1b[31mred\x1b[0m\x00", "[31mred [0m"},
+		"nothing":            {" \n", "(no message)"},
+		"long":               {strings.Repeat("ä", 400), strings.Repeat("ä", 300)},
+		"broken":             {"a\xffb", "a\uFFFDb"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := quote(tt.text); got != tt.want {
+				t.Errorf("quote(%q) = %q, want %q", tt.text, got, tt.want)
+			}
+		})
+	}
+}

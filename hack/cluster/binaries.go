@@ -17,27 +17,27 @@ import (
 
 // program is one binary that is built from a module.
 type program struct {
-	name    string // name of the binary
-	pkg     string // import path of its main package
-	module  string // folder under hack/cluster whose go.mod pins it
-	minutes string // what a first build on 2 cores takes, other builds before it done
+	name       string // name of the binary
+	pkg        string // import path of its main package
+	module     string // folder under hack/cluster whose go.mod pins it
+	firstBuild string // what a first build takes on 2 cores, with those before it built
 }
 
 // programs lists every binary in build order: etcd and the API server first,
 // for the envtest suites need no more than those and kubectl.
 func programs() []program {
-	kubernetes := func(name, minutes string) program {
-		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: "kubernetes", minutes: minutes}
+	kubernetes := func(name, firstBuild string) program {
+		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, module: "kubernetes", firstBuild: firstBuild}
 	}
 	return []program{
-		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", module: "kubernetes", minutes: "1 minute"},
+		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", module: "kubernetes", firstBuild: "1 minute"},
 		kubernetes("kube-apiserver", "4 minutes"),
 		kubernetes("kubectl", "30 seconds"),
-		kubernetes("kube-controller-manager", "1 minute"),
+		kubernetes("kube-controller-manager", "90 seconds"),
 		kubernetes("kube-scheduler", "15 seconds"),
-		kubernetes("kubelet", "1 minute"),
+		kubernetes("kubelet", "30 seconds"),
 		kubernetes("kube-proxy", "15 seconds"),
-		{name: "coredns", pkg: "github.com/coredns/coredns", module: "coredns", minutes: "90 seconds"},
+		{name: "coredns", pkg: "github.com/coredns/coredns", module: "coredns", firstBuild: "2 minutes"},
 	}
 }
 
@@ -145,7 +145,7 @@ func (b builder) ensureOne(ctx context.Context, p program) error {
 		return nil
 	}
 	start := time.Now()
-	say(b.progress, "building %s %s (a first build takes about %s on 2 cores)", p.name, b.versionOf(p), p.minutes)
+	say(b.progress, "building %s %s (a first build takes about %s on 2 cores)", p.name, b.versionOf(p), p.firstBuild)
 	if err := b.build(ctx, p); err != nil {
 		return fmt.Errorf("building %s: %w", p.name, err)
 	}

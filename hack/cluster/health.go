@@ -56,7 +56,7 @@ func (l local) firstDead(names []string) (string, error) {
 	return "", nil
 }
 
-// mainProcess finds the process of a component that runs the version pinned now.
+// mainProcess finds a component's own process.
 func (l local) mainProcess(name string) (process, bool) {
 	found, err := findProcesses(l.state)
 	if err != nil {
@@ -69,10 +69,30 @@ func (l local) mainProcess(name string) (process, bool) {
 	return found[i], true
 }
 
-// healthy returns what is wrong with the cluster, or nil.
-func (l local) healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
+// settles says whether the cluster is healthy, or becomes so while all its
+// processes run. A busy machine makes checks time out, and that alone is no
+// reason to take everyone's pods down.
+func (l local) settles(ctx context.Context) bool {
+	told := false
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		unhealthy := l.healthy(ctx)
+		if unhealthy == nil {
+			return true, nil
+		}
+		if err := l.pinnedProcesses(); err != nil {
+			return false, err
+		}
+		if !told {
+			say(l.progress, "every process runs; giving them half a minute to settle: %s", lastLines(unhealthy.Error(), 1))
+			told = true
+		}
+		return false, nil
+	})
+	return err == nil
+}
+
+// pinnedProcesses returns which component does not run as it should, or nil.
+func (l local) pinnedProcesses() error {
 	for _, name := range componentNames() {
 		p, running := l.mainProcess(name)
 		if !running {
@@ -81,6 +101,16 @@ func (l local) healthy(ctx context.Context) error {
 		if knownProgram(name) && p.executable != l.find(name) {
 			return fmt.Errorf("%s runs from %s, which is not the pinned version", name, p.executable)
 		}
+	}
+	return nil
+}
+
+// healthy returns what is wrong with the cluster, or nil.
+func (l local) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := l.pinnedProcesses(); err != nil {
+		return err
 	}
 	ready := func(ctx context.Context) error { return l.nodeReady(ctx, time.Time{}) }
 	for _, check := range []func(context.Context) error{l.apiReady, l.containerdAnswers, ready, l.defaultAccount, proxyForwards, dnsAnswers} {

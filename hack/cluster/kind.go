@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
 // kindName is the name of the cluster that kind makes.
@@ -92,12 +93,12 @@ func (k kind) status(ctx context.Context, out io.Writer) error {
 	if there {
 		state = "running"
 	}
-	kubectl, err := k.kubectl(ctx)
-	if err != nil {
-		return err
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(table, "provider\tkind (%s)\ncluster\t%s\n", k.reason, state)
+	if there {
+		fmt.Fprintf(table, "kubeconfig\t%s\n", k.kubeconfig())
 	}
-	_, err = fmt.Fprintf(out, "provider\tkind (%s)\ncluster\t%s\nkubeconfig\t%s\nkubectl\t%s\n", k.reason, state, k.kubeconfig(), kubectl)
-	return err
+	return table.Flush()
 }
 
 // show runs a program whose own output is the progress.

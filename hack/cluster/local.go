@@ -35,7 +35,7 @@ func (l local) up(ctx context.Context) error {
 	if err := checkMachine(); err != nil {
 		return err
 	}
-	if l.healthy(ctx) == nil {
+	if l.settles(ctx) {
 		say(l.progress, "the cluster is up: nothing to do")
 		return nil
 	}
@@ -159,7 +159,6 @@ func (l local) start(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"starting etcd, containerd and kube-apiserver", l.startServers},
-		{"importing the pause image", l.loadPause},
 		{"starting kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet", l.startClients},
 	}
 	for _, step := range steps {
@@ -179,6 +178,10 @@ func (l local) startServers(ctx context.Context) error {
 		}
 	}
 	if err := l.await(ctx, "containerd", 30*time.Second, l.containerdAnswers); err != nil {
+		return err
+	}
+	say(l.progress, "importing the pause image")
+	if err := l.loadPause(ctx); err != nil {
 		return err
 	}
 	// The API server is the one to ask about etcd too: it isn't ready without.

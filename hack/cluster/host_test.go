@@ -1,0 +1,132 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/procfs"
+)
+
+func mounts(points ...[2]string) []*procfs.MountInfo {
+	var all []*procfs.MountInfo
+	for _, p := range points {
+		all = append(all, &procfs.MountInfo{MountPoint: p[0], FSType: p[1]})
+	}
+	return all
+}
+
+func TestMountsBelow(t *testing.T) {
+	table := mounts(
+		[2]string{"/", "ext4"}, [2]string{"/state", "ext4"}, [2]string{"/state/pods/a", "tmpfs"},
+		[2]string{"/state/pods/a/inner", "tmpfs"}, [2]string{"/state2/pods", "tmpfs"}, [2]string{`/state/with\040blank`, "tmpfs"},
+	)
+	want := []string{"/state/pods/a/inner", "/state/with blank", "/state/pods/a", "/state"}
+	if diff := cmp.Diff(want, mountsBelow(table, "/state")); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+}
+
+func TestMountInfoOfThisMachineIsReadable(t *testing.T) {
+	requireProc(t)
+	table, err := procfs.GetMounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filesystemAt(table, "/proc/self") != "proc" {
+		t.Errorf("the filesystem at /proc/self is %q", filesystemAt(table, "/proc/self"))
+	}
+}
+
+func TestFilesystemAt(t *testing.T) {
+	table := mounts([2]string{"/", "overlay"}, [2]string{"/root", "ext4"}, [2]string{"/root/.cache", "xfs"}, [2]string{"/root/.cache", "tmpfs"})
+	tests := map[string]string{
+		"/root/.cache/csenv": "tmpfs", // the later mount covers the earlier
+		"/root/.cached":      "ext4",
+		"/rooted":            "overlay",
+		"/root":              "ext4",
+	}
+	for dir, want := range tests {
+		if got := filesystemAt(table, dir); got != want {
+			t.Errorf("filesystemAt(%s) = %s, want %s", dir, got, want)
+		}
+	}
+}
+
+func TestGroupProcesses(t *testing.T) {
+	group := t.TempDir()
+	if got := groupProcesses(group); got != nil {
+		t.Errorf("of a group that is gone: %v", got)
+	}
+	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("12\n0\n1\n345\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// 0 stands for processes of other namespaces and 1 is init: neither is ever killed.
+	if diff := cmp.Diff([]int{12, 345}, groupProcesses(group)); diff != "" {
+		t.Errorf("processes (-want +got):\n%s", diff)
+	}
+}
+
+func TestHostRecordIsWrittenOnce(t *testing.T) {
+	fakePrograms(t, map[string]string{
+		"iptables-save":  "cat <<'END'\n" + savedRules + "END",
+		"ip6tables-save": "exit 1",
+	})
+	f := folders{state: t.TempDir()}
+	if err := recordHost(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	first, err := readHostRecord(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(chainsIn(savedRules), first.Chains); diff != "" {
+		t.Errorf("chains (-want +got):\n%s", diff)
+	}
+	// By the time of a repair the chains are the cluster's own: the first record must stand.
+	fakePrograms(t, map[string]string{"iptables-save": "exit 1", "ip6tables-save": "exit 1"})
+	if err := recordHost(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	second, err := readHostRecord(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("record changed (-first +second):\n%s", diff)
+	}
+}
+
+func TestReadHostRecord(t *testing.T) {
+	f := folders{state: t.TempDir()}
+	record, err := readHostRecord(f)
+	if err != nil || len(record.Sysctls) != 0 {
+		t.Errorf("without a record: %+v, %v", record, err)
+	}
+	if err := os.WriteFile(f.at("host.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readHostRecord(f); err == nil {
+		t.Error("a damaged record is taken for a good one")
+	}
+}
+
+func TestRestoreHostRemovesOnlyEmptyFolders(t *testing.T) {
+	dir := t.TempDir()
+	empty, full := filepath.Join(dir, "empty"), filepath.Join(dir, "full")
+	for _, path := range []string{empty, filepath.Join(full, "theirs")} {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := restoreHost(hostRecord{MadeFolders: []string{empty, full, filepath.Join(dir, "gone")}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(empty); !os.IsNotExist(err) {
+		t.Errorf("the empty folder is still there: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(full, "theirs")); err != nil {
+		t.Errorf("someone's file is gone: %v", err)
+	}
+}

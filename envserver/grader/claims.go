@@ -1,0 +1,396 @@
+package grader
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+type claimKind uint8
+
+const (
+	// moneyClaim is an amount; its value is in thousandths of the currency's unit.
+	moneyClaim claimKind = iota
+	dateClaim
+	durationClaim
+	clockClaim
+	percentClaim
+	numberClaim
+	idClaim
+)
+
+// claim is a value that a text states, in a form in which "$1,482.00" equals "1482 dollars" and "48 h" equals "two days".
+type claim struct {
+	kind claimKind
+	// value is in thousandths for money, percentages and numbers, in minutes for clocks, in unit for durations, and yyyymmdd for dates (0 for an unknown year).
+	value int64
+	unit  unit
+	// id is an id without its punctuation.
+	id string
+	// at are the tokens that state the claim.
+	at span
+}
+
+// unit is what a duration is counted in. Units that are a fixed multiple of another are converted, so few remain.
+type unit uint8
+
+const (
+	noUnit unit = iota
+	seconds
+	businessDays
+	months
+)
+
+// equal tells whether two claims state the same value. A date without a year equals that day of any year, and an id equals its bare number.
+func (c claim) equal(o claim) bool {
+	if c.kind != o.kind {
+		return false
+	}
+	switch c.kind {
+	case dateClaim:
+		return sameDate(c.value, o.value)
+	case idClaim:
+		return sameID(c.id, o.id)
+	}
+	return c.value == o.value && c.unit == o.unit
+}
+
+func sameDate(a, b int64) bool {
+	if a%10000 != b%10000 {
+		return false
+	}
+	return a/10000 == b/10000 || a < 10000 || b < 10000
+}
+
+// sameID lets a customer's number stand without its prefix, once it is long enough not to be an accident.
+func sameID(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return a == b || len(a) >= 5 && digits(a) == len(a) && strings.HasSuffix(b, a)
+}
+
+// soft claims are values that a reply may state without support: a bare number may count steps or attempts.
+func (c claim) soft() bool {
+	return c.kind == numberClaim
+}
+
+// containsClaim tells whether the set holds a claim equal to c.
+func containsClaim(set []claim, c claim) bool {
+	for _, s := range set {
+		if s.equal(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendNew appends the claims that the set lacks.
+func appendNew(set []claim, claims []claim) []claim {
+	for _, c := range claims {
+		if !containsClaim(set, c) {
+			c.id = strings.Clone(c.id)
+			set = append(set, c)
+		}
+	}
+	return set
+}
+
+// extractClaims reads the claims of a text's tokens, in order and without overlap.
+func extractClaims(tokens []token, lex *lexicon) []claim {
+	var claims []claim
+	for i := 0; i < len(tokens); {
+		c, ok := readClaim(tokens, i, lex)
+		if !ok {
+			i++
+			continue
+		}
+		claims = append(claims, c)
+		i = c.at.hi
+	}
+	return inheritUnits(tokens, claims)
+}
+
+// readClaim reads the claim that starts at token i.
+func readClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
+	switch t := tokens[i]; t.kind {
+	case idToken:
+		return claim{kind: idClaim, id: compactID(t.text), at: span{i, i + 1}}, true
+	case dateToken:
+		return claim{kind: dateClaim, value: digitDate(t.text, lex.monthFirst), at: span{i, i + 1}}, true
+	case clockToken:
+		return readClock(tokens, i), true
+	case currencyToken:
+		return readPrefixedMoney(tokens, i)
+	case numberToken:
+		return readNumberClaim(tokens, i, lex), true
+	case wordToken:
+		return readWordClaim(tokens, i, lex)
+	}
+	return claim{}, false
+}
+
+func compactID(s string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_#", r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// readPrefixedMoney reads "$1,482".
+func readPrefixedMoney(tokens []token, i int) (claim, bool) {
+	if i+1 < len(tokens) && tokens[i+1].kind == numberToken {
+		return claim{kind: moneyClaim, value: tokens[i+1].value, at: span{i, i + 2}}, true
+	}
+	return claim{}, false
+}
+
+// readNumberClaim reads what a number at token i counts: money, time, a day of a month, a percentage or plain things.
+func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
+	c := claim{kind: numberClaim, value: tokens[i].value, at: span{i, i + 1}}
+	if d, ok := readDayMonth(tokens, i, lex); ok {
+		return d
+	}
+	j := skipHyphen(tokens, i+1)
+	if j >= len(tokens) {
+		return c
+	}
+	next := tokens[j]
+	switch {
+	case next.kind == currencyToken, next.kind == wordToken && lex.currencies.has(next.text):
+		c.kind, c.at.hi = moneyClaim, j+1
+	case next.text == "%", lex.percents.has(next.text):
+		c.kind, c.at.hi = percentClaim, j+1
+	case next.word("por", "pour") && j+1 < len(tokens) && tokens[j+1].word("ciento", "cent"):
+		c.kind, c.at.hi = percentClaim, j+2
+	case next.word("am", "pm") || next.word("uhr"):
+		return clock(c.value/1000*60, next.text, span{i, j + 1})
+	case next.word("a", "p") && j+2 < len(tokens) && tokens[j+2].word("m"):
+		return clock(c.value/1000*60, next.text+"m", span{i, j + 3})
+	default:
+		if d, ok := readDuration(tokens, c, j, lex); ok {
+			return d
+		}
+	}
+	return c
+}
+
+// skipHyphen steps over the hyphen of "30-day".
+func skipHyphen(tokens []token, j int) int {
+	if j < len(tokens) && tokens[j].text == "-" && tokens[j].glued {
+		return j + 1
+	}
+	return j
+}
+
+// readDuration reads the unit of the number c at token j, with the words that make days business days.
+func readDuration(tokens []token, c claim, j int, lex *lexicon) (claim, bool) {
+	business := false
+	if j < len(tokens) && tokens[j].kind == wordToken && lex.business.has(tokens[j].text) {
+		business = true
+		j = skipHyphen(tokens, j+1)
+	}
+	if j >= len(tokens) || tokens[j].kind != wordToken {
+		return claim{}, false
+	}
+	u, ok := lex.units[tokens[j].text]
+	if !ok {
+		return claim{}, false
+	}
+	j++
+	if j < len(tokens) && tokens[j].kind == wordToken && lex.business.has(tokens[j].text) {
+		business = true
+		j++
+	}
+	c.kind, c.at.hi = durationClaim, j
+	c.value, c.unit = u.convert(c.value, business)
+	return c, true
+}
+
+// timeUnit is a unit's name read: its length in thousandths of seconds or of months.
+type timeUnit struct {
+	length int64
+	unit   unit
+}
+
+const secondsPerDay = 24 * 60 * 60
+
+// convert turns a number of units, in thousandths, into the units that durations are compared in.
+func (u timeUnit) convert(thousandths int64, business bool) (int64, unit) {
+	if business && u.length == secondsPerDay {
+		return thousandths, businessDays
+	}
+	return thousandths % 1_000_000_000 * u.length, u.unit
+}
+
+// readClock reads "23:59" or "5:30 pm".
+func readClock(tokens []token, i int) claim {
+	h, m, _ := strings.Cut(tokens[i].text, ":")
+	minutes := 60*atoi(h) + atoi(m)
+	if i+1 < len(tokens) && tokens[i+1].word("am", "pm") {
+		return clock(minutes, tokens[i+1].text, span{i, i + 2})
+	}
+	return claim{kind: clockClaim, value: minutes, at: span{i, i + 1}}
+}
+
+// clock makes a time of day in minutes of a twelve-hour or twenty-four-hour time.
+func clock(minutes int64, half string, at span) claim {
+	switch {
+	case half == "pm" && minutes < 12*60:
+		minutes += 12 * 60
+	case half == "am" && minutes >= 12*60:
+		minutes -= 12 * 60
+	}
+	return claim{kind: clockClaim, value: minutes, at: at}
+}
+
+// readDayMonth reads "14 March 2026", "the 14th of March", "14. März", "14 de marzo de 2026", "1er avril".
+func readDayMonth(tokens []token, i int, lex *lexicon) (claim, bool) {
+	day := tokens[i].value
+	if day%1000 != 0 || day < 1000 || day > 31_000 {
+		return claim{}, false
+	}
+	j := i + 1
+	for j < len(tokens) && j < i+4 && (lex.ordinals.has(tokens[j].text) || tokens[j].text == "." && tokens[j].glued) {
+		j++
+	}
+	if j >= len(tokens) || lex.months[tokens[j].text] == 0 {
+		return claim{}, false
+	}
+	month := lex.months[tokens[j].text]
+	year, hi := readYear(tokens, j+1)
+	return claim{kind: dateClaim, value: year*10000 + month*100 + day/1000, at: span{i, hi}}, true
+}
+
+// readYear reads the year that follows a day and a month, or 0. It returns the token after it.
+func readYear(tokens []token, j int) (year int64, hi int) {
+	k := j
+	for k < len(tokens) && k < j+2 && (tokens[k].text == "," || tokens[k].word("de", "del")) {
+		k++
+	}
+	if k < len(tokens) && tokens[k].kind == numberToken && digits(tokens[k].text) == 4 && len(tokens[k].text) == 4 {
+		return tokens[k].value / 1000, k + 1
+	}
+	return 0, j
+}
+
+// readWordClaim reads a claim that starts with a word: a month's name, a written number, or the article of "within an hour".
+func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
+	if month := lex.months[tokens[i].text]; month != 0 {
+		return readMonthDay(tokens, i, month, lex)
+	}
+	if tokens[i].text == "usd" || tokens[i].text == "eur" {
+		return readPrefixedMoney(tokens, i)
+	}
+	if lex.articles.has(tokens[i].text) {
+		if i == 0 || !lex.within.has(tokens[i-1].text) {
+			return claim{}, false
+		}
+		return readDuration(tokens, claim{value: 1000, at: span{i, i + 1}}, i+1, lex)
+	}
+	if tokens[i].value == 0 {
+		return claim{}, false
+	}
+	value, hi := readNumberWords(tokens, i, lex)
+	written := append([]token(nil), token{kind: numberToken, value: value})
+	written = append(written, tokens[hi:min(hi+4, len(tokens))]...)
+	c := readNumberClaim(written, 0, lex)
+	c.at = span{i, c.at.hi + hi - 1}
+	return c, true
+}
+
+// readMonthDay reads "March 14", "March 14th, 2026".
+func readMonthDay(tokens []token, i int, month int64, lex *lexicon) (claim, bool) {
+	j := i + 1
+	if j < len(tokens) && (tokens[j].text == "the" || tokens[j].text == ".") {
+		j++
+	}
+	if j >= len(tokens) || tokens[j].kind != numberToken || tokens[j].value%1000 != 0 || tokens[j].value < 1000 || tokens[j].value > 31_000 {
+		return claim{}, false
+	}
+	day := tokens[j].value / 1000
+	j++
+	if j < len(tokens) && tokens[j].glued && lex.ordinals.has(tokens[j].text) {
+		j++
+	}
+	year, hi := readYear(tokens, j)
+	return claim{kind: dateClaim, value: year*10000 + month*100 + day, at: span{i, hi}}, true
+}
+
+// readNumberWords adds up "forty-eight", "cuarenta y ocho", "vingt et un". It returns the value in thousandths and the token after it.
+func readNumberWords(tokens []token, i int, lex *lexicon) (value int64, hi int) {
+	value = tokens[i].value
+	if value < 20_000 || value%10_000 != 0 || value >= 100_000 {
+		return value, i + 1
+	}
+	j := i + 1
+	for j < len(tokens) && j < i+2 && (tokens[j].text == "-" || lex.numberJoins.has(tokens[j].text)) {
+		j++
+	}
+	if j < len(tokens) && tokens[j].kind == wordToken && tokens[j].value > 0 && tokens[j].value < 10_000 {
+		return value + tokens[j].value, j + 1
+	}
+	return value, i + 1
+}
+
+// inheritUnits gives the first number of a range the unit of the second: "3 to 5 business days", "3-5 days".
+func inheritUnits(tokens []token, claims []claim) []claim {
+	for i := 0; i+1 < len(claims); i++ {
+		a, b := &claims[i], claims[i+1]
+		gap := b.at.lo - a.at.hi
+		if a.kind != numberClaim || gap != 1 || b.kind != durationClaim && b.kind != percentClaim {
+			continue
+		}
+		if !tokens[a.at.hi].word("to", "or", "bis", "a", "o", "oder", "ou") && tokens[a.at.hi].text != "-" {
+			continue
+		}
+		per := tokens[b.at.lo].value
+		if per == 0 {
+			continue
+		}
+		a.kind, a.unit = b.kind, b.unit
+		a.value = scale(a.value, b.value, per)
+	}
+	return claims
+}
+
+// scale computes value·total/per without overflow for the small numbers of ranges, and gives up on others.
+func scale(value, total, per int64) int64 {
+	const bound = 1 << 31
+	if value > bound || total/per > bound {
+		return value
+	}
+	return value * (total / per)
+}
+
+// digitDate reads a date in digits, with the month first where the language writes it so and the number can be a month.
+func digitDate(s string, monthFirst bool) int64 {
+	parts := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("-./", r) })
+	if len(parts[0]) == 4 {
+		return atoi(parts[0])*10000 + atoi(parts[1])*100 + atoi(parts[2])
+	}
+	day, month := atoi(parts[0]), atoi(parts[1])
+	if strings.Contains(s, "/") && (monthFirst && day <= 12 || month > 12) {
+		day, month = month, day
+	}
+	var year int64
+	if len(parts) == 3 {
+		if year = atoi(parts[2]); year < 100 {
+			year += 2000
+		}
+	}
+	return year*10000 + month*100 + day
+}
+
+// dayClaim is the claim that a date makes.
+func dayClaim(t time.Time) claim {
+	return claim{kind: dateClaim, value: int64(t.Year())*10000 + int64(t.Month())*100 + int64(t.Day())}
+}
+
+// atoi reads at most four digits.
+func atoi(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
+}

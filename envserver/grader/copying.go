@@ -1,0 +1,118 @@
+package grader
+
+import "slices"
+
+// gramSize is how many words in a row make a copy: long enough that people don't write them by accident.
+const gramSize = 8
+
+// grams are the hashes of a text's runs of gramSize words, sorted. Values are left out of the runs, so that quoting an id or an amount copies nothing.
+type grams []uint64
+
+// addGrams appends the hashes of the document's runs.
+func addGrams(g grams, d *document) grams {
+	var window [gramSize]uint64
+	n := 0
+	for i := range d.tokens {
+		if d.tokens[i].kind != wordToken {
+			continue
+		}
+		copy(window[:], window[1:])
+		window[gramSize-1] = hashWord(d.tokens[i].text)
+		if n++; n >= gramSize {
+			g = append(g, hashWindow(&window))
+		}
+	}
+	return g
+}
+
+// hashWord is FNV-1a.
+func hashWord(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+func hashWindow(window *[gramSize]uint64) uint64 {
+	h := uint64(14695981039346656037)
+	for _, w := range window {
+		h = (h ^ w) * 1099511628211
+		h ^= h >> 29
+	}
+	return h
+}
+
+// contains tells whether the sorted grams hold g.
+func (g grams) contains(x uint64) bool {
+	_, ok := slices.BinarySearch(g, x)
+	return ok
+}
+
+// copied tells whether more than half of the reply's runs stand in the ticket, an article or the rubric.
+func copied(d *document, sources grams) bool {
+	own := addGrams(make(grams, 0, len(d.tokens)), d)
+	same := 0
+	for _, g := range own {
+		if sources.contains(g) {
+			same++
+		}
+	}
+	return 2*same > len(own)
+}
+
+const (
+	// minVaried is how many words a reply needs before its variety says anything.
+	minVaried = 60
+	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own lists.
+	maxDensity = 45
+	// minDense is how many words a reply needs before its density says anything.
+	minDense = 10
+)
+
+// monotonous tells whether the reply repeats itself: fewer than two distinct words in five.
+func monotonous(d *document) bool {
+	types := make(map[string]struct{}, len(d.tokens))
+	n := 0
+	for i := range d.tokens {
+		if d.tokens[i].kind == wordToken {
+			types[d.tokens[i].text] = struct{}{}
+			n++
+		}
+	}
+	return n >= minVaried && 5*len(types) < 2*n
+}
+
+// dense tells whether the reply strings together what the rubric looks for.
+func dense(d *document, rubric map[string]struct{}) bool {
+	hits, n := 0, 0
+	for i := range d.tokens {
+		t := &d.tokens[i]
+		if t.kind == punctToken || t.kind == currencyToken {
+			continue
+		}
+		n++
+		if _, ok := rubric[t.key()]; ok {
+			hits++
+		}
+	}
+	return n >= minDense && 100*hits > maxDensity*n
+}
+
+// minSentence is how many words make a sentence that needs a verb. Greetings and list heads are shorter.
+const minSentence = 5
+
+// verbless tells whether fewer than three in five of the reply's sentences have a finite verb: a pile of words isn't an answer.
+func verbless(d *document, lex *lexicon) bool {
+	sentences, finite := 0, 0
+	for _, s := range d.sentences {
+		if d.words(s) < minSentence {
+			continue
+		}
+		sentences++
+		if anyWord(lex.finite, d.tokens, s) >= 0 || anyWord(lex.firstPerson, d.tokens, s) >= 0 || anyWord(lex.secondPerson, d.tokens, s) >= 0 {
+			finite++
+		}
+	}
+	return 5*finite < 3*sentences
+}

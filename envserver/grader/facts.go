@@ -1,0 +1,177 @@
+package grader
+
+import (
+	"strings"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// fact is a scenario's fact made ready for matching.
+type fact struct {
+	id       string
+	slot     string
+	forms    []form
+	context  []term
+	negative bool
+	optional bool
+}
+
+func (lex *lexicon) fact(f scenarios.Fact) fact {
+	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: lex.terms(f.Context), negative: f.Negative, optional: f.Optional}
+	for _, text := range append([]string{f.Value}, f.Accept...) {
+		form := lex.form(text)
+		if len(form.claims) > 0 {
+			// "12 seats" is the number 12 where seats are spoken of.
+			out.context = append(out.context, form.stems...)
+		}
+		out.forms = append(out.forms, form)
+	}
+	return out
+}
+
+// finding says what a reply does with a fact.
+type finding uint8
+
+const (
+	missing finding = iota
+	stated
+	// contradicted facts are stated and denied, left open between alternatives, or stated with two values: no reader knows which one holds.
+	contradicted
+)
+
+func (f finding) String() string {
+	return [...]string{"missing", "stated", "contradicted"}[f]
+}
+
+// find tells what the reply does with the fact. It is stated by a sentence that holds one of the value's forms and a context word with the right
+// polarity, unless another sentence takes it back.
+func (f *fact) find(d *document, p *prepared) finding {
+	result := missing
+	for _, s := range d.sentences {
+		switch f.findIn(d, s, p) {
+		case contradicted:
+			return contradicted
+		case stated:
+			result = stated
+		}
+	}
+	return result
+}
+
+// findIn is find for one sentence.
+func (f *fact) findIn(d *document, s span, p *prepared) finding {
+	if len(f.context) > 0 && find(f.context, d.tokens, s, true) < 0 {
+		return missing
+	}
+	result := missing
+	for i := range f.forms {
+		at := f.forms[i].in(d, s)
+		if at < 0 {
+			continue
+		}
+		switch f.polarity(d, s, at, f.forms[i].negated, p.lex) {
+		case contradicted:
+			return contradicted
+		case stated:
+			result = stated
+		}
+	}
+	if result == missing && f.rivalled(d, s, p) {
+		return contradicted
+	}
+	return result
+}
+
+// polarity tells what a sentence that holds the value at a token says of it.
+func (f *fact) polarity(d *document, s span, at int, negated bool, lex *lexicon) finding {
+	if open(d, s, lex) {
+		return contradicted
+	}
+	denied := deniedAt(d, s, at, f.context, lex)
+	if f.negative {
+		if denied || negated || lex.negatorIn(d.tokens, s) >= 0 {
+			return stated
+		}
+		return missing
+	}
+	if negated {
+		// A form that holds a negator wants one in the reply as well.
+		if denied || lex.negatorIn(d.tokens, d.clauseOf(at)) >= 0 {
+			return stated
+		}
+		return missing
+	}
+	if denied {
+		return contradicted
+	}
+	return stated
+}
+
+// open tells whether a sentence leaves its statement open: "either … or …", "or not".
+func open(d *document, s span, lex *lexicon) bool {
+	if lex.either.has(d.tokens[s.lo].text) {
+		return true
+	}
+	for i := s.lo; i+1 < s.hi; i++ {
+		if d.tokens[i].word("or", "oder", "o", "ou") && lex.negators.has(d.tokens[i+1].text) {
+			return true
+		}
+	}
+	return false
+}
+
+// deniedAt tells whether the clause around a value negates it: a negator stands before the value, or between the value and all of its context. What
+// follows "until" or "more than" is not negated by what stands before it, and what a condition supposes is not said.
+func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
+	c := d.clauseOf(at)
+	if lex.conditional(d.tokens, span{c.lo, min(c.lo+2, c.hi)}) {
+		return false
+	}
+	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 {
+		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0
+	}
+	neg := lex.negatorIn(d.tokens, span{at, c.hi})
+	if neg < 0 || neg > at+6 || anyWord(lex.untils, d.tokens, span{neg, c.hi}) >= 0 {
+		return false
+	}
+	before := find(context, d.tokens, span{s.lo, neg}, true)
+	return before < 0 && find(context, d.tokens, span{neg, c.hi}, true) >= 0
+}
+
+// rivalled tells whether a sentence about the fact gives another time than the fact's: an answer within four hours, and within two days.
+func (f *fact) rivalled(d *document, s span, p *prepared) bool {
+	if len(f.context) == 0 || find(f.context, d.tokens, s, false) < 0 {
+		return false
+	}
+	for _, c := range d.claims {
+		if c.at.lo < s.lo || c.at.hi > s.hi || c.kind != durationClaim && c.kind != dateClaim {
+			continue
+		}
+		if f.states(c.kind) && !containsClaim(p.told, c) {
+			return true
+		}
+	}
+	return false
+}
+
+// states tells whether the fact's value is of the kind.
+func (f *fact) states(kind claimKind) bool {
+	for i := range f.forms {
+		for _, c := range f.forms[i].claims {
+			if c.kind == kind {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// timed tells whether the fact says when or who: what the time frame criterion wants.
+func (f *fact) timed() bool {
+	for _, slot := range []string{"time", "when", "date", "deadline", "sla", "until", "window", "eta", "team", "owner", "desk", "hours", "days", "answer"} {
+		if strings.Contains(f.slot, slot) {
+			return true
+		}
+	}
+	return f.states(durationClaim) || f.states(dateClaim) || f.states(clockClaim)
+}

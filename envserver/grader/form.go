@@ -1,0 +1,138 @@
+package grader
+
+import "strings"
+
+// rightLanguage tells whether the reply is in the lexicon's language, by the share of its commonest words. A short reply is given the benefit of the doubt.
+func rightLanguage(d *document, lex *lexicon) bool {
+	own := countWords(d, lex.identify[lex.language])
+	for _, language := range languages() {
+		if language != lex.language && countWords(d, lex.identify[language]) > own+2 {
+			return false
+		}
+	}
+	return true
+}
+
+func countWords(d *document, set wordSet) int {
+	n := 0
+	for i := range d.tokens {
+		if d.tokens[i].kind == wordToken && set.has(d.tokens[i].text) {
+			n++
+		}
+	}
+	return n
+}
+
+// addressed tells whether the reply calls the customer by a name.
+func addressed(d *document, names wordSet) bool {
+	return anyWord(names, d.tokens, span{0, len(d.tokens)}) >= 0
+}
+
+// placeholder tells whether a template's gap was left in the text: {name}, [NAME], <order id>, XXXX.
+func placeholder(text string) bool {
+	if strings.Contains(text, "{{") || strings.Contains(text, "xxxx") || strings.Contains(text, "____") {
+		return true
+	}
+	for _, pair := range []string{"{}", "[]", "<>"} {
+		if bracketed(text, pair[0], pair[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxGap is how long the text of a placeholder may be.
+const maxGap = 40
+
+// bracketed tells whether a short text that starts with a letter stands between the marks.
+func bracketed(text string, left, right byte) bool {
+	for {
+		i := strings.IndexByte(text, left)
+		if i < 0 {
+			return false
+		}
+		text = text[i+1:]
+		j := strings.IndexByte(text, right)
+		if j > 0 && j <= maxGap && letters(text) > 0 && !strings.Contains(text[:j], "@") && !strings.HasPrefix(text, "http") {
+			return true
+		}
+	}
+}
+
+// acknowledges tells whether a sentence of the reply takes up the customer's situation: an apology or a word of empathy for an angry or worried
+// customer, thanks will do for others, and it has to be about the ticket's matter. A courtesy that fits every ticket acknowledges nothing.
+func acknowledges(d *document, p *prepared) bool {
+	for _, s := range d.sentences {
+		empathy := anyStem(p.lex.empathy, d.tokens, s) >= 0
+		sorry := anyStem(p.lex.apology, d.tokens, s) >= 0
+		thanks := anyStem(p.lex.thanks, d.tokens, s) >= 0
+		if !empathy && !sorry && (!thanks || p.upset) {
+			continue
+		}
+		if empathy || anyStem(p.topic, d.tokens, s) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// relevantWords counts the words of the distinct sentences that speak of the ticket's matter or state a value.
+func relevantWords(d *document, p *prepared) int {
+	n := 0
+	seen := map[uint64]bool{}
+	for _, s := range d.sentences {
+		if anyStem(p.topic, d.tokens, s) < 0 && !d.claims0(s) {
+			continue
+		}
+		if h := hashTokens(d.tokens[s.lo:s.hi]); !seen[h] {
+			seen[h] = true
+			n += d.words(s)
+		}
+	}
+	return n
+}
+
+// claims0 tells whether the span states a value.
+func (d *document) claims0(s span) bool {
+	for _, c := range d.claims {
+		if c.at.lo >= s.lo && c.at.hi <= s.hi {
+			return true
+		}
+	}
+	return false
+}
+
+func hashTokens(tokens []token) uint64 {
+	h := uint64(0)
+	for i := range tokens {
+		h = h*1099511628211 ^ hashWord(tokens[i].text)
+	}
+	return h
+}
+
+// handedOver tells whether the reply says that the ticket went or goes to a team.
+func handedOver(d *document, p *prepared) bool {
+	for _, c := range d.clauses {
+		if anyStem(p.lex.handover, d.tokens, c) < 0 && !with(d, c) {
+			continue
+		}
+		if anyStem(p.lex.teams, d.tokens, c) < 0 && find(p.teams, d.tokens, c, false) < 0 {
+			continue
+		}
+		s := d.sentenceOf(c.lo)
+		if p.lex.negatorIn(d.tokens, c) < 0 && anyWord(p.lex.conditions, d.tokens, span{s.lo, c.hi}) < 0 && !open(d, s, p.lex) {
+			return true
+		}
+	}
+	return false
+}
+
+// with tells whether the clause says "is now with", "goes to", "has the case".
+func with(d *document, c span) bool {
+	for i := c.lo; i < c.hi; i++ {
+		if d.tokens[i].word("with", "bei", "case", "fall", "caso", "dossier", "owns", "took", "taken", "over") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+// Package grader turns the end of an episode into points.
+//
+// A ticket is graded in two halves. What can be read from the agent's decisions (category, priority, escalation) is graded by rules that compare
+// them with the scenario's gold. What only the reply can tell (its facts, its promises, its tone) is graded by a [Judge], whose [Verdict] lists every
+// criterion and every gate, so that a score can be explained and a rubric re-weighted later. The judge that ships, [Offline], is a pure function of the
+// ticket, the reply and the actions taken: no network, no clock, no floating point, so the same bytes earn the same points on every machine.
+//
+// Points are milli-points (thousandths of a ticket's full score); an episode's score is the ratio of the points earned to those its task offers, in
+// micro-points.
+package grader
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// GraderVersion changes whenever the same episode can earn another score: a rule, a weight, a lexicon or a matcher. Scores of different versions are
+// not comparable, and a runner refuses a pod whose version differs from its plan's.
+const GraderVersion = "v1"
+
+// The ticket environment's graded tasks.
+const (
+	// TaskClassify asks for category and priority only.
+	TaskClassify = "ticket-classify"
+	// TaskResolve asks for everything: category, priority, escalation and a reply.
+	TaskResolve = "ticket-resolve"
+)
+
+// The dimensions of a ticket, in the order in which they are reported.
+const (
+	DimensionCategory   = "category"
+	DimensionPriority   = "priority"
+	DimensionEscalation = "escalation"
+	DimensionResponse   = "response"
+)
+
+// What each dimension offers, in milli-points.
+const (
+	categoryPoints   = 200
+	priorityPoints   = 100
+	escalationPoints = 200
+	wrongTeamPoints  = 100
+	responsePoints   = 500
+)
+
+// ErrUnjudged means that a task asks for a reply and the verdict on it isn't a score. The episode is errored: no points, not zero points.
+var ErrUnjudged = errors.New("the reply has no verdict: judge it again, don't score the episode")
+
+// Ending is how an agent ended a ticket.
+type Ending string
+
+const (
+	// Open tickets were never ended by a decision.
+	Open Ending = ""
+	// Resolved tickets were closed by the agent.
+	Resolved Ending = "resolve"
+	// Escalated tickets were handed to a team.
+	Escalated Ending = "escalate"
+)
+
+// Decisions are an agent's final decisions on a ticket, with the zero value for each one it never took.
+type Decisions struct {
+	Category string
+	Priority string
+	Ending   Ending
+	// Team is where an escalated ticket went, "" when the agent named none.
+	Team string
+}
+
+// GradeTicket grades an ended ticket in the dimensions that the task offers, in the rubric's order. A dimension without a decision earns 0.
+// It returns ErrUnjudged when the task asks for a reply and the verdict isn't a score, and an error for a task it doesn't know.
+func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]score.Dimension, error) {
+	dims := []score.Dimension{
+		{Name: DimensionCategory, Earned: choicePoints(categoryPoints, d.Category, t.Gold.Category, t.Gold.CategoryAlternates), Offered: categoryPoints},
+		{Name: DimensionPriority, Earned: choicePoints(priorityPoints, d.Priority, t.Gold.Priority, t.Gold.PriorityAlternates), Offered: priorityPoints},
+	}
+	switch task {
+	case TaskClassify:
+		return dims, nil
+	case TaskResolve:
+		if !v.Scored() {
+			return nil, fmt.Errorf("grading %s: %w", t.ScenarioID, ErrUnjudged)
+		}
+		return append(dims,
+			score.Dimension{Name: DimensionEscalation, Earned: escalation(t.Gold, d), Offered: escalationPoints},
+			score.Dimension{Name: DimensionResponse, Earned: min(max(v.PostGate, 0), responsePoints), Offered: responsePoints},
+		), nil
+	}
+	return nil, fmt.Errorf("grading %s: no rules for task %q", t.ScenarioID, task)
+}
+
+// choicePoints pays the gold value in full and an alternate its credit, in thousandths. There is no credit for a near miss: a policy that always
+// answers "medium" would live on it.
+func choicePoints(offered int64, got, gold string, alternates []scenarios.Alternate) int64 {
+	if got == "" {
+		return 0
+	}
+	if got == gold {
+		return offered
+	}
+	for _, a := range alternates {
+		if got == a.Value {
+			return offered * min(max(a.Credit, 0), 1000) / 1000
+		}
+	}
+	return 0
+}
+
+// escalation pays the right decision in full, and half of it when the ticket had to be escalated but went to the wrong team or to none.
+func escalation(gold scenarios.TicketGold, d Decisions) int64 {
+	switch {
+	case d.Ending == Open, (d.Ending == Escalated) != gold.Escalate:
+		return 0
+	case !gold.Escalate, rightTeam(gold, d.Team):
+		return escalationPoints
+	}
+	return wrongTeamPoints
+}
+
+func rightTeam(gold scenarios.TicketGold, team string) bool {
+	if team == gold.Team {
+		return true
+	}
+	for _, a := range gold.TeamAlternates {
+		if team == a {
+			return true
+		}
+	}
+	return false
+}
+
+// EpisodeScore is the points earned over the points offered, in micro-points, rounded half away from zero and clamped to [0, score.One].
+// Dimensions that offer nothing score 0.
+func EpisodeScore(dims []score.Dimension) int64 {
+	var earned, offered int64
+	for _, d := range dims {
+		earned += d.Earned
+		offered += d.Offered
+	}
+	if earned <= 0 || offered <= 0 {
+		return 0
+	}
+	return min((2*earned*score.One+offered)/(2*offered), score.One)
+}

@@ -1,0 +1,117 @@
+package grader
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+func TestGradeTicket(t *testing.T) {
+	verdict := Verdict{Status: StatusOK, PostGate: 430}
+	tests := map[string]struct {
+		task      string
+		decisions Decisions
+		want      []int64
+	}{
+		"gold":                     {TaskResolve, Decisions{"billing", "high", Escalated, "finance"}, []int64{200, 100, 200, 430}},
+		"alternate category":       {TaskResolve, Decisions{"general", "high", Escalated, "finance"}, []int64{100, 100, 200, 430}},
+		"alternate priority":       {TaskResolve, Decisions{"billing", "medium", Escalated, "finance"}, []int64{200, 33, 200, 430}},
+		"adjacent priority":        {TaskResolve, Decisions{"billing", "urgent", Escalated, "finance"}, []int64{200, 0, 200, 430}},
+		"alternate team":           {TaskResolve, Decisions{"billing", "high", Escalated, "billing-ops"}, []int64{200, 100, 200, 430}},
+		"wrong team":               {TaskResolve, Decisions{"billing", "high", Escalated, "legal"}, []int64{200, 100, 100, 430}},
+		"no team":                  {TaskResolve, Decisions{"billing", "high", Escalated, ""}, []int64{200, 100, 100, 430}},
+		"resolved":                 {TaskResolve, Decisions{"billing", "high", Resolved, ""}, []int64{200, 100, 0, 430}},
+		"left open":                {TaskResolve, Decisions{"billing", "high", Open, ""}, []int64{200, 100, 0, 430}},
+		"nothing":                  {TaskResolve, Decisions{}, []int64{0, 0, 0, 430}},
+		"classify leaves out rest": {TaskClassify, Decisions{"billing", "high", Resolved, ""}, []int64{200, 100}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dims, err := GradeTicket(overbilled(), tc.task, tc.decisions, verdict)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int64
+			for _, d := range dims {
+				got = append(got, d.Earned)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("points (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGradeTicketResolvedByAgent(t *testing.T) {
+	for ending, want := range map[Ending]int64{Resolved: 200, Escalated: 0, Open: 0} {
+		if got := escalation(prorated().Gold, Decisions{Ending: ending, Team: "finance"}); got != want {
+			t.Errorf("ending %q earned %d, want %d", ending, got, want)
+		}
+	}
+}
+
+func TestGradeTicketRefuses(t *testing.T) {
+	for name, v := range map[string]Verdict{"no verdict": {}, "failure": failed("llm:x"), "failure with points": {Status: StatusError, PostGate: 250}} {
+		if dims, err := GradeTicket(overbilled(), TaskResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) || dims != nil {
+			t.Errorf("%s: got %v, %v, want no score and ErrUnjudged", name, dims, err)
+		}
+	}
+	if _, err := GradeTicket(overbilled(), TaskClassify, Decisions{}, Verdict{}); err != nil {
+		t.Errorf("a task without a reply needs no verdict, got %v", err)
+	}
+	if _, err := GradeTicket(overbilled(), "ticket-sing", Decisions{}, Verdict{Status: StatusOK}); err == nil {
+		t.Error("an unknown task was graded")
+	}
+}
+
+func TestEpisodeScore(t *testing.T) {
+	tests := map[string]struct {
+		dims []score.Dimension
+		want int64
+	}{
+		"nothing offered": {nil, 0},
+		"all":             {[]score.Dimension{{Earned: 200, Offered: 200}, {Earned: 100, Offered: 100}}, score.One},
+		"two thirds":      {[]score.Dimension{{Earned: 200, Offered: 200}, {Earned: 0, Offered: 100}}, 666_667},
+		"one third":       {[]score.Dimension{{Earned: 0, Offered: 200}, {Earned: 100, Offered: 100}}, 333_333},
+		"half a unit":     {[]score.Dimension{{Earned: 1, Offered: 2_000_000}}, 1},
+		"below zero":      {[]score.Dimension{{Earned: -10, Offered: 100}}, 0},
+		"above one":       {[]score.Dimension{{Earned: 110, Offered: 100}}, score.One},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := EpisodeScore(tc.dims); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestEpisodeScoreProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		decisions := Decisions{
+			Category: rapid.SampledFrom([]string{"", "billing", "general", "shipping"}).Draw(t, "category"),
+			Priority: rapid.SampledFrom([]string{"", "low", "medium", "high", "urgent"}).Draw(t, "priority"),
+			Ending:   rapid.SampledFrom([]Ending{Open, Resolved, Escalated}).Draw(t, "ending"),
+			Team:     rapid.SampledFrom([]string{"", "finance", "legal"}).Draw(t, "team"),
+		}
+		ticket := overbilled()
+		ticket.Gold.CategoryAlternates = []scenarios.Alternate{{Value: "general", Credit: rapid.Int64().Draw(t, "credit")}}
+		dims, err := GradeTicket(ticket, TaskResolve, decisions, Verdict{Status: StatusCached, PostGate: rapid.Int64().Draw(t, "reply")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range dims {
+			if d.Earned < 0 || d.Earned > d.Offered {
+				t.Errorf("%s earned %d of %d", d.Name, d.Earned, d.Offered)
+			}
+		}
+		if s := EpisodeScore(dims); s < 0 || s > score.One {
+			t.Errorf("score %d is outside [0, One]", s)
+		}
+	})
+}

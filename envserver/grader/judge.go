@@ -1,0 +1,87 @@
+package grader
+
+import (
+	"context"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Judge grades the reply to a ticket. Implementations are safe for concurrent use.
+type Judge interface {
+	// Name is the scale of the verdicts, for example "offline-v1". Scores of different scales are never averaged.
+	Name() string
+	// Judge grades one reply. It returns an error, and a verdict whose Status is StatusError, when it couldn't form a verdict: a failure to judge is
+	// never a score, neither zero nor a middle value, because it says nothing about the agent.
+	Judge(ctx context.Context, c Case) (Verdict, error)
+}
+
+// Case is what a judge may know: the ticket, the reply and what the agent really did. It never sees the agent's name, its other scores or its reasoning.
+type Case struct {
+	Ticket *scenarios.Ticket
+	// Reply is the message to the customer as the agent wrote it, "" for none. It is untrusted.
+	Reply string
+	// Actions are read from the environment's state, never from the reply.
+	Actions Actions
+}
+
+// Actions are what the agent has done with the ticket, as far as a reply can be true or false about it.
+type Actions struct {
+	Ending Ending
+	Team   string
+}
+
+// Status says where a verdict comes from.
+type Status string
+
+const (
+	// StatusOK is a fresh verdict. The zero Status is no verdict at all.
+	StatusOK Status = "ok"
+	// StatusCached is a verdict that was formed before for the same case.
+	StatusCached Status = "ok_cached"
+	// StatusFallback is a verdict of the offline judge in place of a model's, asked for explicitly.
+	StatusFallback Status = "fallback_offline"
+	// StatusError is a failure to judge. Its points mean nothing.
+	StatusError Status = "error"
+)
+
+// Verdict is a judge's opinion of one reply: what each criterion earned, which gates it tripped and why. Points are milli-points.
+type Verdict struct {
+	Judge  string `json:"judge"`
+	Status Status `json:"status"`
+	// Criteria are Q1 to Q8 in order.
+	Criteria []Criterion `json:"criteria"`
+	// Invented are the amounts, dates, durations and ids that nothing the agent could read supports. Each costs points.
+	Invented []string `json:"invented,omitempty"`
+	// Gates are the gates that the reply tripped, in the order in which they are checked.
+	Gates []Gate `json:"gates,omitempty"`
+	// PreGate is the sum of the criteria less the price of invented values, at least 0.
+	PreGate int64 `json:"preGate"`
+	// PostGate is PreGate under the lowest cap of the tripped gates: what the reply earns, 0 to 500.
+	PostGate int64 `json:"postGate"`
+}
+
+// Criterion is what one criterion earned out of what it offered.
+type Criterion struct {
+	ID      string `json:"id"`
+	Earned  int64  `json:"earned"`
+	Offered int64  `json:"offered"`
+	// Reason says what was found or what is missing.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Gate is a condition that caps a reply whatever its criteria earned.
+type Gate struct {
+	ID     string `json:"id"`
+	Cap    int64  `json:"cap"`
+	Reason string `json:"reason"`
+}
+
+// Scored tells whether the verdict's points count.
+func (v Verdict) Scored() bool {
+	return v.Status == StatusOK || v.Status == StatusCached || v.Status == StatusFallback
+}
+
+// failed is the verdict of a judge that couldn't form one.
+func failed(judge string) Verdict {
+	return Verdict{Judge: judge, Status: StatusError}
+}

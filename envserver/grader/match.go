@@ -1,0 +1,242 @@
+package grader
+
+import "strings"
+
+// term is a word or a phrase to look for: a fact's context, a verb that must not be promised.
+type term struct {
+	// text is a single word's text, "" for a phrase.
+	text   string
+	stems  []string
+	groups uint64
+}
+
+// terms reads one term from each text.
+func (lex *lexicon) terms(texts []string) []term {
+	var out []term
+	for _, text := range texts {
+		if t := lex.term(text); len(t.stems) > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (lex *lexicon) term(text string) term {
+	plain, _ := normalise(text)
+	var t term
+	for _, tok := range parse(fold(plain), lex).tokens {
+		if tok.kind == punctToken {
+			continue
+		}
+		t.stems = append(t.stems, tok.key())
+		t.text, t.groups = tok.text, tok.groups
+	}
+	if len(t.stems) > 1 {
+		t.text, t.groups = "", 0
+	}
+	return t
+}
+
+// key is what a token is compared by: the stem of a word, the text of anything else.
+func (t token) key() string {
+	if t.kind == wordToken {
+		return t.stem
+	}
+	return t.text
+}
+
+// minPrefix is how long a term must be to match the words that it begins: "escalat" matches "escalation", but "pass" doesn't match "password".
+const minPrefix = 5
+
+// at tells whether the term starts at token i, within the span. Words of one meaning count where synonyms are wanted.
+func (t *term) at(tokens []token, i int, synonyms bool) bool {
+	if len(t.stems) == 1 {
+		return t.matches(&tokens[i], synonyms)
+	}
+	for k, stem := range t.stems {
+		if i+k >= len(tokens) || tokens[i+k].key() != stem {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *term) matches(tok *token, synonyms bool) bool {
+	switch {
+	case tok.kind == punctToken:
+		return false
+	case tok.key() == t.stems[0], synonyms && tok.groups&t.groups != 0:
+		return true
+	case tok.kind != wordToken || len(t.text) < minPrefix:
+		return false
+	}
+	return strings.HasPrefix(tok.text, t.text) || strings.HasSuffix(tok.text, t.text)
+}
+
+// find returns the first token of the span at which one of the terms starts, or -1.
+func find(terms []term, tokens []token, s span, synonyms bool) int {
+	for i := s.lo; i < s.hi; i++ {
+		for k := range terms {
+			if terms[k].at(tokens, i, synonyms) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// form is one way to state a value: the claims that it makes or, when it makes none, its words.
+type form struct {
+	claims []claim
+	stems  []term
+	// negated forms hold a negator themselves: "do not charge it".
+	negated bool
+}
+
+// form reads a value as a reply would state it.
+func (lex *lexicon) form(text string) form {
+	plain, _ := normalise(text)
+	d := parse(fold(plain), lex)
+	f := form{claims: d.claims}
+	for i, t := range d.tokens {
+		switch {
+		case t.kind == wordToken && lex.negators.has(t.text):
+			f.negated = true
+		case t.kind == punctToken, t.kind == currencyToken, lex.stopwords.has(t.text), d.claimed(i):
+		default:
+			f.stems = append(f.stems, term{text: t.text, stems: []string{t.key()}, groups: t.groups})
+		}
+	}
+	return f
+}
+
+// claimed tells whether token i is part of a claim.
+func (d *document) claimed(i int) bool {
+	for _, c := range d.claims {
+		if i >= c.at.lo && i < c.at.hi {
+			return true
+		}
+	}
+	return false
+}
+
+// in returns the place in the span at which the form is stated, the last token of it, or -1. All of its claims must be there; a form without claims
+// needs its words close together, in any order, with a quarter of them spared.
+func (f *form) in(d *document, s span) int {
+	if len(f.claims) == 0 {
+		return f.wordsIn(d.tokens, s)
+	}
+	at := -1
+	for _, want := range f.claims {
+		i := claimIn(d, want, s)
+		if i < 0 {
+			return -1
+		}
+		at = max(at, i)
+	}
+	return at
+}
+
+func claimIn(d *document, want claim, s span) int {
+	for _, c := range d.claims {
+		if c.at.lo >= s.lo && c.at.hi <= s.hi && c.equal(want) {
+			return c.at.lo
+		}
+	}
+	return -1
+}
+
+func (f *form) wordsIn(tokens []token, s span) int {
+	if len(f.stems) == 0 {
+		return -1
+	}
+	if len(f.stems) == 1 {
+		return find(f.stems, tokens, s, false)
+	}
+	window := 3*len(f.stems) + 6
+	for lo := s.lo; lo < s.hi; lo++ {
+		if find(f.stems, tokens, span{lo, lo + 1}, true) < 0 {
+			continue
+		}
+		if last, n := f.count(tokens, span{lo, min(lo+window, s.hi)}); n >= needed(len(f.stems)) {
+			return last
+		}
+	}
+	return -1
+}
+
+// needed is how many of n words a paraphrase has to keep.
+func needed(n int) int {
+	return n - n/4
+}
+
+// count tells how many of the form's words the span holds, and where the last of them stands.
+func (f *form) count(tokens []token, s span) (last, n int) {
+	for k := range f.stems {
+		if i := find(f.stems[k:k+1], tokens, s, true); i >= 0 {
+			last = max(last, i)
+			n++
+		}
+	}
+	return last, n
+}
+
+// negatorIn returns the first token of the span that negates, or -1. Idioms ("no doubt", "not only") don't.
+func (lex *lexicon) negatorIn(tokens []token, s span) int {
+	for i := s.lo; i < s.hi; i++ {
+		if tokens[i].kind != wordToken || !lex.negators.has(tokens[i].text) {
+			continue
+		}
+		if i+1 < len(tokens) && lex.idioms.has(tokens[i+1].text) {
+			continue
+		}
+		return i
+	}
+	return -1
+}
+
+// conditional tells whether the span holds a condition, or a time that has still to come.
+func (lex *lexicon) conditional(tokens []token, s span) bool {
+	return anyWord(lex.conditions, tokens, s) >= 0 || anyWord(lex.times, tokens, s) >= 0 || anyPhrase(lex.openPhrases, tokens, s)
+}
+
+// anyWord returns the first token of the span that is in the set, or -1.
+func anyWord(set wordSet, tokens []token, s span) int {
+	for i := s.lo; i < s.hi; i++ {
+		if tokens[i].kind == wordToken && set.has(tokens[i].text) {
+			return i
+		}
+	}
+	return -1
+}
+
+// anyStem is anyWord for a set of stems.
+func anyStem(set wordSet, tokens []token, s span) int {
+	for i := s.lo; i < s.hi; i++ {
+		if tokens[i].kind == wordToken && set.has(tokens[i].stem) {
+			return i
+		}
+	}
+	return -1
+}
+
+// anyPhrase tells whether one of the phrases stands in the span.
+func anyPhrase(phrases [][]string, tokens []token, s span) bool {
+	for _, p := range phrases {
+		for i := s.lo; i+len(p) <= s.hi; i++ {
+			if phraseAt(p, tokens, i) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func phraseAt(phrase []string, tokens []token, i int) bool {
+	for k, w := range phrase {
+		if i+k >= len(tokens) || tokens[i+k].text != w {
+			return false
+		}
+	}
+	return true
+}

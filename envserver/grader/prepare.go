@@ -1,0 +1,186 @@
+package grader
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// prepared is a ticket made ready for the offline judge: everything that doesn't depend on the reply. It is immutable.
+type prepared struct {
+	ticket *scenarios.Ticket
+	lex    *lexicon
+	facts  []fact
+	// required counts the facts that share Q1.
+	required int
+	outcome  []form
+	gates    []gate
+	// allowed are the claims that a reply may make, told those that the ticket itself or a fact makes.
+	allowed, told []claim
+	sources       grams
+	rubric        map[string]struct{}
+	topic         wordSet
+	names         wordSet
+	teams         []term
+	aimed         []string
+	upset         bool
+}
+
+// gate is one of the scenario's forbidden statements.
+type gate struct {
+	scenarios.Forbidden
+	remedies []remedy
+	values   []form
+	allowed  []claim
+}
+
+// prepare reads a ticket. Its language is the first of its tag that a lexicon knows, English otherwise.
+func prepare(t *scenarios.Ticket, lexicons map[string]*lexicon) *prepared {
+	language, _, _ := strings.Cut(strings.ToLower(t.Language), "-")
+	lex := lexicons[language]
+	if lex == nil {
+		lex = lexicons["en"]
+	}
+	p := &prepared{ticket: t, lex: lex, upset: t.Tone == "angry" || t.Tone == "worried"}
+	p.readSpec(t.Reply)
+	p.readTexts(t)
+	p.readRubric(t.Reply)
+	p.teams = lex.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
+	p.names = nameSet(t.Customer)
+	return p
+}
+
+// readSpec reads the facts, the outcome and the gates.
+func (p *prepared) readSpec(spec scenarios.ReplySpec) {
+	for _, f := range spec.Facts {
+		p.facts = append(p.facts, p.lex.fact(f))
+		if !f.Optional {
+			p.required++
+		}
+	}
+	for _, text := range spec.Outcome.Accept {
+		p.outcome = append(p.outcome, p.lex.form(text))
+	}
+	for _, f := range spec.Forbidden {
+		g := gate{Forbidden: f}
+		for _, v := range f.Verbs {
+			g.remedies = append(g.remedies, p.lex.remedyOf(v))
+		}
+		for _, v := range f.Values {
+			g.values = append(g.values, p.lex.form(v))
+			g.allowed = appendNew(g.allowed, g.values[len(g.values)-1].claims)
+		}
+		p.gates = append(p.gates, g)
+	}
+}
+
+// readTexts reads what was served and what may be said: claims, the topic's words, and the runs of words that would be copies.
+func (p *prepared) readTexts(t *scenarios.Ticket) {
+	served := []string{t.Subject, t.Description}
+	for _, m := range t.History {
+		served = append(served, m.Text)
+	}
+	for _, a := range t.Attachments {
+		served = append(served, a.Name, a.Content)
+	}
+	p.topic = wordSet{}
+	var all strings.Builder
+	for _, text := range served {
+		d := p.read(text)
+		p.told = appendNew(p.told, d.claims)
+		p.sources = addGrams(p.sources, d)
+		p.addTopic(d)
+		all.WriteString(d.text)
+		all.WriteByte('\n')
+	}
+	for i := range p.facts {
+		for k := range p.facts[i].forms {
+			p.told = appendNew(p.told, p.facts[i].forms[k].claims)
+		}
+	}
+	p.aimed = aimedPhrases(all.String())
+	p.allowed = appendNew(slices.Clone(p.told), append(p.deadlines(t), dayClaim(t.Now), dayClaim(t.Customer.Since)))
+	for _, text := range t.Reply.AllowedValues {
+		p.allowed = appendNew(p.allowed, p.read(text).claims)
+	}
+	for _, a := range t.Articles {
+		d := p.read(a.Title + "\n\n" + a.Body)
+		p.allowed = appendNew(p.allowed, d.claims)
+		p.sources = addGrams(p.sources, d)
+	}
+}
+
+// deadlines are the claims of the time in which the ticket has to be answered.
+func (p *prepared) deadlines(t *scenarios.Ticket) []claim {
+	minutes := int64(t.SLAMinutes)
+	if minutes <= 0 {
+		return nil
+	}
+	return []claim{{kind: durationClaim, unit: seconds, value: minutes * 60 * 1000}}
+}
+
+// read parses a trusted text of any length.
+func (p *prepared) read(text string) *document {
+	plain, _ := normalise(text)
+	return parse(fold(plain), p.lex)
+}
+
+// addTopic adds the words that tell what a served text is about.
+func (p *prepared) addTopic(d *document) {
+	for _, t := range d.tokens {
+		if t.kind == wordToken && len(t.text) >= 4 && !p.lex.stopwords.has(t.text) {
+			p.topic[t.stem] = struct{}{}
+		}
+	}
+}
+
+// readRubric reads what a reply must not be made of: the rubric's texts as runs, and the words of facts, contexts and outcome as a list.
+func (p *prepared) readRubric(spec scenarios.ReplySpec) {
+	for _, text := range spec.Rubric {
+		p.sources = addGrams(p.sources, p.read(text))
+	}
+	p.sources = addGrams(p.sources, p.read(strings.Join(spec.Rubric, " ")))
+	slices.Sort(p.sources)
+	p.sources = slices.Compact(p.sources)
+	p.rubric = map[string]struct{}{}
+	for _, f := range spec.Facts {
+		p.addRubric(f.ID, f.Slot, f.Value)
+		p.addRubric(f.Accept...)
+		p.addRubric(f.Context...)
+	}
+	p.addRubric(spec.Outcome.Value)
+	p.addRubric(spec.Outcome.Accept...)
+}
+
+func (p *prepared) addRubric(texts ...string) {
+	for _, text := range texts {
+		for _, t := range p.read(strings.ReplaceAll(text, "_", " ")).tokens {
+			if t.kind != punctToken && t.kind != currencyToken && !p.lex.stopwords.has(t.text) {
+				p.rubric[t.key()] = struct{}{}
+			}
+		}
+	}
+}
+
+// nameSet are the names by which the customer can be addressed.
+func nameSet(c scenarios.Customer) wordSet {
+	plain, _ := normalise(c.Name)
+	set := wordSet{}
+	for _, w := range strings.FieldsFunc(fold(plain), func(r rune) bool { return strings.ContainsRune(" -.'", r) }) {
+		if len(w) > 1 {
+			set[w] = struct{}{}
+		}
+	}
+	return set
+}
+
+// offers returns the points of the criteria in order, with their ids.
+func offers(p scenarios.Points) []Criterion {
+	out := make([]Criterion, 0, 8)
+	for i, n := range []int64{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8} {
+		out = append(out, Criterion{ID: "Q" + strconv.Itoa(i+1), Offered: n})
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package grader
+
+// remedy is something that a reply may not promise: a known remedy in any of its words, or a verb as the scenario spells it.
+type remedy struct {
+	name string
+	term term
+}
+
+// remedyOf reads a forbidden verb. English names of remedies hold in every language.
+func (lex *lexicon) remedyOf(verb string) remedy {
+	t := lex.term(verb)
+	if len(t.stems) == 1 {
+		if name, ok := lex.remedies[t.stems[0]]; ok {
+			return remedy{name: name}
+		}
+		if remedyNames().has(t.text) {
+			return remedy{name: t.text}
+		}
+	}
+	return remedy{term: t}
+}
+
+// remedyNames are the remedies that every lexicon knows words for.
+func remedyNames() wordSet {
+	return newWordSet([]string{"refund credit replace waive compensate discount guarantee"})
+}
+
+// promise is a clause that commits the company to a remedy.
+type promise struct {
+	clause, sentence span
+	// name is the remedy's, "" for one that only the scenario names.
+	name string
+}
+
+// promises finds the commitments to any known remedy.
+func (d *document) promises(lex *lexicon) []promise {
+	var out []promise
+	for _, c := range d.clauses {
+		for i := c.lo; i < c.hi; i++ {
+			name := d.remedyAt(c, i, lex)
+			if name != "" && d.committed(c, span{i, i + 1}, lex) {
+				out = append(out, promise{clause: c, sentence: d.sentenceOf(i), name: name})
+			}
+		}
+	}
+	return out
+}
+
+// promised tells whether a clause commits the company to what the term names.
+func (d *document) promised(t *term, lex *lexicon) bool {
+	for _, c := range d.clauses {
+		for i := c.lo; i < c.hi; i++ {
+			if t.at(d.tokens, i, false) && d.committed(c, span{i, i + len(t.stems)}, lex) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund, whatever the words.
+func (d *document) remedyAt(c span, i int, lex *lexicon) string {
+	t := d.tokens[i]
+	if t.kind != wordToken {
+		return ""
+	}
+	if name := lex.remedies[t.stem]; name != "" && !d.cardCredit(i) {
+		return name
+	}
+	if (lex.back.has(t.text) || lex.returns.has(t.stem)) && d.money(c, lex) {
+		return "refund"
+	}
+	return ""
+}
+
+// cardCredit tells whether "credit" only names a card or a note.
+func (d *document) cardCredit(i int) bool {
+	return i+1 < len(d.tokens) && d.tokens[i].text == "credit" && d.tokens[i+1].word("card", "cards", "limit", "history", "agency", "check", "score")
+}
+
+// money tells whether the clause speaks of money.
+func (d *document) money(c span, lex *lexicon) bool {
+	if anyStem(lex.money, d.tokens, c) >= 0 {
+		return true
+	}
+	for _, cl := range d.claims {
+		if cl.kind == moneyClaim && cl.at.lo >= c.lo && cl.at.hi <= c.hi {
+			return true
+		}
+	}
+	return false
+}
+
+// committed tells whether a clause asserts the remedy at the span: not as a question, a condition, a possibility, a request or a denial.
+func (d *document) committed(c, at span, lex *lexicon) bool {
+	s := d.sentenceOf(at.lo)
+	if lex.negatorIn(d.tokens, c) >= 0 || d.hedged(c, s, lex) {
+		return false
+	}
+	if lex.language != "en" {
+		return d.assertedLoosely(c, lex)
+	}
+	return d.asserted(c, at, lex)
+}
+
+// hedged tells whether the clause leaves the matter open, by its own words or by a condition anywhere in the sentence. A condition that only the
+// customer's wish can fail ("if you like") is none.
+func (d *document) hedged(c, s span, lex *lexicon) bool {
+	if anyWord(lex.hedges, d.tokens, c) >= 0 || anyStem(lex.handover, d.tokens, c) >= 0 {
+		return true
+	}
+	if d.question(s) && lex.aux.has(d.tokens[s.lo].text) {
+		return true
+	}
+	return lex.conditional(d.tokens, s) && !anyPhrase(lex.emptyConditions, d.tokens, s)
+}
+
+// assertedLoosely is asserted for languages whose word order the judge doesn't know: any sign of a finished or coming action will do.
+func (d *document) assertedLoosely(c span, lex *lexicon) bool {
+	return anyWord(lex.aux, d.tokens, c) >= 0 || anyWord(lex.firstPerson, d.tokens, c) >= 0 ||
+		anyStem(lex.givers, d.tokens, c) >= 0 || anyStem(lex.completions, d.tokens, c) >= 0
+}
+
+// asserted tells whether the clause says that the remedy comes or came: as its verb ("we will refund"), as what somebody gives or gets ("you will
+// receive a refund"), or as what something happens to ("your refund has been issued").
+func (d *document) asserted(c, at span, lex *lexicon) bool {
+	return d.active(c, at.lo, lex) || d.given(c, at.lo, lex) || d.completed(c, at.hi, lex)
+}
+
+// active tells whether the verb at token i is said of the present, the past or the future, rather than being an infinitive or a name.
+func (d *document) active(c span, i int, lex *lexicon) bool {
+	j := i - 1
+	for j >= c.lo && (lex.skip.has(d.tokens[j].text) || d.tokens[j].kind == punctToken || d.claimed(j) && !lex.aux.has(d.tokens[j].text)) {
+		j--
+	}
+	if j < c.lo {
+		return d.continued(c, i, lex)
+	}
+	t := d.tokens[j]
+	switch {
+	case lex.aux.has(t.text):
+		return true
+	case lex.firstPerson.has(t.text):
+		return true
+	case t.word("can") && j > c.lo && lex.firstPerson.has(d.tokens[j-1].text):
+		return true
+	case t.word("to"):
+		return j > c.lo && lex.enablers.has(d.tokens[j-1].text)
+	}
+	return d.continued(c, i, lex) && j == c.lo && lex.conjunctions.has(t.text)
+}
+
+// continued tells whether the clause goes on with the subject of the one before it: "I have checked the charge and refunded it".
+func (d *document) continued(c span, i int, lex *lexicon) bool {
+	s := d.sentenceOf(i)
+	text := d.tokens[i].text
+	if c.lo == s.lo || len(text) < 5 || text[len(text)-2:] != "ed" {
+		return false
+	}
+	before := d.clauseOf(c.lo - 1)
+	return anyWord(lex.firstPerson, d.tokens, before) >= 0 && lex.negatorIn(d.tokens, before) < 0 && anyWord(lex.hedges, d.tokens, before) < 0
+}
+
+// maxReach is how many tokens may stand between a verb and the remedy that it speaks of.
+const maxReach = 8
+
+// given tells whether a verb of giving or getting before the remedy is itself asserted: "you will get", "I have arranged", "expect your".
+func (d *document) given(c span, i int, lex *lexicon) bool {
+	for j := i - 1; j >= c.lo && j >= i-maxReach; j-- {
+		t := d.tokens[j]
+		if t.kind != wordToken {
+			continue
+		}
+		if t.word("have") && j > c.lo && d.tokens[j-1].word("will", "should") {
+			return true
+		}
+		if !lex.givers.has(t.stem) {
+			continue
+		}
+		if j == c.lo && t.word("expect", "enjoy", "consider") {
+			return true
+		}
+		if d.active(c, j, lex) || j > c.lo && lex.secondPerson.has(d.tokens[j-1].text) && !lex.conditions.has(d.tokens[c.lo].text) {
+			return true
+		}
+	}
+	return false
+}
+
+// completed tells whether what follows the remedy says that it happened or comes: "has been issued", "is on its way", "approved".
+func (d *document) completed(c span, from int, lex *lexicon) bool {
+	for j := from; j < c.hi && j < from+maxReach; j++ {
+		t := d.tokens[j]
+		if t.kind != wordToken || !lex.completions.has(t.stem) {
+			continue
+		}
+		if j == from || anyWord(lex.aux, d.tokens, span{from, j}) >= 0 {
+			return true
+		}
+	}
+	return false
+}

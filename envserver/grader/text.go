@@ -1,0 +1,234 @@
+package grader
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxReplyRunes is where a reply is cut before it is judged. A longer one loses the points for form.
+const maxReplyRunes = 4000
+
+// normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and hyphens, at most maxReplyRunes characters. It tells
+// whether it had to cut. Invisible characters go first, because they are how a word is hidden from a matcher yet shown to a person.
+func normalise(s string) (text string, cut bool) {
+	// The cut comes before the expensive work too: no character of NFKC text needs more than a few of the input's.
+	if limit := 4 * utf8.UTFMax * maxReplyRunes; len(s) > limit {
+		s, cut = s[:limit], true
+	}
+	s = norm.NFKC.String(strings.ToValidUTF8(s, " "))
+	var b strings.Builder
+	b.Grow(len(s))
+	runes := 0
+	for _, r := range s {
+		if r = plain(r); r < 0 {
+			continue
+		}
+		if runes == maxReplyRunes {
+			return b.String(), true
+		}
+		b.WriteRune(r)
+		runes++
+	}
+	return b.String(), cut
+}
+
+// plain maps a rune to the one that matchers know, or to -1 when it is invisible.
+func plain(r rune) rune {
+	switch {
+	case r == '\n', r >= ' ' && r < 0x7f:
+		return r
+	case r < ' ', r >= 0x7f && r < 0xa0:
+		return ' '
+	case r == 0xad, r == 0x34f, r == 0x61c, r == 0xfeff, unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
+		return -1
+	case r == '‘', r == '’', r == 'ʼ', r == '´', r == '′':
+		return '\''
+	case r == '“', r == '”', r == '„', r == '«', r == '»':
+		return '"'
+	case r == '‐', r == '‑', r == '–', r == '−':
+		return '-'
+	}
+	return r
+}
+
+// fold lower-cases a normalised text and strips the diacritics of Latin letters, so that "Rückerstattung" and "ruckerstattung" are one word.
+func fold(s string) string {
+	ascii := true
+	for i := 0; i < len(s) && ascii; i++ {
+		ascii = s[i] < utf8.RuneSelf
+	}
+	if ascii {
+		return strings.ToLower(s)
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range norm.NFD.String(s) {
+		switch {
+		case r < utf8.RuneSelf:
+			b.WriteByte(byte(unicode.ToLower(r)))
+		case unicode.Is(unicode.Mn, r):
+		case r == 'ß':
+			b.WriteString("ss")
+		case r == 'œ', r == 'Œ':
+			b.WriteString("oe")
+		case r == 'æ', r == 'Æ':
+			b.WriteString("ae")
+		default:
+			b.WriteRune(unicode.ToLower(r))
+		}
+	}
+	return b.String()
+}
+
+type tokenKind uint8
+
+const (
+	wordToken tokenKind = iota
+	// numberToken is a decimal number; its value is in thousandths.
+	numberToken
+	// idToken is what names a thing: INV-104233, KI-118, an e-mail address, a link.
+	idToken
+	// dateToken and clockToken are written in digits alone: 2026-03-14, 23:59.
+	dateToken
+	clockToken
+	currencyToken
+	punctToken
+)
+
+// token is a word, a number or a mark of a folded text.
+type token struct {
+	text string
+	stem string
+	kind tokenKind
+	// groups are the groups of synonyms that a word belongs to, a bit each.
+	groups uint64
+	// value is in thousandths: that of a number, or of a word that writes one.
+	value int64
+	// glued tokens follow their predecessor without a space.
+	glued bool
+}
+
+// word tells whether the token is one of the given words.
+func (t token) word(words ...string) bool {
+	if t.kind != wordToken {
+		return false
+	}
+	for _, w := range words {
+		if t.text == w {
+			return true
+		}
+	}
+	return false
+}
+
+// span is a half-open range of token indexes.
+type span struct{ lo, hi int }
+
+// document is a text made ready for matching: tokens, sentences, the clauses within them, and the claims it makes.
+type document struct {
+	text      string
+	tokens    []token
+	sentences []span
+	clauses   []span
+	claims    []claim
+}
+
+// parse reads a folded text in the language of the lexicon.
+func parse(text string, lex *lexicon) *document {
+	d := &document{text: text, tokens: make([]token, 0, len(text)/4+8)}
+	s := scanner{text: text, lex: lex}
+	for s.next() {
+		d.tokens = append(d.tokens, s.tok)
+	}
+	d.claims = extractClaims(d.tokens, lex)
+	d.segment(lex)
+	return d
+}
+
+// segment finds sentences and clauses. A sentence ends at a full stop, a question or exclamation mark, a blank line or a list item; a clause also at
+// other punctuation and before a conjunction.
+func (d *document) segment(lex *lexicon) {
+	sentence, clause := 0, 0
+	endClause := func(at int) {
+		if at > clause {
+			d.clauses = append(d.clauses, span{clause, at})
+		}
+		clause = at
+	}
+	for i, t := range d.tokens {
+		switch {
+		case d.endsSentence(i, lex):
+			endClause(i + 1)
+			if i > sentence {
+				d.sentences = append(d.sentences, span{sentence, i + 1})
+			}
+			sentence = i + 1
+		case t.kind == punctToken && (strings.Contains(",;:()\"—", t.text) || t.text == "-" && !t.glued):
+			endClause(i + 1)
+		case t.kind == wordToken && lex.conjunctions.has(t.text):
+			endClause(i)
+		}
+	}
+	endClause(len(d.tokens))
+	if sentence < len(d.tokens) {
+		d.sentences = append(d.sentences, span{sentence, len(d.tokens)})
+	}
+}
+
+// endsSentence tells whether token i ends a sentence. A full stop doesn't after an abbreviation, inside "e.g." or in the German "14. März".
+func (d *document) endsSentence(i int, lex *lexicon) bool {
+	t := d.tokens[i]
+	if t.kind != punctToken || !strings.Contains(".!?\n", t.text) {
+		return false
+	}
+	if t.text != "." || i == 0 || i+1 == len(d.tokens) {
+		return true
+	}
+	before, after := d.tokens[i-1], d.tokens[i+1]
+	switch {
+	case after.glued && after.kind != punctToken, before.kind == wordToken && lex.abbreviations.has(before.text):
+		return false
+	case before.kind == numberToken && lex.months[after.text] != 0:
+		return false
+	}
+	return true
+}
+
+// clauseOf returns the clause that holds the token.
+func (d *document) clauseOf(at int) span {
+	for _, c := range d.clauses {
+		if at >= c.lo && at < c.hi {
+			return c
+		}
+	}
+	return span{at, at + 1}
+}
+
+// sentenceOf returns the sentence that holds the token.
+func (d *document) sentenceOf(at int) span {
+	for _, s := range d.sentences {
+		if at >= s.lo && at < s.hi {
+			return s
+		}
+	}
+	return span{at, at + 1}
+}
+
+// words counts the words, numbers and ids of a span.
+func (d *document) words(s span) int {
+	n := 0
+	for _, t := range d.tokens[s.lo:s.hi] {
+		if t.kind != punctToken && t.kind != currencyToken {
+			n++
+		}
+	}
+	return n
+}
+
+// question tells whether a sentence ends in a question mark.
+func (d *document) question(s span) bool {
+	return d.tokens[s.hi-1].text == "?"
+}

@@ -150,14 +150,14 @@ type replyFile struct {
 
 type factFile struct {
 	item
-	ID       string `yaml:"id"`
-	Slot     string `yaml:"slot"`
-	Value    text   `yaml:"value"`
-	Accept   []text `yaml:"accept,optional"`
-	Context  []text `yaml:"context"`
-	Polarity string `yaml:"polarity,optional" enum:"pos|neg"`
-	Optional bool   `yaml:"optional,optional"`
-	Shown    bool   `yaml:"shown,optional"`
+	ID       string  `yaml:"id"`
+	Slot     string  `yaml:"slot"`
+	Value    text    `yaml:"value"`
+	Accept   []text  `yaml:"accept,optional"`
+	Context  []text  `yaml:"context"`
+	Polarity string  `yaml:"polarity,optional" enum:"pos|neg"`
+	Optional bool    `yaml:"optional,optional"`
+	Shown    boolean `yaml:"shown,optional"`
 	Pos      position
 }
 

@@ -1,0 +1,50 @@
+package scenarios
+
+import "testing"
+
+func BenchmarkLoad(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Load(embedded); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkInstantiateTicket(b *testing.B) {
+	c, err := Public()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range c.Tickets() {
+		b.Run(s.ID, func(b *testing.B) {
+			b.ReportAllocs()
+			seed := int64(0)
+			for b.Loop() {
+				if _, err := s.Instantiate(seed); err != nil {
+					b.Fatal(err)
+				}
+				seed++
+			}
+		})
+	}
+}
+
+func BenchmarkInstantiateWorkflow(b *testing.B) {
+	c, err := Public()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range c.Workflows() {
+		b.Run(s.ID, func(b *testing.B) {
+			b.ReportAllocs()
+			seed := int64(0)
+			for b.Loop() {
+				if _, err := s.Instantiate(seed); err != nil {
+					b.Fatal(err)
+				}
+				seed++
+			}
+		})
+	}
+}

@@ -25,7 +25,7 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-//go:embed tickets kb names
+//go:embed tickets workflows kb names
 var embedded embed.FS
 
 var public = sync.OnceValues(func() (*Catalog, error) { return Load(embedded) })

@@ -11,3 +11,13 @@ func TestPublic(t *testing.T) {
 		t.Error("no tickets")
 	}
 }
+
+func TestLint(t *testing.T) {
+	c, err := Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range c.Lint() {
+		t.Error(f)
+	}
+}

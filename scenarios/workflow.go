@@ -26,10 +26,16 @@ func (s *WorkflowScenario) Task() string {
 
 // Instantiate draws a workflow, as TicketScenario.Instantiate does a ticket.
 func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
+	w, _, err := s.build(seed)
+	return w, err
+}
+
+// build instantiates a workflow and returns the values behind it as well.
+func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	f := s.file
 	vals, err := f.values(s.ID, s.Version, seed, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in := &instance{vals: vals, loc: s.loc}
 	w := &Workflow{
@@ -47,9 +53,9 @@ func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
 		in.fail(f.Metadata.Pos.errorf("seed %d has %d terminal steps: it must have exactly one", seed, terminal))
 	}
 	if in.err != nil {
-		return nil, in.err
+		return nil, nil, in.err
 	}
-	return w, nil
+	return w, in, nil
 }
 
 func countTerminal(steps []WorkflowStep) int {

@@ -1,0 +1,307 @@
+package scenarios
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Finding is a fault of a catalogue that loads all the same.
+type Finding struct {
+	// Position is file:line of the scenario's part at fault, or the file alone.
+	Position string
+	Rule     string
+	Message  string
+}
+
+// String is "position: message (rule)".
+func (f Finding) String() string { return fmt.Sprintf("%s: %s (%s)", f.Position, f.Message, f.Rule) }
+
+// The rules of Lint.
+const (
+	ruleInstance = "instance" // every seed gives an instance
+	rulePolicy   = "policy"   // the policies confirm the stated gold
+	ruleSLA      = "sla"      // the first response agrees with the priority
+	ruleBraces   = "braces"   // no {{ is left in a text
+	ruleLeak     = "leak"     // the observation shows no gold
+	ruleCanary   = "canary"   // every data file has the pack's canary
+	ruleStable   = "stable"   // the same seed gives the same bytes
+	ruleIDs      = "ids"      // ids are unique within an instance
+	ruleGoal     = "goal"     // doing nothing reaches no goal
+	ruleFacts    = "facts"    // a reply has facts to state, and answers its questions
+)
+
+const (
+	lintedSeeds  = 20
+	stableSeeds  = 50
+	stableWorker = 8
+)
+
+// Lint checks what takes instances: the gold against the policies, leaks, the determinism of rendering. It needs no grader and plays no episode. Findings come in the order of
+// the files; the same one is reported once, at the first seed that shows it.
+func (c *Catalog) Lint() []Finding {
+	l := &linter{seen: map[Finding]bool{}}
+	l.canaries(c.canaries)
+	for _, s := range c.tickets {
+		for seed := range int64(lintedSeeds) {
+			l.ticket(s, seed)
+		}
+		stable(l, s.path, s.Instantiate)
+	}
+	for _, s := range c.workflows {
+		for seed := range int64(lintedSeeds) {
+			l.workflow(s, seed)
+		}
+		stable(l, s.path, s.Instantiate)
+	}
+	return l.findings
+}
+
+type linter struct {
+	findings []Finding
+	seen     map[Finding]bool
+	seed     int64
+}
+
+// report notes a fault once, whatever the number of seeds that have it.
+func (l *linter) report(position, rule, format string, args ...any) {
+	f := Finding{Position: position, Rule: rule, Message: fmt.Sprintf(format, args...)}
+	if l.seen[f] {
+		return
+	}
+	l.seen[f] = true
+	f.Message = fmt.Sprintf("%s, at seed %d", f.Message, l.seed)
+	l.findings = append(l.findings, f)
+}
+
+var canaryForm = regexp.MustCompile(`^csenv-canary [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+func (l *linter) canaries(canaries []canary) {
+	for _, c := range canaries {
+		if !canaryForm.MatchString(c.text) || c.text != canaries[0].text {
+			l.report(c.file, ruleCanary, "the canary is %q: every file of a pack has the same one, \"csenv-canary <uuid>\"", c.text)
+		}
+	}
+}
+
+func (l *linter) ticket(s *TicketScenario, seed int64) {
+	l.seed = seed
+	b, err := s.build(seed)
+	if err != nil {
+		l.report(s.path, ruleInstance, "%v", err)
+		return
+	}
+	l.policy(b)
+	l.braces(s.path, b.ticket)
+	l.ticketLeaks(b)
+	l.facts(s.file.Reply.Pos.String(), b.ticket.Reply.Facts)
+	for _, q := range b.ticket.Reply.Questions {
+		if len(q.AnsweredBy) == 0 {
+			l.report(s.file.Reply.Pos.String(), ruleFacts, "question %s is answered by no fact", q.ID)
+		}
+	}
+	unique(l, s.path, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
+	unique(l, s.path, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
+}
+
+// policy compares the stated gold with what the policies make of the situation.
+func (l *linter) policy(b *ticketBuild) {
+	gold, stated, at := b.ticket.Gold, b.stated, b.s.file.Gold.Pos.String()
+	priority, rule := b.situation.Priority()
+	if stated.Priority != priority || stated.Rule != rule {
+		l.report(at, rulePolicy, "priority is stated as %s by rule %s, the situation makes it %s by %s", stated.Priority, stated.Rule, priority, rule)
+	}
+	if want, err := slaMinutes(priority); err != nil || int64(b.ticket.SLAMinutes) != want {
+		l.report(b.s.file.SLA.FirstResponseMinutes.pos.String(), ruleSLA, "first_response_minutes is %d, %s priority has %d", b.ticket.SLAMinutes, priority, want)
+	}
+	e, needed := b.situation.Escalation()
+	if stated.Escalate != needed {
+		l.report(at, rulePolicy, "escalation.required is stated as %t, the situation makes it %t", stated.Escalate, needed)
+	}
+	if !needed {
+		return
+	}
+	if stated.Team != e.Team || stated.ReasonCode != e.ReasonCode {
+		l.report(at, rulePolicy, "escalation is stated as %s to %s, the situation makes it %s to %s", stated.ReasonCode, stated.Team, e.ReasonCode, e.Team)
+	}
+	if article, _, _ := strings.Cut(gold.Policy, "#"); e.Article != "" && article != e.Article {
+		l.report(at, rulePolicy, "escalation.policy is %s, the rule is in %s", gold.Policy, e.Article)
+	}
+	if err := b.s.shelf.hasSection(gold.Policy); err != nil {
+		l.report(at, rulePolicy, "%v", err)
+	}
+}
+
+// braces looks for what a template left behind, in every text of an instance.
+func (l *linter) braces(path string, instance any) {
+	data, err := json.Marshal(instance)
+	if err != nil {
+		l.report(path, ruleBraces, "encoding the instance: %v", err)
+	}
+	if i := strings.Index(string(data), "{{"); i >= 0 {
+		l.report(path, ruleBraces, "a text still holds {{: %.60q", data[i:])
+	}
+}
+
+// ticketLeaks looks for gold in what the customer wrote.
+func (l *linter) ticketLeaks(b *ticketBuild) {
+	t := &b.ticket
+	texts := []string{t.Subject, t.Description}
+	for _, m := range t.History {
+		texts = append(texts, m.Text)
+	}
+	for _, a := range t.Attachments {
+		texts = append(texts, a.Name, a.Content)
+	}
+	served := strings.Join(texts, "\n")
+	tokens := []string{t.Gold.ReasonCode, b.stated.Rule, t.Gold.Policy, t.Reply.Outcome.Value}
+	if t.Gold.Escalate {
+		tokens = append(tokens, t.Gold.Team+" team", t.Gold.Team+" desk")
+	}
+	for _, token := range tokens {
+		// A token of one plain word, such as the rule "delay", is everyday language and tells nothing.
+		if strings.ContainsAny(token, "_#- ") && containsWord(served, token) {
+			l.report(b.s.path, ruleLeak, "what the customer wrote holds the gold token %q", token)
+		}
+	}
+	l.factLeaks(&b.instance, b.s.file.Reply.Facts, served)
+}
+
+// factLeaks looks for facts that an agent must find out but is told.
+func (l *linter) factLeaks(in *instance, files []factFile, served string) {
+	for _, f := range files {
+		if !in.holds(f.When) || in.boolean(f.Shown) {
+			continue
+		}
+		if v := in.text(f.Value); containsWord(served, v) {
+			l.report(f.Pos.String(), ruleLeak, "fact %s is already in what the customer wrote: set shown, or let the agent find it out", f.ID)
+		}
+	}
+}
+
+// containsWord reports whether word stands in text with no letter or digit at either side, whatever the case.
+func containsWord(text, word string) bool {
+	text, word = strings.ToLower(text), strings.ToLower(word)
+	for from := 0; word != ""; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return false
+		}
+		start, end := from+i, from+i+len(word)
+		before, _ := utf8.DecodeLastRuneInString(text[:start])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		if !wordRune(before) && !wordRune(after) {
+			return true
+		}
+		from = start + 1
+	}
+	return false
+}
+
+func wordRune(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+
+func (l *linter) facts(position string, facts []Fact) {
+	if !slices.ContainsFunc(facts, func(f Fact) bool { return !f.Optional }) {
+		l.report(position, ruleFacts, "no required fact is left: style alone would earn the reply's points")
+	}
+	unique(l, position, "fact", facts, func(f Fact) string { return f.ID })
+	for _, f := range facts {
+		if f.Value == "" || len(f.Context) == 0 {
+			l.report(position, ruleFacts, "fact %s needs a value and at least one context word", f.ID)
+		}
+	}
+}
+
+func unique[T any](l *linter, position, kind string, items []T, id func(T) string) {
+	seen := map[string]bool{}
+	for _, item := range items {
+		if seen[id(item)] {
+			l.report(position, ruleIDs, "two items are %s %q", kind, id(item))
+		}
+		seen[id(item)] = true
+	}
+}
+
+func (l *linter) workflow(s *WorkflowScenario, seed int64) {
+	l.seed = seed
+	w, in, err := s.build(seed)
+	if err != nil {
+		l.report(s.path, ruleInstance, "%v", err)
+		return
+	}
+	l.braces(s.path, w)
+	l.facts(s.file.Metadata.Pos.String(), w.Facts)
+	l.workflowLeaks(s, w, in)
+	unique(l, s.path, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
+	unique(l, s.path, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
+	unique(l, s.path, "order", w.State.Orders, func(o Order) string { return o.ID })
+	unique(l, s.path, "payment", w.State.Payments, func(p Payment) string { return p.ID })
+	l.goals(s, w)
+	if len(w.Steps) > w.MaxSteps {
+		l.report(s.path, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
+	}
+}
+
+// goals makes sure that an agent that does nothing has not reached the goal.
+func (l *linter) goals(s *WorkflowScenario, w *Workflow) {
+	reached := true
+	for _, g := range w.Goal {
+		holds, err := g.Holds(Moment{Backend: &w.State})
+		if err != nil {
+			l.report(s.path, ruleGoal, "%v", err)
+		}
+		reached = reached && holds
+	}
+	if reached {
+		l.report(s.path, ruleGoal, "the goal holds before the first action: add \"replied\"")
+	}
+}
+
+func (l *linter) workflowLeaks(s *WorkflowScenario, w *Workflow, in *instance) {
+	l.factLeaks(in, s.file.Facts, w.Query)
+	for _, status := range []string{w.Visible.OrderStatus, w.Visible.PaymentStatus} {
+		if status != "" && status != "unknown" {
+			l.report(s.path, ruleLeak, "initial_visible shows %q: a check must carry information", status)
+		}
+	}
+}
+
+// stable renders a scenario twice by many goroutines at once and compares the hashes.
+func stable[T any](l *linter, path string, instantiate func(int64) (*T, error)) {
+	var hashes [2 * stableWorker][stableSeeds][sha256.Size]byte
+	var wg sync.WaitGroup
+	for worker := range stableWorker {
+		wg.Go(func() {
+			for seed := range stableSeeds {
+				hashes[2*worker][seed] = fingerprint(instantiate(int64(seed)))
+				hashes[2*worker+1][seed] = fingerprint(instantiate(int64(seed)))
+			}
+		})
+	}
+	wg.Wait()
+	for _, h := range hashes[1:] {
+		for seed := range h {
+			if l.seed = int64(seed); h[seed] != hashes[0][seed] {
+				l.report(path, ruleStable, "rendering the same seed again gives other bytes")
+			}
+		}
+	}
+}
+
+// fingerprint hashes an instance, or the error that it failed with.
+func fingerprint[T any](instance *T, err error) [sha256.Size]byte {
+	if err != nil {
+		return sha256.Sum256([]byte(err.Error()))
+	}
+	data, err := json.Marshal(instance)
+	if err != nil {
+		return sha256.Sum256([]byte(err.Error()))
+	}
+	return sha256.Sum256(data)
+}

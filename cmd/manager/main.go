@@ -1,0 +1,186 @@
+// Command manager is the operator: it turns CustomerSupportEnvs into pools of environment servers, and EvaluationRuns into scores.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/environment"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// leaderElectionID names the Lease that replicas of the operator compete for.
+const leaderElectionID = "csenv-manager"
+
+func main() {
+	o, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fail(err)
+	case o.showVersion:
+		fmt.Println(operatorVersion())
+		return
+	}
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.log)))
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		fail(fmt.Errorf("finding the cluster: %w", err))
+	}
+	if err := run(ctrl.SetupSignalHandler(), config, o); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "manager:", err)
+	os.Exit(1)
+}
+
+// options are the command line's.
+type options struct {
+	metricsAddress string
+	probeAddress   string
+	image          string
+	leaderElect    bool
+	insecure       bool
+	showVersion    bool
+	log            zap.Options
+}
+
+func parse(args []string, output io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	flags.SetOutput(output)
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, 0 for none")
+	flags.BoolVar(&o.insecure, "metrics-insecure", false, "serve metrics over plain HTTP to anyone, instead of HTTPS to whom the cluster authorises")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "work only while holding the Lease "+leaderElectionID+": needed with more than one replica")
+	flags.StringVar(&o.image, "image", os.Getenv("CSENV_IMAGE"), "image of environment servers and runners; the default is that of CSENV_IMAGE")
+	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
+	o.log.BindFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	if flags.NArg() > 0 {
+		return options{}, fmt.Errorf("unexpected argument %q: the manager takes flags only", flags.Arg(0))
+	}
+	if o.image == "" && !o.showVersion {
+		return options{}, errors.New("no image for environment servers and runners: set --image or CSENV_IMAGE to the image that this program is from")
+	}
+	return o, nil
+}
+
+// run reconciles until the context ends.
+func run(ctx context.Context, config *rest.Config, o options) error {
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, managerOptions(o, scheme))
+	if err != nil {
+		return fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := environment.New(mgr, o.image).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the environment controller: %w", err)
+	}
+	for _, add := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
+		if err := add("ping", healthz.Ping); err != nil {
+			return fmt.Errorf("adding health checks: %w", err)
+		}
+	}
+	mgr.GetLogger().Info("Starting", "version", operatorVersion(), "image", o.image)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the manager: %w", err)
+	}
+	return nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("registering kinds: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+func managerOptions(o options, scheme *runtime.Scheme) ctrl.Options {
+	return ctrl.Options{
+		Scheme:                 scheme,
+		Metrics:                metricsOptions(o),
+		HealthProbeBindAddress: o.probeAddress,
+		LeaderElection:         o.leaderElect,
+		LeaderElectionID:       leaderElectionID,
+		// The program ends with the manager, so nothing of it goes on working without the Lease.
+		LeaderElectionReleaseOnCancel: true,
+		Cache:                         cacheOptions(),
+		// The operator may not read Secrets, so none may reach a cache.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+	}
+}
+
+// metricsOptions serve metrics with a certificate of the process's own, to clients whose token the API server authorises to get /metrics.
+func metricsOptions(o options) metricsserver.Options {
+	if o.insecure {
+		return metricsserver.Options{BindAddress: o.metricsAddress}
+	}
+	return metricsserver.Options{
+		BindAddress:    o.metricsAddress,
+		SecureServing:  true,
+		FilterProvider: filters.WithAuthenticationAndAuthorization,
+		// HTTP/2 lets a client reset streams faster than the server can work them off (CVE-2023-44487).
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }},
+	}
+}
+
+// cacheOptions keep what isn't ours out of memory: a cluster has many pods, and few of them are servers or runners.
+func cacheOptions() cache.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue})}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.Deployment{}:            ours,
+			&batchv1.Job{}:                  ours,
+			&corev1.ConfigMap{}:             ours,
+			&corev1.Pod{}:                   ours,
+			&corev1.Service{}:               ours,
+			&policyv1.PodDisruptionBudget{}: ours,
+		},
+	}
+}
+
+// operatorVersion is the linker's, or that of the module where it was built by `go install`.
+func operatorVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "dev" && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return version
+}

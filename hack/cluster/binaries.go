@@ -145,17 +145,17 @@ func (b builder) ensureOne(ctx context.Context, p program) error {
 		return nil
 	}
 	start := time.Now()
-	say(b.progress, "building %s %s (a first build takes about %s on 2 cores)", p.name, b.versionOf(p), p.firstBuild)
+	sayf(b.progress, "building %s %s (a first build takes about %s on 2 cores)", p.name, b.versionOf(p), p.firstBuild)
 	if err := b.build(ctx, p); err != nil {
 		return fmt.Errorf("building %s: %w", p.name, err)
 	}
-	say(b.progress, "built %s in %s", p.name, time.Since(start).Round(time.Second))
+	sayf(b.progress, "built %s in %s", p.name, time.Since(start).Round(time.Second))
 	return nil
 }
 
 // build compiles into a temporary name beside the final one: a killed build leaves no half-written binary in use.
 func (b builder) build(ctx context.Context, p program) error {
-	if err := os.MkdirAll(b.folder(p.module), 0o755); err != nil {
+	if err := os.MkdirAll(b.folder(p.module), 0o750); err != nil {
 		return err
 	}
 	temp := b.path(p) + ".building"
@@ -205,7 +205,7 @@ func showLife(progress io.Writer, what string) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				say(progress, "    still at %s after %s", what, time.Since(start).Round(time.Second))
+				sayf(progress, "    still at %s after %s", what, time.Since(start).Round(time.Second))
 			case <-done:
 				return
 			}

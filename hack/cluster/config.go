@@ -35,7 +35,7 @@ func (settings) ClusterDomain() string       { return clusterDomain }
 func (settings) APIAddress() string          { return apiAddress }
 
 func (s settings) Covered() []covering {
-	var all []covering
+	all := make([]covering, 0, len(coveredFolders()))
 	for _, path := range coveredFolders() {
 		all = append(all, covering{Path: path, Behind: s.behind(path)})
 	}

@@ -31,7 +31,7 @@ func envtestAssets(ctx context.Context, b builder) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		say(b.progress, "setup-envtest could not download the envtest binaries (%s); building them from modules", lastLines(err.Error(), 1))
+		sayf(b.progress, "setup-envtest could not download the envtest binaries (%s); building them from modules", lastLines(err.Error(), 1))
 		if err := writeFile(note, []byte(err.Error()+"\n"), 0o644); err != nil {
 			return "", err
 		}
@@ -56,7 +56,7 @@ func downloadEnvtest(ctx context.Context, b builder) (string, error) {
 	}
 	version := envtestVersion(product["k8s.io/api"])
 	modfile := "-modfile=" + filepath.Join(b.repo, "hack", "tools", "go.mod")
-	say(b.progress, "building setup-envtest and asking it for Kubernetes %s", version)
+	sayf(b.progress, "building setup-envtest and asking it for Kubernetes %s", version)
 	if err := runGo(ctx, b.progress, b.repo, "tool", modfile, "-n", "setup-envtest"); err != nil {
 		return "", err
 	}

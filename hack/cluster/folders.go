@@ -95,10 +95,10 @@ func (f folders) remove() error {
 // lock waits for the lock file, so that two commands never work on the same thing.
 // The kernel drops the lock with the process: a killed command leaves none behind.
 func lock(ctx context.Context, path string, progress io.Writer) (release func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("making the cache folder: %w", err)
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
@@ -107,7 +107,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (release func(),
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			if !told {
-				say(progress, "another hack/cluster command holds %s; waiting for it", path)
+				sayf(progress, "another hack/cluster command holds %s; waiting for it", path)
 				told = true
 			}
 			return false, nil
@@ -121,14 +121,14 @@ func lock(ctx context.Context, path string, progress io.Writer) (release func(),
 	return func() { _ = file.Close() }, nil
 }
 
-// say writes one line of progress. Losing progress output is not worth failing for.
-func say(w io.Writer, format string, args ...any) {
+// sayf writes one line of progress. Losing progress output is not worth failing for.
+func sayf(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "==> "+format+"\n", args...)
 }
 
 // writeFile puts content in place under its final name only when it is complete.
 func writeFile(path string, content []byte, mode os.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*")

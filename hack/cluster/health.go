@@ -20,17 +20,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
+// deadAfter is how many looks in a row must miss a process. While the kernel
+// replaces a process's program, as launchers do, its environment reads as empty.
+const deadAfter = 5
+
 // await polls until check passes. It gives up early when the component's process,
 // or that of one it depends on, has ended, and shows the log of the one that failed.
 func (l local) await(ctx context.Context, name string, timeout time.Duration, check func(context.Context) error, dependencies ...string) error {
 	var last error
 	var dead string
+	missing := 0
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
 		if last = check(ctx); last == nil {
 			return true, nil
 		}
-		var err error
-		dead, err = l.firstDead(append(dependencies, name))
+		suspect, err := l.firstDead(append(dependencies, name))
+		if missing++; suspect == "" {
+			missing = 0
+		}
+		if missing >= deadAfter {
+			dead = suspect
+		}
 		return dead != "", err
 	})
 	switch {
@@ -83,7 +93,7 @@ func (l local) settles(ctx context.Context) bool {
 			return false, err
 		}
 		if !told {
-			say(l.progress, "every process runs; giving them half a minute to settle: %s", lastLines(unhealthy.Error(), 1))
+			sayf(l.progress, "every process runs; giving them half a minute to settle: %s", lastLines(unhealthy.Error(), 1))
 			told = true
 		}
 		return false, nil

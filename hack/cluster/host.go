@@ -96,7 +96,7 @@ func restoreHost(record hostRecord) error {
 	var failures []error
 	for _, name := range touchedSysctls() {
 		if value, noted := record.Sysctls[name]; noted {
-			failures = append(failures, os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0o644))
+			failures = append(failures, os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0o600))
 		}
 	}
 	for _, path := range slices.Backward(record.MadeFolders) {
@@ -117,13 +117,13 @@ func prepareHost(ctx context.Context, f folders) error {
 		return fmt.Errorf("noting the machine's settings: %w", err)
 	}
 	for _, path := range coveredFolders() {
-		if err := errors.Join(os.MkdirAll(path, 0o755), os.MkdirAll(f.behind(path), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(path, 0o750), os.MkdirAll(f.behind(path), 0o750)); err != nil {
 			return fmt.Errorf("making the node's folders: %w", err)
 		}
 	}
 	// Where overlay is a module that isn't loaded yet; elsewhere modprobe fails and that is fine.
 	_, _ = run(ctx, "modprobe", "overlay")
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("turning on IP forwarding: %w", err)
 	}
 	return nil
@@ -235,7 +235,7 @@ func groupProcesses(group string) []int {
 		return nil // the group is gone, and its processes with it
 	}
 	var pids []int
-	for _, field := range strings.Fields(string(data)) {
+	for field := range strings.FieldsSeq(string(data)) {
 		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
 			pids = append(pids, pid)
 		}

@@ -28,7 +28,7 @@ const pauseImage = "csenv.local/pause:1"
 const (
 	hostCertificates  = "/etc/ssl/certs/ca-certificates.crt"
 	imageCertificates = "etc/ssl/certs/ca-certificates.crt"
-	nonroot           = "65532:65532"
+	nonroot           = "65532:65532" // user and group that every image runs as
 )
 
 // imageFile is one file of an image, in a layer of its own.
@@ -41,7 +41,7 @@ type imageFile struct {
 // makeImage puts files into an otherwise empty image. The same files give the
 // same digest: there are no times, and layers are not compressed, so that no
 // compressor's version shows.
-func makeImage(files []imageFile, entrypoint, user string) (v1.Image, error) {
+func makeImage(files []imageFile, entrypoint string) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	files = slices.SortedFunc(slices.Values(files), func(a, b imageFile) int { return strings.Compare(a.path, b.path) })
 	for _, file := range files {
@@ -59,7 +59,7 @@ func makeImage(files []imageFile, entrypoint, user string) (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.Entrypoint, config.Config.User = []string{entrypoint}, user
+	config.Config.Entrypoint, config.Config.User = []string{entrypoint}, nonroot
 	return mutate.ConfigFile(image, config)
 }
 
@@ -154,11 +154,11 @@ func csenvImage(ctx context.Context, repo string, progress io.Writer) (v1.Image,
 	case err == nil:
 		files = append(files, imageFile{path: imageCertificates, content: certificates, mode: 0o644})
 	case os.IsNotExist(err):
-		say(progress, "this machine has no %s: the image will trust no public server", hostCertificates)
+		sayf(progress, "this machine has no %s: the image will trust no public server", hostCertificates)
 	default:
 		return nil, fmt.Errorf("reading CA certificates: %w", err)
 	}
-	return makeImage(files, "/manager", nonroot)
+	return makeImage(files, "/manager")
 }
 
 // buildPrograms compiles packages into files for an image's root.
@@ -168,7 +168,7 @@ func buildPrograms(ctx context.Context, repo string, progress io.Writer, package
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	say(progress, "building %s", strings.Join(packages, " "))
+	sayf(progress, "building %s", strings.Join(packages, " "))
 	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir + "/"}, packages...)
 	if err := runGo(ctx, progress, repo, args...); err != nil {
 		return nil, fmt.Errorf("building the image's programs: %w", err)

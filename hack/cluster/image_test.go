@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,7 @@ func sampleFiles() []imageFile {
 
 func mustImage(t *testing.T, files []imageFile) v1.Image {
 	t.Helper()
-	image, err := makeImage(files, "/manager", nonroot)
+	image, err := makeImage(files, "/manager")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +78,11 @@ func TestImageIsReproducible(t *testing.T) {
 				mode:    0o755,
 			}
 		}), 1, 5, func(f imageFile) string { return f.path }).Draw(t, "files")
-		first, err := makeImage(files, "/manager", nonroot)
+		first, err := makeImage(files, "/manager")
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := makeImage(rapid.Permutation(files).Draw(t, "order"), "/manager", nonroot)
+		second, err := makeImage(rapid.Permutation(files).Draw(t, "order"), "/manager")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,7 @@ func TestLayerHoldsTheFileAndItsFolders(t *testing.T) {
 	archive := tar.NewReader(bytes.NewReader(content))
 	for {
 		header, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -181,7 +182,7 @@ func unpack(t *testing.T, archive io.Reader, dir string) {
 	reader := tar.NewReader(archive)
 	for {
 		header, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {

@@ -40,7 +40,7 @@ func (k kind) exists(ctx context.Context) (bool, error) {
 }
 
 func (k kind) up(ctx context.Context) error {
-	say(k.progress, "using kind: %s", k.reason)
+	sayf(k.progress, "using kind: %s", k.reason)
 	if err := writeFile(k.at("provider"), []byte(providerKind+"\n"), 0o644); err != nil {
 		return err
 	}
@@ -49,10 +49,10 @@ func (k kind) up(ctx context.Context) error {
 		return err
 	}
 	if there {
-		say(k.progress, "kind's cluster %s is there; writing its kubeconfig", kindName)
+		sayf(k.progress, "kind's cluster %s is there; writing its kubeconfig", kindName)
 		return k.show(ctx, "kind", "export", "kubeconfig", "--name", kindName, "--kubeconfig", k.kubeconfig())
 	}
-	say(k.progress, "creating kind's cluster %s (a first time downloads the node image)", kindName)
+	sayf(k.progress, "creating kind's cluster %s (a first time downloads the node image)", kindName)
 	return k.show(ctx, "kind", "create", "cluster", "--name", kindName, "--kubeconfig", k.kubeconfig(), "--wait", "3m")
 }
 
@@ -64,11 +64,11 @@ func (k kind) load(ctx context.Context, image string) (string, error) {
 	if !there {
 		return "", fmt.Errorf("kind has no cluster %s: run up first", kindName)
 	}
-	say(k.progress, "building %s with Docker", image)
+	sayf(k.progress, "building %s with Docker", image)
 	if err := k.show(ctx, "docker", "build", "--tag", image, k.repo); err != nil {
 		return "", err
 	}
-	say(k.progress, "loading %s into kind's node", image)
+	sayf(k.progress, "loading %s into kind's node", image)
 	if err := k.show(ctx, "kind", "load", "docker-image", image, "--name", kindName); err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func (k kind) load(ctx context.Context, image string) (string, error) {
 }
 
 func (k kind) down(ctx context.Context) error {
-	say(k.progress, "deleting kind's cluster %s", kindName)
+	sayf(k.progress, "deleting kind's cluster %s", kindName)
 	if err := k.show(ctx, "kind", "delete", "cluster", "--name", kindName, "--kubeconfig", k.kubeconfig()); err != nil {
 		return err
 	}

@@ -36,18 +36,18 @@ func (l local) up(ctx context.Context) error {
 		return err
 	}
 	if l.settles(ctx) {
-		say(l.progress, "the cluster is up: nothing to do")
+		sayf(l.progress, "the cluster is up: nothing to do")
 		return nil
 	}
 	start := time.Now()
-	say(l.progress, "running the cluster straight on this machine: %s", l.reason)
+	sayf(l.progress, "running the cluster straight on this machine: %s", l.reason)
 	if err := l.prepare(ctx); err != nil {
 		return err
 	}
 	if err := l.start(ctx); err != nil {
 		return err
 	}
-	say(l.progress, "the cluster is up after %s", time.Since(start).Round(100*time.Millisecond))
+	sayf(l.progress, "the cluster is up after %s", time.Since(start).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -63,12 +63,12 @@ func (l local) prepare(ctx context.Context) error {
 		return err
 	}
 	if built(l.at("host.json")) {
-		say(l.progress, "an earlier cluster is not healthy: clearing what is left of its processes; API objects, images and certificates are kept, pods start anew")
+		sayf(l.progress, "an earlier cluster is not healthy: clearing what is left of its processes; API objects, images and certificates are kept, pods start anew")
 	}
 	if err := l.clearRuntime(ctx); err != nil {
 		return err
 	}
-	say(l.progress, "preparing certificates, configuration and network in %s", l.state)
+	sayf(l.progress, "preparing certificates, configuration and network in %s", l.state)
 	return l.writeFiles(ctx)
 }
 
@@ -82,7 +82,7 @@ func (l local) writeFiles(ctx context.Context) error {
 	if err := makeBridge(ctx); err != nil {
 		return err
 	}
-	if err := checkPorts(); err != nil {
+	if err := checkPorts(ctx); err != nil {
 		return err
 	}
 	if err := ensurePKI(l.at("pki")); err != nil {
@@ -162,12 +162,12 @@ func (l local) start(ctx context.Context) error {
 		{"starting kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet", l.startClients},
 	}
 	for _, step := range steps {
-		say(l.progress, "%s", step.what)
+		sayf(l.progress, "%s", step.what)
 		if err := step.do(ctx); err != nil {
 			return err
 		}
 	}
-	say(l.progress, "waiting for the node, DNS and the default service account")
+	sayf(l.progress, "waiting for the node, DNS and the default service account")
 	return l.awaitClients(ctx, begin)
 }
 
@@ -180,7 +180,7 @@ func (l local) startServers(ctx context.Context) error {
 	if err := l.await(ctx, "containerd", 30*time.Second, l.containerdAnswers); err != nil {
 		return err
 	}
-	say(l.progress, "importing the pause image")
+	sayf(l.progress, "importing the pause image")
 	if err := l.loadPause(ctx); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (l local) loadPause(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	image, err := makeImage(files, "/pause", nonroot)
+	image, err := makeImage(files, "/pause")
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (l local) load(ctx context.Context, image string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	say(l.progress, "the node has %s after %s", image, time.Since(start).Round(100*time.Millisecond))
+	sayf(l.progress, "the node has %s after %s", image, time.Since(start).Round(100*time.Millisecond))
 	return digest, nil
 }
 
@@ -287,14 +287,14 @@ func (l local) down(ctx context.Context) error {
 		return err
 	}
 	if _, err := os.Stat(l.state); os.IsNotExist(err) {
-		say(l.progress, "nothing to do: there is no cluster in %s", l.state)
+		sayf(l.progress, "nothing to do: there is no cluster in %s", l.state)
 		return nil
 	}
-	say(l.progress, "stopping the cluster's processes")
+	sayf(l.progress, "stopping the cluster's processes")
 	if err := l.clearRuntime(ctx); err != nil {
 		return err
 	}
-	say(l.progress, "removing %s and putting the machine's settings back", l.state)
+	sayf(l.progress, "removing %s and putting the machine's settings back", l.state)
 	if err := restoreHost(record); err != nil {
 		return err
 	}

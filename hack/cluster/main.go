@@ -21,12 +21,17 @@ import (
 )
 
 func main() {
+	os.Exit(execute())
+}
+
+func execute() (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := rootCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func rootCommand() *cobra.Command {

@@ -89,23 +89,25 @@ func makeBridge(ctx context.Context) error {
 }
 
 func deleteBridge(ctx context.Context) error {
-	if _, err := net.InterfaceByName(bridge); err != nil {
-		return nil // there is none
-	}
-	if _, err := run(ctx, "ip", "link", "delete", bridge); err != nil {
+	if _, err := run(ctx, "ip", "link", "delete", bridge); err != nil && bridgeExists() {
 		return fmt.Errorf("deleting the bridge: %w", err)
 	}
 	return nil
 }
 
+func bridgeExists() bool {
+	_, err := net.InterfaceByName(bridge)
+	return err == nil
+}
+
 // checkPorts finds out before anything starts whether another program holds a port of the cluster's.
-func checkPorts() error {
+func checkPorts(ctx context.Context) error {
 	for _, a := range []string{
 		nodeIP + ":53", apiAddress, etcdAddress, etcdPeerAddress,
 		nodeIP + ":10248", nodeIP + ":10249", nodeIP + ":10250", nodeIP + ":10256",
 		"127.0.0.1:10257", "127.0.0.1:10259", nodeIP + ":8181",
 	} {
-		listener, err := net.Listen("tcp", a)
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", a)
 		if err != nil {
 			return fmt.Errorf("the cluster needs %s, which another program holds (see ss -ltnp): %w", a, err)
 		}
@@ -114,7 +116,7 @@ func checkPorts() error {
 	return nil
 }
 
-// filterTools are the two programs families of iptables, by what saves and restores them.
+// filterTools are the two families of iptables programs: what saves and restores them.
 func filterTools() [][2]string {
 	return [][2]string{{"iptables-save", "iptables-restore"}, {"ip6tables-save", "ip6tables-restore"}}
 }

@@ -82,7 +82,7 @@ func ensurePackages(ctx context.Context, progress io.Writer) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("these programs are missing and there is no apt-get to install them with: install your distribution's packages of %s", list)
 	}
-	say(progress, "installing Debian packages: %s", list)
+	sayf(progress, "installing Debian packages: %s", list)
 	restore, err := holdServices()
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func aptGet(ctx context.Context, progress io.Writer, args ...string) error {
 // starting while they install. A policy that is there already is left alone.
 func holdServices() (restore func(), err error) {
 	const policy = "/usr/sbin/policy-rc.d"
-	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700) //nolint:gosec // it is a program that package scripts run
 	if errors.Is(err, os.ErrExist) {
 		return func() {}, nil
 	}

@@ -140,7 +140,8 @@ func startProcess(f folders, component string, argv []string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(argv[0], argv[1:]...)
+	// Not the command's context: a component goes on after it.
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Dir = f.state
 	cmd.Env = componentEnviron(f.state, component)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -175,7 +176,7 @@ func (f folders) logFile(component string) string { return f.at("logs", componen
 
 // openLog starts a component's log afresh and keeps the one before.
 func openLog(path string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("making the log folder: %w", err)
 	}
 	if err := os.Rename(path, path+".old"); err != nil && !os.IsNotExist(err) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,11 +54,16 @@ func TestMainProcessIsTheOneNamedLikeItsComponent(t *testing.T) {
 	}
 }
 
-// startSleeper starts a process that ends only when it is told to, and collects it when it ends.
-func startSleeper(t *testing.T, script string, environ ...string) (cmd *exec.Cmd, ended <-chan struct{}) {
+func startSleeper(t *testing.T, environ ...string) (cmd *exec.Cmd, ended <-chan struct{}) {
+	t.Helper()
+	return startProgram(t, []string{"sleep", "60"}, environ...)
+}
+
+// startProgram starts a program whose environment can be read, and collects it when it ends.
+func startProgram(t *testing.T, argv []string, environ ...string) (cmd *exec.Cmd, ended <-chan struct{}) {
 	t.Helper()
 	requireProc(t)
-	cmd = exec.Command("sh", "-c", script)
+	cmd = exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environ...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -71,6 +77,11 @@ func startSleeper(t *testing.T, script string, environ ...string) (cmd *exec.Cmd
 		_ = cmd.Process.Kill()
 		<-done
 	})
+	// Just after a start the kernel may not have put the environment in place.
+	path := fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)
+	if !eventually(func() bool { data, err := os.ReadFile(path); return err == nil && len(data) > 0 }) {
+		t.Fatalf("%s stays empty", path)
+	}
 	return cmd, done
 }
 
@@ -83,8 +94,8 @@ func requireProc(t *testing.T) {
 
 func TestStopProcessesEndsOursAndSparesStrangers(t *testing.T) {
 	state := t.TempDir()
-	_, oursEnded := startSleeper(t, "exec sleep 60", stateVariable+"="+state, componentVariable+"=sleep")
-	_, strangerEnded := startSleeper(t, "exec sleep 60", stateVariable+"=/elsewhere", componentVariable+"=sleep")
+	_, oursEnded := startSleeper(t, stateVariable+"="+state, componentVariable+"=sleep")
+	_, strangerEnded := startSleeper(t, stateVariable+"=/elsewhere", componentVariable+"=sleep")
 
 	everything := func(process) bool { return true }
 	if err := stopProcesses(t.Context(), state, 5*time.Second, everything); err != nil {
@@ -102,7 +113,7 @@ func TestStopProcessesForcesWhatIgnoresTheSignal(t *testing.T) {
 	state := t.TempDir()
 	marker := filepath.Join(state, "ready")
 	script := `trap "" TERM; touch ` + marker + `; while :; do sleep 0.1; done`
-	cmd, ended := startSleeper(t, script, stateVariable+"="+state, componentVariable+"=sh")
+	cmd, ended := startProgram(t, []string{"sh", "-c", script}, stateVariable+"="+state, componentVariable+"=sh")
 	if !eventually(func() bool { return built(marker) }) {
 		t.Fatal("the process did not start")
 	}
@@ -129,7 +140,7 @@ func eventually(check func() bool) bool {
 }
 
 func TestSignalSparesAReusedID(t *testing.T) {
-	cmd, ended := startSleeper(t, "exec sleep 60")
+	cmd, ended := startSleeper(t)
 	// The id of a process that was ours, now a stranger's.
 	process{pid: cmd.Process.Pid, component: "etcd"}.signal(t.TempDir(), 9)
 	select {
@@ -156,8 +167,12 @@ func TestStartedProcessIsFoundAndLogs(t *testing.T) {
 	if !eventually(func() bool { return strings.Contains(tail(f, "sleep"), "hello") }) {
 		t.Fatalf("log: %s", tail(f, "sleep"))
 	}
-	found, err := findProcesses(f.state)
-	if err != nil || len(found) != 1 || found[0].component != "sleep" || time.Since(found[0].started) > time.Minute {
+	var found []process
+	var err error
+	if !eventually(func() bool { found, err = findProcesses(f.state); return len(found) == 1 && found[0].main() }) {
+		t.Fatalf("findProcesses = %+v, %v", found, err)
+	}
+	if found[0].component != "sleep" || time.Since(found[0].started) > time.Minute {
 		t.Errorf("findProcesses = %+v, %v", found, err)
 	}
 }

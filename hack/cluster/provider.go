@@ -34,7 +34,7 @@ type choice struct{ name, reason string }
 
 // choose decides between the providers. A cluster that was made already wins
 // over what the machine looks like now, and an order wins over both.
-func choose(order, recorded string, kindUsable func() error) (choice, error) {
+func choose(order, recorded string, kindProblem func() string) (choice, error) {
 	switch {
 	case order == providerLocal || order == providerKind:
 		return choice{order, "CSENV_CLUSTER says so"}, nil
@@ -43,25 +43,25 @@ func choose(order, recorded string, kindUsable func() error) (choice, error) {
 	case recorded == providerLocal || recorded == providerKind:
 		return choice{recorded, "the cluster that is there was made by it"}, nil
 	}
-	if err := kindUsable(); err != nil {
-		return choice{providerLocal, err.Error()}, nil
+	if problem := kindProblem(); problem != "" {
+		return choice{providerLocal, problem}, nil
 	}
 	return choice{providerKind, "Docker runs and kind is on PATH"}, nil
 }
 
-// kindUsable says why kind can't be used here, or nil.
-func kindUsable(ctx context.Context) func() error {
-	return func() error {
+// kindProblem says why kind can't be used here, or "".
+func kindProblem(ctx context.Context) func() string {
+	return func() string {
 		if _, err := exec.LookPath("kind"); err != nil {
-			return fmt.Errorf("kind is not on PATH")
+			return "kind is not on PATH"
 		}
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		version, err := run(ctx, "docker", "info", "--format", "{{.ServerVersion}}")
 		if err != nil || strings.TrimSpace(version) == "" {
-			return fmt.Errorf("no Docker engine answers")
+			return "no Docker engine answers"
 		}
-		return nil
+		return ""
 	}
 }
 
@@ -74,7 +74,7 @@ func chooseProvider(ctx context.Context, progress io.Writer) (provider, error) {
 	if err != nil && !os.IsNotExist(err) {
 		return nil, fmt.Errorf("reading which provider made the cluster: %w", err)
 	}
-	chosen, err := choose(os.Getenv("CSENV_CLUSTER"), strings.TrimSpace(string(recorded)), kindUsable(ctx))
+	chosen, err := choose(os.Getenv("CSENV_CLUSTER"), strings.TrimSpace(string(recorded)), kindProblem(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,273 @@
+// Package run plays EvaluationRuns: it fixes a plan, has an Indexed Job play it, and adds up what the runners bring back.
+//
+// One pass reads everything into a snapshot, decides with pure functions over it, and writes last: the status first, then the Job, then the pods. The
+// Job is the engine: it starts, retries and limits runners, one index for each shard of the plan.
+//
+// A shard is counted exactly once. The runner leaves a summary as its container's termination message, and the pod template carries a finalizer, so that a
+// finished pod can't vanish before it was read. The pass that reads it adds the summary to the accumulator and its index to the completed ones in one
+// status write, guarded by the resource version; only then is the finalizer lifted. A crash before the write loses nothing, for the pod is still there; a crash
+// after it counts nothing twice, for the index is there. Nothing else is remembered anywhere.
+//
+// What lies in the run's namespace is anybody's: a summary counts only if its ledger carries the pool's signature and holds the planned episodes, and the
+// plan in the ConfigMap only if it has the fingerprint that the status holds.
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+const (
+	// conflictDelay is how long the cache is given to see the write that won.
+	conflictDelay = time.Second
+	// Runs are reconciled side by side, for a pass waits on the network while it asks a pool what it offers.
+	concurrentRuns = 4
+)
+
+// Options are what a reconciler must know of its operator.
+type Options struct {
+	// Image of the runners: the operator's own.
+	Image string
+	// Version of the operator, for a run's provenance.
+	Version string
+}
+
+// Reconciler plays EvaluationRuns.
+type Reconciler struct {
+	client   client.Client
+	live     client.Reader // past the cache, for questions to which a stale answer would lose a summary
+	recorder events.EventRecorder
+	pools    PoolReader
+	clock    clock.PassiveClock
+	metrics  *runMetrics
+	options  Options
+}
+
+// New returns a reconciler of the manager's cluster. The manager calls SetupWithManager next.
+func New(mgr ctrl.Manager, options Options) *Reconciler {
+	return &Reconciler{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		recorder: mgr.GetEventRecorder("csenv"),
+		pools:    newHTTPPool(),
+		clock:    clock.RealClock{},
+		metrics:  newRunMetrics(),
+		options:  options,
+	}
+}
+
+// +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns/status,verbs=update
+// +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns/finalizers,verbs=update
+// +kubebuilder:rbac:groups=csenv.dev,resources=customersupportenvs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// SetupWithManager has the manager reconcile a run when its spec, its Job, its plan, one of its pods or its pool changes. A pod wakes the name of its run whether or
+// not there is such a run: so pods of runs that went while no operator was there are released when one comes back.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := r.metrics.register(metrics.Registry); err != nil {
+		return fmt.Errorf("registering the runs' metrics: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("run").
+		// Our own status writes wake nobody.
+		For(&v1alpha1.EvaluationRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&batchv1.Job{}).
+		Owns(&corev1.ConfigMap{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
+		Watches(&v1alpha1.CustomerSupportEnv{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPool)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentRuns}).
+		Complete(r)
+}
+
+// runOfPod finds a pod's run by its labels.
+func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+	labels := pod.GetLabels()
+	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentRunner || labels[v1alpha1.LabelRun] == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: labels[v1alpha1.LabelRun]}}}
+}
+
+// runsOfPool finds the runs that are played against a pool and haven't ended.
+func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []reconcile.Request {
+	var list v1alpha1.EvaluationRunList
+	if err := r.client.List(ctx, &list, client.InNamespace(pool.GetNamespace())); err != nil {
+		logf.FromContext(ctx).Error(err, "Listing the runs of a pool", "pool", pool.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		run := &list.Items[i]
+		if run.Spec.EnvironmentRef.Name == pool.GetName() && !ended(run.Status.Conditions) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
+		}
+	}
+	return requests
+}
+
+// Reconcile brings one run a step nearer to its end and its status up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	// 1. Read everything.
+	snap, err := r.takeSnapshot(ctx, req.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+
+	// 2. Pods of a run that is gone wait for nobody.
+	if err := r.releaseForeign(ctx, req.NamespacedName, snap.foreign); err != nil {
+		return settle(err)
+	}
+	if snap.run == nil {
+		return ctrl.Result{}, nil
+	}
+
+	// 3. Decide, over what was read alone.
+	next := decide(snap)
+
+	// 4. Tell first: what is counted, and what the run is about to be played with. What follows can be repeated, and is when this pass ends here.
+	if err := r.writeStatus(ctx, snap.run, next); err != nil {
+		return settle(err)
+	}
+
+	// 5. Start, resize or stop the Job.
+	if err := r.applyPlan(ctx, snap, next); err != nil {
+		return settle(err)
+	}
+	if err := r.applyJob(ctx, snap, next); err != nil {
+		return settle(err)
+	}
+
+	// 6. Let go of the pods that have told what they had to tell.
+	if err := r.lift(ctx, next.lift); err != nil {
+		return settle(err)
+	}
+	return ctrl.Result{RequeueAfter: next.again}, nil
+}
+
+// writeStatus writes the status if it differs, guarded by the resource version, and only then announces and measures what it says.
+func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next decision) error {
+	if !equality.Semantic.DeepEqual(run.Status, next.status) {
+		updated := run.DeepCopy()
+		updated.Status = next.status
+		if err := r.client.Status().Update(ctx, updated); err != nil {
+			return fmt.Errorf("writing status: %w", err)
+		}
+	}
+	for _, e := range next.events {
+		r.recorder.Eventf(run, nil, e.kind, e.reason, "Reconcile", "%s", truncate(e.note))
+	}
+	r.metrics.observe(next.folding)
+	return nil
+}
+
+// applyPlan creates the ConfigMap that runners read, and removes one that isn't the plan any more.
+func (r *Reconciler) applyPlan(ctx context.Context, snap snapshot, next decision) error {
+	switch {
+	case next.removePlan:
+		return client.IgnoreNotFound(r.client.Delete(ctx, snap.planMap, client.Preconditions{UID: &snap.planMap.UID}))
+	case next.createPlan != nil:
+		object, err := planConfigMap(snap.run, *next.createPlan)
+		if err != nil {
+			return err
+		}
+		return r.create(ctx, object)
+	}
+	return nil
+}
+
+// applyJob creates, resizes or deletes the Job.
+func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision) error {
+	switch {
+	case next.deleteJob:
+		logf.FromContext(ctx).Info("Deleting the Job of a run that has failed", "job", snap.job.Name)
+		err := r.client.Delete(ctx, snap.job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &snap.job.UID})
+		return client.IgnoreNotFound(err)
+	case next.createJob:
+		return r.create(ctx, runnerJob(snap.run, r.options.Image, next.status.Shards.Total))
+	case next.parallelism != nil:
+		resized := snap.job.DeepCopy()
+		resized.Spec.Parallelism = next.parallelism
+		if err := r.client.Patch(ctx, resized, client.MergeFrom(snap.job)); err != nil {
+			return fmt.Errorf("changing the Job's parallelism: %w", err)
+		}
+	}
+	return nil
+}
+
+// create creates one of the run's objects. One that came in between is seen by the next pass, which tells whose it is.
+func (r *Reconciler) create(ctx context.Context, object client.Object) error {
+	if err := r.client.Create(ctx, object); err != nil {
+		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+	}
+	logf.FromContext(ctx).Info("Created", "kind", fmt.Sprintf("%T", object), "name", object.GetName())
+	return nil
+}
+
+// releaseForeign lifts the finalizers of pods that bear the run's name but belong to another run of it, which is gone or going. The cache alone can't tell: it may show an
+// earlier run than the pods are of, and a finalizer lifted too early loses a summary.
+func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, pods []corev1.Pod) error {
+	if len(pods) == 0 {
+		return nil
+	}
+	var run v1alpha1.EvaluationRun
+	err := r.live.Get(ctx, key, &run)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the run of %d pods: %w", len(pods), err)
+	}
+	if err == nil && run.DeletionTimestamp.IsZero() {
+		pods = slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return pod.Labels[labelRunUID] == string(run.UID) })
+	}
+	return r.lift(ctx, pods)
+}
+
+// lift takes the finalizer off pods. The patch names the finalizer alone, so it can't conflict with anybody else's write.
+func (r *Reconciler) lift(ctx context.Context, pods []corev1.Pod) error {
+	for i := range pods {
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pods[i].UID, summaryFinalizer)
+		err := r.client.Patch(ctx, &pods[i], client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("lifting the finalizer of pod %s: %w", pods[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// settle tells faults from what happens every day: a write that lost to a newer one is tried again quietly, and a run that went meanwhile is left.
+func settle(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// ended says whether a run has completed or failed.
+func ended(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
+}

@@ -1,0 +1,128 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// The reasons for which a summary is refused: the values of a metric's label.
+const (
+	refusedMalformed = "malformed"
+	refusedSignature = "signature"
+	refusedForeign   = "foreign"
+	refusedGrader    = "grader"
+	refusedEpisodes  = "episodes"
+)
+
+// folding is what a pass makes of the pods that have succeeded.
+type folding struct {
+	sums      score.Accumulator
+	completed score.IndexSet
+	// counted are the shards that this pass has added, with the time that each took to play.
+	counted []countedShard
+	refused []refusal
+}
+
+type countedShard struct {
+	index    int
+	duration time.Duration
+}
+
+// refusal is a summary that is not counted. Its Job will not play the index again, for the pod succeeded.
+type refusal struct {
+	pod    string
+	reason string
+	err    error
+}
+
+// fold adds the summaries of the pods that have succeeded to the sums so far, each shard once. It changes none of its arguments but sums.
+func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, pods []corev1.Pod) folding {
+	f := folding{sums: sums, completed: completed.Clone()}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Status.Phase != corev1.PodSucceeded {
+			continue
+		}
+		shard, err := shardOf(pod)
+		if err == nil && f.completed.Contains(int64(shard)) {
+			continue
+		}
+		var ledger *score.Ledger
+		var summary score.Summary
+		if err == nil {
+			ledger, summary, err = readSummary(plan, shard, terminated(pod).Message)
+		}
+		if err != nil {
+			f.refused = append(f.refused, refusal{pod: pod.Name, reason: refusalReason(err), err: err})
+			continue
+		}
+		f.sums.FoldSummary(ledger, summary)
+		f.completed.Add(int64(shard))
+		f.counted = append(f.counted, countedShard{index: shard, duration: played(pod)})
+	}
+	return f
+}
+
+// readSummary decodes a termination message and proves that the pool graded the shard's episodes as planned.
+func readSummary(plan score.Plan, shard int, message string) (*score.Ledger, score.Summary, error) {
+	summary, err := score.DecodeSummary([]byte(message))
+	if err != nil {
+		return nil, summary, err
+	}
+	key, err := score.ParsePublicKey(plan.LedgerKey)
+	if err != nil {
+		return nil, summary, fmt.Errorf("%w: %w", score.ErrSignature, err)
+	}
+	ledger, err := summary.Ledger.Verify(key)
+	if err != nil {
+		return nil, summary, err
+	}
+	return ledger, summary, plan.Check(shard, ledger, summary)
+}
+
+func refusalReason(err error) string {
+	for reason, sentinel := range map[string]error{
+		refusedSignature: score.ErrSignature,
+		refusedForeign:   score.ErrForeign,
+		refusedGrader:    score.ErrGrader,
+		refusedEpisodes:  score.ErrEpisodes,
+	} {
+		if errors.Is(err, sentinel) {
+			return reason
+		}
+	}
+	return refusedMalformed
+}
+
+// shardOf is the Job's completion index of a pod.
+func shardOf(pod *corev1.Pod) (int, error) {
+	text := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+	shard, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("annotation %s: %q is not an index", batchv1.JobCompletionIndexAnnotation, text)
+	}
+	return shard, nil
+}
+
+// terminated is how the runner's container ended, empty while it hasn't.
+func terminated(pod *corev1.Pod) corev1.ContainerStateTerminated {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == runnerContainer && c.State.Terminated != nil {
+			return *c.State.Terminated
+		}
+	}
+	return corev1.ContainerStateTerminated{}
+}
+
+// played is the time that the runner's container took.
+func played(pod *corev1.Pod) time.Duration {
+	end := terminated(pod)
+	return end.FinishedAt.Sub(end.StartedAt.Time)
+}

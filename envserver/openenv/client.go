@@ -94,10 +94,14 @@ func Dial(ctx context.Context, baseURL string) (*Client, error) {
 		}
 		return nil, fmt.Errorf("dialling %s: %w", target, err)
 	}
+	return newClient(conn), nil
+}
+
+func newClient(conn *websocket.Conn) *Client {
 	conn.SetReadLimit(maxReply)
 	c := &Client{conn: conn, answers: make(chan []byte, 1)}
 	go c.read()
-	return c, nil
+	return c
 }
 
 // read takes in the server's messages until the connection ends. The protocol sends one answer for each message, so that one place is enough; a server that

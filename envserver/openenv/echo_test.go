@@ -219,12 +219,65 @@ func (p *pipeNet) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 func (p *pipeNet) dial(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
 	select {
-	case p.conns <- far:
-		return near, nil
+	case p.conns <- newRoomy(far):
+		return newRoomy(near), nil
 	case <-p.done:
 		return nil, net.ErrClosed
 	}
 }
+
+// roomy is an end of a pipe whose writes don't wait for the reader, as a socket's buffer makes it.
+type roomy struct {
+	net.Conn
+	out    chan []byte
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newRoomy(c net.Conn) *roomy {
+	r := &roomy{Conn: c, out: make(chan []byte, 1024), closed: make(chan struct{})}
+	go r.pump()
+	return r
+}
+
+func (r *roomy) Write(b []byte) (int, error) {
+	select {
+	case <-r.closed:
+		return 0, net.ErrClosed
+	case r.out <- bytes.Clone(b):
+		return len(b), nil
+	}
+}
+
+func (r *roomy) pump() {
+	defer r.Conn.Close()
+	for {
+		select {
+		case b := <-r.out:
+			if _, err := r.Conn.Write(b); err != nil {
+				return
+			}
+		case <-r.closed:
+			if len(r.out) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// Close lets what was written go out for a second.
+func (r *roomy) Close() error {
+	r.once.Do(func() {
+		_ = r.Conn.SetReadDeadline(time.Unix(1, 0))
+		_ = r.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+		close(r.closed)
+	})
+	return nil
+}
+
+func (r *roomy) SetWriteDeadline(time.Time) error { return nil }
+
+func (r *roomy) SetDeadline(t time.Time) error { return r.SetReadDeadline(t) }
 
 // servePipe runs a server within a synctest bubble. The returned function ends it.
 func servePipe(tb testing.TB, cfg Config) (*Server, *pipeNet, func()) {
@@ -264,6 +317,7 @@ func connectPipe(tb testing.TB, network *pipeNet) *peer {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { _ = conn.Close() })
 	return &peer{tb: tb, conn: conn}
 }
 

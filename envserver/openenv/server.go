@@ -21,8 +21,8 @@ const (
 	// pingInterval keeps proxies from closing a quiet connection.
 	pingInterval = 20 * time.Second
 	// deadPeerAfter is how long a peer may send nothing at all, not even a pong. It is minutes because a trainer's event loop stands still while
-	// its model generates.
-	deadPeerAfter = 5 * time.Minute
+	// its model generates; a host that is gone is found out sooner, by TCP's own keepalive.
+	deadPeerAfter = 10 * time.Minute
 	// refusalHold is how long a refused connection stays open for the client to send its first message, whose answer the refusal is. A client that
 	// meets a closed socket instead never learns why.
 	refusalHold = 5 * time.Second

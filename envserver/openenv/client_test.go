@@ -1,0 +1,204 @@
+package openenv
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+)
+
+func dialTest(tb testing.TB, url string) *Client {
+	tb.Helper()
+	c, err := Dial(tb.Context(), url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestClient(t *testing.T) {
+	s, url := serve(t, Config{})
+	c := dialTest(t, url)
+	got, err := c.Reset(t.Context(), map[string]any{"seed": 5, "episode_id": "E"})
+	want := Observation{Observation: json.RawMessage(`{"text":"hello","seed":5}`), HasReward: true}
+	if err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("reset: %v %s", err, cmp.Diff(want, got))
+	}
+	got, err = c.Step(t.Context(), echoAction{Kind: "say", Text: "x", Reward: -20})
+	want = Observation{Observation: json.RawMessage(`{"text":"x","seed":5}`), Reward: -0.02, HasReward: true}
+	if err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("step: %v %s", err, cmp.Diff(want, got))
+	}
+	state, err := c.State(t.Context())
+	if err != nil || decoded(t, string(state), "episode_id") != "E" {
+		t.Errorf("state: %v %s", err, state)
+	}
+	got, err = c.Step(t.Context(), echoAction{Kind: "finish", Score: 850_000})
+	episodeScore := 0.85
+	metadata := Metadata{
+		EpisodeScore: &episodeScore, ScoreBreakdown: []Points{{Name: "talk", Earned: 0.85, Offered: 1}}, Outcome: score.Scored,
+		Judge: "rules", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1",
+	}
+	if err != nil || !got.Done || cmp.Diff(metadata, got.Metadata) != "" {
+		t.Errorf("last step: %v %s", err, cmp.Diff(metadata, got.Metadata))
+	}
+	if _, err := c.Reset(t.Context(), nil); err != nil {
+		t.Errorf("reset without options: %v", err)
+	}
+	if err := errors.Join(c.Close(), c.Close()); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if got := s.sessions.active(); got != 0 {
+		t.Errorf("%d sessions after Close returned", got)
+	}
+	if _, err := c.State(t.Context()); err == nil {
+		t.Error("a closed client still answers")
+	}
+}
+
+func TestClientErrors(t *testing.T) {
+	_, url := serve(t, Config{MaxSessions: 1})
+	c := dialTest(t, url)
+	_, err := c.Step(t.Context(), echoAction{Kind: "zzz"})
+	var refused *ServerError
+	if !errors.As(err, &refused) || refused.Code != codeValidation || !strings.Contains(err.Error(), codeValidation) {
+		t.Errorf("an invalid action: %v", err)
+	}
+	if _, err := c.Reset(t.Context(), nil); err != nil {
+		t.Errorf("the session after an error: %v", err)
+	}
+	late := dialTest(t, url)
+	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != codeCapacity {
+		t.Errorf("a session too many: %v", err)
+	}
+	if _, err := late.State(t.Context()); err == nil || errors.As(err, new(*ServerError)) {
+		t.Errorf("a refused session that is used again: %v", err)
+	}
+}
+
+// A refused client reads why, however long it has waited before its first message.
+func TestClientReadsALateRefusal(t *testing.T) {
+	s, url := serve(t, Config{MaxSessions: 1})
+	dialTest(t, url)
+	eventually(t, "one session", func() bool { return s.sessions.active() == 1 })
+	late := dialTest(t, url)
+	eventually(t, "the refusal has arrived", func() bool { return len(late.answers) == 1 })
+	_ = late.conn.NetConn().SetWriteDeadline(time.Unix(1, 0)) // as if the server had closed already
+	var refused *ServerError
+	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != codeCapacity {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestClientContext(t *testing.T) {
+	_, url := serve(t, Config{})
+	c := dialTest(t, url)
+	if _, err := c.Reset(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.Step(ctx, echoAction{Kind: "wait", Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a step past its deadline: %v", err)
+	}
+	if _, err := c.State(t.Context()); err == nil {
+		t.Error("after a lost answer the session must not go on: the next answer would be the wrong one")
+	}
+}
+
+// An agent that thinks for half an hour still answers the server's pings.
+func TestClientAnswersPingsWhileTheAgentThinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, network, stop := servePipe(t, Config{})
+		defer stop()
+		defer network.Close()
+		dialer := websocket.Dialer{NetDialContext: network.dial}
+		conn, _, err := dialer.Dial("ws://pipe/ws", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newClient(conn)
+		if _, err := c.Reset(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Minute)
+		if _, err := c.Step(t.Context(), echoAction{Kind: "say"}); err != nil {
+			t.Errorf("after half an hour: %v", err)
+		}
+		if err := c.Close(); err != nil || s.sessions.active() != 0 {
+			t.Errorf("closed with %v, %d sessions", err, s.sessions.active())
+		}
+	})
+}
+
+func TestClientOfABadServer(t *testing.T) {
+	for name, answers := range map[string][]string{
+		"not JSON":         {`{`},
+		"the wrong type":   {`{"type":"state","data":{}}`},
+		"a bad reward":     {`{"type":"observation","data":{"observation":{},"reward":"x","done":false}}`},
+		"too many answers": {`{"type":"error","data":[]}`, `{}`, `{}`},
+		"silence":          nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			upgrader := newUpgrader()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				conn, err := upgrader.Upgrade(w, r, nil)
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				_, _, _ = conn.ReadMessage()
+				for _, answer := range answers {
+					_ = conn.WriteMessage(websocket.TextMessage, []byte(answer))
+				}
+			}))
+			defer server.Close()
+			c := dialTest(t, server.URL)
+			if got, err := c.Reset(t.Context(), nil); err == nil || errors.As(err, new(*ServerError)) {
+				t.Errorf("reset returned %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestEndpoint(t *testing.T) {
+	for base, want := range map[string]string{
+		"host:8000":            "ws://host:8000/ws",
+		"http://host:8000":     "ws://host:8000/ws",
+		"http://host:8000/":    "ws://host:8000/ws",
+		"ws://host":            "ws://host/ws",
+		"https://host/envs/a/": "wss://host/envs/a/ws",
+		"wss://host/envs/a":    "wss://host/envs/a/ws",
+		"[::1]:8000":           "ws://[::1]:8000/ws",
+		"ftp://host":           "",
+		"http://":              "",
+		"http://a b":           "",
+		"":                     "",
+	} {
+		got, err := endpoint(base, "ws", "/ws")
+		if (want == "") != (err != nil) || (err == nil && got.String() != want) {
+			t.Errorf("%q: %v, %v; want %q", base, got, err, want)
+		}
+	}
+}
+
+func TestDialErrorsNameTheServer(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	if _, err := Dial(t.Context(), server.URL); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("a server without /ws: %v", err)
+	}
+	if _, err := Dial(t.Context(), "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("no server: %v", err)
+	}
+}

@@ -1,0 +1,243 @@
+package openenv
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func postBody(tb testing.TB, url, body string) (int, string) {
+	tb.Helper()
+	response, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func TestDocuments(t *testing.T) {
+	_, url := serve(t, Config{Version: "v1.2.3"})
+	for path, want := range map[string]string{
+		"/health":   `{"status":"healthy"}`,
+		"/metadata": `{"author":null,"description":"Says what it is told.","documentation_url":null,"name":"echo","readme_content":null,"version":"v1.2.3"}`,
+	} {
+		if status, body := getBody(t, url+path); status != http.StatusOK || body != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	_, schema := getBody(t, url+"/schema")
+	for name, want := range map[string]json.RawMessage{
+		"action": echoKind{}.Schemas().Action, "observation": echoKind{}.Schemas().Observation,
+		"state": echoKind{}.Schemas().State, "reset_observation": echoKind{}.Schemas().Observation,
+	} {
+		if diff := cmp.Diff(decoded(t, string(want)), decoded(t, schema, name)); diff != "" {
+			t.Errorf("schema of the %s (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+// Every path of the OpenAPI document is served with the method it names, and the validator's criteria hold.
+func TestOpenAPI(t *testing.T) {
+	_, url := serve(t, Config{})
+	_, body := getBody(t, url+"/openapi.json")
+	if got := decoded(t, body, "info", "version"); got != "1.0.0" {
+		t.Errorf("info.version is %v", got)
+	}
+	paths := decoded(t, body, "paths").(map[string]any)
+	for _, path := range []string{"/reset", "/step", "/state", "/health", "/metadata", "/schema"} {
+		if paths[path] == nil {
+			t.Errorf("%s is missing", path)
+		}
+	}
+	for path, methods := range paths {
+		for method := range methods.(map[string]any) {
+			request, _ := http.NewRequest(strings.ToUpper(method), url+path, strings.NewReader(`{"action":{"kind":"say"}}`))
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusMethodNotAllowed || response.StatusCode >= 500 {
+				t.Errorf("%s %s: %s", method, path, response.Status)
+			}
+		}
+	}
+	for _, reference := range strings.Split(body, `"$ref":"#/components/schemas/`)[1:] {
+		name := reference[:strings.IndexByte(reference, '"')]
+		if decoded(t, body, "components", "schemas", name) == nil {
+			t.Errorf("component %s is missing", name)
+		}
+	}
+}
+
+func TestStatelessHTTP(t *testing.T) {
+	s, url := serve(t, Config{})
+	for _, c := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/reset", ``, 200, ``},
+		{"/reset", `null`, 200, ``},
+		{"/reset", `{"seed":"7"}`, 200, `{"observation":{"text":"hello","seed":7},"reward":0.0,"done":false}`},
+		{"/reset", `{"seed":7.0,"whatever":1}`, 200, `{"observation":{"text":"hello","seed":7},"reward":0.0,"done":false}`},
+		{"/reset", `{"seed":-1}`, 422, `{"detail":[{"type":"greater_than_equal","loc":["body","seed"],"msg":"seed should be greater than or equal to 0","input":-1}]}`},
+		{"/reset", `{"task":"juggle"}`, 422, `{"detail":[{"type":"value_error","loc":["body","task"],"msg":"unknown task \"juggle\": the task is talk","input":"juggle"}]}`},
+		{"/reset", `[]`, 422, `{"detail":[{"type":"model_attributes_type","loc":["body"],"msg":"the body should be a JSON object","input":[]}]}`},
+		{"/reset", `{"seed":`, 422, ``},
+		{"/step", ``, 422, `{"detail":[{"type":"missing","loc":["body"],"msg":"Field required"}]}`},
+		{"/step", `{}`, 422, `{"detail":[{"type":"missing","loc":["body","action"],"msg":"Field required"}]}`},
+		{"/step", `{"action":null}`, 422, `{"detail":[{"type":"dict_type","loc":["body","action"],"msg":"action should be a JSON object","input":null}]}`},
+		{"/step", `{"action":{"kind":"zzz"}}`, 422, `{"detail":[{"type":"literal_error","loc":["kind"],"msg":"kind should be say","input":"zzz"}]}`},
+		{"/step", `{"action":{"kind":"say"},"timeout_s":0}`, 422, `{"detail":[{"type":"greater_than","loc":["body","timeout_s"],"msg":"timeout_s should be a number greater than 0","input":0}]}`},
+		{"/step", `{"action":{"kind":"say","text":"x"},"seed":4,"timeout_s":5,"request_id":"r"}`, 200, `{"observation":{"text":"x","seed":4},"reward":0.0,"done":false}`},
+		{"/step", `{"action":{"kind":"wait","wait":3600000000000},"timeout_s":0.01}`, 500, ``},
+		{"/step", `{"action":{"kind":"panic"}}`, 500, `Internal Server Error` + "\n"},
+		{"/step", `{"action":{"kind":"finish"},"run":"u","shard":0,"episode":0}`, 200, ``},
+		{"/step", `{"action":{"kind":"` + strings.Repeat("x", maxBody) + `"}}`, 413, ``},
+	} {
+		status, body := postBody(t, url+c.path, c.body)
+		if status != c.status || (c.want != "" && body != c.want) {
+			t.Errorf("%s %.80s: %d %s", c.path, c.body, status, body)
+		}
+	}
+	if status, body := getBody(t, url+"/state"); status != 200 || decoded(t, body, "step_count") != 0.0 {
+		t.Errorf("/state: %d %s", status, body)
+	}
+	if got := s.ledgers.figures().open; got != 0 {
+		t.Errorf("%d ledgers were opened by plain HTTP", got)
+	}
+}
+
+func TestRouting(t *testing.T) {
+	_, url := serve(t, Config{})
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, c := range []struct {
+		method, path string
+		upgrade      bool
+		status       int
+		header, want string
+	}{
+		{"GET", "/nowhere", false, 404, "", ""},
+		{"GET", "/ws", false, 404, "", ""},
+		{"GET", "/nowhere", true, 403, "", ""},
+		{"GET", "/ws/", true, 403, "", ""},
+		{"POST", "/health", false, 405, "Allow", "GET"},
+		{"HEAD", "/health", false, 405, "Allow", "GET"},
+		{"GET", "/reset", false, 405, "Allow", "POST"},
+		{"GET", "/health/?a=b", false, 307, "Location", "/health?a=b"},
+		{"GET", "/metrics", false, 404, "", ""},
+		{"GET", "/stats", false, 404, "", ""},
+	} {
+		request, _ := http.NewRequest(c.method, url+c.path, nil)
+		if c.upgrade {
+			request.Header.Set("Connection", "Upgrade")
+			request.Header.Set("Upgrade", "websocket")
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != c.status || (c.header != "" && response.Header.Get(c.header) != c.want) {
+			t.Errorf("%s %s: %s %v", c.method, c.path, response.Status, response.Header)
+		}
+	}
+}
+
+func TestBrokenFactoryOverHTTP(t *testing.T) {
+	_, url := serve(t, Config{Kind: echoKind{explosive: true}})
+	if status, _ := postBody(t, url+"/reset", ""); status != 500 {
+		t.Errorf("/reset: %d", status)
+	}
+	if status, _ := getBody(t, url+"/health"); status != 200 {
+		t.Errorf("/health: %d", status)
+	}
+}
+
+func TestOps(t *testing.T) {
+	s, url := serve(t, Config{MaxSessions: 1})
+	ops := httptest.NewServer(s.OpsHandler())
+	defer ops.Close()
+	ready := func(wantStatus int, want string) {
+		t.Helper()
+		if status, body := getBody(t, ops.URL+"/readyz"); status != wantStatus || body != want {
+			t.Errorf("/readyz: %d %s, want %d %s", status, body, wantStatus, want)
+		}
+	}
+	ready(200, "ok")
+	p := connect(t, url)
+	p.ask(`{"type":"reset","data":{"run":"u","shard":0,"episode":0}}`)
+	ready(503, "full")
+	for _, action := range []string{`"say"`, `"zzz"`, `"fail"`, `"finish","score":250000`} {
+		p.ask(`{"type":"step","data":{"kind":` + action + `}}`)
+	}
+	ledgerOf(t, url, "u", 0)
+	_, body := getBody(t, ops.URL+"/stats")
+	var report score.Report
+	if err := json.Unmarshal([]byte(body), &report); err != nil {
+		t.Fatal(err)
+	}
+	want := score.Report{
+		Environment: "echo", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules",
+		Sessions: score.Sessions{Active: 1, Capacity: 1}, Episodes: score.Episodes{Scored: 1, ScoreSum: 250_000}, Tasks: echoKind{}.Tasks(),
+	}
+	if diff := cmp.Diff(want, report); diff != "" {
+		t.Errorf("/stats (-want +got)\n%s", diff)
+	}
+	p.send(`{"type":"close"}`)
+	p.closed()
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ready(503, "draining")
+	_, metrics := getBody(t, ops.URL+"/metrics")
+	for _, line := range []string{
+		`csenv_sessions_active 0`, `csenv_sessions_capacity 1`, `csenv_draining 1`, `csenv_sessions_total{result="closed"} 1`,
+		`csenv_steps_total{result="played"} 2`, `csenv_steps_total{result="invalid"} 1`, `csenv_steps_total{result="failed"} 1`,
+		`csenv_step_duration_seconds_count 4`, `csenv_episodes_total{outcome="scored",task="talk"} 1`,
+		`csenv_ledgers 1`, `csenv_ledger_episodes_total{result="counted"} 1`, `csenv_ledger_reads_total 1`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics lacks %s", line)
+		}
+	}
+	if problems, err := testutil.GatherAndLint(s.metrics.registry); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+}
+
+func TestNewRefusesBadConfigs(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"no kind":                    {LedgerKey: testKey()},
+		"no key":                     {Kind: echoKind{}},
+		"negative MaxSessions":       {Kind: echoKind{}, LedgerKey: testKey(), MaxSessions: -1},
+		"a schema that is no object": {Kind: badSchemaKind{}, LedgerKey: testKey()},
+	} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// badSchemaKind has an action schema that is no JSON object.
+type badSchemaKind struct{ echoKind }
+
+func (badSchemaKind) Schemas() episode.Schemas {
+	schemas := echoKind{}.Schemas()
+	schemas.Action = json.RawMessage(`[]`)
+	return schemas
+}

@@ -1,0 +1,214 @@
+package openenv
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/google/go-cmp/cmp"
+)
+
+// ledgerOf fetches and verifies a ledger.
+func ledgerOf(tb testing.TB, url, run string, shard int) *score.Ledger {
+	tb.Helper()
+	signed, err := FetchLedger(tb.Context(), url, run, shard)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l, err := signed.Verify(testKey().Public().(ed25519.PublicKey))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func TestLedger(t *testing.T) {
+	_, url := serve(t, Config{})
+	p := connect(t, url)
+	play := func(index, seed int, end string) {
+		t.Helper()
+		p.ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":3,"episode":%d,"seed":%d,"pass_score":700000,"reward_mode":"terminal"}}`, index, seed))
+		if end != "" {
+			p.ask(fmt.Sprintf(`{"type":"step","data":{"kind":%s}}`, end))
+		}
+	}
+	play(0, 10, `"finish","score":900000`)
+	play(1, 11, `"failed","score":100000`)
+	play(0, 10, `"finish","score":0`)       // again
+	play(2, 12, `"errored","score":500000`) // of no figure
+	play(2, 12, `"panic"`)                  // of no figure
+	play(2, 12, "")                         // abandoned
+	play(2, 12, `"finish","score":700000`)
+	got := ledgerOf(t, url, "uid", 3)
+
+	want := &score.Ledger{Run: "uid", Shard: 3, PassScore: 700_000, ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules", Opened: 7, Replayed: 1}
+	for _, e := range []struct {
+		planned score.PlannedEpisode
+		ended   score.Episode
+	}{
+		{score.PlannedEpisode{Index: 0, Seed: 10, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 900_000, Difficulty: "easy", Language: "en"}},
+		{score.PlannedEpisode{Index: 1, Seed: 11, Scenario: "E02"}, score.Episode{Outcome: score.Failed, Score: 100_000, Difficulty: "hard", Language: "de"}},
+		{score.PlannedEpisode{Index: 2, Seed: 12, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 700_000, Difficulty: "easy", Language: "en"}},
+	} {
+		e.planned.Task, e.ended.Category = "talk", "billing"
+		e.ended.Dimensions = []score.Dimension{{Name: "talk", Earned: e.ended.Score / 1000, Offered: 1000}}
+		if err := want.Add(e.planned, e.ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// What an episode without a run earns is in no ledger, and one run's episodes are in no other's.
+func TestLedgersAreApart(t *testing.T) {
+	_, url := serve(t, Config{})
+	p := connect(t, url)
+	for _, tag := range []string{``, `"run":"a","shard":0,"episode":0`, `"run":"a","shard":1,"episode":0`, `"run":"b","shard":0,"episode":0`} {
+		p.ask(`{"type":"reset","data":{` + tag + `}}`)
+		p.ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
+	}
+	for _, key := range []ledgerKey{{"a", 0}, {"a", 1}, {"b", 0}} {
+		if got := ledgerOf(t, url, key.run, key.shard); got.Scored != 1 || got.Opened != 1 {
+			t.Errorf("ledger %v has %d scored and %d opened episodes", key, got.Scored, got.Opened)
+		}
+	}
+	if _, err := FetchLedger(t.Context(), url, "b", 1); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("a ledger that isn't there: %v", err)
+	}
+}
+
+func TestLedgerRefusals(t *testing.T) {
+	_, url := serve(t, Config{})
+	p := connect(t, url)
+	p.ask(`{"type":"reset","data":{"run":"u","shard":0,"episode":0,"pass_score":500000}}`)
+	if got := p.code(`{"type":"reset","data":{"run":"u","shard":0,"episode":1,"pass_score":600000}}`); got != codeValidation {
+		t.Errorf("another pass score in the same ledger was answered with %s", got)
+	}
+	if got := p.code(`{"type":"step","data":{"kind":"finish"}}`); got != "observation" {
+		t.Errorf("after a refused reset, the running episode was answered with %s", got)
+	}
+	for query, want := range map[string]int{"": 400, "?run=u": 400, "?run=u&shard=x": 400, "?run=u&shard=9": 404, "?run=u&shard=0": 200} {
+		if status, body := getBody(t, url+"/ledger"+query); status != want || !json.Valid([]byte(body)) {
+			t.Errorf("/ledger%s: %d %s", query, status, body)
+		}
+	}
+}
+
+func TestFullLedgerRefuses(t *testing.T) {
+	store := newLedgers(echoKind{})
+	l, err := store.open(runTag{run: "u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(maxEnded) {
+		l.ended[i] = struct{}{}
+	}
+	if _, err := store.open(runTag{run: "u"}); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Errorf("opened with %v", err)
+	}
+}
+
+func TestOldestLedgerMakesRoom(t *testing.T) {
+	store := newLedgers(echoKind{})
+	for i := range maxLedgers + 1 {
+		if i == maxLedgers {
+			if _, err := store.sign(ledgerKey{"u", 0}, testKey()); err != nil { // touches the oldest but one
+				t.Fatal(err)
+			}
+		}
+		if _, err := store.open(runTag{run: "u", shard: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := store.figures().open; got != maxLedgers {
+		t.Errorf("%d ledgers, want %d", got, maxLedgers)
+	}
+	if _, err := store.sign(ledgerKey{"u", 1}, testKey()); !errors.Is(err, errNoLedger) {
+		t.Errorf("the oldest ledger is still there: %v", err)
+	}
+	if _, err := store.sign(ledgerKey{"u", 0}, testKey()); err != nil {
+		t.Errorf("the ledger that was just read is gone: %v", err)
+	}
+}
+
+// However the ends of episodes interleave, each index counts once.
+func TestConcurrentEndsCountOnce(t *testing.T) {
+	store := newLedgers(echoKind{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			l, err := store.open(runTag{run: "u"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i := range int64(100) {
+				l.begin()
+				if err := l.finish(score.PlannedEpisode{Index: i, Task: "talk", Scenario: "E01"}, score.Episode{Outcome: score.Scored}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sums := store.byKey[ledgerKey{"u", 0}].sums
+	if sums.Scored != 100 || sums.Replayed != 700 || sums.Opened != 800 {
+		t.Errorf("%d scored, %d replayed, %d opened", sums.Scored, sums.Replayed, sums.Opened)
+	}
+}
+
+func TestLoadLedgerKey(t *testing.T) {
+	encode := func(kind string, key any) []byte {
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	}
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"Ed25519":        {encode("PRIVATE KEY", testKey()), ""},
+		"another type":   {encode("PRIVATE KEY", other), "not Ed25519"},
+		"another block":  {encode("CERTIFICATE", testKey()), "openssl genpkey"},
+		"no PEM":         {[]byte("secret"), "openssl genpkey"},
+		"a broken block": {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}), "parsing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "key.pem")
+			if err := os.WriteFile(path, c.content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			key, err := LoadLedgerKey(path)
+			if c.want == "" && (err != nil || !bytes.Equal(key, testKey())) {
+				t.Errorf("loaded %v, %v", key, err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+	if _, err := LoadLedgerKey(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that isn't there: %v", err)
+	}
+}

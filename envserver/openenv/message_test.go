@@ -1,0 +1,92 @@
+package openenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDecodeMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		raw  string
+		kind messageKind
+		data string
+	}{
+		"reset without data": {`{"type":"reset"}`, resetMessage, ""},
+		"reset":              {`{"type":"reset","data":{"seed":1}}`, resetMessage, `{"seed":1}`},
+		"step":               {`{"data":{"a":[1,{"b":2}]},"type":"step"}`, stepMessage, `{"a":[1,{"b":2}]}`},
+		"empty action":       {`{"type":"step","data":{}}`, stepMessage, `{}`},
+		"state":              {"\n{\"type\":\"state\"}\n", stateMessage, ""},
+		"close":              {`{"type":"close"}`, closeMessage, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := []byte(c.raw)
+			m, fault := decodeMessage(raw)
+			clear(raw) // the data must not share memory with the frame
+			if fault != nil || m.kind != c.kind || string(m.data) != c.data {
+				t.Errorf("decoded to %q %s, fault %v", m.kind, m.data, fault)
+			}
+		})
+	}
+}
+
+func TestErrorsPointAtTheFault(t *testing.T) {
+	long := `"` + strings.Repeat("x", 4*maxEcho) + `"`
+	for raw, want := range map[string][]any{
+		`{"type":"step"}`:                      {"data"},
+		`{"type":"state","data":1}`:            {"data"},
+		`{"type":"reset","more":` + long + `}`: {"more"},
+		`{"type":"step","data":` + long + `}`:  {"data"},
+		`[1]`:                                  {},
+	} {
+		_, fault := decodeMessage([]byte(raw))
+		if fault == nil || len(fault.Errors) != 1 {
+			t.Errorf("%.50s: fault %+v", raw, fault)
+			continue
+		}
+		if diff := cmp.Diff(want, fault.Errors[0].Loc); diff != "" {
+			t.Errorf("%.50s: (-want +got)\n%s", raw, diff)
+		}
+		if len(fault.Errors[0].Input) > maxEcho {
+			t.Errorf("%.50s: the error repeats %d bytes", raw, len(fault.Errors[0].Input))
+		}
+	}
+}
+
+// Whatever comes in: no panic; either a message whose data is an object, or an error that can be sent.
+func FuzzDecodeMessage(f *testing.F) {
+	for _, seed := range []string{
+		``, `{}`, `null`, `[]`, `{"type":"reset"}`, `{"type":"step","data":{"kind":"say"}}`, `{"type":"state","data":null}`, `{"type":"close","x":1}`,
+		`{"type":"reset","data":{"seed":1e400,"run":"u","shard":0,"episode":-1}}`, `{"type":"\ud800"}`, "\xff", `{"type":{"type":"step"}}`,
+		`{"type":"reset","data":{"seed":"99999999999999999999999","task":7,"reward_mode":"x"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, fault := decodeMessage(raw)
+		var out bytes.Buffer
+		if fault != nil {
+			writeError(&out, *fault)
+			if !json.Valid(out.Bytes()) {
+				t.Errorf("%q is answered with %s", raw, out.Bytes())
+			}
+			return
+		}
+		if len(m.data) > 0 && (m.data[0] != '{' || !json.Valid(m.data)) {
+			t.Errorf("%q has the data %q", raw, m.data)
+		}
+		if m.kind == resetMessage {
+			o, items := parseOptions(m.data, lenientSeed, "data")
+			if o.Seed < 0 || o.Seed >= 1<<53 {
+				t.Errorf("%q has the seed %d", raw, o.Seed)
+			}
+			writeError(&out, *validationError(items))
+			if !json.Valid(out.Bytes()) {
+				t.Errorf("%q is answered with %s", raw, out.Bytes())
+			}
+		}
+	})
+}

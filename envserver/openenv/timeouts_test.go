@@ -1,0 +1,314 @@
+package openenv
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// inBubble runs a test on a server whose network and time are simulated.
+func inBubble(t *testing.T, cfg Config, test func(t *testing.T, s *Server, network *pipeNet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, network, stop := servePipe(t, cfg)
+		defer stop()
+		defer network.Close()
+		test(t, s, network)
+	})
+}
+
+// quiet makes the peer's reader run, which answers the server's pings, until the connection ends.
+func (p *peer) quiet() <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, raw, err := p.conn.ReadMessage()
+		if err == nil {
+			err = errors.New("unexpected message " + string(raw))
+		}
+		ended <- err
+		_ = p.conn.Close()
+	}()
+	return ended
+}
+
+func TestIdleTimeout(t *testing.T) {
+	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset"}`)
+		time.Sleep(9 * time.Minute)
+		p.ask(`{"type":"step","data":{"kind":"say"}}`)
+		time.Sleep(9 * time.Minute)
+		p.ask(`{"type":"state"}`)
+		if got := s.sessions.active(); got != 1 {
+			t.Fatalf("%d sessions after a step within the timeout, want 1", got)
+		}
+		began, ended := time.Now(), p.quiet()
+		err := <-ended
+		if took := time.Since(began); took < 50*time.Second || took > 62*time.Second {
+			t.Errorf("closed %v after the state message, want a minute: a state message is no activity", took)
+		}
+		if !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), "idle") {
+			t.Errorf("closed with %v, want 1001 and the reason", err)
+		}
+		if got := s.sessions.active(); got != 0 {
+			t.Errorf("%d sessions after the socket closed", got)
+		}
+	})
+}
+
+func TestNoIdleTimeoutDuringAStep(t *testing.T) {
+	inBubble(t, Config{IdleTimeout: time.Minute}, func(t *testing.T, _ *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset"}`)
+		if got := p.code(`{"type":"step","data":{"kind":"wait","wait":240000000000}}`); got != "observation" {
+			t.Errorf("a step of four minutes was answered with %s", got)
+		}
+		if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+			t.Errorf("the step after it was answered with %s", got)
+		}
+	})
+}
+
+func TestMaxDuration(t *testing.T) {
+	inBubble(t, Config{MaxDuration: time.Hour}, func(t *testing.T, s *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		began := time.Now()
+		p.ask(`{"type":"reset"}`)
+		for time.Since(began) < 59*time.Minute {
+			p.ask(`{"type":"step","data":{"kind":"say"}}`)
+			time.Sleep(30 * time.Second)
+		}
+		err := <-p.quiet()
+		if took := time.Since(began); took < time.Hour || took > time.Hour+2*time.Second {
+			t.Errorf("closed after %v, want an hour", took)
+		}
+		if !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), "1h0m0s") {
+			t.Errorf("closed with %v, want 1001 and the reason", err)
+		}
+		if got := s.sessions.active(); got != 0 {
+			t.Errorf("%d sessions after the socket closed", got)
+		}
+	})
+}
+
+// A maximum duration ends a session even while a step runs, and stops the step.
+func TestMaxDurationStopsAStep(t *testing.T) {
+	inBubble(t, Config{MaxDuration: time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset"}`)
+		p.send(`{"type":"step","data":{"kind":"wait","wait":3600000000000}}`)
+		if err := <-p.quiet(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+			t.Errorf("closed with %v, want 1001", err)
+		}
+		if got := s.sessions.active(); got != 0 {
+			t.Errorf("%d sessions after the socket closed", got)
+		}
+	})
+}
+
+// A trainer that answers no ping for minutes keeps its session; one that is gone loses it.
+func TestDeadPeer(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		pings := 0
+		p.conn.SetPingHandler(func(string) error { pings++; return nil })
+		p.ask(`{"type":"reset"}`)
+		began, ended := time.Now(), p.quiet()
+		time.Sleep(9 * time.Minute)
+		p.send(`{"type":"state"}`)
+		if err := <-ended; !strings.Contains(err.Error(), "unexpected message") {
+			t.Fatalf("after nine minutes without a pong: %v", err)
+		}
+		if pings < 26 || pings > 27 {
+			t.Errorf("%d pings in nine minutes, want one every 20 s", pings)
+		}
+		heard := time.Since(began)
+		for s.sessions.active() > 0 && time.Since(began) < time.Hour {
+			time.Sleep(time.Second)
+		}
+		if silent := time.Since(began) - heard; silent > deadPeerAfter+2*sweepInterval {
+			t.Errorf("the slot was held for %v", silent)
+		}
+	})
+}
+
+// A peer that neither reads nor answers, as after a lost network, costs its slot for deadPeerAfter.
+func TestHalfOpenPeer(t *testing.T) {
+	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, s *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset"}`)
+		p.send(`{"type":"state"}`) // whose answer nobody reads
+		began := time.Now()
+		for s.sessions.active() > 0 && time.Since(began) < time.Hour {
+			time.Sleep(time.Second)
+		}
+		if held := time.Since(began); held > deadPeerAfter+2*sweepInterval {
+			t.Errorf("the slot was held for %v", held)
+		}
+	})
+}
+
+func TestPingsAreAnsweredDuringAStep(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, _ *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset"}`)
+		pong := make(chan time.Time, 10)
+		p.conn.SetPongHandler(func(string) error { pong <- time.Now(); return nil })
+		p.send(`{"type":"step","data":{"kind":"wait","wait":300000000000}}`)
+		answered := make(chan string)
+		go func() { answered <- p.receive() }()
+		for range 10 {
+			time.Sleep(20 * time.Second)
+			sent := time.Now()
+			if err := p.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if waited := (<-pong).Sub(sent); waited > time.Second {
+				t.Errorf("the pong came after %v", waited)
+			}
+		}
+		if got := codeOf(t, <-answered); got != "observation" {
+			t.Errorf("the step was answered with %s", got)
+		}
+	})
+}
+
+// A refused client that takes its time to send still reads why; one that never sends doesn't hold its connection for long.
+func TestRefusalIsHeld(t *testing.T) {
+	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, _ *Server, network *pipeNet) {
+		first := connectPipe(t, network)
+		first.ask(`{"type":"reset"}`)
+		slow := connectPipe(t, network)
+		refusal := make(chan string)
+		go func() { refusal <- slow.receive() }()
+		time.Sleep(refusalHold - time.Second)
+		slow.send(`{"type":"reset"}`)
+		if got := codeOf(t, <-refusal); got != codeCapacity {
+			t.Errorf("the refused client read %s", got)
+		}
+		if code, _ := slow.closed(); code != websocket.CloseNormalClosure {
+			t.Errorf("closed with %d, want 1000", code)
+		}
+		silent := connectPipe(t, network)
+		began := time.Now()
+		silent.receive()
+		silent.closed()
+		if took := time.Since(began); took != refusalHold {
+			t.Errorf("a silent client was held for %v, want %v", took, refusalHold)
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset"}`)
+		drained := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { drained <- s.Drain(ctx) }()
+		synctest.Wait()
+		if !s.report().Draining {
+			t.Error("the report doesn't say that the server is draining")
+		}
+		late := connectPipe(t, network)
+		answer := late.ask(`{"type":"reset"}`)
+		if codeOf(t, answer) != codeCapacity || !strings.Contains(answer, "draining") {
+			t.Errorf("a new session was answered with %s", answer)
+		}
+		late.closed()
+		time.Sleep(time.Minute)
+		if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+			t.Errorf("the running session was answered with %s", got)
+		}
+		select {
+		case err := <-drained:
+			t.Fatalf("drained with a session running: %v", err)
+		default:
+		}
+		p.send(`{"type":"close"}`)
+		p.closed()
+		if err := <-drained; err != nil {
+			t.Errorf("drained with %v", err)
+		}
+	})
+}
+
+func TestDrainTimeout(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset"}`)
+		p.send(`{"type":"step","data":{"kind":"wait","wait":3600000000000}}`)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := s.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("drained with %v, want the deadline", err)
+		}
+		ended := p.quiet()
+		s.Close()
+		if err := <-ended; !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+			t.Errorf("closed with %v, want 1001", err)
+		}
+	})
+}
+
+func TestDrainWithoutSessions(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *pipeNet) {
+		for range 2 {
+			if err := s.Drain(t.Context()); err != nil {
+				t.Errorf("drained with %v", err)
+			}
+		}
+	})
+}
+
+// A drained server waits for the ledgers that the last sessions left, but not for ever.
+func TestDrainWaitsForLedgers(t *testing.T) {
+	const episode = `{"type":"reset","data":{"run":"u","shard":0,"episode":0}}`
+	play := func(t *testing.T, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(episode)
+		p.ask(`{"type":"step","data":{"kind":"finish"}}`)
+		p.send(`{"type":"close"}`)
+		p.closed()
+	}
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+		play(t, network)
+		began := time.Now()
+		go func() {
+			time.Sleep(3 * time.Second)
+			s.ledgers.fetched(ledgerKey{"u", 0})
+		}()
+		if err := s.Drain(t.Context()); err != nil || time.Since(began) != 3*time.Second {
+			t.Errorf("drained after %v with %v, want 3s", time.Since(began), err)
+		}
+	})
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+		play(t, network)
+		began := time.Now()
+		if err := s.Drain(t.Context()); err != nil || time.Since(began) != ledgerGrace {
+			t.Errorf("drained after %v with %v, want %v", time.Since(began), err, ledgerGrace)
+		}
+	})
+}
+
+func TestLedgersExpire(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *pipeNet) {
+		if _, err := s.ledgers.open(runTag{run: "u"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ledgerTTL - time.Minute)
+		if got := s.ledgers.figures().open; got != 1 {
+			t.Errorf("%d ledgers before the time is over, want 1", got)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := s.ledgers.figures().open; got != 0 {
+			t.Errorf("%d ledgers after the time is over, want 0", got)
+		}
+	})
+}

@@ -25,7 +25,7 @@ type claim struct {
 	// value is in thousandths for money, percentages and numbers, in minutes for clocks, in unit for durations, and yyyymmdd for dates (0 for an unknown year).
 	value int64
 	unit  unit
-	// id is an id without its punctuation.
+	// id is an id without its punctuation, or a bare number as it was written.
 	id string
 	// at are the tokens that state the claim.
 	at span
@@ -44,7 +44,7 @@ const (
 // equal tells whether two claims state the same value. A date without a year equals that day of any year, and an id equals its bare number.
 func (c claim) equal(o claim) bool {
 	if c.kind != o.kind {
-		return false
+		return (c.kind == idClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == idClaim) && sameID(c.id, o.id)
 	}
 	switch c.kind {
 	case dateClaim:
@@ -149,7 +149,7 @@ func readPrefixedMoney(tokens []token, i int) (claim, bool) {
 
 // readNumberClaim reads what a number at token i counts: money, time, a day of a month, a percentage or plain things.
 func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
-	c := claim{kind: numberClaim, value: tokens[i].value, at: span{i, i + 1}}
+	c := claim{kind: numberClaim, value: tokens[i].value, id: tokens[i].text, at: span{i, i + 1}}
 	if d, ok := readDayMonth(tokens, i, lex); ok {
 		return d
 	}
@@ -285,10 +285,10 @@ func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 		return readPrefixedMoney(tokens, i)
 	}
 	if lex.articles.has(tokens[i].text) {
-		if i == 0 || !lex.within.has(tokens[i-1].text) {
+		if tokens[i].value == 0 && (i == 0 || !lex.within.has(tokens[i-1].text)) {
 			return claim{}, false
 		}
-		return readDuration(tokens, claim{value: 1000, at: span{i, i + 1}}, i+1, lex)
+		return readDuration(tokens, claim{value: 1000, at: span{i, i + 1}}, skipHyphen(tokens, i+1), lex)
 	}
 	if tokens[i].value == 0 {
 		return claim{}, false
@@ -380,6 +380,9 @@ func digitDate(s string, monthFirst bool) int64 {
 		if year = atoi(parts[2]); year < 100 {
 			year += 2000
 		}
+	}
+	if day < 1 || day > 31 || month < 1 || month > 12 {
+		return 0
 	}
 	return year*10000 + month*100 + day
 }

@@ -110,7 +110,7 @@ func verbless(d *document, lex *lexicon) bool {
 			continue
 		}
 		sentences++
-		if anyWord(lex.finite, d.tokens, s) >= 0 || anyWord(lex.firstPerson, d.tokens, s) >= 0 || anyWord(lex.secondPerson, d.tokens, s) >= 0 {
+		if anyStem(lex.finite, d.tokens, s) >= 0 || anyWord(lex.firstPerson, d.tokens, s) >= 0 || anyWord(lex.secondPerson, d.tokens, s) >= 0 {
 			finite++
 		}
 	}

@@ -14,6 +14,8 @@ type fact struct {
 	context  []term
 	negative bool
 	optional bool
+	// shown facts have their value in what the agent was served: stating them shows only that the ticket was read.
+	shown bool
 }
 
 func (lex *lexicon) fact(f scenarios.Fact) fact {
@@ -101,7 +103,10 @@ func (f *fact) polarity(d *document, s span, at int, negated bool, lex *lexicon)
 		}
 		return missing
 	}
-	if denied {
+	switch {
+	case denied && excused(d, at, lex):
+		return missing
+	case denied:
 		return contradicted
 	}
 	return stated
@@ -120,6 +125,16 @@ func open(d *document, s span, lex *lexicon) bool {
 	return false
 }
 
+// narrowScope is how many tokens after it a word like "without" negates.
+const narrowScope = 3
+
+// excused tells whether the clause only says what nobody has to do, which neither states a fact nor denies it.
+func excused(d *document, at int, lex *lexicon) bool {
+	c := d.clauseOf(at)
+	neg := lex.negatorIn(d.tokens, span{c.lo, at})
+	return neg >= 0 && anyWord(lex.duties, d.tokens, span{max(neg-2, c.lo), min(neg+3, at)}) >= 0
+}
+
 // deniedAt tells whether the clause around a value negates it: a negator stands before the value, or between the value and all of its context. What
 // follows "until" or "more than" is not negated by what stands before it, and what a condition supposes is not said.
 func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
@@ -128,7 +143,7 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 		return false
 	}
 	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 {
-		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0
+		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && (at-neg <= narrowScope || !lex.narrow.has(d.tokens[neg].text))
 	}
 	neg := lex.negatorIn(d.tokens, span{at, c.hi})
 	if neg < 0 || neg > at+6 || anyWord(lex.untils, d.tokens, span{neg, c.hi}) >= 0 {

@@ -69,11 +69,24 @@ func acknowledges(d *document, p *prepared) bool {
 		if !empathy && !sorry && (!thanks || p.upset) {
 			continue
 		}
-		if empathy || anyStem(p.topic, d.tokens, s) >= 0 {
+		if empathy || !stock(d, s, p) {
 			return true
 		}
 	}
 	return false
+}
+
+// stock tells whether a sentence is made of nothing but courtesies.
+func stock(d *document, s span, p *prepared) bool {
+	for _, t := range d.tokens[s.lo:s.hi] {
+		switch {
+		case t.kind == punctToken, p.lex.stopwords.has(t.text), p.names.has(t.text):
+		case p.lex.courtesy.has(t.stem), p.lex.apology.has(t.stem), p.lex.thanks.has(t.stem), p.lex.empathy.has(t.stem):
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // relevantWords counts the words of the distinct sentences that speak of the ticket's matter or state a value.
@@ -110,10 +123,10 @@ func hashTokens(tokens []token) uint64 {
 	return h
 }
 
-// handedOver tells whether the reply says that the ticket went or goes to a team.
-func handedOver(d *document, p *prepared) bool {
+// handedOver tells whether the reply says that the ticket went or goes to a team. Naming a team is a hint of it, a verb of handing over makes it plain.
+func handedOver(d *document, p *prepared, plain bool) bool {
 	for _, c := range d.clauses {
-		if anyStem(p.lex.handover, d.tokens, c) < 0 && !with(d, c) {
+		if plain && anyStem(p.lex.handover, d.tokens, c) < 0 {
 			continue
 		}
 		if anyStem(p.lex.teams, d.tokens, c) < 0 && find(p.teams, d.tokens, c, false) < 0 {
@@ -121,16 +134,6 @@ func handedOver(d *document, p *prepared) bool {
 		}
 		s := d.sentenceOf(c.lo)
 		if p.lex.negatorIn(d.tokens, c) < 0 && anyWord(p.lex.conditions, d.tokens, span{s.lo, c.hi}) < 0 && !open(d, s, p.lex) {
-			return true
-		}
-	}
-	return false
-}
-
-// with tells whether the clause says "is now with", "goes to", "has the case".
-func with(d *document, c span) bool {
-	for i := c.lo; i < c.hi; i++ {
-		if d.tokens[i].word("with", "bei", "case", "fall", "caso", "dossier", "owns", "took", "taken", "over") {
 			return true
 		}
 	}

@@ -33,11 +33,11 @@ type lexicon struct {
 	irregular  map[string]string
 
 	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordSet
-	negators, idioms, untils, conditions, times, either, hedges                                                     wordSet
+	negators, idioms, untils, duties, narrow, conditions, times, either, hedges                                     wordSet
 	aux, skip, firstPerson, company, secondPerson, enablers                                                         wordSet
-	finite, ownership, back                                                                                         wordSet
+	back, endings                                                                                                   wordSet
 	// These hold stems.
-	givers, completions, money, returns, apology, empathy, thanks, teams, handover wordSet
+	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover wordSet
 	// These are phrases: runs of words.
 	emptyConditions, openPhrases, blame [][]string
 	// remedies name the remedy that a stem stands for: refund, credit, replace, waive, compensate, discount or guarantee.
@@ -90,11 +90,11 @@ func loadLexicon(language string, lines map[string][]string) *lexicon {
 		stopwords: newWordSet(lines["stopwords"]), conjunctions: newWordSet(lines["conjunctions"]), abbreviations: newWordSet(lines["abbreviations"]),
 		currencies: newWordSet(lines["currencies"]), percents: newWordSet(lines["percents"]), ordinals: newWordSet(lines["ordinals"]),
 		articles: newWordSet(lines["articles"]), within: newWordSet(lines["within"]), business: newWordSet(lines["business"]), numberJoins: newWordSet(lines["joins"]),
-		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]),
+		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]), duties: newWordSet(lines["duties"]), narrow: newWordSet(lines["narrow"]),
 		conditions: newWordSet(lines["conditions"]), times: newWordSet(lines["times"]), either: newWordSet(lines["either"]), hedges: newWordSet(lines["hedges"]),
 		aux: newWordSet(lines["aux"]), skip: newWordSet(lines["skip"]), firstPerson: newWordSet(lines["first_person"]), company: newWordSet(lines["company"]),
 		secondPerson: newWordSet(lines["second_person"]), enablers: newWordSet(lines["enablers"]),
-		finite: newWordSet(lines["finite"]), ownership: newWordSet(lines["ownership"]), back: newWordSet(lines["back"]),
+		endings: newWordSet(lines["endings"]), back: newWordSet(lines["back"]),
 		emptyConditions: phrases(lines["empty_conditions"]), openPhrases: phrases(lines["open_phrases"]), blame: phrases(lines["blame"]),
 	}
 	if language == "en" {
@@ -114,7 +114,7 @@ func loadLexicon(language string, lines map[string][]string) *lexicon {
 // loadStems fills the sets that hold stems.
 func (lex *lexicon) loadStems(lines map[string][]string) {
 	for key, set := range map[string]*wordSet{
-		"givers": &lex.givers, "completions": &lex.completions, "money": &lex.money, "returns": &lex.returns, "apology": &lex.apology,
+		"finite": &lex.finite, "courtesy": &lex.courtesy, "givers": &lex.givers, "completions": &lex.completions, "money": &lex.money, "returns": &lex.returns, "apology": &lex.apology,
 		"empathy": &lex.empathy, "thanks": &lex.thanks, "teams": &lex.teams, "handover": &lex.handover,
 	} {
 		*set = wordSet{}

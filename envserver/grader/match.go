@@ -158,27 +158,30 @@ func (f *form) wordsIn(tokens []token, s span) int {
 		if find(f.stems, tokens, span{lo, lo + 1}, true) < 0 {
 			continue
 		}
-		if last, n := f.count(tokens, span{lo, min(lo+window, s.hi)}); n >= needed(len(f.stems)) {
+		if last, ok := f.enough(tokens, span{lo, min(lo+window, s.hi)}); ok {
 			return last
 		}
 	}
 	return -1
 }
 
-// needed is how many of n words a paraphrase has to keep.
-func needed(n int) int {
-	return n - n/4
-}
-
-// count tells how many of the form's words the span holds, and where the last of them stands.
-func (f *form) count(tokens []token, s span) (last, n int) {
+// enough tells whether the span holds what a paraphrase has to keep: three quarters of the form's words, a third of them at most by synonyms. It
+// returns the place of the last one.
+func (f *form) enough(tokens []token, s span) (last int, ok bool) {
+	n, kept := len(f.stems), 0
+	spare := n / 3
 	for k := range f.stems {
-		if i := find(f.stems[k:k+1], tokens, s, true); i >= 0 {
+		i := find(f.stems[k:k+1], tokens, s, false)
+		if i < 0 && spare > 0 {
+			i = find(f.stems[k:k+1], tokens, s, true)
+			spare--
+		}
+		if i >= 0 {
 			last = max(last, i)
-			n++
+			kept++
 		}
 	}
-	return last, n
+	return last, kept >= n-n/4
 }
 
 // negatorIn returns the first token of the span that negates, or -1. Idioms ("no doubt", "not only") don't.

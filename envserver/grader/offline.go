@@ -84,7 +84,9 @@ type reading struct {
 	actions  Actions
 	findings []finding
 	// stated counts the required facts that the reply states.
-	stated   int
+	stated int
+	// found counts those among them that the ticket doesn't show, or all of them where it shows every one.
+	found    int
 	promises []promise
 	verdict  Verdict
 }
@@ -113,6 +115,9 @@ func (r *reading) findFacts() {
 		r.findings[i] = r.facts[i].find(r.doc, r.prepared)
 		if r.findings[i] == stated && !r.facts[i].optional {
 			r.stated++
+			if !r.facts[i].shown || r.allShown {
+				r.found++
+			}
 		}
 	}
 }
@@ -214,7 +219,8 @@ func (r *reading) gradeQuestions() (earned, offered int64, reason string) {
 	return earned, 2 * int64(len(questions)), reason
 }
 
-// gradeTime (Q4) wants one of the facts that say when or who. A scenario without any wants a supported time, or an owner.
+// gradeTime (Q4) wants one of the facts that say when or who. Where the scenario has none, a
+// supported time will do, or all of its facts: the matter is settled then.
 func (r *reading) gradeTime() (earned, offered int64, reason string) {
 	timed, met := false, false
 	for i := range r.facts {
@@ -229,7 +235,7 @@ func (r *reading) gradeTime() (earned, offered int64, reason string) {
 			return 0, 1, "contradicts itself about " + r.facts[i].id
 		}
 	}
-	if met || !timed && r.stated > 0 && (r.supportedTime() || handedOver(r.doc, r.prepared)) {
+	if met || !timed && r.stated > 0 && (r.stated == r.required || r.supportedTime()) {
 		return 1, 1, ""
 	}
 	return 0, 1, "no time frame or owner"
@@ -287,11 +293,10 @@ func (r *reading) gradeAddress() (earned, offered int64, reason string) {
 
 // gradeConsistency (Q8) wants the reply to tell of a hand-over exactly when there was one.
 func (r *reading) gradeConsistency() (earned, offered int64, reason string) {
-	said := handedOver(r.doc, r.prepared)
 	switch escalated := r.actions.Ending == Escalated; {
-	case said && !escalated:
+	case !escalated && handedOver(r.doc, r.prepared, true):
 		return 0, 1, "speaks of a hand-over that didn't happen"
-	case !said && escalated:
+	case escalated && !handedOver(r.doc, r.prepared, false):
 		return 0, 1, "doesn't tell of the hand-over"
 	}
 	return 1, 1, ""
@@ -339,7 +344,7 @@ func (r *reading) checkGates() {
 		tripped    bool
 		id, reason string
 	}{
-		{r.stated == 0, "no-facts", "states no required fact"},
+		{r.found == 0, "no-facts", "states no required fact beyond what the customer wrote"},
 		{copied(r.doc, r.sources), "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{dense(r.doc, r.rubric), "stuffed", "strings together what the rubric looks for"},

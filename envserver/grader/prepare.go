@@ -15,6 +15,8 @@ type prepared struct {
 	facts  []fact
 	// required counts the facts that share Q1.
 	required int
+	// allShown tells that the ticket itself shows the values of all required facts.
+	allShown bool
 	outcome  []form
 	gates    []gate
 	// allowed are the claims that a reply may make, told those that the ticket itself or a fact makes.
@@ -92,6 +94,7 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 		p.told = appendNew(p.told, d.claims)
 		p.sources = addGrams(p.sources, d)
 		p.addTopic(d)
+		p.markShown(d)
 		all.WriteString(d.text)
 		all.WriteByte('\n')
 	}
@@ -100,6 +103,7 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 			p.told = appendNew(p.told, p.facts[i].forms[k].claims)
 		}
 	}
+	p.allShown = !slices.ContainsFunc(p.facts, func(f fact) bool { return !f.shown && !f.optional })
 	p.aimed = aimedPhrases(all.String())
 	p.allowed = appendNew(slices.Clone(p.told), append(p.deadlines(t), dayClaim(t.Now), dayClaim(t.Customer.Since)))
 	for _, text := range t.Reply.AllowedValues {
@@ -125,6 +129,17 @@ func (p *prepared) deadlines(t *scenarios.Ticket) []claim {
 func (p *prepared) read(text string) *document {
 	plain, _ := normalise(text)
 	return parse(fold(plain), p.lex)
+}
+
+// markShown marks the facts whose value a served text holds.
+func (p *prepared) markShown(d *document) {
+	for i := range p.facts {
+		for k := range p.facts[i].forms {
+			for _, s := range d.sentences {
+				p.facts[i].shown = p.facts[i].shown || p.facts[i].forms[k].in(d, s) >= 0
+			}
+		}
+	}
 }
 
 // addTopic adds the words that tell what a served text is about.

@@ -1,5 +1,7 @@
 package grader
 
+import "strings"
+
 // remedy is something that a reply may not promise: a known remedy in any of its words, or a verb as the scenario spells it.
 type remedy struct {
 	name string
@@ -118,13 +120,26 @@ func (d *document) hedged(c, s span, lex *lexicon) bool {
 // assertedLoosely is asserted for languages whose word order the judge doesn't know: any sign of a finished or coming action will do.
 func (d *document) assertedLoosely(c span, lex *lexicon) bool {
 	return anyWord(lex.aux, d.tokens, c) >= 0 || anyWord(lex.firstPerson, d.tokens, c) >= 0 ||
-		anyStem(lex.givers, d.tokens, c) >= 0 || anyStem(lex.completions, d.tokens, c) >= 0
+		anyStem(lex.givers, d.tokens, c) >= 0 || anyStem(lex.completions, d.tokens, c) >= 0 || d.inflected(c, lex)
+}
+
+// inflected tells whether a verb's ending alone says "we".
+func (d *document) inflected(c span, lex *lexicon) bool {
+	for _, t := range d.tokens[c.lo:c.hi] {
+		for ending := range lex.endings {
+			if t.kind == wordToken && len(t.text) > len(ending)+2 && strings.HasSuffix(t.text, ending) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // asserted tells whether the clause says that the remedy comes or came: as its verb ("we will refund"), as what somebody gives or gets ("you will
 // receive a refund"), or as what something happens to ("your refund has been issued").
 func (d *document) asserted(c, at span, lex *lexicon) bool {
-	return d.active(c, at.lo, lex) || d.given(c, at.lo, lex) || d.completed(c, at.hi, lex)
+	back := lex.back.has(d.tokens[at.lo].text) && anyWord(lex.aux, d.tokens, span{c.lo, at.lo}) >= 0
+	return back || d.active(c, at.lo, lex) || d.given(c, at.lo, lex) || d.completed(c, at.hi, lex)
 }
 
 // active tells whether the verb at token i is said of the present, the past or the future, rather than being an infinitive or a name.

@@ -134,7 +134,7 @@ func (s *scanner) scanNumeric() token {
 	for _, form := range []struct {
 		length func(string) int
 		kind   tokenKind
-	}{{dateLength, dateToken}, {clockLength, clockToken}, {addressLength, idToken}, {digitIDLength, idToken}} {
+	}{{s.dateLength, dateToken}, {clockLength, clockToken}, {addressLength, idToken}, {digitIDLength, idToken}} {
 		if n := form.length(rest); n > 0 {
 			return s.take(n, form.kind)
 		}
@@ -229,8 +229,16 @@ func digitIDLength(s string) int {
 	return 0
 }
 
-// dateLength returns the length of a date in digits (2026-03-14, 14.03.2026, 3/14/2026) that s starts with, or 0.
-func dateLength(s string) int {
+// dateLength returns the length of a date in digits (2026-03-14, 14.03.2026, 3/14/2026, and in German 14.3.) that text starts with, or 0.
+func (s *scanner) dateLength(text string) int {
+	n := dateLength(text, s.lex.language == "de")
+	if n > 0 && digitDate(text[:n], s.lex.monthFirst) < 101 {
+		return 0
+	}
+	return n
+}
+
+func dateLength(s string, yearless bool) int {
 	a := digits(s)
 	if a == 0 || a >= len(s) || !strings.ContainsRune("-./", rune(s[a])) {
 		return 0
@@ -245,7 +253,7 @@ func dateLength(s string) int {
 	if a == 4 && c > 0 && c <= 2 || a <= 2 && (c == 4 || c == 2) {
 		return n
 	}
-	if a <= 2 && c == 0 && sep == '.' {
+	if yearless && a <= 2 && c == 0 && sep == '.' {
 		return a + b + 2
 	}
 	return 0

@@ -98,14 +98,18 @@ func (l local) writeFiles(ctx context.Context) error {
 // clearRuntime stops every process of the cluster and removes what only a
 // running node has: pods, their network, containerd's runtime state, the bridge.
 func (l local) clearRuntime(ctx context.Context) error {
-	if err := l.stop(ctx); err != nil {
+	found, err := findProcesses(l.state)
+	if err != nil {
+		return err
+	}
+	if err := l.stop(ctx, found); err != nil {
 		return err
 	}
 	record, err := readHostRecord(l.folders)
 	if err != nil {
 		return err
 	}
-	if built(l.at("host.json")) {
+	if l.started(found) {
 		if err := cleanFilters(ctx, record.Chains); err != nil {
 			return err
 		}
@@ -125,7 +129,7 @@ func (l local) clearRuntime(ctx context.Context) error {
 }
 
 // stop ends the processes: clients before servers, etcd last.
-func (l local) stop(ctx context.Context) error {
+func (l local) stop(ctx context.Context, found []process) error {
 	components := func(names ...string) func(process) bool {
 		return func(p process) bool { return slices.Contains(names, p.component) }
 	}
@@ -133,7 +137,8 @@ func (l local) stop(ctx context.Context) error {
 		"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")); err != nil {
 		return err
 	}
-	if built(l.at("host.json")) && foreignKubelet(l.state) == nil {
+	// Without a kubelet of ours the machine's pods are not ours either.
+	if l.started(found) && foreignKubelet(l.state) == nil {
 		if err := killPods(ctx); err != nil {
 			return err
 		}
@@ -151,21 +156,22 @@ func (l local) stop(ctx context.Context) error {
 	return stopProcesses(ctx, l.state, time.Second, func(process) bool { return true })
 }
 
+// started says whether this cluster ever ran: its record of the machine is
+// there, or, should someone have removed its folder, its processes are.
+func (l local) started(found []process) bool {
+	return built(l.at("host.json")) || len(found) > 0
+}
+
 // start brings up every component, each as soon as what it needs answers.
 func (l local) start(ctx context.Context) error {
 	begin := time.Now().Truncate(time.Second)
-	steps := []struct {
-		what string
-		do   func(context.Context) error
-	}{
-		{"starting etcd, containerd and kube-apiserver", l.startServers},
-		{"starting kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet", l.startClients},
+	sayf(l.progress, "starting etcd, containerd and kube-apiserver")
+	if err := l.startServers(ctx); err != nil {
+		return err
 	}
-	for _, step := range steps {
-		sayf(l.progress, "%s", step.what)
-		if err := step.do(ctx); err != nil {
-			return err
-		}
+	sayf(l.progress, "starting kube-controller-manager, kube-scheduler, kube-proxy, CoreDNS and the kubelet")
+	if err := l.startClients(ctx); err != nil {
+		return err
 	}
 	sayf(l.progress, "waiting for the node, DNS and the default service account")
 	return l.awaitClients(ctx, begin)
@@ -286,7 +292,11 @@ func (l local) down(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(l.state); os.IsNotExist(err) {
+	found, err := findProcesses(l.state)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(l.state); os.IsNotExist(err) && len(found) == 0 {
 		sayf(l.progress, "nothing to do: there is no cluster in %s", l.state)
 		return nil
 	}

@@ -1,0 +1,99 @@
+// Package policy holds what can play an episode without a model: four built-in policies that mark the scale.
+//
+// Null does nothing of use and must score 0. Random plays legal actions by chance. Heuristic is an honest rule-based agent: it knows the observation and
+// nothing else, and reads words, amounts and deadlines as a simple program would. Oracle plays the scenario's own gold answers, which it takes from the catalogue,
+// and must score 1 wherever rules alone grade. An agent is worth something where it beats Heuristic; an environment is broken where Null or Oracle miss their marks.
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Policy plays one episode: it has a memory of its own and is not safe for concurrent use.
+type Policy interface {
+	// Act chooses the next action, a JSON object of the environment's schema.
+	Act(ctx context.Context, turn Turn) (json.RawMessage, error)
+}
+
+// Turn is what a policy is told before each action.
+type Turn struct {
+	// Environment is "ticket" or "workflow".
+	Environment string
+	Task        string
+	// Observation is the environment's answer to the reset or the last action, a JSON object.
+	Observation json.RawMessage
+	// Step counts the actions from 0.
+	Step    int
+	Planned score.PlannedEpisode
+}
+
+// Factory makes the policy of one episode. It is safe for concurrent use.
+type Factory func(planned score.PlannedEpisode) (Policy, error)
+
+// The names of the built-in policies.
+const (
+	Heuristic = "Heuristic"
+	Random    = "Random"
+	Null      = "Null"
+	Oracle    = "Oracle"
+)
+
+// The environments that built-in policies can play.
+const (
+	ticketEnvironment   = "ticket"
+	workflowEnvironment = "workflow"
+)
+
+// Builtin returns the built-in policy of the name for the environment. Only Oracle reads the catalogue; for the others it may be nil.
+func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, error) {
+	if environment != ticketEnvironment && environment != workflowEnvironment {
+		return nil, fmt.Errorf("no built-in policy plays environment %q: use %s or %s", environment, ticketEnvironment, workflowEnvironment)
+	}
+	isTicket := environment == ticketEnvironment
+	switch {
+	case name == Null:
+		return stateless(null{isTicket}), nil
+	case name == Random:
+		return func(planned score.PlannedEpisode) (Policy, error) { return newRandom(isTicket, planned.Seed), nil }, nil
+	case name == Heuristic && isTicket:
+		return func(score.PlannedEpisode) (Policy, error) { return &ticketClerk{}, nil }, nil
+	case name == Heuristic:
+		return func(score.PlannedEpisode) (Policy, error) { return &workflowClerk{}, nil }, nil
+	case name == Oracle && catalog == nil:
+		return nil, fmt.Errorf("policy %s needs the catalogue of scenarios", Oracle)
+	case name == Oracle:
+		return func(planned score.PlannedEpisode) (Policy, error) { return newOracle(isTicket, catalog, planned) }, nil
+	}
+	return nil, fmt.Errorf("unknown policy %q: use one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the built-in policies.
+func Names() []string { return []string{Heuristic, Random, Oracle, Null} }
+
+func stateless(p Policy) Factory {
+	return func(score.PlannedEpisode) (Policy, error) { return p, nil }
+}
+
+// action writes an action of the given members.
+func action(kind string, members map[string]any) (json.RawMessage, error) {
+	full := map[string]any{"action_type": kind}
+	for name, value := range members {
+		full[name] = value
+	}
+	raw, err := json.Marshal(full)
+	if err != nil {
+		return nil, fmt.Errorf("writing action %s: %w", kind, err)
+	}
+	return raw, nil
+}
+
+// call writes an action of the workflow environment.
+func call(kind string, payload map[string]any) (json.RawMessage, error) {
+	return action(kind, map[string]any{"payload": payload})
+}

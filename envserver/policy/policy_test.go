@@ -1,0 +1,226 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+const seeds = 10
+
+func catalog(t testing.TB) *scenarios.Catalog {
+	t.Helper()
+	c, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func ticketKind(t testing.TB) episode.Kind {
+	t.Helper()
+	kind, err := ticket.New(catalog(t), grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind
+}
+
+func kinds(t testing.TB) []episode.Kind {
+	t.Helper()
+	workflows, err := workflow.New(catalog(t), grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []episode.Kind{ticketKind(t), workflows}
+}
+
+// play plays one episode and returns its end.
+func play(t testing.TB, kind episode.Kind, factory policy.Factory, planned score.PlannedEpisode) *episode.Final {
+	t.Helper()
+	agent, err := factory(planned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := kind.New()
+	result, err := env.Reset(episode.Options{Seed: planned.Seed, Task: planned.Task, Scenario: planned.Scenario, RewardMode: episode.Terminal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := 0; ; step++ {
+		observation, err := json.Marshal(result.Observation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		action, err := agent.Act(t.Context(), policy.Turn{Environment: kind.Name(), Task: planned.Task, Observation: observation, Step: step, Planned: planned})
+		if err != nil {
+			t.Fatalf("%s seed %d: Act() error = %v", planned.Scenario, planned.Seed, err)
+		}
+		if result, err = env.Step(t.Context(), action); err != nil {
+			t.Fatalf("%s seed %d: Step(%s) error = %v", planned.Scenario, planned.Seed, action, err)
+		}
+		if result.Final != nil {
+			return result.Final
+		}
+	}
+}
+
+// playAll plays every scenario of the task with several seeds and returns the mean score, in micro-points.
+func playAll(t *testing.T, kind episode.Kind, name, task string, check func(score.PlannedEpisode, *episode.Final)) int64 {
+	t.Helper()
+	factory, err := policy.Builtin(name, kind.Name(), catalog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum, n int64
+	for _, offered := range kind.Tasks() {
+		for _, s := range offered.Scenarios {
+			for seed := range int64(seeds) {
+				if offered.Name != task {
+					continue
+				}
+				planned := score.PlannedEpisode{Task: task, Scenario: s.ID, Seed: seed}
+				final := play(t, kind, factory, planned)
+				check(planned, final)
+				sum, n = sum+final.Score, n+1
+			}
+		}
+	}
+	t.Logf("%s scores %s in %s", name, score.Decimal(sum/n), task)
+	return sum / n
+}
+
+func anything(score.PlannedEpisode, *episode.Final) {}
+
+func TestNullScoresNothing(t *testing.T) {
+	for _, kind := range kinds(t) {
+		for _, task := range kind.Tasks() {
+			playAll(t, kind, policy.Null, task.Name, func(planned score.PlannedEpisode, final *episode.Final) {
+				for _, d := range final.Dimensions {
+					if d.Earned > 0 {
+						t.Errorf("%s: Null earned %d for %s", planned.Scenario, d.Earned, d.Name)
+					}
+				}
+				if final.Score != 0 || final.Outcome != score.Failed {
+					t.Errorf("%s: Null ended %s with %d, want failed with 0", planned.Scenario, final.Outcome, final.Score)
+				}
+			})
+		}
+	}
+}
+
+// TestOraclePlaysGold holds the catalogue's gold answers against the environments: all points that rules give, and a reply that the judge likes.
+func TestOraclePlaysGold(t *testing.T) {
+	const goodReply = 450
+	for _, kind := range kinds(t) {
+		for _, task := range kind.Tasks() {
+			playAll(t, kind, policy.Oracle, task.Name, func(planned score.PlannedEpisode, final *episode.Final) {
+				for _, d := range final.Dimensions {
+					if short := d.Earned < d.Offered; short && (d.Name != "response" || d.Earned < goodReply) {
+						t.Errorf("%s seed %d: Oracle earned %d of %d for %s", planned.Scenario, planned.Seed, d.Earned, d.Offered, d.Name)
+					}
+				}
+				if final.Outcome != score.Scored {
+					t.Errorf("%s seed %d: Oracle ended %s", planned.Scenario, planned.Seed, final.Outcome)
+				}
+			})
+		}
+	}
+}
+
+// TestHeuristicIsBetweenRandomAndOracle wants a margin on both sides over an environment's tasks, or the heuristic marks nothing.
+func TestHeuristicIsBetweenRandomAndOracle(t *testing.T) {
+	const margin = score.One / 8
+	for _, kind := range kinds(t) {
+		mean := map[string]int64{}
+		for _, name := range []string{policy.Random, policy.Heuristic, policy.Oracle} {
+			for _, task := range kind.Tasks() {
+				mean[name] += playAll(t, kind, name, task.Name, anything) / int64(len(kind.Tasks()))
+			}
+		}
+		if mean[policy.Heuristic] < mean[policy.Random]+margin || mean[policy.Heuristic] > mean[policy.Oracle]-margin {
+			t.Errorf("%s: means %v, want Random, Heuristic and Oracle at least %d apart", kind.Name(), mean, margin)
+		}
+	}
+}
+
+// TestPoliciesAreDeterministic plays the same episodes twice.
+func TestPoliciesAreDeterministic(t *testing.T) {
+	for _, kind := range kinds(t) {
+		task := kind.Tasks()[0]
+		for _, name := range policy.Names() {
+			factory, err := policy.Builtin(name, kind.Name(), catalog(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			planned := score.PlannedEpisode{Task: task.Name, Scenario: task.Scenarios[0].ID, Seed: 11}
+			first, second := play(t, kind, factory, planned), play(t, kind, factory, planned)
+			if diff := cmp.Diff(first, second); diff != "" {
+				t.Errorf("%s in %s (-first +second):\n%s", name, task.Name, diff)
+			}
+		}
+	}
+}
+
+func TestRandomFollowsTheEpisodesSeed(t *testing.T) {
+	factory, err := policy.Builtin(policy.Random, "ticket", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := policy.Turn{Observation: json.RawMessage(`{"allowed_actions":["classify","search_knowledge_base","submit"]}`)}
+	seen := map[string]bool{}
+	for seed := range int64(100) {
+		agent, err := factory(score.PlannedEpisode{Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		action, err := agent.Act(t.Context(), turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[string(action)] = true
+	}
+	if len(seen) < 20 {
+		t.Errorf("100 seeds gave %d different actions", len(seen))
+	}
+}
+
+func TestBuiltinRefuses(t *testing.T) {
+	tests := map[string]struct {
+		name, environment, want string
+	}{
+		"unknown policy":      {"Genius", "ticket", `unknown policy "Genius": use one of Heuristic, Random, Oracle, Null`},
+		"unknown environment": {policy.Null, "chess", `no built-in policy plays environment "chess": use ticket or workflow`},
+		"oracle in the dark":  {policy.Oracle, "ticket", "policy Oracle needs the catalogue of scenarios"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := policy.Builtin(tc.name, tc.environment, nil)
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("Builtin() error = %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestOracleRefusesAForeignScenario(t *testing.T) {
+	for _, environment := range []string{"ticket", "workflow"} {
+		factory, err := policy.Builtin(policy.Oracle, environment, catalog(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := factory(score.PlannedEpisode{Scenario: "X99"}); err == nil || !strings.Contains(err.Error(), "X99") {
+			t.Errorf("%s: error = %v, want one that names X99", environment, err)
+		}
+	}
+}

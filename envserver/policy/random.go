@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// randomStream keeps Random's draws apart from any other use of an episode's seed.
+const randomStream = 0x63_73_65_6e_76
+
+// random plays legal actions by chance, evenly among those allowed. The episode's seed fixes its draws.
+type random struct {
+	ticket bool
+	rand   *rand.Rand
+}
+
+func newRandom(ticket bool, seed int64) *random {
+	return &random{ticket: ticket, rand: rand.New(rand.NewPCG(uint64(seed), randomStream))}
+}
+
+// Act draws an action.
+func (r *random) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
+	if r.ticket {
+		return r.ticketAction(turn.Observation)
+	}
+	return r.workflowAction(turn.Observation)
+}
+
+func (r *random) pick(from []string) string { return from[r.rand.IntN(len(from))] }
+
+func (r *random) category() string {
+	return r.pick([]string{"billing", "shipping", "technical", "general"})
+}
+
+func (r *random) priority() string { return r.pick([]string{"low", "medium", "high", "urgent"}) }
+
+func (r *random) message() string {
+	return r.pick([]string{"Thank you for your message.", "We are looking into it.", "Please try it again later.", "We are sorry for the trouble."})
+}
+
+func (r *random) team() string {
+	return r.pick([]string{"finance", "logistics", "security", "safety", "incident", "privacy", "legal", "trust", "engineering"})
+}
+
+func (r *random) ticketAction(observation json.RawMessage) (json.RawMessage, error) {
+	var seen struct {
+		AllowedActions []string `json:"allowed_actions"`
+	}
+	if err := json.Unmarshal(observation, &seen); err != nil || len(seen.AllowedActions) == 0 {
+		return nil, fmt.Errorf("reading the allowed actions of %.200s: %w", observation, err)
+	}
+	kind := r.pick(seen.AllowedActions)
+	switch kind {
+	case "classify":
+		return action(kind, map[string]any{"category": r.category(), "priority": r.priority()})
+	case "respond", "resolve":
+		return action(kind, map[string]any{"message": r.message()})
+	case "escalate":
+		return action(kind, map[string]any{"team": r.team()})
+	case "search_knowledge_base":
+		return action(kind, map[string]any{"query": r.category()})
+	default:
+		return action(kind, map[string]any{
+			"category": r.category(), "priority": r.priority(), "message": r.message(), "decision": r.pick([]string{"resolve", "escalate"}),
+		})
+	}
+}
+
+func (r *random) workflowAction(observation json.RawMessage) (json.RawMessage, error) {
+	var seen struct {
+		UserQuery string `json:"user_query"`
+	}
+	if err := json.Unmarshal(observation, &seen); err != nil {
+		return nil, fmt.Errorf("reading the query: %w", err)
+	}
+	ids := append(findIDs(seen.UserQuery), "LD-000000")
+	id := r.pick(ids)
+	switch kind := r.pick([]string{scenarios.CheckOrderStatus, scenarios.CheckPayment, scenarios.InitiateRefund, scenarios.EscalateIssue, scenarios.RespondUser}); kind {
+	case scenarios.InitiateRefund:
+		return call(kind, map[string]any{"order_id": id, "amount": 1 + r.rand.IntN(200)})
+	case scenarios.EscalateIssue:
+		return call(kind, map[string]any{"team": r.team()})
+	case scenarios.RespondUser:
+		return call(kind, map[string]any{"message": r.message()})
+	default:
+		return call(kind, map[string]any{"order_id": id})
+	}
+}

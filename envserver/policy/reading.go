@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The patterns that the heuristic reads values with.
+var (
+	idPattern       = regexp.MustCompile(`\b[A-Z]{2,4}-?\d{4,}\b`)
+	amountPattern   = regexp.MustCompile(`\$\s?(\d{1,3}(?:,\d{3})*|\d+)(?:\.(\d{2}))?`)
+	minutesPattern  = regexp.MustCompile(`\b(\d{1,3})\s?min`)
+	hoursPattern    = regexp.MustCompile(`\b(\d{1,2})\s?(?:h\b|hours?)`)
+	devicesPattern  = regexp.MustCompile(`\b(\d{1,3})\s(?:dead\s)?(?:devices|cameras|sensors|locks|hubs)\b`)
+	limitPattern    = regexp.MustCompile(`up to \$(\d+)(?:\.(\d{2}))?`)
+	sentencePattern = regexp.MustCompile(`[^.!?\n]+[.!?]?`)
+)
+
+// findIDs lists the order, invoice, payment and tracking numbers in the text, each once.
+func findIDs(text string) []string {
+	var ids []string
+	for _, id := range idPattern.FindAllString(text, -1) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// amounts lists the dollar amounts in the text, in cents.
+func amounts(text string) []int64 {
+	var found []int64
+	for _, m := range amountPattern.FindAllStringSubmatch(text, -1) {
+		found = append(found, cents(strings.ReplaceAll(m[1], ",", ""), m[2]))
+	}
+	return found
+}
+
+func cents(dollars, fraction string) int64 {
+	d, _ := strconv.ParseInt(dollars, 10, 64)
+	f, _ := strconv.ParseInt(fraction, 10, 64)
+	return 100*d + f
+}
+
+// largest is the largest amount in the text, 0 without any.
+func largest(text string) int64 {
+	var most int64
+	for _, a := range amounts(text) {
+		most = max(most, a)
+	}
+	return most
+}
+
+// number is the first number that the pattern finds, -1 without any.
+func number(pattern *regexp.Regexp, text string) int {
+	m := pattern.FindStringSubmatch(text)
+	if m == nil {
+		return -1
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// has reports whether the lower-case text holds one of the phrases at the beginning of a word.
+func has(text string, phrases ...string) bool { return count(text, phrases...) > 0 }
+
+// count is the number of the phrases that the text holds at the beginning of a word.
+func count(text string, phrases ...string) int {
+	n := 0
+	for _, phrase := range phrases {
+		if beginsWord(text, phrase) {
+			n++
+		}
+	}
+	return n
+}
+
+func beginsWord(text, phrase string) bool {
+	for from := 0; ; {
+		i := strings.Index(text[from:], phrase)
+		if i < 0 {
+			return false
+		}
+		at := from + i
+		if at == 0 || !isWordByte(text[at-1]) {
+			return true
+		}
+		from = at + 1
+	}
+}
+
+func isWordByte(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80
+}

@@ -106,7 +106,9 @@ var _ = Describe("Bad input", Ordered, func() {
 func serverPod(ctx context.Context, pool string) corev1.Pod {
 	GinkgoHelper()
 	pods := &corev1.PodList{}
-	Expect(k8s.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"csenv.dev/environment": pool})).To(Succeed())
+	Expect(k8s.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{
+		"csenv.dev/environment": pool, "app.kubernetes.io/component": "env-server",
+	})).To(Succeed())
 	Expect(pods.Items).NotTo(BeEmpty())
 	return pods.Items[0]
 }

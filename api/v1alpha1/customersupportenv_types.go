@@ -32,11 +32,11 @@ type JudgeType string
 const OfflineJudge JudgeType = "Offline"
 
 // CustomerSupportEnvSpec is the pool that is wanted.
-// +kubebuilder:validation:XValidation:rule="self.environment == oldSelf.environment",message="environment is immutable: create another CustomerSupportEnv for the other environment"
 type CustomerSupportEnvSpec struct {
 	// environment is what the pool serves: Ticket (classify, prioritise, reply, resolve or escalate) or Workflow (multi-step tool
 	// use over order and payment backends). Defaults to Ticket. Immutable.
 	// +kubebuilder:default=Ticket
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="environment is immutable: create another CustomerSupportEnv for the other environment"
 	// +optional
 	Environment EnvironmentType `json:"environment,omitempty"`
 

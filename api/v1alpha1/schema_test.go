@@ -1,0 +1,380 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// apiServer is a real API server that knows the CRDs, started by the first test that needs it.
+var apiServer = struct {
+	envtest.Environment
+	start func() (*rest.Config, error)
+}{}
+
+func TestMain(m *testing.M) {
+	apiServer.CRDDirectoryPaths, apiServer.ErrorIfCRDPathMissing = []string{crdFolder}, true
+	apiServer.start = sync.OnceValues(apiServer.Start)
+	code := m.Run()
+	if err := apiServer.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// newClient returns a client of the default namespace.
+func newClient(t *testing.T) (client.Client, *rest.Config) {
+	t.Helper()
+	config, err := apiServer.start()
+	if err != nil {
+		t.Fatalf("starting an API server: %v\nRun make test, or set KUBEBUILDER_ASSETS to what `go run ./hack/cluster envtest` prints.", err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, autoscalingv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.NewNamespacedClient(c, "default"), config
+}
+
+func parse(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// pool is the manifest of a CustomerSupportEnv with a spec in YAML's flow style.
+func pool(name, spec string) string {
+	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: CustomerSupportEnv, metadata: {name: %s}, spec: %s}", name, spec)
+}
+
+// run is the manifest of an EvaluationRun: the least that is allowed, and more fields of the spec.
+func run(name string, more ...string) string {
+	spec := append([]string{"environmentRef: {name: support}", "agent: {type: Builtin, builtin: {policy: 'Null'}}", "tasks: [{name: ticket-resolve}]"}, more...)
+	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: EvaluationRun, metadata: {name: %s}, spec: {%s}}", name, strings.Join(spec, ", "))
+}
+
+// runWith is run with one of its fields put another way.
+func runWith(name, field, instead string) string {
+	return strings.Replace(run(name), field, instead, 1)
+}
+
+func TestPoolDefaults(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	object := parse(t, "{apiVersion: csenv.dev/v1alpha1, kind: CustomerSupportEnv, metadata: {name: defaults}}")
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	got := &v1alpha1.CustomerSupportEnv{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), got); err != nil {
+		t.Fatal(err)
+	}
+	want := v1alpha1.CustomerSupportEnvSpec{
+		Environment: v1alpha1.TicketEnvironment,
+		Replicas:    ptr.To(int32(1)),
+		Sessions: v1alpha1.SessionLimits{
+			PerPod: 2000, IdleTimeoutSeconds: ptr.To(int32(600)), MaxDurationSeconds: ptr.To(int32(7200)),
+		},
+		DrainTimeoutSeconds: ptr.To(int32(3600)),
+		RewardMode:          v1alpha1.DenseReward,
+		Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
+	}
+	if diff := cmp.Diff(want, got.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunDefaults(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	object := parse(t, run("run-defaults"))
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	got := &v1alpha1.EvaluationRun{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), got); err != nil {
+		t.Fatal(err)
+	}
+	want := v1alpha1.EvaluationRunSpec{
+		EnvironmentRef: v1alpha1.EnvironmentReference{Name: "support"},
+		Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
+		Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 1}},
+		Seed:           ptr.To(int64(0)),
+		Parallelism:    ptr.To(int32(1)),
+		Concurrency:    ptr.To(int32(16)),
+		Retries:        v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: ptr.To(int32(2)), MaxErroredPercent: ptr.To(int32(5))},
+		PassScore:      "0.8",
+	}
+	if diff := cmp.Diff(want, got.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestSamplesAreValid(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	files, err := filepath.Glob("../../config/samples/*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("samples: %v, %v", files, err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		strict := client.WithFieldValidation(c, metav1.FieldValidationStrict)
+		if err := strict.Create(t.Context(), parse(t, string(data)), client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestValidation(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	tests := map[string]struct{ manifest, wantErr string }{
+		"a pool with everything": {pool("everything", "{environment: Workflow, image: 'registry.example/csenv:1', replicas: 0, drainTimeoutSeconds: 0, rewardMode: Terminal, "+
+			"judge: {type: Offline}, sessions: {perPod: 100000, idleTimeoutSeconds: 0, maxDurationSeconds: 0}}"), ""},
+		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024", "passScore: '1.000000'",
+			"retries: {episodeAttempts: 10, shardBackoffLimit: 0, maxErroredPercent: 100}"), ""},
+		"a run of some scenarios": {runWith("some", "{name: ticket-resolve}", "{name: ticket-resolve, trials: 1000, scenarios: {ids: [B01], categories: [billing]}}"), ""},
+
+		"another environment":        {pool("bad", "{environment: Chess}"), "supported values: \"Ticket\", \"Workflow\""},
+		"no image":                   {pool("bad", "{image: ''}"), "spec.image"},
+		"too many servers":           {pool("bad", "{replicas: 1001}"), "less than or equal to 1000"},
+		"fewer than no servers":      {pool("bad", "{replicas: -1}"), "greater than or equal to 0"},
+		"no sessions":                {pool("bad", "{sessions: {perPod: 0}}"), "greater than or equal to 1"},
+		"too many sessions":          {pool("bad", "{sessions: {perPod: 100001}}"), "less than or equal to 100000"},
+		"an endless drain":           {pool("bad", "{drainTimeoutSeconds: 86401}"), "less than or equal to 86400"},
+		"another reward mode":        {pool("bad", "{rewardMode: dense}"), "supported values: \"Dense\", \"Terminal\""},
+		"another judge":              {pool("bad", "{judge: {type: Oracle}}"), "supported values: \"Offline\""},
+		"a pool's name too long":     {pool(strings.Repeat("a", 51), "{}"), "at most 50 lower-case letters"},
+		"a pool's name with a dot":   {pool("a.b", "{}"), "at most 50 lower-case letters"},
+		"a pool's name with a digit": {pool("'1st'", "{}"), "beginning with a letter"},
+
+		"no environment":               {runWith("bad", "environmentRef: {name: support}, ", ""), "spec.environmentRef: Required value"},
+		"an environment without name":  {runWith("bad", "{name: support}", "{}"), "spec.environmentRef.name: Required value"},
+		"no agent":                     {runWith("bad", "agent: {type: Builtin, builtin: {policy: 'Null'}}, ", ""), "spec.agent: Required value"},
+		"no policy":                    {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: Builtin}"), "builtin is required when type is Builtin"},
+		"another policy":               {runWith("bad", "'Null'", "Genius"), "supported values: \"Heuristic\", \"Random\", \"Oracle\", \"Null\""},
+		"another agent":                {runWith("bad", "type: Builtin", "type: Human"), "supported values: \"Builtin\""},
+		"no tasks":                     {runWith("bad", "[{name: ticket-resolve}]", "[]"), "at least 1 items"},
+		"17 tasks":                     {runWith("bad", "[{name: ticket-resolve}]", tasks(17)), "must have at most 16 items"},
+		"a task twice":                 {runWith("bad", "[{name: ticket-resolve}]", "[{name: a}, {name: a}]"), "Duplicate value"},
+		"a task's name in capitals":    {runWith("bad", "ticket-resolve", "Resolve"), "should match"},
+		"no trials":                    {runWith("bad", "ticket-resolve", "a, trials: 0"), "greater than or equal to 1"},
+		"too many trials":              {runWith("bad", "ticket-resolve", "a, trials: 1001"), "less than or equal to 1000"},
+		"a scenario twice":             {runWith("bad", "ticket-resolve", "a, scenarios: {ids: [B01, B01]}"), "Duplicate value"},
+		"a scenario of a long name":    {runWith("bad", "ticket-resolve", "a, scenarios: {ids: ["+strings.Repeat("x", 33)+"]}"), "may not be more than 32"},
+		"a negative seed":              {run("bad", "seed: -1"), "greater than or equal to 0"},
+		"a seed beyond 2^53":           {run("bad", "seed: 9007199254740992"), "less than or equal to 9007199254740991"},
+		"no runners":                   {run("bad", "parallelism: 0"), "greater than or equal to 1"},
+		"no episodes in flight":        {run("bad", "concurrency: 0"), "greater than or equal to 1"},
+		"a pass score above 1":         {run("bad", "passScore: '1.01'"), "should match"},
+		"a pass score of seven digits": {run("bad", "passScore: '0.1234567'"), "passScore"},
+		"no attempts":                  {run("bad", "retries: {episodeAttempts: 0}"), "greater than or equal to 1"},
+		"more than all errored":        {run("bad", "retries: {maxErroredPercent: 101}"), "less than or equal to 100"},
+		"a run's name too long":        {run(strings.Repeat("a", 51)), "at most 50 lower-case letters"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := c.Create(t.Context(), parse(t, tt.manifest), client.DryRunAll)
+			expect(t, err, tt.wantErr)
+		})
+	}
+}
+
+func expect(t *testing.T, err error, words string) {
+	t.Helper()
+	switch {
+	case words == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case words != "" && err == nil:
+		t.Errorf("accepted, want %q", words)
+	case words != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), words)):
+		t.Errorf("refused with %v, want %q", err, words)
+	}
+}
+
+func tasks(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("{name: task-%d}", i)
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	tests := map[string]struct{ manifest, patch, wantErr string }{
+		"a pool scales":             {pool("change-1", "{}"), `{"replicas": 5}`, ""},
+		"a pool's image":            {pool("change-2", "{}"), `{"image": "csenv:2"}`, ""},
+		"a pool's limits":           {pool("change-3", "{}"), `{"sessions": {"perPod": 5}, "drainTimeoutSeconds": 1, "rewardMode": "Terminal"}`, ""},
+		"a pool's environment":      {pool("change-4", "{}"), `{"environment": "Workflow"}`, "environment is immutable"},
+		"a run's parallelism":       {run("change-5"), `{"parallelism": 7}`, ""},
+		"a run's environment":       {run("change-6"), `{"environmentRef": {"name": "other"}}`, "environmentRef is immutable"},
+		"a run's agent":             {run("change-7"), `{"agent": {"builtin": {"policy": "Oracle"}}}`, "agent is immutable"},
+		"a run's tasks":             {run("change-8"), `{"tasks": [{"name": "ticket-classify"}]}`, "tasks is immutable"},
+		"a run's trials":            {run("change-9"), `{"tasks": [{"name": "ticket-resolve", "trials": 2}]}`, "tasks is immutable"},
+		"a run's seed":              {run("change-10"), `{"seed": 1}`, "seed is immutable"},
+		"a run's concurrency":       {run("change-11"), `{"concurrency": 1}`, "concurrency is immutable"},
+		"a run's retries":           {run("change-12"), `{"retries": {"episodeAttempts": 1}}`, "retries is immutable"},
+		"a run's pass score":        {run("change-13"), `{"passScore": "0.9"}`, "passScore is immutable"},
+		"a run's seed back to none": {run("change-14", "seed: 5"), `{"seed": null}`, "seed is immutable"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := parse(t, tt.manifest)
+			if err := c.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			err := c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"spec": `+tt.patch+`}`)))
+			expect(t, err, tt.wantErr)
+		})
+	}
+}
+
+// A user who may edit a run may not edit its score: the status is a resource of its own.
+func TestStatusIsApart(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	object := parse(t, run("status-apart"))
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status": {"progress": "40/40", "score": {"mean": "1.0000"}}}`))
+	if err := c.Patch(t.Context(), object, patch); err != nil {
+		t.Fatal(err)
+	}
+	if status, exists := object.Object["status"]; exists {
+		t.Errorf("a write to the run set its status: %v", status)
+	}
+}
+
+func TestScale(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	object := &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: "scaled"}}
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	setStatus(t, c, object, `{"replicas": 1, "selector": "csenv.dev/environment=scaled"}`)
+	scale := &autoscalingv1.Scale{}
+	if err := c.SubResource("scale").Get(t.Context(), object, scale); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(autoscalingv1.ScaleStatus{Replicas: 1, Selector: "csenv.dev/environment=scaled"}, scale.Status); diff != "" {
+		t.Errorf("scale (-want +got):\n%s", diff)
+	}
+	scale.Spec.Replicas = 3
+	if err := c.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale)); err != nil {
+		t.Fatal(err)
+	}
+	got := &v1alpha1.CustomerSupportEnv{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), got); err != nil {
+		t.Fatal(err)
+	}
+	if *got.Spec.Replicas != 3 {
+		t.Errorf("replicas = %d, want 3", *got.Spec.Replicas)
+	}
+}
+
+func setStatus(t *testing.T, c client.Client, object client.Object, status string) {
+	t.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status": `+status+`}`))
+	if err := c.Status().Patch(t.Context(), object, patch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What kubectl get prints, but for the age.
+func TestPrintedColumns(t *testing.T) {
+	t.Parallel()
+	c, config := newClient(t)
+	condition := func(kind, status, reason string) string {
+		return fmt.Sprintf(`{"type": %q, "status": %q, "reason": %q, "message": "m", "lastTransitionTime": "2026-01-02T12:00:00Z"}`, kind, status, reason)
+	}
+	tests := map[string]struct{ manifest, status, plural, want string }{
+		"a new pool": {pool("printed-new", "{}"), `{}`, "customersupportenvs", "printed-new Ticket <nil> 1 <nil> <nil> <nil>"},
+		"a pool": {pool("printed", "{environment: Workflow, replicas: 3}"),
+			`{"readyReplicas": 2, "sessions": {"active": 31, "capacity": 4000}, "conditions": [` + condition("Available", "True", "ServersReady") + `]}`,
+			"customersupportenvs", "printed Workflow 2 3 31 4000 ServersReady"},
+		"a new run": {run("printed-new"), `{}`, "evaluationruns", "printed-new support Null <nil> <nil> <nil> <nil>"},
+		"a run": {run("printed"),
+			`{"progress": "38/40", "score": {"mean": "0.7312"}, "passRate": "0.5000", "conditions": [` + condition("Complete", "False", "Running") + `]}`,
+			"evaluationruns", "printed support Null 38/40 0.7312 0.5000 Running"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := parse(t, tt.manifest)
+			if err := c.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			setStatus(t, c, object, tt.status)
+			if diff := cmp.Diff(tt.want, printed(t, config, tt.plural, object.GetName())); diff != "" {
+				t.Errorf("row (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// printed is a row as kubectl asks for it, the age and columns of -o wide left out.
+func printed(t *testing.T, config *rest.Config, plural, name string) string {
+	t.Helper()
+	c, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := c.RESTClient().Get().AbsPath("/apis", v1alpha1.GroupVersion.String(), "namespaces", "default", plural, name).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := yaml.Unmarshal(raw, &table); err != nil {
+		t.Fatal(err)
+	}
+	var cells []string
+	for i, column := range table.ColumnDefinitions {
+		if column.Priority == 0 && column.Name != "Age" {
+			cells = append(cells, fmt.Sprint(table.Rows[0].Cells[i]))
+		}
+	}
+	return strings.Join(cells, " ")
+}

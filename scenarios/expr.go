@@ -205,6 +205,9 @@ func (c *compiler) template(r raw) template {
 			c.fail(r.line(offset+start), "{{ without its }}")
 			return t
 		}
+		if strings.Contains(rest[start+2:start+2+end], "{{") {
+			c.fail(r.line(offset+start), "{{ within {{ }}: join the pieces with +")
+		}
 		t.literalPart(c, rest[:start], offset)
 		if e := c.compile(r.line(offset+start), rest[start+2:start+2+end]); e != nil {
 			t.parts = append(t.parts, part{expr: e})

@@ -1,0 +1,361 @@
+package scenarios
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestInstantiateTicketOfSeedZero(t *testing.T) {
+	c := mustLoad(t, pack(t, "", "", ""))
+	got := mustTicket(t, c, "T1", 0)
+	sum, _ := strings.CutPrefix(got.Reply.Facts[0].Value, "$")
+	if got.Language != "en" || got.Tone != "calm" || got.SLAMinutes != 240 || got.Customer.AccountLevel != "basic" {
+		t.Errorf("language %s, tone %s, SLA %d, level %s", got.Language, got.Tone, got.SLAMinutes, got.Customer.AccountLevel)
+	}
+	wantGold := TicketGold{
+		Category: "billing", CategoryAlternates: []Alternate{{"general", 500}}, Priority: "high", Escalate: true, Team: "finance",
+		TeamAlternates: []string{"billing-ops"}, ReasonCode: "OVER_LIMIT", Policy: "POL-REF#agent-limit",
+	}
+	if diff := cmp.Diff(wantGold, got.Gold); diff != "" {
+		t.Errorf("gold (-want +got):\n%s", diff)
+	}
+	wantReply := ReplySpec{
+		Facts: []Fact{
+			{ID: "f1", Slot: "sum", Value: "$" + sum, Context: []string{"seats", "charged"}},
+			{ID: "f2", Slot: "team", Value: "finance", Accept: []string{"accounts"}, Context: []string{"pass"}},
+			{ID: "f3", Slot: "promise", Value: "today", Context: []string{"refund"}, Negative: true, Optional: true},
+		},
+		Outcome:   Outcome{Value: "escalated_to_finance", Accept: []string{"passed on"}, Facts: []string{"f2"}},
+		Questions: []Question{{"q1", "Money back?", []string{"f1", "f2"}}},
+		Forbidden: []Forbidden{{ID: "n1", Kind: "commitment", Verbs: []string{"refund"}, Cap: 100}, {ID: "n2", Kind: "amount_not_in", Values: []string{"$" + sum}, Cap: 100}},
+		Points:    Points{160, 100, 60, 40, 40, 40, 30, 30},
+		MinWords:  40, MaxWords: 180, AllowedValues: got.Reply.AllowedValues, Rubric: got.Reply.Rubric,
+	}
+	if diff := cmp.Diff(wantReply, got.Reply); diff != "" {
+		t.Errorf("reply (-want +got):\n%s", diff)
+	}
+	if want := []string{"Dear " + strings.Fields(got.Customer.Name)[0] + ", the sum is $" + sum + ".", "Passed on."}; !cmp.Equal(want, got.References.Good) {
+		t.Errorf("good references %q, want %q", got.References.Good, want)
+	}
+}
+
+// The other branch drops a fact, a gate, a variant and a reference, and everything that names them.
+func TestInstantiateTicketOfTheOtherBranch(t *testing.T) {
+	c := mustLoad(t, pack(t, "", "", ""))
+	for seed := range int64(50) {
+		got := mustTicket(t, c, "T1", seed)
+		if got.Gold.Escalate {
+			continue
+		}
+		if diff := cmp.Diff(TicketGold{Category: "billing", CategoryAlternates: []Alternate{{"general", 500}}, Priority: "medium"}, got.Gold); diff != "" {
+			t.Errorf("gold (-want +got):\n%s", diff)
+		}
+		if got.Reply.Outcome.Facts != nil || !slices.Equal(got.Reply.Questions[0].AnsweredBy, []string{"f1"}) || len(got.Reply.Forbidden) != 1 || len(got.References.Good) != 1 {
+			t.Errorf("outcome's facts %v, answers %v, %d gates, %d references: want none, f1, 1, 1", got.Reply.Outcome.Facts, got.Reply.Questions[0].AnsweredBy,
+				len(got.Reply.Forbidden), len(got.References.Good))
+		}
+		if len(got.Attachments) != 1 || !strings.HasPrefix(got.Subject, "Invoice INV-") {
+			t.Errorf("attachments %v, subject %q", got.Attachments, got.Subject)
+		}
+		return
+	}
+	t.Fatal("no seed under 50 takes the other branch")
+}
+
+func TestArticlesShowTheDrawnLimit(t *testing.T) {
+	c := mustLoad(t, pack(t, "", "", ""))
+	seen := map[string]bool{}
+	for seed := range int64(50) {
+		got := mustTicket(t, c, "T1", seed)
+		if got.Articles[0].ID != "POL-REF" || got.Articles[1].ID != "POL-SLA" || got.Articles[0].Title != "Refunds" {
+			t.Fatalf("articles %s and %s, want POL-REF and POL-SLA", got.Articles[0].ID, got.Articles[1].ID)
+		}
+		body := got.Articles[0].Body
+		if !strings.HasPrefix(body, "## 1. Window\nA refund is possible within 30 days.") {
+			t.Fatalf("body %q", body)
+		}
+		seen[body[strings.LastIndex(body, "$"):]] = true
+	}
+	if want := map[string]bool{"$180.00.": true, "$200.00.": true, "$220.00.": true}; !cmp.Equal(seen, want) {
+		t.Errorf("limits %v, want %v", seen, want)
+	}
+}
+
+func TestAllowedValuesHoldTheState(t *testing.T) {
+	c := mustLoad(t, pack(t, "", "", ""))
+	got := mustTicket(t, c, "T1", 0)
+	joined := strings.Join(got.Reply.AllowedValues, "\n")
+	for _, want := range []string{"PAY-", "true", "one", got.Subject, got.Description, "Hello, ", got.Articles[0].Body, got.Now.Format(time.DateOnly)} {
+		if !strings.Contains(joined, want) {
+			t.Errorf("allowed values lack %q:\n%s", want, joined)
+		}
+	}
+	if n := strings.Count(joined, "PAY-"); n != 2 {
+		t.Errorf("%d payment ids, want 2", n)
+	}
+}
+
+func TestDrawsStayInRange(t *testing.T) {
+	s, _ := mustLoad(t, pack(t, "", "", "")).Ticket("T1")
+	earliest, latest := time.Date(2026, 2, 2, 8, 0, 0, 0, time.UTC), time.Date(2026, 11, 27, 17, 45, 0, 0, time.UTC)
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Int64().Draw(t, "seed")
+		b, err := s.build(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		intOf := func(name string) int64 { return native[int64](b.vals.byName[name]) }
+		if n := intOf("seats"); n < 2 || n > 9 {
+			t.Fatalf("seats %d", n)
+		}
+		if p := intOf("price"); p < 3000 || p > 6000 || p%50 != 0 {
+			t.Fatalf("price %d", p)
+		}
+		over, sum := b.vals.byName["over"] == types.True, intOf("sum")
+		if sum != intOf("seats")*intOf("price") || over && sum <= 22000 || !over && sum > 18000 {
+			t.Fatalf("over %t, sum %d", over, sum)
+		}
+		now := b.ticket.Now
+		if now.Before(earliest) || now.After(latest) || now.Minute()%15 != 0 {
+			t.Fatalf("now %s", now)
+		}
+		days := now.Sub(native[time.Time](b.vals.byName["due"])).Hours() / 24
+		if days < 2 || days > 5 || days != float64(int(days)) {
+			t.Fatalf("due %v days ago", days)
+		}
+	})
+}
+
+func TestBranches(t *testing.T) {
+	files := pack(t, "", "", "")
+	second := strings.Replace(string(files["tickets/T1.yaml"].Data), "id: T1", "id: T2", 1)
+	second = strings.Replace(second, `colour: {pick: [red, blue]}`, `colour: {branch: [red, blue]}`, 1)
+	files["tickets/T2.yaml"] = &fstest.MapFile{Data: []byte(second)}
+	c := mustLoad(t, files)
+	a, _ := c.Ticket("T1")
+	b, _ := c.Ticket("T2")
+	flipped, unpaired := 0, 0
+	for seed := range int64(200) {
+		x, errX := a.build(seed)
+		y, errY := b.build(seed)
+		if errX != nil || errY != nil {
+			t.Fatal(errX, errY)
+		}
+		if x.vals.byName["over"] != y.vals.byName["over"] {
+			t.Fatalf("seed %d: paired branches differ", seed)
+		}
+		if x.vals.byName["over"] != types.True {
+			flipped++
+		}
+		if y.vals.byName["colour"] == types.String("blue") {
+			unpaired++
+		}
+	}
+	if flipped < 70 || flipped > 130 || unpaired < 70 || unpaired > 130 {
+		t.Errorf("of 200 seeds %d and %d took the second value, want about 100", flipped, unpaired)
+	}
+	if zero, err := b.build(0); err != nil || zero.vals.byName["colour"] != types.String("red") || zero.vals.byName["over"] != types.True {
+		t.Errorf("seed 0 is not canonical: %v, %v", zero, err)
+	}
+}
+
+// A new variable moves no other.
+func TestVariablesAreIndependent(t *testing.T) {
+	before, _ := mustLoad(t, pack(t, "", "", "")).Ticket("T1")
+	after, _ := mustLoad(t, pack(t, "tickets/T1.yaml", "  seats:", "  extra: {int: [1, 1000]}\n  seats:")).Ticket("T1")
+	for seed := range int64(20) {
+		a, errA := before.Instantiate(seed)
+		b, errB := after.Instantiate(seed)
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if diff := cmp.Diff(a, b); diff != "" {
+			t.Fatalf("seed %d moved (-before +after):\n%s", seed, diff)
+		}
+	}
+}
+
+func TestPeople(t *testing.T) {
+	l := newNameList(&nameFile{})
+	l.given, l.family = personNames([]string{"Zoë"}), personNames([]string{"Strauß-Łuk"})
+	want := map[string]string{"given": "Zoë", "family": "Strauß-Łuk", "full": "Zoë Strauß-Łuk", "email": "zoe.straussluk@mail.example"}
+	if diff := cmp.Diff(want, l.person(&stream{})); diff != "" {
+		t.Errorf("person (-want +got):\n%s", diff)
+	}
+}
+
+func TestDrawnTextIsBounded(t *testing.T) {
+	doubling := `"colour + colour + colour + colour + colour + colour + colour + colour"`
+	params := "colour: {pick: [red, blue]}"
+	for _, p := range []string{"c1", "c2", "c3", "c4", "c5"} {
+		params += "\n  " + p + ": {expr: " + strings.ReplaceAll(doubling, "colour", last(params)) + "}"
+	}
+	_, err := Load(pack(t, "tickets/T1.yaml", "colour: {pick: [red, blue]}", params))
+	if err == nil || !strings.Contains(err.Error(), "a param holds at most 8192") {
+		t.Errorf("Load: %v, want the bound", err)
+	}
+}
+
+// last is the name of the last param of a block.
+func last(params string) string {
+	line := params[strings.LastIndex(params, "\n")+1:]
+	return strings.TrimSpace(line[:strings.Index(line, ":")])
+}
+
+func TestInstantiateWorkflow(t *testing.T) {
+	c := mustLoad(t, pack(t, "", "", ""))
+	w := mustWorkflow(t, c, "W1", 0)
+	id, price := w.State.Orders[0].ID, w.State.Orders[0].Total
+	wantSteps := []WorkflowStep{
+		{ID: "s0", Action: RespondUser, Ask: true, Answer: "It is " + id + "."},
+		{ID: "s1", Action: CheckPayment, Args: []Arg{{Name: "order_id", In: []any{id}}}},
+		{ID: "s2", Action: InitiateRefund, Args: []Arg{{Name: "amount", In: []any{int64(price), int64(1)}}, {Name: "payment_id", Any: true}}, Requires: []string{"s1"}},
+		{ID: "s3", Action: RespondUser, Requires: []string{"s0", "s2"}, Terminal: true},
+	}
+	if diff := cmp.Diff(wantSteps, w.Steps); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if w.Query != "I was charged twice for "+id+"." || w.Now.Format(time.RFC3339) != "2026-03-14T09:20:00Z" || w.MaxSteps != 8 || w.Visible != (Visible{}) {
+		t.Errorf("query %q, now %s, %d steps, visible %+v", w.Query, w.Now, w.MaxSteps, w.Visible)
+	}
+	if diff := cmp.Diff([]NeutralAction{{Action: CheckOrderStatus, Args: []Arg{{Name: "order_id", Any: true}}, Max: 1}}, w.Neutral); diff != "" {
+		t.Errorf("neutral (-want +got):\n%s", diff)
+	}
+	if len(w.Forbidden) != 1 || len(w.Faults) != 1 || w.Faults[0] != (Fault{CheckPayment, 1, "503"}) {
+		t.Errorf("forbidden %v, faults %v", w.Forbidden, w.Faults)
+	}
+	for seed := range int64(50) {
+		if other := mustWorkflow(t, c, "W1", seed); len(other.Steps) == 3 {
+			if got := other.Steps[2].Requires; !slices.Equal(got, []string{"s0"}) {
+				t.Errorf("without s2 the last step requires %v, want s0", got)
+			}
+			return
+		}
+	}
+	t.Error("no seed under 50 takes the other branch")
+}
+
+func TestRecordsAsJSON(t *testing.T) {
+	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), "W1", 0)
+	o := w.State.Orders[0]
+	o.ID, o.Total = "LD-1", 1250
+	got, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"order_id":"LD-1","status":"delivered","placed":"2026-03-05T09:20:00Z","total":12.50,` +
+		`"items":[{"name":"Sensor","quantity":1,"shipped":1,"price":12.50}],"notes":["left at 09:20"],"details":{"gate":"a","safe_place":"porch"}}`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestCents(t *testing.T) {
+	for cents, want := range map[Cents]string{0: "0.00", 5: "0.05", 1234: "12.34", -1234: "-12.34", -5: "-0.05"} {
+		if got := cents.String(); got != want {
+			t.Errorf("%d cents = %s, want %s", int64(cents), got, want)
+		}
+	}
+}
+
+func TestBackend(t *testing.T) {
+	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), "W1", 0)
+	b := w.State.Clone()
+	if diff := cmp.Diff(w.State, b); diff != "" {
+		t.Errorf("clone (-want +got):\n%s", diff)
+	}
+	id := b.Orders[0].ID
+	if o, ok := b.Order(id); !ok || o.ID != id {
+		t.Errorf("Order(%s) = %v, %t", id, o, ok)
+	}
+	if _, ok := b.Order("LD-0"); ok {
+		t.Error("found an order that is not there")
+	}
+	if n, m := len(b.PaymentsOf(id)), len(b.PaymentsOf("PAY-2")); n != 2 || m != 1 {
+		t.Errorf("%d payments of the order and %d of the id, want 2 and 1", n, m)
+	}
+	if n := len(b.RefundsOf("PAY-0")); n != 1 {
+		t.Errorf("%d refunds, want 1", n)
+	}
+	b.Orders[0].Status, b.Orders[0].Details["gate"], b.Orders[0].Items[0].Price, b.Orders[0].Notes[0] = "lost", "z", 1, "z"
+	b.Payments[0].Details["last4"] = "0000"
+	b.Refunds, b.Cases[0].Team = append(b.Refunds, Refund{}), "x"
+	again := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), "W1", 0)
+	if diff := cmp.Diff(again.State, w.State); diff != "" {
+		t.Errorf("changing the clone changed its origin (-want +got):\n%s", diff)
+	}
+}
+
+func TestPredicates(t *testing.T) {
+	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), "W1", 0)
+	b := w.State.Clone()
+	price := int64(b.Orders[0].Total)
+	over := w.Forbidden[0].When
+	for amount, want := range map[int64]bool{price: false, price + 1: true} {
+		if got, err := over.Holds(Moment{Backend: &b, Payload: map[string]any{"amount": amount}}); err != nil || got != want {
+			t.Errorf("refund of %d is forbidden = %t, %v; want %t", amount, got, err, want)
+		}
+	}
+	if _, err := over.Holds(Moment{Backend: &b, Payload: map[string]any{}}); err == nil || !strings.Contains(err.Error(), "args.amount > price") {
+		t.Errorf("a refund without amount: %v, want an error that names the predicate", err)
+	}
+	b.Refunds = append(b.Refunds, Refund{ID: "RF-2", Amount: Cents(price)})
+	for i, g := range w.Goal {
+		if got, err := g.Holds(Moment{Backend: &b, Replied: true, Message: "Done."}); err != nil || !got {
+			t.Errorf("goal %d, %s: %t, %v", i, g.Source, got, err)
+		}
+	}
+	if got, err := w.Goal[1].Holds(Moment{Backend: &w.State}); err != nil || got {
+		t.Errorf("goal without the refund: %t, %v", got, err)
+	}
+	if !(Predicate{}).IsZero() || over.IsZero() {
+		t.Error("IsZero does not tell the zero predicate from another")
+	}
+}
+
+func TestAccepts(t *testing.T) {
+	step := WorkflowStep{Args: []Arg{{Name: "amount", In: []any{int64(500)}}, {Name: "order_id", Any: true}}}
+	neutral := NeutralAction{Args: step.Args}
+	tests := map[string]struct {
+		payload map[string]any
+		want    bool
+	}{
+		"right":          {map[string]any{"amount": int64(500), "order_id": "LD-1"}, true},
+		"more than that": {map[string]any{"amount": int64(500), "order_id": "LD-1", "note": "x"}, true},
+		"other amount":   {map[string]any{"amount": int64(501), "order_id": "LD-1"}, false},
+		"other type":     {map[string]any{"amount": "500", "order_id": "LD-1"}, false},
+		"empty":          {map[string]any{"amount": int64(500), "order_id": ""}, false},
+		"missing":        {map[string]any{"amount": int64(500)}, false},
+		"nothing":        {nil, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := step.Accepts(tt.payload); got != tt.want || neutral.Accepts(tt.payload) != tt.want {
+				t.Errorf("Accepts(%v) = %t, want %t", tt.payload, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestScalarsOfAMapComeInOneOrder(t *testing.T) {
+	in := &instance{loc: locales()["en"]}
+	m := map[ref.Val]ref.Val{}
+	for _, s := range []string{"e", "d", "c", "b", "a"} {
+		m[types.String(s)] = types.String(s)
+	}
+	for range 20 {
+		got := in.scalars(types.NewRefValMap(types.DefaultTypeAdapter, m), nil)
+		if diff := cmp.Diff([]string{"a", "b", "c", "d", "e"}, got); diff != "" {
+			t.Fatalf("scalars (-want +got):\n%s", diff)
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -178,69 +177,93 @@ func unmountState(f folders) error {
 	return nil
 }
 
-// podGroups lists the kubelet's cgroups, deepest first, in every cgroup v1
-// hierarchy and in v2's, whichever the machine mounts.
-func podGroups() []string {
-	var groups []string
-	for _, pattern := range []string{"/sys/fs/cgroup/kubepods", "/sys/fs/cgroup/*/kubepods"} {
-		roots, _ := filepath.Glob(pattern)
-		for _, root := range roots {
-			_ = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-				if err == nil && entry.IsDir() {
-					groups = append(groups, path)
-				}
-				return nil
-			})
+// holdsOurRoot says whether a process with these mounts is in a container of
+// this cluster: its root then is a snapshot in containerd's folder in the state,
+// as an overlay's upper folder or, with the native snapshotter, bound in place.
+func holdsOurRoot(mounts []*procfs.MountInfo, snapshots string) bool {
+	for _, m := range mounts {
+		if m.MountPoint != "/" {
+			continue
+		}
+		if strings.HasPrefix(m.SuperOptions["upperdir"], snapshots+"/") || strings.Contains(m.Root, snapshots+"/") {
+			return true
 		}
 	}
-	slices.Reverse(groups)
-	return groups
+	return false
 }
 
-// killPods ends every process in the kubelet's cgroups and removes the groups.
-// Containers that a killed containerd left behind are found no other way.
-func killPods(ctx context.Context) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 15*time.Second, true, func(context.Context) (bool, error) {
-		groups := podGroups()
-		for _, group := range groups {
-			killGroup(group)
-			_ = syscall.Rmdir(group) // refuses until the group is empty
+func (f folders) owns(pid int) bool {
+	mounts, err := procfs.GetProcMounts(pid)
+	return err == nil && holdsOurRoot(mounts, f.at("containerd", "root"))
+}
+
+// containerProcesses lists the processes in containers of this cluster, found by
+// the files they run on: a killed containerd leaves no other trace of whose they are.
+func (f folders) containerProcesses() ([]int, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var found []int
+	for _, p := range all {
+		if f.owns(p.PID) {
+			found = append(found, p.PID)
 		}
-		return len(groups) == 0, nil
+	}
+	return found, nil
+}
+
+// killContainers ends every process in a container of this cluster. Each handle
+// is taken before the second look, so an id reused in between is never hit.
+func killContainers(ctx context.Context, f folders) error {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 15*time.Second, true, func(context.Context) (bool, error) {
+		found, err := f.containerProcesses()
+		for _, pid := range found {
+			f.killContainerProcess(pid)
+		}
+		return len(found) == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("ending pods' processes in cgroups %s: %w", strings.Join(podGroups(), ", "), err)
+		return fmt.Errorf("ending containers' processes: %w", err)
 	}
 	return nil
 }
 
-// killGroup ends a cgroup's processes. Each handle is taken before the group is
-// read again, so an id reused in between is never hit.
-func killGroup(group string) {
-	for _, pid := range groupProcesses(group) {
-		handle, err := os.FindProcess(pid)
-		if err != nil {
-			continue
-		}
-		if slices.Contains(groupProcesses(group), pid) {
-			_ = handle.Kill()
-		}
-		_ = handle.Release()
+func (f folders) killContainerProcess(pid int) {
+	handle, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	defer func() { _ = handle.Release() }()
+	if f.owns(pid) {
+		_ = handle.Kill()
 	}
 }
 
-func groupProcesses(group string) []int {
-	data, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
-	if err != nil {
-		return nil // the group is gone, and its processes with it
-	}
-	var pids []int
-	for field := range strings.FieldsSeq(string(data)) {
-		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
-			pids = append(pids, pid)
+// removePodGroups removes the kubelet's cgroups, deepest first, in every cgroup
+// v1 hierarchy and in v2's, whichever the machine mounts. The kernel refuses a
+// group that holds a process, so none in use is ever lost.
+func removePodGroups() {
+	for _, pattern := range []string{"/sys/fs/cgroup/kubepods", "/sys/fs/cgroup/*/kubepods"} {
+		roots, _ := filepath.Glob(pattern)
+		for _, root := range roots {
+			for _, group := range slices.Backward(foldersBelow(root)) {
+				_ = syscall.Rmdir(group)
+			}
 		}
 	}
-	return pids
+}
+
+// foldersBelow lists root and the folders inside, outer before inner.
+func foldersBelow(root string) []string {
+	var all []string
+	_ = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	return all
 }
 
 // foreignKubelet names a kubelet on this machine that isn't the cluster's: two
@@ -255,11 +278,11 @@ func foreignKubelet(state string) error {
 		if err != nil || (command != "kubelet" && command != "k3s-server") {
 			continue
 		}
-		// A killed kubelet that nobody collected still has its name, but no memory.
-		if stat, err := p.Stat(); err != nil || stat.State == "Z" {
+		if _, ours := inspect(p, state); ours {
 			continue
 		}
-		if _, ours := inspect(p, state); !ours {
+		// A kubelet that is on its way out keeps its name, but no program and no environment.
+		if executable, err := p.Executable(); err == nil && executable != "" {
 			return fmt.Errorf("another kubelet runs on this machine (process %d): stop that one, or use kind", p.PID)
 		}
 	}

@@ -54,17 +54,58 @@ func TestFilesystemAt(t *testing.T) {
 	}
 }
 
-func TestGroupProcesses(t *testing.T) {
-	group := t.TempDir()
-	if got := groupProcesses(group); got != nil {
-		t.Errorf("of a group that is gone: %v", got)
+func TestHoldsOurRoot(t *testing.T) {
+	const snapshots = "/state/containerd/root"
+	root := func(upper, bound string) []*procfs.MountInfo {
+		return []*procfs.MountInfo{
+			{MountPoint: "/", Root: bound, SuperOptions: map[string]string{"upperdir": upper}},
+			{MountPoint: "/etc/hosts", Root: snapshots + "/hosts"},
+		}
 	}
-	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("12\n0\n1\n345\n"), 0o644); err != nil {
+	tests := map[string]struct {
+		mounts []*procfs.MountInfo
+		want   bool
+	}{
+		"overlay of ours":        {root(snapshots+"/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs", "/"), true},
+		"overlay of a neighbour": {root("/state/containerd/root2/snapshots/1/fs", "/"), false},
+		"overlay of Docker":      {root("/var/lib/docker/overlay2/abc/diff", "/"), false},
+		"native of ours":         {root("", snapshots+"/io.containerd.snapshotter.v1.native/snapshots/1"), true},
+		"the machine itself":     {root("", "/"), false},
+		"no root, a zombie":      {nil, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := holdsOurRoot(test.mounts, snapshots); got != test.want {
+				t.Errorf("holdsOurRoot = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestKillContainersSparesTheMachine(t *testing.T) {
+	_, ended := startSleeper(t)
+	if err := killContainers(t.Context(), folders{state: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
-	// 0 stands for processes of other namespaces and 1 is init: neither is ever killed.
-	if diff := cmp.Diff([]int{12, 345}, groupProcesses(group)); diff != "" {
-		t.Errorf("processes (-want +got):\n%s", diff)
+	select {
+	case <-ended:
+		t.Error("a process outside every container was killed")
+	default:
+	}
+}
+
+func TestFoldersBelowListsOuterBeforeInner(t *testing.T) {
+	root := t.TempDir()
+	inner := filepath.Join(root, "burstable", "pod1")
+	if err := writeFile(filepath.Join(inner, "cgroup.procs"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{root, filepath.Dir(inner), inner}
+	if diff := cmp.Diff(want, foldersBelow(root)); diff != "" {
+		t.Errorf("folders (-want +got):\n%s", diff)
+	}
+	if got := foldersBelow(filepath.Join(root, "gone")); got != nil {
+		t.Errorf("of a folder that is gone: %v", got)
 	}
 }
 

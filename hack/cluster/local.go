@@ -102,7 +102,7 @@ func (l local) clearRuntime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.stop(ctx, found); err != nil {
+	if err := l.stop(ctx); err != nil {
 		return err
 	}
 	record, err := readHostRecord(l.folders)
@@ -116,6 +116,7 @@ func (l local) clearRuntime(ctx context.Context) error {
 		if err := deleteBridge(ctx); err != nil {
 			return err
 		}
+		removePodGroups()
 	}
 	if err := unmountState(l.folders); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (l local) clearRuntime(ctx context.Context) error {
 }
 
 // stop ends the processes: clients before servers, etcd last.
-func (l local) stop(ctx context.Context, found []process) error {
+func (l local) stop(ctx context.Context) error {
 	components := func(names ...string) func(process) bool {
 		return func(p process) bool { return slices.Contains(names, p.component) }
 	}
@@ -137,11 +138,8 @@ func (l local) stop(ctx context.Context, found []process) error {
 		"kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")); err != nil {
 		return err
 	}
-	// Without a kubelet of ours the machine's pods are not ours either.
-	if l.started(found) && foreignKubelet(l.state) == nil {
-		if err := killPods(ctx); err != nil {
-			return err
-		}
+	if err := killContainers(ctx, l.folders); err != nil {
+		return err
 	}
 	// The shims are told to go by force: with their containers dead they have nothing to save.
 	shim := func(p process) bool { return p.component == "containerd" && !p.main() }
@@ -153,7 +151,11 @@ func (l local) stop(ctx context.Context, found []process) error {
 			return err
 		}
 	}
-	return stopProcesses(ctx, l.state, time.Second, func(process) bool { return true })
+	if err := stopProcesses(ctx, l.state, time.Second, func(process) bool { return true }); err != nil {
+		return err
+	}
+	// Again: a container that was starting when containers were ended is none the less there.
+	return killContainers(ctx, l.folders)
 }
 
 // started says whether this cluster ever ran: its record of the machine is

@@ -3,6 +3,8 @@ package openenv
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -49,8 +51,8 @@ func decodeMessage(raw []byte) (message, *wireError) {
 		return message{}, &wireError{Code: codeUnknownType, Message: fmt.Sprintf("unknown message type %s: send reset, step, state or close", shown(e.Type))}
 	}
 	items := m.takeData(e.Data)
-	for name, value := range e.Extra {
-		items = append(items, errorItem("extra_forbidden", value, fmt.Sprintf("a %s message has no %q", m.kind, name), name))
+	for _, name := range slices.Sorted(maps.Keys(e.Extra)) {
+		items = append(items, errorItem("extra_forbidden", e.Extra[name], fmt.Sprintf("a %s message has no %q", m.kind, name), name))
 	}
 	if len(items) > 0 {
 		return message{}, validationError(items)
@@ -71,19 +73,25 @@ func notAnObject() *wireError {
 	return validationError([]episode.ErrorItem{errorItem("model_type", nil, `a message is a JSON object such as {"type":"state"}`)})
 }
 
+// readKind reads the type of a message, "" for one that is unknown or no string.
 func readKind(value jsontext.Value) messageKind {
-	if value.Kind() != '"' {
-		return ""
+	switch string(value) { // as nearly every client writes them
+	case `"step"`:
+		return stepMessage
+	case `"reset"`:
+		return resetMessage
+	case `"state"`:
+		return stateMessage
 	}
 	var name string
-	if json.Unmarshal(value, &name) != nil {
+	if value.Kind() != '"' || json.Unmarshal(value, &name) != nil {
 		return ""
 	}
-	switch kind := messageKind(name); kind {
-	case resetMessage, stepMessage, stateMessage, closeMessage:
-		return kind
+	kind := messageKind(name)
+	if !slices.Contains([]messageKind{resetMessage, stepMessage, stateMessage, closeMessage}, kind) {
+		return ""
 	}
-	return ""
+	return kind
 }
 
 // takeData checks the data that the kind of message must have, may have or must not have.

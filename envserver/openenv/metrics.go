@@ -60,15 +60,20 @@ func newMetrics(s *Server) *metrics {
 // stepped counts a step.
 func (m *metrics) stepped(took time.Duration, err error) {
 	m.stepSeconds.Observe(took.Seconds())
-	var invalid *episode.ActionError
 	switch {
 	case err == nil:
 		m.stepsPlayed.Inc()
-	case errors.As(err, &invalid), errors.Is(err, episode.ErrNotReset):
+	case isRefusal(err):
 		m.stepsInvalid.Inc()
 	default:
 		m.stepsFailed.Inc()
 	}
+}
+
+// isRefusal tells the client's faults from ours.
+func isRefusal(err error) bool {
+	var invalid *episode.ActionError
+	return errors.As(err, &invalid) || errors.Is(err, episode.ErrNotReset)
 }
 
 // ended counts an episode. The score, in micro-points, counts unless the episode is errored.

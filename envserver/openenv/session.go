@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,12 +190,11 @@ func (s *session) next() (frame, bool) {
 		s.drop()
 	}
 	if len(s.queue) == 0 {
-		s.queue = nil
 		s.working = false
 		return frame{}, false
 	}
 	f := s.queue[0]
-	s.queue = s.queue[1:]
+	s.queue = slices.Delete(s.queue, 0, 1) // keeps the array, which is of one place for a client that waits for its answers
 	s.queued -= f.buf.Len()
 	s.room.Signal()
 	return f, true

@@ -1,0 +1,131 @@
+package openenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/gorilla/websocket"
+)
+
+const benchStep = `{"type":"step","data":{"kind":"say","text":"Dear Zoë, I am sorry about the double charge on invoice 48210. The second payment of $148.20 goes ` +
+	`back to your card within five business days. Nothing else is needed from you.","reward":200}}`
+
+// BenchmarkStep plays steps over the loopback interface. Its allocations are those of the server and a bare client together.
+func BenchmarkStep(b *testing.B) {
+	for _, sessions := range []int{1, 100} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			_, url := serve(b, Config{})
+			peers := make([]*peer, sessions)
+			for i := range peers {
+				peers[i] = connect(b, url)
+				peers[i].ask(`{"type":"reset","data":{"seed":1}}`)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for i, p := range peers {
+				n := b.N / sessions
+				if i < b.N%sessions {
+					n++
+				}
+				wg.Go(func() { playSteps(b, p.conn, n) })
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
+		})
+	}
+}
+
+func playSteps(b *testing.B, conn *websocket.Conn, n int) {
+	frame := []byte(benchStep)
+	for range n {
+		if err := conn.WriteMessage(websocket.TextMessage, frame); err != nil {
+			b.Error(err)
+			return
+		}
+		_, r, err := conn.NextReader()
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r)
+	}
+}
+
+// BenchmarkSession opens a session, plays one step and closes it.
+func BenchmarkSession(b *testing.B) {
+	_, url := serve(b, Config{})
+	b.ReportAllocs()
+	for b.Loop() {
+		conn, _, err := websocket.DefaultDialer.Dial("ws"+url[len("http"):]+"/ws", nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p := &peer{tb: b, conn: conn}
+		p.ask(`{"type":"reset"}`)
+		p.ask(benchStep)
+		p.send(`{"type":"close"}`)
+		p.closed()
+		_ = conn.Close()
+	}
+}
+
+// BenchmarkIdleSession reports the memory of a session that waits for its next step: heap and stack, of the server and a bare client with small buffers
+// together.
+func BenchmarkIdleSession(b *testing.B) {
+	const sessions = 1000
+	for b.Loop() {
+		_, url := serve(b, Config{})
+		dialer := websocket.Dialer{ReadBufferSize: 256, WriteBufferSize: 256, WriteBufferPool: &sync.Pool{}}
+		before := memoryInUse()
+		for range sessions {
+			conn, _, err := dialer.Dial("ws"+url[len("http"):]+"/ws", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = conn.Close() })
+			p := &peer{tb: b, conn: conn}
+			p.ask(`{"type":"reset"}`)
+			p.ask(benchStep)
+		}
+		b.ReportMetric(float64(memoryInUse()-before)/sessions, "B/session")
+	}
+}
+
+func memoryInUse() uint64 {
+	for range 3 { // a stack shrinks by half in each collection
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+func BenchmarkDecodeMessage(b *testing.B) {
+	raw := []byte(benchStep)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, fault := decodeMessage(raw); fault != nil {
+			b.Fatal(fault)
+		}
+	}
+}
+
+func BenchmarkWriteReply(b *testing.B) {
+	r := reply{kind: echoKind{}, result: episode.Result{Observation: echoObservation{Text: benchStep, Seed: 7}, Reward: 200}}
+	var out bytes.Buffer
+	b.ReportAllocs()
+	for b.Loop() {
+		out.Reset()
+		r.write(&out)
+	}
+	if !json.Valid(out.Bytes()) {
+		b.Fatal(out.String())
+	}
+}

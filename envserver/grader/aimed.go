@@ -17,28 +17,32 @@ func listGraderPhrases() []string {
 	return strings.Split(strings.ReplaceAll(graderPhrases, "\n", ""), "|")
 }
 
+// phraseIndex holds phrases by their first byte.
+type phraseIndex [256][]string
+
 // aimedPhrases are the phrases that the served texts of a ticket don't hold.
-func aimedPhrases(served string) []string {
-	var out []string
+func aimedPhrases(served string) *phraseIndex {
+	index := &phraseIndex{}
 	for _, phrase := range listGraderPhrases() {
 		if !strings.Contains(served, phrase) {
-			out = append(out, phrase)
+			index[phrase[0]] = append(index[phrase[0]], phrase)
 		}
 	}
-	return out
+	return index
 }
 
-// aimedAtGrader returns the first of the phrases that the text holds, "" for none.
-func aimedAtGrader(text string, phrases []string) string {
-	for _, phrase := range phrases {
-		if at := strings.Index(text, phrase); at >= 0 && boundary(text, at) {
-			return phrase
+// aimedAtGrader returns the first of the phrases that the text holds, "" for none. A phrase starts where no letter stands before it, so that "llm"
+// isn't found in "wellmade".
+func aimedAtGrader(text string, phrases *phraseIndex) string {
+	for i := range len(text) {
+		if i > 0 && text[i-1] >= 'a' && text[i-1] <= 'z' {
+			continue
+		}
+		for _, phrase := range phrases[text[i]] {
+			if strings.HasPrefix(text[i:], phrase) {
+				return phrase
+			}
 		}
 	}
 	return ""
-}
-
-// boundary tells whether no letter stands before the place, so that "llm" isn't found in "wellmade".
-func boundary(text string, at int) bool {
-	return at == 0 || text[at-1] < 'a' || text[at-1] > 'z'
 }

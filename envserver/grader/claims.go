@@ -284,6 +284,9 @@ func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 	if tokens[i].text == "usd" || tokens[i].text == "eur" {
 		return readPrefixedMoney(tokens, i)
 	}
+	if part := lex.fractions[tokens[i].text]; part > 0 {
+		return readPart(tokens, i, part, lex)
+	}
 	if lex.articles.has(tokens[i].text) {
 		if tokens[i].value == 0 && (i == 0 || !lex.within.has(tokens[i-1].text)) {
 			return claim{}, false
@@ -299,6 +302,15 @@ func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 	c := readNumberClaim(written, 0, lex)
 	c.at = span{i, c.at.hi + hi - 1}
 	return c, true
+}
+
+// readPart reads "half an hour", "a quarter of an hour", "demi-heure".
+func readPart(tokens []token, i int, part int64, lex *lexicon) (claim, bool) {
+	j := i + 1
+	for j < len(tokens) && j < i+4 && (lex.articles.has(tokens[j].text) || tokens[j].word("of", "de", "d") || tokens[j].text == "-") {
+		j++
+	}
+	return readDuration(tokens, claim{value: part, at: span{i, i + 1}}, j, lex)
 }
 
 // readMonthDay reads "March 14", "March 14th, 2026".

@@ -15,7 +15,8 @@ func TestClaimsOfOneValueAreEqual(t *testing.T) {
 			"48 h":              {"two days", "48 hours", "48h", "2 days", "forty-eight hours", "forty eight hours", "2-day"},
 			"1 business day":    {"one working day", "1 working day", "one-business-day"},
 			"5 business days":   {"five working days"},
-			"15 minutes":        {"fifteen minutes", "15 min", "15-minute"},
+			"15 minutes":        {"fifteen minutes", "15 min", "15-minute", "a quarter of an hour"},
+			"half an hour":      {"30 minutes", "half hour", "thirty minutes"},
 			"1 hour":            {"60 minutes", "within an hour"},
 			"2 weeks":           {"14 days", "fourteen days"},
 			"24 months":         {"2 years", "two years"},
@@ -33,6 +34,8 @@ func TestClaimsOfOneValueAreEqual(t *testing.T) {
 			"24 Stunden":    {"vierundzwanzig Stunden", "1 Tag", "innerhalb eines Tages"},
 			"5 Werktage":    {"fünf Arbeitstagen", "5 Arbeitstage"},
 			"14:00":         {"14 Uhr"},
+			"15 Minuten":    {"innerhalb einer Viertelstunde"},
+			"30 Minuten":    {"eine halbe Stunde"},
 		},
 		"es": {
 			"14 de marzo de 2026": {"14 de marzo", "14/3/2026", "14/03/2026"},
@@ -45,6 +48,7 @@ func TestClaimsOfOneValueAreEqual(t *testing.T) {
 			"1 avril":      {"1er avril"},
 			"1 482,00 €":   {"1482 euros", "1\u202f482,00 €"},
 			"48 heures":    {"deux jours", "48 h"},
+			"30 minutes":   {"une demi-heure"},
 		},
 	}
 	lexicons := loadLexicons()

@@ -62,7 +62,7 @@ func (f *fact) find(d *document, p *prepared) finding {
 
 // findIn is find for one sentence.
 func (f *fact) findIn(d *document, s span, p *prepared) finding {
-	if len(f.context) > 0 && find(f.context, d.tokens, s, true) < 0 {
+	if d.question(s) || len(f.context) > 0 && find(f.context, d.tokens, s, true) < 0 {
 		return missing
 	}
 	result := missing
@@ -136,14 +136,14 @@ func excused(d *document, at int, lex *lexicon) bool {
 }
 
 // deniedAt tells whether the clause around a value negates it: a negator stands before the value, or between the value and all of its context. What
-// follows "until" or "more than" is not negated by what stands before it, and what a condition supposes is not said.
+// follows "until" or "more than" is not negated by what stands before it, what isn't lost is there, and what a condition supposes is not said.
 func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 	c := d.clauseOf(at)
 	if lex.conditional(d.tokens, span{c.lo, min(c.lo+2, c.hi)}) {
 		return false
 	}
 	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 {
-		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && (at-neg <= narrowScope || !lex.narrow.has(d.tokens[neg].text))
+		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses, d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !lex.narrow.has(d.tokens[neg].text))
 	}
 	neg := lex.negatorIn(d.tokens, span{at, c.hi})
 	if neg < 0 || neg > at+6 || anyWord(lex.untils, d.tokens, span{neg, c.hi}) >= 0 {

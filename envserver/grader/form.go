@@ -66,10 +66,11 @@ func acknowledges(d *document, p *prepared) bool {
 		empathy := anyStem(p.lex.empathy, d.tokens, s) >= 0
 		sorry := anyStem(p.lex.apology, d.tokens, s) >= 0
 		thanks := anyStem(p.lex.thanks, d.tokens, s) >= 0
-		if !empathy && !sorry && (!thanks || p.upset) {
+		recognised := anyPhrase(p.lex.recognise, d.tokens, s)
+		if !empathy && !recognised && !sorry && (!thanks || p.upset) {
 			continue
 		}
-		if empathy || !stock(d, s, p) {
+		if empathy || recognised || !stock(d, s, p) {
 			return true
 		}
 	}

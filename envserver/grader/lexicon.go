@@ -29,17 +29,19 @@ type lexicon struct {
 	expansions map[string]string
 	numbers    map[string]int64
 	months     map[string]int64
-	units      map[string]timeUnit
-	irregular  map[string]string
+	// fractions are the words for parts of a unit of time, in thousandths.
+	fractions map[string]int64
+	units     map[string]timeUnit
+	irregular map[string]string
 
 	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordSet
-	negators, idioms, untils, duties, narrow, conditions, times, either, hedges                                     wordSet
+	negators, idioms, untils, losses, duties, narrow, conditions, times, either, hedges                             wordSet
 	aux, skip, firstPerson, company, secondPerson, enablers                                                         wordSet
 	back, endings                                                                                                   wordSet
 	// These hold stems.
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover wordSet
 	// These are phrases: runs of words.
-	emptyConditions, openPhrases, blame [][]string
+	emptyConditions, openPhrases, recognise, blame [][]string
 	// remedies name the remedy that a stem stands for: refund, credit, replace, waive, compensate, discount or guarantee.
 	remedies map[string]string
 	// synonyms hold a bit for each group of words of one meaning that a stem belongs to.
@@ -86,16 +88,16 @@ func lexiconLines(language string) map[string][]string {
 func loadLexicon(language string, lines map[string][]string) *lexicon {
 	lex := &lexicon{
 		language: language, decimal: ',',
-		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), numbers: numbers(lines["numbers"]), months: numbers(lines["months"]),
+		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), numbers: numbers(lines["numbers"]), months: numbers(lines["months"]), fractions: numbers(lines["fractions"]),
 		stopwords: newWordSet(lines["stopwords"]), conjunctions: newWordSet(lines["conjunctions"]), abbreviations: newWordSet(lines["abbreviations"]),
 		currencies: newWordSet(lines["currencies"]), percents: newWordSet(lines["percents"]), ordinals: newWordSet(lines["ordinals"]),
 		articles: newWordSet(lines["articles"]), within: newWordSet(lines["within"]), business: newWordSet(lines["business"]), numberJoins: newWordSet(lines["joins"]),
-		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]), duties: newWordSet(lines["duties"]), narrow: newWordSet(lines["narrow"]),
+		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]), losses: newWordSet(lines["losses"]), duties: newWordSet(lines["duties"]), narrow: newWordSet(lines["narrow"]),
 		conditions: newWordSet(lines["conditions"]), times: newWordSet(lines["times"]), either: newWordSet(lines["either"]), hedges: newWordSet(lines["hedges"]),
 		aux: newWordSet(lines["aux"]), skip: newWordSet(lines["skip"]), firstPerson: newWordSet(lines["first_person"]), company: newWordSet(lines["company"]),
 		secondPerson: newWordSet(lines["second_person"]), enablers: newWordSet(lines["enablers"]),
 		endings: newWordSet(lines["endings"]), back: newWordSet(lines["back"]),
-		emptyConditions: phrases(lines["empty_conditions"]), openPhrases: phrases(lines["open_phrases"]), blame: phrases(lines["blame"]),
+		emptyConditions: phrases(lines["empty_conditions"]), openPhrases: phrases(lines["open_phrases"]), recognise: phrases(lines["recognise"]), blame: phrases(lines["blame"]),
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true

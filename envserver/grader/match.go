@@ -153,7 +153,7 @@ func (f *form) wordsIn(tokens []token, s span) int {
 	if len(f.stems) == 1 {
 		return find(f.stems, tokens, s, false)
 	}
-	window := 3*len(f.stems) + 6
+	window := 3*len(f.stems) - 2
 	for lo := s.lo; lo < s.hi; lo++ {
 		if find(f.stems, tokens, span{lo, lo + 1}, true) < 0 {
 			continue

@@ -344,7 +344,7 @@ func (r *reading) checkGates() {
 		tripped    bool
 		id, reason string
 	}{
-		{r.found == 0, "no-facts", "states no required fact beyond what the customer wrote"},
+		{r.found == 0 && 2*r.stated <= r.required, "no-facts", "states no required fact beyond what the customer wrote"},
 		{copied(r.doc, r.sources), "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{dense(r.doc, r.rubric), "stuffed", "strings together what the rubric looks for"},

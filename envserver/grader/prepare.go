@@ -26,7 +26,7 @@ type prepared struct {
 	topic         wordSet
 	names         wordSet
 	teams         []term
-	aimed         []string
+	aimed         *phraseIndex
 	upset         bool
 }
 

@@ -29,6 +29,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/environment"
+	runs "github.com/csenv/csenv/controllers/run"
 )
 
 // version is set by the linker.
@@ -68,6 +69,7 @@ type options struct {
 	metricsAddress string
 	probeAddress   string
 	image          string
+	leaseNamespace string
 	leaderElect    bool
 	insecure       bool
 	showVersion    bool
@@ -82,6 +84,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.BoolVar(&o.insecure, "metrics-insecure", false, "serve metrics over plain HTTP to anyone, instead of HTTPS to whom the cluster authorises")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "work only while holding the Lease "+leaderElectionID+": needed with more than one replica")
+	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the Lease; the default is the pod's own")
 	flags.StringVar(&o.image, "image", os.Getenv("CSENV_IMAGE"), "image of environment servers and runners; the default is that of CSENV_IMAGE")
 	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(flags)
@@ -110,6 +113,9 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 	if err := environment.New(mgr, o.image).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the environment controller: %w", err)
 	}
+	if err := runs.New(mgr, runs.Options{Image: o.image, Version: operatorVersion()}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the run controller: %w", err)
+	}
 	for _, add := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
 		if err := add("ping", healthz.Ping); err != nil {
 			return fmt.Errorf("adding health checks: %w", err)
@@ -134,11 +140,12 @@ func newScheme() (*runtime.Scheme, error) {
 
 func managerOptions(o options, scheme *runtime.Scheme) ctrl.Options {
 	return ctrl.Options{
-		Scheme:                 scheme,
-		Metrics:                metricsOptions(o),
-		HealthProbeBindAddress: o.probeAddress,
-		LeaderElection:         o.leaderElect,
-		LeaderElectionID:       leaderElectionID,
+		Scheme:                  scheme,
+		Metrics:                 metricsOptions(o),
+		HealthProbeBindAddress:  o.probeAddress,
+		LeaderElection:          o.leaderElect,
+		LeaderElectionID:        leaderElectionID,
+		LeaderElectionNamespace: o.leaseNamespace,
 		// The program ends with the manager, so nothing of it goes on working without the Lease.
 		LeaderElectionReleaseOnCancel: true,
 		Cache:                         cacheOptions(),

@@ -28,8 +28,10 @@ type Turn struct {
 	Task        string
 	// Observation is the environment's answer to the reset or the last action, a JSON object.
 	Observation json.RawMessage
-	// Step counts the actions from 0.
-	Step    int
+	// Step counts the actions from 0, refused ones included.
+	Step int
+	// Refused says why the environment refused the last action as outside its schema, "" if it didn't. The observation is then the one before it.
+	Refused string
 	Planned score.PlannedEpisode
 }
 
@@ -71,6 +73,17 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 		return func(planned score.PlannedEpisode) (Policy, error) { return newOracle(isTicket, catalog, planned) }, nil
 	}
 	return nil, fmt.Errorf("unknown policy %q: use one of %s", name, strings.Join(Names(), ", "))
+}
+
+// EnvironmentOf is the environment that a task belongs to, "" for a task that no built-in policy knows.
+func EnvironmentOf(task string) string {
+	switch task {
+	case "ticket-classify", "ticket-resolve":
+		return ticketEnvironment
+	case "order-inquiry", "refund", "payment-exception":
+		return workflowEnvironment
+	}
+	return ""
 }
 
 // Names lists the built-in policies.

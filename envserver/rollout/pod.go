@@ -1,0 +1,83 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv"
+)
+
+const (
+	// unreachableRounds is how often all pods are tried while none answers.
+	unreachableRounds = 8
+	// fullRounds is how often they are tried while one answers that it is full or draining: other shards end and new pods come.
+	fullRounds = 150
+	// dialAttempts is how often a worker tries to get a session from the shard's pod.
+	dialAttempts = 8
+	// dialTimeout bounds one try.
+	dialTimeout = 10 * time.Second
+)
+
+// choosePod finds the shard's pod and opens the first session there. Shards take pods in rendezvous order: each spreads evenly over the pool, the same pod comes first when a shard is
+// played again, and a pod more or less moves few shards.
+func (c *Config) choosePod(ctx context.Context) (string, *openenv.Client, error) {
+	var refusals error
+	for round := 0; ; round++ {
+		pods, err := c.Pods(ctx)
+		if err != nil {
+			pods, refusals = nil, fmt.Errorf("looking the pool's pods up: %w", err)
+		} else if len(pods) == 0 {
+			refusals = errors.New("the pool has no pods: is the environment there and available?")
+		}
+		full := false
+		for i, pod := range rendezvous(c.Plan.Run, c.Shard, pods) {
+			client, err := dial(ctx, pod)
+			if err == nil {
+				c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
+				return pod, client, nil
+			}
+			if i == 0 {
+				refusals = nil
+			}
+			refusals = errors.Join(refusals, fmt.Errorf("env pod %s: %w", pod, err))
+			full = full || classify(err) == classCapacity
+		}
+		if ctx.Err() != nil {
+			return "", nil, ctx.Err()
+		}
+		if !full && round+1 >= unreachableRounds || round+1 >= fullRounds {
+			return "", nil, fmt.Errorf("no env pod takes shard %d: %w", c.Shard, refusals)
+		}
+		if err := c.Clock.backOff(ctx, round); err != nil {
+			return "", nil, err
+		}
+	}
+}
+
+// rendezvous orders the pods for a shard by the hash of shard and pod, highest first.
+func rendezvous(run string, shard int, pods []string) []string {
+	weight := func(pod string) []byte {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%d\n%s", run, shard, pod))
+		return sum[:]
+	}
+	return slices.SortedFunc(slices.Values(pods), func(a, b string) int { return bytes.Compare(weight(b), weight(a)) })
+}
+
+// dial opens a session and makes sure that the server has accepted it: one that is full says so in its first answer.
+func dial(ctx context.Context, pod string) (*openenv.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	client, err := openenv.Dial(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := client.State(ctx); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return client, nil
+}

@@ -1,0 +1,318 @@
+// Package rollout plays one shard of a run against a pool of environment servers.
+//
+// A shard is played on one pod, because the pod that grades an episode also keeps the shard's ledger, which it signs at the end. The shard's workers hold a session each
+// and play one episode after the other in it. An episode that ends by no fault of the agent's is played again, up to the attempts allowed; then it is reported as errored, by class,
+// and counts in no score. Every planned episode so ends up in the ledger or among the errored ones, and in nothing else: Run checks that before it returns.
+//
+// Time and chance are the caller's, so that tests neither wait nor vary.
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// Config says what is played, where and how.
+type Config struct {
+	Plan score.Plan
+	// Shard is the index of the plan's shard.
+	Shard int
+	// Environment is "ticket" or "workflow"; policies are told.
+	Environment string
+	Policy      policy.Factory
+	// Pods looks up the addresses of the pool's pods, host and port each.
+	Pods func(ctx context.Context) ([]string, error)
+	// Concurrency is the number of sessions, at least 1.
+	Concurrency int
+	// EpisodeAttempts is how often an episode is played at most until it ends, at least 1.
+	EpisodeAttempts int
+	// EpisodeTimeout bounds one attempt, 0 for no bound.
+	EpisodeTimeout time.Duration
+	Clock          Clock
+	Log            *slog.Logger
+}
+
+// Clock is the time and the chance that a shard is played with.
+type Clock struct {
+	Now func() time.Time
+	// Sleep waits, or returns the context's error when that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Jitter draws from 0 up to 1.
+	Jitter func() float64
+}
+
+// SystemClock is the real time and real chance.
+func SystemClock() Clock {
+	return Clock{Now: time.Now, Sleep: sleep, Jitter: rand.Float64}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ErrPoolChanged means that the pool's scenarios, grader or judge are not those that the run was planned with. Its scores would not belong to the run.
+var ErrPoolChanged = errors.New("the pool is not the one that the run was planned with")
+
+// progressInterval is the least time between two lines of progress.
+const progressInterval = 10 * time.Second
+
+// Run plays the shard and returns its summary, which Plan.Check accepts. It fails when no pod takes the shard, when the pod is lost, and with ErrPoolChanged; then nothing of
+// the shard counts and it can be run again.
+func Run(ctx context.Context, cfg Config) (score.Summary, error) {
+	if err := cfg.validate(); err != nil {
+		return score.Summary{}, err
+	}
+	pod, client, err := cfg.choosePod(ctx)
+	if err != nil {
+		return score.Summary{}, err
+	}
+	s := newShard(cfg, pod)
+	if err := s.play(ctx, client); err != nil {
+		return score.Summary{}, err
+	}
+	return s.summarise(ctx)
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	if c.Shard < 0 || c.Shard >= c.Plan.Shards {
+		errs = append(errs, fmt.Errorf("shard %d is not within 0 and %d", c.Shard, c.Plan.Shards-1))
+	}
+	if c.Concurrency < 1 {
+		errs = append(errs, fmt.Errorf("concurrency %d: use at least 1", c.Concurrency))
+	}
+	if c.EpisodeAttempts < 1 {
+		errs = append(errs, fmt.Errorf("%d attempts at an episode: use at least 1", c.EpisodeAttempts))
+	}
+	if _, err := score.ParsePublicKey(c.Plan.LedgerKey); err != nil {
+		errs = append(errs, fmt.Errorf("reading the plan's ledger key: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// job is a planned episode and how often it was begun.
+type job struct {
+	episode  score.PlannedEpisode
+	attempts int
+}
+
+// shard is the state that the workers share.
+type shard struct {
+	Config
+	pod   string
+	began time.Time
+	// checked verifies once that the pool is the planned one.
+	checked func() error
+
+	mu   sync.Mutex
+	wake *sync.Cond
+	// queue are the jobs that no worker holds.
+	queue   []job
+	planned int64
+	settled int64
+	// sessions is the number of workers that have or may get a session; lost is why the last one has none.
+	sessions  int
+	lost      error
+	errored   map[string]*score.IndexSet
+	durations score.Durations
+	retried   int64
+	reported  time.Time
+}
+
+func newShard(cfg Config, pod string) *shard {
+	s := &shard{Config: cfg, pod: pod, began: cfg.Clock.Now(), errored: map[string]*score.IndexSet{}}
+	s.wake = sync.NewCond(&s.mu)
+	for episode := range cfg.Plan.Shard(cfg.Shard) {
+		s.queue = append(s.queue, job{episode: episode})
+	}
+	s.planned, s.reported = int64(len(s.queue)), s.began
+	return s
+}
+
+// play runs the workers until every episode is settled. The first worker has a session already.
+func (s *shard) play(ctx context.Context, first *openenv.Client) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.checked = sync.OnceValue(func() error { return s.checkPool(ctx) })
+	defer context.AfterFunc(ctx, s.wakeAll)()
+	s.sessions = int(min(int64(s.Concurrency), s.planned))
+	var workers sync.WaitGroup
+	for range s.sessions {
+		w := &worker{shard: s, client: first}
+		first = nil
+		workers.Go(func() {
+			if err := w.run(ctx); err != nil {
+				stop(err)
+			}
+		})
+	}
+	workers.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if s.settled < s.planned {
+		return fmt.Errorf("env pod %s was lost after %d of %d episodes, play the shard again: %w", s.pod, s.settled, s.planned, s.lost)
+	}
+	return nil
+}
+
+func (s *shard) wakeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake.Broadcast()
+}
+
+// take hands out the next job. It waits while other workers hold jobs that may come back, and reports false when there is nothing left to do.
+func (s *shard) take(ctx context.Context) (job, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) == 0 && s.settled < s.planned && ctx.Err() == nil {
+		s.wake.Wait()
+	}
+	if len(s.queue) == 0 || ctx.Err() != nil {
+		return job{}, false
+	}
+	next := s.queue[0]
+	s.queue = s.queue[1:]
+	return next, true
+}
+
+// giveBack returns a job that its worker can't go on with.
+func (s *shard) giveBack(j job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, j)
+	s.wake.Signal()
+}
+
+// settle books an episode: as played, or with the class of the error that it was given up for.
+func (s *shard) settle(j job, class string, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled++
+	if class == "" {
+		s.durations.Observe(took.Milliseconds())
+	} else {
+		if s.errored[class] == nil {
+			s.errored[class] = &score.IndexSet{}
+		}
+		s.errored[class].Add(j.episode.Index)
+	}
+	s.progress()
+	if s.settled == s.planned {
+		s.wake.Broadcast()
+	}
+}
+
+func (s *shard) progress() {
+	now := s.Clock.Now()
+	if s.settled < s.planned && now.Sub(s.reported) < progressInterval {
+		return
+	}
+	s.reported = now
+	var errored int64
+	for _, set := range s.errored {
+		errored += set.Len()
+	}
+	s.Log.Info("Progress", "shard", s.Shard, "episodes", s.settled, "of", s.planned, "errored", errored, "retried", s.retried, "sessions", s.sessions, "seconds", int(now.Sub(s.began).Seconds()))
+}
+
+// leave takes a worker that gets no session out of the count. The last one wakes nobody: those that wait have a session.
+func (s *shard) leave(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions--
+	s.lost = err
+	s.Log.Warn("A worker has no session and stops", "shard", s.Shard, "pod", s.pod, "sessions", s.sessions, "error", err)
+}
+
+// ledgerAttempts is how often a ledger is asked for.
+const ledgerAttempts = 6
+
+func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, error) {
+	key, err := score.ParsePublicKey(s.Plan.LedgerKey)
+	if err != nil {
+		return score.SignedLedger{}, nil, fmt.Errorf("reading the plan's ledger key: %w", err)
+	}
+	var signed score.SignedLedger
+	for attempt := range ledgerAttempts {
+		if signed, err = openenv.FetchLedger(ctx, s.pod, s.Plan.Run, s.Shard); err == nil {
+			break
+		}
+		if err := s.Clock.backOff(ctx, attempt); err != nil {
+			return score.SignedLedger{}, nil, err
+		}
+	}
+	if err != nil {
+		return score.SignedLedger{}, nil, fmt.Errorf("env pod %s: %w", s.pod, err)
+	}
+	ledger, err := signed.Verify(key)
+	if err != nil {
+		return score.SignedLedger{}, nil, fmt.Errorf("verifying the ledger of env pod %s: %w", s.pod, err)
+	}
+	return signed, ledger, nil
+}
+
+// checkPool compares what the pool grades with to the plan. The ledger says so before the first episode has ended.
+func (s *shard) checkPool(ctx context.Context) error {
+	_, ledger, err := s.ledger(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct{ what, pool, plan string }{
+		{"scenario digest", ledger.ScenarioDigest, s.Plan.ScenarioDigest},
+		{"grader version", ledger.GraderVersion, s.Plan.GraderVersion},
+		{"judge", ledger.Judge, s.Plan.Judge},
+	} {
+		if c.pool != c.plan {
+			return fmt.Errorf("%w: the %s of env pod %s is %s, the plan's is %s; create the run again", ErrPoolChanged, c.what, s.pod, c.pool, c.plan)
+		}
+	}
+	return nil
+}
+
+// summarise fetches the ledger and accounts for every planned episode.
+func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
+	signed, ledger, err := s.ledger(ctx)
+	if err != nil {
+		return score.Summary{}, err
+	}
+	summary := score.Summary{Ledger: signed, Retried: s.retried, Durations: s.durations}
+	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
+		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
+	}
+	if err := s.Plan.Check(s.Shard, ledger, summary); err != nil {
+		return score.Summary{}, fmt.Errorf("checking the ledger of env pod %s: %w", s.pod, err)
+	}
+	return summary, nil
+}
+
+// The backoff between attempts: full jitter below an exponential bound.
+const (
+	firstBackoff = 500 * time.Millisecond
+	maxBackoff   = 8 * time.Second
+)
+
+// backOff waits before attempt n+1, n from 0.
+func (c Clock) backOff(ctx context.Context, n int) error {
+	bound := min(firstBackoff<<min(n, 10), maxBackoff)
+	return c.Sleep(ctx, time.Duration(c.Jitter()*float64(bound)))
+}

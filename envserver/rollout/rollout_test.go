@@ -1,0 +1,583 @@
+package rollout
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// poolKey signs the ledgers of all pods of a test's pool.
+var poolKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+
+func catalog(tb testing.TB) *scenarios.Catalog {
+	tb.Helper()
+	c, err := scenarios.Public()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+func ticketKind(tb testing.TB, judge grader.Judge) episode.Kind {
+	tb.Helper()
+	kind, err := ticket.New(catalog(tb), judge)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return kind
+}
+
+// serve starts a pod and returns its address.
+func serve(tb testing.TB, kind episode.Kind, maxSessions int) (*httptest.Server, string) {
+	tb.Helper()
+	server, err := openenv.New(openenv.Config{Kind: kind, MaxSessions: maxSessions, LedgerKey: poolKey, Logger: quiet()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	tb.Cleanup(func() {
+		server.Close()
+		front.Close()
+	})
+	return front, strings.TrimPrefix(front.URL, "http://")
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// instantClock never waits: it stands still and has the middle of every chance.
+func instantClock() Clock {
+	return Clock{
+		Now:    func() time.Time { return time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC) },
+		Sleep:  func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Jitter: func() float64 { return 0.5 },
+	}
+}
+
+// plan plans the first n scenarios of the kind's tasks.
+func plan(tb testing.TB, kind episode.Kind, n, trials, shards int) score.Plan {
+	tb.Helper()
+	draft := score.Plan{
+		Run: "run-1", Seed: 42, PassScore: 750_000, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
+		LedgerKey: score.FormatPublicKey(poolKey.Public().(ed25519.PublicKey)),
+	}
+	for _, t := range kind.Tasks() {
+		task := score.PlanTask{Name: t.Name, Trials: trials}
+		for _, s := range t.Scenarios[:n] {
+			task.Scenarios = append(task.Scenarios, s.ID)
+		}
+		draft.Tasks = append(draft.Tasks, task)
+	}
+	p, err := score.NewPlan(draft, shards)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func builtin(tb testing.TB, name string) policy.Factory {
+	tb.Helper()
+	factory, err := policy.Builtin(name, "ticket", catalog(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return factory
+}
+
+func config(tb testing.TB, p score.Plan, name string, pods ...string) Config {
+	tb.Helper()
+	return Config{
+		Plan: p, Environment: "ticket", Policy: builtin(tb, name), Pods: func(context.Context) ([]string, error) { return pods, nil },
+		Concurrency: 4, EpisodeAttempts: 3, Clock: instantClock(), Log: quiet(),
+	}
+}
+
+// ledgerOf opens a summary's ledger.
+func ledgerOf(tb testing.TB, s score.Summary) *score.Ledger {
+	tb.Helper()
+	l, err := s.Ledger.Verify(poolKey.Public().(ed25519.PublicKey))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func TestShardsPlayThePlan(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, first := serve(t, kind, 0)
+	_, second := serve(t, kind, 0)
+	p := plan(t, kind, 5, 2, 3)
+	var all score.Accumulator
+	for shard := range p.Shards {
+		cfg := config(t, p, policy.Oracle, first, second)
+		cfg.Shard = shard
+		summary, err := Run(t.Context(), cfg)
+		if err != nil {
+			t.Fatalf("Run(shard %d) error = %v", shard, err)
+		}
+		l := ledgerOf(t, summary)
+		if l.Failed != 0 || l.Replayed != 0 || l.Opened != l.Scored || len(summary.Errored) != 0 || summary.Retried != 0 {
+			t.Errorf("shard %d: %d opened, %d scored, %d failed, %d replayed, errored %v, %d retried", shard, l.Opened, l.Scored, l.Failed, l.Replayed, summary.Errored, summary.Retried)
+		}
+		all.FoldSummary(l, summary)
+	}
+	figures := all.Figures()
+	if got, want := figures.Episodes, p.Episodes(); got != want {
+		t.Errorf("%d episodes were played, want %d", got, want)
+	}
+}
+
+func TestSummaryFitsATerminationMessage(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, len(kind.Tasks()[0].Scenarios), 8, 1)
+	summary, err := Run(t.Context(), config(t, p, policy.Random, pod))
+	if err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	message, err := summary.Encode()
+	if err != nil || len(message) > score.MaxSummaryBytes {
+		t.Fatalf("Encode() = %d bytes, %v", len(message), err)
+	}
+	t.Logf("%d episodes make a summary of %d bytes", p.Episodes(), len(message))
+	if _, err := score.DecodeSummary(message); err != nil {
+		t.Errorf("DecodeSummary() error = %v", err)
+	}
+}
+
+// faulty wraps a kind: each session's environment asks trouble what to do before a reset or a step.
+type faulty struct {
+	episode.Kind
+	trouble func(opts episode.Options, step int) error
+}
+
+func (f faulty) New() episode.Environment {
+	return &faultyEnvironment{Environment: f.Kind.New(), faulty: f}
+}
+
+type faultyEnvironment struct {
+	episode.Environment
+	faulty faulty
+	opts   episode.Options
+	step   int
+}
+
+func (e *faultyEnvironment) Reset(opts episode.Options) (episode.Result, error) {
+	e.opts, e.step = opts, 0
+	if err := e.faulty.trouble(opts, 0); err != nil {
+		return episode.Result{}, err
+	}
+	return e.Environment.Reset(opts)
+}
+
+func (e *faultyEnvironment) Step(ctx context.Context, action json.RawMessage) (episode.Result, error) {
+	e.step++
+	if err := e.faulty.trouble(e.opts, e.step); err != nil {
+		return episode.Result{}, err
+	}
+	return e.Environment.Step(ctx, action)
+}
+
+// attempt is the number of the attempt that an episode id tells of.
+func attempt(opts episode.Options) string {
+	return opts.EpisodeID[strings.LastIndex(opts.EpisodeID, "-")+1:]
+}
+
+func TestErroredEpisodesAreRetried(t *testing.T) {
+	kind := faulty{ticketKind(t, grader.NewOffline()), func(opts episode.Options, step int) error {
+		switch {
+		case step == 0 && attempt(opts) == "1", step == 2 && attempt(opts) == "2":
+			return errors.New("a backend was lost")
+		}
+		return nil
+	}}
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, 4, 1, 1)
+	p.Tasks = p.Tasks[1:] // ticket-resolve, which takes three steps
+	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
+	if err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	if l := ledgerOf(t, summary); l.Scored != 4 || summary.Retried != 8 || len(summary.Errored) != 0 {
+		t.Errorf("%d scored, %d retried, errored %v; want 4, 8, none", l.Scored, summary.Retried, summary.Errored)
+	}
+}
+
+// brokenJudge can't judge.
+type brokenJudge struct{}
+
+func (brokenJudge) Name() string { return "broken" }
+
+func (brokenJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
+	return grader.Verdict{Status: grader.StatusError}, errors.New("the judge is away")
+}
+
+func TestErrorsAreReportedByClass(t *testing.T) {
+	p := plan(t, ticketKind(t, brokenJudge{}), 6, 1, 1)
+	resolve := map[string][]int64{}
+	var indexes []int64
+	for ep := range p.Shard(0) {
+		if ep.Task == "ticket-resolve" {
+			indexes = append(indexes, ep.Index)
+		}
+	}
+	resolve[classJudge], resolve[classEnvironment], resolve[classPolicy], resolve[classTimeout] = indexes[:2], indexes[2:4], indexes[4:5], indexes[5:]
+	is := func(class string, index int64) bool {
+		for _, i := range resolve[class] {
+			if i == index {
+				return true
+			}
+		}
+		return false
+	}
+	kind := faulty{ticketKind(t, brokenJudge{}), func(opts episode.Options, step int) error {
+		for _, index := range resolve[classEnvironment] {
+			if step == 1 && strings.HasPrefix(opts.EpisodeID, fmt.Sprintf("run-1-%d-", index)) {
+				return errors.New("a backend is lost")
+			}
+		}
+		return nil
+	}}
+	_, pod := serve(t, kind, 0)
+	cfg := config(t, p, policy.Oracle, pod)
+	oracle := cfg.Policy
+	cfg.EpisodeTimeout = 500 * time.Millisecond
+	cfg.Policy = func(planned score.PlannedEpisode) (policy.Policy, error) {
+		agent, err := oracle(planned)
+		switch {
+		case is(classPolicy, planned.Index):
+			return policyFunc(func(context.Context, policy.Turn) (json.RawMessage, error) { return json.RawMessage("{"), nil }), nil
+		case is(classTimeout, planned.Index):
+			return policyFunc(func(ctx context.Context, _ policy.Turn) (json.RawMessage, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}), nil
+		}
+		return agent, err
+	}
+	summary, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	want := map[string]string{}
+	for class, indexes := range resolve {
+		var set score.IndexSet
+		for _, i := range indexes {
+			set.Add(i)
+		}
+		want[class] = set.String()
+	}
+	got := map[string]string{}
+	for _, c := range summary.Errored {
+		got[c.Class] = c.Episodes.String()
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("errored (-want +got):\n%s", diff)
+	}
+	if l := ledgerOf(t, summary); l.Scored != 6 || summary.Retried != 12 {
+		t.Errorf("%d scored, %d retried; want the 6 of ticket-classify, and 2 retries of each of the 6 others", l.Scored, summary.Retried)
+	}
+}
+
+type policyFunc func(ctx context.Context, turn policy.Turn) (json.RawMessage, error)
+
+func (f policyFunc) Act(ctx context.Context, turn policy.Turn) (json.RawMessage, error) {
+	return f(ctx, turn)
+}
+
+func TestRefusedActionsAreTheAgentsFault(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, 1, 1, 1)
+	cfg := config(t, p, policy.Null, pod)
+	var refused atomic.Int64
+	cfg.Policy = func(score.PlannedEpisode) (policy.Policy, error) {
+		return policyFunc(func(_ context.Context, turn policy.Turn) (json.RawMessage, error) {
+			if strings.Contains(turn.Refused, "action_type") {
+				refused.Add(1)
+			}
+			return json.RawMessage(`{"action_type":"dance"}`), nil
+		}), nil
+	}
+	summary, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	if l := ledgerOf(t, summary); l.Failed != 2 || refused.Load() != 2*(episode.MaxInvalidActions-1) {
+		t.Errorf("%d failed, %d refusals told; want 2, %d", l.Failed, refused.Load(), 2*(episode.MaxInvalidActions-1))
+	}
+}
+
+// TestConcurrencyIsBounded wants all sessions in use, and never more: the agents of a full house wait for each other.
+func TestConcurrencyIsBounded(t *testing.T) {
+	const concurrency = 6
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, concurrency)
+	p := plan(t, kind, 6, 2, 1)
+	cfg := config(t, p, policy.Oracle, pod)
+	cfg.Concurrency = concurrency
+	var acting, most atomic.Int64
+	full := make(chan struct{})
+	var once sync.Once
+	oracle := cfg.Policy
+	cfg.Policy = func(planned score.PlannedEpisode) (policy.Policy, error) {
+		agent, err := oracle(planned)
+		return policyFunc(func(ctx context.Context, turn policy.Turn) (json.RawMessage, error) {
+			n := acting.Add(1)
+			defer acting.Add(-1)
+			for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+			}
+			if n == concurrency {
+				once.Do(func() { close(full) })
+			}
+			select {
+			case <-full:
+			case <-time.After(10 * time.Second):
+				return nil, errors.New("the other agents didn't come")
+			}
+			return agent.Act(ctx, turn)
+		}), err
+	}
+	if _, err := Run(t.Context(), cfg); err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	if most.Load() != concurrency {
+		t.Errorf("%d agents acted at a time, want %d", most.Load(), concurrency)
+	}
+}
+
+func TestFewerSessionsThanWanted(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 2)
+	p := plan(t, kind, 4, 2, 1)
+	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
+	if err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	if l := ledgerOf(t, summary); l.Scored != p.Episodes() {
+		t.Errorf("%d scored, want %d", l.Scored, p.Episodes())
+	}
+}
+
+func TestLostPod(t *testing.T) {
+	var steps atomic.Int64
+	var front *httptest.Server
+	lose := sync.OnceFunc(func() { front.CloseClientConnections(); front.Listener.Close() })
+	kind := faulty{ticketKind(t, grader.NewOffline()), func(episode.Options, int) error {
+		if steps.Add(1) > 10 {
+			lose()
+		}
+		return nil
+	}}
+	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: poolKey, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	front = httptest.NewServer(server.Handler())
+	defer front.Close()
+	pod := strings.TrimPrefix(front.URL, "http://")
+	p := plan(t, kind, 6, 2, 1)
+	_, err = Run(t.Context(), config(t, p, policy.Oracle, pod))
+	if err == nil || !strings.Contains(err.Error(), "env pod "+pod) {
+		t.Errorf("Run() error = %v, want one that names the lost pod %s", err, pod)
+	}
+}
+
+func TestNextPodWhenOneRefuses(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, roomy := serve(t, kind, 0)
+	front, fullPod := serve(t, kind, 1)
+	squatter, err := openenv.Dial(t.Context(), front.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer squatter.Close()
+	if _, err := squatter.State(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := plan(t, kind, 6, 1, 6)
+	for shard := range p.Shards {
+		cfg := config(t, p, policy.Oracle, "127.0.0.1:1", fullPod, roomy)
+		cfg.Shard = shard
+		if _, err := Run(t.Context(), cfg); err != nil {
+			t.Errorf("Run(shard %d) error = %v", shard, err)
+		}
+	}
+}
+
+func TestNoPod(t *testing.T) {
+	p := plan(t, ticketKind(t, grader.NewOffline()), 1, 1, 1)
+	tests := map[string]struct {
+		pods func(context.Context) ([]string, error)
+		want string
+	}{
+		"none":        {func(context.Context) ([]string, error) { return nil, nil }, "the pool has no pods"},
+		"no name":     {func(context.Context) ([]string, error) { return nil, errors.New("no such host") }, "looking the pool's pods up: no such host"},
+		"unreachable": {func(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil }, "env pod 127.0.0.1:1: dialling"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t, p, policy.Null)
+			looked := 0
+			cfg.Pods = func(ctx context.Context) ([]string, error) {
+				looked++
+				return tc.pods(ctx)
+			}
+			_, err := Run(t.Context(), cfg)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Run() error = %v, want %q", err, tc.want)
+			}
+			if looked != unreachableRounds {
+				t.Errorf("the pods were looked up %d times, want %d", looked, unreachableRounds)
+			}
+		})
+	}
+}
+
+func TestChangedPoolIsRefused(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	changes := map[string]func(*score.Plan){
+		"scenario digest": func(p *score.Plan) { p.ScenarioDigest = "sha256:0" },
+		"grader version":  func(p *score.Plan) { p.GraderVersion = "v0" },
+		"judge":           func(p *score.Plan) { p.Judge = "oracle-of-delphi" },
+	}
+	for what, change := range changes {
+		t.Run(what, func(t *testing.T) {
+			p := plan(t, kind, 2, 1, 1)
+			p.Run = what
+			change(&p)
+			acted := false
+			cfg := config(t, p, policy.Null, pod)
+			cfg.Policy = func(score.PlannedEpisode) (policy.Policy, error) {
+				return policyFunc(func(context.Context, policy.Turn) (json.RawMessage, error) {
+					acted = true
+					return nil, errors.New("not to be asked")
+				}), nil
+			}
+			_, err := Run(t.Context(), cfg)
+			if !errors.Is(err, ErrPoolChanged) || !strings.Contains(err.Error(), what) {
+				t.Errorf("Run() error = %v, want ErrPoolChanged that names the %s", err, what)
+			}
+			if acted {
+				t.Error("the agent was asked before the pool was checked")
+			}
+		})
+	}
+}
+
+func TestForeignKeyIsRefused(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, 1, 1, 1)
+	other := ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
+	p.LedgerKey = score.FormatPublicKey(other.Public().(ed25519.PublicKey))
+	if _, err := Run(t.Context(), config(t, p, policy.Null, pod)); !errors.Is(err, score.ErrSignature) {
+		t.Errorf("Run() error = %v, want ErrSignature", err)
+	}
+}
+
+func TestPlayedAgain(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, 3, 1, 1)
+	for again := range 2 {
+		summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
+		if err != nil {
+			t.Fatalf("Run() error = %v", err)
+		}
+		if l := ledgerOf(t, summary); l.Scored != 6 || l.Replayed != int64(6*again) {
+			t.Errorf("run %d: %d scored, %d replayed; want 6, %d", again, l.Scored, l.Replayed, 6*again)
+		}
+	}
+}
+
+func TestCancelledRunEnds(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := config(t, plan(t, kind, 6, 4, 1), policy.Oracle, pod)
+	cfg.Policy = func(score.PlannedEpisode) (policy.Policy, error) {
+		return policyFunc(func(ctx context.Context, _ policy.Turn) (json.RawMessage, error) {
+			cancel()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}), nil
+	}
+	if _, err := Run(ctx, cfg); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run() error = %v, want context.Canceled", err)
+	}
+}
+
+func TestInvalidConfig(t *testing.T) {
+	cfg := config(t, plan(t, ticketKind(t, grader.NewOffline()), 1, 1, 1), policy.Null)
+	cfg.Shard, cfg.Concurrency, cfg.EpisodeAttempts, cfg.Plan.LedgerKey = 1, 0, 0, "?"
+	_, err := Run(t.Context(), cfg)
+	for _, want := range []string{"shard 1 is not within 0 and 0", "concurrency 0", "0 attempts", "ledger key"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Run() error = %v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestRendezvous(t *testing.T) {
+	pods := []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000", "10.0.0.4:8000"}
+	const shards = 400
+	first := map[string]int{}
+	moved := 0
+	for shard := range shards {
+		order := rendezvous("run", shard, pods)
+		first[order[0]]++
+		if diff := cmp.Diff(order, rendezvous("run", shard, []string{pods[2], pods[0], pods[3], pods[1]})); diff != "" {
+			t.Fatalf("the order depends on the look-up's:\n%s", diff)
+		}
+		if fewer := rendezvous("run", shard, pods[:3]); order[0] != pods[3] && fewer[0] != order[0] {
+			moved++
+		}
+	}
+	for _, pod := range pods {
+		if first[pod] < shards/8 || first[pod] > shards*3/8 {
+			t.Errorf("pod %s is first for %d of %d shards", pod, first[pod], shards)
+		}
+	}
+	if moved != 0 {
+		t.Errorf("%d shards moved though their pod stayed", moved)
+	}
+}
+
+func TestBackOff(t *testing.T) {
+	var slept []time.Duration
+	c := Clock{Jitter: func() float64 { return 0.5 }, Sleep: func(_ context.Context, d time.Duration) error {
+		slept = append(slept, d)
+		return nil
+	}}
+	for n := range 7 {
+		if err := c.backOff(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second, 4 * time.Second}
+	if diff := cmp.Diff(want, slept); diff != "" {
+		t.Errorf("slept (-want +got):\n%s", diff)
+	}
+}

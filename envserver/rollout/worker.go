@@ -1,0 +1,254 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// The classes of errors that an episode is played again for, and given up for in the end.
+const (
+	classUnreachable = "env_unreachable" // the connection to the pod
+	classEnvironment = "env_error"       // the environment failed to play
+	classJudge       = "judge_failed"    // the environment could not score
+	classPolicy      = "policy_error"    // the policy gave no action
+	classTimeout     = "timeout"         // the episode took too long
+	classCapacity    = "capacity"        // the pod takes no session
+)
+
+// The codes of a server's errors that matter here.
+const (
+	codeCapacity   = "CAPACITY_REACHED"
+	codeFactory    = "FACTORY_ERROR"
+	codeSession    = "SESSION_ERROR"
+	codeValidation = "VALIDATION_ERROR"
+)
+
+// maxActions bounds an episode that never ends. It is far above any environment's own limit.
+const maxActions = 10_000
+
+// failure is an attempt's error with its class.
+type failure struct {
+	class string
+	err   error
+}
+
+func (f *failure) Error() string { return f.class + ": " + f.err.Error() }
+
+func (f *failure) Unwrap() error { return f.err }
+
+// classify names the class of a client's error.
+func classify(err error) string {
+	var refused *openenv.ServerError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return classTimeout
+	case !errors.As(err, &refused):
+		return classUnreachable
+	case refused.Code == codeCapacity:
+		return classCapacity
+	default:
+		return classEnvironment
+	}
+}
+
+// worker plays jobs in a session of its own. Its client is nil while it has none.
+type worker struct {
+	shard  *shard
+	client *openenv.Client
+}
+
+// run plays jobs until there are none. Its error ends the whole shard.
+func (w *worker) run(ctx context.Context) error {
+	defer w.hangUp()
+	for ctx.Err() == nil {
+		if err := w.connect(ctx); err != nil {
+			w.shard.leave(err)
+			return nil
+		}
+		j, ok := w.shard.take(ctx)
+		if !ok {
+			return nil
+		}
+		if err := w.play(ctx, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connect gets a session from the shard's pod, if the worker has none.
+func (w *worker) connect(ctx context.Context) error {
+	var err error
+	for attempt := 0; w.client == nil; attempt++ {
+		if w.client, err = dial(ctx, w.shard.pod); err == nil {
+			return nil
+		}
+		w.client = nil
+		if attempt+1 == dialAttempts || ctx.Err() != nil {
+			return err
+		}
+		if slept := w.shard.Clock.backOff(ctx, attempt); slept != nil {
+			return errors.Join(err, slept)
+		}
+	}
+	return nil
+}
+
+func (w *worker) hangUp() {
+	if w.client != nil {
+		// The session is over either way, and its server reaps what it doesn't hear of.
+		_ = w.client.Close()
+		w.client = nil
+	}
+}
+
+// play makes one attempt at the job. If that fails, the job goes back to the queue until its attempts are used up. Only an error that no repetition mends is returned.
+func (w *worker) play(ctx context.Context, j job) error {
+	s := w.shard
+	j.attempts++
+	began := s.Clock.Now()
+	err := w.attempt(ctx, j)
+	if ctx.Err() != nil {
+		return nil
+	}
+	var failed *failure
+	switch {
+	case err == nil:
+		s.settle(j, "", s.Clock.Now().Sub(began))
+		return nil
+	case !errors.As(err, &failed):
+		return err
+	}
+	s.Log.Warn("An episode failed", "episode", j.episode.Index, "task", j.episode.Task, "scenario", j.episode.Scenario, "attempt", j.attempts, "class", failed.class, "error", failed.err)
+	if j.attempts >= s.EpisodeAttempts {
+		s.settle(j, failed.class, 0)
+		return nil
+	}
+	if err := s.Clock.backOff(ctx, j.attempts-1); err != nil {
+		return nil
+	}
+	s.retry(j)
+	return nil
+}
+
+// retry counts a further attempt at a job and puts it back.
+func (s *shard) retry(j job) {
+	s.mu.Lock()
+	s.retried++
+	s.mu.Unlock()
+	s.giveBack(j)
+}
+
+// resetOptions are those of an episode of a run.
+type resetOptions struct {
+	Seed       int64              `json:"seed"`
+	EpisodeID  string             `json:"episode_id"`
+	Task       string             `json:"task"`
+	Scenario   string             `json:"scenario"`
+	RewardMode episode.RewardMode `json:"reward_mode"`
+	Run        string             `json:"run"`
+	Shard      int                `json:"shard"`
+	Episode    int64              `json:"episode"`
+	PassScore  int64              `json:"pass_score"`
+}
+
+func (s *shard) options(j job) resetOptions {
+	return resetOptions{
+		Seed: j.episode.Seed, EpisodeID: fmt.Sprintf("%s-%d-%d", s.Plan.Run, j.episode.Index, j.attempts), Task: j.episode.Task, Scenario: j.episode.Scenario,
+		RewardMode: episode.Terminal, Run: s.Plan.Run, Shard: s.Shard, Episode: j.episode.Index, PassScore: s.Plan.PassScore,
+	}
+}
+
+// attempt plays the job's episode to its end. Errors that another attempt may mend are failures.
+func (w *worker) attempt(ctx context.Context, j job) error {
+	if w.shard.EpisodeTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.shard.EpisodeTimeout)
+		defer cancel()
+	}
+	agent, err := w.shard.Policy(j.episode)
+	if err != nil {
+		return &failure{classPolicy, err}
+	}
+	begun, err := w.client.Reset(ctx, w.shard.options(j))
+	if err != nil {
+		return w.fail(err)
+	}
+	if err := w.shard.checked(); err != nil {
+		return err
+	}
+	end, err := w.steps(ctx, agent, j, begun)
+	if err != nil {
+		return err
+	}
+	switch end.Metadata.Outcome {
+	case score.Scored, score.Failed:
+		return nil
+	case score.Errored:
+		return &failure{classJudge, errors.New("the environment could not score the episode")}
+	default:
+		return &failure{classEnvironment, fmt.Errorf("the episode ended with the outcome %q: is the pool one of csenv's?", end.Metadata.Outcome)}
+	}
+}
+
+// steps lets the agent act until the episode is done.
+func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen openenv.Observation) (openenv.Observation, error) {
+	turn := policy.Turn{Environment: w.shard.Environment, Task: j.episode.Task, Planned: j.episode}
+	for ; !seen.Done; turn.Step++ {
+		if turn.Step == maxActions {
+			return seen, &failure{classEnvironment, fmt.Errorf("the episode was not over after %d actions", maxActions)}
+		}
+		turn.Observation = seen.Observation
+		action, err := act(ctx, agent, turn)
+		if err != nil {
+			return seen, err
+		}
+		next, err := w.client.Step(ctx, action)
+		if turn.Refused = refusal(err); turn.Refused != "" {
+			continue
+		}
+		if err != nil {
+			return seen, w.fail(err)
+		}
+		seen = next
+	}
+	return seen, nil
+}
+
+func act(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
+	action, err := agent.Act(ctx, turn)
+	switch {
+	case ctx.Err() != nil:
+		return nil, &failure{classTimeout, fmt.Errorf("waiting for the policy: %w", ctx.Err())}
+	case err != nil:
+		return nil, &failure{classPolicy, err}
+	case !json.Valid(action):
+		return nil, &failure{classPolicy, fmt.Errorf("the policy's action is no JSON: %.200q", action)}
+	}
+	return action, nil
+}
+
+// refusal is why the server refused an action as outside the schema, "" for any other error and for none. The agent may try another one; the environment counts them.
+func refusal(err error) string {
+	var refused *openenv.ServerError
+	if errors.As(err, &refused) && refused.Code == codeValidation {
+		return refused.Message
+	}
+	return ""
+}
+
+// fail classes a client's error and gives a session up that is lost with it.
+func (w *worker) fail(err error) error {
+	var refused *openenv.ServerError
+	if !errors.As(err, &refused) || refused.Code == codeCapacity || refused.Code == codeFactory || refused.Code == codeSession {
+		w.hangUp()
+	}
+	return &failure{classify(err), err}
+}

@@ -251,8 +251,12 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 func (r *Reconciler) lift(ctx context.Context, pods []corev1.Pod) error {
 	for i := range pods {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pods[i].UID, summaryFinalizer)
-		err := r.client.Patch(ctx, &pods[i], client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
-		if client.IgnoreNotFound(err) != nil {
+		err := r.client.Patch(ctx, pods[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+		switch {
+		case apierrors.IsInvalid(err):
+			// Another pod has the name by now, and its UID can't be patched into this one's. The cache is about to say so.
+			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", pods[i].Name, "reason", err.Error())
+		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("lifting the finalizer of pod %s: %w", pods[i].Name, err)
 		}
 	}

@@ -1,0 +1,238 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	namespace = "default"
+	poolName  = "support"
+	runName   = "baseline"
+	digestA   = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+)
+
+// start is when every test begins.
+func start() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+
+func poolKey() ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
+}
+
+func otherKey() ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, ed25519.SeedSize))
+}
+
+func publicText(key ed25519.PrivateKey) string {
+	return score.FormatPublicKey(key.Public().(ed25519.PublicKey))
+}
+
+// offer is what the pool's servers report.
+func offer() score.Report {
+	scenario := func(id, category string) score.Scenario {
+		return score.Scenario{ID: id, Category: category, Difficulty: "easy", Language: "en", Split: "public"}
+	}
+	all := []score.Scenario{scenario("B01", "billing"), scenario("B02", "billing"), scenario("S01", "shipping"), scenario("T01", "technical")}
+	return score.Report{
+		Environment: "ticket", ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1",
+		Tasks: []score.Task{{Name: "ticket-classify", Scenarios: all[:3]}, {Name: "ticket-resolve", Scenarios: all}},
+	}
+}
+
+// pool is available.
+func pool() *v1alpha1.CustomerSupportEnv {
+	return &v1alpha1.CustomerSupportEnv{
+		ObjectMeta: metav1.ObjectMeta{Name: poolName, Namespace: namespace, UID: "pool-uid", Generation: 1},
+		Status: v1alpha1.CustomerSupportEnvStatus{
+			Image: "csenv:test", ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1", LedgerPublicKey: publicText(poolKey()),
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServersReady}},
+		},
+	}
+}
+
+// server is a ready pod of the pool.
+func server(name, ip string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{
+			v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: poolName,
+		}},
+		Status: corev1.PodStatus{PodIP: ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+// evaluation plays both tasks, two trials each: 14 episodes over 4 scenarios, so at most 4 shards.
+func evaluation() *v1alpha1.EvaluationRun {
+	return &v1alpha1.EvaluationRun{
+		ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace, UID: "run-uid", Generation: 1},
+		Spec: v1alpha1.EvaluationRunSpec{
+			EnvironmentRef: v1alpha1.EnvironmentReference{Name: poolName},
+			Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
+			Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-classify", Trials: 2}, {Name: "ticket-resolve", Trials: 2}},
+			Seed:           ptr.To[int64](42), Parallelism: ptr.To[int32](4), Concurrency: ptr.To[int32](16), PassScore: "0.8",
+			Retries: v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: ptr.To[int32](2), MaxErroredPercent: ptr.To[int32](10)},
+		},
+	}
+}
+
+// snap is the snapshot of a run that is about to begin.
+func snap() snapshot {
+	report := offer()
+	return snapshot{run: evaluation(), env: pool(), report: &report, options: Options{Image: "csenv:test", Version: "v1.2.3"}, now: start()}
+}
+
+// begun is the snapshot of a run that has just begun: its plan and Job exist.
+func begun(t testing.TB) (snapshot, score.Plan) {
+	t.Helper()
+	s := snap()
+	d := decide(s)
+	if d.createPlan == nil {
+		t.Fatalf("the run doesn't begin: %+v", d.status.Conditions)
+	}
+	planMap, err := planConfigMap(s.run, *d.createPlan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run.Status = d.status
+	s.planMap, s.job, s.report = planMap, runnerJob(s.run, "csenv:test", d.status.Shards.Total), nil
+	return s, *d.createPlan
+}
+
+// playing says how a shard's summary differs from an honest one.
+type playing struct {
+	key     ed25519.PrivateKey
+	errored []int64
+	change  func(*score.Ledger)
+}
+
+// summaryOf plays a shard as an environment pod and a runner do. The score of an episode follows from its index.
+func summaryOf(t testing.TB, plan score.Plan, shard int, p playing) string {
+	t.Helper()
+	ledger := &score.Ledger{
+		Run: plan.Run, Shard: shard, PassScore: plan.PassScore,
+		ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge,
+	}
+	summary := score.Summary{Retried: 1, Errored: []score.ErrorClass{{Class: "timeout"}}}
+	for _, index := range p.errored {
+		summary.Errored[0].Episodes.Add(index)
+	}
+	for ep := range plan.Shard(shard) {
+		ledger.Opened++
+		if summary.Errored[0].Episodes.Contains(ep.Index) {
+			continue
+		}
+		points := ep.Index * 37 % 11 * 100_000
+		e := score.Episode{
+			Outcome: score.Scored, Score: min(points, score.One), Category: map[byte]string{'B': "billing", 'S': "shipping", 'T': "technical"}[ep.Scenario[0]],
+			Difficulty: "easy", Language: "en", Dimensions: []score.Dimension{{Name: "category", Earned: points / 5000, Offered: 200}},
+		}
+		if err := ledger.Add(ep, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.change != nil {
+		p.change(ledger)
+	}
+	if p.key == nil {
+		p.key = poolKey()
+	}
+	var err error
+	if summary.Ledger, err = ledger.Sign(p.key); err != nil {
+		t.Fatal(err)
+	}
+	data, err := summary.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// runnerPodOf is a pod of a run's Job, pending.
+func runnerPodOf(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d", run.Name, shard), Namespace: run.Namespace, UID: types.UID(fmt.Sprintf("pod-%d", shard)),
+			Labels: runLabels(run), Finalizers: []string{summaryFinalizer, batchv1.JobTrackingFinalizer}, CreationTimestamp: metav1.NewTime(start()),
+			Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(shard)},
+		},
+		Spec: runnerPod(run, "csenv:test"),
+	}
+}
+
+// ends makes a pod end in a phase with a termination message.
+func ends(pod *corev1.Pod, phase corev1.PodPhase, message string) *corev1.Pod {
+	pod.Spec.NodeName = "node"
+	pod.Status.Phase = phase
+	end := &corev1.ContainerStateTerminated{Message: message, StartedAt: metav1.NewTime(start()), FinishedAt: metav1.NewTime(start().Add(90 * time.Second))}
+	if phase == corev1.PodFailed {
+		end.ExitCode = 1
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: runnerContainer, State: corev1.ContainerState{Terminated: end}}}
+	return pod
+}
+
+func succeeded(t testing.TB, run *v1alpha1.EvaluationRun, plan score.Plan, shard int) *corev1.Pod {
+	t.Helper()
+	return ends(runnerPodOf(run, shard), corev1.PodSucceeded, summaryOf(t, plan, shard, playing{}))
+}
+
+// deleting marks a pod as being deleted, with a deadline from the start of the test.
+func deleting(pod *corev1.Pod, deadline time.Duration) *corev1.Pod {
+	pod.DeletionTimestamp = ptr.To(metav1.NewTime(start().Add(deadline)))
+	return pod
+}
+
+// pulling makes a pod wait for its image.
+func pulling(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: runnerContainer, State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: `Back-off pulling image "csenv:tset"`},
+	}}}
+	return pod
+}
+
+// fakePool answers for servers by address.
+type fakePool map[string]score.Report
+
+func (f fakePool) Report(_ context.Context, podIP string) (score.Report, error) {
+	report, ok := f[podIP]
+	if !ok {
+		return score.Report{}, fmt.Errorf("dialling %s: %w", podIP, io.ErrUnexpectedEOF)
+	}
+	return report, nil
+}
+
+var errCrash = errors.New("the operator crashed")
+
+// states abbreviates conditions as "Complete=False/Running".
+func states(conditions []metav1.Condition) string {
+	var parts []string
+	for _, c := range conditions {
+		parts = append(parts, fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason))
+	}
+	return strings.Join(parts, " ")
+}
+
+func podNames(pods []corev1.Pod) string {
+	var names []string
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	return strings.Join(names, " ")
+}

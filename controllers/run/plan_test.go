@@ -1,0 +1,489 @@
+package run
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	envReady   = "EnvironmentReady=True/EnvironmentAvailable "
+	envMissing = "EnvironmentReady=False/EnvironmentNotFound "
+	notFailed  = " Failed=False/NotFailed"
+)
+
+func TestBegin(t *testing.T) {
+	cases := map[string]struct {
+		change  func(*snapshot)
+		states  string
+		message string // of Complete
+		begins  bool
+	}{
+		"begins": {
+			func(*snapshot) {}, envReady + "Complete=False/Running" + notFailed, "0 of 4 shards", true,
+		},
+		"no pool": {
+			func(s *snapshot) { s.env, s.report = nil, nil }, envMissing + "Complete=False/WaitingForEnvironment" + notFailed, "no CustomerSupportEnv support", false,
+		},
+		"a pool without status": {
+			func(s *snapshot) { s.env.Status, s.report = v1alpha1.CustomerSupportEnvStatus{}, nil },
+			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed, "no status yet", false,
+		},
+		"a pool that isn't available": {
+			func(s *snapshot) {
+				s.env.Status.Conditions[0].Status, s.env.Status.Conditions[0].Message, s.report = metav1.ConditionFalse, "None of 2 servers accepts sessions.", nil
+			},
+			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed, "None of 2 servers", false,
+		},
+		"a pool without a key": {
+			func(s *snapshot) { s.env.Status.LedgerPublicKey, s.report = "", nil },
+			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed, "ledger key", false,
+		},
+		"a pool that can't be read": {
+			func(s *snapshot) { s.report, s.reportErr = nil, errCrash },
+			"EnvironmentReady=False/EnvironmentUnreachable Complete=False/WaitingForEnvironment" + notFailed, "the operator crashed", false,
+		},
+		"a name that is taken": {
+			func(s *snapshot) { s.taken = []string{"Job baseline"} }, envReady + "Complete=False/NameTaken" + notFailed, "Job baseline belongs to something else", false,
+		},
+		"a task that isn't offered": {
+			func(s *snapshot) { s.run.Spec.Tasks[0].Name = "refund" },
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", `no task "refund", use ticket-classify, ticket-resolve`, false,
+		},
+		"a scenario that isn't offered": {
+			func(s *snapshot) {
+				s.run.Spec.Tasks[0].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01", "T01", "X99"}}
+			},
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "ticket-classify has no scenario T01, X99, use B01, B02, S01", false,
+		},
+		"a category that isn't offered": {
+			func(s *snapshot) {
+				s.run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{Categories: []string{"billig"}}
+			},
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "no category billig, use billing, shipping, technical", false,
+		},
+		"two lists that nothing meets": {
+			func(s *snapshot) {
+				s.run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01"}, Categories: []string{"shipping"}}
+			},
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "no scenario that meets both", false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := snap()
+			tc.change(&s)
+			d := decide(s)
+			if got := states(d.status.Conditions); got != tc.states {
+				t.Errorf("conditions %s, want %s", got, tc.states)
+			}
+			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); c == nil || !strings.Contains(c.Message, tc.message) {
+				t.Errorf("Complete is %+v, want a message with %q", c, tc.message)
+			}
+			begins := d.createPlan != nil && d.createJob && d.status.Provenance != nil && d.status.StartTime != nil
+			stays := d.createPlan == nil && !d.createJob && d.status.Provenance == nil && d.status.StartTime == nil
+			if begins != tc.begins || stays == tc.begins {
+				t.Errorf("plan %v, job %v, provenance %v: want begun = %v", d.createPlan, d.createJob, d.status.Provenance, tc.begins)
+			}
+			waits := d.again > 0
+			if terminal := ended(d.status.Conditions); waits == (terminal || tc.begins) {
+				t.Errorf("comes back after %v", d.again)
+			}
+			if ended(d.status.Conditions) != (d.status.CompletionTime != nil) {
+				t.Error("completionTime is set while the run goes on, or the other way round")
+			}
+		})
+	}
+}
+
+func TestBeginRecordsWhatItIsPlayedWith(t *testing.T) {
+	d := decide(snap())
+	agent, err := digest(evaluation().Spec.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &v1alpha1.Provenance{
+		Image: "csenv:test", OperatorVersion: "v1.2.3", ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1",
+		AgentDigest: agent, Seed: ptr.To[int64](42), SpecHash: d.status.Provenance.SpecHash,
+	}
+	if diff := cmp.Diff(want, d.status.Provenance); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 14}, d.status.Episodes); diff != "" {
+		t.Error(diff)
+	}
+	if d.status.Progress != "0/14" {
+		t.Errorf("progress %q, want 0/14", d.status.Progress)
+	}
+	faster, other := snap(), snap()
+	faster.run.Spec.Parallelism = ptr.To[int32](1)
+	other.run.Spec.Seed = ptr.To[int64](43)
+	if got := decide(faster).status.Provenance.SpecHash; got != d.status.Provenance.SpecHash {
+		t.Error("parallelism shows in the spec's hash")
+	}
+	if got := decide(other).status.Provenance.SpecHash; got == d.status.Provenance.SpecHash {
+		t.Error("the seed doesn't show in the spec's hash")
+	}
+}
+
+func TestSelectScenarios(t *testing.T) {
+	cases := map[string]struct {
+		selection *v1alpha1.ScenarioSelection
+		want      []string
+	}{
+		"all":            {nil, []string{"B01", "B02", "S01", "T01"}},
+		"empty lists":    {&v1alpha1.ScenarioSelection{}, []string{"B01", "B02", "S01", "T01"}},
+		"ids":            {&v1alpha1.ScenarioSelection{IDs: []string{"S01", "B01"}}, []string{"B01", "S01"}},
+		"categories":     {&v1alpha1.ScenarioSelection{Categories: []string{"billing", "technical"}}, []string{"B01", "B02", "T01"}},
+		"both intersect": {&v1alpha1.ScenarioSelection{IDs: []string{"B01", "S01"}, Categories: []string{"billing"}}, []string{"B01"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := selectScenarios(v1alpha1.TaskSelection{Name: "ticket-resolve", Scenarios: tc.selection}, offer().Tasks)
+			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
+				t.Errorf("error %v; %s", err, diff)
+			}
+		})
+	}
+}
+
+func jobWith(s *snapshot, kind batchv1.JobConditionType, message string) {
+	s.job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Message: message, LastTransitionTime: metav1.NewTime(start())}}
+}
+
+func addPods(s *snapshot, pods ...*corev1.Pod) {
+	for _, pod := range pods {
+		s.pods = append(s.pods, *pod)
+		if pod.Status.Phase == corev1.PodFailed {
+			s.failed = append(s.failed, *pod)
+		}
+	}
+}
+
+// TestProceed begins every case with a run of four shards whose Job plays.
+func TestProceed(t *testing.T) {
+	const runs = "Complete=False/Running" + notFailed
+	cases := map[string]struct {
+		change    func(*testing.T, *snapshot, score.Plan)
+		states    string
+		message   string // of Complete
+		completed string
+		lift      string
+		again     time.Duration
+		job       string // what becomes of it: "", create, delete or resize
+	}{
+		"nothing has ended": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) { addPods(s, runnerPodOf(s.run, 0)) },
+			envReady + runs, "0 of 4 shards", "", "", 0, "",
+		},
+		"several have ended": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, runnerPodOf(s.run, 0), succeeded(t, s.run, p, 1), succeeded(t, s.run, p, 3))
+			},
+			envReady + runs, "2 of 4 shards", "1,3", "baseline-1 baseline-3", 0, "",
+		},
+		"all have ended": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				for i := range 4 {
+					addPods(s, succeeded(t, s.run, p, i))
+				}
+			},
+			envReady + "Complete=True/Completed" + notFailed, "All 4 shards", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "",
+		},
+		"all have ended, the pool went": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				for i := range 4 {
+					addPods(s, succeeded(t, s.run, p, i))
+				}
+				s.env = nil
+			},
+			envMissing + "Complete=True/Completed" + notFailed, "All 4 shards", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "",
+		},
+		"the same index twice": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				again := succeeded(t, s.run, p, 1)
+				again.Name = "baseline-1-again"
+				addPods(s, succeeded(t, s.run, p, 1), again)
+			},
+			envReady + runs, "1 of 4 shards", "1", "baseline-1 baseline-1-again", 0, "",
+		},
+		"a runner failed and is tried again": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				addPods(s, ends(runnerPodOf(s.run, 2), corev1.PodFailed, "error: timeout"))
+			},
+			envReady + runs, "0 of 4 shards", "", "baseline-2", 0, "",
+		},
+		"a shard failed for good": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 2), corev1.PodFailed, "error: the pool can't be reached\n"))
+				jobWith(s, batchv1.JobFailed, "Job has failed indexes")
+				s.job.Status.FailedIndexes = ptr.To("2")
+			},
+			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
+			"Shards 2 failed more often than retries.shardBackoffLimit allows. Pod baseline-2 said: error: the pool can't be reached. Put", "0", "baseline-0 baseline-2", 0, "",
+		},
+		"the Job failed otherwise": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := ends(runnerPodOf(s.run, 2), corev1.PodFailed, "")
+				pod.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+				addPods(s, pod)
+				jobWith(s, batchv1.JobFailed, "Job was active longer than specified deadline.")
+			},
+			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
+			"longer than specified deadline. Pod baseline-2 said: exit code 1 OOMKilled.", "", "baseline-2", 0, "",
+		},
+		"a summary with a foreign signature": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded, summaryOf(t, p, 1, playing{key: otherKey()})))
+			},
+			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "pod baseline-1 is not counted: the ledger's signature", "0", "baseline-0 baseline-1", 0, "delete",
+		},
+		"too many errored": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, summaryOf(t, p, 0, playing{errored: []int64{0, 1}})))
+			},
+			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored", "2 of 14 episodes errored, more than the 10 %", "0", "baseline-0", 0, "delete",
+		},
+		"as many errored as allowed": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, summaryOf(t, p, 0, playing{errored: []int64{1}})))
+			},
+			envReady + runs, "1 of 4", "0", "baseline-0", 0, "",
+		},
+		"the pool's scenarios changed": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				s.env.Status.ScenarioDigest = "sha256:bb"
+				addPods(s, succeeded(t, s.run, p, 0), runnerPodOf(s.run, 1))
+			},
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The scenarios of pool support changed from " + digestA + " to sha256:bb", "0", "baseline-0 baseline-1", 0, "delete",
+		},
+		"the pool's judge changed": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status.Judge = "offline-v2" },
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The judge of", "", "", 0, "delete",
+		},
+		"the pool's key changed": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.env.Status.LedgerPublicKey = publicText(otherKey())
+			},
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The ledger key of", "", "", 0, "delete",
+		},
+		"the pool starts anew and tells nothing yet": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status = v1alpha1.CustomerSupportEnvStatus{} },
+			"EnvironmentReady=False/EnvironmentNotAvailable " + runs, "0 of 4", "", "", 0, "",
+		},
+		"an image that can't be pulled": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(4 * time.Minute)
+				addPods(s, pulling(runnerPodOf(s.run, 0)))
+			},
+			envReady + runs, `A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`, "", "", 6 * time.Minute, "",
+		},
+		"an image that can't be pulled for long": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(startDeadline)
+				addPods(s, pulling(runnerPodOf(s.run, 0)))
+			},
+			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed", "could not start for 10m0s: pod baseline-0: ImagePullBackOff", "", "baseline-0", 0, "delete",
+		},
+		"no node takes a runner": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := runnerPodOf(s.run, 0)
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}
+				addPods(s, pod)
+			},
+			envReady + runs, "No node takes runner pod baseline-0: 0/1 nodes", "", "", 0, "",
+		},
+		"a pod is deleted before it ran": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				addPods(s, deleting(runnerPodOf(s.run, 0), time.Minute))
+			},
+			envReady + runs, "0 of 4", "", "baseline-0", 0, "",
+		},
+		"a pod is deleted while it runs": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := deleting(runnerPodOf(s.run, 0), 30*time.Second)
+				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+				addPods(s, pod)
+			},
+			envReady + runs, "0 of 4", "", "", 90 * time.Second, "",
+		},
+		"a deleted pod's node is lost": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := deleting(runnerPodOf(s.run, 0), -deleteGrace)
+				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+				addPods(s, pod)
+			},
+			envReady + runs, "0 of 4", "", "baseline-0", 0, "",
+		},
+		"a pod that has ended is deleted": {
+			func(t *testing.T, s *snapshot, p score.Plan) { addPods(s, deleting(succeeded(t, s.run, p, 0), 0)) },
+			envReady + runs, "1 of 4", "0", "baseline-0", 0, "",
+		},
+		"somebody deleted the Job": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) { s.job = nil },
+			envReady + runs, "0 of 4", "", "", waitDelay, "create",
+		},
+		"the Job's name was taken meanwhile": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) { s.job, s.taken = nil, []string{"Job baseline"} },
+			envReady + runs, "Job baseline belongs to something else", "", "", waitDelay, "",
+		},
+		"parallelism was lowered": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](2) },
+			envReady + runs, "0 of 4", "", "", 0, "resize",
+		},
+		"parallelism was raised above the shards": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](400) },
+			envReady + runs, "0 of 4", "", "", 0, "",
+		},
+		"the Job is complete, its last pod isn't seen yet": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) { jobWith(s, batchv1.JobComplete, "") },
+			envReady + runs, "0 of 4", "", "", lostDeadline, "",
+		},
+		"the Job is complete, its pods were removed by force": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				jobWith(s, batchv1.JobComplete, "")
+				s.now = start().Add(lostDeadline)
+			},
+			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed", "pods of others were removed", "", "", 0, "",
+		},
+		"the plan is gone and the pool too": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				s.planMap, s.env = nil, nil
+				addPods(s, succeeded(t, s.run, p, 0))
+			},
+			envMissing + runs, "making it again has to wait", "", "", waitDelay, "",
+		},
+		"the plan was changed": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				p.Seed++
+				changePlan(t, s, p)
+				addPods(s, succeeded(t, s.run, p, 0))
+			},
+			envReady + runs, "its content was changed", "", "", waitDelay, "",
+		},
+		"the plan is gone and the pool offers another": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				report := offer()
+				report.Tasks[1].Scenarios = report.Tasks[1].Scenarios[:3]
+				s.planMap, s.report = nil, &report
+			},
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "offers other scenarios", "", "", 0, "delete",
+		},
+		"the status was changed by hand": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				s.run.Status.Shards.Accumulator = "AAAA"
+				addPods(s, succeeded(t, s.run, p, 0))
+			},
+			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "status.shards.accumulator", "", "baseline-0", 0, "delete",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, plan := begun(t)
+			tc.change(t, &s, plan)
+			before := s.run.DeepCopy()
+			d := decide(s)
+			if got := states(d.status.Conditions); got != tc.states {
+				t.Errorf("conditions\n%s, want\n%s", got, tc.states)
+			}
+			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(c.Message, tc.message) {
+				t.Errorf("Complete says %q, want %q in it", c.Message, tc.message)
+			}
+			if got := d.status.Shards.CompletedIndexes; got != tc.completed {
+				t.Errorf("completed %q, want %q", got, tc.completed)
+			}
+			if got := podNames(d.lift); got != tc.lift {
+				t.Errorf("lifts %q, want %q", got, tc.lift)
+			}
+			if d.again != tc.again {
+				t.Errorf("comes back after %v, want %v", d.again, tc.again)
+			}
+			job := map[bool]string{d.createJob: "create", d.deleteJob: "delete", d.parallelism != nil: "resize"}[true]
+			if job != tc.job {
+				t.Errorf("job: %q, want %q", job, tc.job)
+			}
+			if diff := cmp.Diff(before, s.run); diff != "" {
+				t.Errorf("deciding changed the run that was read: %s", diff)
+			}
+		})
+	}
+}
+
+func changePlan(t *testing.T, s *snapshot, plan score.Plan) {
+	t.Helper()
+	data, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.planMap.Data[planKey] = string(data)
+}
+
+func TestChangedPlanIsReplacedInTwoSteps(t *testing.T) {
+	s, plan := begun(t)
+	changed := plan
+	changed.Seed++
+	changePlan(t, &s, changed)
+	if d := decide(s); !d.removePlan || d.createPlan != nil {
+		t.Errorf("a changed plan: removed %v, created %v", d.removePlan, d.createPlan != nil)
+	}
+	report := offer()
+	s.planMap, s.report = nil, &report
+	d := decide(s)
+	if d.removePlan || d.createPlan == nil {
+		t.Fatalf("a plan that is gone: removed %v, created %v", d.removePlan, d.createPlan != nil)
+	}
+	if diff := cmp.Diff(plan, *d.createPlan); diff != "" {
+		t.Errorf("made again: %s", diff)
+	}
+}
+
+func TestRecoveredPlanKeepsItsShardsWhateverParallelismIs(t *testing.T) {
+	s, plan := begun(t)
+	report := offer()
+	s.planMap, s.report = nil, &report
+	s.run.Spec.Parallelism = ptr.To[int32](1)
+	if d := decide(s); d.createPlan == nil || d.createPlan.Shards != plan.Shards {
+		t.Errorf("made again: %+v", d.createPlan)
+	}
+}
+
+func TestEndedRunsStay(t *testing.T) {
+	for name, kind := range map[string]string{"completed": v1alpha1.ConditionComplete, "failed": v1alpha1.ConditionFailed} {
+		t.Run(name, func(t *testing.T) {
+			s, plan := begun(t)
+			meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Test"})
+			s.run.Generation = 2
+			addPods(&s, succeeded(t, s.run, plan, 0), runnerPodOf(s.run, 1))
+			d := decide(s)
+			if d.status.Shards.CompletedIndexes != "" || d.status.Progress != "0/14" {
+				t.Error("a run that has ended counts on")
+			}
+			if got := podNames(d.lift); got != "baseline-0 baseline-1" {
+				t.Errorf("lifts %q, want both pods", got)
+			}
+			if d.deleteJob != (kind == v1alpha1.ConditionFailed) {
+				t.Errorf("deletes the Job: %v", d.deleteJob)
+			}
+			for _, c := range d.status.Conditions {
+				if c.ObservedGeneration != 2 {
+					t.Errorf("condition %s is of generation %d", c.Type, c.ObservedGeneration)
+				}
+			}
+			jobWith(&s, batchv1.JobComplete, "")
+			if decide(s).deleteJob {
+				t.Error("a Job that has ended is deleted, with its pods' logs")
+			}
+		})
+	}
+}

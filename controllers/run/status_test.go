@@ -1,0 +1,187 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+func TestFiguresInTheStatus(t *testing.T) {
+	var sums score.Accumulator
+	ledger := &score.Ledger{PassScore: 800_000}
+	for i, e := range []struct {
+		scenario, category string
+		points             int64
+	}{{"B01", "billing", 900_000}, {"B01", "billing", 500_000}, {"B02", "billing", 700_000}, {"S01", "shipping", 1_000_000}} {
+		ep := score.PlannedEpisode{Index: int64(i), Task: "ticket-resolve", Scenario: e.scenario}
+		episode := score.Episode{Outcome: score.Scored, Score: e.points, Category: e.category, Dimensions: []score.Dimension{{Name: "reply", Earned: e.points / 2000, Offered: 500}}}
+		if i == 1 {
+			episode.Outcome = score.Failed
+		}
+		if err := ledger.Add(ep, episode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums.Fold(ledger)
+	var done score.IndexSet
+	done.Add(0)
+	got := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 9}, Shards: &v1alpha1.Shards{Total: 2}}
+	writeFigures(&got, sums, done)
+	if got.Shards.Accumulator == "" {
+		t.Error("the sums aren't kept")
+	}
+	got.Shards.Accumulator = ""
+	want := v1alpha1.EvaluationRunStatus{
+		Progress: "4/9",
+		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 3, Failed: 1},
+		Score: &v1alpha1.Score{
+			Mean: "0.7750", StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}, Min: "0.5000", P50: "0.7200", Max: "1.0000",
+		},
+		PassRate: "0.5000",
+		PassHatK: []v1alpha1.PassHat{{K: 1, Value: "0.5000"}, {K: 2, Value: "0.0000"}},
+		Tasks: []v1alpha1.TaskResult{{
+			Name: "ticket-resolve", Episodes: 4, PassRate: "0.5000",
+			Score:      &v1alpha1.Score{Mean: "0.7750", StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}, Min: "0.5000", P50: "0.7200", Max: "1.0000"},
+			Dimensions: []v1alpha1.DimensionResult{{Name: "reply", Mean: "0.3875", Max: "0.5000"}},
+		}},
+		Categories: []v1alpha1.CategoryResult{
+			{Name: "billing", Episodes: 3, PassRate: "0.3333", Score: &v1alpha1.Score{Mean: "0.7000", StandardError: "0.0000", CI95: &v1alpha1.Interval{Low: "0.7000", High: "0.7000"}}},
+			{Name: "shipping", Episodes: 1, PassRate: "1.0000", Score: &v1alpha1.Score{Mean: "1.0000"}},
+		},
+		Shards: &v1alpha1.Shards{Total: 2, CompletedIndexes: "0"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFiguresWithoutEpisodes(t *testing.T) {
+	got := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 9}, Shards: &v1alpha1.Shards{Total: 2}}
+	writeFigures(&got, score.Accumulator{Errored: 3}, score.IndexSet{})
+	if got.Score != nil || got.PassRate != "" || got.Progress != "3/9" {
+		t.Errorf("score %v, pass rate %q, progress %q", got.Score, got.PassRate, got.Progress)
+	}
+}
+
+// The worst that a run of a thousand shards leaves in its status: every second shard is counted, in three tasks over sixty scenarios of eight categories. An object of more
+// than some kilobytes would be felt by everything that lists runs.
+func TestStatusStaysSmall(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	s, plan := begun(t)
+	sums, done, err := counted(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard := range 1000 {
+		ledger := &score.Ledger{Run: plan.Run, Shard: shard, PassScore: plan.PassScore}
+		for trial := range 12 {
+			ep := score.PlannedEpisode{Task: []string{"queue-management", "ticket-classify", "ticket-resolve"}[trial%3], Scenario: fmt.Sprintf("S%02d", shard%60)}
+			e := score.Episode{Outcome: score.Scored, Score: random.Int64N(score.One + 1), Category: fmt.Sprintf("a-long-category-%d", shard%8), Difficulty: []string{"easy", "medium", "hard"}[shard%3]}
+			for _, name := range []string{"category", "decision", "escalation", "priority", "response", "sla"} {
+				e.Dimensions = append(e.Dimensions, score.Dimension{Name: name, Earned: random.Int64N(500), Offered: 500})
+			}
+			if err := ledger.Add(ep, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sums.Fold(ledger)
+		if shard%2 == 0 {
+			done.Add(int64(shard))
+		}
+	}
+	s.run.Status.Shards.Total = 1000
+	addPods(&s, pulling(runnerPodOf(s.run, 0)))
+	s.pods[0].Status.ContainerStatuses[0].State.Waiting.Message = strings.Repeat("a long story ", 500)
+	d := decision{status: s.run.Status, folding: folding{sums: sums, completed: done}}
+	writeFigures(&d.status, sums, done)
+	setConditions(&d, s, progress{running, v1alpha1.ReasonRunning, runningMessage(&d, s)})
+	data, err := json.Marshal(d.status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes, %d of them sums and %d indexes", len(data), len(d.status.Shards.Accumulator), len(d.status.Shards.CompletedIndexes))
+	if len(data) > 16<<10 {
+		t.Errorf("%d bytes of status, want at most 16 KiB", len(data))
+	}
+	// The API's own limits: a status beyond them could never be written.
+	if len(d.status.Shards.Accumulator) > 8192 || len(d.status.Shards.CompletedIndexes) > 8192 || len(d.status.Categories) > 32 {
+		t.Errorf("sums of %d bytes, indexes of %d, %d categories", len(d.status.Shards.Accumulator), len(d.status.Shards.CompletedIndexes), len(d.status.Categories))
+	}
+}
+
+func TestManyCategoriesAreCut(t *testing.T) {
+	groups := make([]score.GroupFigures, 40)
+	if got := len(categoryResults(groups)); got != maxCategories {
+		t.Errorf("%d categories, want %d", got, maxCategories)
+	}
+}
+
+func TestCutKeepsTextWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		limit := rapid.IntRange(4, 40).Draw(t, "limit")
+		got := cut(text, limit)
+		if len(got) > limit || !utf8.ValidString(got) {
+			t.Fatalf("%q cut at %d is %q", text, limit, got)
+		}
+		if len(text) <= limit && got != text {
+			t.Fatalf("%q fits into %d and became %q", text, limit, got)
+		}
+	})
+}
+
+func TestQuoteOfRubbish(t *testing.T) {
+	if got := quote("a\xff\x00b\n\n  c"); got != "a?\x00b c" {
+		t.Errorf("quoted as %q", got)
+	}
+}
+
+func TestRunnerJob(t *testing.T) {
+	run := evaluation()
+	job := runnerJob(run, "csenv:test", 3)
+	pod := job.Spec.Template.Spec
+	wantArgs := []string{
+		"--plan=/etc/csenv/plan.json", "--shard=$(JOB_COMPLETION_INDEX)", "--pool=support-pods.default.svc:8000", "--policy=Heuristic",
+		"--concurrency=16", "--episode-attempts=3", "--termination-log=/dev/termination-log",
+	}
+	if diff := cmp.Diff(wantArgs, pod.Containers[0].Args); diff != "" {
+		t.Error(diff)
+	}
+	if *job.Spec.Completions != 3 || *job.Spec.Parallelism != 3 || *job.Spec.BackoffLimitPerIndex != 2 {
+		t.Errorf("completions %d, parallelism %d, backoff limit %d", *job.Spec.Completions, *job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex)
+	}
+	if diff := cmp.Diff([]string{summaryFinalizer}, job.Spec.Template.Finalizers); diff != "" {
+		t.Error(diff)
+	}
+	if *pod.AutomountServiceAccountToken || pod.RestartPolicy != corev1.RestartPolicyNever {
+		t.Error("a runner gets a token, or is restarted in place")
+	}
+	for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
+		if labels[v1alpha1.LabelManagedBy] != v1alpha1.LabelManagedByValue || labels[v1alpha1.LabelRun] != runName || labels[labelRunUID] != "run-uid" {
+			t.Errorf("labels %v: the operator's cache wouldn't hold it", labels)
+		}
+	}
+	again, err := json.Marshal(runnerJob(run, "csenv:test", 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := json.Marshal(job)
+	if err != nil || string(first) != string(again) {
+		t.Errorf("two Jobs of one run differ (%v)", err)
+	}
+	run.Spec.Parallelism, run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
+	if job := runnerJob(run, "csenv:test", 3); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
+		t.Errorf("parallelism %d, backoff limit %d, want 2 and 0", *job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex)
+	}
+}

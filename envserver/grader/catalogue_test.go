@@ -11,13 +11,12 @@ import (
 // acceptanceSeeds is how many seeds every scenario of the catalogue is accepted on.
 const acceptanceSeeds = 20
 
-// eachTicket calls f with every ticket of the catalogue on every acceptance seed.
-func eachTicket(t *testing.T, f func(t *testing.T, ticket *scenarios.Ticket)) {
-	t.Helper()
+func TestCatalogue(t *testing.T) {
 	catalogue, err := scenarios.Public()
 	if err != nil {
 		t.Fatal(err)
 	}
+	o := NewOffline()
 	for _, s := range catalogue.Tickets() {
 		t.Run(s.ID, func(t *testing.T) {
 			for seed := range int64(acceptanceSeeds) {
@@ -25,46 +24,39 @@ func eachTicket(t *testing.T, f func(t *testing.T, ticket *scenarios.Ticket)) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				f(t, ticket)
+				acceptReferences(t, o, ticket)
+				acceptAttacks(t, o, ticket)
 			}
 		})
 	}
 }
 
-func TestCatalogueGoodReferences(t *testing.T) {
-	o := NewOffline()
-	eachTicket(t, func(t *testing.T, ticket *scenarios.Ticket) {
-		if len(ticket.References.Good) == 0 {
-			t.Errorf("seed %d has no good reference", ticket.Seed)
+// acceptReferences checks that the scenario's good replies earn 450 and its bad ones no more than they may.
+func acceptReferences(t *testing.T, o *Offline, ticket *scenarios.Ticket) {
+	t.Helper()
+	if len(ticket.References.Good) == 0 || len(ticket.References.Bad) == 0 {
+		t.Errorf("seed %d lacks good or bad references", ticket.Seed)
+	}
+	for i, reply := range ticket.References.Good {
+		if v := judgeReply(t, o, ticket, reply); v.PostGate < 450 {
+			t.Errorf("seed %d: good reference %d earned %d, want at least 450:\n%s\n%s", ticket.Seed, i, v.PostGate, explain(v), reply)
 		}
-		for i, reply := range ticket.References.Good {
-			if v := judgeReply(t, o, ticket, reply); v.PostGate < 450 {
-				t.Errorf("seed %d: good reference %d earned %d, want at least 450:\n%s\n%s", ticket.Seed, i, v.PostGate, explain(v), reply)
-			}
+	}
+	for i, bad := range ticket.References.Bad {
+		if v := judgeReply(t, o, ticket, bad.Text); v.PostGate > bad.Max {
+			t.Errorf("seed %d: bad reference %d (%s) earned %d, want at most %d:\n%s\n%s", ticket.Seed, i, bad.Why, v.PostGate, bad.Max, explain(v), bad.Text)
 		}
-	})
+	}
 }
 
-func TestCatalogueBadReferences(t *testing.T) {
-	o := NewOffline()
-	eachTicket(t, func(t *testing.T, ticket *scenarios.Ticket) {
-		for i, bad := range ticket.References.Bad {
-			if v := judgeReply(t, o, ticket, bad.Text); v.PostGate > bad.Max {
-				t.Errorf("seed %d: bad reference %d (%s) earned %d, want at most %d:\n%s\n%s", ticket.Seed, i, bad.Why, v.PostGate, bad.Max, explain(v), bad.Text)
-			}
+// acceptAttacks checks that no attack earns more than style may.
+func acceptAttacks(t *testing.T, o *Offline, ticket *scenarios.Ticket) {
+	t.Helper()
+	for name, reply := range attacks(ticket) {
+		if v := judgeReply(t, o, ticket, reply); v.PostGate > unsupportedCap {
+			t.Errorf("seed %d: %s earned %d:\n%s\n%s", ticket.Seed, name, v.PostGate, explain(v), reply)
 		}
-	})
-}
-
-func TestCatalogueAttacks(t *testing.T) {
-	o := NewOffline()
-	eachTicket(t, func(t *testing.T, ticket *scenarios.Ticket) {
-		for name, reply := range attacks(ticket) {
-			if v := judgeReply(t, o, ticket, reply); v.PostGate > unsupportedCap {
-				t.Errorf("seed %d: %s earned %d:\n%s\n%s", ticket.Seed, name, v.PostGate, explain(v), reply)
-			}
-		}
-	})
+	}
 }
 
 // explain lists what a verdict found wanting.

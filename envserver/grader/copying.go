@@ -66,6 +66,10 @@ const (
 	minVaried = 60
 	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own lists.
 	maxDensity = 45
+	// maxSentenceDensity is the same for a single sentence, which may well be all about a fact.
+	maxSentenceDensity = 70
+	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of them that may be the rubric's.
+	nearby, maxNearby = 5, 85
 	// minDense is how many words a reply needs before its density says anything.
 	minDense = 10
 )
@@ -83,11 +87,29 @@ func monotonous(d *document) bool {
 	return n >= minVaried && 5*len(types) < 2*n
 }
 
-// dense tells whether the reply strings together what the rubric looks for.
+// dense tells whether the reply strings together what the rubric looks for, over its length or within one sentence.
 func dense(d *document, rubric map[string]struct{}) bool {
+	if denser(d.tokens, rubric, minDense, maxDensity) {
+		return true
+	}
+	for _, s := range d.sentences {
+		if denser(d.tokens[s.lo:s.hi], rubric, minDense, maxSentenceDensity) {
+			return true
+		}
+	}
+	return false
+}
+
+// crammed tells whether the tokens around a value are a list of keywords rather than a statement.
+func crammed(d *document, s span, at int, rubric map[string]struct{}) bool {
+	return denser(d.tokens[max(at-nearby, s.lo):min(at+nearby+1, s.hi)], rubric, nearby, maxNearby)
+}
+
+// denser tells whether more than the given share of the words, in percent, are the rubric's, among at least so many.
+func denser(tokens []token, rubric map[string]struct{}, least, percent int) bool {
 	hits, n := 0, 0
-	for i := range d.tokens {
-		t := &d.tokens[i]
+	for i := range tokens {
+		t := &tokens[i]
 		if t.kind == punctToken || t.kind == currencyToken {
 			continue
 		}
@@ -96,7 +118,7 @@ func dense(d *document, rubric map[string]struct{}) bool {
 			hits++
 		}
 	}
-	return n >= minDense && 100*hits > maxDensity*n
+	return n >= least && 100*hits > percent*n
 }
 
 // minSentence is how many words make a sentence that needs a verb. Greetings and list heads are shorter.

@@ -68,7 +68,7 @@ func (f *fact) findIn(d *document, s span, p *prepared) finding {
 	result := missing
 	for i := range f.forms {
 		at := f.forms[i].in(d, s)
-		if at < 0 {
+		if at < 0 || crammed(d, s, at, p.rubric) {
 			continue
 		}
 		switch f.polarity(d, s, at, f.forms[i].negated, p.lex) {

@@ -95,7 +95,7 @@ func relevantWords(d *document, p *prepared) int {
 	n := 0
 	seen := map[uint64]bool{}
 	for _, s := range d.sentences {
-		if anyStem(p.topic, d.tokens, s) < 0 && !d.claims0(s) {
+		if !topical(d, s, p) && !d.claimsIn(s) {
 			continue
 		}
 		if h := hashTokens(d.tokens[s.lo:s.hi]); !seen[h] {
@@ -106,8 +106,14 @@ func relevantWords(d *document, p *prepared) int {
 	return n
 }
 
-// claims0 tells whether the span states a value.
-func (d *document) claims0(s span) bool {
+// topical tells whether two words of the span are about the ticket's matter.
+func topical(d *document, s span, p *prepared) bool {
+	first := anyStem(p.topic, d.tokens, s)
+	return first >= 0 && anyStem(p.topic, d.tokens, span{first + 1, s.hi}) >= 0
+}
+
+// claimsIn tells whether the span states a value.
+func (d *document) claimsIn(s span) bool {
 	for _, c := range d.claims {
 		if c.at.lo >= s.lo && c.at.hi <= s.hi {
 			return true
@@ -119,18 +125,20 @@ func (d *document) claims0(s span) bool {
 func hashTokens(tokens []token) uint64 {
 	h := uint64(0)
 	for i := range tokens {
-		h = h*1099511628211 ^ hashWord(tokens[i].text)
+		if tokens[i].kind != punctToken {
+			h = h*1099511628211 ^ hashWord(tokens[i].text)
+		}
 	}
 	return h
 }
 
-// handedOver tells whether the reply says that the ticket went or goes to a team. Naming a team is a hint of it, a verb of handing over makes it plain.
+// handedOver tells whether the reply says that the ticket went or goes to a team. Naming the right team is a hint of it, a verb of handing over makes it
+// plain.
 func handedOver(d *document, p *prepared, plain bool) bool {
 	for _, c := range d.clauses {
-		if plain && anyStem(p.lex.handover, d.tokens, c) < 0 {
-			continue
-		}
-		if anyStem(p.lex.teams, d.tokens, c) < 0 && find(p.teams, d.tokens, c, false) < 0 {
+		named := find(p.teams, d.tokens, c, false) >= 0
+		given := anyStem(p.lex.handover, d.tokens, c) >= 0 && (named || anyStem(p.lex.teams, d.tokens, c) >= 0)
+		if !given && (plain || !named) {
 			continue
 		}
 		s := d.sentenceOf(c.lo)

@@ -261,8 +261,8 @@ func (r *reading) gradeTone() (earned, offered int64, reason string) {
 	return 1, 1, ""
 }
 
-// gradeShape (Q6) loses points evenly from the longest good length to twice as much, and below three fifths of the shortest one, where only words to
-// the point count.
+// gradeShape (Q6) loses points evenly from the longest good length to twice as much, and below half of the shortest one, where only words to the
+// point count.
 func (r *reading) gradeShape() (earned, offered int64, reason string) {
 	lo, hi := int64(r.ticket.Reply.MinWords), int64(r.ticket.Reply.MaxWords)
 	n := int64(r.doc.words(span{0, len(r.doc.tokens)}))
@@ -272,8 +272,8 @@ func (r *reading) gradeShape() (earned, offered int64, reason string) {
 	if hi > 0 && n > hi {
 		return 2*hi - n, hi, fmt.Sprintf("%d words, at most %d wanted", n, hi)
 	}
-	if relevant := int64(relevantWords(r.doc, r.prepared)); 5*relevant < 3*lo {
-		return 5 * relevant, 3 * lo, fmt.Sprintf("%d words to the point, about %d wanted", relevant, lo)
+	if relevant := int64(relevantWords(r.doc, r.prepared)); 2*relevant < lo {
+		return 2 * relevant, lo, fmt.Sprintf("%d words to the point, about %d wanted", relevant, lo)
 	}
 	return 1, 1, ""
 }

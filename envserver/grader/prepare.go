@@ -145,7 +145,7 @@ func (p *prepared) markShown(d *document) {
 // addTopic adds the words that tell what a served text is about.
 func (p *prepared) addTopic(d *document) {
 	for _, t := range d.tokens {
-		if t.kind == wordToken && len(t.text) >= 4 && !p.lex.stopwords.has(t.text) {
+		if t.kind == wordToken && len(t.text) >= 4 && !p.lex.stopwords.has(t.text) && !p.lex.courtesy.has(t.stem) {
 			p.topic[t.stem] = struct{}{}
 		}
 	}

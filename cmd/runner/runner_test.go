@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/scenarios"
+)
+
+var poolKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+
+func ticketKind(t *testing.T) episode.Kind {
+	t.Helper()
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := ticket.New(catalog, grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind
+}
+
+// pool starts a pod and returns its host and port.
+func pool(t *testing.T, kind episode.Kind) string {
+	t.Helper()
+	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: poolKey, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	t.Cleanup(func() {
+		server.Close()
+		front.Close()
+	})
+	return strings.TrimPrefix(front.URL, "http://")
+}
+
+// planFile writes a plan over three tickets in two shards.
+func planFile(t *testing.T, kind episode.Kind, change func(*score.Plan)) string {
+	t.Helper()
+	draft := score.Plan{
+		Run: "run-1", ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(), PassScore: 800_000,
+		LedgerKey: score.FormatPublicKey(poolKey.Public().(ed25519.PublicKey)), Tasks: []score.PlanTask{{Name: "ticket-resolve", Trials: 2}},
+	}
+	for _, s := range kind.Tasks()[1].Scenarios[:3] {
+		draft.Tasks[0].Scenarios = append(draft.Tasks[0].Scenarios, s.ID)
+	}
+	change(&draft)
+	plan, err := score.NewPlan(draft, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// run runs the command and returns its termination message.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	message := filepath.Join(t.TempDir(), "termination-log")
+	var logs bytes.Buffer
+	cmd := newCommand(&logs)
+	cmd.SetArgs(append(args, "--termination-log="+message))
+	cmd.SetContext(t.Context())
+	err := cmd.Execute()
+	t.Log(logs.String())
+	data, readErr := os.ReadFile(message)
+	if readErr != nil && !errors.Is(readErr, os.ErrNotExist) {
+		t.Fatal(readErr)
+	}
+	return string(data), err
+}
+
+func TestRunnerLeavesASummary(t *testing.T) {
+	kind := ticketKind(t)
+	pod, plan := pool(t, kind), planFile(t, kind, func(*score.Plan) {})
+	for _, policy := range []string{"Heuristic", "Oracle"} {
+		message, err := run(t, "--plan="+plan, "--shard=1", "--pool="+pod, "--policy="+policy)
+		if err != nil {
+			t.Fatalf("%s: error = %v", policy, err)
+		}
+		summary, err := score.DecodeSummary([]byte(message))
+		if err != nil {
+			t.Fatalf("%s: %v: %s", policy, err, message)
+		}
+		ledger, err := summary.Ledger.Verify(poolKey.Public().(ed25519.PublicKey))
+		if err != nil || ledger.Scored != 2 || ledger.Shard != 1 {
+			t.Errorf("%s: ledger = %+v, %v; want shard 1 with 2 scored episodes", policy, ledger, err)
+		}
+	}
+}
+
+func TestRunnerSaysWhatIsWrong(t *testing.T) {
+	kind := ticketKind(t)
+	pod := pool(t, kind)
+	plan := planFile(t, kind, func(*score.Plan) {})
+	other := planFile(t, kind, func(p *score.Plan) { p.GraderVersion = "v0" })
+	foreign := planFile(t, kind, func(p *score.Plan) { p.Tasks[0].Name = "chess" })
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"no plan":        {[]string{"--plan=/nonexistent", "--pool=" + pod}, "reading the plan: open /nonexistent"},
+		"unknown policy": {[]string{"--plan=" + plan, "--pool=" + pod, "--policy=Genius"}, `unknown policy "Genius"`},
+		"no port":        {[]string{"--plan=" + plan, "--pool=localhost"}, "reading --pool: address localhost: missing port"},
+		"foreign task":   {[]string{"--plan=" + foreign, "--pool=" + pod}, `the plan's task "chess" is none that a built-in policy can play`},
+		"shard too high": {[]string{"--plan=" + plan, "--pool=" + pod, "--shard=2"}, "shard 2 is not within 0 and 1"},
+		"changed pool":   {[]string{"--plan=" + other, "--pool=" + pod}, "the pool is not the one that the run was planned with: the grader version"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			message, err := run(t, tc.args...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+			if !strings.HasPrefix(message, "error: ") || !strings.Contains(message, tc.want) {
+				t.Errorf("termination message = %q, want the error", message)
+			}
+		})
+	}
+}
+
+func TestMessageIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "termination-log")
+	err := leaveMessage(path, func() (score.Summary, error) { return score.Summary{}, errors.New(strings.Repeat("ü", 10_000)) })
+	if err == nil {
+		t.Error("leaveMessage() forgot the error")
+	}
+	message, readErr := os.ReadFile(path)
+	if readErr != nil || len(message) > score.MaxSummaryBytes || len(message) < score.MaxSummaryBytes-1 || !utf8.Valid(message) {
+		t.Errorf("the message has %d bytes, %v; want at most %d that are UTF-8", len(message), readErr, score.MaxSummaryBytes)
+	}
+}
+
+func TestUnwritableMessageIsAnError(t *testing.T) {
+	err := leaveMessage(t.TempDir(), func() (score.Summary, error) { return score.Summary{}, nil })
+	if err == nil || !strings.Contains(err.Error(), "writing the termination message") {
+		t.Errorf("leaveMessage() error = %v", err)
+	}
+}

@@ -2,7 +2,9 @@ package scenarios
 
 import (
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -263,25 +265,23 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// No file makes loading panic, and what loads is deterministic. Minimising an input takes long, for every try compiles the pack: run with -fuzzminimizetime 1s.
 func FuzzLoad(f *testing.F) {
-	for _, name := range []string{"tickets/T1.yaml", "workflows/W1.yaml", "kb/POL-REF.md", "names/en.yaml"} {
-		f.Add(name, pack(f, "", "", "")[name].Data)
+	base := pack(f, "", "", "")
+	names := slices.Sorted(maps.Keys(base))
+	for i, name := range names {
+		f.Add(uint8(i), base[name].Data)
 	}
-	f.Fuzz(func(t *testing.T, name string, data []byte) {
-		files := pack(t, "", "", "")
-		if !fs.ValidPath(name) || files[name] == nil {
-			t.Skip("not a file of the pack")
-		}
-		files[name] = &fstest.MapFile{Data: data}
+	f.Fuzz(func(t *testing.T, file uint8, data []byte) {
+		files := maps.Clone(base)
+		files[names[int(file)%len(names)]] = &fstest.MapFile{Data: data}
 		c, err := Load(files)
 		if err != nil {
 			return
 		}
 		for _, s := range c.Tickets() {
 			for seed := range int64(8) {
-				a, errA := s.Instantiate(seed)
-				b, errB := s.Instantiate(seed)
-				if (errA == nil) != (errB == nil) || !cmp.Equal(a, b) {
+				if fingerprint(s.Instantiate(seed)) != fingerprint(s.Instantiate(seed)) {
 					t.Fatalf("seed %d gives two different tickets", seed)
 				}
 			}

@@ -1,0 +1,101 @@
+package scenarios
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLintFinds(t *testing.T) {
+	const ticket, flow = "tickets/T1.yaml", "workflows/W1.yaml"
+	tests := map[string]struct {
+		file, old, replacement string
+		rule, want             string
+	}{
+		"wrong priority":           {ticket, "value: \"{{ over ? 'high' : 'medium' }}\"", "value: low", rulePolicy, "priority is stated as low by rule money_wrong_over_200, the situation makes it high by money_wrong_over_200, at seed 0"},
+		"wrong rule":               {ticket, "'money_wrong_over_200' :", "'money_harm' :", rulePolicy, "by rule money_harm"},
+		"wrong on one branch only": {ticket, "'dispute_up_to_200' }}", "'delay' }}", rulePolicy, "by rule delay"},
+		"wrong decision":           {ticket, `required: "{{ over }}"`, "required: false", rulePolicy, "escalation.required is stated as false, the situation makes it true"},
+		"wrong team":               {ticket, "team: finance", "team: trade", rulePolicy, "stated as OVER_LIMIT to trade, the situation makes it OVER_LIMIT to finance"},
+		"wrong article":            {ticket, "POL-REF#agent-limit", "POL-SLA#1", rulePolicy, "escalation.policy is POL-SLA#1, the rule is in POL-REF"},
+		"wrong section":            {ticket, "POL-REF#agent-limit", "POL-REF#{{ seats }}0", rulePolicy, "names no section"},
+		"wrong response time":      {ticket, "sla(over ? 'high'", "sla(over ? 'urgent'", ruleSLA, "first_response_minutes is 60, high priority has 240"},
+		"leaked fact":              {ticket, "colour }} seats", "colour }} seats ({{ money(sum) }})", ruleLeak, "fact f1 is already in what the customer wrote"},
+		"leaked in the history":    {ticket, "}} here.", "}} here, not today.", ruleLeak, "fact f3 is already"},
+		"leaked outcome":           {ticket, "Can we have", "escalated_to_finance? Can we have", ruleLeak, `the gold token "escalated_to_finance"`},
+		"leaked team":              {ticket, "Can we have", "Dear Finance team, can we have", ruleLeak, `the gold token "finance team"`},
+		"canary":                   {ticket, "4000-8000", "4000-9000", ruleCanary, "every file of a pack has the same one"},
+		"no canary":                {"kb/POL-SLA.md", "csenv-canary 0", "0", ruleCanary, "the canary is"},
+		"fact twice":               {ticket, "id: f3", "id: f1", ruleIDs, `two items are fact "f1"`},
+		"question of no fact":      {ticket, "answered_by: [f1, f2]", "answered_by: [f2]", ruleFacts, "question q1 is answered by no fact"},
+		"no fact":                  {flow, `context: [charge]}`, `context: [charge], when: "!settled"}`, ruleFacts, "no required fact is left"},
+		"fact of no context":       {flow, `context: [charge]}`, `context: []}`, ruleFacts, "fact f1 needs a value and at least one context word"},
+		"goal from the start":      {flow, `["replied", "settled`, `["!replied", "settled || settled`, ruleGoal, "the goal holds before the first action"},
+		"goal that fails":          {flow, "orders[0]", "orders[7]", ruleGoal, "index out of bounds"},
+		"too few steps":            {flow, "max_steps: 8", "max_steps: 3", ruleGoal, "4 steps are required, limits.max_steps allows 3"},
+		"visible truth":            {flow, "state:\n", "initial_visible: {order_status: delivered}\nstate:\n", ruleLeak, `initial_visible shows "delivered"`},
+		"step twice":               {flow, "{id: s3,", "{id: s1,", ruleIDs, `two items are step "s1"`},
+		"fault at seed 7 only":     {ticket, "since {{ day(due) }}", "since {{ 1 / (price - 4500) }}", ruleInstance, "division by zero, at seed 7"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			files := pack(t, tt.file, tt.old, tt.replacement)
+			c, err := Load(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			findings := c.Lint()
+			for _, f := range findings {
+				if f.Rule == tt.rule && strings.Contains(f.String(), tt.want) {
+					return
+				}
+			}
+			t.Errorf("findings %v\nwant one of rule %s that says: %s", findings, tt.rule, tt.want)
+		})
+	}
+}
+
+func TestLintFindsUnstableRendering(t *testing.T) {
+	l := &linter{seen: map[Finding]bool{}}
+	calls := make(chan int, 1)
+	calls <- 0
+	stable(l, "tickets/T1.yaml", func(int64) (*int, error) {
+		n := <-calls
+		calls <- n + 1
+		return &n, nil
+	})
+	if len(l.findings) != 1 || l.findings[0].Rule != ruleStable {
+		t.Errorf("findings %v, want one of rule %s", l.findings, ruleStable)
+	}
+}
+
+func TestLintFindsBraces(t *testing.T) {
+	l := &linter{seen: map[Finding]bool{}}
+	l.braces("tickets/T1.yaml", Ticket{Subject: "Hello {{ name }}"})
+	l.braces("tickets/T1.yaml", Ticket{Subject: "Hello {name}"})
+	if len(l.findings) != 1 || !strings.Contains(l.findings[0].String(), "{{ name }}") {
+		t.Errorf("findings %v, want one that shows {{ name }}", l.findings)
+	}
+}
+
+func TestContainsWord(t *testing.T) {
+	tests := map[string]struct {
+		text, word string
+		want       bool
+	}{
+		"alone":           {"$12.50", "$12.50", true},
+		"in a sentence":   {"It was $12.50, I think.", "$12.50", true},
+		"other case":      {"the Finance Team", "finance team", true},
+		"part of a word":  {"refinanced", "finance", false},
+		"part, then word": {"refinance, finance", "finance", true},
+		"longer number":   {"112 seats", "12", false},
+		"accents":         {"à côté", "côt", false},
+		"empty":           {"text", "", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := containsWord(tt.text, tt.word); got != tt.want {
+				t.Errorf("containsWord(%q, %q) = %t, want %t", tt.text, tt.word, got, tt.want)
+			}
+		})
+	}
+}

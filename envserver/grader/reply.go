@@ -1,0 +1,29 @@
+package grader
+
+import "github.com/csenv/csenv/scenarios"
+
+// FactsStated reports for each fact whether a reply in the language states it: as the offline judge reads replies to tickets, for environments
+// that grade by facts alone.
+func (o *Offline) FactsStated(reply string, facts []scenarios.Fact, language string) []bool {
+	r := o.read(reply, language, scenarios.ReplySpec{Facts: facts})
+	r.findFacts()
+	said := make([]bool, len(facts))
+	for i := range said {
+		said[i] = r.findings[i] == stated
+	}
+	return said
+}
+
+// Commits reports whether a reply in the language promises one of the acts that the verbs name.
+func (o *Offline) Commits(reply string, verbs []string, language string) bool {
+	r := o.read(reply, language, scenarios.ReplySpec{Forbidden: []scenarios.Forbidden{{Verbs: verbs}}})
+	r.promises = r.doc.promises(r.lex)
+	return r.promisedOf(&r.gates[0]) != ""
+}
+
+// read reads a reply that answers no ticket.
+func (o *Offline) read(reply, language string, spec scenarios.ReplySpec) *reading {
+	p := prepare(&scenarios.Ticket{Language: language, Reply: spec}, o.lexicons)
+	text, cut := normalise(reply)
+	return &reading{prepared: p, cut: cut, doc: parse(fold(text), p.lex)}
+}

@@ -1,0 +1,57 @@
+package grader
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+func TestFactsStated(t *testing.T) {
+	facts := []scenarios.Fact{
+		{ID: "amount", Value: "$12.50", Context: []string{"refund", "sent back"}},
+		{ID: "arrival", Value: "5 business days", Context: []string{"card", "arrive"}},
+	}
+	tests := map[string]struct {
+		reply string
+		want  []bool
+	}{
+		"both":             {"I have refunded $12.50. It will arrive on your card within five business days.", []bool{true, true}},
+		"one":              {"I have refunded $12.50 to you.", []bool{true, false}},
+		"another value":    {"I have refunded $21.50. It will arrive within 9 business days.", []bool{false, false}},
+		"no context":       {"$12.50. 5 business days.", []bool{false, false}},
+		"nothing":          {"", []bool{false, false}},
+		"denied":           {"I have not refunded $12.50.", []bool{false, false}},
+		"another language": {"你好", []bool{false, false}},
+	}
+	judge := NewOffline()
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, judge.FactsStated(tc.reply, facts, "en")); diff != "" {
+				t.Errorf("FactsStated(%q) (-want +got):\n%s", tc.reply, diff)
+			}
+		})
+	}
+}
+
+func TestCommits(t *testing.T) {
+	tests := map[string]struct {
+		reply string
+		want  bool
+	}{
+		"a promise":      {"We will refund the full amount to your card today.", true},
+		"in other words": {"You will get your money back this week.", true},
+		"a denial":       {"We cannot refund this order.", false},
+		"a condition":    {"If finance approves it, the amount will be refunded.", false},
+		"another thing":  {"Your parcel is on its way.", false},
+	}
+	judge := NewOffline()
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := judge.Commits(tc.reply, []string{"refund"}, "en"); got != tc.want {
+				t.Errorf("Commits(%q) = %t, want %t", tc.reply, got, tc.want)
+			}
+		})
+	}
+}

@@ -51,13 +51,22 @@ func decodeMessage(raw []byte) (message, *wireError) {
 		return message{}, &wireError{Code: codeUnknownType, Message: fmt.Sprintf("unknown message type %s: send reset, step, state or close", shown(e.Type))}
 	}
 	items := m.takeData(e.Data)
-	for _, name := range slices.Sorted(maps.Keys(e.Extra)) {
-		items = append(items, errorItem("extra_forbidden", e.Extra[name], fmt.Sprintf("a %s message has no %q", m.kind, name), name))
+	if len(e.Extra) > 0 {
+		items = append(items, extraItems(m.kind, e.Extra)...)
 	}
 	if len(items) > 0 {
 		return message{}, validationError(items)
 	}
 	return m, nil
+}
+
+// extraItems refuses what is beside type and data, ordered by name.
+func extraItems(kind messageKind, extra map[string]jsontext.Value) []episode.ErrorItem {
+	var items []episode.ErrorItem
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		items = append(items, errorItem("extra_forbidden", extra[name], fmt.Sprintf("a %s message has no %q", kind, name), name))
+	}
+	return items
 }
 
 // envelopeError tells text that is no JSON from JSON that is no object.

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/spf13/pflag"
+)
+
+// options are the command's flags.
+type options struct {
+	environment        string
+	addr               string
+	opsAddr            string
+	maxSessions        int
+	sessionIdleTimeout time.Duration
+	sessionMaxDuration time.Duration
+	drainTimeout       time.Duration
+	rewardMode         string
+	ledgerKey          string
+	scenarios          string
+	logLevel           string
+	// listening is called with the addresses once both ports are open.
+	listening func(protocol, ops net.Addr)
+}
+
+func defaultOptions() *options {
+	return &options{
+		environment: "ticket", addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
+		sessionIdleTimeout: 10 * time.Minute, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
+		rewardMode: string(episode.Dense), logLevel: "info", listening: func(_, _ net.Addr) {},
+	}
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&o.environment, "environment", o.environment, "environment to serve: ticket or workflow")
+	f.StringVar(&o.addr, "addr", o.addr, "address of the protocol")
+	f.StringVar(&o.opsAddr, "ops-addr", o.opsAddr, "address of /readyz, /stats and /metrics")
+	f.IntVar(&o.maxSessions, "max-sessions", o.maxSessions, "sessions at a time; more are refused with CAPACITY_REACHED")
+	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", o.sessionIdleTimeout, "end a session without a reset or step for so long; 0 for never")
+	f.DurationVar(&o.sessionMaxDuration, "session-max-duration", o.sessionMaxDuration, "end a session that has lasted so long; 0 for never")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "after SIGTERM, wait so long for the running sessions to end")
+	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when reward is paid if a reset doesn't say: dense or terminal")
+	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers; without it a key is made for this process")
+	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
+	f.StringVar(&o.logLevel, "log-level", o.logLevel, "least level to log: debug, info, warn or error")
+}
+
+// fromEnvironment reads the variables that OpenEnv servers share, for flags that were not given.
+func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	if text, ok := lookup("MAX_CONCURRENT_ENVS"); ok && text != "" && !f.Changed("max-sessions") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("MAX_CONCURRENT_ENVS is %q: set it to a whole number such as 64", text)
+		}
+		o.maxSessions = n
+	}
+	if text, ok := lookup("SESSION_IDLE_TIMEOUT_S"); ok && text != "" && !f.Changed("session-idle-timeout") {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(math.Abs(seconds) < 1e9) {
+			return fmt.Errorf("SESSION_IDLE_TIMEOUT_S is %q: set it to a number of seconds such as 600, or 0 for no timeout", text)
+		}
+		o.sessionIdleTimeout = time.Duration(seconds * float64(time.Second))
+	}
+	return nil
+}
+
+// validate reports every option that makes no sense.
+func (o *options) validate() error {
+	var errs []error
+	if o.environment != "ticket" && o.environment != "workflow" {
+		errs = append(errs, fmt.Errorf("--environment is %q: choose ticket or workflow", o.environment))
+	}
+	if o.maxSessions < 1 {
+		errs = append(errs, fmt.Errorf("--max-sessions is %d: it must be at least 1", o.maxSessions))
+	}
+	if o.sessionIdleTimeout < 0 || o.sessionMaxDuration < 0 || o.drainTimeout < 0 {
+		errs = append(errs, errors.New("--session-idle-timeout, --session-max-duration and --drain-timeout must not be negative"))
+	}
+	if mode := episode.RewardMode(o.rewardMode); mode != episode.Dense && mode != episode.Terminal {
+		errs = append(errs, fmt.Errorf("--reward-mode is %q: choose dense or terminal", o.rewardMode))
+	}
+	if err := new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)); err != nil {
+		errs = append(errs, fmt.Errorf("--log-level is %q: choose debug, info, warn or error", o.logLevel))
+	}
+	return errors.Join(errs...)
+}

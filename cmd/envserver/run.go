@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// shutdownTimeout bounds the end of the plain HTTP requests after the sessions have ended.
+const shutdownTimeout = 5 * time.Second
+
+// run serves until the context ends, and then drains.
+func run(ctx context.Context, o *options, logs io.Writer) error {
+	log := newLogger(o.logLevel, logs)
+	kind, err := newKind(o.environment, o.scenarios)
+	if err != nil {
+		return err
+	}
+	key, err := ledgerKey(o.ledgerKey, log)
+	if err != nil {
+		return err
+	}
+	server, err := openenv.New(openenv.Config{
+		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
+		RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version(), Logger: log,
+	})
+	if err != nil {
+		return fmt.Errorf("making the server: %w", err)
+	}
+	defer server.Close()
+	l, err := listen(o)
+	if err != nil {
+		return err
+	}
+	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr", l.ops.Addr().String(), "maxSessions", o.maxSessions,
+		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),
+		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", version())
+	o.listening(l.protocol.Addr(), l.ops.Addr())
+	return l.serve(ctx, server, o.drainTimeout, log)
+}
+
+func newLogger(level string, w io.Writer) *slog.Logger {
+	var least slog.LevelVar
+	_ = least.UnmarshalText([]byte(level)) // validated with the other options
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &least}))
+}
+
+// newKind makes the environment from a folder's catalogue, or from the built-in one.
+func newKind(environment, folder string) (episode.Kind, error) {
+	catalog, err := loadCatalog(folder)
+	if err != nil {
+		return nil, err
+	}
+	judge := grader.NewOffline()
+	if environment == "workflow" {
+		return workflow.New(catalog, judge)
+	}
+	return ticket.New(catalog, judge)
+}
+
+func loadCatalog(folder string) (*scenarios.Catalog, error) {
+	if folder == "" {
+		return scenarios.Public()
+	}
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("--scenarios %s is not a folder that can be read: name one that holds tickets, workflows, kb and names", folder)
+	}
+	catalog, err := scenarios.Load(os.DirFS(folder))
+	if err != nil {
+		return nil, fmt.Errorf("loading the catalogue %s:\n%w", folder, err)
+	}
+	return catalog, nil
+}
+
+// ledgerKey loads the key, or makes one for this process.
+func ledgerKey(path string, log *slog.Logger) (ed25519.PrivateKey, error) {
+	if path != "" {
+		return openenv.LoadLedgerKey(path)
+	}
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, fmt.Errorf("making a ledger key: %w", err)
+	}
+	log.Warn("No --ledger-key: ledgers are signed with a key that only this process has")
+	return key, nil
+}
+
+// listeners are the open ports.
+type listeners struct {
+	protocol, ops net.Listener
+}
+
+func listen(o *options) (listeners, error) {
+	protocol, err := net.Listen("tcp", o.addr)
+	if err != nil {
+		return listeners{}, fmt.Errorf("opening --addr: %w", err)
+	}
+	ops, err := net.Listen("tcp", o.opsAddr)
+	if err != nil {
+		return listeners{}, errors.Join(fmt.Errorf("opening --ops-addr: %w", err), protocol.Close())
+	}
+	return listeners{protocol, ops}, nil
+}
+
+// serve runs both ports until the context ends or one of them fails. The ops port is the last to close, so that the drain can be watched.
+func (l listeners) serve(ctx context.Context, server *openenv.Server, drainTimeout time.Duration, log *slog.Logger) error {
+	protocol, ops := newHTTPServer(server.Handler(), log), newHTTPServer(server.OpsHandler(), log)
+	failed := make(chan error, 2)
+	go func() { failed <- protocol.Serve(l.protocol) }()
+	go func() { failed <- ops.Serve(l.ops) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	log.Info("Draining", "timeout", drainTimeout.String())
+	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Drain(drained); err != nil {
+		log.Warn("The drain timeout is over: closing what still runs", "error", err)
+	}
+	server.Close()
+	end, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancelEnd()
+	err := errors.Join(protocol.Shutdown(end), ops.Shutdown(end))
+	log.Info("Ended")
+	return err
+}
+
+// newHTTPServer bounds what a client can hold without having opened a session. The timeouts don't apply to WebSockets.
+func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
+
+// version is the module's, or the revision that this program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "dev"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,236 @@
+package workflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// goldReader takes a fact as stated when its value or one of those accepted is in the reply, and a denial always.
+type goldReader struct{}
+
+func (goldReader) Commits(string, []string, string) bool { return false }
+
+func (goldReader) FactsStated(reply string, facts []scenarios.Fact, _ string) []bool {
+	stated := make([]bool, len(facts))
+	for i, f := range facts {
+		stated[i] = f.Negative || slices.ContainsFunc(append([]string{f.Value}, f.Accept...), func(v string) bool { return strings.Contains(reply, v) })
+	}
+	return stated
+}
+
+func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
+	t.Helper()
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := New(catalog, goldReader{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog, kind
+}
+
+// goldAction is an action that does the step.
+func goldAction(w *scenarios.Workflow, step scenarios.WorkflowStep) string {
+	payload := map[string]any{}
+	for _, arg := range step.Args {
+		payload[arg.Name] = w.State.Orders[0].ID
+		if len(arg.In) > 0 {
+			payload[arg.Name] = arg.In[0]
+		}
+		if cents, ok := payload[arg.Name].(int64); ok {
+			payload[arg.Name] = scenarios.Cents(cents)
+		}
+	}
+	if step.Ask {
+		payload["message"] = "Which order is it?"
+	}
+	if step.Terminal {
+		payload["message"] = w.References.Good[0]
+	}
+	text, err := json.Marshal(map[string]any{"action_type": step.Action, "payload": payload})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// orders calls yield with every order of the steps in which each follows those that it requires.
+func orders(steps []scenarios.WorkflowStep, done []scenarios.WorkflowStep, yield func([]scenarios.WorkflowStep)) {
+	if len(done) == len(steps) {
+		yield(done)
+		return
+	}
+	has := func(id string) bool {
+		return slices.ContainsFunc(done, func(s scenarios.WorkflowStep) bool { return s.ID == id })
+	}
+	for _, s := range steps {
+		if !has(s.ID) && !slices.ContainsFunc(s.Requires, func(id string) bool { return !has(id) }) {
+			orders(steps, append(slices.Clip(done), s), yield)
+		}
+	}
+}
+
+// playAll plays the steps on a fresh episode, each faulty call once more, until the episode is over.
+func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.WorkflowStep) *episode.Final {
+	t.Helper()
+	e := &environment{kind: kind}
+	e.begin(&task{name: "any"}, w, episode.Options{RewardMode: episode.Dense})
+	var total int64
+	for _, s := range steps {
+		for range 1 + len(w.Faults) {
+			faults := e.course.faults
+			r := step(t, e, goldAction(w, s))
+			if total += r.Reward; r.Final != nil {
+				if booked := r.Final.Dimensions[0].Earned + r.Final.Dimensions[1].Earned + r.Final.Dimensions[2].Earned; booked != total {
+					t.Errorf("%s: rewards add up to %d, the books to %d", w.ScenarioID, total, booked)
+				}
+				return r.Final
+			}
+			if e.course.faults == faults {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// each calls f with instances of every workflow of the catalogue.
+func each(t *testing.T, f func(t *testing.T, kind *Kind, w *scenarios.Workflow)) {
+	catalog, kind := publicKind(t)
+	for _, s := range catalog.Workflows() {
+		for seed := range int64(5) {
+			w, err := s.Instantiate(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Run(fmt.Sprintf("%s-%d", s.ID, seed), func(t *testing.T) { f(t, kind, w) })
+		}
+	}
+}
+
+func TestEveryOrderOfGoldScoresAll(t *testing.T) {
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		n := 0
+		orders(w.Steps, nil, func(steps []scenarios.WorkflowStep) {
+			n++
+			if final := playAll(t, kind, w, steps); final == nil || final.Score != score.One || final.Outcome != score.Scored {
+				t.Errorf("order %d: final = %+v, want all points", n, final)
+			}
+		})
+		if n == 0 {
+			t.Error("the steps have no order")
+		}
+	})
+}
+
+func TestAMissingStepIsNoResolution(t *testing.T) {
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		var gold []scenarios.WorkflowStep
+		orders(w.Steps, nil, func(steps []scenarios.WorkflowStep) { gold = slices.Clone(steps) })
+		for i, s := range gold {
+			if s.Terminal {
+				continue
+			}
+			final := playAll(t, kind, w, slices.Delete(slices.Clone(gold), i, i+1))
+			if final == nil || final.Dimensions[1].Earned != 0 || final.Score >= 750_000 {
+				t.Errorf("without %s: final = %+v, want no resolution", s.ID, final)
+			}
+		}
+	})
+}
+
+func TestReversedGoldIsWorthLess(t *testing.T) {
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		reversed := slices.Clone(w.Steps)
+		slices.Reverse(reversed)
+		if final := playAll(t, kind, w, reversed); final != nil && final.Score >= score.One/2 {
+			t.Errorf("reversed gold: final = %+v", final)
+		}
+	})
+}
+
+// TestForbiddenActionsCost plays gold with the plainest forbidden action before the reply: a refund of a dollar, or an escalation.
+func TestForbiddenActionsCost(t *testing.T) {
+	forbidden := 0
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		e := &environment{kind: kind}
+		e.begin(&task{name: "any"}, w, episode.Options{RewardMode: episode.Dense})
+		for _, act := range []string{
+			fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":1}}`, w.State.Orders[0].ID), `{"action_type":"escalate_issue","payload":{"team":"marketing"}}`,
+		} {
+			r := step(t, e, act)
+			if r.Reward >= 0 {
+				t.Errorf("%s pays %d", act, r.Reward)
+			}
+		}
+		if e.course.forbidden {
+			forbidden++
+		}
+	})
+	if forbidden == 0 {
+		t.Error("no workflow forbids a refund of a dollar or an escalation to marketing")
+	}
+}
+
+func TestKind(t *testing.T) {
+	catalog, kind := publicKind(t)
+	n := 0
+	for _, task := range kind.Tasks() {
+		n += len(task.Scenarios)
+		for _, s := range task.Scenarios {
+			if s.Category != "workflow" || s.Difficulty == "" || s.Language == "" || s.Split == "" {
+				t.Errorf("%s %s: %+v", task.Name, s.ID, s)
+			}
+		}
+	}
+	if n != len(catalog.Workflows()) {
+		t.Errorf("the tasks have %d scenarios, the catalogue %d workflows", n, len(catalog.Workflows()))
+	}
+	if got := []string{kind.Name(), kind.Judge(), kind.ScenarioDigest()}; !cmp.Equal(got, []string{"workflow", "rules", catalog.Digest()}) {
+		t.Errorf("name, judge, digest = %q", got)
+	}
+}
+
+func TestResetRefuses(t *testing.T) {
+	_, kind := publicKind(t)
+	env := kind.New()
+	if _, err := env.Step(t.Context(), json.RawMessage(`{}`)); !errors.Is(err, episode.ErrNotReset) {
+		t.Errorf("Step() before Reset() error = %v, want ErrNotReset", err)
+	}
+	foreign := kind.tasks[1].scenarios[0].ID
+	for name, tc := range map[string]struct {
+		opts episode.Options
+		want error
+	}{
+		"task":             {episode.Options{Task: "chess"}, episode.ErrUnknownTask},
+		"scenario":         {episode.Options{Scenario: "X99"}, episode.ErrUnknownScenario},
+		"foreign scenario": {episode.Options{Task: kind.tasks[0].name, Scenario: foreign}, episode.ErrUnknownScenario},
+	} {
+		if _, err := env.Reset(tc.opts); !errors.Is(err, tc.want) {
+			t.Errorf("%s: Reset() error = %v, want %v", name, err, tc.want)
+		}
+	}
+}
+
+func BenchmarkReset(b *testing.B) {
+	_, kind := publicKind(b)
+	env := kind.New()
+	b.ReportAllocs()
+	for i := int64(0); b.Loop(); i++ {
+		if _, err := env.Reset(episode.Options{Seed: i, Task: "refund"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

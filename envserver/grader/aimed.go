@@ -10,7 +10,7 @@ full marks|full points|award full|award maximum|award the maximum|mark as met|ma
 ignore previous|ignore all previous|ignore the above|ignore any previous|disregard previous|disregard the above|system prompt|previous instructions|
 language model|llm|all facts stated|all criteria|this reply is correct|this response is correct|this reply satisfies|this response satisfies|
 evidence_quote|cannot_judge|<system>|[system]|[inst]|bewerter|bewertungskriter|punktzahl|hochste punkt|volle punkt|als richter|evaluador|como juez|
-puntuacion|maxima puntu|criterios de evaluacion|evaluateur|en tant que juge|note maximale|criteres d'evaluation`
+puntuacion|maxima puntu|criterios de ev|evaluateur|en tant que juge|note maximale|criteres d'evaluation`
 
 // listGraderPhrases returns the phrases, one each.
 func listGraderPhrases() []string {

@@ -46,10 +46,10 @@ func (c claim) equal(o claim) bool {
 	if c.kind != o.kind {
 		return (c.kind == idClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == idClaim) && sameID(c.id, o.id)
 	}
-	switch c.kind {
-	case dateClaim:
+	if c.kind == dateClaim {
 		return sameDate(c.value, o.value)
-	case idClaim:
+	}
+	if c.kind == idClaim {
 		return sameID(c.id, o.id)
 	}
 	return c.value == o.value && c.unit == o.unit
@@ -126,6 +126,7 @@ func readClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 		return readNumberClaim(tokens, i, lex), true
 	case wordToken:
 		return readWordClaim(tokens, i, lex)
+	case punctToken:
 	}
 	return claim{}, false
 }

@@ -8,16 +8,16 @@ const gramSize = 8
 // grams are the hashes of a text's runs of gramSize words, sorted. Values are left out of the runs, so that quoting an id or an amount copies nothing.
 type grams []uint64
 
-// addGrams appends the hashes of the document's runs.
-func addGrams(g grams, d *document) grams {
+// addGrams appends the hashes of the tokens' runs.
+func addGrams(g grams, tokens []token) grams {
 	var window [gramSize]uint64
 	n := 0
-	for i := range d.tokens {
-		if d.tokens[i].kind != wordToken {
+	for i := range tokens {
+		if tokens[i].kind != wordToken {
 			continue
 		}
 		copy(window[:], window[1:])
-		window[gramSize-1] = hashWord(d.tokens[i].text)
+		window[gramSize-1] = hashWord(tokens[i].text)
 		if n++; n >= gramSize {
 			g = append(g, hashWindow(&window))
 		}
@@ -43,29 +43,37 @@ func hashWindow(window *[gramSize]uint64) uint64 {
 	return h
 }
 
-// contains tells whether the sorted grams hold g.
-func (g grams) contains(x uint64) bool {
-	_, ok := slices.BinarySearch(g, x)
-	return ok
+// mostOf tells whether the sorted grams hold more than half of the others.
+func (g grams) mostOf(others grams) bool {
+	same := 0
+	for _, x := range others {
+		if _, ok := slices.BinarySearch(g, x); ok {
+			same++
+		}
+	}
+	return 2*same > len(others)
 }
 
 // copied tells whether more than half of the reply's runs stand in the ticket, an article or the rubric.
 func copied(d *document, sources grams) bool {
-	own := addGrams(make(grams, 0, len(d.tokens)), d)
-	same := 0
-	for _, g := range own {
-		if sources.contains(g) {
-			same++
-		}
-	}
-	return 2*same > len(own)
+	return sources.mostOf(addGrams(make(grams, 0, len(d.tokens)), d.tokens))
+}
+
+// dropEchoes forgets the sentences that repeat the customer's own words: they state nothing and acknowledge nothing.
+func dropEchoes(d *document, p *prepared) {
+	own := make(grams, 0, len(d.tokens))
+	d.sentences = slices.DeleteFunc(d.sentences, func(s span) bool {
+		tokens := d.tokens[s.lo:s.hi]
+		own = addGrams(own[:0], tokens)
+		return p.servedSentences[hashTokens(tokens)] || p.served.mostOf(own)
+	})
 }
 
 const (
 	// minVaried is how many words a reply needs before its variety says anything.
 	minVaried = 60
 	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own lists.
-	maxDensity = 45
+	maxDensity = 60
 	// maxSentenceDensity is the same for a single sentence, which may well be all about a fact.
 	maxSentenceDensity = 70
 	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of them that may be the rubric's.

@@ -31,7 +31,7 @@ func (lex *lexicon) fact(f scenarios.Fact) fact {
 	return out
 }
 
-// finding says what a reply does with a fact.
+// finding says what a reply does with a fact. The worst of several findings is the greatest one.
 type finding uint8
 
 const (
@@ -50,12 +50,7 @@ func (f finding) String() string {
 func (f *fact) find(d *document, p *prepared) finding {
 	result := missing
 	for _, s := range d.sentences {
-		switch f.findIn(d, s, p) {
-		case contradicted:
-			return contradicted
-		case stated:
-			result = stated
-		}
+		result = max(result, f.findIn(d, s, p))
 	}
 	return result
 }
@@ -71,12 +66,7 @@ func (f *fact) findIn(d *document, s span, p *prepared) finding {
 		if at < 0 || crammed(d, s, at, p.rubric) {
 			continue
 		}
-		switch f.polarity(d, s, at, f.forms[i].negated, p.lex) {
-		case contradicted:
-			return contradicted
-		case stated:
-			result = stated
-		}
+		result = max(result, f.polarity(d, s, at, f.forms[i].negated, p.lex))
 	}
 	if result == missing && f.rivalled(d, s, p) {
 		return contradicted

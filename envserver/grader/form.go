@@ -23,9 +23,12 @@ func countWords(d *document, set wordSet) int {
 	return n
 }
 
-// addressed tells whether the reply calls the customer by a name.
+// greeting is within how many tokens the customer has to be addressed. A name further down may be the customer's own signature, quoted.
+const greeting = 12
+
+// addressed tells whether the reply begins by calling the customer by a name.
 func addressed(d *document, names wordSet) bool {
-	return anyWord(names, d.tokens, span{0, len(d.tokens)}) >= 0
+	return anyWord(names, d.tokens, span{0, min(greeting, len(d.tokens))}) >= 0
 }
 
 // placeholder tells whether a template's gap was left in the text: {name}, [NAME], <order id>, XXXX.

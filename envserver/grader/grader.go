@@ -12,6 +12,7 @@ package grader
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -121,15 +122,7 @@ func escalation(gold scenarios.TicketGold, d Decisions) int64 {
 }
 
 func rightTeam(gold scenarios.TicketGold, team string) bool {
-	if team == gold.Team {
-		return true
-	}
-	for _, a := range gold.TeamAlternates {
-		if team == a {
-			return true
-		}
-	}
-	return false
+	return team == gold.Team || slices.Contains(gold.TeamAlternates, team)
 }
 
 // EpisodeScore is the points earned over the points offered, in micro-points, rounded half away from zero and clamped to [0, score.One].

@@ -86,9 +86,11 @@ type reading struct {
 	// stated counts the required facts that the reply states.
 	stated int
 	// found counts those among them that the ticket doesn't show, or all of them where it shows every one.
-	found    int
-	promises []promise
-	verdict  Verdict
+	found int
+	// contradicted counts the required facts that the reply states and takes back.
+	contradicted int
+	promises     []promise
+	verdict      Verdict
 }
 
 // judge grades one reply to the ticket.
@@ -100,6 +102,7 @@ func (p *prepared) judge(reply string, actions Actions) Verdict {
 		r.trip("empty", 0, "the reply holds no words")
 		return r.verdict
 	}
+	dropEchoes(r.doc, p)
 	r.findFacts()
 	r.promises = r.doc.promises(p.lex)
 	r.gradeCriteria()
@@ -113,11 +116,20 @@ func (r *reading) findFacts() {
 	r.findings = make([]finding, len(r.facts))
 	for i := range r.facts {
 		r.findings[i] = r.facts[i].find(r.doc, r.prepared)
-		if r.findings[i] == stated && !r.facts[i].optional {
-			r.stated++
-			if !r.facts[i].shown || r.allShown {
-				r.found++
-			}
+		r.count(&r.facts[i], r.findings[i])
+	}
+}
+
+// count adds a required fact's finding up.
+func (r *reading) count(f *fact, found finding) {
+	switch {
+	case f.optional:
+	case found == contradicted:
+		r.contradicted++
+	case found == stated:
+		r.stated++
+		if !f.shown || r.allShown {
+			r.found++
 		}
 	}
 }
@@ -228,10 +240,8 @@ func (r *reading) gradeTime() (earned, offered int64, reason string) {
 			continue
 		}
 		timed = true
-		switch r.findings[i] {
-		case stated:
-			met = true
-		case contradicted:
+		met = met || r.findings[i] == stated
+		if r.findings[i] == contradicted {
 			return 0, 1, "contradicts itself about " + r.facts[i].id
 		}
 	}
@@ -345,6 +355,7 @@ func (r *reading) checkGates() {
 		id, reason string
 	}{
 		{r.found == 0 && 2*r.stated <= r.required, "no-facts", "states no required fact beyond what the customer wrote"},
+		{2*r.contradicted >= max(r.required, 2), "contradictory", "takes back or leaves open half of what it has to state"},
 		{copied(r.doc, r.sources), "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{dense(r.doc, r.rubric), "stuffed", "strings together what the rubric looks for"},

@@ -21,13 +21,15 @@ type prepared struct {
 	gates    []gate
 	// allowed are the claims that a reply may make, told those that the ticket itself or a fact makes.
 	allowed, told []claim
-	sources       grams
-	rubric        map[string]struct{}
-	topic         wordSet
-	names         wordSet
-	teams         []term
-	aimed         *phraseIndex
-	upset         bool
+	// served are the runs of words of the ticket, sources those of the articles and the rubric as well.
+	served, sources grams
+	servedSentences map[uint64]bool
+	rubric          map[string]struct{}
+	topic           wordSet
+	names           wordSet
+	teams           []term
+	aimed           *phraseIndex
+	upset           bool
 }
 
 // gate is one of the scenario's forbidden statements.
@@ -80,24 +82,28 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 
 // readTexts reads what was served and what may be said: claims, the topic's words, and the runs of words that would be copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
-	served := []string{t.Subject, t.Description}
+	served := append(make([]string, 0, 2+len(t.History)+2*len(t.Attachments)), t.Subject, t.Description)
 	for _, m := range t.History {
 		served = append(served, m.Text)
 	}
 	for _, a := range t.Attachments {
 		served = append(served, a.Name, a.Content)
 	}
-	p.topic = wordSet{}
+	p.topic, p.servedSentences = wordSet{}, map[uint64]bool{}
 	var all strings.Builder
 	for _, text := range served {
 		d := p.read(text)
 		p.told = appendNew(p.told, d.claims)
-		p.sources = addGrams(p.sources, d)
+		p.sources = addGrams(p.sources, d.tokens)
 		p.addTopic(d)
 		p.markShown(d)
+		for _, s := range d.sentences {
+			p.servedSentences[hashTokens(d.tokens[s.lo:s.hi])] = true
+		}
 		all.WriteString(d.text)
 		all.WriteByte('\n')
 	}
+	p.served = slices.Sorted(slices.Values(p.sources))
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
 			p.told = appendNew(p.told, p.facts[i].forms[k].claims)
@@ -112,7 +118,7 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 	for _, a := range t.Articles {
 		d := p.read(a.Title + "\n\n" + a.Body)
 		p.allowed = appendNew(p.allowed, d.claims)
-		p.sources = addGrams(p.sources, d)
+		p.sources = addGrams(p.sources, d.tokens)
 	}
 }
 
@@ -154,9 +160,9 @@ func (p *prepared) addTopic(d *document) {
 // readRubric reads what a reply must not be made of: the rubric's texts as runs, and the words of facts, contexts and outcome as a list.
 func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 	for _, text := range spec.Rubric {
-		p.sources = addGrams(p.sources, p.read(text))
+		p.sources = addGrams(p.sources, p.read(text).tokens)
 	}
-	p.sources = addGrams(p.sources, p.read(strings.Join(spec.Rubric, " ")))
+	p.sources = addGrams(p.sources, p.read(strings.Join(spec.Rubric, " ")).tokens)
 	slices.Sort(p.sources)
 	p.sources = slices.Compact(p.sources)
 	p.rubric = map[string]struct{}{}

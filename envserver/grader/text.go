@@ -1,6 +1,7 @@
 package grader
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -68,7 +69,7 @@ func fold(s string) string {
 	for _, r := range norm.NFD.String(s) {
 		switch {
 		case r < utf8.RuneSelf:
-			b.WriteByte(byte(unicode.ToLower(r)))
+			b.WriteRune(unicode.ToLower(r))
 		case unicode.Is(unicode.Mn, r):
 		case r == 'ß':
 			b.WriteString("ss")
@@ -113,15 +114,12 @@ type token struct {
 
 // word tells whether the token is one of the given words.
 func (t token) word(words ...string) bool {
-	if t.kind != wordToken {
-		return false
-	}
-	for _, w := range words {
-		if t.text == w {
-			return true
-		}
-	}
-	return false
+	return t.kind == wordToken && slices.Contains(words, t.text)
+}
+
+// among tells whether the token is one of the given marks.
+func (t token) among(marks string) bool {
+	return strings.Contains(marks, t.text)
 }
 
 // span is a half-open range of token indexes.
@@ -166,7 +164,7 @@ func (d *document) segment(lex *lexicon) {
 				d.sentences = append(d.sentences, span{sentence, i + 1})
 			}
 			sentence = i + 1
-		case t.kind == punctToken && (strings.Contains(",;:()\"—", t.text) || t.text == "-" && !t.glued):
+		case t.kind == punctToken && (t.among(",;:()\"—") || t.text == "-" && !t.glued):
 			endClause(i + 1)
 		case t.kind == wordToken && lex.conjunctions.has(t.text):
 			endClause(i)
@@ -181,7 +179,7 @@ func (d *document) segment(lex *lexicon) {
 // endsSentence tells whether token i ends a sentence. A full stop doesn't after an abbreviation, inside "e.g." or in the German "14. März".
 func (d *document) endsSentence(i int, lex *lexicon) bool {
 	t := d.tokens[i]
-	if t.kind != punctToken || !strings.Contains(".!?\n", t.text) {
+	if t.kind != punctToken || !t.among(".!?\n") {
 		return false
 	}
 	if t.text != "." || i == 0 || i+1 == len(d.tokens) {

@@ -44,7 +44,7 @@ func planConfigMap(run *v1alpha1.EvaluationRun, plan score.Plan) (*corev1.Config
 	}
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: planName(run), Namespace: run.Namespace, Labels: runLabels(run), OwnerReferences: owners(run)},
-		Immutable:  ptr.To(true),
+		Immutable:  new(true),
 		Data:       map[string]string{planKey: string(data)},
 	}, nil
 }
@@ -54,12 +54,12 @@ func runnerJob(run *v1alpha1.EvaluationRun, image string, shards int32) *batchv1
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: run.Name, Namespace: run.Namespace, Labels: runLabels(run), OwnerReferences: owners(run)},
 		Spec: batchv1.JobSpec{
-			CompletionMode:       ptr.To(batchv1.IndexedCompletion),
-			Completions:          ptr.To(shards),
-			Parallelism:          ptr.To(parallelism(run, shards)),
-			BackoffLimitPerIndex: ptr.To(ptr.Deref(run.Spec.Retries.ShardBackoffLimit, 2)),
+			CompletionMode:       new(batchv1.IndexedCompletion),
+			Completions:          new(shards),
+			Parallelism:          new(parallelism(run, shards)),
+			BackoffLimitPerIndex: new(ptr.Deref(run.Spec.Retries.ShardBackoffLimit, 2)),
 			// A run with a shard missing can't complete, so there is no use in playing the rest.
-			MaxFailedIndexes: ptr.To[int32](0),
+			MaxFailedIndexes: new(int32(0)),
 			// A runner that a drain or a preemption takes away is none that failed.
 			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 				Action:          batchv1.PodFailurePolicyActionIgnore,
@@ -77,10 +77,10 @@ func runnerJob(run *v1alpha1.EvaluationRun, image string, shards int32) *batchv1
 func runnerPod(run *v1alpha1.EvaluationRun, image string) corev1.PodSpec {
 	return corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
-		AutomountServiceAccountToken: ptr.To(false),
-		EnableServiceLinks:           ptr.To(false),
+		AutomountServiceAccountToken: new(false),
+		EnableServiceLinks:           new(false),
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   ptr.To(true),
+			RunAsNonRoot:   new(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Volumes: []corev1.Volume{{Name: planVolume, VolumeSource: corev1.VolumeSource{
@@ -95,8 +95,8 @@ func runnerPod(run *v1alpha1.EvaluationRun, image string) corev1.PodSpec {
 			VolumeMounts: []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
 			Resources:    corev1.ResourceRequirements{Requests: resources(cpuRequest, memoryRequest), Limits: resources(cpuLimit, memoryLimit)},
 			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: ptr.To(false),
-				ReadOnlyRootFilesystem:   ptr.To(true),
+				AllowPrivilegeEscalation: new(false),
+				ReadOnlyRootFilesystem:   new(true),
 				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
 			TerminationMessagePath: corev1.TerminationMessagePathDefault,

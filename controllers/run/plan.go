@@ -86,7 +86,7 @@ func leave(d *decision, s snapshot) {
 func conclude(d *decision, s snapshot, p progress) {
 	setConditions(d, s, p)
 	if p.state == completed || p.state == failed {
-		d.status.CompletionTime = ptr.To(metav1.NewTime(s.now))
+		d.status.CompletionTime = new(metav1.NewTime(s.now))
 		d.removePlan, d.createPlan, d.createJob, d.parallelism = false, nil, false, nil
 		// The Job of a completed run ends by itself, as soon as its controller has seen the pods that this one has seen.
 		d.deleteJob = p.state == failed && stillActive(s.job)
@@ -118,9 +118,9 @@ func begin(d *decision, s snapshot) progress {
 	if d.status.Provenance, err = provenance(s); err != nil {
 		return progress{failed, v1alpha1.ReasonInvalidPlan, err.Error()}
 	}
-	d.status.StartTime = ptr.To(metav1.NewTime(s.now))
+	d.status.StartTime = new(metav1.NewTime(s.now))
 	d.status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
-	d.status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)}
+	d.status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // at most as many as the pool has scenarios
 	d.folding.sums = sums
 	writeFigures(&d.status, sums, score.IndexSet{})
 	d.createPlan, d.createJob = &plan, true

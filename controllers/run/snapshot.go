@@ -163,7 +163,7 @@ func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSuppo
 		if err == nil {
 			return &report, nil
 		}
-		failed = append(failed[:len(failed):len(failed)], fmt.Errorf("server %s: %w", pod.Name, err))
+		failed = append(failed, fmt.Errorf("server %s: %w", pod.Name, err))
 	}
 	return nil, failed[len(failed)-1]
 }

@@ -129,7 +129,7 @@ func provenance(s snapshot) (*v1alpha1.Provenance, error) {
 	return &v1alpha1.Provenance{
 		Image: s.env.Status.Image, OperatorVersion: s.options.Version,
 		ScenarioDigest: s.report.ScenarioDigest, GraderVersion: s.report.GraderVersion, Judge: s.report.Judge,
-		AgentDigest: agent, Seed: ptr.To(ptr.Deref(s.run.Spec.Seed, 0)), SpecHash: hash,
+		AgentDigest: agent, Seed: new(ptr.Deref(s.run.Spec.Seed, 0)), SpecHash: hash,
 	}, nil
 }
 
@@ -162,7 +162,7 @@ func writeFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, 
 	status.PassRate = score.Decimal(f.PassRate)
 	status.PassHatK = nil
 	for _, p := range f.PassHatK {
-		status.PassHatK = append(status.PassHatK, v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)})
+		status.PassHatK = append(status.PassHatK, v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)}) //nolint:gosec // at most score.MaxK
 	}
 	status.Tasks, status.Categories = taskResults(f.Tasks), categoryResults(f.Categories)
 }

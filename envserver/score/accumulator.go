@@ -334,7 +334,7 @@ func (a *Accumulator) validate() error {
 		if i > 0 && a.tasks[i-1].Name >= t.Name {
 			return fmt.Errorf("task %q is out of order", t.Name)
 		}
-		if err := errors.Join(t.TaskSums.validate(), t.clusterSums.validate(a.Scored+a.Failed)); err != nil {
+		if err := errors.Join(t.validate(), t.clusterSums.validate(a.Scored+a.Failed)); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/big"
-	"math/bits"
 	"strings"
 )
 
@@ -15,15 +14,15 @@ type bitWriter struct {
 	free  int // unused low bits of the last byte
 }
 
-// bits writes the low width bits of v.
-func (w *bitWriter) bits(v uint64, width int) {
+// bits writes the low width bits of v, which is not negative.
+func (w *bitWriter) bits(v int64, width int) {
 	for width > 0 {
 		if w.free == 0 {
 			w.bytes = append(w.bytes, 0)
 			w.free = 8
 		}
 		n := min(width, w.free)
-		chunk := byte(v>>(width-n)) & byte(1<<n-1)
+		chunk := byte(v >> (width - n) & (1<<n - 1)) //nolint:gosec // n is at most 8
 		w.bytes[len(w.bytes)-1] |= chunk << (w.free - n)
 		w.free -= n
 		width -= n
@@ -32,9 +31,9 @@ func (w *bitWriter) bits(v uint64, width int) {
 
 // number writes an integer from 0 to 2^63-1: 6 bits for its width, then the bits.
 func (w *bitWriter) number(v int64) {
-	width := bits.Len64(uint64(v))
-	w.bits(uint64(width), 6)
-	w.bits(uint64(v), width)
+	width := widthOf(v)
+	w.bits(int64(width), 6)
+	w.bits(v, width)
 }
 
 // signed writes an integer by zigzag: 0, -1, 1, -2, … become 0, 1, 2, 3, … It takes |v| < 2^62.
@@ -49,20 +48,20 @@ func (w *bitWriter) natural(v *big.Int) {
 
 func (w *bitWriter) raw(raw []byte) {
 	for _, b := range raw {
-		w.bits(uint64(b), 8)
+		w.bits(int64(b), 8)
 	}
 }
 
 // column writes non-negative integers at the width of the largest one.
 func (w *bitWriter) column(values []int64) {
-	var all uint64
+	var all int64
 	for _, v := range values {
-		all |= uint64(v)
+		all |= v
 	}
-	width := bits.Len64(all)
-	w.bits(uint64(width), 6)
+	width := widthOf(all)
+	w.bits(int64(width), 6)
 	for _, v := range values {
-		w.bits(uint64(v), width)
+		w.bits(v, width)
 	}
 }
 
@@ -87,7 +86,7 @@ func (w *bitWriter) text(s string) {
 		w.bits(textName, 2)
 		w.number(int64(len(s)))
 		for i := range len(s) {
-			w.bits(uint64(strings.IndexByte(alphabet, s[i])), 6)
+			w.bits(int64(strings.IndexByte(alphabet, s[i])), 6)
 		}
 		return
 	}
@@ -106,7 +105,16 @@ func digestBytes(s string) ([]byte, bool) {
 func textBits(length int) int { return 2 + numberBits(int64(length)) + 6*length }
 
 // numberBits is what number takes for v.
-func numberBits(v int64) int { return 6 + bits.Len64(uint64(v)) }
+func numberBits(v int64) int { return 6 + widthOf(v) }
+
+// widthOf is the number of bits of v, which is not negative.
+func widthOf(v int64) int {
+	width := 0
+	for ; v > 0; v >>= 1 {
+		width++
+	}
+	return width
+}
 
 // bitReader reads what bitWriter wrote, from untrusted bytes. The first fault sticks: every later read returns a zero, and err says what was wrong.
 type bitReader struct {
@@ -115,7 +123,7 @@ type bitReader struct {
 	err   error
 }
 
-func (r *bitReader) fail(format string, args ...any) {
+func (r *bitReader) failf(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf(format, args...)
 	}
@@ -123,34 +131,34 @@ func (r *bitReader) fail(format string, args ...any) {
 
 func (r *bitReader) remaining() int { return 8*len(r.bytes) - r.pos }
 
-func (r *bitReader) bits(width int) uint64 {
+func (r *bitReader) bits(width int) int64 {
 	if r.err != nil || width > r.remaining() {
-		r.fail("it ends at bit %d", r.pos)
+		r.failf("it ends at bit %d", r.pos)
 		return 0
 	}
-	var v uint64
+	var v int64
 	for width > 0 {
 		n := min(width, 8-r.pos%8)
 		chunk := r.bytes[r.pos/8] >> (8 - r.pos%8 - n) & byte(1<<n-1)
-		v = v<<n | uint64(chunk)
+		v = v<<n | int64(chunk)
 		r.pos += n
 		width -= n
 	}
 	return v
 }
 
-func (r *bitReader) number() int64 { return int64(r.bits(int(r.bits(6)))) }
+func (r *bitReader) number() int64 { return r.bits(int(r.bits(6))) }
 
 func (r *bitReader) signed() int64 {
 	v := r.number()
-	return int64(uint64(v)>>1) ^ -(v & 1)
+	return v>>1 ^ -(v & 1)
 }
 
 // count reads a number of items that take at least itemBits each, and refuses one that the rest of the stream can't hold, so that nobody allocates for it.
 func (r *bitReader) count(itemBits int) int {
 	n := r.number()
 	if n*int64(itemBits) > int64(r.remaining()) || n > int64(r.remaining()) {
-		r.fail("it counts %d items with %d bits to go", n, r.remaining())
+		r.failf("it counts %d items with %d bits to go", n, r.remaining())
 		return 0
 	}
 	return int(n)
@@ -161,7 +169,7 @@ func (r *bitReader) natural() *big.Int { return new(big.Int).SetBytes(r.raw(r.co
 func (r *bitReader) raw(n int) []byte {
 	raw := make([]byte, n)
 	for i := range raw {
-		raw[i] = byte(r.bits(8))
+		raw[i] = byte(r.bits(8) & 0xff)
 	}
 	return raw
 }
@@ -170,7 +178,7 @@ func (r *bitReader) column(n int) []int64 {
 	width := int(r.bits(6))
 	values := make([]int64, n)
 	for i := range values {
-		values[i] = int64(r.bits(width))
+		values[i] = r.bits(width)
 	}
 	return values
 }
@@ -190,7 +198,7 @@ func (r *bitReader) text() string {
 	case textRaw:
 		return string(r.raw(r.textLength(8)))
 	}
-	r.fail("it has a text of unknown kind")
+	r.failf("it has a text of unknown kind")
 	return ""
 }
 
@@ -205,7 +213,7 @@ func (r *bitReader) name() string {
 func (r *bitReader) textLength(charBits int) int {
 	n := r.count(charBits)
 	if n > maxText {
-		r.fail("it has a text of %d bytes", n)
+		r.failf("it has a text of %d bytes", n)
 		return 0
 	}
 	return n
@@ -214,7 +222,7 @@ func (r *bitReader) textLength(charBits int) int {
 // end refuses anything but the padding of the last byte.
 func (r *bitReader) end() error {
 	if r.err == nil && r.remaining() >= 8 {
-		r.fail("%d bytes follow its end", r.remaining()/8)
+		r.failf("%d bytes follow its end", r.remaining()/8)
 	}
 	return r.err
 }

@@ -1,9 +1,6 @@
 package score
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // A summary must fit into MaxSummaryBytes, so a plan takes as many shards as it needs for the largest ledger, bounded below, to fit beside the summary's other parts.
 const (
@@ -49,7 +46,7 @@ func (p Plan) ledgerFrame(n int) int {
 	frame += numberBits(int64(n)) + (allowedTableTexts+allowedDimensionNames)*textBits(allowedNameLength) + 7*8
 	for _, t := range p.Tasks {
 		episodes := int64(n) * int64(t.Trials)
-		frame += textBits(len(t.Name)) + 2*numberBits(One) + 6 + Bins*bits.Len64(uint64(episodes))
+		frame += textBits(len(t.Name)) + 2*numberBits(One) + 6 + Bins*widthOf(episodes)
 		frame += 8 + allowedDimensions*(8+numberBits(2*One/1000*episodes)+numberBits(One/1000*episodes))
 		frame += numberBits(int64(t.Trials)) + 3*6
 	}
@@ -61,7 +58,7 @@ func (p Plan) scenarioBits(id string) int {
 	n := textBits(len(id)) + allowedPositionBits + len(p.Tasks)
 	for _, t := range p.Tasks {
 		if _, selected := slices.BinarySearch(t.Scenarios, id); selected {
-			n += 2*bits.Len64(uint64(t.Trials)) + bits.Len64(uint64(t.Trials)*One)
+			n += 2*widthOf(int64(t.Trials)) + widthOf(int64(t.Trials)*One)
 		}
 	}
 	return n

@@ -11,7 +11,7 @@ import (
 func Decimal(micro int64) string {
 	const unit = One / 10_000
 	sign := ""
-	magnitude := uint64(micro)
+	magnitude := uint64(micro) //nolint:gosec // two's complement, so that the least integer has a magnitude too
 	if micro < 0 {
 		magnitude = -magnitude
 	}

@@ -39,5 +39,5 @@ func (d *PlanDigest) AddSet(o PlanDigest) {
 func (d PlanDigest) Equal(o PlanDigest) bool { return d == o }
 
 func (ep PlannedEpisode) digest() PlanDigest {
-	return sha256.Sum256(appendFields(nil, uint64(ep.Index), ep.Task, ep.Scenario, uint64(ep.Seed)))
+	return sha256.Sum256(appendFields(nil, ep.Index, ep.Task, ep.Scenario, ep.Seed))
 }

@@ -102,9 +102,12 @@ func (a *Accumulator) allTasks() *taskFold {
 }
 
 func groupFigures(groups []clusterFold) []GroupFigures {
-	var figures []GroupFigures
+	if len(groups) == 0 {
+		return nil
+	}
+	figures := make([]GroupFigures, len(groups))
 	for i := range groups {
-		figures = append(figures, GroupFigures{Name: groups[i].name, Episodes: groups[i].episodes, Estimate: groups[i].estimate()})
+		figures[i] = GroupFigures{Name: groups[i].name, Episodes: groups[i].episodes, Estimate: groups[i].estimate()}
 	}
 	return figures
 }

@@ -215,7 +215,7 @@ func readTable(r *bitReader) []string {
 
 func entry(r *bitReader, table []string, at int64) string {
 	if at >= int64(len(table)) {
-		r.fail("it refers to text %d of %d", at, len(table))
+		r.failf("it refers to text %d of %d", at, len(table))
 		return ""
 	}
 	return table[at]
@@ -224,7 +224,7 @@ func entry(r *bitReader, table []string, at int64) string {
 func (l *Ledger) readTasks(r *bitReader) {
 	n := r.count(minTextBits)
 	if n > maxTasks {
-		r.fail("it has %d tasks", n)
+		r.failf("it has %d tasks", n)
 		return
 	}
 	if n > 0 {
@@ -258,7 +258,7 @@ func (l *Ledger) readRows(r *bitReader, t *TaskSums) {
 	for i, s := range scenarios {
 		row := ScenarioTaskSums{Task: t.Name, Episodes: most - missing[i], Passes: passes[i], Sum: sums[i]}
 		if row.Episodes < 0 || row.Episodes > maxCount || row.Sum > maxPoints {
-			r.fail("scenario %q has impossible sums", s.ID)
+			r.failf("scenario %q has impossible sums", s.ID)
 			return
 		}
 		s.Tasks = append(s.Tasks, row)
@@ -358,6 +358,21 @@ func (t *TaskSums) validate() error {
 	if t.Episodes > maxCount || t.Min < 0 || t.Min > t.Max || t.Max > One {
 		return fmt.Errorf("task %q: impossible figures", t.Name)
 	}
+	if err := t.validateHist(); err != nil {
+		return err
+	}
+	for i, d := range t.Dimensions {
+		if i > 0 && t.Dimensions[i-1].Name >= d.Name {
+			return fmt.Errorf("task %q: dimension %q is out of order", t.Name, d.Name)
+		}
+		if len(d.Name) > maxName || d.Offered < 0 || d.Offered > maxPoints || d.Earned < -maxPoints || d.Earned > maxPoints {
+			return fmt.Errorf("task %q: dimension %q has impossible sums", t.Name, d.Name)
+		}
+	}
+	return nil
+}
+
+func (t *TaskSums) validateHist() error {
 	var total int64
 	for _, n := range t.Hist {
 		if n < 0 || n > maxCount {
@@ -367,14 +382,6 @@ func (t *TaskSums) validate() error {
 	}
 	if total != t.Episodes || t.Hist[bin(t.Min)] == 0 || t.Hist[bin(t.Max)] == 0 {
 		return fmt.Errorf("task %q: its histogram is not that of its episodes", t.Name)
-	}
-	for i, d := range t.Dimensions {
-		if i > 0 && t.Dimensions[i-1].Name >= d.Name {
-			return fmt.Errorf("task %q: dimension %q is out of order", t.Name, d.Name)
-		}
-		if len(d.Name) > maxName || d.Offered < 0 || d.Offered > maxPoints || d.Earned < -maxPoints || d.Earned > maxPoints {
-			return fmt.Errorf("task %q: dimension %q has impossible sums", t.Name, d.Name)
-		}
 	}
 	return nil
 }

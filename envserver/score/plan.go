@@ -208,7 +208,7 @@ func (p Plan) trials(t PlanTask, scenario string, first int64, yield func(Planne
 // big-endian and strings prefixed by their length as such an integer. It doesn't depend on the other episodes, so that adding a scenario to a run
 // leaves the rest as it was.
 func EpisodeSeed(runSeed int64, task, scenario string, trial int) int64 {
-	sum := sha256.Sum256(appendFields(nil, uint64(runSeed), task, scenario, uint64(trial)))
+	sum := sha256.Sum256(appendFields(nil, runSeed, task, scenario, int64(trial)))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }
 
@@ -216,8 +216,8 @@ func EpisodeSeed(runSeed int64, task, scenario string, trial int) int64 {
 func appendFields(b []byte, fields ...any) []byte {
 	for _, f := range fields {
 		switch f := f.(type) {
-		case uint64:
-			b = binary.BigEndian.AppendUint64(b, f)
+		case int64:
+			b = binary.BigEndian.AppendUint64(b, uint64(f)) //nolint:gosec // two's complement
 		case string:
 			b = binary.BigEndian.AppendUint64(b, uint64(len(f)))
 			b = append(b, f...)

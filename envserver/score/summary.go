@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/bits"
 )
 
 // MaxSummaryBytes is the most that Kubernetes keeps of a container's termination message.
@@ -102,7 +101,7 @@ func durationBin(ms int64) int {
 	if ms < 1 {
 		return 0
 	}
-	octave := bits.Len64(uint64(ms)) - 1
+	octave := widthOf(ms) - 1
 	if 2*octave >= durationBins {
 		return durationBins - 1
 	}
@@ -163,7 +162,7 @@ func (d Durations) MarshalText() ([]byte, error) {
 		return []byte{}, nil
 	}
 	w := &bitWriter{}
-	w.bits(uint64(used), 6)
+	w.bits(int64(used), 6)
 	w.column(d.bins[:used])
 	return []byte(base64.RawStdEncoding.EncodeToString(w.bytes)), nil
 }

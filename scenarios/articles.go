@@ -101,13 +101,13 @@ func (f articleParamFile) value(c *compiler, pos position) ref.Val {
 	case f.Money != "" && f.Int == nil:
 		cents, err := parseMoney(f.Money)
 		if err != nil {
-			c.fail(pos, "%v", err)
+			c.failf(pos, "%v", err)
 		}
 		return types.Int(cents)
 	case f.Money == "" && f.Int != nil:
 		return types.Int(*f.Int)
 	default:
-		c.fail(pos, "a param of an article is {money: \"200.00\"} or {int: 30}")
+		c.failf(pos, "a param of an article is {money: \"200.00\"} or {int: 30}")
 		return types.IntZero
 	}
 }

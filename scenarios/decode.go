@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -40,7 +39,7 @@ func (p position) errorf(format string, args ...any) error {
 
 func (d *decoder) at(n *yaml.Node) position { return position{d.file, n.Line} }
 
-func (d *decoder) fail(n *yaml.Node, format string, args ...any) {
+func (d *decoder) failf(n *yaml.Node, format string, args ...any) {
 	d.errs = append(d.errs, d.at(n).errorf(format, args...))
 }
 
@@ -61,7 +60,7 @@ func (d *decoder) root(data []byte) *yaml.Node {
 		return nil
 	}
 	if err := dec.Decode(&second); err == nil {
-		d.fail(&second, "a second document: keep one per file")
+		d.failf(&second, "a second document: keep one per file")
 		return nil
 	}
 	root := doc.Content[0]
@@ -74,7 +73,7 @@ func (d *decoder) root(data []byte) *yaml.Node {
 // plain refuses anchors, aliases and duplicate keys: an alias could make a small file huge, and the second of two keys would silently win.
 func (d *decoder) plain(n *yaml.Node) bool {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		d.fail(n, "anchors and aliases are not allowed: write the value out")
+		d.failf(n, "anchors and aliases are not allowed: write the value out")
 		return false
 	}
 	ok := true
@@ -82,11 +81,11 @@ func (d *decoder) plain(n *yaml.Node) bool {
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
 			if c.Kind != yaml.ScalarNode {
-				d.fail(c, "a key must be text")
+				d.failf(c, "a key must be text")
 				return false
 			}
 			if seen[c.Value] {
-				d.fail(c, "key %q is given twice", c.Value)
+				d.failf(c, "key %q is given twice", c.Value)
 				ok = false
 			}
 			seen[c.Value] = true
@@ -97,7 +96,7 @@ func (d *decoder) plain(n *yaml.Node) bool {
 }
 
 func (d *decoder) value(n *yaml.Node, v reflect.Value, enum string) {
-	if custom, ok := v.Addr().Interface().(fromYAML); ok {
+	if custom, ok := reflect.TypeAssert[fromYAML](v.Addr()); ok {
 		custom.fromYAML(d, n)
 		return
 	}
@@ -122,7 +121,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, enum string) {
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		d.fail(n, "want a mapping with the keys %s, got %s", strings.Join(keys(v.Type()), ", "), describe(n))
+		d.failf(n, "want a mapping with the keys %s, got %s", strings.Join(keys(v.Type()), ", "), describe(n))
 		return
 	}
 	present := map[string]*yaml.Node{}
@@ -130,7 +129,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value) {
 	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if !slices.Contains(known, key.Value) {
-			d.fail(key, "unknown key %q%s", key.Value, suggest(key.Value, known))
+			d.failf(key, "unknown key %q%s", key.Value, suggest(key.Value, known))
 		}
 		present[key.Value] = n.Content[i+1]
 	}
@@ -156,15 +155,14 @@ func (d *decoder) field(parent *yaml.Node, present map[string]*yaml.Node, v refl
 	case n != nil:
 		d.value(n, v, f.Tag.Get("enum"))
 	case rest != "optional":
-		d.fail(parent, "missing key %q", name)
+		d.failf(parent, "missing key %q", name)
 	}
 }
 
 // keys lists the YAML keys of a file struct in the order of its fields. The one field without a tag receives the position.
 func keys(t reflect.Type) []string {
 	var names []string
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if f.Anonymous {
 			names = append(names, keys(f.Type)...)
 		} else if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" {
@@ -176,7 +174,7 @@ func keys(t reflect.Type) []string {
 
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.SequenceNode {
-		d.fail(n, "want a list, got %s", describe(n))
+		d.failf(n, "want a list, got %s", describe(n))
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
@@ -188,14 +186,14 @@ func (d *decoder) sequence(n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) text(n *yaml.Node, v reflect.Value, enum string) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-		d.fail(n, "want text, got %s", describe(n))
+		d.failf(n, "want text, got %s", describe(n))
 		return
 	}
 	if strings.Contains(n.Value, "{{") {
-		d.fail(n, "this text is taken as it stands: {{ }} is not rendered here")
+		d.failf(n, "this text is taken as it stands: {{ }} is not rendered here")
 	}
 	if allowed := strings.Split(enum, "|"); enum != "" && !slices.Contains(allowed, n.Value) {
-		d.fail(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), suggest(n.Value, allowed))
+		d.failf(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), suggest(n.Value, allowed))
 	}
 	v.SetString(n.Value)
 }
@@ -203,7 +201,7 @@ func (d *decoder) text(n *yaml.Node, v reflect.Value, enum string) {
 func (d *decoder) integer(n *yaml.Node, v reflect.Value) {
 	i, err := wholeNumber(n)
 	if err != nil {
-		d.fail(n, "%v", err)
+		d.failf(n, "%v", err)
 		return
 	}
 	v.SetInt(i)
@@ -211,7 +209,7 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) boolean(n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-		d.fail(n, "want true or false, got %s", describe(n))
+		d.failf(n, "want true or false, got %s", describe(n))
 		return
 	}
 	v.SetBool(n.Value == "true")
@@ -257,7 +255,7 @@ type entry[T any] struct {
 
 func (o *ordered[T]) fromYAML(d *decoder, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		d.fail(n, "want a mapping, got %s", describe(n))
+		d.failf(n, "want a mapping, got %s", describe(n))
 		return
 	}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -279,7 +277,7 @@ type raw struct {
 func (r *raw) fromYAML(d *decoder, n *yaml.Node) {
 	r.pos = d.at(n)
 	if n.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!str", "!!int", "!!bool"}, n.Tag) {
-		d.fail(n, "want text, a whole number or true/false, got %s: quote a text that YAML reads as something else", describe(n))
+		d.failf(n, "want text, a whole number or true/false, got %s: quote a text that YAML reads as something else", describe(n))
 		return
 	}
 	r.text, r.tag = n.Value, n.Tag
@@ -300,13 +298,6 @@ func (r raw) line(offset int) position {
 
 // given reports whether the key was in the file.
 func (r raw) given() bool { return r.tag != "" }
-
-// tree is a value of any shape.
-type tree struct {
-	node *yaml.Node
-}
-
-func (t *tree) fromYAML(_ *decoder, n *yaml.Node) { t.node = n }
 
 // suggest offers the known word nearest to a misspelt one.
 func suggest(word string, known []string) string {
@@ -342,5 +333,3 @@ func editDistance(a, b string) int {
 	}
 	return row[len(b)]
 }
-
-func (d *decoder) err() error { return errors.Join(d.errs...) }

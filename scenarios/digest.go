@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"hash"
 	"slices"
+	"strconv"
 
-	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -18,7 +18,7 @@ type digester struct {
 func ungraded(path string) bool {
 	return slices.Contains([]string{
 		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness",
-		".gold.priority.rule", ".references", ".forbidden[].why",
+		".gold.priority.rule", ".reply.facts[].shown", ".facts[].shown", ".references", ".forbidden[].why",
 	}, path)
 }
 
@@ -65,9 +65,9 @@ func (d digester) mapping(n *yaml.Node, path string) {
 
 func (d digester) article(a *article) {
 	d.text(a.title)
-	d.text(a.body.raw.text)
+	d.text(a.body.text)
 	for _, p := range a.params {
 		d.text(p.name)
-		_, _ = d.Write(binary.BigEndian.AppendUint64(nil, uint64(p.value.(types.Int))))
+		d.text(strconv.FormatInt(native[int64](p.value), 10))
 	}
 }

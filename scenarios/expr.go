@@ -38,7 +38,7 @@ func (c *compiler) declare(name string, t *cel.Type) {
 	c.pending = append(c.pending, cel.Variable(name, t))
 }
 
-func (c *compiler) fail(p position, format string, args ...any) {
+func (c *compiler) failf(p position, format string, args ...any) {
 	c.errs = append(c.errs, p.errorf(format, args...))
 }
 
@@ -69,7 +69,7 @@ func (c *compiler) compile(pos position, source string) *expression {
 	}
 	env, err := c.environment()
 	if err != nil {
-		c.fail(pos, "declaring variables: %v", err)
+		c.failf(pos, "declaring variables: %v", err)
 		return nil
 	}
 	e := c.compileIn(env, pos, source)
@@ -81,17 +81,17 @@ func (c *compiler) compile(pos position, source string) *expression {
 
 func (c *compiler) compileIn(env *cel.Env, pos position, source string) *expression {
 	if source == "" {
-		c.fail(pos, "an empty expression")
+		c.failf(pos, "an empty expression")
 		return nil
 	}
 	ast, issues := env.Compile(source)
 	if issues.Err() != nil {
-		c.fail(pos, "expression %q: %s", source, c.explain(issues))
+		c.failf(pos, "expression %q: %s", source, c.explain(issues))
 		return nil
 	}
 	program, err := env.Program(ast)
 	if err != nil {
-		c.fail(pos, "expression %q: %v", source, err)
+		c.failf(pos, "expression %q: %v", source, err)
 		return nil
 	}
 	return &expression{source: source, pos: pos, program: program, typ: ast.OutputType()}
@@ -99,7 +99,7 @@ func (c *compiler) compileIn(env *cel.Env, pos position, source string) *express
 
 // explain shortens CEL's issues to their messages and offers the nearest name for an unknown one.
 func (c *compiler) explain(issues *cel.Issues) string {
-	var msgs []string
+	msgs := make([]string, 0, len(issues.Errors()))
 	for _, e := range issues.Errors() {
 		msg := strings.TrimSuffix(e.Message, " (in container '')")
 		if _, name, ok := strings.Cut(msg, "undeclared reference to '"); ok {
@@ -120,14 +120,14 @@ func (c *compiler) inMoment(pos position, source string) *expression {
 	if c.moment == nil {
 		env, err := c.environment()
 		if err != nil {
-			c.fail(pos, "declaring variables: %v", err)
+			c.failf(pos, "declaring variables: %v", err)
 			return nil
 		}
 		list := cel.ListType(cel.MapType(cel.StringType, cel.DynType))
 		c.moment, err = env.Extend(cel.Variable("orders", list), cel.Variable("payments", list), cel.Variable("refunds", list), cel.Variable("cases", list),
 			cel.Variable("replied", cel.BoolType), cel.Variable("message", cel.StringType), cel.Variable("args", cel.MapType(cel.StringType, cel.DynType)))
 		if err != nil {
-			c.fail(pos, "declaring %s: %v", strings.Join(momentNames(), ", "), err)
+			c.failf(pos, "declaring %s: %v", strings.Join(momentNames(), ", "), err)
 			return nil
 		}
 	}
@@ -136,7 +136,7 @@ func (c *compiler) inMoment(pos position, source string) *expression {
 
 func (c *compiler) boolean(e *expression) *expression {
 	if e != nil && !fits(e.typ, cel.BoolType) {
-		c.fail(e.pos, "expression %q is %s, want bool", e.source, cel.FormatCELType(e.typ))
+		c.failf(e.pos, "expression %q is %s, want bool", e.source, cel.FormatCELType(e.typ))
 	}
 	return e
 }
@@ -202,11 +202,11 @@ func (c *compiler) template(r raw) template {
 		}
 		end := expressionEnd(rest[start+2:])
 		if end < 0 {
-			c.fail(r.line(offset+start), "{{ without its }}")
+			c.failf(r.line(offset+start), "{{ without its }}")
 			return t
 		}
 		if strings.Contains(rest[start+2:start+2+end], "{{") {
-			c.fail(r.line(offset+start), "{{ within {{ }}: join the pieces with +")
+			c.failf(r.line(offset+start), "{{ within {{ }}: join the pieces with +")
 		}
 		t.literalPart(c, rest[:start], offset)
 		if e := c.compile(r.line(offset+start), rest[start+2:start+2+end]); e != nil {
@@ -223,7 +223,7 @@ func (c *compiler) template(r raw) template {
 
 func (t *template) literalPart(c *compiler, s string, offset int) {
 	if i := strings.Index(s, "}}"); i >= 0 {
-		c.fail(t.line(offset+i), "}} without its {{")
+		c.failf(t.line(offset+i), "}} without its {{")
 	}
 	if s != "" {
 		t.parts = append(t.parts, part{literal: s})
@@ -237,9 +237,10 @@ func expressionEnd(s string) int {
 	for i := 0; i < len(s); i++ {
 		switch ch := s[i]; {
 		case quote != 0:
-			if ch == '\\' {
+			switch ch {
+			case '\\':
 				i++
-			} else if ch == quote {
+			case quote:
 				quote = 0
 			}
 		case ch == '\'' || ch == '"':
@@ -261,11 +262,11 @@ func (c *compiler) typed(r raw, tag, name string, want ...*cel.Type) template {
 	switch e := t.single(); {
 	case !r.given() || t.braced() && t.literal(): // left out, or already at fault
 	case e != nil && !fits(e.typ, want...):
-		c.fail(r.pos, "expression %q is %s, want %s", e.source, cel.FormatCELType(e.typ), name)
+		c.failf(r.pos, "expression %q is %s, want %s", e.source, cel.FormatCELType(e.typ), name)
 	case e == nil && !t.literal():
-		c.fail(r.pos, "want one expression that is %s, got %q", name, r.text)
+		c.failf(r.pos, "want one expression that is %s, got %q", name, r.text)
 	case t.literal() && r.tag != tag:
-		c.fail(r.pos, "want %s, got %q", name, r.text)
+		c.failf(r.pos, "want %s, got %q", name, r.text)
 	}
 	return t
 }
@@ -302,7 +303,7 @@ func (t *text) compile(c *compiler) {
 	t.template = c.template(t.raw)
 	for _, p := range t.parts {
 		if p.expr != nil && !fits(p.expr.typ, cel.StringType, cel.IntType, cel.TimestampType) {
-			c.fail(p.expr.pos, "expression %q is %s, which has no one form as text", p.expr.source, cel.FormatCELType(p.expr.typ))
+			c.failf(p.expr.pos, "expression %q is %s, which has no one form as text", p.expr.source, cel.FormatCELType(p.expr.typ))
 		}
 	}
 }
@@ -318,7 +319,7 @@ func (t *instant) compile(c *compiler) {
 	t.template = c.typed(t.raw, "!!str", "a time", cel.TimestampType)
 	if t.given() && t.literal() && !t.braced() {
 		if _, err := time.Parse(time.RFC3339, t.text); err != nil {
-			c.fail(t.pos, "a time is written as \"2026-03-14T09:20:00Z\", got %q", t.text)
+			c.failf(t.pos, "a time is written as \"2026-03-14T09:20:00Z\", got %q", t.text)
 		}
 	}
 }
@@ -327,7 +328,7 @@ func (t *amount) compile(c *compiler) {
 	t.template = c.typed(t.raw, "!!str", "money", cel.IntType)
 	if t.given() && t.literal() && !t.braced() {
 		if _, err := parseMoney(t.text); err != nil {
-			c.fail(t.pos, "%v", err)
+			c.failf(t.pos, "%v", err)
 		}
 	}
 }
@@ -351,7 +352,7 @@ func (t *predicate) fromYAML(d *decoder, n *yaml.Node) { bare(d, n, &t.raw) }
 func bare(d *decoder, n *yaml.Node, into *raw) {
 	into.fromYAML(d, n)
 	if strings.Contains(into.text, "{{") {
-		d.fail(n, "this is an expression already: write it without {{ }}")
+		d.failf(n, "this is an expression already: write it without {{ }}")
 	}
 }
 
@@ -376,7 +377,7 @@ func (in *instance) eval(e *expression) ref.Val {
 
 func (in *instance) text(t text) string {
 	if t.literal() {
-		return t.template.text
+		return t.text
 	}
 	if e := t.single(); e != nil {
 		return in.format(e)
@@ -509,7 +510,7 @@ func compileAll(c *compiler, v reflect.Value) {
 		return
 	}
 	if v.CanInterface() { // an embedded struct can't, but its fields can
-		if field, ok := v.Addr().Interface().(compilable); ok {
+		if field, ok := reflect.TypeAssert[compilable](v.Addr()); ok {
 			field.compile(c)
 			return
 		}
@@ -529,6 +530,7 @@ func compileAll(c *compiler, v reflect.Value) {
 		if !v.IsNil() {
 			compileAll(c, v.Elem())
 		}
+	default: // a plain value
 	}
 }
 

@@ -25,7 +25,7 @@ func (f *argFile) fromYAML(d *decoder, n *yaml.Node) {
 		return
 	}
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
-		d.fail(n, "an argument is any, {eq: value} or {in: [values]}")
+		d.failf(n, "an argument is any, {eq: value} or {in: [values]}")
 		return
 	}
 	d.mapping(n, valueOf(f))
@@ -34,7 +34,7 @@ func (f *argFile) fromYAML(d *decoder, n *yaml.Node) {
 func (v *argValue) compile(c *compiler) {
 	v.template = c.template(v.raw)
 	if e := v.single(); e != nil && !fits(e.typ, cel.StringType, cel.IntType, cel.BoolType) {
-		c.fail(v.pos, "expression %q is %s: an argument is text, a whole number or a bool", e.source, cel.FormatCELType(e.typ))
+		c.failf(v.pos, "expression %q is %s: an argument is text, a whole number or a bool", e.source, cel.FormatCELType(e.typ))
 	}
 }
 
@@ -49,12 +49,12 @@ func (in *instance) argument(v argValue) any {
 		}
 	}
 	if v.tag == "!!int" {
-		return in.integer(integer{v.template})
+		return in.integer(integer(v))
 	}
 	if v.tag == "!!bool" {
-		return v.template.text == "true"
+		return v.text == "true"
 	}
-	return in.text(text{v.template})
+	return in.text(text(v))
 }
 
 // evidenceFile is a ticket's state: whatever lies behind the tools. Only its scalars matter here, as values that a reply may state.
@@ -72,12 +72,12 @@ type evidence struct {
 func (f *evidenceFile) fromYAML(d *decoder, n *yaml.Node) {
 	known := []string{"orders", "payments", "invoices", "devices", "subscription", "account", "notes"}
 	if n.Kind != yaml.MappingNode {
-		d.fail(n, "want a mapping, got %s", describe(n))
+		d.failf(n, "want a mapping, got %s", describe(n))
 		return
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		if key := n.Content[i]; !slices.Contains(known, key.Value) {
-			d.fail(key, "unknown key %q%s", key.Value, suggest(key.Value, known))
+			d.failf(key, "unknown key %q%s", key.Value, suggest(key.Value, known))
 		}
 		f.collect(d, n.Content[i+1], nil)
 	}

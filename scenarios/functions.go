@@ -208,7 +208,7 @@ func (p idPattern) draw(s *stream) string {
 				continue
 			}
 			check = len(b)
-			b = append(b, byte('0'+s.below(10)))
+			b = append(b, "0123456789"[s.below(10)])
 		}
 	}
 	b[check] = luhnDigit(b, check)

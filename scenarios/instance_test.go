@@ -16,7 +16,7 @@ import (
 
 func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	c := mustLoad(t, pack(t, "", "", ""))
-	got := mustTicket(t, c, "T1", 0)
+	got := mustTicket(t, c, 0)
 	sum, _ := strings.CutPrefix(got.Reply.Facts[0].Value, "$")
 	if got.Language != "en" || got.Tone != "calm" || got.SLAMinutes != 240 || got.Customer.AccountLevel != "basic" {
 		t.Errorf("language %s, tone %s, SLA %d, level %s", got.Language, got.Tone, got.SLAMinutes, got.Customer.AccountLevel)
@@ -52,7 +52,7 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 func TestInstantiateTicketOfTheOtherBranch(t *testing.T) {
 	c := mustLoad(t, pack(t, "", "", ""))
 	for seed := range int64(50) {
-		got := mustTicket(t, c, "T1", seed)
+		got := mustTicket(t, c, seed)
 		if got.Gold.Escalate {
 			continue
 		}
@@ -75,7 +75,7 @@ func TestArticlesShowTheDrawnLimit(t *testing.T) {
 	c := mustLoad(t, pack(t, "", "", ""))
 	seen := map[string]bool{}
 	for seed := range int64(50) {
-		got := mustTicket(t, c, "T1", seed)
+		got := mustTicket(t, c, seed)
 		if got.Articles[0].ID != "POL-REF" || got.Articles[1].ID != "POL-SLA" || got.Articles[0].Title != "Refunds" {
 			t.Fatalf("articles %s and %s, want POL-REF and POL-SLA", got.Articles[0].ID, got.Articles[1].ID)
 		}
@@ -92,7 +92,7 @@ func TestArticlesShowTheDrawnLimit(t *testing.T) {
 
 func TestAllowedValuesHoldTheState(t *testing.T) {
 	c := mustLoad(t, pack(t, "", "", ""))
-	got := mustTicket(t, c, "T1", 0)
+	got := mustTicket(t, c, 0)
 	joined := strings.Join(got.Reply.AllowedValues, "\n")
 	for _, want := range []string{"PAY-", "true", "one", got.Subject, got.Description, "Hello, ", got.Articles[0].Body, got.Now.Format(time.DateOnly)} {
 		if !strings.Contains(joined, want) {
@@ -208,12 +208,13 @@ func TestDrawnTextIsBounded(t *testing.T) {
 // last is the name of the last param of a block.
 func last(params string) string {
 	line := params[strings.LastIndex(params, "\n")+1:]
-	return strings.TrimSpace(line[:strings.Index(line, ":")])
+	name, _, _ := strings.Cut(line, ":")
+	return strings.TrimSpace(name)
 }
 
 func TestInstantiateWorkflow(t *testing.T) {
 	c := mustLoad(t, pack(t, "", "", ""))
-	w := mustWorkflow(t, c, "W1", 0)
+	w := mustWorkflow(t, c, 0)
 	id, price := w.State.Orders[0].ID, w.State.Orders[0].Total
 	wantSteps := []WorkflowStep{
 		{ID: "s0", Action: RespondUser, Ask: true, Answer: "It is " + id + "."},
@@ -234,7 +235,7 @@ func TestInstantiateWorkflow(t *testing.T) {
 		t.Errorf("forbidden %v, faults %v", w.Forbidden, w.Faults)
 	}
 	for seed := range int64(50) {
-		if other := mustWorkflow(t, c, "W1", seed); len(other.Steps) == 3 {
+		if other := mustWorkflow(t, c, seed); len(other.Steps) == 3 {
 			if got := other.Steps[2].Requires; !slices.Equal(got, []string{"s0"}) {
 				t.Errorf("without s2 the last step requires %v, want s0", got)
 			}
@@ -245,7 +246,7 @@ func TestInstantiateWorkflow(t *testing.T) {
 }
 
 func TestRecordsAsJSON(t *testing.T) {
-	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), "W1", 0)
+	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), 0)
 	o := w.State.Orders[0]
 	o.ID, o.Total = "LD-1", 1250
 	got, err := json.Marshal(o)
@@ -268,7 +269,7 @@ func TestCents(t *testing.T) {
 }
 
 func TestBackend(t *testing.T) {
-	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), "W1", 0)
+	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), 0)
 	b := w.State.Clone()
 	if diff := cmp.Diff(w.State, b); diff != "" {
 		t.Errorf("clone (-want +got):\n%s", diff)
@@ -289,14 +290,14 @@ func TestBackend(t *testing.T) {
 	b.Orders[0].Status, b.Orders[0].Details["gate"], b.Orders[0].Items[0].Price, b.Orders[0].Notes[0] = "lost", "z", 1, "z"
 	b.Payments[0].Details["last4"] = "0000"
 	b.Refunds, b.Cases[0].Team = append(b.Refunds, Refund{}), "x"
-	again := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), "W1", 0)
+	again := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), 0)
 	if diff := cmp.Diff(again.State, w.State); diff != "" {
 		t.Errorf("changing the clone changed its origin (-want +got):\n%s", diff)
 	}
 }
 
 func TestPredicates(t *testing.T) {
-	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), "W1", 0)
+	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), 0)
 	b := w.State.Clone()
 	price := int64(b.Orders[0].Total)
 	over := w.Forbidden[0].When

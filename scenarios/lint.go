@@ -43,21 +43,15 @@ const (
 	stableWorker = 8
 )
 
-// Lint checks what takes instances: the gold against the policies, leaks, the determinism of rendering. It needs no grader and plays no episode. Findings come in the order of
-// the files; the same one is reported once, at the first seed that shows it.
+// Lint checks what takes instances: the gold against the policies, leaks, the determinism of rendering. It needs no grader and plays no episode. The same finding is reported
+// once, at the first seed that shows it.
 func (c *Catalog) Lint() []Finding {
 	l := &linter{seen: map[Finding]bool{}}
-	l.canaries(c.canaries)
+	l.scenarios(c)
 	for _, s := range c.tickets {
-		for seed := range int64(lintedSeeds) {
-			l.ticket(s, seed)
-		}
 		stable(l, s.path, s.Instantiate)
 	}
 	for _, s := range c.workflows {
-		for seed := range int64(lintedSeeds) {
-			l.workflow(s, seed)
-		}
 		stable(l, s.path, s.Instantiate)
 	}
 	return l.findings
@@ -69,8 +63,8 @@ type linter struct {
 	seed     int64
 }
 
-// report notes a fault once, whatever the number of seeds that have it.
-func (l *linter) report(position, rule, format string, args ...any) {
+// reportf notes a fault once, whatever the number of seeds that have it.
+func (l *linter) reportf(position, rule, format string, args ...any) {
 	f := Finding{Position: position, Rule: rule, Message: fmt.Sprintf(format, args...)}
 	if l.seen[f] {
 		return
@@ -80,12 +74,25 @@ func (l *linter) report(position, rule, format string, args ...any) {
 	l.findings = append(l.findings, f)
 }
 
+// scenarios checks the files and the instances of a few seeds.
+func (l *linter) scenarios(c *Catalog) {
+	l.canaries(c.canaries)
+	for seed := range int64(lintedSeeds) {
+		for _, s := range c.tickets {
+			l.ticket(s, seed)
+		}
+		for _, s := range c.workflows {
+			l.workflow(s, seed)
+		}
+	}
+}
+
 var canaryForm = regexp.MustCompile(`^csenv-canary [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func (l *linter) canaries(canaries []canary) {
 	for _, c := range canaries {
 		if !canaryForm.MatchString(c.text) || c.text != canaries[0].text {
-			l.report(c.file, ruleCanary, "the canary is %q: every file of a pack has the same one, \"csenv-canary <uuid>\"", c.text)
+			l.reportf(c.file, ruleCanary, "the canary is %q: every file of a pack has the same one, \"csenv-canary <uuid>\"", c.text)
 		}
 	}
 }
@@ -94,7 +101,7 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 	l.seed = seed
 	b, err := s.build(seed)
 	if err != nil {
-		l.report(s.path, ruleInstance, "%v", err)
+		l.reportf(s.path, ruleInstance, "%v", err)
 		return
 	}
 	l.policy(b)
@@ -103,7 +110,7 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 	l.facts(s.file.Reply.Pos.String(), b.ticket.Reply.Facts)
 	for _, q := range b.ticket.Reply.Questions {
 		if len(q.AnsweredBy) == 0 {
-			l.report(s.file.Reply.Pos.String(), ruleFacts, "question %s is answered by no fact", q.ID)
+			l.reportf(s.file.Reply.Pos.String(), ruleFacts, "question %s is answered by no fact", q.ID)
 		}
 	}
 	unique(l, s.path, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
@@ -115,26 +122,26 @@ func (l *linter) policy(b *ticketBuild) {
 	gold, stated, at := b.ticket.Gold, b.stated, b.s.file.Gold.Pos.String()
 	priority, rule := b.situation.Priority()
 	if stated.Priority != priority || stated.Rule != rule {
-		l.report(at, rulePolicy, "priority is stated as %s by rule %s, the situation makes it %s by %s", stated.Priority, stated.Rule, priority, rule)
+		l.reportf(at, rulePolicy, "priority is stated as %s by rule %s, the situation makes it %s by %s", stated.Priority, stated.Rule, priority, rule)
 	}
 	if want, err := slaMinutes(priority); err != nil || int64(b.ticket.SLAMinutes) != want {
-		l.report(b.s.file.SLA.FirstResponseMinutes.pos.String(), ruleSLA, "first_response_minutes is %d, %s priority has %d", b.ticket.SLAMinutes, priority, want)
+		l.reportf(b.s.file.SLA.FirstResponseMinutes.pos.String(), ruleSLA, "first_response_minutes is %d, %s priority has %d", b.ticket.SLAMinutes, priority, want)
 	}
 	e, needed := b.situation.Escalation()
 	if stated.Escalate != needed {
-		l.report(at, rulePolicy, "escalation.required is stated as %t, the situation makes it %t", stated.Escalate, needed)
+		l.reportf(at, rulePolicy, "escalation.required is stated as %t, the situation makes it %t", stated.Escalate, needed)
 	}
 	if !needed {
 		return
 	}
 	if stated.Team != e.Team || stated.ReasonCode != e.ReasonCode {
-		l.report(at, rulePolicy, "escalation is stated as %s to %s, the situation makes it %s to %s", stated.ReasonCode, stated.Team, e.ReasonCode, e.Team)
+		l.reportf(at, rulePolicy, "escalation is stated as %s to %s, the situation makes it %s to %s", stated.ReasonCode, stated.Team, e.ReasonCode, e.Team)
 	}
 	if article, _, _ := strings.Cut(gold.Policy, "#"); e.Article != "" && article != e.Article {
-		l.report(at, rulePolicy, "escalation.policy is %s, the rule is in %s", gold.Policy, e.Article)
+		l.reportf(at, rulePolicy, "escalation.policy is %s, the rule is in %s", gold.Policy, e.Article)
 	}
 	if err := b.s.shelf.hasSection(gold.Policy); err != nil {
-		l.report(at, rulePolicy, "%v", err)
+		l.reportf(at, rulePolicy, "%v", err)
 	}
 }
 
@@ -142,17 +149,17 @@ func (l *linter) policy(b *ticketBuild) {
 func (l *linter) braces(path string, instance any) {
 	data, err := json.Marshal(instance)
 	if err != nil {
-		l.report(path, ruleBraces, "encoding the instance: %v", err)
+		l.reportf(path, ruleBraces, "encoding the instance: %v", err)
 	}
 	if i := strings.Index(string(data), "{{"); i >= 0 {
-		l.report(path, ruleBraces, "a text still holds {{: %.60q", data[i:])
+		l.reportf(path, ruleBraces, "a text still holds {{: %.60q", data[i:])
 	}
 }
 
 // ticketLeaks looks for gold in what the customer wrote.
 func (l *linter) ticketLeaks(b *ticketBuild) {
 	t := &b.ticket
-	texts := []string{t.Subject, t.Description}
+	texts := append(make([]string, 0, 8), t.Subject, t.Description)
 	for _, m := range t.History {
 		texts = append(texts, m.Text)
 	}
@@ -167,7 +174,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	for _, token := range tokens {
 		// A token of one plain word, such as the rule "delay", is everyday language and tells nothing.
 		if strings.ContainsAny(token, "_#- ") && containsWord(served, token) {
-			l.report(b.s.path, ruleLeak, "what the customer wrote holds the gold token %q", token)
+			l.reportf(b.s.path, ruleLeak, "what the customer wrote holds the gold token %q", token)
 		}
 	}
 	l.factLeaks(&b.instance, b.s.file.Reply.Facts, served)
@@ -180,7 +187,7 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 			continue
 		}
 		if v := in.text(f.Value); containsWord(served, v) {
-			l.report(f.Pos.String(), ruleLeak, "fact %s is already in what the customer wrote: set shown, or let the agent find it out", f.ID)
+			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in what the customer wrote: set shown, or let the agent find it out", f.ID)
 		}
 	}
 }
@@ -208,12 +215,12 @@ func wordRune(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) 
 
 func (l *linter) facts(position string, facts []Fact) {
 	if !slices.ContainsFunc(facts, func(f Fact) bool { return !f.Optional }) {
-		l.report(position, ruleFacts, "no required fact is left: style alone would earn the reply's points")
+		l.reportf(position, ruleFacts, "no required fact is left: style alone would earn the reply's points")
 	}
 	unique(l, position, "fact", facts, func(f Fact) string { return f.ID })
 	for _, f := range facts {
 		if f.Value == "" || len(f.Context) == 0 {
-			l.report(position, ruleFacts, "fact %s needs a value and at least one context word", f.ID)
+			l.reportf(position, ruleFacts, "fact %s needs a value and at least one context word", f.ID)
 		}
 	}
 }
@@ -222,7 +229,7 @@ func unique[T any](l *linter, position, kind string, items []T, id func(T) strin
 	seen := map[string]bool{}
 	for _, item := range items {
 		if seen[id(item)] {
-			l.report(position, ruleIDs, "two items are %s %q", kind, id(item))
+			l.reportf(position, ruleIDs, "two items are %s %q", kind, id(item))
 		}
 		seen[id(item)] = true
 	}
@@ -232,7 +239,7 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 	l.seed = seed
 	w, in, err := s.build(seed)
 	if err != nil {
-		l.report(s.path, ruleInstance, "%v", err)
+		l.reportf(s.path, ruleInstance, "%v", err)
 		return
 	}
 	l.braces(s.path, w)
@@ -244,7 +251,7 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 	unique(l, s.path, "payment", w.State.Payments, func(p Payment) string { return p.ID })
 	l.goals(s, w)
 	if len(w.Steps) > w.MaxSteps {
-		l.report(s.path, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
+		l.reportf(s.path, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
 	}
 }
 
@@ -254,12 +261,12 @@ func (l *linter) goals(s *WorkflowScenario, w *Workflow) {
 	for _, g := range w.Goal {
 		holds, err := g.Holds(Moment{Backend: &w.State})
 		if err != nil {
-			l.report(s.path, ruleGoal, "%v", err)
+			l.reportf(s.path, ruleGoal, "%v", err)
 		}
 		reached = reached && holds
 	}
 	if reached {
-		l.report(s.path, ruleGoal, "the goal holds before the first action: add \"replied\"")
+		l.reportf(s.path, ruleGoal, "the goal holds before the first action: add \"replied\"")
 	}
 }
 
@@ -267,7 +274,7 @@ func (l *linter) workflowLeaks(s *WorkflowScenario, w *Workflow, in *instance) {
 	l.factLeaks(in, s.file.Facts, w.Query)
 	for _, status := range []string{w.Visible.OrderStatus, w.Visible.PaymentStatus} {
 		if status != "" && status != "unknown" {
-			l.report(s.path, ruleLeak, "initial_visible shows %q: a check must carry information", status)
+			l.reportf(s.path, ruleLeak, "initial_visible shows %q: a check must carry information", status)
 		}
 	}
 }
@@ -288,7 +295,7 @@ func stable[T any](l *linter, path string, instantiate func(int64) (*T, error)) 
 	for _, h := range hashes[1:] {
 		for seed := range h {
 			if l.seed = int64(seed); h[seed] != hashes[0][seed] {
-				l.report(path, ruleStable, "rendering the same seed again gives other bytes")
+				l.reportf(path, ruleStable, "rendering the same seed again gives other bytes")
 			}
 		}
 	}

@@ -105,10 +105,10 @@ func (c *paramCompiler) param(e entry[paramFile]) (param, bool) {
 	faults := len(c.errs)
 	p := param{name: e.Name, pos: e.Pos, stream: e.Name}
 	if !paramName.MatchString(e.Name) || e.Name == "now" {
-		c.fail(e.Pos, "a param is named in lower case with digits and _, and not now: got %q", e.Name)
+		c.failf(e.Pos, "a param is named in lower case with digits and _, and not now: got %q", e.Name)
 	}
 	if slices.Contains(c.compiler.names, e.Name) {
-		c.fail(e.Pos, "param %q is given twice", e.Name)
+		c.failf(e.Pos, "param %q is given twice", e.Name)
 	}
 	f := e.Value
 	kinds := map[string]bool{
@@ -118,13 +118,13 @@ func (c *paramCompiler) param(e entry[paramFile]) (param, bool) {
 	kind := ""
 	for _, k := range []string{"int", "money", "id", "person", "pick", "branch", "expr", "date"} {
 		if kinds[k] && kind != "" {
-			c.fail(e.Pos, "param %q has both %s and %s: keep one", e.Name, kind, k)
+			c.failf(e.Pos, "param %q has both %s and %s: keep one", e.Name, kind, k)
 		} else if kinds[k] {
 			kind = k
 		}
 	}
 	if f.Pair != "" && kind != "branch" {
-		c.fail(e.Pos, "param %q: only a branch has a pair", e.Name)
+		c.failf(e.Pos, "param %q: only a branch has a pair", e.Name)
 	}
 	c.kind(&p, f, kind)
 	return p, len(c.errs) == faults
@@ -149,18 +149,20 @@ func (c *paramCompiler) kind(p *param, f paramFile, kind string) {
 	case "date":
 		c.dateParam(p, f)
 	default:
-		c.fail(p.pos, "param %q has no kind: one of int, money, id, person, pick, branch, expr, date", p.name)
+		c.failf(p.pos, "param %q has no kind: one of int, money, id, person, pick, branch, expr, date", p.name)
 	}
 }
 
 // steps makes a param that is uniform over lo, lo+step, …, hi.
 func (c *paramCompiler) steps(p *param, lo, hi, step int64, wrap func(int64) ref.Val) {
 	if step <= 0 || hi < lo || (hi-lo)%step != 0 {
-		c.fail(p.pos, "param %q: the range must go upwards in whole steps above 0", p.name)
+		c.failf(p.pos, "param %q: the range must go upwards in whole steps above 0", p.name)
 		return
 	}
-	n := uint64((hi-lo)/step) + 1
-	p.draw = func(_ *draws, s *stream) (ref.Val, error) { return wrap(lo + step*int64(s.below(n))), nil }
+	n := uint64((hi-lo)/step) + 1 //nolint:gosec // hi >= lo and step > 0
+	p.draw = func(_ *draws, s *stream) (ref.Val, error) {
+		return wrap(lo + step*int64(s.below(n))), nil //nolint:gosec // below n, which came from an int64
+	}
 }
 
 func (c *paramCompiler) intParam(p *param, f paramFile) {
@@ -171,11 +173,11 @@ func (c *paramCompiler) intParam(p *param, f paramFile) {
 		t.compile(c.compiler)
 		in := instance{}
 		if step = in.integer(t); !t.literal() || in.err != nil {
-			c.fail(p.pos, "param %q: step is a whole number", p.name)
+			c.failf(p.pos, "param %q: step is a whole number", p.name)
 		}
 	}
 	if len(f.Int) != 2 {
-		c.fail(p.pos, "param %q: int wants [lowest, highest]", p.name)
+		c.failf(p.pos, "param %q: int wants [lowest, highest]", p.name)
 		return
 	}
 	c.steps(p, f.Int[0], f.Int[1], step, toInt)
@@ -183,16 +185,16 @@ func (c *paramCompiler) intParam(p *param, f paramFile) {
 
 func (c *paramCompiler) moneyParam(p *param, f paramFile) {
 	p.typ = cel.IntType
-	var cents []int64
+	cents := make([]int64, 0, 3)
 	for _, s := range append(slices.Clone(f.Money), f.Step.text) {
 		m, err := parseMoney(s)
 		if err != nil {
-			c.fail(p.pos, "param %q: %v", p.name, err)
+			c.failf(p.pos, "param %q: %v", p.name, err)
 		}
 		cents = append(cents, m)
 	}
 	if len(f.Money) != 2 {
-		c.fail(p.pos, "param %q: money wants [lowest, highest] and a step", p.name)
+		c.failf(p.pos, "param %q: money wants [lowest, highest] and a step", p.name)
 		return
 	}
 	c.steps(p, cents[0], cents[1], cents[2], toInt)
@@ -202,7 +204,7 @@ func (c *paramCompiler) idParam(p *param, f paramFile) {
 	p.typ = cel.StringType
 	pattern, err := parseIDPattern(f.ID)
 	if err != nil {
-		c.fail(p.pos, "param %q: %v", p.name, err)
+		c.failf(p.pos, "param %q: %v", p.name, err)
 		return
 	}
 	p.draw = func(_ *draws, s *stream) (ref.Val, error) { return types.String(pattern.draw(s)), nil }
@@ -211,7 +213,7 @@ func (c *paramCompiler) idParam(p *param, f paramFile) {
 func (c *paramCompiler) nameList(p *param, id string) *nameList {
 	list := c.names[id]
 	if list == nil {
-		c.fail(p.pos, "param %q: there is no names/%s.yaml", p.name, id)
+		c.failf(p.pos, "param %q: there is no names/%s.yaml", p.name, id)
 	}
 	return list
 }
@@ -247,7 +249,7 @@ func (c *paramCompiler) listed(p *param, name string) []ref.Val {
 	}
 	entries := list.lists[listName]
 	if len(entries) == 0 {
-		c.fail(p.pos, "param %q: names/%s.yaml has no list %q", p.name, lang, listName)
+		c.failf(p.pos, "param %q: names/%s.yaml has no list %q", p.name, lang, listName)
 	}
 	vals := make([]ref.Val, len(entries))
 	for i, s := range entries {
@@ -262,10 +264,10 @@ func (c *paramCompiler) literals(p *param, raws []raw) []ref.Val {
 	var vals []ref.Val
 	for _, r := range raws {
 		if p.typ != nil && p.typ != tags[r.tag] {
-			c.fail(r.pos, "param %q: the values must be of one type", p.name)
+			c.failf(r.pos, "param %q: the values must be of one type", p.name)
 		}
 		if strings.Contains(r.text, "{{") {
-			c.fail(r.pos, "param %q: the values are taken as they stand: use expr for a choice that depends on others", p.name)
+			c.failf(r.pos, "param %q: the values are taken as they stand: use expr for a choice that depends on others", p.name)
 		}
 		p.typ = tags[r.tag]
 		switch r.tag {
@@ -285,7 +287,7 @@ func (c *paramCompiler) branchParam(p *param, f paramFile) {
 	p.branch = true
 	vals := c.literals(p, f.Branch)
 	if len(vals) < 2 {
-		c.fail(p.pos, "param %q: a branch has at least 2 values, the first of which is the canonical one", p.name)
+		c.failf(p.pos, "param %q: a branch has at least 2 values, the first of which is the canonical one", p.name)
 		return
 	}
 	if f.Pair != "" {
@@ -311,16 +313,16 @@ func (c *paramCompiler) exprParam(p *param, f paramFile) {
 
 func (c *paramCompiler) dateParam(p *param, f paramFile) {
 	p.typ = cel.TimestampType
-	var spans []int64
+	spans := make([]int64, 0, 3)
 	for _, s := range append(slices.Clone(f.Date), f.Step.text) {
 		d, err := parseSpan(s)
 		if err != nil {
-			c.fail(p.pos, "param %q: %v", p.name, err)
+			c.failf(p.pos, "param %q: %v", p.name, err)
 		}
 		spans = append(spans, int64(d))
 	}
 	if len(f.Date) != 2 {
-		c.fail(p.pos, "param %q: date wants [earliest, latest] relative to now, and a step", p.name)
+		c.failf(p.pos, "param %q: date wants [earliest, latest] relative to now, and a step", p.name)
 		return
 	}
 	c.steps(p, spans[0], spans[1], spans[2], toInt)
@@ -344,17 +346,17 @@ func (c *paramCompiler) nowParam(f nowFile) *param {
 	case f.span != nil:
 		span = *f.span
 	}
-	var ends []int64
+	ends := make([]int64, 0, 2)
 	for _, s := range span.Date {
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			c.fail(f.pos, "a time is written as \"2026-03-14T09:20:00Z\", got %q", s)
+			c.failf(f.pos, "a time is written as \"2026-03-14T09:20:00Z\", got %q", s)
 		}
 		ends = append(ends, t.Unix())
 	}
 	step, err := parseSpan(span.Step)
 	if err != nil || len(ends) != 2 {
-		c.fail(f.pos, "now is a time, or {date: [earliest, latest], step: \"15m\"}")
+		c.failf(f.pos, "now is a time, or {date: [earliest, latest], step: \"15m\"}")
 		return p
 	}
 	c.steps(p, ends[0], ends[1], int64(step/time.Second), func(sec int64) ref.Val { return types.Timestamp{Time: time.Unix(sec, 0).UTC()} })
@@ -413,7 +415,7 @@ func (d *drawing) draw(salt string, key streamKey, seed int64, vals *values) err
 			return err
 		}
 		if try == maxTries-1 {
-			return failing.pos.errorf("constraint %q, seed %d: %w", failing.raw.text, seed, errTooManyTries)
+			return failing.pos.errorf("constraint %q, seed %d: %w", failing.text, seed, errTooManyTries)
 		}
 	}
 	return nil

@@ -23,8 +23,8 @@ type streamKey string
 func newStreamKey(salt, scenario string, version int, seed int64) streamKey {
 	b := appendText(nil, salt)
 	b = appendText(b, scenario)
-	b = binary.BigEndian.AppendUint64(b, uint64(version))
-	b = binary.BigEndian.AppendUint64(b, uint64(seed))
+	b = binary.BigEndian.AppendUint64(b, uint64(version)) //nolint:gosec // the bits count
+	b = binary.BigEndian.AppendUint64(b, uint64(seed))    //nolint:gosec // the bits count
 	return streamKey(b)
 }
 

@@ -285,7 +285,7 @@ func (l *loader) ticket(file string, f *ticketFile) *TicketScenario {
 		path: file, file: f, loc: l.locales[f.Language], english: l.locales["en"],
 	}
 	c := l.compiler(f.Language)
-	s.shelf = l.shelf(c.compiler, file, f)
+	s.shelf = l.shelf(c.compiler, f)
 	f.compileParams(c)
 	compileAll(c.compiler, valueOf(f))
 	checkTicket(c.compiler, s)
@@ -325,7 +325,7 @@ func (l *loader) compiler(language string) *paramCompiler {
 }
 
 // shelf gathers the articles of a ticket and declares their params, but for those that the ticket sets itself.
-func (l *loader) shelf(c *compiler, file string, f *ticketFile) shelf {
+func (l *loader) shelf(c *compiler, f *ticketFile) shelf {
 	var s shelf
 	own := map[string]bool{}
 	for _, e := range f.Params {
@@ -336,7 +336,7 @@ func (l *loader) shelf(c *compiler, file string, f *ticketFile) shelf {
 	for i, id := range ids {
 		a := l.articles[id]
 		if a == nil || i > 0 && ids[i-1] == id {
-			c.fail(f.KB.Pos, "article %q is listed twice or missing: there must be one kb/%s.md", id, id)
+			c.failf(f.KB.Pos, "article %q is listed twice or missing: there must be one kb/%s.md", id, id)
 			continue
 		}
 		s.articles = append(s.articles, a)
@@ -356,7 +356,7 @@ func (s *shelf) declare(c *compiler, pos position, p articleParam, own map[strin
 		s.defaults = append(s.defaults, p)
 		c.declare(p.name, cel.IntType)
 	case s.defaults[i].value != p.value:
-		c.fail(pos, "two articles have a param %q of different values: set it in the scenario's params", p.name)
+		c.failf(pos, "two articles have a param %q of different values: set it in the scenario's params", p.name)
 	}
 }
 
@@ -364,7 +364,7 @@ func (s *shelf) declare(c *compiler, pos position, p articleParam, own map[strin
 func checkTicket(c *compiler, s *TicketScenario) {
 	f := s.file
 	if len(f.Variants) == 0 {
-		c.fail(f.Metadata.Pos, "variants needs at least one")
+		c.failf(f.Metadata.Pos, "variants needs at least one")
 	}
 	checkReply(c, &f.Reply)
 	checkRange(c, f.Metadata.Pos, "sentiment.intensity", int64(f.Sentiment.Intensity), 0, 3)
@@ -373,8 +373,8 @@ func checkTicket(c *compiler, s *TicketScenario) {
 	}
 	checkReferences(c, &f.References)
 	if p := f.Gold.Escalation.Policy; p.given() && p.literal() {
-		if err := s.shelf.hasSection(p.template.text); err != nil {
-			c.fail(p.pos, "%v", err)
+		if err := s.shelf.hasSection(p.text); err != nil {
+			c.failf(p.pos, "%v", err)
 		}
 	}
 }
@@ -382,10 +382,10 @@ func checkTicket(c *compiler, s *TicketScenario) {
 func checkReply(c *compiler, f *replyFile) {
 	p := f.points()
 	if sum := p.Q1 + p.Q2 + p.Q3 + p.Q4 + p.Q5 + p.Q6 + p.Q7 + p.Q8; sum != totalPoints {
-		c.fail(f.Points.Pos, "the points sum to %d: they must sum to %d", sum, totalPoints)
+		c.failf(f.Points.Pos, "the points sum to %d: they must sum to %d", sum, totalPoints)
 	}
 	if f.Words != nil && (len(f.Words) != 2 || f.Words[0] < 1 || f.Words[1] < f.Words[0]) {
-		c.fail(f.Pos, "length_words is [fewest, most]")
+		c.failf(f.Pos, "length_words is [fewest, most]")
 	}
 	ids := factIDs(f.Facts)
 	checkNames(c, f.Outcome.Pos, "outcome.facts", f.Outcome.Facts, ids)
@@ -394,7 +394,7 @@ func checkReply(c *compiler, f *replyFile) {
 	}
 	for _, g := range f.Forbidden {
 		if (g.Kind == "commitment") != (len(g.Verbs) > 0) || (g.Kind != "commitment") != (len(g.Values) > 0) {
-			c.fail(g.Pos, "forbidden %q: a commitment has verbs and no values, the other kinds have values and no verbs", g.ID)
+			c.failf(g.Pos, "forbidden %q: a commitment has verbs and no values, the other kinds have values and no verbs", g.ID)
 		}
 		checkRange(c, g.Pos, "cap", g.Cap, 0, totalPoints)
 	}
@@ -411,14 +411,14 @@ func factIDs(files []factFile) []string {
 func checkNames(c *compiler, pos position, key string, names, known []string) {
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			c.fail(pos, "%s names %q, which is not there%s", key, n, suggest(n, known))
+			c.failf(pos, "%s names %q, which is not there%s", key, n, suggest(n, known))
 		}
 	}
 }
 
 func checkRange[T cmp.Ordered](c *compiler, pos position, key string, v, lo, hi T) {
 	if v < lo || v > hi {
-		c.fail(pos, "%s must be from %v to %v, got %v", key, lo, hi, v)
+		c.failf(pos, "%s must be from %v to %v, got %v", key, lo, hi, v)
 	}
 }
 
@@ -426,16 +426,4 @@ func checkReferences(c *compiler, f *referencesFile) {
 	for _, b := range f.Bad {
 		checkRange(c, b.Text.pos, "max", b.Max, 0, totalPoints)
 	}
-}
-
-// duplicate returns the first id that comes twice.
-func duplicate[T any](items []T, id func(T) string) (string, bool) {
-	seen := map[string]bool{}
-	for _, item := range items {
-		if seen[id(item)] {
-			return id(item), true
-		}
-		seen[id(item)] = true
-	}
-	return "", false
 }

@@ -72,7 +72,7 @@ func (in *instance) predicate(p predicate) Predicate {
 	if p.expr == nil {
 		return Predicate{}
 	}
-	return Predicate{Source: p.raw.text, program: p.expr.program, vars: in.vals}
+	return Predicate{Source: p.text, program: p.expr.program, vars: in.vals}
 }
 
 func (in *instance) backend(f *backendFile) Backend {
@@ -130,7 +130,10 @@ func (in *instance) steps(files []stepFile) []WorkflowStep {
 }
 
 func (in *instance) arguments(files ordered[argFile]) []Arg {
-	var args []Arg
+	if len(files) == 0 {
+		return nil
+	}
+	args := make([]Arg, 0, len(files))
 	for _, e := range files {
 		a := Arg{Name: e.Name, Any: e.Value.any}
 		if e.Value.Eq.given() {
@@ -204,7 +207,7 @@ func (in *instance) maybeTimeForms(t *time.Time, out []string) []string {
 
 // sortedValues lists the values of a map in the order of its keys.
 func sortedValues(m map[string]string) []string {
-	var out []string
+	out := make([]string, 0, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, m[k])
 	}
@@ -221,7 +224,7 @@ func (l *loader) workflow(file string, f *workflowFile) *WorkflowScenario {
 	c := l.compiler(f.Language)
 	for _, e := range f.Params {
 		if slices.Contains(momentNames(), e.Name) {
-			c.fail(e.Pos, "param %q hides what predicates see under that name: choose another", e.Name)
+			c.failf(e.Pos, "param %q hides what predicates see under that name: choose another", e.Name)
 		}
 	}
 	f.compileParams(c)
@@ -236,25 +239,25 @@ func (l *loader) workflow(file string, f *workflowFile) *WorkflowScenario {
 
 // checkWorkflow checks what can be wrong across fields, without a seed.
 func checkWorkflow(c *compiler, f *workflowFile) {
-	var ids []string
+	ids := make([]string, 0, len(f.Steps))
 	for _, s := range f.Steps {
 		// Prerequisites come before the step, so that the steps can't form a cycle.
 		checkNames(c, s.Pos, "requires of step "+s.ID, s.Requires, ids)
 		if (s.Terminal || s.Ask) && s.Action != RespondUser {
-			c.fail(s.Pos, "step %s: only respond_user asks or ends the episode", s.ID)
+			c.failf(s.Pos, "step %s: only respond_user asks or ends the episode", s.ID)
 		}
 		if s.Ask != s.Answer.given() || s.Ask && s.Terminal {
-			c.fail(s.Pos, "step %s: an asking step has an answer, no other step has one, and it does not end the episode", s.ID)
+			c.failf(s.Pos, "step %s: an asking step has an answer, no other step has one, and it does not end the episode", s.ID)
 		}
 		ids = append(ids, s.ID)
 	}
 	if len(f.Goal) == 0 {
-		c.fail(f.Metadata.Pos, "goal needs at least one predicate")
+		c.failf(f.Metadata.Pos, "goal needs at least one predicate")
 	}
 	checkRange(c, f.Metadata.Pos, "limits.max_steps", f.Limits.MaxSteps, 1, 100)
 	for _, h := range f.Forbidden {
 		if len(h.Verbs) > 0 && h.Action != RespondUser {
-			c.fail(h.Pos, "forbidden %s: verbs belong to respond_user", h.ID)
+			c.failf(h.Pos, "forbidden %s: verbs belong to respond_user", h.ID)
 		}
 	}
 	for _, t := range f.Faults {

@@ -194,7 +194,7 @@ func succeeded(t testing.TB, run *v1alpha1.EvaluationRun, plan score.Plan, shard
 
 // deleting marks a pod as being deleted, with a deadline from the start of the test.
 func deleting(pod *corev1.Pod, deadline time.Duration) *corev1.Pod {
-	pod.DeletionTimestamp = ptr.To(metav1.NewTime(start().Add(deadline)))
+	pod.DeletionTimestamp = new(metav1.NewTime(start().Add(deadline)))
 	return pod
 }
 

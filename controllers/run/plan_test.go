@@ -228,7 +228,7 @@ func TestProceed(t *testing.T) {
 			func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 2), corev1.PodFailed, "error: the pool can't be reached\n"))
 				jobWith(s, batchv1.JobFailed, "Job has failed indexes")
-				s.job.Status.FailedIndexes = ptr.To("2")
+				s.job.Status.FailedIndexes = new("2")
 			},
 			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
 			"Shards 2 failed more often than retries.shardBackoffLimit allows. Pod baseline-2 said: error: the pool can't be reached. Put", "0", "baseline-0 baseline-2", 0, "",

@@ -44,7 +44,7 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 		return fmt.Errorf("making the server: %w", err)
 	}
 	defer server.Close()
-	l, err := listen(o)
+	l, err := listen(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -106,12 +106,13 @@ type listeners struct {
 	protocol, ops net.Listener
 }
 
-func listen(o *options) (listeners, error) {
-	protocol, err := net.Listen("tcp", o.addr)
+func listen(ctx context.Context, o *options) (listeners, error) {
+	var config net.ListenConfig
+	protocol, err := config.Listen(ctx, "tcp", o.addr)
 	if err != nil {
 		return listeners{}, fmt.Errorf("opening --addr: %w", err)
 	}
-	ops, err := net.Listen("tcp", o.opsAddr)
+	ops, err := config.Listen(ctx, "tcp", o.opsAddr)
 	if err != nil {
 		return listeners{}, errors.Join(fmt.Errorf("opening --ops-addr: %w", err), protocol.Close())
 	}

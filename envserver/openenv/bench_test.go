@@ -63,16 +63,11 @@ func BenchmarkSession(b *testing.B) {
 	_, url := serve(b, Config{})
 	b.ReportAllocs()
 	for b.Loop() {
-		conn, _, err := websocket.DefaultDialer.Dial("ws"+url[len("http"):]+"/ws", nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		p := &peer{tb: b, conn: conn}
+		p := connect(b, url)
 		p.ask(`{"type":"reset"}`)
 		p.ask(benchStep)
 		p.send(`{"type":"close"}`)
 		p.closed()
-		_ = conn.Close()
 	}
 }
 
@@ -85,12 +80,7 @@ func BenchmarkIdleSession(b *testing.B) {
 		dialer := websocket.Dialer{ReadBufferSize: 256, WriteBufferSize: 256, WriteBufferPool: &sync.Pool{}}
 		before := memoryInUse()
 		for range sessions {
-			conn, _, err := dialer.Dial("ws"+url[len("http"):]+"/ws", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = conn.Close() })
-			p := &peer{tb: b, conn: conn}
+			p := dialPeer(b, &dialer, "ws"+url[len("http"):]+"/ws")
 			p.ask(`{"type":"reset"}`)
 			p.ask(benchStep)
 		}

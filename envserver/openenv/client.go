@@ -88,10 +88,13 @@ func Dial(ctx context.Context, baseURL string) (*Client, error) {
 	}
 	dialer := websocket.Dialer{HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment, ReadBufferSize: 4096, WriteBufferSize: 4096}
 	conn, response, err := dialer.DialContext(ctx, target.String(), nil)
-	if err != nil {
-		if response != nil {
-			return nil, fmt.Errorf("dialling %s: the server answered %s: %w", target, response.Status, err)
-		}
+	if response != nil {
+		defer response.Body.Close()
+	}
+	switch {
+	case err != nil && response != nil:
+		return nil, fmt.Errorf("dialling %s: the server answered %s: %w", target, response.Status, err)
+	case err != nil:
 		return nil, fmt.Errorf("dialling %s: %w", target, err)
 	}
 	return newClient(conn), nil

@@ -122,16 +122,11 @@ func TestClientAnswersPingsWhileTheAgentThinks(t *testing.T) {
 		s, network, stop := servePipe(t, Config{})
 		defer stop()
 		defer network.Close()
-		dialer := websocket.Dialer{NetDialContext: network.dial}
-		conn, _, err := dialer.Dial("ws://pipe/ws", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := newClient(conn)
+		c := newClient(connectPipe(t, network).conn)
 		if _, err := c.Reset(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(30 * time.Minute)
+		pass(30 * time.Minute)
 		if _, err := c.Step(t.Context(), echoAction{Kind: "say"}); err != nil {
 			t.Errorf("after half an hour: %v", err)
 		}

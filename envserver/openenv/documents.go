@@ -62,10 +62,10 @@ func openapiDocument(kind episode.Kind) object {
 			"description": kind.Description() + " The routes below are stateless; an episode of many steps is played over the WebSocket /ws.",
 		},
 		"paths": object{
-			"/health":   get("Whether the server is alive", "HealthResponse", "200"),
-			"/metadata": get("What the environment is", "EnvironmentMetadata", "200"),
-			"/schema":   get("JSON Schemas of the action, the observation and the state", "SchemaResponse", "200"),
-			"/state":    get("State of a fresh environment", "State", "200"),
+			"/health":   get("Whether the server is alive", "HealthResponse"),
+			"/metadata": get("What the environment is", "EnvironmentMetadata"),
+			"/schema":   get("JSON Schemas of the action, the observation and the state", "SchemaResponse"),
+			"/state":    get("State of a fresh environment", "State"),
 			"/reset":    post("Begin an episode and discard it", "ResetRequest", "ResetResponse", false),
 			"/step":     post("Begin an episode, play one action and discard it", "StepRequest", "StepResponse", true),
 			"/ledger":   ledgerPath(),
@@ -84,8 +84,8 @@ func response(description, component string) object {
 	return object{"description": description, "content": content(component)}
 }
 
-func get(summary, component, status string) object {
-	return object{"get": object{"summary": summary, "responses": object{status: response("Successful Response", component)}}}
+func get(summary, component string) object {
+	return object{"get": object{"summary": summary, "responses": object{"200": response("Successful Response", component)}}}
 }
 
 func post(summary, request, answer string, required bool) object {
@@ -96,7 +96,7 @@ func post(summary, request, answer string, required bool) object {
 }
 
 func ledgerPath() object {
-	path := get("The signed ledger of one shard of an evaluation run", "SignedLedger", "200")
+	path := get("The signed ledger of one shard of an evaluation run", "SignedLedger")
 	operation := path["get"].(object)
 	operation["parameters"] = []object{
 		{"name": "run", "in": "query", "required": true, "schema": object{"type": "string"}, "description": "UID of the run."},

@@ -268,7 +268,7 @@ func (r *roomy) pump() {
 // Close lets what was written go out for a second.
 func (r *roomy) Close() error {
 	r.once.Do(func() {
-		_ = r.Conn.SetReadDeadline(time.Unix(1, 0))
+		_ = r.SetReadDeadline(time.Unix(1, 0))
 		_ = r.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 		close(r.closed)
 	})
@@ -302,23 +302,23 @@ type peer struct {
 
 func connect(tb testing.TB, url string) *peer {
 	tb.Helper()
-	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", nil)
+	return dialPeer(tb, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/ws")
+}
+
+func dialPeer(tb testing.TB, dialer *websocket.Dialer, url string) *peer {
+	tb.Helper()
+	conn, response, err := dialer.Dial(url, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	_ = response.Body.Close()
 	tb.Cleanup(func() { _ = conn.Close() })
 	return &peer{tb: tb, conn: conn}
 }
 
 func connectPipe(tb testing.TB, network *pipeNet) *peer {
 	tb.Helper()
-	dialer := websocket.Dialer{NetDialContext: network.dial}
-	conn, _, err := dialer.Dial("ws://pipe/ws", nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = conn.Close() })
-	return &peer{tb: tb, conn: conn}
+	return dialPeer(tb, &websocket.Dialer{NetDialContext: network.dial}, "ws://pipe/ws")
 }
 
 func (p *peer) send(text string) {
@@ -373,8 +373,7 @@ func (p *peer) closed() (int, string) {
 		if err == nil {
 			p.tb.Fatalf("unexpected message %s", raw)
 		}
-		var closed *websocket.CloseError
-		if errors.As(err, &closed) {
+		if closed, ok := errors.AsType[*websocket.CloseError](err); ok {
 			return closed.Code, closed.Text
 		}
 		p.tb.Fatalf("no close frame: %v", err)

@@ -109,6 +109,6 @@ func sayGoodbye(conn *websocket.Conn, code int, reason string) {
 
 // isClosed tells a peer that closed the WebSocket from one that was lost.
 func isClosed(err error) bool {
-	var closed *websocket.CloseError
-	return errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure
+	closed, ok := errors.AsType[*websocket.CloseError](err)
+	return ok && closed.Code != websocket.CloseAbnormalClosure
 }

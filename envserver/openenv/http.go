@@ -175,8 +175,7 @@ func (p *player) resetStateless(body []byte) (episode.Result, error) {
 }
 
 func (s *Server) writeStateless(w http.ResponseWriter, result episode.Result, err error) {
-	var invalid *episode.ActionError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 		writeItems(w, invalid.Items)
 		return
 	}
@@ -217,9 +216,8 @@ func readObject(w http.ResponseWriter, r *http.Request, rule bodyRule) ([]byte, 
 	}
 	var probe jsontext.Value
 	if err := jsonv2.Unmarshal(body, &probe); err != nil {
-		var syntax *jsontext.SyntacticError
 		offset := int64(0)
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 			offset = syntax.ByteOffset
 		}
 		writeItems(w, []episode.ErrorItem{errorItem("json_invalid", jsontext.Value("{}"), "JSON decode error: "+err.Error(), "body", offset)})
@@ -246,16 +244,16 @@ func parseStep(body []byte) (stepRequest, []episode.ErrorItem) {
 	}
 	r := optionReader{where: "body"}
 	if err := jsonv2.Unmarshal(body, &d); err != nil {
-		r.fault("value_error", "body", nil, "the body can't be read: %v", err)
+		r.faultf("value_error", "body", nil, "the body can't be read: %v", err)
 		return stepRequest{}, r.items
 	}
 	request := stepRequest{action: json.RawMessage(d.Action), timeout: r.timeout(d.TimeoutS)}
 	r.text("request_id", d.RequestID)
 	switch {
 	case d.Action == nil:
-		r.fault("missing", "action", nil, "Field required")
+		r.faultf("missing", "action", nil, "Field required")
 	case d.Action.Kind() != '{':
-		r.fault("dict_type", "action", d.Action, "action should be a JSON object")
+		r.faultf("dict_type", "action", d.Action, "action should be a JSON object")
 	}
 	return request, r.items
 }
@@ -267,7 +265,7 @@ func (r *optionReader) timeout(value jsontext.Value) time.Duration {
 	}
 	seconds, err := strconv.ParseFloat(strings.Trim(string(value), `"`), 64)
 	if err != nil || !(seconds > 0) || math.IsInf(seconds, 0) {
-		r.fault("greater_than", "timeout_s", value, "timeout_s should be a number greater than 0")
+		r.faultf("greater_than", "timeout_s", value, "timeout_s should be a number greater than 0")
 		return 0
 	}
 	return time.Duration(min(seconds, 24*60*60) * float64(time.Second))

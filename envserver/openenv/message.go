@@ -50,11 +50,7 @@ func decodeMessage(raw []byte) (message, *wireError) {
 	if m.kind == "" {
 		return message{}, &wireError{Code: codeUnknownType, Message: fmt.Sprintf("unknown message type %s: send reset, step, state or close", shown(e.Type))}
 	}
-	items := m.takeData(e.Data)
-	if len(e.Extra) > 0 {
-		items = append(items, extraItems(m.kind, e.Extra)...)
-	}
-	if len(items) > 0 {
+	if items := append(m.takeData(e.Data), extraItems(m.kind, e.Extra)...); len(items) > 0 {
 		return message{}, validationError(items)
 	}
 	return m, nil
@@ -62,7 +58,10 @@ func decodeMessage(raw []byte) (message, *wireError) {
 
 // extraItems refuses what is beside type and data, ordered by name.
 func extraItems(kind messageKind, extra map[string]jsontext.Value) []episode.ErrorItem {
-	var items []episode.ErrorItem
+	if len(extra) == 0 {
+		return nil
+	}
+	items := make([]episode.ErrorItem, 0, len(extra))
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		items = append(items, errorItem("extra_forbidden", extra[name], fmt.Sprintf("a %s message has no %q", kind, name), name))
 	}
@@ -71,8 +70,7 @@ func extraItems(kind messageKind, extra map[string]jsontext.Value) []episode.Err
 
 // envelopeError tells text that is no JSON from JSON that is no object.
 func envelopeError(raw []byte, err error) *wireError {
-	var semantic *json.SemanticError
-	if errors.As(err, &semantic) && jsontext.Value(raw).IsValid() {
+	if _, semantic := errors.AsType[*json.SemanticError](err); semantic && jsontext.Value(raw).IsValid() {
 		return notAnObject()
 	}
 	return &wireError{Code: codeInvalidJSON, Message: "the message is not JSON: " + err.Error()}
@@ -105,18 +103,13 @@ func readKind(value jsontext.Value) messageKind {
 
 // takeData checks the data that the kind of message must have, may have or must not have.
 func (m *message) takeData(data jsontext.Value) []episode.ErrorItem {
-	switch m.kind {
-	case stateMessage, closeMessage:
-		if data != nil {
-			return []episode.ErrorItem{errorItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.kind), "data")}
-		}
-		return nil
-	case stepMessage:
-		if data == nil {
-			return []episode.ErrorItem{errorItem("missing", nil, "a step message has the action's fields in data", "data")}
-		}
-	}
-	if data != nil && data.Kind() != '{' {
+	dataless := m.kind == stateMessage || m.kind == closeMessage
+	switch {
+	case dataless && data != nil:
+		return []episode.ErrorItem{errorItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.kind), "data")}
+	case m.kind == stepMessage && data == nil:
+		return []episode.ErrorItem{errorItem("missing", nil, "a step message has the action's fields in data", "data")}
+	case data != nil && data.Kind() != '{':
 		return []episode.ErrorItem{errorItem("dict_type", data, "data should be a JSON object", "data")}
 	}
 	m.data = data

@@ -72,8 +72,8 @@ func (m *metrics) stepped(took time.Duration, err error) {
 
 // isRefusal tells the client's faults from ours.
 func isRefusal(err error) bool {
-	var invalid *episode.ActionError
-	return errors.As(err, &invalid) || errors.Is(err, episode.ErrNotReset)
+	_, invalid := errors.AsType[*episode.ActionError](err)
+	return invalid || errors.Is(err, episode.ErrNotReset)
 }
 
 // ended counts an episode. The score, in micro-points, counts unless the episode is errored.

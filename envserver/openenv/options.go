@@ -76,7 +76,7 @@ func parseOptions(data []byte, rule seedRule, where string) (resetOptions, []epi
 	r := optionReader{where: where}
 	if len(data) > 0 {
 		if err := json.Unmarshal(data, &d); err != nil {
-			r.fault("value_error", where, nil, "the options can't be read: %v", err)
+			r.faultf("value_error", where, nil, "the options can't be read: %v", err)
 			return resetOptions{}, r.items
 		}
 	}
@@ -98,7 +98,7 @@ func parseOptions(data []byte, rule seedRule, where string) (resetOptions, []epi
 
 func given(value jsontext.Value) bool { return value != nil && value.Kind() != 'n' }
 
-func (r *optionReader) fault(kind, name string, value jsontext.Value, format string, args ...any) {
+func (r *optionReader) faultf(kind, name string, value jsontext.Value, format string, args ...any) {
 	loc := []any{r.where}
 	if name != r.where {
 		loc = append(loc, name)
@@ -112,11 +112,11 @@ func (r *optionReader) text(name string, value jsontext.Value) string {
 	}
 	var text string
 	if value.Kind() != '"' || json.Unmarshal(value, &text) != nil {
-		r.fault("string_type", name, value, "%s should be a string or null", name)
+		r.faultf("string_type", name, value, "%s should be a string or null", name)
 		return ""
 	}
 	if utf8.RuneCountInString(text) > maxOptionText {
-		r.fault("string_too_long", name, value, "%s should have at most %d characters", name, maxOptionText)
+		r.faultf("string_too_long", name, value, "%s should have at most %d characters", name, maxOptionText)
 		return ""
 	}
 	return text
@@ -125,7 +125,7 @@ func (r *optionReader) text(name string, value jsontext.Value) string {
 func (r *optionReader) rewardMode(value jsontext.Value) episode.RewardMode {
 	mode := episode.RewardMode(strings.ToLower(r.text("reward_mode", value)))
 	if mode != "" && mode != episode.Dense && mode != episode.Terminal {
-		r.fault("literal_error", "reward_mode", value, "reward_mode should be %q or %q", episode.Dense, episode.Terminal)
+		r.faultf("literal_error", "reward_mode", value, "reward_mode should be %q or %q", episode.Dense, episode.Terminal)
 	}
 	return mode
 }
@@ -134,15 +134,15 @@ func (r *optionReader) rewardMode(value jsontext.Value) episode.RewardMode {
 // 2^53, if the rule allows it.
 func (r *optionReader) seed(value jsontext.Value, rule seedRule) int64 {
 	if !given(value) {
-		return rand.Int64N(score.MaxSeed + 1)
+		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // a seed is no secret: the state reports it
 	}
 	seed, ok := readInteger(value)
 	if !ok {
-		r.fault("int_parsing", "seed", value, "seed should be an integer, such as 7")
+		r.faultf("int_parsing", "seed", value, "seed should be an integer, such as 7")
 		return 0
 	}
 	if rule == strictSeed && seed.Sign() < 0 {
-		r.fault("greater_than_equal", "seed", value, "seed should be greater than or equal to 0")
+		r.faultf("greater_than_equal", "seed", value, "seed should be greater than or equal to 0")
 		return 0
 	}
 	return new(big.Int).Mod(seed, big.NewInt(score.MaxSeed+1)).Int64()
@@ -151,12 +151,12 @@ func (r *optionReader) seed(value jsontext.Value, rule seedRule) int64 {
 // integer reads an option that must lie between 0 and most.
 func (r *optionReader) integer(name string, value jsontext.Value, most int64) int64 {
 	if !given(value) {
-		r.fault("missing", name, nil, "an episode of a run needs %s", name)
+		r.faultf("missing", name, nil, "an episode of a run needs %s", name)
 		return 0
 	}
 	n, ok := readInteger(value)
 	if !ok || n.Sign() < 0 || n.Cmp(big.NewInt(most)) > 0 {
-		r.fault("int_parsing", name, value, "%s should be an integer from 0 to %d", name, most)
+		r.faultf("int_parsing", name, value, "%s should be an integer from 0 to %d", name, most)
 		return 0
 	}
 	return n.Int64()
@@ -171,7 +171,7 @@ func (r *optionReader) tag(d resetData) *runTag {
 		tag.passScore = r.integer("pass_score", d.PassScore, score.One)
 	}
 	if tag.run == "" || len(tag.run) > maxRunID {
-		r.fault("value_error", "run", d.Run, "run should be the UID of an evaluation run, at most %d bytes", maxRunID)
+		r.faultf("value_error", "run", d.Run, "run should be the UID of an evaluation run, at most %d bytes", maxRunID)
 	}
 	return tag
 }

@@ -3,13 +3,13 @@ package openenv
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // player plays the episodes of one session, one after the other, and books them. It is not safe for concurrent use.
@@ -79,7 +79,9 @@ func (p *player) reset(data []byte) reply {
 	}
 	result, err := p.env.Reset(o.Options)
 	if err != nil {
-		return p.fail(optionError(err, o.Options, "data"))
+		err = optionError(err, o.Options, "data")
+		p.logFailure("A reset failed", err)
+		return p.fail(err)
 	}
 	p.playing, p.task, p.ledger = true, o.Task, ledger
 	if ledger != nil {
@@ -102,8 +104,9 @@ func optionError(err error, o episode.Options, where string) error {
 	default:
 		return err
 	}
-	input, _ := json.Marshal(value) // a string can always be encoded
-	return &episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", input, err.Error(), where, name)}}
+	item := errorItem("value_error", nil, err.Error(), where, name)
+	item.Input, _ = jsontext.AppendQuote(nil, value) // an option is valid UTF-8
+	return &episode.ActionError{Items: []episode.ErrorItem{item}}
 }
 
 // step plays one action.
@@ -112,12 +115,22 @@ func (p *player) step(ctx context.Context, action []byte) reply {
 	result, err := p.env.Step(ctx, action)
 	p.server.metrics.stepped(time.Since(began), err)
 	if err != nil {
+		if ctx.Err() == nil {
+			p.logFailure("A step failed", err)
+		}
 		return p.fail(err)
 	}
 	if result.Final != nil {
 		p.finish(result.Final)
 	}
 	return reply{kind: p.server.kind, result: result}
+}
+
+// logFailure logs an error that is not the client's fault.
+func (p *player) logFailure(what string, err error) {
+	if !isRefusal(err) {
+		p.server.log.Error(what, "task", p.task, "error", err)
+	}
 }
 
 // finish books the end of an episode.

@@ -58,8 +58,7 @@ func (s *Server) capacityError(cause error) wireError {
 
 // playError turns what an environment returned into the error to answer with.
 func playError(err error) wireError {
-	var invalid *episode.ActionError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 		return *validationError(invalid.Items)
 	}
 	return wireError{Code: codeExecution, Message: err.Error()}
@@ -125,24 +124,17 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 
 // appendFixed writes v/10^places exactly, with at least one decimal and no needless zeros: a reader sees a float even in 1.0.
 func appendFixed(b []byte, v int64, places int) []byte {
-	digits := strconv.FormatUint(magnitude(v), 10)
+	digits, negative := strings.CutPrefix(strconv.FormatInt(v, 10), "-")
 	if missing := places + 1 - len(digits); missing > 0 {
 		digits = strings.Repeat("0", missing) + digits
 	}
-	if v < 0 {
+	if negative {
 		b = append(b, '-')
 	}
 	whole := len(digits) - places
 	b = append(b, digits[:whole]...)
 	b = append(b, '.', digits[whole])
 	return append(b, strings.TrimRight(digits[whole+1:], "0")...)
-}
-
-func magnitude(v int64) uint64 {
-	if v < 0 {
-		return -uint64(v)
-	}
-	return uint64(v)
 }
 
 // writeResult appends {"observation", "reward", "done"} and, at the end of an episode, the metadata both beside the observation and in it.

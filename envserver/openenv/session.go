@@ -294,6 +294,7 @@ func (s *session) end(result string) bool {
 	s.mu.Unlock()
 	s.cancel()
 	s.server.metrics.sessionsEnded.WithLabelValues(result).Inc()
+	s.server.log.Debug("A session ended", "result", result, "lasted", time.Since(s.opened).String())
 	return true
 }
 

@@ -185,12 +185,7 @@ func TestFactoryError(t *testing.T) {
 
 func TestUnknownSessionID(t *testing.T) {
 	_, url := serve(t, Config{})
-	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws?session_id=abc", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	p := &peer{tb: t, conn: conn}
+	p := dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/ws?session_id=abc")
 	if got := p.code(`{"type":"state"}`); got != codeSession {
 		t.Errorf("answered with %s", got)
 	}

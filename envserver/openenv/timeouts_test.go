@@ -22,6 +22,9 @@ func inBubble(t *testing.T, cfg Config, test func(t *testing.T, s *Server, netwo
 	})
 }
 
+// pass lets simulated time go by.
+func pass(d time.Duration) { <-time.After(d) }
+
 // quiet makes the peer's reader run, which answers the server's pings, until the connection ends.
 func (p *peer) quiet() <-chan error {
 	ended := make(chan error, 1)
@@ -40,9 +43,9 @@ func TestIdleTimeout(t *testing.T) {
 	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
 		p := connectPipe(t, network)
 		p.ask(`{"type":"reset"}`)
-		time.Sleep(9 * time.Minute)
+		pass(9 * time.Minute)
 		p.ask(`{"type":"step","data":{"kind":"say"}}`)
-		time.Sleep(9 * time.Minute)
+		pass(9 * time.Minute)
 		p.ask(`{"type":"state"}`)
 		if got := s.sessions.active(); got != 1 {
 			t.Fatalf("%d sessions after a step within the timeout, want 1", got)
@@ -81,7 +84,7 @@ func TestMaxDuration(t *testing.T) {
 		p.ask(`{"type":"reset"}`)
 		for time.Since(began) < 59*time.Minute {
 			p.ask(`{"type":"step","data":{"kind":"say"}}`)
-			time.Sleep(30 * time.Second)
+			pass(30 * time.Second)
 		}
 		err := <-p.quiet()
 		if took := time.Since(began); took < time.Hour || took > time.Hour+2*time.Second {
@@ -119,7 +122,7 @@ func TestDeadPeer(t *testing.T) {
 		p.conn.SetPingHandler(func(string) error { pings++; return nil })
 		p.ask(`{"type":"reset"}`)
 		began, ended := time.Now(), p.quiet()
-		time.Sleep(9 * time.Minute)
+		pass(9 * time.Minute)
 		p.send(`{"type":"state"}`)
 		if err := <-ended; !strings.Contains(err.Error(), "unexpected message") {
 			t.Fatalf("after nine minutes without a pong: %v", err)
@@ -129,7 +132,7 @@ func TestDeadPeer(t *testing.T) {
 		}
 		heard := time.Since(began)
 		for s.sessions.active() > 0 && time.Since(began) < time.Hour {
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		if silent := time.Since(began) - heard; silent > deadPeerAfter+2*sweepInterval {
 			t.Errorf("the slot was held for %v", silent)
@@ -145,7 +148,7 @@ func TestHalfOpenPeer(t *testing.T) {
 		p.send(`{"type":"state"}`) // whose answer nobody reads
 		began := time.Now()
 		for s.sessions.active() > 0 && time.Since(began) < time.Hour {
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		if held := time.Since(began); held > deadPeerAfter+2*sweepInterval {
 			t.Errorf("the slot was held for %v", held)
@@ -163,7 +166,7 @@ func TestPingsAreAnsweredDuringAStep(t *testing.T) {
 		answered := make(chan string)
 		go func() { answered <- p.receive() }()
 		for range 10 {
-			time.Sleep(20 * time.Second)
+			pass(20 * time.Second)
 			sent := time.Now()
 			if err := p.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second)); err != nil {
 				t.Fatal(err)
@@ -186,7 +189,7 @@ func TestRefusalIsHeld(t *testing.T) {
 		slow := connectPipe(t, network)
 		refusal := make(chan string)
 		go func() { refusal <- slow.receive() }()
-		time.Sleep(refusalHold - time.Second)
+		pass(refusalHold - time.Second)
 		slow.send(`{"type":"reset"}`)
 		if got := codeOf(t, <-refusal); got != codeCapacity {
 			t.Errorf("the refused client read %s", got)
@@ -222,7 +225,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("a new session was answered with %s", answer)
 		}
 		late.closed()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 			t.Errorf("the running session was answered with %s", got)
 		}
@@ -281,7 +284,7 @@ func TestDrainWaitsForLedgers(t *testing.T) {
 		play(t, network)
 		began := time.Now()
 		go func() {
-			time.Sleep(3 * time.Second)
+			pass(3 * time.Second)
 			s.ledgers.fetched(ledgerKey{"u", 0})
 		}()
 		if err := s.Drain(t.Context()); err != nil || time.Since(began) != 3*time.Second {
@@ -302,11 +305,11 @@ func TestLedgersExpire(t *testing.T) {
 		if _, err := s.ledgers.open(runTag{run: "u"}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(ledgerTTL - time.Minute)
+		pass(ledgerTTL - time.Minute)
 		if got := s.ledgers.figures().open; got != 1 {
 			t.Errorf("%d ledgers before the time is over, want 1", got)
 		}
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if got := s.ledgers.figures().open; got != 0 {
 			t.Errorf("%d ledgers after the time is over, want 0", got)
 		}

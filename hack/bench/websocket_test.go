@@ -177,8 +177,8 @@ func roundTrips(b *testing.B, handler http.Handler, sessions int) {
 	wg.Wait()
 }
 
-// BenchmarkWebSocketIdle reports the memory of an idle connection after one message, heap and stacks, client side subtracted by measuring it alone is
-// not possible in one process; the client's share is the same for every server.
+// BenchmarkWebSocketIdle reports the memory of an idle connection after one message: heap and stacks, of the server and the client. The client's share is
+// the same for every server.
 func BenchmarkWebSocketIdle(b *testing.B) {
 	for name, handler := range servers(b) {
 		b.Run(name, func(b *testing.B) {

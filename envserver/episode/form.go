@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxInvalidActions is the number of actions outside the schema that end an episode: the last of them is answered with done and the outcome failed.
@@ -84,9 +87,9 @@ func (f *Form) Types() []string {
 
 // Decode reads an action strictly. It returns an *ActionError that lists every fault when the action is outside the form's schema.
 func (f *Form) Decode(raw json.RawMessage) (Action, error) {
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
-		return Action{}, &ActionError{Items: []ErrorItem{item("model_type", []any{}, f.example(), raw)}}
+	given := members(raw)
+	if given == nil {
+		return Action{}, &ActionError{Items: []ErrorItem{item("model_type", []any{}, f.example(), jsontext.Value(raw))}}
 	}
 	d := decoder{form: f, given: given, action: Action{values: make(map[string]string, len(given))}}
 	variant := d.variant()
@@ -111,49 +114,79 @@ func (f *Form) example() string {
 // decoder is one run of Decode.
 type decoder struct {
 	form   *Form
-	given  map[string]json.RawMessage
+	given  map[string]jsontext.Value
 	action Action
 	items  []ErrorItem
 }
 
-// spot is a field's place in an action and what was sent there.
+// lastWins reads a name that appears twice as every JSON Schema validator does.
+var lastWins = jsontext.AllowDuplicateNames(true)
+
+// members are the members of a JSON object, nil for anything else.
+func members(raw []byte) map[string]jsontext.Value {
+	var given map[string]jsontext.Value
+	if jsonv2.Unmarshal(raw, &given, lastWins) != nil {
+		return nil
+	}
+	return given
+}
+
+// unquote reads a JSON string.
+func unquote(raw jsontext.Value) (string, bool) {
+	if raw.Kind() != '"' {
+		return "", false
+	}
+	text, err := jsontext.AppendUnquote(nil, raw)
+	return string(text), err == nil
+}
+
+// spot is a field's place in an action and what was sent there, nil for nothing. The parent is "" for the action's own fields.
 type spot struct {
-	path []any
-	raw  json.RawMessage
+	parent, field string
+	raw           jsontext.Value
 }
 
 func (s spot) name() string {
-	names := make([]string, len(s.path))
-	for i, p := range s.path {
-		names[i] = fmt.Sprint(p)
+	if s.parent == "" {
+		return s.field
 	}
-	return strings.Join(names, ".")
+	return s.parent + "." + s.field
 }
 
-func (d *decoder) at(field string) spot { return spot{[]any{field}, d.given[field]} }
+func (s spot) loc() []any {
+	if s.parent == "" {
+		return []any{s.field}
+	}
+	return []any{s.parent, s.field}
+}
 
-func item(kind string, loc []any, msg string, input json.RawMessage) ErrorItem {
+// given reports whether a value other than null was sent.
+func (s spot) given() bool { return s.raw != nil && s.raw.Kind() != 'n' }
+
+func (d *decoder) at(field string) spot { return spot{"", field, d.given[field]} }
+
+func item(kind string, loc []any, msg string, input jsontext.Value) ErrorItem {
 	it := ErrorItem{Type: kind, Loc: loc, Msg: msg}
-	if len(input) <= maxEcho && json.Valid(input) {
+	if len(input) <= maxEcho && input.IsValid() {
 		it.Input = bytes.Clone(input)
 	}
 	return it
 }
 
-func (d *decoder) fault(kind string, s spot, format string, args ...any) {
-	d.items = append(d.items, item(kind, s.path, fmt.Sprintf(format, args...), s.raw))
+func (d *decoder) faultf(kind string, s spot, format string, args ...any) {
+	d.items = append(d.items, item(kind, s.loc(), fmt.Sprintf(format, args...), s.raw))
 }
 
 // variant reads action_type; it is nil, with a fault, when that is none of the form's.
 func (d *decoder) variant() *Variant {
-	raw, ok := d.given[typeField]
-	if !ok {
-		d.fault("missing", d.at(typeField), "action_type is required: one of %s", quoted(d.form.Types()))
+	s := d.at(typeField)
+	if s.raw == nil {
+		d.faultf("missing", s, "action_type is required: one of %s", quoted(d.form.Types()))
 		return nil
 	}
-	var name string
-	if isNull(raw) || json.Unmarshal(raw, &name) != nil || d.form.byType[name] == nil {
-		d.fault("literal_error", d.at(typeField), "action_type should be one of %s", quoted(d.form.Types()))
+	name, ok := unquote(s.raw)
+	if !ok || d.form.byType[name] == nil {
+		d.faultf("literal_error", s, "action_type should be one of %s", quoted(d.form.Types()))
 		return nil
 	}
 	d.action.Type = name
@@ -163,12 +196,12 @@ func (d *decoder) variant() *Variant {
 func (d *decoder) checkKnown() {
 	known := func(name string) bool { return name == typeField || name == "metadata" || d.form.byField[name] != nil }
 	for _, name := range unknown(d.given, known) {
-		d.fault("extra_forbidden", d.at(name), "%q is not a field of an action: leave it out", name)
+		d.faultf("extra_forbidden", d.at(name), "%q is not a field of an action: leave it out", name)
 	}
 }
 
 // unknown lists the names that aren't known, sorted.
-func unknown(given map[string]json.RawMessage, known func(string) bool) []string {
+func unknown(given map[string]jsontext.Value, known func(string) bool) []string {
 	var names []string
 	for name := range given {
 		if !known(name) {
@@ -183,12 +216,12 @@ func unknown(given map[string]json.RawMessage, known func(string) bool) []string
 func (d *decoder) field(field *Field, variant *Variant) {
 	s := d.at(field.Name)
 	switch {
-	case s.raw == nil || isNull(s.raw):
+	case !s.given():
 		if variant != nil && slices.Contains(variant.Required, field.Name) {
-			d.fault("missing", s, "%s needs %s", variant.Type, field.Name)
+			d.faultf("missing", s, "%s needs %s", variant.Type, field.Name)
 		}
 	case variant != nil && !variant.reads(field.Name):
-		d.fault("extra_forbidden", s, "%s does not use %s: leave it out or send null", variant.Type, field.Name)
+		d.faultf("extra_forbidden", s, "%s does not use %s: leave it out or send null", variant.Type, field.Name)
 	default:
 		d.value(field, s)
 	}
@@ -198,7 +231,7 @@ func (d *decoder) value(field *Field, s spot) {
 	switch {
 	case field.Properties != nil:
 		d.object(field, s)
-	case field.Number && isNumber(s.raw):
+	case field.Number && s.raw.Kind() == '0':
 		d.action.values[s.name()] = string(s.raw)
 	default:
 		d.text(field, s)
@@ -206,46 +239,46 @@ func (d *decoder) value(field *Field, s spot) {
 }
 
 func (d *decoder) object(field *Field, s spot) {
-	var given map[string]json.RawMessage
-	if json.Unmarshal(s.raw, &given) != nil {
-		d.fault("dict_type", s, "%s should be a JSON object or null", s.name())
+	given := members(s.raw)
+	if given == nil {
+		d.faultf("dict_type", s, "%s should be a JSON object or null", s.name())
 		return
 	}
 	isProperty := func(name string) bool {
 		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
 	}
 	for _, name := range unknown(given, isProperty) {
-		d.fault("extra_forbidden", spot{append(slices.Clip(s.path), name), given[name]}, "%s has no field %q: leave it out", s.name(), name)
+		d.faultf("extra_forbidden", spot{s.field, name, given[name]}, "%s has no field %q: leave it out", s.name(), name)
 	}
 	for i := range field.Properties {
 		property := &field.Properties[i]
-		if raw := given[property.Name]; raw != nil && !isNull(raw) {
-			d.value(property, spot{append(slices.Clip(s.path), property.Name), raw})
+		if inner := (spot{s.field, property.Name, given[property.Name]}); inner.given() {
+			d.value(property, inner)
 		}
 	}
 }
 
 func (d *decoder) text(field *Field, s spot) {
-	var value string
-	if json.Unmarshal(s.raw, &value) != nil {
-		d.fault("string_type", s, "%s should be a string", s.name())
+	value, ok := unquote(s.raw)
+	if !ok {
+		d.faultf("string_type", s, "%s should be a string", s.name())
 		return
 	}
 	switch {
 	case field.Enum != nil && !slices.Contains(field.Enum, value):
-		d.fault("literal_error", s, "%s should be one of %s", s.name(), quoted(field.Enum))
+		d.faultf("literal_error", s, "%s should be one of %s", s.name(), quoted(field.Enum))
 	case field.Enum == nil && value == "":
-		d.fault("string_too_short", s, "%s should have at least 1 character", s.name())
+		d.faultf("string_too_short", s, "%s should have at least 1 character", s.name())
 	case field.Enum == nil && utf8.RuneCountInString(value) > field.MaxLength:
-		d.fault("string_too_long", s, "%s should have at most %d characters", s.name(), field.MaxLength)
+		d.faultf("string_too_long", s, "%s should have at most %d characters", s.name(), field.MaxLength)
 	default:
 		d.action.values[s.name()] = value
 	}
 }
 
 func (d *decoder) metadata() {
-	if s := d.at("metadata"); s.raw != nil && !isNull(s.raw) && s.raw[0] != '{' {
-		d.fault("dict_type", s, "metadata should be a JSON object")
+	if s := d.at("metadata"); s.given() && s.raw.Kind() != '{' {
+		d.faultf("dict_type", s, "metadata should be a JSON object")
 	}
 }
 
@@ -253,10 +286,8 @@ func (d *decoder) anyOf(variant *Variant) {
 	if len(variant.AnyOf) == 0 {
 		return
 	}
-	for _, name := range variant.AnyOf {
-		if raw, ok := d.given[name]; ok && !isNull(raw) {
-			return
-		}
+	if slices.ContainsFunc(variant.AnyOf, func(name string) bool { return d.at(name).given() }) {
+		return
 	}
 	d.items = append(d.items, item("missing", []any{variant.AnyOf[0]}, fmt.Sprintf("%s needs %s", variant.Type, strings.Join(variant.AnyOf, " or ")), nil))
 }
@@ -264,10 +295,6 @@ func (d *decoder) anyOf(variant *Variant) {
 func (v *Variant) reads(field string) bool {
 	return slices.Contains(v.Required, field) || slices.Contains(v.Optional, field)
 }
-
-func isNumber(raw json.RawMessage) bool { return raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' }
-
-func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
 func quoted(values []string) string { return "'" + strings.Join(values, "', '") + "'" }
 

@@ -43,14 +43,15 @@ const maxQuery = 390
 
 // text is everything that came with the ticket, in lower case.
 func (v *ticketView) text() string {
-	parts := []string{v.Subject, v.Description}
+	var all strings.Builder
+	all.WriteString(v.Subject + "\n" + v.Description)
 	for _, a := range v.Attachments {
-		parts = append(parts, a.Content)
+		all.WriteString("\n" + a.Content)
 	}
 	for _, m := range v.History {
-		parts = append(parts, m.Content)
+		all.WriteString("\n" + m.Content)
 	}
-	return strings.ToLower(strings.Join(parts, "\n"))
+	return strings.ToLower(all.String())
 }
 
 // Act goes through the clerk's stages: search, label, reply, decide. In ticket-classify it only labels.
@@ -246,7 +247,7 @@ func (c *ticketClerk) relevant(v *ticketView) []string {
 	for _, a := range c.articles {
 		for _, s := range sentences(a.Body) {
 			n := 0
-			for _, w := range strings.Fields(strings.ToLower(s)) {
+			for w := range strings.FieldsSeq(strings.ToLower(s)) {
 				if w = strings.Trim(w, ".,:;()"); len(w) > 4 && strings.Contains(text, w) {
 					n++
 				}
@@ -258,9 +259,9 @@ func (c *ticketClerk) relevant(v *ticketView) []string {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.weight, a.weight) })
-	var best []string
-	for _, s := range all[:min(quoted, len(all))] {
-		best = append(best, s.text)
+	best := make([]string, min(quoted, len(all)))
+	for i := range best {
+		best[i] = all[i].text
 	}
 	return best
 }

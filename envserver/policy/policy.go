@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/score"
@@ -96,9 +97,7 @@ func stateless(p Policy) Factory {
 // action writes an action of the given members.
 func action(kind string, members map[string]any) (json.RawMessage, error) {
 	full := map[string]any{"action_type": kind}
-	for name, value := range members {
-		full[name] = value
-	}
+	maps.Copy(full, members)
 	raw, err := json.Marshal(full)
 	if err != nil {
 		return nil, fmt.Errorf("writing action %s: %w", kind, err)

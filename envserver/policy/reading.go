@@ -12,7 +12,6 @@ var (
 	idPattern       = regexp.MustCompile(`\b[A-Z]{2,4}-?\d{4,}\b`)
 	amountPattern   = regexp.MustCompile(`\$\s?(\d{1,3}(?:,\d{3})*|\d+)(?:\.(\d{2}))?`)
 	minutesPattern  = regexp.MustCompile(`\b(\d{1,3})\s?min`)
-	hoursPattern    = regexp.MustCompile(`\b(\d{1,2})\s?(?:h\b|hours?)`)
 	devicesPattern  = regexp.MustCompile(`\b(\d{1,3})\s(?:dead\s)?(?:devices|cameras|sensors|locks|hubs)\b`)
 	limitPattern    = regexp.MustCompile(`up to \$(\d+)(?:\.(\d{2}))?`)
 	sentencePattern = regexp.MustCompile(`[^.!?\n]+[.!?]?`)
@@ -31,9 +30,10 @@ func findIDs(text string) []string {
 
 // amounts lists the dollar amounts in the text, in cents.
 func amounts(text string) []int64 {
-	var found []int64
-	for _, m := range amountPattern.FindAllStringSubmatch(text, -1) {
-		found = append(found, cents(strings.ReplaceAll(m[1], ",", ""), m[2]))
+	matches := amountPattern.FindAllStringSubmatch(text, -1)
+	found := make([]int64, len(matches))
+	for i, m := range matches {
+		found[i] = cents(strings.ReplaceAll(m[1], ",", ""), m[2])
 	}
 	return found
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -242,12 +243,7 @@ func TestErrorsAreReportedByClass(t *testing.T) {
 	}
 	resolve[classJudge], resolve[classEnvironment], resolve[classPolicy], resolve[classTimeout] = indexes[:2], indexes[2:4], indexes[4:5], indexes[5:]
 	is := func(class string, index int64) bool {
-		for _, i := range resolve[class] {
-			if i == index {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(resolve[class], index)
 	}
 	kind := faulty{ticketKind(t, brokenJudge{}), func(opts episode.Options, step int) error {
 		for _, index := range resolve[classEnvironment] {

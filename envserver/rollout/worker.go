@@ -116,14 +116,14 @@ func (w *worker) play(ctx context.Context, j job) error {
 	began := s.Clock.Now()
 	err := w.attempt(ctx, j)
 	if ctx.Err() != nil {
-		return nil
+		return ctx.Err()
 	}
-	var failed *failure
-	switch {
-	case err == nil:
+	if err == nil {
 		s.settle(j, "", s.Clock.Now().Sub(began))
 		return nil
-	case !errors.As(err, &failed):
+	}
+	failed, ok := errors.AsType[*failure](err)
+	if !ok {
 		return err
 	}
 	s.Log.Warn("An episode failed", "episode", j.episode.Index, "task", j.episode.Task, "scenario", j.episode.Scenario, "attempt", j.attempts, "class", failed.class, "error", failed.err)
@@ -132,7 +132,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 		return nil
 	}
 	if err := s.Clock.backOff(ctx, j.attempts-1); err != nil {
-		return nil
+		return err
 	}
 	s.retry(j)
 	return nil

@@ -102,8 +102,7 @@ func play(t testing.TB, e *environment, actions ...string) (rewards []int64, las
 }
 
 func say(kind, message string) string {
-	text, _ := json.Marshal(map[string]string{"action_type": kind, "message": message})
-	return string(text)
+	return mustMarshal(map[string]string{"action_type": kind, "message": message})
 }
 
 const (
@@ -260,8 +259,7 @@ func TestInvalidActionsEndTheEpisode(t *testing.T) {
 	step(t, e, classifyRight)
 	for i := range episode.MaxInvalidActions - 1 {
 		_, err := e.Step(t.Context(), json.RawMessage(`{"action_type":"refund"}`))
-		var invalid *episode.ActionError
-		if !errors.As(err, &invalid) {
+		if _, invalid := errors.AsType[*episode.ActionError](err); !invalid {
 			t.Fatalf("invalid action %d: error = %v, want an ActionError", i+1, err)
 		}
 	}
@@ -385,61 +383,68 @@ func actionsGen() *rapid.Generator[string] {
 	})
 }
 
-// TestEveryEpisodeKeepsTheRules plays random episodes: no sequence of actions pays more than gold, rewards add up to the score, every observation is of the served schema
-// and no later step changes an earlier one.
+// watched is a random episode: what it paid, how it ended, and what its observations were when they came.
+type watched struct {
+	env   *environment
+	mode  episode.RewardMode
+	total int64
+	final *episode.Final
+	seen  []Observation
+	texts []string
+}
+
+// step plays an action and checks the one answer.
+func (w *watched) step(t *rapid.T, schema *jsonschema.Schema, action string) (episode.Result, error) {
+	r, err := w.env.Step(context.Background(), json.RawMessage(action))
+	if err != nil {
+		return r, err
+	}
+	obs := r.Observation.(Observation)
+	text := mustMarshal(obs)
+	validate(t, schema, text)
+	if !r.Done && w.mode == episode.Terminal && (r.Reward != 0 || obs.Score != nil) {
+		t.Fatalf("reward %d and score %v before the end of a terminal episode", r.Reward, obs.Score)
+	}
+	if w.final != nil && (r.Reward != 0 || r.Final != nil || !r.Done) {
+		t.Fatalf("a step after the end gave %+v", r)
+	}
+	w.total += r.Reward
+	if r.Final != nil {
+		w.final = r.Final
+	}
+	w.seen, w.texts = append(w.seen, obs), append(w.texts, text)
+	return r, nil
+}
+
+// TestEveryEpisodeKeepsTheRules plays random episodes: no sequence of actions pays more than gold, rewards add up to the score, every observation is of the served schema,
+// the same actions give the same bytes, and neither later steps nor a client that writes into an observation change anything.
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	schema := compile(t, testKind(judgeFunc(goodJudge)).schemas.Observation)
 	rapid.Check(t, func(rt *rapid.T) {
 		task := rapid.SampledFrom([]string{"ticket-classify", "ticket-resolve"}).Draw(rt, "task")
 		mode := rapid.SampledFrom([]episode.RewardMode{episode.Dense, episode.Terminal}).Draw(rt, "mode")
-		actions := rapid.SliceOfN(actionsGen(), 1, 20).Draw(rt, "actions")
-		e, twin := start(task, mode, goodJudge), start(task, mode, goodJudge)
-		var total int64
-		var final *episode.Final
-		var seen []Observation
-		var texts []string
-		for _, a := range actions {
-			r, err := e.Step(context.Background(), json.RawMessage(a))
-			r2, err2 := twin.Step(context.Background(), json.RawMessage(a))
-			if fmt.Sprint(err) != fmt.Sprint(err2) {
-				rt.Fatalf("the same step gave %v and %v", err, err2)
+		w := &watched{env: start(task, mode, goodJudge), mode: mode}
+		twin := &watched{env: start(task, mode, goodJudge), mode: mode}
+		for _, action := range rapid.SliceOfN(actionsGen(), 1, 20).Draw(rt, "actions") {
+			r, err := w.step(rt, schema, action)
+			again, err2 := twin.step(rt, schema, action)
+			if fmt.Sprint(err) != fmt.Sprint(err2) || mustMarshal(r) != mustMarshal(again) {
+				rt.Fatal("the same step gave something else")
 			}
-			if err != nil {
-				continue
+			if err == nil {
+				twin.seen[len(twin.seen)-1].ConversationHistory[0].Content = "changed by the client"
 			}
-			obs := r.Observation.(Observation)
-			text := mustMarshal(obs)
-			if text != mustMarshal(r2.Observation) {
-				rt.Fatalf("the same step gave other bytes")
-			}
-			validate(rt, schema, text)
-			if !r.Done && mode == episode.Terminal && (r.Reward != 0 || obs.Score != nil) {
-				rt.Fatalf("reward %d and score %v before the end of a terminal episode", r.Reward, obs.Score)
-			}
-			if final != nil && (r.Reward != 0 || r.Final != nil || !r.Done) {
-				rt.Fatalf("a step after the end gave %+v", r)
-			}
-			total += r.Reward
-			if r.Final != nil {
-				final = r.Final
-			}
-			seen, texts = append(seen, obs), append(texts, text)
-			obs.ConversationHistory[0].Content = "changed by the client"
-			if e.desk.conversation[0].Content != "Hello?" {
-				rt.Fatal("the observation shares the history")
-			}
-			obs.ConversationHistory[0].Content = "Hello?"
 		}
-		for i := range seen {
-			if mustMarshal(seen[i]) != texts[i] {
+		for i := range w.seen {
+			if mustMarshal(w.seen[i]) != w.texts[i] {
 				rt.Fatalf("observation %d changed later", i)
 			}
 		}
-		if total > 1000 || total < 0 {
-			rt.Fatalf("return %d is outside 0 to 1000", total)
+		if w.total > 1000 || w.total < 0 {
+			rt.Fatalf("return %d is outside 0 to 1000", w.total)
 		}
-		if final != nil && final.Score != total*score.One/1000 {
-			rt.Fatalf("score %d, rewards add up to %d", final.Score, total)
+		if w.final != nil && w.final.Score != w.total*score.One/1000 {
+			rt.Fatalf("score %d, rewards add up to %d", w.final.Score, w.total)
 		}
 	})
 }

@@ -73,18 +73,14 @@ func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.F
 // gradeEnd grades the whole episode. A reply that the judge can't grade makes it errored.
 func (d *desk) gradeEnd(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
 	final := &episode.Final{Task: d.task.name, Scenario: d.ticket.ScenarioID, Category: d.ticket.Gold.Category, Judge: d.task.scale}
-	verdict := noReply
-	if len(d.replies) > 0 {
-		var err error
-		verdict, err = judge.Judge(ctx, d.judged())
-		if ctx.Err() != nil {
-			return 0, nil, fmt.Errorf("judging the reply: %w", ctx.Err())
-		}
-		if err != nil || !verdict.Scored() {
-			d.outcome, final.Outcome = score.Errored, score.Errored
-			d.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
-			return 0, final, nil
-		}
+	verdict := d.verdict(ctx, judge)
+	if ctx.Err() != nil {
+		return 0, nil, fmt.Errorf("judging the reply: %w", ctx.Err())
+	}
+	if !verdict.Scored() {
+		d.outcome, final.Outcome = score.Errored, score.Errored
+		d.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
+		return 0, final, nil
 	}
 	parts, err := grader.GradeTicket(d.ticket, d.task.name, d.decisions(), verdict)
 	if err != nil {
@@ -93,6 +89,18 @@ func (d *desk) gradeEnd(ctx context.Context, judge grader.Judge) (int64, *episod
 	reward := d.pay(parts)
 	final.Outcome, final.Score, final.Dimensions = d.outcome, d.paid*score.One/1000, parts
 	return reward, final, nil
+}
+
+// verdict is the judge's on the reply; it is not a score when the judge failed.
+func (d *desk) verdict(ctx context.Context, judge grader.Judge) grader.Verdict {
+	if !d.task.reply || len(d.replies) == 0 {
+		return noReply
+	}
+	verdict, err := judge.Judge(ctx, d.judged())
+	if err != nil {
+		return grader.Verdict{Status: grader.StatusError}
+	}
+	return verdict
 }
 
 // judged is what the judge reads: everything that the agent wrote to the customer, in order, because what was once promised stays promised.

@@ -105,9 +105,10 @@ func (k *Kind) Description() string {
 
 // Tasks are ticket-classify, the default, and ticket-resolve. Every ticket can be played in both.
 func (k *Kind) Tasks() []score.Task {
-	var tickets []score.Scenario
-	for _, s := range k.catalog.Tickets() {
-		tickets = append(tickets, score.Scenario{ID: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language, Split: s.Split})
+	scenarios := k.catalog.Tickets()
+	tickets := make([]score.Scenario, len(scenarios))
+	for i, s := range scenarios {
+		tickets[i] = score.Scenario{ID: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language, Split: s.Split}
 	}
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {

@@ -3,6 +3,8 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/scenarios"
 )
@@ -86,22 +88,13 @@ func (c *course) lookUpPayments(args map[string]any) result {
 
 // statuses joins the different statuses of the payments in their order.
 func statuses(payments []scenarios.Payment) string {
-	joined := payments[0].Status
-	for i, p := range payments[1:] {
-		if !hasStatus(payments[:i+1], p.Status) {
-			joined += ", " + p.Status
-		}
-	}
-	return joined
-}
-
-func hasStatus(payments []scenarios.Payment, status string) bool {
+	var different []string
 	for _, p := range payments {
-		if p.Status == status {
-			return true
+		if !slices.Contains(different, p.Status) {
+			different = append(different, p.Status)
 		}
 	}
-	return false
+	return strings.Join(different, ", ")
 }
 
 func (c *course) refund(args map[string]any) result {

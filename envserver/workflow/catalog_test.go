@@ -5,28 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
-
-// goldReader takes a fact as stated when its value or one of those accepted is in the reply, and a denial always.
-type goldReader struct{}
-
-func (goldReader) Commits(string, []string, string) bool { return false }
-
-func (goldReader) FactsStated(reply string, facts []scenarios.Fact, _ string) []bool {
-	stated := make([]bool, len(facts))
-	for i, f := range facts {
-		stated[i] = f.Negative || slices.ContainsFunc(append([]string{f.Value}, f.Accept...), func(v string) bool { return strings.Contains(reply, v) })
-	}
-	return stated
-}
 
 func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
 	t.Helper()
@@ -34,7 +21,7 @@ func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := New(catalog, goldReader{})
+	kind, err := New(catalog, grader.NewOffline())
 	if err != nil {
 		t.Fatal(err)
 	}

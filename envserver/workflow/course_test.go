@@ -34,12 +34,13 @@ func (plainReader) Commits(reply string, verbs []string, _ string) bool {
 	return slices.ContainsFunc(verbs, func(v string) bool { return strings.Contains(reply, v) })
 }
 
-func args(name string, in ...any) []scenarios.Arg { return []scenarios.Arg{{Name: name, In: in}} }
+// theOrder constrains an action to the order that the issue is about.
+func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: []any{"LD-1"}}} }
 
 // testWorkflow needs the order and the payment looked up, a refund of 12.50, and a reply that states it. Its payments and the escalation are out of the ordinary: the first
 // look-up of a payment fails, and any escalation is forbidden.
 func testWorkflow() *scenarios.Workflow {
-	refund := append(args("order_id", "LD-1"), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
+	refund := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
 	return &scenarios.Workflow{
 		ScenarioID: "C99", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
 		Customer: scenarios.Customer{Name: "Ada Moss", AccountLevel: "basic"}, Query: "Where is my money?",
@@ -49,8 +50,8 @@ func testWorkflow() *scenarios.Workflow {
 			Payments: []scenarios.Payment{{ID: "PAY-1", OrderID: "LD-1", Status: "captured", Amount: 1250}, {ID: "PAY-2", OrderID: "LD-1", Status: "authorised", Amount: 1250}},
 		},
 		Steps: []scenarios.WorkflowStep{
-			{ID: "s1", Action: scenarios.CheckOrderStatus, Args: args("order_id", "LD-1")},
-			{ID: "s2", Action: scenarios.CheckPayment, Args: args("order_id", "LD-1")},
+			{ID: "s1", Action: scenarios.CheckOrderStatus, Args: theOrder()},
+			{ID: "s2", Action: scenarios.CheckPayment, Args: theOrder()},
 			{ID: "s3", Action: scenarios.InitiateRefund, Args: refund, Requires: []string{"s1", "s2"}},
 			{ID: "s4", Action: scenarios.RespondUser, Requires: []string{"s3"}, Terminal: true},
 		},
@@ -196,7 +197,7 @@ func TestQuestionGoesOn(t *testing.T) {
 	w := calm()
 	w.Steps = []scenarios.WorkflowStep{
 		{ID: "s0", Action: scenarios.RespondUser, Ask: true, Answer: "It is LD-1."},
-		{ID: "s1", Action: scenarios.CheckOrderStatus, Args: args("order_id", "LD-1"), Requires: []string{"s0"}},
+		{ID: "s1", Action: scenarios.CheckOrderStatus, Args: theOrder(), Requires: []string{"s0"}},
 		{ID: "s2", Action: scenarios.RespondUser, Requires: []string{"s1"}, Terminal: true},
 	}
 	ask := `{"action_type":"respond_user","payload":{"message":"Which order is it?"}}`
@@ -280,8 +281,7 @@ func TestInvalidActionsEndTheEpisode(t *testing.T) {
 	step(t, e, order)
 	for i := range episode.MaxInvalidActions - 1 {
 		_, err := e.Step(t.Context(), json.RawMessage(`{"action_type":"refund"}`))
-		var invalid *episode.ActionError
-		if !errors.As(err, &invalid) {
+		if _, invalid := errors.AsType[*episode.ActionError](err); !invalid {
 			t.Fatalf("invalid action %d: error = %v, want an ActionError", i+1, err)
 		}
 	}

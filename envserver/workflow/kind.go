@@ -30,7 +30,7 @@ const category = "workflow"
 //go:embed schemas
 var schemas embed.FS
 
-// Reader reads the reply that ends an episode. It is safe for concurrent use.
+// Reader reads the reply that ends an episode, as the offline judge of package grader does. It is safe for concurrent use.
 type Reader interface {
 	// FactsStated reports for each fact whether the reply states it.
 	FactsStated(reply string, facts []scenarios.Fact, language string) []bool

@@ -54,9 +54,18 @@ func (g grams) mostOf(others grams) bool {
 	return 2*same > len(others)
 }
 
-// copied tells whether more than half of the reply's runs stand in the ticket, an article or the rubric.
-func copied(d *document, sources grams) bool {
-	return sources.mostOf(addGrams(make(grams, 0, len(d.tokens)), d.tokens))
+// copied tells whether more than half of the reply's runs stand in the ticket, an article or the rubric. Sentences that are neither copied nor about
+// the matter don't count, so that courtesies can't dilute a copy.
+func copied(d *document, p *prepared) bool {
+	all := make(grams, 0, len(d.tokens))
+	for _, s := range d.sentences {
+		from := len(all)
+		all = addGrams(all, d.tokens[s.lo:s.hi])
+		if !p.sources.mostOf(all[from:]) && !topical(d, s, p) && !d.claimsIn(s) {
+			all = all[:from]
+		}
+	}
+	return p.sources.mostOf(all)
 }
 
 // dropEchoes forgets the sentences that repeat the customer's own words: they state nothing and acknowledge nothing.
@@ -78,7 +87,7 @@ const (
 	maxSentenceDensity = 70
 	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of them that may be the rubric's.
 	nearby, maxNearby = 5, 85
-	// minDense is how many words a reply needs before its density says anything.
+	// minDense is how many words a sentence needs before its density says anything. A reply needs twice as many.
 	minDense = 10
 )
 
@@ -97,7 +106,7 @@ func monotonous(d *document) bool {
 
 // dense tells whether the reply strings together what the rubric looks for, over its length or within one sentence.
 func dense(d *document, rubric map[string]struct{}) bool {
-	if denser(d.tokens, rubric, minDense, maxDensity) {
+	if denser(d.tokens, rubric, 2*minDense, maxDensity) {
 		return true
 	}
 	for _, s := range d.sentences {
@@ -133,16 +142,30 @@ func denser(tokens []token, rubric map[string]struct{}, least, percent int) bool
 const minSentence = 5
 
 // verbless tells whether fewer than three in five of the reply's sentences have a finite verb: a pile of words isn't an answer.
-func verbless(d *document, lex *lexicon) bool {
+// Two sentences say too little to tell, and courtesies don't count.
+func verbless(d *document, p *prepared) bool {
 	sentences, finite := 0, 0
 	for _, s := range d.sentences {
-		if d.words(s) < minSentence {
+		if d.words(s) < minSentence || !topical(d, s, p) && !d.claimsIn(s) {
 			continue
 		}
 		sentences++
-		if anyStem(lex.finite, d.tokens, s) >= 0 || anyWord(lex.firstPerson, d.tokens, s) >= 0 || anyWord(lex.secondPerson, d.tokens, s) >= 0 {
+		if hasVerb(d.tokens, s, p.lex) {
 			finite++
 		}
 	}
-	return 5*finite < 3*sentences
+	return sentences > 2 && 5*finite < 3*sentences
+}
+
+// hasVerb tells whether a sentence seems to have a finite verb: one of the common ones, a personal pronoun, or a word with an object ("accepts a trace").
+func hasVerb(tokens []token, s span, lex *lexicon) bool {
+	if anyStem(lex.finite, tokens, s) >= 0 || anyWord(lex.firstPerson, tokens, s) >= 0 || anyWord(lex.secondPerson, tokens, s) >= 0 {
+		return true
+	}
+	for i := s.lo; i+1 < s.hi; i++ {
+		if tokens[i].kind == wordToken && !lex.stopwords.has(tokens[i].text) && lex.determiners.has(tokens[i+1].text) {
+			return true
+		}
+	}
+	return false
 }

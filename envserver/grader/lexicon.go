@@ -37,7 +37,7 @@ type lexicon struct {
 	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordSet
 	negators, idioms, untils, losses, duties, narrow, conditions, times, either, hedges                             wordSet
 	aux, skip, firstPerson, company, secondPerson, enablers                                                         wordSet
-	back, endings                                                                                                   wordSet
+	back, endings, determiners                                                                                      wordSet
 	// These hold stems.
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover wordSet
 	// These are phrases: runs of words.
@@ -96,7 +96,7 @@ func loadLexicon(language string, lines map[string][]string) *lexicon {
 		conditions: newWordSet(lines["conditions"]), times: newWordSet(lines["times"]), either: newWordSet(lines["either"]), hedges: newWordSet(lines["hedges"]),
 		aux: newWordSet(lines["aux"]), skip: newWordSet(lines["skip"]), firstPerson: newWordSet(lines["first_person"]), company: newWordSet(lines["company"]),
 		secondPerson: newWordSet(lines["second_person"]), enablers: newWordSet(lines["enablers"]),
-		endings: newWordSet(lines["endings"]), back: newWordSet(lines["back"]),
+		endings: newWordSet(lines["endings"]), determiners: newWordSet(lines["determiners"]), back: newWordSet(lines["back"]),
 		emptyConditions: phrases(lines["empty_conditions"]), openPhrases: phrases(lines["open_phrases"]), recognise: phrases(lines["recognise"]), blame: phrases(lines["blame"]),
 	}
 	if language == "en" {

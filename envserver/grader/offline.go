@@ -81,6 +81,7 @@ type reading struct {
 	*prepared
 	doc      *document
 	cut      bool
+	copied   bool
 	actions  Actions
 	findings []finding
 	// stated counts the required facts that the reply states.
@@ -102,6 +103,7 @@ func (p *prepared) judge(reply string, actions Actions) Verdict {
 		r.trip("empty", 0, "the reply holds no words")
 		return r.verdict
 	}
+	r.copied = copied(r.doc, p)
 	dropEchoes(r.doc, p)
 	r.findFacts()
 	r.promises = r.doc.promises(p.lex)
@@ -356,10 +358,10 @@ func (r *reading) checkGates() {
 	}{
 		{r.found == 0 && 2*r.stated <= r.required, "no-facts", "states no required fact beyond what the customer wrote"},
 		{2*r.contradicted >= max(r.required, 2), "contradictory", "takes back or leaves open half of what it has to state"},
-		{copied(r.doc, r.sources), "copied", "more than half of it stands in the ticket, an article or the rubric"},
+		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{dense(r.doc, r.rubric), "stuffed", "strings together what the rubric looks for"},
-		{verbless(r.doc, r.lex), "verbless", "isn't made of sentences"},
+		{verbless(r.doc, r.prepared), "verbless", "isn't made of sentences"},
 	} {
 		if g.tripped {
 			r.trip(g.id, unsupportedCap, g.reason)

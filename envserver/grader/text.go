@@ -13,27 +13,25 @@ import (
 const maxReplyRunes = 4000
 
 // normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and hyphens, at most maxReplyRunes characters. It tells
-// whether it had to cut. Invisible characters go first, because they are how a word is hidden from a matcher yet shown to a person.
+// whether it had to cut. Invisible characters are how a word is hidden from a matcher yet shown to a person.
 func normalise(s string) (text string, cut bool) {
 	// The cut comes before the expensive work too: no character of NFKC text needs more than a few of the input's.
 	if limit := 4 * utf8.UTFMax * maxReplyRunes; len(s) > limit {
 		s, cut = s[:limit], true
 	}
-	s = norm.NFKC.String(strings.ToValidUTF8(s, " "))
-	var b strings.Builder
-	b.Grow(len(s))
+	// Invisible characters go before composition, which they would keep apart, and after it, as it may leave marks that matchers know otherwise.
+	s = strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
+	if len(s) <= maxReplyRunes {
+		return s, cut
+	}
 	runes := 0
-	for _, r := range s {
-		if r = plain(r); r < 0 {
-			continue
-		}
+	for i := range s {
 		if runes == maxReplyRunes {
-			return b.String(), true
+			return s[:i], true
 		}
-		b.WriteRune(r)
 		runes++
 	}
-	return b.String(), cut
+	return s, cut
 }
 
 // plain maps a rune to the one that matchers know, or to -1 when it is invisible.

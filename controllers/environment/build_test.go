@@ -6,7 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -24,11 +23,11 @@ func pool(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupport
 		ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: "shop", UID: "7d0c", Generation: 3},
 		Spec: v1alpha1.CustomerSupportEnvSpec{
 			Environment: v1alpha1.TicketEnvironment,
-			Replicas:    ptr.To(int32(2)),
+			Replicas:    new(int32(2)),
 			Sessions: v1alpha1.SessionLimits{
-				PerPod: 2000, IdleTimeoutSeconds: ptr.To(int32(600)), MaxDurationSeconds: ptr.To(int32(7200)),
+				PerPod: 2000, IdleTimeoutSeconds: new(int32(600)), MaxDurationSeconds: new(int32(7200)),
 			},
-			DrainTimeoutSeconds: ptr.To(int32(3600)),
+			DrainTimeoutSeconds: new(int32(3600)),
 			RewardMode:          v1alpha1.DenseReward,
 			Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
 		},
@@ -41,7 +40,7 @@ func pool(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupport
 }
 
 func replicas(n int32) func(*v1alpha1.CustomerSupportEnv) {
-	return func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Replicas = ptr.To(n) }
+	return func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Replicas = new(n) }
 }
 
 // rolledOut is the Deployment of a pool that is as it should be.
@@ -67,7 +66,7 @@ func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
 			PodIP:      "10.0.0.1",
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 			ContainerStatuses: []corev1.ContainerStatus{{
-				Name: containerName, Started: ptr.To(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+				Name: containerName, Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			}},
 		},
 	}
@@ -79,14 +78,14 @@ func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
 
 func unready(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
 
-func terminating(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }
+func terminating(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(noon)) }
 
 func outdated(pod *corev1.Pod) { pod.Annotations = map[string]string{templateHash: "older"} }
 
 func waiting(reason, message string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		unready(pod)
-		pod.Status.ContainerStatuses[0].Started = ptr.To(false)
+		pod.Status.ContainerStatuses[0].Started = new(false)
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
@@ -35,8 +34,8 @@ func TestServerArgs(t *testing.T) {
 		"everything set": {pool(func(env *v1alpha1.CustomerSupportEnv) {
 			env.Spec.Environment = v1alpha1.WorkflowEnvironment
 			env.Spec.RewardMode = v1alpha1.TerminalReward
-			env.Spec.DrainTimeoutSeconds = ptr.To(int32(0))
-			env.Spec.Sessions = v1alpha1.SessionLimits{PerPod: 1, IdleTimeoutSeconds: ptr.To(int32(0)), MaxDurationSeconds: ptr.To(int32(1))}
+			env.Spec.DrainTimeoutSeconds = new(int32(0))
+			env.Spec.Sessions = v1alpha1.SessionLimits{PerPod: 1, IdleTimeoutSeconds: new(int32(0)), MaxDurationSeconds: new(int32(1))}
 		}), []string{
 			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "1", "--session-idle-timeout", "0s",
 			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--ledger-key", "/etc/csenv/ledger-key/key.pem",

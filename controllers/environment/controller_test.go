@@ -379,7 +379,7 @@ func TestReconcileFollowsThePods(t *testing.T) {
 		t.Errorf("the pool offers %q, %v", got.ScenarioDigest, got.Tasks)
 	}
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}
-	if err := w.Status().(client.SubResourceWriter).Update(t.Context(), &pod); err != nil {
+	if err := w.Status().Update(t.Context(), &pod); err != nil {
 		t.Fatal(err)
 	}
 	w.announced()

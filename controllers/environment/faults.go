@@ -144,8 +144,8 @@ func serversUnreachable(s snapshot) *fault {
 	if len(deaf) == 0 {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonServersUnreachable, "%d ready servers don't answer the operator on port %d, %s among them. "+
-		"Check that network policies admit the operator's namespace to that port.", len(deaf), v1alpha1.OperationsPort, deaf[0])
+	return faultf(v1alpha1.ReasonServersUnreachable, "Servers are ready but don't answer the operator on port %d: %d of %d, %s among them. "+
+		"Check that network policies admit the operator's namespace to that port.", v1alpha1.OperationsPort, len(deaf), len(s.pods), deaf[0])
 }
 
 func rolloutStuck(s snapshot) *fault {

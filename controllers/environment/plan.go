@@ -7,11 +7,12 @@ import (
 	"slices"
 )
 
-// plan lists the objects to apply: those that are missing and those that don't hold all that is wanted. A name that something else has is left alone.
+// plan lists the objects to apply: those that are missing and those that don't hold all that is wanted. A name that something else has is left alone, for good or
+// until it's free.
 func plan(s snapshot) []child {
 	return slices.DeleteFunc(children(s.env, s.image), func(c child) bool {
 		live, exists := s.live[c.id]
-		return slices.Contains(s.taken, c.id) || exists && holds(fields(live), fields(c.config))
+		return slices.Contains(s.taken, c.id) || slices.Contains(s.leaving, c.id) || exists && holds(fields(live), fields(c.config))
 	})
 }
 

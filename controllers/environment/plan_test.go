@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,26 +45,27 @@ func TestPlan(t *testing.T) {
 		change func(*snapshot)
 		want   []string
 	}{
-		"nothing exists":    {func(s *snapshot) { s.live = nil }, all},
-		"everything exists": {func(*snapshot) {}, nil},
-		"a name is taken":   {func(s *snapshot) { s.live, s.taken = nil, []childID{{kindService, "support"}} }, all[1:]},
+		"nothing exists":                    {func(s *snapshot) { s.live = nil }, all},
+		"everything exists":                 {func(*snapshot) {}, nil},
+		"a name is taken":                   {func(s *snapshot) { s.live, s.taken = nil, []childID{{kindService, "support"}} }, all[1:]},
+		"an earlier pool's object is going": {func(s *snapshot) { s.live, s.leaving = nil, []childID{deploymentID} }, all[:3]},
 		"defaults and fields of others are no difference": {func(s *snapshot) {
 			d := s.live[deploymentID].(*appsv1.Deployment)
-			d.Spec.RevisionHistoryLimit = ptr.To(int32(10))
+			d.Spec.RevisionHistoryLimit = new(int32(10))
 			d.Labels["team"] = "support"
 			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar"}}, d.Spec.Template.Spec.Containers...)
 		}, nil},
 		"the kind of a typed object is no difference": {func(s *snapshot) {
 			s.live[deploymentID].(*appsv1.Deployment).Kind = ""
 		}, nil},
-		"replicas scaled by hand":   {func(s *snapshot) { s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = ptr.To(int32(9)) }, all[3:]},
+		"replicas scaled by hand":   {func(s *snapshot) { s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = new(int32(9)) }, all[3:]},
 		"an argument added by hand": {func(s *snapshot) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) }, all[3:]},
 		"a label removed by hand":   {func(s *snapshot) { s.live[childID{kindService, "support"}].SetLabels(nil) }, all[:1]},
 		"the owner removed by hand": {func(s *snapshot) { s.live[childID{kindBudget, "support"}].SetOwnerReferences(nil) }, all[2:3]},
 		"the budget loosened by hand": {func(s *snapshot) {
 			s.live[childID{kindBudget, "support"}].(*policyv1.PodDisruptionBudget).Spec.MaxUnavailable = nil
 		}, all[2:3]},
-		"the spec scales":                {func(s *snapshot) { s.env.Spec.Replicas = ptr.To(int32(0)) }, all[3:]},
+		"the spec scales":                {func(s *snapshot) { s.env.Spec.Replicas = new(int32(0)) }, all[3:]},
 		"the spec's reward mode changes": {func(s *snapshot) { s.env.Spec.RewardMode = v1alpha1.TerminalReward }, all[3:]},
 		"the image changes":              {func(s *snapshot) { s.image = "csenv:next" }, all[3:]},
 		"a new key pair":                 {func(s *snapshot) { s.env.Status.LedgerPublicKey = "other" }, all[3:]},
@@ -142,7 +142,7 @@ func TestPlanSettles(t *testing.T) {
 }
 
 func drawPool(r *rapid.T, label string) *v1alpha1.CustomerSupportEnv {
-	number := func(name string, most int32) *int32 { return ptr.To(rapid.Int32Range(0, most).Draw(r, label+" "+name)) }
+	number := func(name string, most int32) *int32 { return new(rapid.Int32Range(0, most).Draw(r, label+" "+name)) }
 	return pool(func(env *v1alpha1.CustomerSupportEnv) {
 		env.Spec.Environment = rapid.SampledFrom([]v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment}).Draw(r, label)
 		env.Spec.RewardMode = rapid.SampledFrom([]v1alpha1.RewardMode{v1alpha1.DenseReward, v1alpha1.TerminalReward}).Draw(r, label+" mode")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -46,9 +47,7 @@ func TestHTTPStats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				for key, values := range tt.header {
-					w.Header()[key] = values
-				}
+				maps.Copy(w.Header(), tt.header)
 				w.WriteHeader(tt.status)
 				fmt.Fprint(w, tt.body)
 			}))

@@ -24,6 +24,7 @@ type snapshot struct {
 	image   string                    // that the servers are to run
 	live    map[childID]client.Object // the pool's objects that exist
 	taken   []childID                 // names that something else has
+	leaving []childID                 // names of objects that go with an earlier pool of the same name
 	pods    []corev1.Pod              // ordered by name
 	reports map[string]score.Report   // by name of the pod; one that couldn't be read is absent
 	now     time.Time
@@ -54,6 +55,8 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 		case object == nil:
 		case isOurs(env, object):
 			s.live[c.id] = object
+		case isPredecessors(env, object):
+			s.leaving = append(s.leaving, c.id)
 		default:
 			s.taken = append(s.taken, c.id)
 		}
@@ -101,6 +104,12 @@ func isOurs(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 		return object.GetLabels()[v1alpha1.LabelEnvironment] == env.Name
 	}
 	return metav1.IsControlledBy(object, env)
+}
+
+// isPredecessors reports whether the object belongs to a pool of the same name that was deleted. The garbage collector is about to take it, which wakes us.
+func isPredecessors(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && owner.UID != env.UID && owner.Kind == "CustomerSupportEnv" && owner.Name == env.Name
 }
 
 func (r *Reconciler) listPods(ctx context.Context, env *v1alpha1.CustomerSupportEnv) ([]corev1.Pod, error) {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -27,7 +26,7 @@ func computeStatus(s snapshot) v1alpha1.CustomerSupportEnvStatus {
 	status.Selector = labels.SelectorFromSet(podSelector(s.env.Name)).String()
 	status.Image = s.image
 	counts := replicaCounts(s)
-	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = ptr.To(counts.exist), ptr.To(counts.ready), ptr.To(counts.updated)
+	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = new(counts.exist), new(counts.ready), new(counts.updated)
 	status.Sessions = sessions(s)
 	status.Episodes = episodes(s)
 	describeOffer(s, &status)

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,7 +44,7 @@ func full(s *snapshot) {
 func empty(s *snapshot) { s.live, s.pods, s.reports = map[childID]client.Object{}, nil, nil }
 
 func wants(n int32) func(*snapshot) {
-	return func(s *snapshot) { s.env.Spec.Replicas = ptr.To(n) }
+	return func(s *snapshot) { s.env.Spec.Replicas = new(n) }
 }
 
 func TestAvailable(t *testing.T) {
@@ -148,7 +147,7 @@ func TestDegraded(t *testing.T) {
 		"up again after an end":   {withPod(server("support-c", unready, ended("Error", 1, "once"))), fine},
 		"a terminating pod fails": {withPod(server("support-c", terminating, broken, ended("Error", 1, "late"))), fine},
 		"a server doesn't answer": {func(s *snapshot) { delete(s.reports, "support-b") },
-			fault(v1alpha1.ReasonServersUnreachable, "1 ready servers don't answer the operator on port 9000, support-b among them")},
+			fault(v1alpha1.ReasonServersUnreachable, "on port 9000: 1 of 2, support-b among them")},
 		"a server that isn't ready doesn't answer": {withPod(server("support-c", unready)), fine},
 		"a terminating server doesn't answer":      {withPod(server("support-c", terminating)), fine},
 		"stuck":                                    {withDeployment(stuck), fault(v1alpha1.ReasonProgressDeadlineExceeded, "kubectl describe deployment -n shop support")},
@@ -171,9 +170,9 @@ func TestComputeStatus(t *testing.T) {
 	want := v1alpha1.CustomerSupportEnvStatus{
 		ObservedGeneration: 3,
 		Endpoint:           "ws://support.shop.svc:8000",
-		Replicas:           ptr.To(int32(2)),
-		ReadyReplicas:      ptr.To(int32(2)),
-		UpdatedReplicas:    ptr.To(int32(2)),
+		Replicas:           new(int32(2)),
+		ReadyReplicas:      new(int32(2)),
+		UpdatedReplicas:    new(int32(2)),
 		Selector:           "app.kubernetes.io/component=env-server,app.kubernetes.io/name=csenv,csenv.dev/environment=support",
 		Sessions:           &v1alpha1.SessionCounts{Active: 3, Capacity: 20},
 		Episodes:           &v1alpha1.PoolEpisodes{Scored: 6, Failed: 2, Errored: 4, MeanScore: "0.7500"},

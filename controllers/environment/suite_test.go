@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -160,7 +159,7 @@ var _ = Describe("A pool", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		d = newDesk(ctx)
-		d.create(ctx, v1alpha1.CustomerSupportEnvSpec{Replicas: ptr.To(int32(2))})
+		d.create(ctx, v1alpha1.CustomerSupportEnvSpec{Replicas: new(int32(2))})
 		d.reconcile(ctx)
 	})
 
@@ -233,7 +232,7 @@ var _ = Describe("A pool", func() {
 
 	It("follows its spec", func(ctx SpecContext) {
 		env := d.pool(ctx)
-		env.Spec.Replicas, env.Spec.Image, env.Spec.RewardMode = ptr.To(int32(3)), "registry.example/csenv:2", v1alpha1.TerminalReward
+		env.Spec.Replicas, env.Spec.Image, env.Spec.RewardMode = new(int32(3)), "registry.example/csenv:2", v1alpha1.TerminalReward
 		Expect(k8s.Update(ctx, env)).To(Succeed())
 		d.rollOut(ctx)
 		d.reconcile(ctx)
@@ -247,7 +246,7 @@ var _ = Describe("A pool", func() {
 
 	It("takes back what somebody changed by hand, and leaves what they added", func(ctx SpecContext) {
 		deployment := d.deployment(ctx)
-		deployment.Spec.Replicas = ptr.To(int32(7))
+		deployment.Spec.Replicas = new(int32(7))
 		deployment.Spec.Template.Spec.Containers[0].Args = append(deployment.Spec.Template.Spec.Containers[0].Args, "--verbose")
 		deployment.Labels["team"] = "helpdesk"
 		Expect(k8s.Update(ctx, deployment, client.FieldOwner("kubectl-edit"))).To(Succeed())
@@ -332,6 +331,21 @@ var _ = Describe("A pool over what was there before", func() {
 		Expect(k8s.Get(ctx, d.key("support"), got)).To(Succeed())
 		Expect(got.ResourceVersion).To(Equal(theirs.ResourceVersion))
 		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonNameTaken))
+	})
+
+	It("waits for the objects of an earlier pool of its name to go", func(ctx SpecContext) {
+		d.create(ctx, v1alpha1.CustomerSupportEnvSpec{})
+		d.reconcile(ctx)
+		Expect(k8s.Delete(ctx, d.pool(ctx))).To(Succeed())
+		d.create(ctx, v1alpha1.CustomerSupportEnvSpec{})
+		d.reconcile(ctx)
+		Expect(metav1.IsControlledBy(d.deployment(ctx), d.pool(ctx))).To(BeFalse())
+		Expect(d.pool(ctx)).To(SatisfyAll(
+			beCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut),
+			beCondition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonHealthy)))
+		Expect(k8s.Delete(ctx, d.deployment(ctx))).To(Succeed())
+		d.reconcile(ctx)
+		Expect(metav1.IsControlledBy(d.deployment(ctx), d.pool(ctx))).To(BeTrue())
 	})
 
 	// As `kubectl delete --cascade=orphan` leaves them.

@@ -109,14 +109,14 @@ func begin(d *decision, s snapshot) progress {
 	}
 	plan, err := makePlan(s, int(ptr.Deref(s.run.Spec.Parallelism, 1)))
 	if err != nil {
-		return progress{failed, v1alpha1.ReasonInvalidPlan, err.Error()}
+		return unplannable(err)
 	}
 	sums := score.Accumulator{}
 	if sums.Plan, err = plan.Fingerprint(); err != nil {
-		return progress{failed, v1alpha1.ReasonInvalidPlan, err.Error()}
+		return unplannable(err)
 	}
 	if d.status.Provenance, err = provenance(s); err != nil {
-		return progress{failed, v1alpha1.ReasonInvalidPlan, err.Error()}
+		return unplannable(err)
 	}
 	d.status.StartTime = new(metav1.NewTime(s.now))
 	d.status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
@@ -126,6 +126,10 @@ func begin(d *decision, s snapshot) progress {
 	d.createPlan, d.createJob = &plan, true
 	d.events = append(d.events, event{corev1.EventTypeNormal, "Started", fmt.Sprintf("%d episodes in %d shards against pool %s.", plan.Episodes(), plan.Shards, s.env.Name)})
 	return progress{running, v1alpha1.ReasonRunning, runningMessage(d, s)}
+}
+
+func unplannable(err error) progress {
+	return progress{failed, v1alpha1.ReasonInvalidPlan, fmt.Sprintf("The run can't be planned: %v. Create it again with what the pool offers.", err)}
 }
 
 // proceed counts what has been played, and keeps the Job as it should be.

@@ -125,6 +125,16 @@ func excused(d *document, at int, lex *lexicon) bool {
 	return neg >= 0 && anyWord(lex.duties, d.tokens, span{max(neg-2, c.lo), min(neg+3, at)}) >= 0
 }
 
+// lasting tells whether the value is a duration for which something holds: "don't touch it for 15 minutes" states the 15 minutes.
+func lasting(d *document, at int, lex *lexicon) bool {
+	for _, c := range d.claims {
+		if c.at.lo == at {
+			return c.kind == durationClaim && anyWord(lex.lasting, d.tokens, span{max(at-3, 0), at}) >= 0
+		}
+	}
+	return false
+}
+
 // deniedAt tells whether the clause around a value negates it: a negator stands before the value, or between the value and all of its context. What
 // follows "until" or "more than" is not negated by what stands before it, what isn't lost is there, and what a condition supposes is not said.
 func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
@@ -132,7 +142,7 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 	if lex.conditional(d.tokens, span{c.lo, min(c.lo+2, c.hi)}) {
 		return false
 	}
-	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 {
+	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 && !lasting(d, at, lex) {
 		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses, d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !lex.narrow.has(d.tokens[neg].text))
 	}
 	neg := lex.negatorIn(d.tokens, span{at, c.hi})

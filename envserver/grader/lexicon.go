@@ -35,7 +35,7 @@ type lexicon struct {
 	irregular map[string]string
 
 	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordSet
-	negators, idioms, untils, losses, duties, narrow, conditions, times, either, hedges                             wordSet
+	negators, idioms, untils, losses, lasting, duties, narrow, conditions, times, either, hedges                    wordSet
 	aux, skip, firstPerson, company, secondPerson, enablers                                                         wordSet
 	back, endings, determiners                                                                                      wordSet
 	// These hold stems.
@@ -92,7 +92,7 @@ func loadLexicon(language string, lines map[string][]string) *lexicon {
 		stopwords: newWordSet(lines["stopwords"]), conjunctions: newWordSet(lines["conjunctions"]), abbreviations: newWordSet(lines["abbreviations"]),
 		currencies: newWordSet(lines["currencies"]), percents: newWordSet(lines["percents"]), ordinals: newWordSet(lines["ordinals"]),
 		articles: newWordSet(lines["articles"]), within: newWordSet(lines["within"]), business: newWordSet(lines["business"]), numberJoins: newWordSet(lines["joins"]),
-		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]), losses: newWordSet(lines["losses"]), duties: newWordSet(lines["duties"]), narrow: newWordSet(lines["narrow"]),
+		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]), losses: newWordSet(lines["losses"]), lasting: newWordSet(lines["lasting"]), duties: newWordSet(lines["duties"]), narrow: newWordSet(lines["narrow"]),
 		conditions: newWordSet(lines["conditions"]), times: newWordSet(lines["times"]), either: newWordSet(lines["either"]), hedges: newWordSet(lines["hedges"]),
 		aux: newWordSet(lines["aux"]), skip: newWordSet(lines["skip"]), firstPerson: newWordSet(lines["first_person"]), company: newWordSet(lines["company"]),
 		secondPerson: newWordSet(lines["second_person"]), enablers: newWordSet(lines["enablers"]),

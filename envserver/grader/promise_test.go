@@ -101,6 +101,27 @@ func TestPromises(t *testing.T) {
 	}
 }
 
+func TestLexiconsHaveTheSameKeys(t *testing.T) {
+	optional := map[string]bool{"expand": true, "irregular": true, "endings": true, "percents": true, "skip": true, "business": true}
+	want := lexiconLines("en")
+	for _, language := range languages() {
+		got := lexiconLines(language)
+		for key := range got {
+			if want[key] == nil && !optional[key] {
+				t.Errorf("%s has the key %q, which no other language has", language, key)
+			}
+		}
+		for key := range want {
+			if got[key] == nil && !optional[key] {
+				t.Errorf("%s lacks the key %q", language, key)
+			}
+		}
+		if n := len(got["same"]); n > 64 {
+			t.Errorf("%s has %d groups of synonyms, at most 64 have a bit", language, n)
+		}
+	}
+}
+
 func TestPromisedVerb(t *testing.T) {
 	lex := loadLexicons()["en"]
 	tests := map[string]bool{

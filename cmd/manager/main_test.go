@@ -9,20 +9,17 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
@@ -59,9 +56,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The whole program, as the manifests let it work: as its ServiceAccount, with the roles of config/rbac and no more.
+// The whole program, as it is installed: as its ServiceAccount, with the roles of config/rbac and no more.
 func TestRunAsInstalled(t *testing.T) {
-	server := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd/bases"}, ErrorIfCRDPathMissing: true}
+	server := &envtest.Environment{}
 	config, err := server.Start()
 	if err != nil {
 		t.Fatalf("starting an API server: %v\nRun make test, or set KUBEBUILDER_ASSETS to what `go run ./hack/cluster envtest` prints.", err)
@@ -71,8 +68,9 @@ func TestRunAsInstalled(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	install(t, server)
 	admin := newAdmin(t, config)
-	install(t, admin)
+	checkInstalled(t, admin)
 
 	o := options{metricsAddress: freeAddress(t), probeAddress: freeAddress(t), image: "csenv:test", leaderElect: true, leaseNamespace: "csenv-system"}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,34 +165,44 @@ func newAdmin(t *testing.T, config *rest.Config) client.Client {
 	return admin
 }
 
-// install applies the roles and bindings of config/rbac.
-func install(t *testing.T, admin client.Client) {
+// install does what the manual says: kubectl apply -k config/default.
+func install(t *testing.T, server *envtest.Environment) {
 	t.Helper()
-	objects := map[string]client.Object{
-		"role.yaml":                         &rbacv1.ClusterRole{},
-		"role_binding.yaml":                 &rbacv1.ClusterRoleBinding{},
-		"leader_election_role.yaml":         &rbacv1.Role{},
-		"leader_election_role_binding.yaml": &rbacv1.RoleBinding{},
-		"metrics_auth_role.yaml":            &rbacv1.ClusterRole{},
-		"metrics_auth_role_binding.yaml":    &rbacv1.ClusterRoleBinding{},
-	}
-	if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "csenv-system"}}); err != nil {
+	user, err := server.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for file, object := range objects {
-		data, err := os.ReadFile("../../config/rbac/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.UnmarshalStrict(data, object); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		if strings.HasPrefix(file, "leader_election") {
-			object.SetNamespace("csenv-system")
-		}
-		if err := admin.Create(t.Context(), object); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+	kubectl, err := user.Kubectl()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, err := kubectl.Run("apply", "--server-side", "-k", "../../config/default")
+	if err != nil {
+		output, _ := io.ReadAll(stderr)
+		t.Fatalf("kubectl apply -k config/default: %v\n%s", err, output)
+	}
+}
+
+// checkInstalled has the API server admit the operator's own pod to its namespace, which enforces the restricted Pod Security Standard, and checks that
+// servers and runners get the operator's image.
+func checkInstalled(t *testing.T, admin client.Client) {
+	t.Helper()
+	manager := &appsv1.Deployment{}
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "csenv-system", Name: "csenv-manager"}, manager); err != nil {
+		t.Fatal(err)
+	}
+	container := manager.Spec.Template.Spec.Containers[0]
+	if got := container.Env[0]; got.Name != "CSENV_IMAGE" || got.Value != container.Image {
+		t.Errorf("%s is %s, the manager's image %s", got.Name, got.Value, container.Image)
+	}
+	t.Setenv("CSENV_IMAGE", container.Image)
+	if _, err := parse(container.Args, io.Discard); err != nil {
+		t.Errorf("the manager refuses its arguments %q: %v", container.Args, err)
+	}
+	pod := &corev1.Pod{ObjectMeta: manager.Spec.Template.ObjectMeta, Spec: manager.Spec.Template.Spec}
+	pod.Namespace, pod.Name = "csenv-system", "csenv-manager-0"
+	if err := admin.Create(t.Context(), pod); err != nil {
+		t.Errorf("the manager's pod is refused: %v", err)
 	}
 }
 

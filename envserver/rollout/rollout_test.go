@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -323,15 +325,26 @@ func TestRefusedActionsAreTheAgentsFault(t *testing.T) {
 	}
 }
 
-// TestConcurrencyIsBounded wants all sessions in use, and never more: the agents of a full house wait for each other.
+// counted counts the sessions that a kind is asked for.
+type counted struct {
+	episode.Kind
+	sessions atomic.Int64
+}
+
+func (c *counted) New() episode.Environment {
+	c.sessions.Add(1)
+	return c.Kind.New()
+}
+
+// TestConcurrencyIsBounded wants all sessions in use, and no other opened: the agents of a full house wait for each other.
 func TestConcurrencyIsBounded(t *testing.T) {
 	const concurrency = 6
-	kind := ticketKind(t, grader.NewOffline())
-	_, pod := serve(t, kind, concurrency)
+	kind := &counted{Kind: ticketKind(t, grader.NewOffline())}
+	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 6, 2, 1)
 	cfg := config(t, p, policy.Oracle, pod)
 	cfg.Concurrency = concurrency
-	var acting, most atomic.Int64
+	var acting atomic.Int64
 	full := make(chan struct{})
 	var once sync.Once
 	oracle := cfg.Policy
@@ -340,8 +353,6 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		return policyFunc(func(ctx context.Context, turn policy.Turn) (json.RawMessage, error) {
 			n := acting.Add(1)
 			defer acting.Add(-1)
-			for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
-			}
 			if n == concurrency {
 				once.Do(func() { close(full) })
 			}
@@ -356,8 +367,8 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	if _, err := Run(t.Context(), cfg); err != nil {
 		t.Fatalf("Run() error = %v", err)
 	}
-	if most.Load() != concurrency {
-		t.Errorf("%d agents acted at a time, want %d", most.Load(), concurrency)
+	if got := kind.sessions.Load(); got != concurrency {
+		t.Errorf("%d sessions were opened, want %d", got, concurrency)
 	}
 }
 
@@ -374,13 +385,42 @@ func TestFewerSessionsThanWanted(t *testing.T) {
 	}
 }
 
-func TestLostPod(t *testing.T) {
-	var steps atomic.Int64
-	var front *httptest.Server
-	lose := sync.OnceFunc(func() { front.CloseClientConnections(); front.Listener.Close() })
+// line is a listener whose connections can be cut.
+type line struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (l *line) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conn)
+	return conn, err
+}
+
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	l.conns = nil
+}
+
+// serveOn starts a pod on a line that trouble can cut after some steps.
+func serveOn(t *testing.T, steps int64, trouble func(*line)) (episode.Kind, string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{Listener: listener}
+	var n atomic.Int64
 	kind := faulty{ticketKind(t, grader.NewOffline()), func(episode.Options, int) error {
-		if steps.Add(1) > 10 {
-			lose()
+		if n.Add(1) == steps {
+			trouble(l)
 		}
 		return nil
 	}}
@@ -388,14 +428,37 @@ func TestLostPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
-	front = httptest.NewServer(server.Handler())
-	defer front.Close()
-	pod := strings.TrimPrefix(front.URL, "http://")
+	front := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: time.Minute}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = front.Serve(l) })
+	t.Cleanup(func() {
+		server.Close()
+		_ = front.Close()
+		serving.Wait()
+	})
+	return kind, listener.Addr().String()
+}
+
+func TestLostPod(t *testing.T) {
+	kind, pod := serveOn(t, 20, func(l *line) {
+		_ = l.Close()
+		l.cut()
+	})
+	_, err := Run(t.Context(), config(t, plan(t, kind, 6, 2, 1), policy.Oracle, pod))
+	if want := "env pod " + pod + " was lost after "; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "of 24 episodes") {
+		t.Errorf("Run() error = %v, want %q", err, want)
+	}
+}
+
+func TestCutConnectionsAreDialledAgain(t *testing.T) {
+	kind, pod := serveOn(t, 20, (*line).cut)
 	p := plan(t, kind, 6, 2, 1)
-	_, err = Run(t.Context(), config(t, p, policy.Oracle, pod))
-	if err == nil || !strings.Contains(err.Error(), "env pod "+pod) {
-		t.Errorf("Run() error = %v, want one that names the lost pod %s", err, pod)
+	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
+	if err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	if l := ledgerOf(t, summary); l.Scored != p.Episodes() || summary.Retried == 0 || summary.Retried > 4 || len(summary.Errored) != 0 {
+		t.Errorf("%d of %d scored, %d retried, errored %v; want all, and a retry for each cut session", l.Scored, p.Episodes(), summary.Retried, summary.Errored)
 	}
 }
 

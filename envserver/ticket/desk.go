@@ -55,10 +55,9 @@ func newDesk(t *task, ticket *scenarios.Ticket, opts episode.Options) *desk {
 	return d
 }
 
-// clone copies everything that apply changes.
+// clone is the desk that the next action is played on. The two may share what has been written, which never changes; only one of them is ever gone on with.
 func (d *desk) clone() *desk {
 	c := *d
-	c.conversation, c.replies = slices.Clip(c.conversation), slices.Clip(c.replies)
 	c.found = nil
 	return &c
 }

@@ -138,6 +138,25 @@ func TestAMissingStepIsNoResolution(t *testing.T) {
 	})
 }
 
+// TestAWrongEndIsNoResolution refunds twice what may be refunded once: every step is done, and the backend is not as it should be.
+func TestAWrongEndIsNoResolution(t *testing.T) {
+	refunded := 0
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		i := slices.IndexFunc(w.Steps, func(s scenarios.WorkflowStep) bool { return s.Action == scenarios.InitiateRefund })
+		if i < 0 {
+			return
+		}
+		refunded++
+		final := playAll(t, kind, w, slices.Insert(slices.Clone(w.Steps), i, w.Steps[i]))
+		if final == nil || final.Dimensions[1].Earned != 0 || final.Dimensions[0].Earned != final.Dimensions[0].Offered {
+			t.Errorf("two refunds: final = %+v, want all steps and no resolution", final)
+		}
+	})
+	if refunded == 0 {
+		t.Error("no workflow has a refund")
+	}
+}
+
 func TestReversedGoldIsWorthLess(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		reversed := slices.Clone(w.Steps)

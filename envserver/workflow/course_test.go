@@ -395,6 +395,35 @@ func TestRepeatsNeverPay(t *testing.T) {
 	}
 }
 
+func TestBlockedActionsAreNotCarriedOut(t *testing.T) {
+	e := start(calm(), episode.Dense)
+	got := step(t, e, refundGood).Observation.(Observation)
+	if want := `{"ok":false,"error":"not done: something has to be looked up or settled first"}`; string(got.LastResult) != want || len(e.course.backend.Refunds) != 0 {
+		t.Errorf("result %s, refunds %v; want %s and none", got.LastResult, e.course.backend.Refunds, want)
+	}
+}
+
+// TestSessionsOfOneInstance plays two episodes on the same instance, whose list of refunds has room for more.
+func TestSessionsOfOneInstance(t *testing.T) {
+	w := calm()
+	w.State.Refunds = make([]scenarios.Refund, 0, 4)
+	a, b := start(w, episode.Dense), start(w, episode.Dense)
+	for _, action := range []string{order, payment} {
+		step(t, a, action)
+		step(t, b, action)
+	}
+	step(t, a, refundGood)
+	step(t, b, refundMore)
+	if got := a.course.backend.Refunds[0].Amount; got != 1250 {
+		t.Errorf("the first session's refund is %s after the second one's", got)
+	}
+	seen := step(t, a, reply).Observation.(Observation)
+	seen.History[0].ActionType = "changed by the client"
+	if got := a.course.history[0].ActionType; got != scenarios.CheckOrderStatus {
+		t.Errorf("the history reads %q after a client wrote into an observation", got)
+	}
+}
+
 // TestTwoRefundsAreMadeTwice repeats the refund, which the backend makes twice.
 func TestTwoRefundsAreMadeTwice(t *testing.T) {
 	e := start(calm(), episode.Dense)

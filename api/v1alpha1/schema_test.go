@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -100,11 +99,11 @@ func TestPoolDefaults(t *testing.T) {
 	}
 	want := v1alpha1.CustomerSupportEnvSpec{
 		Environment: v1alpha1.TicketEnvironment,
-		Replicas:    ptr.To(int32(1)),
+		Replicas:    new(int32(1)),
 		Sessions: v1alpha1.SessionLimits{
-			PerPod: 2000, IdleTimeoutSeconds: ptr.To(int32(600)), MaxDurationSeconds: ptr.To(int32(7200)),
+			PerPod: 2000, IdleTimeoutSeconds: new(int32(600)), MaxDurationSeconds: new(int32(7200)),
 		},
-		DrainTimeoutSeconds: ptr.To(int32(3600)),
+		DrainTimeoutSeconds: new(int32(3600)),
 		RewardMode:          v1alpha1.DenseReward,
 		Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
 	}
@@ -128,10 +127,10 @@ func TestRunDefaults(t *testing.T) {
 		EnvironmentRef: v1alpha1.EnvironmentReference{Name: "support"},
 		Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
 		Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 1}},
-		Seed:           ptr.To(int64(0)),
-		Parallelism:    ptr.To(int32(1)),
-		Concurrency:    ptr.To(int32(16)),
-		Retries:        v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: ptr.To(int32(2)), MaxErroredPercent: ptr.To(int32(5))},
+		Seed:           new(int64(0)),
+		Parallelism:    new(int32(1)),
+		Concurrency:    new(int32(16)),
+		Retries:        v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: new(int32(2)), MaxErroredPercent: new(int32(5))},
 		PassScore:      "0.8",
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {

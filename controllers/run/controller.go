@@ -86,6 +86,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager has the manager reconcile a run when its spec, its Job, its plan, one of its pods or its pool changes. A pod wakes the name of its run whether or
@@ -206,7 +207,7 @@ func (r *Reconciler) applyPlan(ctx context.Context, snap snapshot, next decision
 func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision) error {
 	switch {
 	case next.deleteJob:
-		logf.FromContext(ctx).Info("Deleting the Job of a run that has failed", "job", snap.job.Name)
+		logf.FromContext(ctx).Info("Deleting the Job of a run that goes on no longer", "job", snap.job.Name)
 		err := r.client.Delete(ctx, snap.job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &snap.job.UID})
 		return client.IgnoreNotFound(err)
 	case next.createJob:
@@ -263,8 +264,11 @@ func (r *Reconciler) lift(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
-// settle tells faults from what happens every day: a write that lost to a newer one is tried again quietly, and a run that went meanwhile is left.
+// settle tells faults from what happens every day: a write that lost to a newer one is tried again quietly, and a run that went meanwhile, or goes with its namespace, is left.
 func settle(err error) (ctrl.Result, error) {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return ctrl.Result{}, nil
+	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}

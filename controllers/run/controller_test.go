@@ -414,6 +414,63 @@ func TestPodsOfAnEarlierRunAreLetGo(t *testing.T) {
 	}
 }
 
+// Kubernetes would wait for the pods, and the Job controller for the Job: see vacate.
+func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
+	for name, going := range map[string]bool{"the namespace goes": true, "one pod is evicted": false} {
+		t.Run(name, func(t *testing.T) {
+			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}}
+			if going {
+				space.DeletionTimestamp = new(metav1.NewTime(start()))
+			}
+			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), evaluation())
+			w.mustPass()
+			// The API server's; the operator has no cache of namespaces.
+			w.r.live = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(space).Build()
+			pod := ends(runnerPodOf(w.run(), 1), corev1.PodFailed, "error: interrupted")
+			w.create(pod)
+			if err := w.client.Delete(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			before := w.run().Status
+			w.mustPass()
+			if (w.job() == nil) != going {
+				t.Errorf("the Job is gone: %v, want %v", w.job() == nil, going)
+			}
+			if diff := cmp.Diff(before, w.run().Status); diff != "" {
+				t.Errorf("the status changed: %s", diff)
+			}
+			if w.held() != "" {
+				t.Errorf("held %q", w.held())
+			}
+		})
+	}
+}
+
+func TestSettle(t *testing.T) {
+	resource := schema.GroupResource{Group: "batch", Resource: "jobs"}
+	terminating := apierrors.NewForbidden(resource, runName, errCrash)
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, tc := range map[string]struct {
+		err   error
+		again time.Duration
+		fault bool
+	}{
+		"lost to a newer write": {apierrors.NewConflict(resource, runName, errCrash), conflictDelay, false},
+		"came second":           {apierrors.NewAlreadyExists(resource, runName), conflictDelay, false},
+		"went meanwhile":        {apierrors.NewNotFound(resource, runName), 0, false},
+		"namespace goes":        {terminating, 0, false},
+		"forbidden":             {apierrors.NewForbidden(resource, runName, errCrash), 0, true},
+		"a fault":               {errCrash, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := settle(fmt.Errorf("writing: %w", tc.err))
+			if result.RequeueAfter != tc.again || (err != nil) != tc.fault {
+				t.Errorf("comes back after %v, error %v", result.RequeueAfter, err)
+			}
+		})
+	}
+}
+
 // The cache says that the run is gone, or shows the one before, while the API server has the run that the pods are of.
 func TestNotFoundRaceLosesNoSummary(t *testing.T) {
 	earlier := evaluation()

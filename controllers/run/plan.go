@@ -58,6 +58,10 @@ func (d *decision) wake(after time.Duration) {
 // decide says what follows from a snapshot of a run that exists.
 func decide(s snapshot) decision {
 	d := decision{status: *s.run.Status.DeepCopy()}
+	if s.closing {
+		vacate(&d, s)
+		return d
+	}
 	d.status.ObservedGeneration = s.run.Generation
 	if ended(s.run.Status.Conditions) {
 		leave(&d, s)
@@ -71,6 +75,13 @@ func decide(s snapshot) decision {
 	}
 	conclude(&d, s, p)
 	return d
+}
+
+// vacate stands aside while the namespace is being deleted: nothing can be created there, and the run is about to go. Kubernetes deletes a namespace's pods before its Jobs,
+// but the Job controller holds the last failed pod of an index until it has made another, which it never can: so the Job has to go first.
+func vacate(d *decision, s snapshot) {
+	d.lift = s.pods
+	d.deleteJob = stillActive(s.job)
 }
 
 // leave is all there is to do for a run that has ended: whatever its last pass couldn't finish.

@@ -31,6 +31,7 @@ type snapshot struct {
 	failed  []corev1.Pod                 // of this run that have failed, with the finalizer or without, ordered by name
 	taken   []string                     // names that the run needs and something else has
 	foreign []corev1.Pod                 // that carry the finalizer and the run's name, but are not this run's
+	closing bool                         // the namespace is being deleted
 	options Options
 	now     time.Time
 
@@ -59,7 +60,7 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName)
 	if err := r.readChildren(ctx, &s); err != nil {
 		return s, err
 	}
-	if needsReport(s) {
+	if !s.closing && needsReport(s) {
 		s.report, s.reportErr = r.readReport(ctx, s.env)
 	}
 	return s, nil
@@ -73,6 +74,7 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 		return fmt.Errorf("listing the run's pods: %w", err)
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	leaving := false
 	for _, pod := range list.Items {
 		mine := s.run != nil && pod.Labels[labelRunUID] == string(s.run.UID)
 		held := controllerutil.ContainsFinalizer(&pod, summaryFinalizer)
@@ -85,7 +87,22 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 		case held:
 			s.foreign = append(s.foreign, pod)
 		}
+		leaving = leaving || mine && !pod.DeletionTimestamp.IsZero()
 	}
+	if !leaving {
+		return nil
+	}
+	return r.readNamespace(ctx, key.Namespace, s)
+}
+
+// readNamespace is asked when pods of the run are being deleted, for nothing else tells why.
+func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot) error {
+	namespace := &corev1.Namespace{}
+	err := r.live.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	s.closing = err == nil && !namespace.DeletionTimestamp.IsZero()
 	return nil
 }
 

@@ -39,7 +39,6 @@ var _ = Describe("Bad input", Ordered, func() {
 		Entry("a pass score above 1", runManifest("bad", "support", "Null", []string{task("ticket-resolve", 1)}, `passScore: "1.5"`), "passScore"),
 		Entry("no task", runManifest("bad", "support", "Null", nil), "tasks"),
 		Entry("a long name", poolManifest(strings.Repeat("a", 60), "Ticket"), "at most 50"),
-		SpecTimeout(time.Minute),
 	)
 
 	It("can't change a run that has begun", func(ctx SpecContext) {
@@ -60,7 +59,6 @@ var _ = Describe("Bad input", Ordered, func() {
 			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan, "Z99")),
 		Entry("an environment that isn't there", runManifest("no-environment", "nowhere", "Null", []string{task("ticket-resolve", 1)}), "no-environment",
 			haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotFound, "nowhere")),
-		SpecTimeout(2*time.Minute),
 	)
 
 	It("says that an image can't be pulled", func(ctx SpecContext) {

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// version is set by the linker.
+var version = "dev"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal drains. From then on a second one ends the process at once.
@@ -40,7 +43,7 @@ The environment variables MAX_CONCURRENT_ENVS and SESSION_IDLE_TIMEOUT_S stand f
 		Example: `  envserver --environment ticket
   envserver --environment workflow --addr :8100 --ops-addr :9100 --session-idle-timeout 0 --reward-mode terminal
   envserver --environment ticket --scenarios ./my-catalogue`,
-		Version: version(), Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.fromEnvironment(cmd.Flags(), lookupEnv); err != nil {
 				return err

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -38,7 +37,7 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 	}
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
-		RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version(), Logger: log,
+		RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
@@ -50,7 +49,7 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 	}
 	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr", l.ops.Addr().String(), "maxSessions", o.maxSessions,
 		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),
-		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", version())
+		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", version)
 	o.listening(l.protocol.Addr(), l.ops.Addr())
 	return l.serve(ctx, server, o.drainTimeout, log)
 }
@@ -150,13 +149,4 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-}
-
-// version is the module's, or the revision that this program was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "dev"
-	}
-	return info.Main.Version
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -46,7 +45,7 @@ func main() {
 	case err != nil:
 		fail(err)
 	case o.showVersion:
-		fmt.Println(operatorVersion())
+		fmt.Println(version)
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.log)))
@@ -113,7 +112,7 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 	if err := environment.New(mgr, o.image).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the environment controller: %w", err)
 	}
-	if err := runs.New(mgr, runs.Options{Image: o.image, Version: operatorVersion()}).SetupWithManager(mgr); err != nil {
+	if err := runs.New(mgr, runs.Options{Image: o.image, Version: version}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the run controller: %w", err)
 	}
 	for _, add := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
@@ -121,7 +120,7 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 			return fmt.Errorf("adding health checks: %w", err)
 		}
 	}
-	mgr.GetLogger().Info("Starting", "version", operatorVersion(), "image", o.image)
+	mgr.GetLogger().Info("Starting", "version", version, "image", o.image)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}
@@ -182,12 +181,4 @@ func cacheOptions() cache.Options {
 			&policyv1.PodDisruptionBudget{}: ours,
 		},
 	}
-}
-
-// operatorVersion is the linker's, or that of the module where it was built by `go install`.
-func operatorVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && version == "dev" && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return version
 }

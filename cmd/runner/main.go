@@ -19,6 +19,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
+// version is set by the linker.
+var version = "dev"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -53,7 +56,7 @@ the shard's summary to --termination-log, at most 4096 bytes. It then exits with
 When no pod takes the shard, the pod is lost, or the pool isn't the one that the run was planned with, nothing counts: it writes "error: " and the reason
 to --termination-log and exits with 1.`,
 		Example: `  runner --plan plan.json --shard 0 --pool localhost:8000 --policy Heuristic --termination-log summary.json`,
-		Args:    cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewJSONHandler(logs, nil))
 			return leaveMessage(o.terminationLog, func() (score.Summary, error) { return play(cmd.Context(), o, log) })

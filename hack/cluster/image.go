@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -169,7 +170,7 @@ func buildPrograms(ctx context.Context, repo string, progress io.Writer, package
 	}
 	defer os.RemoveAll(dir)
 	sayf(progress, "building %s", strings.Join(packages, " "))
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir + "/"}, packages...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + revision(ctx, repo), "-o", dir + "/"}, packages...)
 	if err := runGo(ctx, progress, repo, args...); err != nil {
 		return nil, fmt.Errorf("building the image's programs: %w", err)
 	}
@@ -183,4 +184,13 @@ func buildPrograms(ctx context.Context, repo string, progress io.Writer, package
 		files = append(files, imageFile{path: program, content: content, mode: 0o755})
 	}
 	return files, nil
+}
+
+// revision names the checkout that is built, "dev" where git can't tell.
+func revision(ctx context.Context, repo string) string {
+	out, err := exec.CommandContext(ctx, "git", "-C", repo, "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil {
+		return "dev"
+	}
+	return strings.TrimSpace(string(out))
 }

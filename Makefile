@@ -99,7 +99,10 @@ deploy: ## Install the CRDs and the operator into the local cluster.
 	@$(CLUSTER) kubectl -- apply --server-side --force-conflicts -k config/default
 
 .PHONY: undeploy
-undeploy: ## Remove the operator and the CRDs, and with them every pool and run, from the local cluster.
+undeploy: ## Remove every run and pool, the operator and the CRDs from the local cluster.
+	@# Runs go first: their pods are let go by the operator, which must still be there.
+	@$(CLUSTER) kubectl -- delete evalrun,cse --all --all-namespaces --timeout=120s
+	@$(CLUSTER) kubectl -- wait --for=delete pods --all-namespaces -l app.kubernetes.io/managed-by=csenv,app.kubernetes.io/component=runner --timeout=120s
 	@$(CLUSTER) kubectl -- delete --ignore-not-found -k config/default
 
 ##@ Other

@@ -135,7 +135,7 @@ func begin(d *decision, s snapshot) progress {
 	d.folding.sums = sums
 	writeFigures(&d.status, sums, score.IndexSet{})
 	d.createPlan, d.createJob = &plan, true
-	d.events = append(d.events, event{corev1.EventTypeNormal, "Started", fmt.Sprintf("%d episodes in %d shards against pool %s.", plan.Episodes(), plan.Shards, s.env.Name)})
+	d.events = append(d.events, event{corev1.EventTypeNormal, "Started", fmt.Sprintf("Playing %d episodes against pool %s. Shards: %d.", plan.Episodes(), s.env.Name, plan.Shards)})
 	return progress{running, v1alpha1.ReasonRunning, runningMessage(d, s)}
 }
 
@@ -197,7 +197,7 @@ func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (progress,
 			"%d of %d episodes errored, more than the %d %% of retries.maxErroredPercent. See the runners' logs for the causes, then create the run again.", errored, d.status.Episodes.Total, limit)}, true
 	}
 	if d.folding.completed.Len() >= total {
-		return progress{completed, v1alpha1.ReasonCompleted, fmt.Sprintf("All %d shards are in the figures.", total)}, true
+		return progress{completed, v1alpha1.ReasonCompleted, "Every shard is in the figures."}, true
 	}
 	if change := environmentChange(s, plan, planErr); change != "" {
 		return progress{failed, v1alpha1.ReasonEnvironmentChanged, change}, true

@@ -58,13 +58,21 @@ func setConditions(d *decision, s snapshot, p progress) {
 	environment := environmentCondition(s)
 	before := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
-		d.events = append(d.events, event{corev1.EventTypeWarning, environment.Reason, environment.Message})
+		d.events = append(d.events, event{environmentEventType(environment.Reason), environment.Reason, environment.Message})
 	}
 	for _, c := range []metav1.Condition{environment, complete, end} {
 		c.ObservedGeneration = s.run.Generation
 		c.LastTransitionTime = metav1.NewTime(s.now)
 		meta.SetStatusCondition(&d.status.Conditions, c)
 	}
+}
+
+// environmentEventType takes a pool that isn't up yet as usual: it is often applied together with its runs.
+func environmentEventType(reason string) string {
+	if reason == v1alpha1.ReasonEnvironmentNotAvailable {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

@@ -37,7 +37,9 @@ var _ = Describe("A manager that is killed again and again", Ordered, func() {
 		Expect(war.Status.Episodes).To(HaveField("Scored", peace.Status.Episodes.Scored))
 		Expect(war.Status.Episodes).To(HaveField("Failed", peace.Status.Episodes.Failed))
 		Expect(war.Status.Score).To(Equal(peace.Status.Score))
-		Expect(war.Status.Shards.Accumulator).To(Equal(peace.Status.Shards.Accumulator))
+		Expect(war.Status.Tasks).To(Equal(peace.Status.Tasks))
+		Expect(war.Status.Categories).To(Equal(peace.Status.Categories))
+		Expect(war.Status.PassHatK).To(Equal(peace.Status.PassHatK))
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(podsOf(ctx, "war")).To(HaveEach(HaveField("Finalizers", BeEmpty())))
 		}).WithTimeout(time.Minute).Should(Succeed())

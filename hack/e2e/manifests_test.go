@@ -26,7 +26,7 @@ spec: {environment: %s, drainTimeoutSeconds: 5}
 `, name, environment)
 }
 
-// runManifest is a run of a built-in policy; extra is appended to the spec.
+// runManifest is a run of a built-in policy; extra is appended to the spec. The policy is quoted, for a bare Null is no value to YAML.
 func runManifest(name, pool, policy string, tasks []string, extra ...string) string {
 	return fmt.Sprintf(`
 apiVersion: csenv.dev/v1alpha1
@@ -34,7 +34,7 @@ kind: EvaluationRun
 metadata: {name: %s}
 spec:
   environmentRef: {name: %s}
-  agent: {type: Builtin, builtin: {policy: %s}}
+  agent: {type: Builtin, builtin: {policy: %q}}
   tasks: [%s]
   %s
 `, name, pool, policy, strings.Join(tasks, ", "), strings.Join(extra, "\n  "))

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -61,6 +62,23 @@ var _ = Describe("Bad input", Ordered, func() {
 			haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotFound, "nowhere")),
 	)
 
+	It("counts nothing of a summary that the pool didn't sign", func(ctx SpecContext) {
+		apply(ctx, runManifest("forged", "support", "Heuristic", []string{task("ticket-resolve", 500)}, "concurrency: 1"))
+		evalrun := &v1alpha1.EvaluationRun{}
+		Eventually(ctx, podsOf).WithArguments("forged").WithTimeout(time.Minute).ShouldNot(BeEmpty())
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "forged"}, evalrun)).To(Succeed())
+		Expect(k8s.Create(ctx, forgedRunner(evalrun))).To(Succeed())
+
+		Eventually(ctx, conditionsOf).WithArguments("forged").WithTimeout(time.Minute).Should(ContainElement(
+			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonSummaryRefused, "forged-runner")))
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "forged"}, evalrun)).To(Succeed())
+		Expect(evalrun.Status.Episodes.Scored).To(BeZero())
+		Expect(evalrun.Status.Score).To(BeNil())
+		Expect(kubectl(ctx, "-n", namespace, "get", "events", "--field-selector=reason=SummaryRefused")).To(ContainSubstring("evaluationrun/forged"))
+		kubectl(ctx, "-n", namespace, "delete", "evalrun", "forged", "--timeout=60s")
+		Eventually(ctx, podsOf).WithArguments("forged").WithTimeout(90 * time.Second).Should(Or(BeEmpty(), HaveEach(HaveField("Name", "forged-runner"))))
+	}, SpecTimeout(4*time.Minute))
+
 	It("says that an image can't be pulled", func(ctx SpecContext) {
 		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec: {", "spec: {image: registry.example/none:1, ", 1)
 		apply(ctx, manifest)
@@ -99,6 +117,31 @@ var _ = Describe("Bad input", Ordered, func() {
 		Expect(after.Status.ContainerStatuses[0].RestartCount).To(BeZero())
 	}, SpecTimeout(time.Minute))
 })
+
+// forgedRunner is what somebody with the right to create pods might pass off as the runner of the run's first shard: it succeeds, but what it leaves is no signed summary.
+func forgedRunner(evalrun *v1alpha1.EvaluationRun) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "forged-runner", Namespace: namespace, Finalizers: []string{"csenv.dev/summary"},
+			Labels: map[string]string{
+				"app.kubernetes.io/component": "runner", "app.kubernetes.io/managed-by": "csenv", "csenv.dev/run": evalrun.Name, "csenv.dev/run-uid": string(evalrun.UID),
+			},
+			Annotations: map[string]string{"batch.kubernetes.io/job-completion-index": "0"},
+		},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name: "runner", Image: image(), Command: []string{"/manager", "--version"},
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+}
 
 // serverPod returns a ready server of the pool.
 func serverPod(ctx context.Context, pool string) corev1.Pod {

@@ -33,8 +33,8 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 
 	It("gives the oracle full marks by rule and the null policy none", func(ctx SpecContext) {
 		apply(ctx, runManifest("oracle", "support", "Oracle", []string{task("ticket-classify", 1), task("ticket-resolve", 1)}))
-		apply(ctx, runManifest("null", "support", "Null", []string{task("ticket-resolve", 1)}))
-		oracle, null := awaitComplete(ctx, "oracle"), awaitComplete(ctx, "null")
+		apply(ctx, runManifest("nothing", "support", "Null", []string{task("ticket-resolve", 1)}))
+		oracle, null := awaitComplete(ctx, "oracle"), awaitComplete(ctx, "nothing")
 
 		for _, result := range oracle.Status.Tasks {
 			for _, dimension := range result.Dimensions {

@@ -44,16 +44,15 @@ func task(name string, trials int) string {
 	return fmt.Sprintf("{name: %s, trials: %d}", name, trials)
 }
 
-// awaitPool waits until the pool of that name accepts sessions.
-func awaitPool(ctx context.Context, name string) *v1alpha1.CustomerSupportEnv {
+// awaitPool waits until the pool of that name accepts sessions and says what it plays.
+func awaitPool(ctx context.Context, name string) {
 	GinkgoHelper()
-	pool := &v1alpha1.CustomerSupportEnv{}
 	Eventually(ctx, func(g Gomega) {
+		pool := &v1alpha1.CustomerSupportEnv{}
 		g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pool)).To(Succeed())
 		g.Expect(pool.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionAvailable, metav1.ConditionTrue)))
 		g.Expect(pool.Status.Tasks).NotTo(BeEmpty())
 	}).WithTimeout(poolTimeout).Should(Succeed())
-	return pool
 }
 
 // awaitComplete waits until the run of that name is complete.

@@ -14,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -33,7 +32,7 @@ var _ = Describe("Bad input", Ordered, func() {
 				Expect(said).To(ContainSubstring(word))
 			}
 		},
-		Entry("an unknown field", strings.Replace(poolManifest("bad", "Ticket"), "environment:", "enviroment:", 1), `unknown field "spec.enviroment"`),
+		Entry("an unknown field", strings.Replace(poolManifest("bad", "Ticket"), "environment:", "surroundings:", 1), `unknown field "spec.surroundings"`),
 		Entry("an unknown environment", poolManifest("bad", "Chess"), "Unsupported value", "Ticket"),
 		Entry("a policy that doesn't exist", runManifest("bad", "support", "Genius", []string{task("ticket-resolve", 1)}), "Unsupported value", "Heuristic"),
 		Entry("no trials", runManifest("bad", "support", "Null", []string{task("ticket-resolve", -1)}), "trials"),
@@ -95,7 +94,7 @@ var _ = Describe("Bad input", Ordered, func() {
 		pod := serverPod(ctx, "support")
 		conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s:8000/ws", pod.Status.PodIP), nil)
 		Expect(err).NotTo(HaveOccurred())
-		defer conn.CloseNow()
+		DeferCleanup(conn.CloseNow)
 		for sent, code := range map[string]string{
 			"{bad":                               "INVALID_JSON",
 			`{"type":"juggle"}`:                  "UNKNOWN_TYPE",
@@ -131,12 +130,12 @@ func forgedRunner(evalrun *v1alpha1.EvaluationRun) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever,
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
 				Name: "runner", Image: image(), Command: []string{"/manager", "--version"},
 				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+					AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				},
 			}},
 		},

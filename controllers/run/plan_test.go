@@ -199,7 +199,7 @@ func TestProceed(t *testing.T) {
 					addPods(s, succeeded(t, s.run, p, i))
 				}
 			},
-			envReady + "Complete=True/Completed" + notFailed, "All 4 shards", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "",
+			envReady + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "",
 		},
 		"all have ended, the pool went": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -208,7 +208,7 @@ func TestProceed(t *testing.T) {
 				}
 				s.env = nil
 			},
-			envMissing + "Complete=True/Completed" + notFailed, "All 4 shards", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "",
+			envMissing + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "",
 		},
 		"the same index twice": {
 			func(t *testing.T, s *snapshot, p score.Plan) {

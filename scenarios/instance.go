@@ -102,6 +102,8 @@ type Fact struct {
 	Context  []string
 	Negative bool
 	Optional bool
+	// Drawn tells that the seed decides Value, so that a reply written for another seed can't state it but by accident.
+	Drawn bool
 }
 
 // Outcome is the next step that policy allows for the ticket. It holds when the reply states the facts named by Facts and one of the phrases of Accept.

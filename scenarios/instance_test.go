@@ -30,7 +30,7 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	}
 	wantReply := ReplySpec{
 		Facts: []Fact{
-			{ID: "f1", Slot: "sum", Value: "$" + sum, Context: []string{"seats", "charged"}},
+			{ID: "f1", Slot: "sum", Value: "$" + sum, Context: []string{"seats", "charged"}, Drawn: true},
 			{ID: "f2", Slot: "team", Value: "finance", Accept: []string{"accounts"}, Context: []string{"pass"}},
 			{ID: "f3", Slot: "promise", Value: "today", Context: []string{"refund"}, Negative: true, Optional: true},
 		},

@@ -200,7 +200,7 @@ func (in *instance) facts(files []factFile) []Fact {
 	return kept(in, files, func(f factFile) Fact {
 		return Fact{
 			ID: f.ID, Slot: f.Slot, Value: in.text(f.Value), Accept: in.texts(f.Accept), Context: in.texts(f.Context),
-			Negative: f.Polarity == "neg", Optional: f.Optional,
+			Negative: f.Polarity == "neg", Optional: f.Optional, Drawn: !f.Value.literal(),
 		}
 	})
 }

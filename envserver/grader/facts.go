@@ -16,10 +16,14 @@ type fact struct {
 	optional bool
 	// shown facts have their value in what the agent was served: stating them shows only that the ticket was read.
 	shown bool
+	// drawn facts differ from seed to seed.
+	drawn bool
+	// key facts are those that lift the cap on replies without facts.
+	key bool
 }
 
 func (lex *lexicon) fact(f scenarios.Fact) fact {
-	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: lex.terms(f.Context), negative: f.Negative, optional: f.Optional}
+	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: lex.terms(f.Context), negative: f.Negative, optional: f.Optional, drawn: f.Drawn}
 	for _, text := range append([]string{f.Value}, f.Accept...) {
 		form := lex.form(text)
 		if len(form.claims) > 0 {

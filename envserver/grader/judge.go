@@ -56,7 +56,7 @@ type Verdict struct {
 	Gates []Gate `json:"gates,omitempty"`
 	// PreGate is the sum of the criteria less the price of invented values, at least 0.
 	PreGate int64 `json:"preGate"`
-	// PostGate is PreGate under the lowest cap of the tripped gates: what the reply earns, 0 to 500.
+	// PostGate is the sum of the criteria under the lowest cap of the tripped gates, less the same price: what the reply earns, 0 to 500.
 	PostGate int64 `json:"postGate"`
 }
 

@@ -86,7 +86,7 @@ type reading struct {
 	findings []finding
 	// stated counts the required facts that the reply states.
 	stated int
-	// found counts those among them that the ticket doesn't show, or all of them where it shows every one.
+	// found counts the key facts among them.
 	found int
 	// contradicted counts the required facts that the reply states and takes back.
 	contradicted int
@@ -130,7 +130,7 @@ func (r *reading) count(f *fact, found finding) {
 		r.contradicted++
 	case found == stated:
 		r.stated++
-		if !f.shown || r.allShown {
+		if f.key {
 			r.found++
 		}
 	}
@@ -356,7 +356,7 @@ func (r *reading) checkGates() {
 		tripped    bool
 		id, reason string
 	}{
-		{r.found == 0 && 2*r.stated <= r.required, "no-facts", "states no required fact beyond what the customer wrote"},
+		{r.found == 0, "no-facts", "states no required fact that is this ticket's own and not the customer's words"},
 		{2*r.contradicted >= max(r.required, 2), "contradictory", "takes back or leaves open half of what it has to state"},
 		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
@@ -430,16 +430,19 @@ func (r *reading) discloses(f *form) bool {
 	return false
 }
 
-// total adds up the criteria, less the price of invented values, under the lowest cap.
+// total adds up the criteria under the lowest cap, less the price of invented values. The price comes after the cap: below it, a reply that states
+// another ticket's values would otherwise earn as much as one that states none.
 func (r *reading) total() Verdict {
 	v := r.verdict
 	for _, c := range v.Criteria {
 		v.PreGate += c.Earned
 	}
-	v.PreGate = min(max(v.PreGate-inventedCost*int64(len(v.Invented)), 0), responsePoints)
 	v.PostGate = v.PreGate
 	for _, g := range v.Gates {
-		v.PostGate = min(v.PostGate, max(g.Cap, 0))
+		v.PostGate = min(v.PostGate, g.Cap)
 	}
+	price := inventedCost * int64(len(v.Invented))
+	v.PreGate = min(max(v.PreGate-price, 0), responsePoints)
+	v.PostGate = min(max(v.PostGate-price, 0), responsePoints)
 	return v
 }

@@ -15,8 +15,8 @@ type prepared struct {
 	facts  []fact
 	// required counts the facts that share Q1.
 	required int
-	// allShown tells that the ticket itself shows the values of all required facts.
-	allShown bool
+	// keys counts the facts among them that show an answer to this very ticket.
+	keys int
 	outcome  []form
 	gates    []gate
 	// allowed are the claims that a reply may make, told those that the ticket itself or a fact makes.
@@ -109,7 +109,7 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 			p.told = appendNew(p.told, p.facts[i].forms[k].claims)
 		}
 	}
-	p.allShown = !slices.ContainsFunc(p.facts, func(f fact) bool { return !f.shown && !f.optional })
+	p.markKeys()
 	p.aimed = aimedPhrases(all.String())
 	p.allowed = appendNew(slices.Clone(p.told), append(p.deadlines(t), dayClaim(t.Now), dayClaim(t.Customer.Since)))
 	for _, text := range t.Reply.AllowedValues {
@@ -144,6 +144,28 @@ func (p *prepared) markShown(d *document) {
 			for _, s := range d.sentences {
 				p.facts[i].shown = p.facts[i].shown || p.facts[i].forms[k].in(d, s) >= 0
 			}
+		}
+	}
+}
+
+// markKeys marks the required facts that show an answer to this very ticket: those that the seed decides and the ticket doesn't tell. Where it has none,
+// what the seed decides will do, then what the ticket doesn't tell, then any.
+func (p *prepared) markKeys() {
+	for _, key := range []func(f *fact) bool{
+		func(f *fact) bool { return f.drawn && !f.shown },
+		func(f *fact) bool { return f.drawn },
+		func(f *fact) bool { return !f.shown },
+		func(*fact) bool { return true },
+	} {
+		for i := range p.facts {
+			f := &p.facts[i]
+			f.key = !f.optional && key(f)
+			if f.key {
+				p.keys++
+			}
+		}
+		if p.keys > 0 {
+			return
 		}
 	}
 }

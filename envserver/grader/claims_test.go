@@ -84,7 +84,7 @@ func TestClaimsOfDifferentValuesDiffer(t *testing.T) {
 func TestClaimsOfRanges(t *testing.T) {
 	lex := loadLexicons()["en"]
 	for _, text := range []string{"3 to 5 business days", "3-5 business days", "three to five working days", "3–5 business days"} {
-		plain, _ := normalise(text)
+		plain := normalise(text)
 		got := claimsOf(plain, lex)
 		if len(got) != 2 || got[0].value != 3000 || got[0].unit != businessDays || got[1].value != 5000 || got[1].unit != businessDays {
 			t.Errorf("%q claims %+v, want 3 and 5 business days", text, got)
@@ -117,7 +117,7 @@ func TestMoneyRoundTrips(t *testing.T) {
 }
 
 func claimsOf(text string, lex *lexicon) []claim {
-	plain, _ := normalise(text)
+	plain := normalise(text)
 	return parse(fold(plain), lex).claims
 }
 

@@ -131,12 +131,8 @@ func excused(d *document, at int, lex *lexicon) bool {
 
 // lasting tells whether the value is a duration for which something holds: "don't touch it for 15 minutes" states the 15 minutes.
 func lasting(d *document, at int, lex *lexicon) bool {
-	for _, c := range d.claims {
-		if c.at.lo == at {
-			return c.kind == durationClaim && anyWord(lex.lasting, d.tokens, span{max(at-3, 0), at}) >= 0
-		}
-	}
-	return false
+	c := d.claimAt(at)
+	return c != nil && c.at.lo == at && c.kind == durationClaim && anyWord(lex.lasting, d.tokens, span{max(at-3, 0), at}) >= 0
 }
 
 // deniedAt tells whether the clause around a value negates it: a negator stands before the value, or between the value and all of its context. What
@@ -162,11 +158,8 @@ func (f *fact) rivalled(d *document, s span, p *prepared) bool {
 	if len(f.context) == 0 || find(f.context, d.tokens, s, false) < 0 {
 		return false
 	}
-	for _, c := range d.claims {
-		if c.at.lo < s.lo || c.at.hi > s.hi || c.kind != durationClaim && c.kind != dateClaim {
-			continue
-		}
-		if f.states(c.kind) && !containsClaim(p.told, c) {
+	for _, c := range d.claimsWithin(s) {
+		if (c.kind == durationClaim || c.kind == dateClaim) && f.states(c.kind) && !containsClaim(p.told, c) {
 			return true
 		}
 	}

@@ -117,12 +117,7 @@ func topical(d *document, s span, p *prepared) bool {
 
 // claimsIn tells whether the span states a value.
 func (d *document) claimsIn(s span) bool {
-	for _, c := range d.claims {
-		if c.at.lo >= s.lo && c.at.hi <= s.hi {
-			return true
-		}
-	}
-	return false
+	return len(d.claimsWithin(s)) > 0
 }
 
 func hashTokens(tokens []token) uint64 {

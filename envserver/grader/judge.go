@@ -18,7 +18,7 @@ type Judge interface {
 // Case is what a judge may know: the ticket, the reply and what the agent really did. It never sees the agent's name, its other scores or its reasoning.
 type Case struct {
 	Ticket *scenarios.Ticket
-	// Reply is the message to the customer as the agent wrote it, "" for none. It is untrusted.
+	// Reply is what the agent wrote to the customer, "" for nothing; several messages are joined by blank lines. It is untrusted.
 	Reply string
 	// Actions are read from the environment's state, never from the reply.
 	Actions Actions

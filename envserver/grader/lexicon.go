@@ -37,11 +37,13 @@ type lexicon struct {
 	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordSet
 	negators, idioms, untils, losses, lasting, duties, narrow, conditions, times, either, hedges                    wordSet
 	aux, skip, firstPerson, company, secondPerson, enablers                                                         wordSet
-	back, endings, determiners                                                                                      wordSet
+	// grounds begin phrases that give the reason for a promise, calendar words say when, abilities say that somebody can, doing that it is to do something.
+	grounds, calendar, abilities, doing wordSet
+	back, endings, determiners          wordSet
 	// These hold stems.
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover wordSet
 	// These are phrases: runs of words.
-	emptyConditions, openPhrases, recognise, blame [][]string
+	emptyConditions, openPhrases, recognise, blame, beyond [][]string
 	// remedies name the remedy that a stem stands for: refund, credit, replace, waive, compensate, discount or guarantee.
 	remedies map[string]string
 	// synonyms hold a bit for each group of words of one meaning that a stem belongs to.
@@ -96,8 +98,10 @@ func loadLexicon(language string, lines map[string][]string) *lexicon {
 		conditions: newWordSet(lines["conditions"]), times: newWordSet(lines["times"]), either: newWordSet(lines["either"]), hedges: newWordSet(lines["hedges"]),
 		aux: newWordSet(lines["aux"]), skip: newWordSet(lines["skip"]), firstPerson: newWordSet(lines["first_person"]), company: newWordSet(lines["company"]),
 		secondPerson: newWordSet(lines["second_person"]), enablers: newWordSet(lines["enablers"]),
+		grounds: newWordSet(lines["grounds"]), calendar: newWordSet(lines["calendar"]), abilities: newWordSet(lines["abilities"]), doing: newWordSet(lines["doing"]),
 		endings: newWordSet(lines["endings"]), determiners: newWordSet(lines["determiners"]), back: newWordSet(lines["back"]),
 		emptyConditions: phrases(lines["empty_conditions"]), openPhrases: phrases(lines["open_phrases"]), recognise: phrases(lines["recognise"]), blame: phrases(lines["blame"]),
+		beyond: phrases(lines["beyond"]),
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true

@@ -22,7 +22,7 @@ func (lex *lexicon) terms(texts []string) []term {
 }
 
 func (lex *lexicon) term(text string) term {
-	plain, _ := normalise(text)
+	plain := normalise(text)
 	var t term
 	for _, tok := range parse(fold(plain), lex).tokens {
 		if tok.kind == punctToken {
@@ -95,7 +95,7 @@ type form struct {
 
 // form reads a value as a reply would state it.
 func (lex *lexicon) form(text string) form {
-	plain, _ := normalise(text)
+	plain := normalise(text)
 	d := parse(fold(plain), lex)
 	f := form{claims: d.claims}
 	for i, t := range d.tokens {
@@ -112,12 +112,7 @@ func (lex *lexicon) form(text string) form {
 
 // claimed tells whether token i is part of a claim.
 func (d *document) claimed(i int) bool {
-	for _, c := range d.claims {
-		if i >= c.at.lo && i < c.at.hi {
-			return true
-		}
-	}
-	return false
+	return d.claimAt(i) != nil
 }
 
 // in returns the place in the span at which the form is stated, the last token of it, or -1. All of its claims must be there; a form without claims
@@ -138,8 +133,8 @@ func (f *form) in(d *document, s span) int {
 }
 
 func claimIn(d *document, want claim, s span) int {
-	for _, c := range d.claims {
-		if c.at.lo >= s.lo && c.at.hi <= s.hi && c.equal(want) {
+	for _, c := range d.claimsWithin(s) {
+		if c.equal(want) {
 			return c.at.lo
 		}
 	}

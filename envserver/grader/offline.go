@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/csenv/csenv/scenarios"
 )
@@ -80,7 +81,6 @@ func (o *Offline) prepared(t *scenarios.Ticket) *prepared {
 type reading struct {
 	*prepared
 	doc      *document
-	cut      bool
 	copied   bool
 	actions  Actions
 	findings []finding
@@ -96,9 +96,13 @@ type reading struct {
 
 // judge grades one reply to the ticket.
 func (p *prepared) judge(reply string, actions Actions) Verdict {
-	text, cut := normalise(reply)
-	r := &reading{prepared: p, cut: cut, actions: actions, verdict: Verdict{Judge: OfflineName, Status: StatusOK, Criteria: offers(p.ticket.Reply.Points)}}
+	text, whole := bounded(reply)
+	r := &reading{prepared: p, actions: actions, verdict: Verdict{Judge: OfflineName, Status: StatusOK, Criteria: offers(p.ticket.Reply.Points)}}
 	r.doc = parse(fold(text), p.lex)
+	if !whole {
+		r.trip("overlong", 0, fmt.Sprintf("longer than the %d characters that are read", maxReplyRunes))
+		return r.verdict
+	}
 	if r.doc.words(span{0, len(r.doc.tokens)}) == 0 {
 		r.trip("empty", 0, "the reply holds no words")
 		return r.verdict
@@ -278,8 +282,8 @@ func (r *reading) gradeTone() (earned, offered int64, reason string) {
 func (r *reading) gradeShape() (earned, offered int64, reason string) {
 	lo, hi := int64(r.ticket.Reply.MinWords), int64(r.ticket.Reply.MaxWords)
 	n := int64(r.doc.words(span{0, len(r.doc.tokens)}))
-	if r.cut {
-		return 0, 1, "longer than 4000 characters"
+	if utf8.RuneCountInString(r.doc.text) > maxMessageRunes {
+		return 0, 1, fmt.Sprintf("longer than %d characters", maxMessageRunes)
 	}
 	if hi > 0 && n > hi {
 		return 2*hi - n, hi, fmt.Sprintf("%d words, at most %d wanted", n, hi)
@@ -314,20 +318,30 @@ func (r *reading) gradeConsistency() (earned, offered int64, reason string) {
 	return 1, 1, ""
 }
 
+// maxInvented is how many invented values are listed. Together they cost all that a reply can earn.
+const maxInvented = responsePoints / inventedCost
+
 // checkClaims lists the values that nothing supports, and gates a promise that is made of one.
 func (r *reading) checkClaims() {
+	promised := false
 	for _, c := range r.doc.claims {
 		if c.soft() || containsClaim(r.allowed, c) {
 			continue
 		}
-		text := r.quote(c.at)
-		r.verdict.Invented = append(r.verdict.Invented, text)
-		for _, p := range r.promises {
-			if c.at.lo >= p.sentence.lo && c.at.hi <= p.sentence.hi {
-				r.trip("invented-promise", unsupportedCap, fmt.Sprintf("promises %q, which nothing supports", text))
-			}
+		if len(r.verdict.Invented) < maxInvented {
+			r.verdict.Invented = append(r.verdict.Invented, r.quote(c.at))
+		}
+		if !promised && r.promisedIn(r.doc.sentenceOf(c.at.lo)) {
+			promised = true
+			r.trip("invented-promise", unsupportedCap, fmt.Sprintf("promises %q, which nothing supports", r.quote(c.at)))
 		}
 	}
+}
+
+// promisedIn tells whether the sentence promises a remedy. Promises are in order.
+func (r *reading) promisedIn(s span) bool {
+	_, found := slices.BinarySearchFunc(r.promises, s.lo, func(p promise, lo int) int { return p.sentence.lo - lo })
+	return found
 }
 
 // quote spells a span of the reply out.

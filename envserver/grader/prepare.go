@@ -16,9 +16,9 @@ type prepared struct {
 	// required counts the facts that share Q1.
 	required int
 	// keys counts the facts among them that show an answer to this very ticket.
-	keys int
-	outcome  []form
-	gates    []gate
+	keys    int
+	outcome []form
+	gates   []gate
 	// allowed are the claims that a reply may make, told those that the ticket itself or a fact makes.
 	allowed, told []claim
 	// served are the runs of words of the ticket, sources those of the articles and the rubric as well.
@@ -133,7 +133,7 @@ func (p *prepared) deadlines(t *scenarios.Ticket) []claim {
 
 // read parses a trusted text of any length.
 func (p *prepared) read(text string) *document {
-	plain, _ := normalise(text)
+	plain := normalise(text)
 	return parse(fold(plain), p.lex)
 }
 
@@ -209,7 +209,7 @@ func (p *prepared) addRubric(texts ...string) {
 
 // nameSet are the names by which the customer can be addressed.
 func nameSet(c scenarios.Customer) wordSet {
-	plain, _ := normalise(c.Name)
+	plain := normalise(c.Name)
 	set := wordSet{}
 	for _, w := range strings.FieldsFunc(fold(plain), func(r rune) bool { return strings.ContainsRune(" -.'", r) }) {
 		if len(w) > 1 {

@@ -34,14 +34,20 @@ type promise struct {
 	name string
 }
 
-// promises finds the commitments to any known remedy.
+// promises finds the commitments to any known remedy, in order.
 func (d *document) promises(lex *lexicon) []promise {
 	var out []promise
 	for _, c := range d.clauses {
+		var v *clauseView
 		for i := c.lo; i < c.hi; i++ {
-			name := d.remedyAt(c, i, lex)
-			if name != "" && d.committed(c, span{i, i + 1}, lex) {
-				out = append(out, promise{clause: c, sentence: d.sentenceOf(i), name: name})
+			if !lex.remedial(&d.tokens[i]) {
+				continue
+			}
+			if v == nil {
+				v = d.view(c, lex)
+			}
+			if name := d.remedyAt(v, i, lex); name != "" && d.committed(v, span{i, i + 1}, lex) {
+				out = append(out, promise{clause: c, sentence: v.sentence, name: name})
 			}
 		}
 	}
@@ -51,8 +57,15 @@ func (d *document) promises(lex *lexicon) []promise {
 // promised tells whether a clause commits the company to what the term names.
 func (d *document) promised(t *term, lex *lexicon) bool {
 	for _, c := range d.clauses {
+		var v *clauseView
 		for i := c.lo; i < c.hi; i++ {
-			if t.at(d.tokens, i, false) && d.committed(c, span{i, i + len(t.stems)}, lex) {
+			if !t.at(d.tokens, i, false) {
+				continue
+			}
+			if v == nil {
+				v = d.view(c, lex)
+			}
+			if d.committed(v, span{i, i + len(t.stems)}, lex) {
 				return true
 			}
 		}
@@ -60,16 +73,18 @@ func (d *document) promised(t *term, lex *lexicon) bool {
 	return false
 }
 
+// remedial tells whether a word may speak of a remedy.
+func (lex *lexicon) remedial(t *token) bool {
+	return t.kind == wordToken && (lex.remedies[t.stem] != "" || lex.back.has(t.text) || lex.returns.has(t.stem))
+}
+
 // remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund, whatever the words.
-func (d *document) remedyAt(c span, i int, lex *lexicon) string {
+func (d *document) remedyAt(v *clauseView, i int, lex *lexicon) string {
 	t := d.tokens[i]
-	if t.kind != wordToken {
-		return ""
-	}
 	if name := lex.remedies[t.stem]; name != "" && !d.cardCredit(i) {
 		return name
 	}
-	if (lex.back.has(t.text) || lex.returns.has(t.stem)) && d.money(c, lex) {
+	if (lex.back.has(t.text) || lex.returns.has(t.stem)) && v.money {
 		return "refund"
 	}
 	return ""
@@ -80,46 +95,23 @@ func (d *document) cardCredit(i int) bool {
 	return i+1 < len(d.tokens) && d.tokens[i].text == "credit" && d.tokens[i+1].word("card", "cards", "limit", "history", "agency", "check", "score")
 }
 
-// money tells whether the clause speaks of money.
-func (d *document) money(c span, lex *lexicon) bool {
-	if anyStem(lex.money, d.tokens, c) >= 0 {
-		return true
-	}
-	for _, cl := range d.claims {
-		if cl.kind == moneyClaim && cl.at.lo >= c.lo && cl.at.hi <= c.hi {
-			return true
-		}
-	}
-	return false
-}
-
 // committed tells whether a clause asserts the remedy at the span: not as a question, a condition, a possibility, a request or a denial.
-func (d *document) committed(c, at span, lex *lexicon) bool {
-	s := d.sentenceOf(at.lo)
-	if lex.negatorIn(d.tokens, c) >= 0 || d.hedged(c, s, lex) {
+func (d *document) committed(v *clauseView, at span, lex *lexicon) bool {
+	switch {
+	case v.withheld:
 		return false
+	case lex.language != "en":
+		return !v.hedged(v.hi) && v.loose
+	case d.active(v.span, at.lo, lex):
+		// Once "we will refund" is said, what follows can't take it back, save that it speaks of something else: "refund requests".
+		return !v.hedged(at.hi+1) && !v.selective
 	}
-	if lex.language != "en" {
-		return d.assertedLoosely(c, lex)
-	}
-	return d.asserted(c, at, lex)
-}
-
-// hedged tells whether the clause leaves the matter open, by its own words or by a condition anywhere in the sentence. A condition that only the
-// customer's wish can fail ("if you like") is none.
-func (d *document) hedged(c, s span, lex *lexicon) bool {
-	if anyWord(lex.hedges, d.tokens, c) >= 0 || anyStem(lex.handover, d.tokens, c) >= 0 {
-		return true
-	}
-	if d.question(s) && lex.aux.has(d.tokens[s.lo].text) {
-		return true
-	}
-	return lex.conditional(d.tokens, s) && !anyPhrase(lex.emptyConditions, d.tokens, s)
+	return !v.hedged(v.hi) && d.asserted(v.span, at, lex)
 }
 
 // assertedLoosely is asserted for languages whose word order the judge doesn't know: any sign of a finished or coming action will do.
 func (d *document) assertedLoosely(c span, lex *lexicon) bool {
-	return anyWord(lex.aux, d.tokens, c) >= 0 || anyWord(lex.firstPerson, d.tokens, c) >= 0 ||
+	return anyWord(lex.aux, d.tokens, c) >= 0 || anyWord(lex.firstPerson, d.tokens, c) >= 0 || d.sharesSubject(c, lex) ||
 		anyStem(lex.givers, d.tokens, c) >= 0 || anyStem(lex.completions, d.tokens, c) >= 0 || d.inflected(c, lex)
 }
 
@@ -135,11 +127,11 @@ func (d *document) inflected(c span, lex *lexicon) bool {
 	return false
 }
 
-// asserted tells whether the clause says that the remedy comes or came: as its verb ("we will refund"), as what somebody gives or gets ("you will
-// receive a refund"), or as what something happens to ("your refund has been issued").
+// asserted tells whether the clause says that the remedy comes or came: as what somebody gives or gets ("you will receive a refund"), or as what
+// something happens to ("your refund has been issued"). That it is the clause's own verb is for active to tell.
 func (d *document) asserted(c, at span, lex *lexicon) bool {
 	back := lex.back.has(d.tokens[at.lo].text) && anyWord(lex.aux, d.tokens, span{c.lo, at.lo}) >= 0
-	return back || d.active(c, at.lo, lex) || d.given(c, at.lo, lex) || d.completed(c, at.hi, lex)
+	return back || d.given(c, at.lo, lex) || d.completed(c, at.hi, lex)
 }
 
 // active tells whether the verb at token i is said of the present, the past or the future, rather than being an infinitive or a name.
@@ -167,13 +159,17 @@ func (d *document) active(c span, i int, lex *lexicon) bool {
 
 // continued tells whether the clause goes on with the subject of the one before it: "I have checked the charge and refunded it".
 func (d *document) continued(c span, i int, lex *lexicon) bool {
-	s := d.sentenceOf(i)
 	text := d.tokens[i].text
-	if c.lo == s.lo || len(text) < 5 || text[len(text)-2:] != "ed" {
+	return len(text) >= 5 && text[len(text)-2:] == "ed" && d.sharesSubject(c, lex) && anyWord(lex.hedges, d.tokens, d.clauseOf(c.lo-1)) < 0
+}
+
+// sharesSubject tells whether the clause before this one, in the same sentence, says what the company does.
+func (d *document) sharesSubject(c span, lex *lexicon) bool {
+	if c.lo == d.sentenceOf(c.lo).lo || !lex.conjunctions.has(d.tokens[c.lo].text) && lex.language != "en" {
 		return false
 	}
 	before := d.clauseOf(c.lo - 1)
-	return anyWord(lex.firstPerson, d.tokens, before) >= 0 && lex.negatorIn(d.tokens, before) < 0 && anyWord(lex.hedges, d.tokens, before) < 0
+	return anyWord(lex.firstPerson, d.tokens, before) >= 0 && lex.negatorIn(d.tokens, before) < 0
 }
 
 // maxReach is how many tokens may stand between a verb and the remedy that it speaks of.

@@ -88,7 +88,7 @@ func TestPromises(t *testing.T) {
 	for language, cases := range tests {
 		lex := lexicons[language]
 		for _, tc := range cases {
-			plain, _ := normalise(tc.text)
+			plain := normalise(tc.text)
 			promises := parse(fold(plain), lex).promises(lex)
 			got := ""
 			if len(promises) > 0 {

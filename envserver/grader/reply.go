@@ -3,7 +3,7 @@ package grader
 import "github.com/csenv/csenv/scenarios"
 
 // FactsStated reports for each fact whether a reply in the language states it: as the offline judge reads replies to tickets, for environments
-// that grade by facts alone.
+// that grade by facts alone. It reads as much of a reply as the judge does.
 func (o *Offline) FactsStated(reply string, facts []scenarios.Fact, language string) []bool {
 	r := o.read(reply, language, scenarios.ReplySpec{Facts: facts})
 	r.findFacts()
@@ -24,6 +24,6 @@ func (o *Offline) Commits(reply string, verbs []string, language string) bool {
 // read reads a reply that answers no ticket.
 func (o *Offline) read(reply, language string, spec scenarios.ReplySpec) *reading {
 	p := prepare(&scenarios.Ticket{Language: language, Reply: spec}, o.lexicons)
-	text, cut := normalise(reply)
-	return &reading{prepared: p, cut: cut, doc: parse(fold(text), p.lex)}
+	text, _ := bounded(reply)
+	return &reading{prepared: p, doc: parse(fold(text), p.lex)}
 }

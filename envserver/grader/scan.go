@@ -167,8 +167,12 @@ func digits(s string) int {
 	return i
 }
 
+// maxAddress is how long an e-mail address or link may be. Looking further would read a text without spaces over and over.
+const maxAddress = 256
+
 // addressLength returns the length of the e-mail address or link that s starts with, or 0.
 func addressLength(s string) int {
+	s = s[:min(len(s), maxAddress)]
 	end := strings.IndexFunc(s, func(r rune) bool { return strings.ContainsRune(" \n,;()<>\"[]{}!?", r) })
 	if end < 0 {
 		end = len(s)

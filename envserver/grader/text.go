@@ -2,6 +2,7 @@ package grader
 
 import (
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -9,29 +10,30 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxReplyRunes is where a reply is cut before it is judged. A longer one loses the points for form.
-const maxReplyRunes = 4000
+const (
+	// maxMessageRunes is the length of a message from which it loses the points for form.
+	maxMessageRunes = 4000
+	// maxReplyRunes is how much of a reply is read: ten such messages and what joins them. Whatever is longer earns nothing, so that nothing hides behind
+	// the end of the judge's attention.
+	maxReplyRunes = 10*maxMessageRunes + 1000
+)
 
-// normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and hyphens, at most maxReplyRunes characters. It tells
-// whether it had to cut. Invisible characters are how a word is hidden from a matcher yet shown to a person.
-func normalise(s string) (text string, cut bool) {
-	// The cut comes before the expensive work too: no character of NFKC text needs more than a few of the input's.
-	if limit := 4 * utf8.UTFMax * maxReplyRunes; len(s) > limit {
-		s, cut = s[:limit], true
-	}
-	// Invisible characters go before composition, which they would keep apart, and after it, as it may leave marks that matchers know otherwise.
-	s = strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
-	if len(s) <= maxReplyRunes {
-		return s, cut
-	}
+// bounded normalises an untrusted text. One that is too long to be read is cut, and whole is false.
+func bounded(s string) (text string, whole bool) {
 	runes := 0
 	for i := range s {
-		if runes == maxReplyRunes {
-			return s[:i], true
+		if runes++; runes > maxReplyRunes {
+			return normalise(s[:i]), false
 		}
-		runes++
 	}
-	return s, cut
+	return normalise(s), true
+}
+
+// normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and hyphens. Invisible characters are how a word is hidden
+// from a matcher yet shown to a person.
+func normalise(s string) string {
+	// Invisible characters go before composition, which they would keep apart, and after it, as it may leave marks that matchers know otherwise.
+	return strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
 }
 
 // plain maps a rune to the one that matchers know, or to -1 when it is invisible.
@@ -195,22 +197,40 @@ func (d *document) endsSentence(i int, lex *lexicon) bool {
 
 // clauseOf returns the clause that holds the token.
 func (d *document) clauseOf(at int) span {
-	for _, c := range d.clauses {
-		if at >= c.lo && at < c.hi {
-			return c
-		}
-	}
-	return span{at, at + 1}
+	return spanOf(d.clauses, at)
 }
 
 // sentenceOf returns the sentence that holds the token.
 func (d *document) sentenceOf(at int) span {
-	for _, s := range d.sentences {
-		if at >= s.lo && at < s.hi {
-			return s
-		}
+	return spanOf(d.sentences, at)
+}
+
+// spanOf returns the one of the spans, which are in order, that holds the token, or the token alone.
+func spanOf(spans []span, at int) span {
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].hi > at })
+	if i < len(spans) && at >= spans[i].lo {
+		return spans[i]
 	}
 	return span{at, at + 1}
+}
+
+// claimsWithin returns the claims that the span holds whole. Claims are in order and apart.
+func (d *document) claimsWithin(s span) []claim {
+	lo := sort.Search(len(d.claims), func(i int) bool { return d.claims[i].at.lo >= s.lo })
+	hi := lo
+	for hi < len(d.claims) && d.claims[hi].at.hi <= s.hi {
+		hi++
+	}
+	return d.claims[lo:hi]
+}
+
+// claimAt returns the claim that token i is part of, or nil.
+func (d *document) claimAt(i int) *claim {
+	k := sort.Search(len(d.claims), func(k int) bool { return d.claims[k].at.hi > i })
+	if k < len(d.claims) && d.claims[k].at.lo <= i {
+		return &d.claims[k]
+	}
+	return nil
 }
 
 // words counts the words, numbers and ids of a span.

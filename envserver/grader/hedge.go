@@ -1,0 +1,150 @@
+package grader
+
+import "slices"
+
+// clauseView is a clause with what decides whether it commits the company to a remedy, whichever it speaks of.
+type clauseView struct {
+	span
+	sentence span
+	// money tells that the clause speaks of money.
+	money bool
+	// withheld clauses commit to nothing: they deny, ask, suppose, or name what is beyond the writer's authority.
+	withheld bool
+	// hedge is the first token that leaves the matter open, or the clause's end.
+	hedge int
+	// selective clauses say of whom they leave it open: "customers who qualify".
+	selective bool
+	// loose tells that the clause asserts something, as far as that shows in a language whose word order the judge doesn't know.
+	loose bool
+}
+
+// hedged tells whether a word before the token leaves the matter open.
+func (v *clauseView) hedged(before int) bool {
+	return v.hedge < min(before, v.hi)
+}
+
+// view reads a clause.
+func (d *document) view(c span, lex *lexicon) *clauseView {
+	v := &clauseView{span: c, sentence: d.sentenceOf(c.lo), money: d.money(c, lex), hedge: c.hi}
+	v.withheld = lex.negatorIn(d.tokens, c) >= 0 || d.asks(v.sentence, lex) || d.supposes(v.sentence, lex) || d.beyond(c, lex)
+	who := c.hi
+	for i := c.lo; i < c.hi; {
+		if n := lex.emptyAt(d.tokens, i); n > 0 {
+			i += n
+			continue
+		}
+		if d.tokens[i].word("who", "whose") {
+			who = min(who, i)
+		}
+		if d.hedges(c, i, lex) {
+			v.hedge = min(v.hedge, i)
+			v.selective = v.selective || who < i
+		}
+		i++
+	}
+	v.loose = lex.language != "en" && d.assertedLoosely(c, lex)
+	return v
+}
+
+// money tells whether the clause speaks of money.
+func (d *document) money(c span, lex *lexicon) bool {
+	if anyStem(lex.money, d.tokens, c) >= 0 {
+		return true
+	}
+	return slices.ContainsFunc(d.claimsWithin(c), func(cl claim) bool { return cl.kind == moneyClaim })
+}
+
+// asks tells whether a sentence is a question in its form too: "you will get a refund, okay?" is none.
+func (d *document) asks(s span, lex *lexicon) bool {
+	return d.question(s) && lex.aux.has(d.tokens[s.lo].text)
+}
+
+// hedges tells whether token i leaves open what its clause says. A word that only gives the ground for it doesn't: "as I said", "per our policy".
+func (d *document) hedges(c span, i int, lex *lexicon) bool {
+	t := &d.tokens[i]
+	return t.kind == wordToken && (lex.hedges.has(t.text) || lex.handover.has(t.stem)) && !d.grounded(c, i, lex)
+}
+
+// maxGround is how many tokens a ground may begin before the word that it makes harmless.
+const maxGround = 4
+
+// grounded tells whether the word belongs to a phrase that gives a ground. Only small words and remedies stand within one, so that "as finance decides"
+// is none.
+func (d *document) grounded(c span, i int, lex *lexicon) bool {
+	for j := i - 1; j >= max(c.lo, i-maxGround); j-- {
+		t := &d.tokens[j]
+		switch {
+		case lex.grounds.has(t.text):
+			return true
+		case !lex.stopwords.has(t.text) && !lex.firstPerson.has(t.text) && !lex.secondPerson.has(t.text) && lex.remedies[t.stem] == "":
+			return false
+		}
+	}
+	return false
+}
+
+// supposes tells whether the sentence holds a condition that can fail, or waits for something other than the calendar: not "if you like", nor
+// "before Friday".
+func (d *document) supposes(s span, lex *lexicon) bool {
+	for i := s.lo; i < s.hi; {
+		if n := lex.emptyAt(d.tokens, i); n > 0 {
+			i += n
+			continue
+		}
+		t := &d.tokens[i]
+		if t.kind == wordToken && (lex.conditions.has(t.text) || lex.times.has(t.text) && !d.dated(s, i, lex)) || lex.opensAt(d.tokens, i) {
+			return true
+		}
+		i++
+	}
+	return false
+}
+
+// dated tells whether what follows token i is a day or a time: "before the end of the week".
+func (d *document) dated(s span, i int, lex *lexicon) bool {
+	for j := i + 1; j < min(i+4, s.hi); j++ {
+		t := &d.tokens[j]
+		if d.claimed(j) || lex.calendar.has(t.text) {
+			return true
+		}
+		if !lex.stopwords.has(t.text) {
+			return false
+		}
+	}
+	return false
+}
+
+// beyond tells whether the clause names the limit of what the writer can do: "more than I can refund". "What I can do is" begins an offer.
+func (d *document) beyond(c span, lex *lexicon) bool {
+	from := c.hi
+	for i := c.lo; i < c.hi; i++ {
+		if i < from && phraseStarts(lex.beyond, d.tokens, i) > 0 {
+			from = i
+		}
+		if i > from && lex.abilities.has(d.tokens[i].text) && (i+1 == c.hi || !lex.doing.has(d.tokens[i+1].text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// emptyAt returns the length of the condition that starts at token i and can't fail, or 0.
+func (lex *lexicon) emptyAt(tokens []token, i int) int {
+	return phraseStarts(lex.emptyConditions, tokens, i)
+}
+
+// opensAt tells whether a phrase that leaves the matter open starts at token i.
+func (lex *lexicon) opensAt(tokens []token, i int) bool {
+	return phraseStarts(lex.openPhrases, tokens, i) > 0
+}
+
+// phraseStarts returns the length of the longest of the phrases that starts at token i, or 0.
+func phraseStarts(phrases [][]string, tokens []token, i int) int {
+	longest := 0
+	for _, p := range phrases {
+		if len(p) > longest && p[0] == tokens[i].text && phraseAt(p, tokens, i) {
+			longest = len(p)
+		}
+	}
+	return longest
+}

@@ -236,7 +236,7 @@ func digitIDLength(s string) int {
 // dateLength returns the length of a date in digits (2026-03-14, 14.03.2026, 3/14/2026, and in German 14.3.) that text starts with, or 0.
 func (s *scanner) dateLength(text string) int {
 	n := dateLength(text, s.lex.language == "de")
-	if n > 0 && digitDate(text[:n], s.lex.monthFirst) < 101 {
+	if n > 0 && digitDate(text[:n], s.lex.monthFirst) == 0 {
 		return 0
 	}
 	return n

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -106,7 +105,7 @@ func (k kind) show(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = k.progress, k.progress
 	// KIND_EXPERIMENTAL_PROVIDER and the like pass through; a KUBECONFIG of the shell must not.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "KUBECONFIG=") })
+	cmd.Env = environWithoutKubeconfig()
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("running %s %s: %w", name, args[0], err)
 	}

@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -160,10 +162,16 @@ func kubectlCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			env := append(os.Environ(), "KUBECONFIG="+p.kubeconfig())
+			env := append(environWithoutKubeconfig(), "KUBECONFIG="+p.kubeconfig())
 			return syscall.Exec(path, append([]string{path}, args...), env)
 		},
 	}
+}
+
+// environWithoutKubeconfig is the shell's environment without its own cluster.
+// Of two entries of a name the first one counts, so adding ours doesn't do.
+func environWithoutKubeconfig() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "KUBECONFIG=") })
 }
 
 func binariesCommand() *cobra.Command {

@@ -14,7 +14,7 @@ say "building the cluster tool"
 go build -o bin/cluster ./hack/cluster
 kubectl() { bin/cluster kubectl -- "$@"; }
 
-say "bringing up the cluster (the first time builds Kubernetes from its modules: about 8 minutes on 2 cores)"
+say "bringing up the cluster (the first time builds Kubernetes from its modules: about 10 minutes on 2 cores)"
 bin/cluster up
 say "building the csenv image and loading it"
 bin/cluster load --image "$image"
@@ -50,6 +50,8 @@ say "kubectl get cse,evalrun"
 kubectl get cse,evalrun
 say "the aggregated scores"
 kubectl get evalrun -l csenv.dev/sample=true -o 'custom-columns=RUN:.metadata.name,TOTAL:.status.episodes.total,SCORED:.status.episodes.scored,FAILED:.status.episodes.failed,ERRORED:.status.episodes.errored,MEAN:.status.score.mean,CI95-LOW:.status.score.ci95.low,CI95-HIGH:.status.score.ci95.high,PASS-RATE:.status.passRate'
+say "what the oracle and the null agent earned of each part of the rubric"
+kubectl get evalrun oracle null-agent -o 'go-template={{range .items}}{{$run := .metadata.name}}{{range .status.tasks}}{{$task := .name}}{{range .dimensions}}{{printf "  %-12s %-16s %-12s %s of %s\n" $run $task .name .mean .max}}{{end}}{{end}}{{end}}'
 say "done in $((SECONDS - started)) s. Look around with"
 echo "  export KUBECONFIG=$(bin/cluster kubeconfig)"
 echo "  bin/cluster kubectl -- get evalrun heuristic -o yaml"

@@ -191,7 +191,10 @@ func readDuration(tokens []token, c claim, j int, lex *lexicon) (claim, bool) {
 	business := false
 	if j < len(tokens) && tokens[j].kind == wordToken && lex.business.has(tokens[j].text) {
 		business = true
-		j = skipHyphen(tokens, j+1)
+		// "Werktage" is the unit too.
+		if _, whole := lex.units[tokens[j].text]; !whole {
+			j = skipHyphen(tokens, j+1)
+		}
 	}
 	if j >= len(tokens) || tokens[j].kind != wordToken {
 		return claim{}, false

@@ -126,7 +126,7 @@ const narrowScope = 3
 func excused(d *document, at int, lex *lexicon) bool {
 	c := d.clauseOf(at)
 	neg := lex.negatorIn(d.tokens, span{c.lo, at})
-	return neg >= 0 && anyWord(lex.duties, d.tokens, span{max(neg-2, c.lo), min(neg+3, at)}) >= 0
+	return neg >= 0 && anyPhrase(lex.duties, d.tokens, span{max(neg-2, c.lo), min(neg+3, at)})
 }
 
 // lasting tells whether the value is a duration for which something holds: "don't touch it for 15 minutes" states the 15 minutes.

@@ -35,7 +35,7 @@ type lexicon struct {
 	irregular map[string]string
 
 	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordSet
-	negators, idioms, untils, losses, lasting, duties, narrow, conditions, times, either, hedges                    wordSet
+	negators, idioms, untils, losses, lasting, narrow, conditions, times, either, hedges                            wordSet
 	aux, skip, firstPerson, company, secondPerson, enablers                                                         wordSet
 	// grounds begin phrases that give the reason for a promise, calendar words say when, abilities say that somebody can, doing that it is to do something.
 	grounds, calendar, abilities, doing wordSet
@@ -43,7 +43,7 @@ type lexicon struct {
 	// These hold stems.
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover wordSet
 	// These are phrases: runs of words.
-	emptyConditions, openPhrases, recognise, blame, beyond [][]string
+	emptyConditions, openPhrases, recognise, blame, beyond, duties [][]string
 	// remedies name the remedy that a stem stands for: refund, credit, replace, waive, compensate, discount or guarantee.
 	remedies map[string]string
 	// synonyms hold a bit for each group of words of one meaning that a stem belongs to.
@@ -94,14 +94,14 @@ func loadLexicon(language string, lines map[string][]string) *lexicon {
 		stopwords: newWordSet(lines["stopwords"]), conjunctions: newWordSet(lines["conjunctions"]), abbreviations: newWordSet(lines["abbreviations"]),
 		currencies: newWordSet(lines["currencies"]), percents: newWordSet(lines["percents"]), ordinals: newWordSet(lines["ordinals"]),
 		articles: newWordSet(lines["articles"]), within: newWordSet(lines["within"]), business: newWordSet(lines["business"]), numberJoins: newWordSet(lines["joins"]),
-		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]), losses: newWordSet(lines["losses"]), lasting: newWordSet(lines["lasting"]), duties: newWordSet(lines["duties"]), narrow: newWordSet(lines["narrow"]),
+		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]), losses: newWordSet(lines["losses"]), lasting: newWordSet(lines["lasting"]), narrow: newWordSet(lines["narrow"]),
 		conditions: newWordSet(lines["conditions"]), times: newWordSet(lines["times"]), either: newWordSet(lines["either"]), hedges: newWordSet(lines["hedges"]),
 		aux: newWordSet(lines["aux"]), skip: newWordSet(lines["skip"]), firstPerson: newWordSet(lines["first_person"]), company: newWordSet(lines["company"]),
 		secondPerson: newWordSet(lines["second_person"]), enablers: newWordSet(lines["enablers"]),
 		grounds: newWordSet(lines["grounds"]), calendar: newWordSet(lines["calendar"]), abilities: newWordSet(lines["abilities"]), doing: newWordSet(lines["doing"]),
 		endings: newWordSet(lines["endings"]), determiners: newWordSet(lines["determiners"]), back: newWordSet(lines["back"]),
 		emptyConditions: phrases(lines["empty_conditions"]), openPhrases: phrases(lines["open_phrases"]), recognise: phrases(lines["recognise"]), blame: phrases(lines["blame"]),
-		beyond: phrases(lines["beyond"]),
+		beyond: phrases(lines["beyond"]), duties: phrases(lines["duties"]),
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true

@@ -164,7 +164,7 @@ func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 		c.kind, c.at.hi = moneyClaim, j+1
 	case next.text == "%", lex.percents.has(next.text):
 		c.kind, c.at.hi = percentClaim, j+1
-	case next.word("por", "pour") && j+1 < len(tokens) && tokens[j+1].word("ciento", "cent"):
+	case next.word("por", "pour", "per") && j+1 < len(tokens) && tokens[j+1].word("ciento", "cent"):
 		c.kind, c.at.hi = percentClaim, j+2
 	case next.word("am", "pm") || next.word("uhr"):
 		return clock(c.value/1000*60, next.text, span{i, j + 1})

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
 )
@@ -89,6 +90,25 @@ func TestLedgersAreApart(t *testing.T) {
 	}
 	if _, err := FetchLedger(t.Context(), url, "b", 1); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a ledger that isn't there: %v", err)
+	}
+}
+
+// An episode of a run is played with terminal rewards, whatever its reset asks for.
+func TestRunsArePlayedWithTerminalRewards(t *testing.T) {
+	_, url := serve(t, Config{RewardMode: episode.Dense})
+	p := connect(t, url)
+	for name, c := range map[string]struct{ options, want string }{
+		"a run that asks for dense":       {`"run":"u","shard":0,"episode":0,"reward_mode":"dense"`, "terminal"},
+		"a run that asks for nothing":     {`"run":"u","shard":0,"episode":1`, "terminal"},
+		"no run, which asks for dense":    {`"reward_mode":"dense"`, "dense"},
+		"no run, which asks for terminal": {`"reward_mode":"terminal"`, "terminal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.ask(`{"type":"reset","data":{` + c.options + `}}`)
+			if got := decoded(t, p.ask(`{"type":"state"}`), "data", "reward_mode"); got != c.want {
+				t.Errorf("played with %v rewards, want %s", got, c.want)
+			}
+		})
 	}
 }
 

@@ -72,6 +72,8 @@ func (p *player) reset(data []byte) reply {
 	}
 	var ledger *runLedger
 	if o.tag != nil {
+		// An evaluation is played without hints, whatever the agent's side asks for.
+		o.RewardMode = episode.Terminal
 		var err error
 		if ledger, err = p.server.ledgers.open(*o.tag); err != nil {
 			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", nil, err.Error(), "data", "run")}})

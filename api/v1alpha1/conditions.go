@@ -34,7 +34,7 @@ const (
 	ReasonStartFailed = "StartFailed"
 	// ReasonPodsRefused: the API server refuses the servers' pods, for a quota or a security standard, say.
 	ReasonPodsRefused = "PodsRefused"
-	// ReasonNameTaken: an object of a name that the pool needs belongs to something else.
+	// ReasonNameTaken: an object of a name that the pool, or the run, needs belongs to something else. A run waits until the name is free.
 	ReasonNameTaken = "NameTaken"
 	// ReasonApplyFailed: the API server refuses one of the pool's objects.
 	ReasonApplyFailed = "ApplyFailed"
@@ -78,10 +78,23 @@ const (
 	ReasonInvalidPlan = "InvalidPlan"
 	// ReasonShardsFailed: a shard failed more often than retries.shardBackoffLimit allows.
 	ReasonShardsFailed = "ShardsFailed"
+	// ReasonRunnersNotStarted: a runner that has a node could not start for ten minutes, because its image can't be pulled, say.
+	ReasonRunnersNotStarted = "RunnersNotStarted"
+	// ReasonSummariesLost: the Job is complete, but pods were removed by force before their summaries were counted.
+	ReasonSummariesLost = "SummariesLost"
 	// ReasonSummaryRefused: a runner's summary didn't prove that the pool graded its episodes.
 	ReasonSummaryRefused = "SummaryRefused"
 	// ReasonTooManyErrored: more episodes errored than retries.maxErroredPercent allows.
 	ReasonTooManyErrored = "TooManyErrored"
 	// ReasonEnvironmentChanged: the pool's scenarios, grader, judge or key changed while the run was going on.
 	ReasonEnvironmentChanged = "EnvironmentChanged"
+)
+
+// Reasons of an EvaluationRun's events that are no condition's.
+const (
+	// ReasonStarted: the plan is fixed and its shards are being played.
+	ReasonStarted = "Started"
+	// ReasonEpisodesReplayed: servers saw episodes begin more often than the runner reports, or end again. A runner that failed explains it; otherwise somebody
+	// else plays the run's episodes.
+	ReasonEpisodesReplayed = "EpisodesReplayed"
 )

@@ -201,6 +201,7 @@ func deleting(pod *corev1.Pod, deadline time.Duration) *corev1.Pod {
 // pulling makes a pod wait for its image.
 func pulling(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Phase = corev1.PodPending
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: pod.CreationTimestamp}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: runnerContainer, State: corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: `Back-off pulling image "csenv:tset"`},
 	}}}

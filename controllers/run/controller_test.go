@@ -249,6 +249,23 @@ func TestRunFromPlanToScore(t *testing.T) {
 	}
 }
 
+// The event comes with the pass that counts the shard, and with no other.
+func TestReplayedEpisodesAreToldOnce(t *testing.T) {
+	w := readyWorld(t)
+	w.mustPass()
+	w.events()
+	message := summaryOf(t, w.plan(), 2, playing{change: func(l *score.Ledger) { l.Replayed = 1 }})
+	w.create(ends(runnerPodOf(w.run(), 2), corev1.PodSucceeded, message))
+	w.mustPass()
+	w.mustPass()
+	if diff := cmp.Diff([]string{"Warning EpisodesReplayed"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	if got := states(w.run().Status.Conditions); !strings.Contains(got, notFailed) {
+		t.Errorf("conditions %s, want a run that goes on", got)
+	}
+}
+
 // One write is a crash before it, a crash after it, or a conflict; the operator then comes back. Whatever write it hits, the figures are those of a run without faults, every
 // pod is let go, and the plan is the one that the status remembers.
 func TestCrashAtEveryWrite(t *testing.T) {

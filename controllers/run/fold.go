@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -33,7 +34,12 @@ type folding struct {
 type countedShard struct {
 	index    int
 	duration time.Duration
+	// replayed is the number of episodes that ended again, unreported the number of those begun beyond what the runner accounts for.
+	replayed, unreported int64
 }
+
+// suspect says whether the servers saw more of the shard's episodes than its runner tells of.
+func (c countedShard) suspect() bool { return c.replayed > 0 || c.unreported > 0 }
 
 // refusal is a summary that is not counted. Its Job will not play the index again, for the pod succeeded.
 type refusal struct {
@@ -65,9 +71,32 @@ func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, pod
 		}
 		f.sums.FoldSummary(ledger, summary)
 		f.completed.Add(int64(shard))
-		f.counted = append(f.counted, countedShard{index: shard, duration: played(pod)})
+		f.counted = append(f.counted, countedShard{
+			index: shard, duration: played(pod), replayed: ledger.Replayed,
+			unreported: max(0, ledger.Opened-ledger.Scored-ledger.Failed-summary.ErroredEpisodes()-summary.Retried),
+		})
 	}
 	return f
+}
+
+// replayNote says which of the shards that were just counted were played more than their runners tell, "" if none was. The figures stand: only the first end of an episode
+// is in them.
+func replayNote(counted []countedShard, run *v1alpha1.EvaluationRun) string {
+	var shards score.IndexSet
+	var replayed, unreported int64
+	for _, shard := range counted {
+		if shard.suspect() {
+			shards.Add(int64(shard.index))
+			replayed += shard.replayed
+			unreported += shard.unreported
+		}
+	}
+	if shards.Len() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("In shards %s, %d episodes ended again and %d more were begun than the runners report; first ends alone are counted. A runner that failed and was played again "+
+		"explains it: see `kubectl get pods -n %s -l %s=%s`. Without one, somebody else plays the run's episodes against the pool: find out who may reach it.",
+		quote(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
 }
 
 // readSummary decodes a termination message and proves that the pool graded the shard's episodes as planned.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -106,5 +107,42 @@ func TestFoldLeavesWhatItWasGiven(t *testing.T) {
 	want := []countedShard{{index: 1, duration: 90 * time.Second}}
 	if diff := cmp.Diff(want, f.counted, cmp.AllowUnexported(countedShard{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An honest summary of the suite reports one retry, so one episode may be begun twice.
+func TestFoldFlagsWhatTheRunnerDoesNotTell(t *testing.T) {
+	s, plan := begun(t)
+	for name, tc := range map[string]struct {
+		errored            []int64
+		opened, replayed   int64 // beyond the planned episodes
+		unreported, shards int64
+	}{
+		"nothing twice":                  {nil, 0, 0, 0, 0},
+		"the retry that is reported":     {nil, 1, 0, 0, 0},
+		"an episode that errored":        {[]int64{1}, 1, 0, 0, 0},
+		"episodes begun and abandoned":   {nil, 4, 0, 3, 1},
+		"one of them, beside an errored": {[]int64{1}, 2, 0, 1, 1},
+		"an episode that ended again":    {nil, 1, 1, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			message := summaryOf(t, plan, 0, playing{errored: tc.errored, change: func(l *score.Ledger) {
+				l.Opened += tc.opened
+				l.Replayed += tc.replayed
+			}})
+			pods := []corev1.Pod{*ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, message), *succeeded(t, s.run, plan, 1)}
+			f := fold(plan, score.Accumulator{}, score.IndexSet{}, pods)
+			if len(f.counted) != 2 || f.counted[0].replayed != tc.replayed || f.counted[0].unreported != tc.unreported || f.counted[1].suspect() {
+				t.Errorf("counted %+v, refused %v", f.counted, f.refused)
+			}
+			m := newRunMetrics()
+			m.observe(f)
+			if got := testutil.ToFloat64(m.replayed); got != float64(tc.shards) {
+				t.Errorf("%v shards in the metric, want %d", got, tc.shards)
+			}
+			if note := replayNote(f.counted, s.run); (note != "") != (tc.shards > 0) || len(note) > maxNote {
+				t.Errorf("noted %q", note)
+			}
+		})
 	}
 }

@@ -135,7 +135,7 @@ func begin(d *decision, s snapshot) progress {
 	d.folding.sums = sums
 	writeFigures(&d.status, sums, score.IndexSet{})
 	d.createPlan, d.createJob = &plan, true
-	d.events = append(d.events, event{corev1.EventTypeNormal, "Started", fmt.Sprintf("Playing %d episodes against pool %s. Shards: %d.", plan.Episodes(), s.env.Name, plan.Shards)})
+	d.events = append(d.events, event{corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Playing %d episodes against pool %s. Shards: %d.", plan.Episodes(), s.env.Name, plan.Shards)})
 	return progress{running, v1alpha1.ReasonRunning, runningMessage(d, s)}
 }
 
@@ -157,6 +157,9 @@ func proceed(d *decision, s snapshot) progress {
 	if err == nil {
 		d.folding = fold(plan, sums, done, s.pods)
 		writeFigures(&d.status, d.folding.sums, d.folding.completed)
+		if note := replayNote(d.folding.counted, s.run); note != "" {
+			d.events = append(d.events, event{corev1.EventTypeWarning, v1alpha1.ReasonEpisodesReplayed, note})
+		}
 	}
 	if p, ended := outcome(d, s, plan, err); ended {
 		return p
@@ -202,8 +205,8 @@ func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (progress,
 	if change := environmentChange(s, plan, planErr); change != "" {
 		return progress{failed, v1alpha1.ReasonEnvironmentChanged, change}, true
 	}
-	if message := jobFailure(d, s); message != "" {
-		return progress{failed, v1alpha1.ReasonShardsFailed, message}, true
+	if reason, message := jobFailure(d, s); reason != "" {
+		return progress{failed, reason, message}, true
 	}
 	return progress{}, false
 }
@@ -396,20 +399,20 @@ func liftable(d *decision, s snapshot) []corev1.Pod {
 }
 
 // jobFailure says why the Job can't complete any more, "" while it can.
-func jobFailure(d *decision, s snapshot) string {
+func jobFailure(d *decision, s snapshot) (reason, message string) {
 	if s.job == nil {
-		return ""
+		return "", ""
 	}
 	if c := jobCondition(s.job, batchv1.JobFailed); c != nil {
 		message := fmt.Sprintf("Job %s failed: %s", s.job.Name, strings.TrimSuffix(c.Message, "."))
 		if s.job.Status.FailedIndexes != nil && *s.job.Status.FailedIndexes != "" {
 			message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows", *s.job.Status.FailedIndexes)
 		}
-		return message + lastWords(s.failed) + ". Put that right, then create the run again."
+		return v1alpha1.ReasonShardsFailed, message + lastWords(s.failed) + ". Put that right, then create the run again."
 	}
 	if why, since := startTrouble(s.pods); why != "" {
 		if !s.now.Before(since.Add(startDeadline)) {
-			return fmt.Sprintf("A runner could not start for %s: %s. Put that right, then create the run again.", startDeadline, why)
+			return v1alpha1.ReasonRunnersNotStarted, fmt.Sprintf("A runner could not start for %s: %s. Put that right, then create the run again.", startDeadline, why)
 		}
 		d.wake(since.Add(startDeadline).Sub(s.now))
 	}
@@ -417,16 +420,16 @@ func jobFailure(d *decision, s snapshot) string {
 }
 
 // lostSummaries says which shards the Job takes for played although no pod is left to tell of them: somebody removed pods and finalizers by force.
-func lostSummaries(d *decision, s snapshot) string {
+func lostSummaries(d *decision, s snapshot) (reason, message string) {
 	c := jobCondition(s.job, batchv1.JobComplete)
 	if c == nil || slices.ContainsFunc(s.pods, func(pod corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }) {
-		return ""
+		return "", ""
 	}
 	if left := c.LastTransitionTime.Add(lostDeadline).Sub(s.now); left > 0 {
 		d.wake(left)
-		return ""
+		return "", ""
 	}
-	return fmt.Sprintf("Job %s is complete, but only shards %q are counted: pods of others were removed before they were read. Create the run again.",
+	return v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but only shards %q are counted: pods of others were removed before they were read. Create the run again.",
 		s.job.Name, d.folding.completed)
 }
 
@@ -480,12 +483,22 @@ func startTrouble(pods []corev1.Pod) (why string, since time.Time) {
 			if c.Name != runnerContainer || w == nil || !slices.Contains(stuckReasons, w.Reason) {
 				continue
 			}
-			if why == "" || pod.CreationTimestamp.Time.Before(since) {
-				why, since = strings.TrimSuffix(fmt.Sprintf("pod %s: %s: %s", pod.Name, w.Reason, quote(w.Message)), ": "), pod.CreationTimestamp.Time
+			if began := scheduledAt(pod); why == "" || began.Before(since) {
+				why, since = strings.TrimSuffix(fmt.Sprintf("pod %s: %s: %s", pod.Name, w.Reason, quote(w.Message)), ": "), began
 			}
 		}
 	}
 	return why, since
+}
+
+// scheduledAt is when a pod got its node: what it waited for one says nothing of its image. A pod that doesn't tell counts from its creation.
+func scheduledAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
 }
 
 // stuckReasons are the kubelet's reasons for which a container waits for somebody to act.

@@ -294,7 +294,16 @@ func TestProceed(t *testing.T) {
 				s.now = start().Add(startDeadline)
 				addPods(s, pulling(runnerPodOf(s.run, 0)))
 			},
-			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed", "could not start for 10m0s: pod baseline-0: ImagePullBackOff", "", "baseline-0", 0, "delete",
+			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted", "could not start for 10m0s: pod baseline-0: ImagePullBackOff", "", "baseline-0", 0, "delete",
+		},
+		"an image that can't be pulled, after a long wait for a node": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(startDeadline + time.Hour)
+				pod := pulling(runnerPodOf(s.run, 0))
+				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start().Add(time.Hour + 9*time.Minute))
+				addPods(s, pod)
+			},
+			envReady + runs, "A runner can't start: pod baseline-0: ImagePullBackOff", "", "", 9 * time.Minute, "",
 		},
 		"no node takes a runner": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -355,7 +364,7 @@ func TestProceed(t *testing.T) {
 				jobWith(s, batchv1.JobComplete, "")
 				s.now = start().Add(lostDeadline)
 			},
-			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed", "pods of others were removed", "", "", 0, "",
+			envReady + "Complete=False/SummariesLost Failed=True/SummariesLost", "pods of others were removed", "", "", 0, "",
 		},
 		"the plan is gone and the pool too": {
 			func(t *testing.T, s *snapshot, p score.Plan) {

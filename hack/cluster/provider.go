@@ -33,14 +33,19 @@ const (
 type choice struct{ name, reason string }
 
 // choose decides between the providers. A cluster that was made already wins
-// over what the machine looks like now, and an order wins over both.
+// over what the machine looks like now. An order that differs from it is refused:
+// the other provider would take the state folder for its own and remove it.
 func choose(order, recorded string, kindProblem func() string) (choice, error) {
+	made := recorded == providerLocal || recorded == providerKind
 	switch {
+	case made && order != "" && order != recorded:
+		return choice{}, fmt.Errorf("CSENV_CLUSTER=%[1]s, but the cluster that is there was made by %[2]s: "+
+			"unset CSENV_CLUSTER to use it, or end it with CSENV_CLUSTER=%[2]s go run ./hack/cluster down", order, recorded)
 	case order == providerLocal || order == providerKind:
 		return choice{order, "CSENV_CLUSTER says so"}, nil
 	case order != "":
 		return choice{}, fmt.Errorf("CSENV_CLUSTER=%s: it must be %s, %s or empty", order, providerLocal, providerKind)
-	case recorded == providerLocal || recorded == providerKind:
+	case made:
 		return choice{recorded, "the cluster that is there was made by it"}, nil
 	}
 	if problem := kindProblem(); problem != "" {

@@ -22,7 +22,11 @@ func TestChoose(t *testing.T) {
 		"kind where it works":       {want: providerKind, reason: "Docker runs"},
 		"local elsewhere":           {kind: "kind is not on PATH", want: providerLocal, reason: "kind is not on PATH"},
 		"the cluster that is there": {recorded: "local", want: providerLocal, reason: "made by it"},
-		"an order wins":             {order: "kind", recorded: "local", kind: "no Docker", want: providerKind, reason: "CSENV_CLUSTER"},
+		"an order wins":             {order: "kind", kind: "no Docker", want: providerKind, reason: "CSENV_CLUSTER"},
+		"an order that agrees":      {order: "local", recorded: "local", want: providerLocal, reason: "CSENV_CLUSTER"},
+		"an order that differs":     {order: "kind", recorded: "local", fails: true},
+		"and the other way round":   {order: "local", recorded: "kind", fails: true},
+		"an order over damage":      {order: "local", recorded: "kin", want: providerLocal, reason: "CSENV_CLUSTER"},
 		"a damaged record":          {recorded: "loc", want: providerKind, reason: "Docker runs"},
 		"an unknown order":          {order: "minikube", fails: true},
 	}
@@ -33,6 +37,15 @@ func TestChoose(t *testing.T) {
 				t.Errorf("choose = %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+func TestChooseSaysHowToEndTheOtherCluster(t *testing.T) {
+	_, err := choose(providerKind, providerLocal, nil)
+	for _, words := range []string{"CSENV_CLUSTER=kind", "made by local", "CSENV_CLUSTER=local go run ./hack/cluster down"} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("choose = %v, without %q", err, words)
+		}
 	}
 }
 
@@ -124,6 +137,19 @@ func TestKindIgnoresTheShellsKubeconfig(t *testing.T) {
 	}
 	if strings.Contains(calls.log(t), "someone") {
 		t.Errorf("calls: %s", calls.log(t))
+	}
+}
+
+func TestKindStampsTheImageItBuilds(t *testing.T) {
+	calls := fakePrograms(t, map[string]string{"kind": fakeKind, "docker": `echo "docker $*" >> "$LOG"`, "git": "echo v1.2.3-4-gabc"})
+	t.Setenv("CLUSTERS", "csenv")
+	k := kind{builder: sampleBuilder(t, io.Discard)}
+	if _, err := k.load(t.Context(), "csenv:dev"); err != nil {
+		t.Fatal(err)
+	}
+	want := "docker build --build-arg VERSION=v1.2.3-4-gabc --tag csenv:dev " + k.repo + "\n"
+	if !strings.Contains(calls.log(t), want) {
+		t.Errorf("calls:\n%s\nwant %s", calls.log(t), want)
 	}
 }
 

@@ -36,6 +36,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/stats"
 )
 
 const (
@@ -67,7 +68,7 @@ func New(mgr ctrl.Manager, image string) *Reconciler {
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder("csenv"),
-		stats:    newHTTPStats(),
+		stats:    stats.NewReader(),
 		clock:    clock.RealClock{},
 		entropy:  rand.Reader,
 		image:    image,

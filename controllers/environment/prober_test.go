@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -23,44 +20,8 @@ import (
 // statsFunc makes a statsReader of a function.
 type statsFunc func(ctx context.Context, podIP string) (score.Report, error)
 
-func (f statsFunc) Stats(ctx context.Context, podIP string) (score.Report, error) {
+func (f statsFunc) Report(ctx context.Context, podIP string) (score.Report, error) {
 	return f(ctx, podIP)
-}
-
-func TestHTTPStats(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		status  int
-		header  http.Header
-		body    string
-		want    score.Report
-		wantErr string
-	}{
-		"a report": {status: 200, body: `{"judge":"offline-v1","sessions":{"active":3,"capacity":10},"later":true}`,
-			want: score.Report{Judge: "offline-v1", Sessions: score.Sessions{Active: 3, Capacity: 10}}},
-		"an error":       {status: 503, wantErr: "503 Service Unavailable"},
-		"no JSON":        {status: 200, body: "<html>", wantErr: "decoding statistics"},
-		"a redirect":     {status: 302, header: http.Header{"Location": {"http://169.254.169.254/"}}, wantErr: "302 Found"},
-		"an endless one": {status: 200, body: `{"judge":"` + strings.Repeat("x", maxStatsBytes) + `"}`, wantErr: "unexpected EOF"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				maps.Copy(w.Header(), tt.header)
-				w.WriteHeader(tt.status)
-				fmt.Fprint(w, tt.body)
-			}))
-			defer pod.Close()
-			got, err := newHTTPStats().get(t.Context(), pod.URL+"/stats")
-			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
-				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("report (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestReadReports(t *testing.T) {
@@ -81,7 +42,7 @@ func TestReadReports(t *testing.T) {
 		server("pending", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending }),
 		server("crashed", waiting("CrashLoopBackOff", "")),
 		server("without-container", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }),
-	})
+	}, describes(pool(), testImage))
 	var names []string
 	for name := range got {
 		names = append(names, name)
@@ -94,6 +55,36 @@ func TestReadReports(t *testing.T) {
 
 // A thousand servers behind a network policy that swallows packets hold up a pass for the budget and no longer, and never are more asked at once
 // than allowed.
+// Whatever the order of the answers, one report keeps its offer: that of the first server of the newest template.
+func TestReadReportsKeepsOneOffer(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		answers := rapid.Permutation([]string{"10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3"}).Draw(r, "answers")
+		turns := map[string]chan struct{}{}
+		for _, ip := range answers {
+			turns[ip] = make(chan struct{})
+		}
+		close(turns[answers[0]])
+		stats := statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
+			<-turns[podIP]
+			if next := slices.Index(answers, podIP) + 1; next < len(answers) {
+				close(turns[answers[next]])
+			}
+			return report(1), nil
+		})
+		var pods []corev1.Pod
+		for i, edit := range []func(*corev1.Pod){outdated, terminating, func(*corev1.Pod) {}, func(*corev1.Pod) {}} {
+			pods = append(pods, server(fmt.Sprintf("support-%d", i), edit, func(pod *corev1.Pod) { pod.Status.PodIP = fmt.Sprintf("10.0.0.%d", i) }))
+		}
+		got := readReports(t.Context(), stats, pods, describes(pool(), testImage))
+		bare := score.Report{Sessions: report(1).Sessions, Episodes: report(1).Episodes}
+		want := map[string]score.Report{"support-0": bare, "support-1": bare, "support-2": report(1), "support-3": bare}
+		if diff := cmp.Diff(want, got); diff != "" {
+			r.Errorf("reports (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestReadReportsIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +102,7 @@ func TestReadReportsIsBounded(t *testing.T) {
 			pods[i] = server(fmt.Sprintf("support-%d", i))
 		}
 		start := time.Now()
-		got := readReports(t.Context(), stats, pods)
+		got := readReports(t.Context(), stats, pods, describes(pool(), testImage))
 		if took := time.Since(start); took != statsBudget || len(got) != 0 {
 			t.Errorf("%d reports after %s, want none after %s", len(got), took, statsBudget)
 		}

@@ -66,7 +66,7 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 		return snapshot{}, fmt.Errorf("listing pods: %w", err)
 	}
 	s.pods = pods
-	s.reports = readReports(ctx, r.stats, pods)
+	s.reports = readReports(ctx, r.stats, pods, describes(env, s.image))
 	return s, nil
 }
 

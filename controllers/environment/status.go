@@ -163,10 +163,10 @@ func episodes(s snapshot) *v1alpha1.PoolEpisodes {
 // describeOffer sets what the pool plays and how it grades, as the servers of the newest template say. Until one of them answers it stays as it was: what
 // older ones say is on its way out.
 func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
-	newest := podTemplate(s.env, s.image).Annotations[templateHash]
+	describes := describes(s.env, s.image)
 	for _, pod := range s.pods {
 		report, ok := s.reports[pod.Name]
-		if !ok || pod.DeletionTimestamp != nil || pod.Annotations[templateHash] != newest {
+		if !ok || !describes(pod) {
 			continue
 		}
 		status.ScenarioDigest = clip(report.ScenarioDigest, 128)
@@ -174,6 +174,14 @@ func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
 		status.Judge = clip(report.Judge, 256)
 		status.Tasks = offeredTasks(report.Tasks)
 		return
+	}
+}
+
+// describes tells the servers that play what the pool plays from now on: those of the newest template that stay.
+func describes(env *v1alpha1.CustomerSupportEnv, image string) func(corev1.Pod) bool {
+	newest := podTemplate(env, image).Annotations[templateHash]
+	return func(pod corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil && pod.Annotations[templateHash] == newest
 	}
 }
 

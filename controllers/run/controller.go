@@ -38,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/stats"
 )
 
 const (
@@ -60,7 +61,7 @@ type Reconciler struct {
 	client   client.Client
 	live     client.Reader // past the cache, for questions to which a stale answer would lose a summary
 	recorder events.EventRecorder
-	pools    PoolReader
+	pools    poolReader
 	clock    clock.PassiveClock
 	metrics  *runMetrics
 	options  Options
@@ -72,7 +73,7 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder("csenv"),
-		pools:    newHTTPPool(),
+		pools:    stats.NewReader(),
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
 		options:  options,

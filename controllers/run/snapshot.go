@@ -21,6 +21,14 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
+// reportBudget is for all servers that are asked in a pass: it must end although a network policy swallows every packet.
+const reportBudget = 10 * time.Second
+
+// poolReader reads what a pool offers from the server at a pod's address.
+type poolReader interface {
+	Report(ctx context.Context, podIP string) (score.Report, error)
+}
+
 // snapshot is what one pass knows. All of it was read; nothing in it is written to.
 type snapshot struct {
 	run     *v1alpha1.EvaluationRun      // nil when there is none, or it is being deleted

@@ -1,0 +1,67 @@
+// Package stats reads what environment servers say of themselves on /stats. A pool's image is its owner's choice, so an answer is anybody's: it is bounded in time and size, and
+// followed nowhere else.
+package stats
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	// timeout is for one answer.
+	timeout = 3 * time.Second
+	// maxBytes bounds an answer: a report lists every scenario once for each task, in some 100 bytes, so a thousand scenarios in three tasks take a third of it.
+	maxBytes = 1 << 20
+	// idleTimeout outlives the time between two polls of a pool.
+	idleTimeout = 30 * time.Second
+)
+
+// Reader reads reports over HTTP from the operations port. It is safe for concurrent use.
+type Reader struct {
+	client *http.Client
+	port   int
+}
+
+// NewReader returns a reader.
+func NewReader() *Reader {
+	return &Reader{
+		client: &http.Client{
+			Timeout: timeout,
+			// No proxy stands between the operator and a pod, and no pod sends it elsewhere.
+			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: idleTimeout},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		port: v1alpha1.OperationsPort,
+	}
+}
+
+// Report asks the server at a pod's address.
+func (r *Reader) Report(ctx context.Context, podIP string) (score.Report, error) {
+	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + "/stats"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return score.Report{}, fmt.Errorf("asking for its report: %w", err)
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		return score.Report{}, fmt.Errorf("asking for its report: %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return score.Report{}, fmt.Errorf("asking for its report: %s answered %s", url, response.Status)
+	}
+	var report score.Report
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxBytes)).Decode(&report); err != nil {
+		return score.Report{}, fmt.Errorf("decoding the report of %s, of which %d bytes are read at most: %w", url, maxBytes, err)
+	}
+	return report, nil
+}

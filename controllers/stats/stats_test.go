@@ -1,0 +1,109 @@
+package stats
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// serve answers on an address of its own and returns a reader of that port.
+func serve(t *testing.T, handler http.HandlerFunc) (*Reader, string) {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader()
+	if r.port, err = strconv.Atoi(port); err != nil {
+		t.Fatal(err)
+	}
+	return r, host
+}
+
+// The largest pool that csenv has in mind is read whole.
+func TestReport(t *testing.T) {
+	want := score.Report{Environment: "ticket", ScenarioDigest: "sha256:aa", GraderVersion: "1", Judge: "offline-v1", Sessions: score.Sessions{Active: 3, Capacity: 10}}
+	for task := range 3 {
+		offered := score.Task{Name: fmt.Sprintf("a-task-of-the-pool-%d", task)}
+		for i := range 1000 {
+			offered.Scenarios = append(offered.Scenarios, score.Scenario{
+				ID: fmt.Sprintf("A-LONG-SCENARIO-NAME-%04d", i), Category: "general-and-other", Difficulty: "medium", Language: "en-GB", Split: "Public",
+			})
+		}
+		want.Tasks = append(want.Tasks, offered)
+	}
+	r, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/stats" {
+			http.NotFound(w, r)
+			return
+		}
+		if err := json.NewEncoder(w).Encode(want); err != nil {
+			t.Error(err)
+		}
+	})
+	got, err := r.Report(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReportOfALaterReleaseIsRead(t *testing.T) {
+	r, host := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"judge":"offline-v1","later":true}`) })
+	if got, err := r.Report(t.Context(), host); err != nil || got.Judge != "offline-v1" {
+		t.Errorf("report %+v, error %v", got, err)
+	}
+}
+
+func TestReportFaults(t *testing.T) {
+	for name, tc := range map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"not found": {http.NotFound, "404"},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
+		}, "302"},
+		"no JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "decoding the report"},
+		"more than is read": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"judge":"`+strings.Repeat("x", 1<<20)+`"}`)
+		}, "1048576 bytes are read at most: unexpected EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, host := serve(t, tc.handler)
+			if got, err := r.Report(t.Context(), host); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("report %+v, error %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestReportGivesUp(t *testing.T) {
+	released := make(chan struct{})
+	r, host := serve(t, func(http.ResponseWriter, *http.Request) { <-released })
+	// Before the server is closed, which waits for its handlers.
+	t.Cleanup(func() { close(released) })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := r.Report(ctx, host); err == nil {
+		t.Error("a server that doesn't answer is read")
+	}
+	if r.client.Timeout != timeout {
+		t.Errorf("a server may take %v, want %v", r.client.Timeout, timeout)
+	}
+}

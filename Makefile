@@ -101,7 +101,9 @@ deploy: ## Install the CRDs and the operator into the local cluster.
 .PHONY: undeploy
 undeploy: ## Remove every run and pool, the operator and the CRDs from the local cluster.
 	@# Runs go first: their pods are let go by the operator, which must still be there.
-	@$(CLUSTER) kubectl -- delete evalrun,cse --all --all-namespaces --timeout=120s
+	@for kind in evaluationruns.csenv.dev customersupportenvs.csenv.dev; do \
+		crd="$$($(CLUSTER) kubectl -- get crd "$$kind" --ignore-not-found -o name)"; \
+		if [ -n "$$crd" ]; then $(CLUSTER) kubectl -- delete "$$kind" --all --all-namespaces --timeout=120s; fi; done
 	@$(CLUSTER) kubectl -- wait --for=delete pods --all-namespaces -l app.kubernetes.io/managed-by=csenv,app.kubernetes.io/component=runner --timeout=120s
 	@$(CLUSTER) kubectl -- delete --ignore-not-found -k config/default
 

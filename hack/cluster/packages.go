@@ -74,6 +74,10 @@ func checkMachine() error {
 
 // ensurePackages installs the packages that are missing, where that is Debian's or Ubuntu's way.
 func ensurePackages(ctx context.Context, progress io.Writer) error {
+	// First, for a killed run may have left its policy, with nothing missing any more.
+	if err := releaseServices(servicePolicy); err != nil {
+		return err
+	}
 	missing := missingPackages(onMachine)
 	if len(missing) == 0 {
 		return nil
@@ -83,11 +87,10 @@ func ensurePackages(ctx context.Context, progress io.Writer) error {
 		return fmt.Errorf("these programs are missing and there is no apt-get to install them with: install your distribution's packages of %s", list)
 	}
 	sayf(progress, "installing Debian packages: %s", list)
-	restore, err := holdServices()
-	if err != nil {
+	if err := holdServices(servicePolicy); err != nil {
 		return err
 	}
-	defer restore()
+	defer func() { _ = releaseServices(servicePolicy) }()
 	if err := aptGet(ctx, progress, "update"); err != nil {
 		return err
 	}
@@ -111,20 +114,41 @@ func aptGet(ctx context.Context, progress io.Writer, args ...string) error {
 	return nil
 }
 
+// servicePolicy is the program that Debian's package scripts ask before they start a service.
+const servicePolicy = "/usr/sbin/policy-rc.d"
+
+// heldServices forbids every start. Its second line tells it from a policy of
+// the machine's own, so that the next run clears away what a killed one left.
+const heldServices = "#!/bin/sh\n# Made by csenv's hack/cluster while it installs packages.\nexit 101\n"
+
 // holdServices keeps the packages' own services, containerd above all, from
 // starting while they install. A policy that is there already is left alone.
-func holdServices() (restore func(), err error) {
-	const policy = "/usr/sbin/policy-rc.d"
+func holdServices(policy string) error {
 	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700) //nolint:gosec // it is a program that package scripts run
 	if errors.Is(err, os.ErrExist) {
-		return func() {}, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keeping services from starting: %w", err)
+		return fmt.Errorf("keeping services from starting: %w", err)
 	}
-	_, err = file.WriteString("#!/bin/sh\nexit 101\n")
+	_, err = file.WriteString(heldServices)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("keeping services from starting: %w", err)
+		return fmt.Errorf("keeping services from starting: %w", err)
 	}
-	return func() { _ = os.Remove(policy) }, nil
+	return nil
+}
+
+// releaseServices removes the policy if it is one of holdServices.
+func releaseServices(policy string) error {
+	content, err := os.ReadFile(policy)
+	if errors.Is(err, os.ErrNotExist) || err == nil && string(content) != heldServices {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(policy)
+	}
+	if err != nil {
+		return fmt.Errorf("letting services start again: %w", err)
+	}
+	return nil
 }

@@ -143,8 +143,8 @@ func chainsIn(save string) []string {
 }
 
 // cleanupScript turns iptables-save output into iptables-restore --noflush input
-// that removes the chains of kube-proxy and the CNI plugins and every rule that
-// jumps to one. Chains in keep ("table chain") were there before the cluster.
+// that removes the chains of kube-proxy and of the cluster's CNI network and every
+// rule that jumps to one. Chains in keep ("table chain") were there before the cluster.
 // It returns "" when there is nothing to remove.
 func cleanupScript(save string, keep []string) string {
 	var script strings.Builder
@@ -153,13 +153,38 @@ func cleanupScript(save string, keep []string) string {
 		doomed := map[string]bool{}
 		for _, chain := range chainsIn("*" + strings.TrimPrefix(table, "*")) {
 			_, short, _ := strings.Cut(chain, " ")
-			doomed[short] = !slices.Contains(keep, chain)
+			doomed[short] = !slices.Contains(keep, chain) && ofCluster(table, short)
 		}
 		if commands := removal(table, doomed); len(commands) > 0 {
 			fmt.Fprintf(&script, "*%s\n%s\nCOMMIT\n", strings.TrimSpace(name), strings.Join(commands, "\n"))
 		}
 	}
 	return script.String()
+}
+
+// cniNetwork is how the CNI plugins' comments name the cluster's network, as iptables-save quotes them.
+const cniNetwork = `name: \"csenv\" id: `
+
+// ofCluster says whether a chain of such a kind is the cluster's. Another tool
+// may have started to use CNI plugins meanwhile: a chain of theirs has to hold a
+// rule of the cluster's network, or be the aim of one, and hold none of another.
+func ofCluster(table, chain string) bool {
+	if !strings.HasPrefix(chain, "CNI-") {
+		return true
+	}
+	ours := false
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || fields[0] != "-A" {
+			continue
+		}
+		own := strings.Contains(line, cniNetwork)
+		if fields[1] == chain && !own && strings.Contains(line, `name: \"`) {
+			return false
+		}
+		ours = ours || own && (fields[1] == chain || jumpTarget(fields) == chain)
+	}
+	return ours
 }
 
 // removal lists the commands that empty one table of its doomed chains: jumps

@@ -71,11 +71,31 @@ COMMIT
 -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
 -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
 -A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE
+-A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"csenv\" id: \"a\"" -j ACCEPT
 -A KUBE-SERVICES -d 10.97.16.1/32 -p tcp -j CNI-HOSTPORT-DNAT
 COMMIT
 *filter
 :INPUT ACCEPT [0:0]
 -A INPUT -p tcp --dport 22 -j ACCEPT
+COMMIT
+`
+
+// sharedRules are of two networks, as the ptp and portmap plugins write them.
+const sharedRules = `*nat
+:POSTROUTING ACCEPT [0:0]
+:CNI-ours - [0:0]
+:CNI-theirs - [0:0]
+:CNI-DN-ours - [0:0]
+:CNI-DN-theirs - [0:0]
+:CNI-HOSTPORT-DNAT - [0:0]
+-A POSTROUTING -s 10.97.128.4/32 -m comment --comment "name: \"csenv\" id: \"a\"" -j CNI-ours
+-A POSTROUTING -s 10.88.0.4/32 -m comment --comment "name: \"podman\" id: \"b\"" -j CNI-theirs
+-A CNI-ours ! -d 224.0.0.0/4 -m comment --comment "name: \"csenv\" id: \"a\"" -j MASQUERADE
+-A CNI-theirs ! -d 224.0.0.0/4 -m comment --comment "name: \"podman\" id: \"b\"" -j MASQUERADE
+-A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"csenv\" id: \"a\"" -j CNI-DN-ours
+-A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"podman\" id: \"b\"" -j CNI-DN-theirs
+-A CNI-DN-ours -p tcp -j DNAT --to-destination 10.97.128.4:80
+-A CNI-DN-theirs -p tcp -j DNAT --to-destination 10.88.0.4:80
 COMMIT
 `
 
@@ -105,6 +125,17 @@ COMMIT
 -F KUBE-SERVICES
 -X CNI-HOSTPORT-DNAT
 -X KUBE-SERVICES
+COMMIT
+`},
+		"networks of others stay": {
+			save: sharedRules,
+			want: `*nat
+-D POSTROUTING -s 10.97.128.4/32 -m comment --comment "name: \"csenv\" id: \"a\"" -j CNI-ours
+-D CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"csenv\" id: \"a\"" -j CNI-DN-ours
+-F CNI-ours
+-F CNI-DN-ours
+-X CNI-ours
+-X CNI-DN-ours
 COMMIT
 `},
 		"chains of before stay": {
@@ -143,13 +174,14 @@ func TestCleanupScriptTouchesOnlyOwnChains(t *testing.T) {
 		script := cleanupScript(save.String(), nil)
 		for _, chain := range chains {
 			removed := strings.Count(script, "-X "+chain+"\n")
-			if want := map[bool]int{true: 1}[ownChain(chain)]; removed != want {
+			// A chain of the CNI plugins is another network's as long as no rule of ours is about it.
+			if want := map[bool]int{true: 1}[strings.HasPrefix(chain, "KUBE-")]; removed != want {
 				t.Fatalf("%s removed %d times by\n%s\nfrom\n%s", chain, removed, script, save.String())
 			}
 		}
 		for line := range strings.Lines(script) {
 			fields := strings.Fields(line)
-			if fields[0] == "-D" && !ownChain(jumpTarget(fields)) {
+			if fields[0] == "-D" && !strings.HasPrefix(jumpTarget(fields), "KUBE-") {
 				t.Fatalf("removes a stranger's rule: %s", line)
 			}
 		}

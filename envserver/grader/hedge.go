@@ -62,7 +62,12 @@ func (d *document) asks(s span, lex *lexicon) bool {
 // hedges tells whether token i leaves open what its clause says. A word that only gives the ground for it doesn't: "as I said", "per our policy".
 func (d *document) hedges(c span, i int, lex *lexicon) bool {
 	t := &d.tokens[i]
-	return t.kind == wordToken && (lex.hedges.has(t.text) || lex.handover.has(t.stem)) && !d.grounded(c, i, lex)
+	return t.kind == wordToken && (lex.hedges.has(t.text) || lex.handover.has(t.stem)) && !d.grounded(c, i, lex) && !d.settled(c, i, lex)
+}
+
+// settled tells whether the word says that the company itself has made up its mind: "we have decided to".
+func (d *document) settled(c span, i int, lex *lexicon) bool {
+	return lex.enablers.has(d.tokens[i].text) && anyWord(lex.firstPerson, d.tokens, span{max(c.lo, i-2), i}) >= 0
 }
 
 // maxGround is how many tokens a ground may begin before the word that it makes harmless.
@@ -92,12 +97,17 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 			continue
 		}
 		t := &d.tokens[i]
-		if t.kind == wordToken && (lex.conditions.has(t.text) || lex.times.has(t.text) && !d.dated(s, i, lex)) || lex.opensAt(d.tokens, i) {
+		if t.kind == wordToken && (lex.conditions.has(t.text) || lex.times.has(t.text) && !d.dated(s, i, lex)) || lex.opensAt(d.tokens, i) || i == s.lo && d.inverted(s, lex) {
 			return true
 		}
 		i++
 	}
 	return false
+}
+
+// inverted tells whether a sentence begins with a condition by its word order: "should finance agree". What the customer may wish is none.
+func (d *document) inverted(s span, lex *lexicon) bool {
+	return lex.language == "en" && d.tokens[s.lo].word("should") && s.lo+1 < s.hi && !lex.secondPerson.has(d.tokens[s.lo+1].text)
 }
 
 // dated tells whether what follows token i is a day or a time: "before the end of the week".

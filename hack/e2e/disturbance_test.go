@@ -3,9 +3,11 @@
 package e2e
 
 import (
-	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,27 +15,40 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
 )
+
+// closely is how often a spec looks for the moment to kill a manager: counting a shard takes it some 100 ms.
+const closely = 20 * time.Millisecond
+
+// shards is how many parts the disturbed run has.
+const shards = 8
 
 var _ = Describe("A manager that is killed again and again", Ordered, func() {
 	It("neither loses nor doubles a shard", func(ctx SpecContext) {
 		apply(ctx, poolManifest("support", "Ticket"))
 		awaitPool(ctx, "support")
-		tasks := []string{task("ticket-classify", 20), task("ticket-resolve", 20)}
+		tasks := []string{task("ticket-classify", 50), task("ticket-resolve", 50)}
+		parallelism := fmt.Sprintf("parallelism: %d", shards)
 
 		By("playing a run in peace")
-		apply(ctx, runManifest("peace", "support", "Heuristic", tasks, "seed: 11", "parallelism: 8"))
+		apply(ctx, runManifest("peace", "support", "Heuristic", tasks, "seed: 11", parallelism))
 		peace := awaitComplete(ctx, "peace")
+		Expect(peace.Status.Shards.Total).To(BeEquivalentTo(shards))
 
 		By("playing the same run while the manager is killed")
-		apply(ctx, runManifest("war", "support", "Heuristic", tasks, "seed: 11", "parallelism: 8"))
-		killLeader(ctx, 4)
+		apply(ctx, runManifest("war", "support", "Heuristic", tasks, "seed: 11", parallelism))
+		killWhileShardsEnd(ctx, "war")
 		war := awaitComplete(ctx, "war")
 
+		Expect(war.Status.Shards).To(HaveField("CompletedIndexes", peace.Status.Shards.CompletedIndexes))
 		Expect(war.Status.Episodes).To(HaveField("Scored", peace.Status.Episodes.Scored))
 		Expect(war.Status.Episodes).To(HaveField("Failed", peace.Status.Episodes.Failed))
 		Expect(war.Status.Score).To(Equal(peace.Status.Score))
@@ -46,28 +61,74 @@ var _ = Describe("A manager that is killed again and again", Ordered, func() {
 	}, SpecTimeout(6*time.Minute))
 })
 
-// killLeader kills -9 whichever manager leads, as soon as it leads, and does so the given number of times: each one dies in the midst of its first reconciles.
-func killLeader(ctx context.Context, times int) {
+// killWhileShardsEnd kills managers on both sides of the write that counts shards. The first dies while runners play, and its Lease takes its time to
+// run out: shards end with nobody there to count them. The next two die as soon as they lead, the last as soon as a counted shard shows.
+func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 	GinkgoHelper()
-	killed := map[string]bool{}
-	for range times {
-		Eventually(ctx, func(g Gomega) {
-			lease := &coordinationv1.Lease{}
-			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "csenv-manager"}, lease)).To(Succeed())
-			leader, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
-			g.Expect(leader).NotTo(BeEmpty())
-			g.Expect(killed).NotTo(HaveKey(leader))
-			kill(ctx, leader)
-			killed[leader] = true
-		}).WithTimeout(time.Minute).WithPolling(50 * time.Millisecond).Should(Succeed())
+	k := &killer{dead: map[string]bool{}}
+	k.strike(ctx, func() bool { return len(podsOf(ctx, evalrun)) == shards })
+	Eventually(ctx, uncounted).WithArguments(evalrun).WithTimeout(runTimeout).WithPolling(closely).ShouldNot(BeEmpty())
+
+	between := 0
+	for range 2 {
+		k.strike(ctx, func() bool { return len(uncounted(ctx, evalrun)) > 0 || len(counted(ctx, evalrun)) > 0 })
+		// Asked after the kill: nobody is there who could count them now.
+		if left := uncounted(ctx, evalrun); len(left) > 0 {
+			AddReportEntry("killed with these shards finished and not counted", left)
+			between++
+		}
+	}
+	Expect(between).To(BeNumerically(">", 0), "no manager was killed between the end of a shard and the write that counts it")
+
+	k.strike(ctx, func() bool { return len(counted(ctx, evalrun)) > 0 })
+	AddReportEntry("killed with these shards counted", counted(ctx, evalrun))
+	if local(ctx) {
+		Expect(k.hits).To(BeNumerically(">", 0), "no SIGKILL hit a manager")
 	}
 }
 
-// kill sends SIGKILL to a manager pod's process where it runs on this machine, and deletes the pod so that no back-off delays the next one.
-func kill(ctx context.Context, name string) {
+// killer kills managers, each one once.
+type killer struct {
+	dead map[string]bool // names of pods
+	hits int             // SIGKILLs that hit a manager's process
+}
+
+// strike kills the next manager that leads, as soon as the moment has come. Its process is looked up before it leads, so that only the signal is left
+// to be sent. It deletes the pod too, so that no back-off delays the next one, and because a node that isn't this machine hides its processes.
+func (k *killer) strike(ctx SpecContext, moment func() bool) {
 	GinkgoHelper()
 	pod := &corev1.Pod{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: name}, pod)).To(Succeed())
+	Eventually(ctx, func(g Gomega) {
+		pods := &corev1.PodList{}
+		g.Expect(k8s.List(ctx, pods, client.InNamespace(systemNamespace), client.MatchingLabels{"app.kubernetes.io/component": "manager"})).To(Succeed())
+		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return k.dead[p.Name] || p.DeletionTimestamp != nil })
+		g.Expect(pods.Items).To(HaveExactElements(HaveField("Status.Phase", corev1.PodRunning)))
+		pod = &pods.Items[0]
+	}).WithTimeout(time.Minute).WithPolling(closely).Should(Succeed())
+	pids := processesOf(pod)
+	Eventually(ctx, func() bool { return leader(ctx) == pod.Name && moment() }).WithTimeout(time.Minute).WithPolling(closely).Should(BeTrue())
+	for _, pid := range pids {
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			k.hits++
+		}
+	}
+	k.dead[pod.Name] = true
+	Expect(client.IgnoreNotFound(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0)))).To(Succeed())
+}
+
+// leader names the pod that holds the operator's Lease.
+func leader(ctx SpecContext) string {
+	GinkgoHelper()
+	lease := &coordinationv1.Lease{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "csenv-manager"}, lease)).To(Succeed())
+	name, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	return name
+}
+
+// processesOf finds a manager pod's processes, as far as this machine shows them.
+func processesOf(pod *corev1.Pod) []int {
+	GinkgoHelper()
+	var pids []int
 	cgroups, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	Expect(err).NotTo(HaveOccurred())
 	for _, path := range cgroups {
@@ -75,12 +136,41 @@ func kill(ctx context.Context, name string) {
 		if err != nil || !strings.Contains(string(cgroup), string(pod.UID)) {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		Expect(err).NotTo(HaveOccurred())
 		exe, _ := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
-		if filepath.Base(exe) == "manager" {
-			Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && filepath.Base(exe) == "manager" {
+			pids = append(pids, pid)
 		}
 	}
-	Expect(client.IgnoreNotFound(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0)))).To(Succeed())
+	return pids
+}
+
+// local says whether the node's processes are this machine's.
+func local(ctx SpecContext) bool {
+	GinkgoHelper()
+	return regexp.MustCompile(`(?m)^provider\s+local\b`).MatchString(run(ctx, clusterTool, "status"))
+}
+
+// counted lists the shards that are in a run's figures, in the form of its status.
+func counted(ctx SpecContext, evalrun string) string {
+	GinkgoHelper()
+	obj := &v1alpha1.EvaluationRun{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj)).To(Succeed())
+	return ptr.Deref(obj.Status.Shards, v1alpha1.Shards{}).CompletedIndexes
+}
+
+// uncounted lists the shards of a run whose runners succeeded, whose pods are still held, and which are not in the figures.
+func uncounted(ctx SpecContext, evalrun string) []string {
+	GinkgoHelper()
+	done, err := score.ParseIndexSet(counted(ctx, evalrun))
+	Expect(err).NotTo(HaveOccurred())
+	var left []string
+	for _, pod := range podsOf(ctx, evalrun) {
+		shard := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+		index, err := strconv.ParseInt(shard, 10, 64)
+		Expect(err).NotTo(HaveOccurred())
+		if pod.Status.Phase == corev1.PodSucceeded && slices.Contains(pod.Finalizers, "csenv.dev/summary") && !done.Contains(index) {
+			left = append(left, shard)
+		}
+	}
+	return left
 }

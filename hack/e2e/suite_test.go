@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,8 @@ const (
 var (
 	clusterTool string
 	k8s         client.Client
+	// installed and removed say that BeforeSuite and AfterSuite came to their ends.
+	installed, removed bool
 )
 
 func TestE2E(t *testing.T) {
@@ -50,6 +53,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	clusterTool = filepath.Join(GinkgoT().TempDir(), "cluster")
 	By("building the cluster tool")
 	run(ctx, "go", "build", "-o", clusterTool, "../cluster")
+	// The last moment when the tool is there to ask, and reports of specs don't cover these two nodes.
+	DeferCleanup(func() {
+		if !installed || !removed {
+			explain(os.Stdout)
+		}
+	})
 	By("bringing the cluster up: the very first time this builds Kubernetes, which takes several minutes")
 	stream(ctx, clusterTool, "up")
 	stream(ctx, clusterTool, "load", "--image", image())
@@ -59,6 +68,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=120s")
 	connect(ctx)
 	createNamespace(ctx)
+	installed = true
 }, NodeTimeout(20*time.Minute))
 
 var _ = AfterSuite(func(ctx SpecContext) {
@@ -70,18 +80,19 @@ var _ = AfterSuite(func(ctx SpecContext) {
 	Eventually(ctx, func() error {
 		return k8s.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
 	}).WithTimeout(2 * time.Minute).Should(MatchError(ContainSubstring("not found")))
+	removed = true
 }, NodeTimeout(3*time.Minute))
 
 var _ = ReportAfterEach(func(report SpecReport) {
-	if !report.Failed() || k8s == nil {
-		return
+	// No spec runs, and none fails, before the cluster tool is there.
+	if report.Failed() {
+		explain(GinkgoWriter)
 	}
-	explain()
 })
 
 // explain prints what a person would look at first after a failure.
-func explain() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+func explain(out io.Writer) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for _, args := range [][]string{
 		{"-n", namespace, "get", "cse,evalrun,jobs,pods", "-o", "wide"},
@@ -89,10 +100,13 @@ func explain() {
 		{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
 		{"-n", namespace, "logs", "-l", "app.kubernetes.io/managed-by=csenv", "--all-containers", "--prefix", "--tail=40"},
 		{"-n", systemNamespace, "get", "pods", "-o", "wide"},
-		{"-n", systemNamespace, "logs", "deployment/csenv-manager", "--tail=80"},
+		{"-n", systemNamespace, "describe", "pods"},
+		{"-n", systemNamespace, "get", "events", "--sort-by=.lastTimestamp"},
+		{"-n", systemNamespace, "logs", "-l", "app.kubernetes.io/component=manager", "--prefix", "--tail=80"},
+		{"-n", systemNamespace, "logs", "-l", "app.kubernetes.io/component=manager", "--prefix", "--tail=80", "--previous"},
 	} {
-		out, err := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--"}, args...)...).CombinedOutput()
-		GinkgoWriter.Printf("--- kubectl %s (err: %v)\n%s\n", strings.Join(args, " "), err, out)
+		said, err := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--"}, args...)...).CombinedOutput()
+		fmt.Fprintf(out, "--- kubectl %s (err: %v)\n%s\n", strings.Join(args, " "), err, said)
 	}
 }
 
@@ -108,6 +122,8 @@ func connect(ctx context.Context) {
 	kubeconfig := strings.TrimSpace(run(ctx, clusterTool, "kubeconfig"))
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
+	// Specs poll closely to catch the manager at its work.
+	config.QPS = -1
 	Expect(v1alpha1.AddToScheme(scheme.Scheme)).To(Succeed())
 	k8s, err = client.New(config, client.Options{Scheme: scheme.Scheme})
 	Expect(err).NotTo(HaveOccurred())

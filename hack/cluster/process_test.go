@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,13 +141,21 @@ func eventually(check func() bool) bool {
 }
 
 func TestSignalSparesAReusedID(t *testing.T) {
-	cmd, ended := startSleeper(t)
+	marker := filepath.Join(t.TempDir(), "ready")
+	script := `trap "exit 3" USR1; trap "exit 0" USR2; touch ` + marker + `; while :; do sleep 0.01; done`
+	cmd, ended := startProgram(t, []string{"sh", "-c", script})
+	if !eventually(func() bool { return built(marker) }) {
+		t.Fatal("the process did not start")
+	}
 	// The id of a process that was ours, now a stranger's.
-	process{pid: cmd.Process.Pid, component: "etcd"}.signal(t.TempDir(), 9)
-	select {
-	case <-ended:
-		t.Error("a stranger's process was killed")
-	case <-time.After(200 * time.Millisecond):
+	process{pid: cmd.Process.Pid, component: "etcd"}.signal(t.TempDir(), syscall.SIGUSR1)
+	// Traps run in the order of their signals' numbers, so had the first signal come, it would decide the exit code.
+	if err := cmd.Process.Signal(syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if code := cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("a stranger's process was signalled: exit code %d", code)
 	}
 }
 

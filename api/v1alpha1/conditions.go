@@ -74,7 +74,7 @@ const (
 	ReasonCompleted = "Completed"
 	// ReasonNotFailed: nothing has ended the run early.
 	ReasonNotFailed = "NotFailed"
-	// ReasonInvalidPlan: the spec asks for a task or scenario that the pool doesn't offer.
+	// ReasonInvalidPlan: the spec asks for a task or scenario that the pool doesn't offer, or for more categories than the status lists.
 	ReasonInvalidPlan = "InvalidPlan"
 	// ReasonShardsFailed: a shard failed more often than retries.shardBackoffLimit allows.
 	ReasonShardsFailed = "ShardsFailed"
@@ -94,7 +94,6 @@ const (
 const (
 	// ReasonStarted: the plan is fixed and its shards are being played.
 	ReasonStarted = "Started"
-	// ReasonEpisodesReplayed: servers saw episodes begin more often than the runner reports, or end again. A runner that failed explains it; otherwise somebody
-	// else plays the run's episodes.
+	// ReasonEpisodesReplayed: episodes began more often than the runner reports, or ended again. A runner that failed explains it, or somebody else plays them.
 	ReasonEpisodesReplayed = "EpisodesReplayed"
 )

@@ -241,6 +241,10 @@ type EvaluationRunStatus struct {
 	// +optional
 	Categories []CategoryResult `json:"categories,omitempty"`
 
+	// durations are how long episodes took, as runners measured them. Unset while none has ended.
+	// +optional
+	Durations *Durations `json:"durations,omitempty"`
+
 	// provenance is what the score was made with.
 	// +optional
 	Provenance *Provenance `json:"provenance,omitempty"`
@@ -308,6 +312,20 @@ type Score struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	Max string `json:"max,omitempty"`
+}
+
+// Durations are quantiles of what episodes took, in seconds, as decimals of three digits. Each is the upper edge of a bin of a logarithmic histogram, so it is too
+// long by at most a factor of the square root of two.
+type Durations struct {
+	// episodeP50 is the median.
+	// +kubebuilder:validation:MaxLength=16
+	// +required
+	EpisodeP50 string `json:"episodeP50,omitempty"`
+
+	// episodeP99 is the 99th percentile.
+	// +kubebuilder:validation:MaxLength=16
+	// +required
+	EpisodeP99 string `json:"episodeP99,omitempty"`
 }
 
 // Interval is an interval of scores.
@@ -462,7 +480,7 @@ type Shards struct {
 	CompletedIndexes string `json:"completedIndexes,omitempty"`
 
 	// accumulator holds the exact sums behind the figures, for the controller to add the next shard to. Its format may change.
-	// +kubebuilder:validation:MaxLength=8192
+	// +kubebuilder:validation:MaxLength=32768
 	// +optional
 	Accumulator string `json:"accumulator,omitempty"`
 }

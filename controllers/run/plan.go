@@ -323,19 +323,23 @@ func makePlan(s snapshot, shards int) (score.Plan, error) {
 		ScenarioDigest: s.report.ScenarioDigest, GraderVersion: s.report.GraderVersion, Judge: s.report.Judge, LedgerKey: s.env.Status.LedgerPublicKey,
 	}
 	var wrong []error
+	categories := map[string]bool{}
 	for _, selection := range spec.Tasks {
-		scenarios, err := selectScenarios(selection, s.report.Tasks)
+		scenarios, err := selectScenarios(selection, s.report.Tasks, categories)
 		wrong = append(wrong, err)
 		draft.Tasks = append(draft.Tasks, score.PlanTask{Name: selection.Name, Trials: int(max(selection.Trials, 1)), Scenarios: scenarios})
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return score.Plan{}, fmt.Errorf("pool %s doesn't offer what spec.tasks asks for: %s", s.env.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
+	if len(categories) > maxCategories {
+		return score.Plan{}, fmt.Errorf("spec.tasks selects scenarios of %d categories, and a run has figures for %d at most: name those that you want in spec.tasks[].scenarios.categories", len(categories), maxCategories)
+	}
 	return score.NewPlan(draft, shards)
 }
 
-// selectScenarios lists the ids of a task's scenarios that a selection asks for. Its errors name what there is.
-func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task) ([]string, error) {
+// selectScenarios lists the ids of a task's scenarios that a selection asks for, and notes their categories. Its errors name what there is.
+func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task, selectedCategories map[string]bool) ([]string, error) {
 	at := slices.IndexFunc(offered, func(t score.Task) bool { return t.Name == selection.Name })
 	if at < 0 {
 		names := make([]string, len(offered))
@@ -351,6 +355,7 @@ func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task) ([]
 		ids[sc.ID], categories[sc.Category] = true, true
 		if asks(wanted.IDs, sc.ID) && asks(wanted.Categories, sc.Category) {
 			selected = append(selected, sc.ID)
+			selectedCategories[sc.Category] = true
 		}
 	}
 	if err := errors.Join(unknown(selection.Name, "scenario", wanted.IDs, ids), unknown(selection.Name, "category", wanted.Categories, categories)); err != nil {

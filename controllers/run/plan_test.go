@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,15 @@ const (
 	envMissing = "EnvironmentReady=False/EnvironmentNotFound "
 	notFailed  = " Failed=False/NotFailed"
 )
+
+// scenariosOf is one scenario for each of n categories.
+func scenariosOf(n int) []score.Scenario {
+	scenarios := make([]score.Scenario, n)
+	for i := range scenarios {
+		scenarios[i] = score.Scenario{ID: fmt.Sprintf("C%02d", i), Category: fmt.Sprintf("category-%02d", i), Difficulty: "easy", Language: "en"}
+	}
+	return scenarios
+}
 
 func TestBegin(t *testing.T) {
 	cases := map[string]struct {
@@ -72,6 +82,15 @@ func TestBegin(t *testing.T) {
 				s.run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{Categories: []string{"billig"}}
 			},
 			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "no category billig, use billing, shipping, technical", false,
+		},
+		"more categories than the status lists": {
+			func(s *snapshot) { s.report.Tasks[1].Scenarios = scenariosOf(maxCategories + 1) },
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "scenarios of 35 categories, and a run has figures for 32 at most", false,
+		},
+		"as many categories as the status lists": {
+			func(s *snapshot) {
+				s.run.Spec.Tasks, s.report.Tasks[1].Scenarios = s.run.Spec.Tasks[1:], scenariosOf(maxCategories)
+			}, envReady + "Complete=False/Running" + notFailed, "0 of 4 shards", true,
 		},
 		"two lists that nothing meets": {
 			func(s *snapshot) {
@@ -150,7 +169,7 @@ func TestSelectScenarios(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := selectScenarios(v1alpha1.TaskSelection{Name: "ticket-resolve", Scenarios: tc.selection}, offer().Tasks)
+			got, err := selectScenarios(v1alpha1.TaskSelection{Name: "ticket-resolve", Scenarios: tc.selection}, offer().Tasks, map[string]bool{})
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 				t.Errorf("error %v; %s", err, diff)
 			}

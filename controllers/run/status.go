@@ -22,7 +22,7 @@ const (
 	maxNote = 1024
 	// maxQuote is how much of a pod's words a message repeats.
 	maxQuote = 300
-	// maxCategories is how many categories a status lists.
+	// maxCategories is how many categories a status lists, and a plan may have.
 	maxCategories = 32
 )
 
@@ -163,6 +163,9 @@ func writeFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, 
 	status.Episodes.Scored, status.Episodes.Failed = f.Scored, f.Failed
 	status.Episodes.Errored, status.Episodes.Retried = f.Errored, f.Retried
 	status.Progress = fmt.Sprintf("%d/%d", f.Episodes+f.Errored, status.Episodes.Total)
+	if f.EpisodeP50 > 0 {
+		status.Durations = &v1alpha1.Durations{EpisodeP50: seconds(f.EpisodeP50), EpisodeP99: seconds(f.EpisodeP99)}
+	}
 	if f.Episodes == 0 {
 		return
 	}
@@ -175,6 +178,9 @@ func writeFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, 
 	status.Tasks, status.Categories = taskResults(f.Tasks), categoryResults(f.Categories)
 }
 
+// seconds writes milliseconds as seconds.
+func seconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
+
 func taskResults(tasks []score.TaskFigures) []v1alpha1.TaskResult {
 	results := make([]v1alpha1.TaskResult, len(tasks))
 	for i, t := range tasks {
@@ -186,9 +192,7 @@ func taskResults(tasks []score.TaskFigures) []v1alpha1.TaskResult {
 	return results
 }
 
-// categoryResults lists as many categories as the API does. Packs of scenarios may have more; all of them are in the totals.
 func categoryResults(groups []score.GroupFigures) []v1alpha1.CategoryResult {
-	groups = groups[:min(len(groups), maxCategories)]
 	results := make([]v1alpha1.CategoryResult, len(groups))
 	for i, g := range groups {
 		s := estimate(g.Estimate, 0, 0, 0)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -115,15 +116,58 @@ func TestStatusStaysSmall(t *testing.T) {
 		t.Errorf("%d bytes of status, want at most 16 KiB", len(data))
 	}
 	// The API's own limits: a status beyond them could never be written.
-	if len(d.status.Shards.Accumulator) > 8192 || len(d.status.Shards.CompletedIndexes) > 8192 || len(d.status.Categories) > 32 {
+	if len(d.status.Shards.Accumulator) > 32768 || len(d.status.Shards.CompletedIndexes) > 8192 || len(d.status.Categories) > 32 {
 		t.Errorf("sums of %d bytes, indexes of %d, %d categories", len(d.status.Shards.Accumulator), len(d.status.Shards.CompletedIndexes), len(d.status.Categories))
 	}
 }
 
-func TestManyCategoriesAreCut(t *testing.T) {
-	groups := make([]score.GroupFigures, 40)
-	if got := len(categoryResults(groups)); got != maxCategories {
-		t.Errorf("%d categories, want %d", got, maxCategories)
+// The largest run that the API allows: sixteen tasks of eight dimensions, in as many categories as a plan may have, all with the longest
+// names.
+func TestLargestRunFitsIntoItsStatus(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	s, plan := begun(t)
+	sums, _, err := counted(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard := range 1000 {
+		ledger := &score.Ledger{Run: plan.Run, Shard: shard, PassScore: plan.PassScore}
+		for trial := range 128 {
+			ep := score.PlannedEpisode{Task: fmt.Sprintf("a-task-whose-name-is-very-long-%d", trial%16), Scenario: fmt.Sprintf("S%04d", shard)}
+			e := score.Episode{Outcome: score.Scored, Score: random.Int64N(score.One + 1), Category: fmt.Sprintf(strings.Repeat("c", 61)+"%02d", shard%maxCategories)}
+			for i := range 8 {
+				e.Dimensions = append(e.Dimensions, score.Dimension{Name: strings.Repeat("d", 62) + strconv.Itoa(i), Earned: random.Int64N(500), Offered: 500})
+			}
+			if err := ledger.Add(ep, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sums.Fold(ledger)
+	}
+	status := s.run.Status
+	writeFigures(&status, sums, score.IndexSet{})
+	data, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes, %d of them sums", len(data), len(status.Shards.Accumulator))
+	if len(status.Shards.Accumulator) > 32768 || len(status.Tasks) != 16 || len(status.Categories) != 32 {
+		t.Errorf("sums of %d bytes, %d tasks, %d categories", len(status.Shards.Accumulator), len(status.Tasks), len(status.Categories))
+	}
+	if len(data) > 48<<10 {
+		t.Errorf("%d bytes of status, want at most 48 KiB", len(data))
+	}
+}
+
+func TestFiguresShowDurations(t *testing.T) {
+	var sums score.Accumulator
+	var summary score.Summary
+	summary.Durations.Observe(1000)
+	sums.FoldSummary(&score.Ledger{}, summary)
+	got := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{}, Shards: &v1alpha1.Shards{}}
+	writeFigures(&got, sums, score.IndexSet{})
+	if diff := cmp.Diff(&v1alpha1.Durations{EpisodeP50: "1.024", EpisodeP99: "1.024"}, got.Durations); diff != "" {
+		t.Error(diff)
 	}
 }
 

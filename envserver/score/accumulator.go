@@ -21,15 +21,14 @@ const nano = 1_000_000_000
 type Accumulator struct {
 	// Plan is the fingerprint of the plan whose ledgers are folded, kept with the sums for whoever resumes from the text; "" where nobody does. No sum depends on it.
 	Plan string
-	// Opened, Replayed, Scored and Failed are the ledgers' counts.
-	Opened, Replayed, Scored, Failed int64
+	// Scored and Failed are the ledgers' counts.
+	Scored, Failed int64
 	// Errored and Retried are what runners reported.
 	Errored, Retried int64
 	durations        Durations
 	overall          clusterSums
 	tasks            []taskFold    // ordered by name
 	categories       []clusterFold // ordered by name
-	difficulties     []clusterFold // ordered by name
 }
 
 // clusterSums are sums over clusters, a cluster being a scenario with n episodes that score s in all: what a ratio estimator and its variance need.
@@ -60,8 +59,6 @@ type passSum struct {
 
 // Fold adds the ledger of one shard. The plan puts all episodes of a scenario into one shard, so a scenario must not be in two of the ledgers folded.
 func (a *Accumulator) Fold(l *Ledger) {
-	a.Opened += l.Opened
-	a.Replayed += l.Replayed
 	a.Scored += l.Scored
 	a.Failed += l.Failed
 	for i := range l.Tasks {
@@ -94,7 +91,6 @@ func (a *Accumulator) foldScenario(s *ScenarioSums) {
 	}
 	a.overall.addCluster(all)
 	cluster(&a.categories, s.Category).addCluster(all)
-	cluster(&a.difficulties, s.Difficulty).addCluster(all)
 }
 
 func (a *Accumulator) task(name string) *taskFold {
@@ -153,10 +149,8 @@ func roundedQuotient(x, y *big.Int) int64 {
 	return twice.Quo(twice, new(big.Int).Lsh(y, 1)).Int64()
 }
 
-// Merge adds another accumulator, of other shards.
+// Merge adds another accumulator, of other shards: partial sums come to the same figures in whatever order and parts they are added.
 func (a *Accumulator) Merge(b *Accumulator) {
-	a.Opened += b.Opened
-	a.Replayed += b.Replayed
 	a.Scored += b.Scored
 	a.Failed += b.Failed
 	a.Errored += b.Errored
@@ -169,9 +163,6 @@ func (a *Accumulator) Merge(b *Accumulator) {
 	for i := range b.categories {
 		cluster(&a.categories, b.categories[i].name).merge(&b.categories[i].clusterSums)
 	}
-	for i := range b.difficulties {
-		cluster(&a.difficulties, b.difficulties[i].name).merge(&b.difficulties[i].clusterSums)
-	}
 }
 
 func (t *taskFold) merge(o *taskFold) {
@@ -183,7 +174,7 @@ func (t *taskFold) merge(o *taskFold) {
 	}
 }
 
-const accumulatorVersion = 1
+const accumulatorVersion = 2
 
 // MarshalText writes the accumulator in base64 (a few kilobytes), "" when it is empty. Equal accumulators have equal texts.
 func (a *Accumulator) MarshalText() ([]byte, error) {
@@ -202,12 +193,10 @@ func (a *Accumulator) MarshalText() ([]byte, error) {
 	for i := range a.tasks {
 		a.tasks[i].write(w)
 	}
-	for _, groups := range [][]clusterFold{a.categories, a.difficulties} {
-		w.number(int64(len(groups)))
-		for i := range groups {
-			w.text(groups[i].name)
-			groups[i].write(w)
-		}
+	w.number(int64(len(a.categories)))
+	for i := range a.categories {
+		w.text(a.categories[i].name)
+		a.categories[i].write(w)
 	}
 	return []byte(base64.StdEncoding.EncodeToString(w.bytes)), nil
 }
@@ -222,7 +211,7 @@ func (a *Accumulator) empty() bool {
 }
 
 func (a *Accumulator) counts() []*int64 {
-	return []*int64{&a.Opened, &a.Replayed, &a.Scored, &a.Failed, &a.Errored, &a.Retried}
+	return []*int64{&a.Scored, &a.Failed, &a.Errored, &a.Retried}
 }
 
 func (c *clusterSums) write(w *bitWriter) {
@@ -287,12 +276,10 @@ func readAccumulator(raw []byte) (Accumulator, error) {
 	for i := range a.tasks {
 		a.tasks[i].read(r)
 	}
-	for _, groups := range []*[]clusterFold{&a.categories, &a.difficulties} {
-		*groups = make([]clusterFold, r.count(minTextBits))
-		for i := range *groups {
-			(*groups)[i].name = r.text()
-			(*groups)[i].read(r)
-		}
+	a.categories = make([]clusterFold, r.count(minTextBits))
+	for i := range a.categories {
+		a.categories[i].name = r.text()
+		a.categories[i].read(r)
 	}
 	return a, errors.Join(r.end(), a.validate())
 }
@@ -338,14 +325,12 @@ func (a *Accumulator) validate() error {
 			return err
 		}
 	}
-	for _, groups := range [][]clusterFold{a.categories, a.difficulties} {
-		for i := range groups {
-			if i > 0 && groups[i-1].name >= groups[i].name {
-				return fmt.Errorf("group %q is out of order", groups[i].name)
-			}
-			if err := groups[i].validate(a.Scored + a.Failed); err != nil {
-				return err
-			}
+	for i := range a.categories {
+		if i > 0 && a.categories[i-1].name >= a.categories[i].name {
+			return fmt.Errorf("category %q is out of order", a.categories[i].name)
+		}
+		if err := a.categories[i].validate(a.Scored + a.Failed); err != nil {
+			return err
 		}
 	}
 	return nil

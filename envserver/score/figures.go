@@ -14,15 +14,13 @@ type Figures struct {
 	Failed   int64
 	Errored  int64
 	Retried  int64
-	Replayed int64
 	Estimate
 	// Min, P50 and Max are 0 without episodes. P50 is read off the histogram and so within 1/Bins of the median.
 	Min, P50, Max int64
 	// PassHatK has an entry for each k up to MaxK for which some scenario has k trials.
-	PassHatK     []PassHatK
-	Tasks        []TaskFigures
-	Categories   []GroupFigures
-	Difficulties []GroupFigures
+	PassHatK   []PassHatK
+	Tasks      []TaskFigures
+	Categories []GroupFigures
 	// EpisodeP50 and EpisodeP99 are durations in milliseconds, as runners reported them; 0 when they reported none.
 	EpisodeP50, EpisodeP99 int64
 }
@@ -67,7 +65,7 @@ type DimensionFigures struct {
 	Max  int64
 }
 
-// GroupFigures are the figures of the scenarios that share a category or a difficulty.
+// GroupFigures are the figures of the scenarios that share a category.
 type GroupFigures struct {
 	Name     string
 	Episodes int64
@@ -78,10 +76,10 @@ type GroupFigures struct {
 func (a *Accumulator) Figures() Figures {
 	all := a.allTasks()
 	f := Figures{
-		Episodes: a.overall.episodes, Scored: a.Scored, Failed: a.Failed, Errored: a.Errored, Retried: a.Retried, Replayed: a.Replayed,
+		Episodes: a.overall.episodes, Scored: a.Scored, Failed: a.Failed, Errored: a.Errored, Retried: a.Retried,
 		Estimate: a.overall.estimate(), P50: all.median(), Max: all.Max, PassHatK: all.passFigures(),
 		EpisodeP50: a.durations.Quantile(0.5), EpisodeP99: a.durations.Quantile(0.99),
-		Categories: groupFigures(a.categories), Difficulties: groupFigures(a.difficulties),
+		Categories: groupFigures(a.categories),
 	}
 	if a.overall.episodes > 0 {
 		f.Min = all.Min

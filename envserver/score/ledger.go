@@ -2,7 +2,6 @@ package score
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -10,7 +9,7 @@ import (
 // Bins is the number of bins of a score histogram: bin i holds the scores from i/Bins up to (i+1)/Bins, and the last one the full score too.
 const Bins = 50
 
-// Ledger is what an environment pod adds up for one shard of a run: exact, mergeable, and of a size that doesn't depend on the number of episodes.
+// Ledger is what an environment pod adds up for one shard of a run: exact, and of a size that doesn't depend on the number of episodes.
 // It is not safe for concurrent use.
 type Ledger struct {
 	// Run is the UID of the EvaluationRun; Shard counts from 0.
@@ -163,32 +162,7 @@ func (s *ScenarioSums) merge(row ScenarioTaskSums) {
 	s.Tasks[at].Sum += row.Sum
 }
 
-// ErrForeignLedger means that two ledgers are not of the same shard, or were not graded alike.
-var ErrForeignLedger = errors.New("the ledgers are of different shards or graders")
-
-// Merge adds another ledger of the same shard, which counts other episodes.
-func (l *Ledger) Merge(o *Ledger) error {
-	if l.identity() != o.identity() {
-		return ErrForeignLedger
-	}
-	l.Opened += o.Opened
-	l.Replayed += o.Replayed
-	l.Scored += o.Scored
-	l.Failed += o.Failed
-	l.Digest.AddSet(o.Digest)
-	for _, t := range o.Tasks {
-		l.task(t.Name).merge(t)
-	}
-	for _, s := range o.Scenarios {
-		mine := l.scenario(s)
-		for _, row := range s.Tasks {
-			mine.merge(row)
-		}
-	}
-	return nil
-}
-
-// identity is what two ledgers must share to be merged.
+// identity is what a ledger must share with the plan of its shard.
 type identity struct {
 	run, scenarioDigest, graderVersion, judge string
 	shard                                     int

@@ -103,42 +103,6 @@ func TestLedgerAddRefuses(t *testing.T) {
 	}
 }
 
-func TestLedgerMergeIsPlayingInOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p, err := NewPlan(drawPlan(t), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, parts := newLedger(p, 0), [3]*Ledger{newLedger(p, 0), newLedger(p, 0), newLedger(p, 0)}
-		for ep := range p.Shard(0) {
-			e := drawEpisode(t, ep)
-			part := parts[rapid.IntRange(0, 2).Draw(t, "part")]
-			for _, l := range []*Ledger{whole, part} {
-				if err := l.Add(ep, e); err != nil {
-					t.Fatal(err)
-				}
-				l.Opened++
-			}
-		}
-		merged := newLedger(p, 0)
-		for _, i := range rapid.Permutation([]int{0, 1, 2}).Draw(t, "order") {
-			if err := merged.Merge(parts[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(whole, merged); diff != "" {
-			t.Fatal(diff)
-		}
-	})
-}
-
-func TestLedgerMergeRefusesAnotherShard(t *testing.T) {
-	p := mustPlan(t, plan(), 2)
-	if err := newLedger(p, 0).Merge(newLedger(p, 1)); !errors.Is(err, ErrForeignLedger) {
-		t.Errorf("error %v, want ErrForeignLedger", err)
-	}
-}
-
 func TestLedgerRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := NewPlan(drawPlan(t), rapid.IntRange(1, 4).Draw(t, "parallelism"))

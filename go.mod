@@ -3,7 +3,6 @@ module github.com/csenv/csenv
 go 1.26.0
 
 require (
-	github.com/coder/websocket v1.8.15
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/google/cel-go v0.29.2
 	github.com/google/go-cmp v0.7.0

@@ -39,9 +39,9 @@ func (s *Server) Handler() http.Handler {
 		"/schema":       {http.MethodGet: document(s.docs.schema)},
 		"/openapi.json": {http.MethodGet: document(s.docs.openapi)},
 		"/ledger":       {http.MethodGet: s.serveLedger},
-		"/reset":        {http.MethodPost: s.serveReset},
-		"/step":         {http.MethodPost: s.serveStep},
-		"/state":        {http.MethodGet: s.serveState},
+		"/reset":        {http.MethodPost: s.bounded(s.serveReset)},
+		"/step":         {http.MethodPost: s.bounded(s.serveStep)},
+		"/state":        {http.MethodGet: s.bounded(s.serveState)},
 	})
 }
 
@@ -101,6 +101,26 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 	}
 	if !s.spawn(func() { s.connect(conn, sessionID) }) {
 		_ = conn.Close()
+	}
+}
+
+// bounded answers 503 to a request that would be one too many, and to any while the server drains.
+func (s *Server) bounded(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		detail := ""
+		switch {
+		case s.sessions.isDraining():
+			detail = "the server is draining: try again to reach another one"
+		case !s.stateless.TryAcquire(1):
+			detail = fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws", maxStateless)
+		}
+		if detail != "" {
+			w.Header().Set("Retry-After", "1")
+			writeDetail(w, http.StatusServiceUnavailable, detail)
+			return
+		}
+		defer s.stateless.Release(1)
+		next(w, r)
 	}
 }
 

@@ -1,11 +1,13 @@
 package openenv
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -120,6 +122,59 @@ func TestStatelessHTTP(t *testing.T) {
 	if got := s.ledgers.figures().open; got != 0 {
 		t.Errorf("%d ledgers were opened by plain HTTP", got)
 	}
+}
+
+// Plain HTTP is bounded, beside the sessions and without regard to them, and ends when the server drains.
+func TestStatelessHTTPIsBounded(t *testing.T) {
+	s, url := serve(t, Config{MaxSessions: 1})
+	session := connect(t, url)
+	session.ask(`{"type":"reset","data":{}}`)
+	refused := func(want string) {
+		t.Helper()
+		for _, path := range []string{"/reset", "/step", "/state"} {
+			method := map[bool]string{true: http.MethodGet, false: http.MethodPost}[path == "/state"]
+			request, _ := http.NewRequest(method, url+path, strings.NewReader(`{"action":{"kind":"say"}}`))
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !strings.Contains(string(body), `{"detail":"`+want) {
+				t.Errorf("%s: %s %s", path, response.Status, body)
+			}
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var requests sync.WaitGroup
+	for range maxStateless {
+		requests.Go(func() {
+			body := strings.NewReader(`{"action":{"kind":"wait","wait":3600000000000}}`)
+			request, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/step", body)
+			if response, err := http.DefaultClient.Do(request); err == nil {
+				_ = response.Body.Close()
+			}
+		})
+	}
+	eventually(t, "every slot is taken", func() bool {
+		free := s.stateless.TryAcquire(1)
+		if free {
+			s.stateless.Release(1)
+		}
+		return !free
+	})
+	refused("64 requests are being answered")
+	if got := session.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+		t.Errorf("a session's step was answered with %s", got)
+	}
+	stop()
+	requests.Wait()
+	eventually(t, "the slots are free", func() bool {
+		status, _ := postBody(t, url+"/reset", "")
+		return status == 200
+	})
+	s.sessions.drain()
+	refused("the server is draining")
 }
 
 func TestRouting(t *testing.T) {

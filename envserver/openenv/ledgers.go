@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// maxLedgers bounds the ledgers that a server keeps; the one that was touched longest ago makes room for a new one.
+	// maxLedgers bounds the ledgers that a server keeps. The one that was touched longest ago makes room for a new one, but only after ledgerIdle: anybody may begin
+	// episodes of made-up runs, and must not push out the ledgers of runs that are being played.
 	maxLedgers = 4096
+	ledgerIdle = time.Hour
 	// ledgerTTL is how long a ledger is kept after it was last touched.
 	ledgerTTL = 24 * time.Hour
 	// maxRunID bounds, in bytes, the UID of a run.
@@ -61,16 +63,16 @@ func newLedgers(kind episode.Kind) *ledgers {
 	}
 }
 
-// open finds the ledger of an episode's shard, made on first use. It refuses an episode whose pass score is not the ledger's, and any once the
-// ledger is full.
+// open finds the ledger of an episode's shard, made on first use. It refuses an episode whose pass score is not the ledger's, any once the ledger is
+// full, and one of a further shard while maxLedgers are in use.
 func (s *ledgers) open(tag runTag) (*runLedger, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := ledgerKey{tag.run, tag.shard}
 	l := s.byKey[key]
 	if l == nil {
-		if len(s.byKey) >= maxLedgers {
-			s.evictOldest()
+		if len(s.byKey) >= maxLedgers && !s.evictIdle(time.Now()) {
+			return nil, fmt.Errorf("this server keeps the ledgers of %d shards, all used within %s, and no more: play the shard on another server, or give the pool more servers", maxLedgers, ledgerIdle)
 		}
 		l = &runLedger{store: s, key: key, ended: map[int64]struct{}{}, sums: score.Ledger{
 			Run: tag.run, Shard: tag.shard, PassScore: tag.passScore,
@@ -94,15 +96,19 @@ func (l *runLedger) accept(tag runTag) error {
 	return nil
 }
 
-// evictOldest forgets the ledger that was touched longest ago.
-func (s *ledgers) evictOldest() {
+// evictIdle forgets the ledger that was touched longest ago, unless that was within ledgerIdle.
+func (s *ledgers) evictIdle(now time.Time) bool {
 	var oldest *runLedger
 	for _, l := range s.byKey {
 		if oldest == nil || l.lastTouched().Before(oldest.lastTouched()) {
 			oldest = l
 		}
 	}
+	if now.Sub(oldest.lastTouched()) < ledgerIdle {
+		return false
+	}
 	s.forget(oldest.key)
+	return true
 }
 
 // expire forgets the ledgers that nobody has touched for ledgerTTL.

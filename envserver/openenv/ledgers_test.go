@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
@@ -143,27 +145,43 @@ func TestFullLedgerRefuses(t *testing.T) {
 	}
 }
 
-func TestOldestLedgerMakesRoom(t *testing.T) {
-	store := newLedgers(echoKind{})
-	for i := range maxLedgers + 1 {
-		if i == maxLedgers {
-			if _, err := store.sign(ledgerKey{"u", 0}, testKey()); err != nil { // touches the oldest but one
+// Shards of made-up runs push no ledger out that is in use; one that has been idle for long makes room.
+func TestIdleLedgerMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newLedgers(echoKind{})
+		for i := range maxLedgers {
+			if _, err := store.open(runTag{run: "u", shard: i}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := store.open(runTag{run: "u", shard: i}); err != nil {
-			t.Fatal(err)
+		if _, err := store.open(runTag{run: "made-up"}); err == nil || !strings.Contains(err.Error(), "more servers") {
+			t.Errorf("a ledger too many was opened with %v", err)
 		}
-	}
-	if got := store.figures().open; got != maxLedgers {
-		t.Errorf("%d ledgers, want %d", got, maxLedgers)
-	}
-	if _, err := store.sign(ledgerKey{"u", 1}, testKey()); !errors.Is(err, errNoLedger) {
-		t.Errorf("the oldest ledger is still there: %v", err)
-	}
-	if _, err := store.sign(ledgerKey{"u", 0}, testKey()); err != nil {
-		t.Errorf("the ledger that was just read is gone: %v", err)
-	}
+		if _, err := store.open(runTag{run: "u", shard: 5}); err != nil {
+			t.Errorf("a ledger that is there: %v", err)
+		}
+		time.Sleep(ledgerIdle)
+		for i := range maxLedgers {
+			if i == 1 {
+				continue
+			}
+			if _, err := store.sign(ledgerKey{"u", i}, testKey()); err != nil { // touches all but one
+				t.Fatal(err)
+			}
+		}
+		if _, err := store.open(runTag{run: "v"}); err != nil {
+			t.Errorf("an idle ledger makes no room: %v", err)
+		}
+		if got := store.figures().open; got != maxLedgers {
+			t.Errorf("%d ledgers, want %d", got, maxLedgers)
+		}
+		if _, err := store.sign(ledgerKey{"u", 1}, testKey()); !errors.Is(err, errNoLedger) {
+			t.Errorf("the idle ledger is still there: %v", err)
+		}
+		if _, err := store.open(runTag{run: "w"}); err == nil {
+			t.Error("a second ledger found room")
+		}
+	})
 }
 
 // However the ends of episodes interleave, each index counts once.

@@ -36,6 +36,8 @@ const (
 	ledgerGrace = 15 * time.Second
 	// maxRefusals bounds the refused connections that are held open.
 	maxRefusals = 1024
+	// maxStateless bounds the plain HTTP requests, each with an environment of its own, that are answered at a time. They are for trying things out, beside the sessions.
+	maxStateless = 64
 )
 
 // Config says what a server serves. Kind and LedgerKey are required.
@@ -75,6 +77,7 @@ type Server struct {
 	ledgers     *ledgers
 	metrics     *metrics
 	refusals    *semaphore.Weighted
+	stateless   *semaphore.Weighted
 	bulk        *semaphore.Weighted
 	ctx         context.Context
 	stop        context.CancelFunc
@@ -102,7 +105,7 @@ func New(cfg Config) (*Server, error) {
 		rewardMode: cmp.Or(cfg.RewardMode, episode.Dense), key: cfg.LedgerKey, log: cmp.Or(cfg.Logger, slog.Default()),
 		scenarios: map[string]score.Scenario{}, docs: docs, upgrader: newUpgrader(),
 		sessions: newTable(cmp.Or(cfg.MaxSessions, DefaultMaxSessions)),
-		refusals: semaphore.NewWeighted(maxRefusals), bulk: semaphore.NewWeighted(bulkBudget),
+		refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless), bulk: semaphore.NewWeighted(bulkBudget),
 	}
 	for _, task := range cfg.Kind.Tasks() {
 		for _, scenario := range task.Scenarios {

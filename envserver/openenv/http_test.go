@@ -140,7 +140,7 @@ func TestStatelessHTTPIsBounded(t *testing.T) {
 			}
 			body, _ := io.ReadAll(response.Body)
 			_ = response.Body.Close()
-			if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !strings.Contains(string(body), `{"detail":"`+want) {
+			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" || !strings.Contains(string(body), `{"detail":"`+want) {
 				t.Errorf("%s: %s %s", path, response.Status, body)
 			}
 		}

@@ -160,7 +160,7 @@ func TestIdleLedgerMakesRoom(t *testing.T) {
 		if _, err := store.open(runTag{run: "u", shard: 5}); err != nil {
 			t.Errorf("a ledger that is there: %v", err)
 		}
-		time.Sleep(ledgerIdle)
+		pass(ledgerIdle)
 		for i := range maxLedgers {
 			if i == 1 {
 				continue

@@ -32,11 +32,11 @@ kubectl apply -k config/samples | sed 's/^/  /'
 say "playing"
 runs=$(kubectl get evalrun -l csenv.dev/sample=true -o name)
 for attempt in $(seq 1 120); do
-	states=$(kubectl get evalrun -l csenv.dev/sample=true --no-headers -o 'custom-columns=N:.metadata.name,D:.status.progress,S:.status.conditions[?(@.type=="Complete")].reason')
-	[ "$states" = "${before:-}" ] || sed 's/^/  /' <<<"$states"
+	states=$(kubectl get evalrun -l csenv.dev/sample=true --no-headers -o 'custom-columns=N:.metadata.name,D:.status.progress,S:.status.conditions[?(@.type=="Complete")].reason,F:.status.conditions[?(@.type=="Failed")].status')
+	[ "$states" = "${before:-}" ] || sed -E 's/^/  /; s/ +[^ ]+$//' <<<"$states"
 	before=$states
-	[ "$(grep -c ' Completed$' <<<"$states")" -eq "$(wc -l <<<"$runs")" ] && break
-	if grep -Eq ' (InvalidPlan|ShardsFailed|SummaryRefused|TooManyErrored|EnvironmentChanged)$' <<<"$states" || [ "$attempt" -eq 120 ]; then
+	[ "$(grep -cE ' Completed +False$' <<<"$states")" -eq "$(wc -l <<<"$runs")" ] && break
+	if grep -q ' True$' <<<"$states" || [ "$attempt" -eq 120 ]; then
 		echo "a run did not complete; this is what is known of it:" >&2
 		kubectl get cse,evalrun,jobs,pods -o wide >&2
 		kubectl get events --sort-by=.lastTimestamp >&2

@@ -174,7 +174,7 @@ func (t *taskFold) merge(o *taskFold) {
 	}
 }
 
-const accumulatorVersion = 2
+const accumulatorVersion = 1
 
 // MarshalText writes the accumulator in base64 (a few kilobytes), "" when it is empty. Equal accumulators have equal texts.
 func (a *Accumulator) MarshalText() ([]byte, error) {

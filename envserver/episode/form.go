@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -53,6 +54,23 @@ type Form struct {
 	variants []Variant
 	byField  map[string]*Field
 	byType   map[string]*Variant
+}
+
+// Schemas are the form's action schema and, from schemas/observation.json and schemas/state.json of the files, those of the observation and the state.
+func (f *Form) Schemas(files fs.FS) (Schemas, error) {
+	action, err := json.Marshal(f.Schema())
+	if err != nil {
+		return Schemas{}, fmt.Errorf("writing the action schema: %w", err)
+	}
+	observation, err := fs.ReadFile(files, "schemas/observation.json")
+	if err != nil {
+		return Schemas{}, fmt.Errorf("reading the observation schema: %w", err)
+	}
+	state, err := fs.ReadFile(files, "schemas/state.json")
+	if err != nil {
+		return Schemas{}, fmt.Errorf("reading the state schema: %w", err)
+	}
+	return Schemas{Action: action, Observation: observation, State: state}, nil
 }
 
 // Action is a decoded action. Fields that were absent or null read as "".

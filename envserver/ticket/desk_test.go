@@ -63,7 +63,7 @@ func testTicket() *scenarios.Ticket {
 }
 
 func testKind(judge grader.Judge) *Kind {
-	schemas, err := loadSchemas()
+	schemas, err := actionForm.Schemas(schemas)
 	if err != nil {
 		panic(err)
 	}

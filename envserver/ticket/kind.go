@@ -8,7 +8,6 @@ package ticket
 
 import (
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,7 +58,7 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if k.tasks, err = newTasks(judge); err != nil {
 		return nil, err
 	}
-	if k.schemas, err = loadSchemas(); err != nil {
+	if k.schemas, err = actionForm.Schemas(schemas); err != nil {
 		return nil, err
 	}
 	return k, nil
@@ -77,22 +76,6 @@ func newTasks(judge grader.Judge) ([]*task, error) {
 		}
 	}
 	return tasks, nil
-}
-
-func loadSchemas() (episode.Schemas, error) {
-	action, err := json.Marshal(actionForm.Schema())
-	if err != nil {
-		return episode.Schemas{}, fmt.Errorf("writing the action schema: %w", err)
-	}
-	observation, err := schemas.ReadFile("schemas/observation.json")
-	if err != nil {
-		return episode.Schemas{}, fmt.Errorf("reading the observation schema: %w", err)
-	}
-	state, err := schemas.ReadFile("schemas/state.json")
-	if err != nil {
-		return episode.Schemas{}, fmt.Errorf("reading the state schema: %w", err)
-	}
-	return episode.Schemas{Action: action, Observation: observation, State: state}, nil
 }
 
 // Name is "ticket".

@@ -70,7 +70,7 @@ func calm() *scenarios.Workflow {
 }
 
 func start(w *scenarios.Workflow, mode episode.RewardMode) *environment {
-	schemas, err := loadSchemas()
+	schemas, err := actionForm.Schemas(schemas)
 	if err != nil {
 		panic(err)
 	}

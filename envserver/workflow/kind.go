@@ -7,7 +7,6 @@ package workflow
 
 import (
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -72,24 +71,8 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 		return nil, errors.New("the catalogue holds no workflows")
 	}
 	var err error
-	k.schemas, err = loadSchemas()
+	k.schemas, err = actionForm.Schemas(schemas)
 	return k, err
-}
-
-func loadSchemas() (episode.Schemas, error) {
-	action, err := json.Marshal(actionForm.Schema())
-	if err != nil {
-		return episode.Schemas{}, fmt.Errorf("writing the action schema: %w", err)
-	}
-	observation, err := schemas.ReadFile("schemas/observation.json")
-	if err != nil {
-		return episode.Schemas{}, fmt.Errorf("reading the observation schema: %w", err)
-	}
-	state, err := schemas.ReadFile("schemas/state.json")
-	if err != nil {
-		return episode.Schemas{}, fmt.Errorf("reading the state schema: %w", err)
-	}
-	return episode.Schemas{Action: action, Observation: observation, State: state}, nil
 }
 
 // Name is "workflow".

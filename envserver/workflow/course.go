@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -288,16 +289,14 @@ func (c *course) final() *episode.Final {
 	if c.outcome == "" {
 		return nil
 	}
-	steps := stepPoints * int64(len(c.workflow.Steps))
-	best := steps + resolutionPoints
+	dimensions := []score.Dimension{
+		{Name: "steps", Earned: c.earnedSteps, Offered: stepPoints * int64(len(c.workflow.Steps))},
+		{Name: "resolution", Earned: c.earnedResolution, Offered: resolutionPoints},
+		{Name: "penalties", Earned: -c.penalties},
+	}
 	return &episode.Final{
 		Task: c.task.name, Scenario: c.workflow.ScenarioID, Category: category, Outcome: c.outcome, Judge: scale,
-		Score: min(max((2*c.balance()*score.One+best)/(2*best), 0), score.One),
-		Dimensions: []score.Dimension{
-			{Name: "steps", Earned: c.earnedSteps, Offered: steps},
-			{Name: "resolution", Earned: c.earnedResolution, Offered: resolutionPoints},
-			{Name: "penalties", Earned: -c.penalties},
-		},
+		Score: grader.EpisodeScore(dimensions), Dimensions: dimensions,
 	}
 }
 

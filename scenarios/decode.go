@@ -14,7 +14,7 @@ import (
 // decoder reads YAML nodes into the file structs strictly: every key must be known and every field present unless its tag says optional. It goes on after a fault, so that
 // all faults of a file are reported together.
 //
-// Field tags: `yaml:"name"` or `yaml:"name,optional"`, and `enum:"a|b|c"` on strings.
+// Field tags: `yaml:"name"` or `yaml:"name,optional"`, and `enum:"a|b|c"` on strings and lists of strings.
 type decoder struct {
 	file string
 	errs []error
@@ -104,7 +104,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, enum string) {
 	case reflect.Struct:
 		d.mapping(n, v)
 	case reflect.Slice:
-		d.sequence(n, v)
+		d.sequence(n, v, enum)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(n, v.Elem(), enum)
@@ -172,14 +172,14 @@ func keys(t reflect.Type) []string {
 	return names
 }
 
-func (d *decoder) sequence(n *yaml.Node, v reflect.Value) {
+func (d *decoder) sequence(n *yaml.Node, v reflect.Value, enum string) {
 	if n.Kind != yaml.SequenceNode {
 		d.failf(n, "want a list, got %s", describe(n))
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, c := range n.Content {
-		d.value(c, out.Index(i), "")
+		d.value(c, out.Index(i), enum)
 	}
 	v.Set(out)
 }

@@ -17,7 +17,7 @@ type digester struct {
 // ungraded are the paths that neither an agent sees nor a grader uses.
 func ungraded(path string) bool {
 	return slices.Contains([]string{
-		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness",
+		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness", ".metadata.cue",
 		".gold.priority.rule", ".reply.facts[].shown", ".facts[].shown", ".references", ".forbidden[].why",
 	}, path)
 }

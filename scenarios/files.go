@@ -38,12 +38,15 @@ type ticketFile struct {
 	Situation   situationFile    `yaml:"situation"`
 	Gold        goldFile         `yaml:"gold"`
 	Reply       replyFile        `yaml:"reply"`
+	UserSim     *userSimFile     `yaml:"user_sim,optional"`
 	References  referencesFile   `yaml:"references"`
 }
 
 type ticketMetadata struct {
 	metadata
 	Difficulty string `yaml:"difficulty" enum:"easy|medium|hard"`
+	// Cue is the category that a reader of keywords would say.
+	Cue string `yaml:"cue,optional" enum:"billing|shipping|technical|general"`
 }
 
 type customerFile struct {
@@ -185,6 +188,34 @@ type forbiddenFile struct {
 	Values []text   `yaml:"values,optional"`
 	Cap    int64    `yaml:"cap"`
 	Pos    position
+}
+
+// userSimFile is the script of a customer who writes back.
+type userSimFile struct {
+	Persona  string          `yaml:"persona" enum:"terse|chatty|formal|anxious"`
+	MaxTurns int             `yaml:"max_turns"`
+	Answers  []simAnswerFile `yaml:"answers,optional"`
+	Lines    simLinesFile    `yaml:"lines"`
+	StopWhen []string        `yaml:"stop_when,optional" enum:"outcome_stated|facts_stated"`
+	Pos      position
+}
+
+type simAnswerFile struct {
+	item
+	ID    string  `yaml:"id"`
+	Ask   []text  `yaml:"ask"`
+	Text  text    `yaml:"text"`
+	Known boolean `yaml:"known"`
+	Told  boolean `yaml:"told,optional"`
+	Pos   position
+}
+
+type simLinesFile struct {
+	Calm    []text `yaml:"calm"`
+	Uneasy  []text `yaml:"uneasy,optional"`
+	Annoyed []text `yaml:"annoyed,optional"`
+	Angry   []text `yaml:"angry"`
+	Pos     position
 }
 
 type pointsFile struct {

@@ -23,9 +23,11 @@ type Ticket struct {
 	Articles   []Article
 	SLAMinutes int
 	// Tone is the customer's: angry, calm, neutral or worried. It is never an input of gold.
-	Tone       string
-	Gold       TicketGold
-	Reply      ReplySpec
+	Tone  string
+	Gold  TicketGold
+	Reply ReplySpec
+	// UserSim is the customer who writes back where an episode has several turns, nil where the scenario has none.
+	UserSim    *UserSim `json:",omitempty"`
 	References References
 }
 
@@ -129,6 +131,30 @@ type Forbidden struct {
 	Values []string
 	// Cap is the most that a reply which trips the gate can earn, in milli-points.
 	Cap int64
+}
+
+// UserSim is the script of a customer who answers the agent's messages. Its texts are rendered; nothing in it decides what is right.
+type UserSim struct {
+	// Persona is terse, chatty, formal or anxious. It describes the lines and selects nothing.
+	Persona string
+	// MaxTurns is the most messages that the customer sends.
+	MaxTurns int
+	Answers  []SimAnswer
+	// Lines are what the customer says when nothing was asked, by mood: calm, uneasy, annoyed and angry, each with at least one line.
+	Lines map[string][]string
+	// StopWhen lists what leaves the customer with nothing to add: outcome_stated, facts_stated.
+	StopWhen []string
+}
+
+// SimAnswer is what the customer says to a question that holds one of Ask.
+type SimAnswer struct {
+	ID   string
+	Ask  []string
+	Text string
+	// Known is false where Text says that the customer doesn't know.
+	Known bool
+	// Told is true where the ticket says it already, so that asking is asking again.
+	Told bool
 }
 
 // Points are the milli-points of the judge's criteria.

@@ -114,6 +114,9 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 		}
 	}
 	unique(l, s.path, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
+	if u := b.ticket.UserSim; u != nil {
+		unique(l, s.file.UserSim.Pos.String(), "user_sim answer", u.Answers, func(a SimAnswer) string { return a.ID })
+	}
 	unique(l, s.path, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
 }
 

@@ -99,6 +99,14 @@ func TestPublicCatalogue(t *testing.T) {
 	}
 }
 
+func TestCue(t *testing.T) {
+	with, _ := mustLoad(t, pack(t, "", "", "")).Ticket("T1")
+	without, _ := mustLoad(t, pack(t, "tickets/T1.yaml", "  cue: billing\n", "")).Ticket("T1")
+	if with.Cue != "billing" || without.Cue != "" {
+		t.Errorf("cues %q and %q, want billing and none", with.Cue, without.Cue)
+	}
+}
+
 func TestTestPackIsClean(t *testing.T) {
 	if diff := cmp.Diff([]Finding(nil), mustLoad(t, pack(t, "", "", "")).Lint()); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
@@ -178,6 +186,16 @@ func TestLoadFaults(t *testing.T) {
 		"variants that take turns": {ticket, "    when: \"over\"\nhistory", "    when: \"!over\"\nhistory", ""},
 		"state key":                {ticket, "  notes: [", "  note: [", `unknown key "note": did you mean "notes"?`},
 		"list as text":             {ticket, "since {{ day(due) }}", "since {{ [1] }}", "has no one form as text"},
+		"cue":                      {ticket, "cue: billing", "cue: bills", `tickets/T1.yaml:8: "bills" is not one of billing, shipping, technical, general: did you mean "billing"?`},
+		"persona":                  {ticket, "persona: terse", "persona: terser", `"terser" is not one of terse, chatty, formal, anxious: did you mean "terse"?`},
+		"turns":                    {ticket, "max_turns: 3", "max_turns: 0", "user_sim.max_turns must be from 1 to 10, got 0"},
+		"stop":                     {ticket, "stop_when: [outcome_stated]", "stop_when: [outcome]", `"outcome" is not one of outcome_stated, facts_stated`},
+		"no calm line":             {ticket, `calm: ["Thank you, {{ colour }} it is."]`, "calm: []", "user_sim.lines needs at least one line for calm and one for angry"},
+		"no angry line":            {ticket, `    angry: ["And when?"]` + "\n", "", `tickets/T1.yaml:69: missing key "angry"`},
+		"mood":                     {ticket, "annoyed: [", "anoyed: [", `unknown key "anoyed": did you mean "annoyed"?`},
+		"answer to nothing":        {ticket, "ask: [when did you pay]", "ask: []", `user_sim answer "paid" can't be asked for`},
+		"told but unknown":         {ticket, `known: true, told`, `known: false, told`, `user_sim answer "invoice" is told but not known`},
+		"known left out":           {ticket, `"No idea.", known: false`, `"No idea."`, `missing key "known"`},
 		"article heading":          {article, "# Refunds", "Refunds", `kb/POL-REF.md: want front matter`},
 		"article variable":         {article, "{{ window_days }}", "{{ window_day }}", `kb/POL-REF.md:9: expression "window_day": undeclared reference to 'window_day': did you mean "window_days"?`},
 		"article param":            {article, "{int: 30}", "{}", "a param of an article is"},
@@ -244,6 +262,8 @@ func TestDigest(t *testing.T) {
 		"authors":           {"tickets/T1.yaml", "  difficulty: easy", "  authors: [somebody]\n  difficulty: easy", true},
 		"reference":         {"tickets/T1.yaml", "Passed on.", "Handed on.", true},
 		"shown":             {"tickets/T1.yaml", `shown: "{{ over }}"`, "shown: true", true},
+		"cue":               {"tickets/T1.yaml", "cue: billing", "cue: general", true},
+		"customer's line":   {"tickets/T1.yaml", "Again?", "Once more?", false},
 		"reason":            {"workflows/W1.yaml", "more than one charge", "twice", true},
 		"text":              {"tickets/T1.yaml", "Can we have", "May we have", false},
 		"fact":              {"tickets/T1.yaml", "[seats, charged]", "[seats]", false},

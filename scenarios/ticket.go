@@ -20,6 +20,8 @@ type TicketScenario struct {
 	Language   string // BCP-47
 	// Category is the canonical gold category, that of seed 0.
 	Category string
+	// Cue is the category that a reader of keywords would say, "" where the file doesn't state it.
+	Cue string
 
 	path    string
 	file    *ticketFile
@@ -71,6 +73,7 @@ func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
 		t.Articles[i] = s.shelf.article(i, &b.instance, s.english)
 	}
 	b.gold()
+	t.UserSim = b.userSim(f.UserSim)
 	t.Reply = b.reply()
 	t.References = b.references(&f.References)
 	if b.err != nil {
@@ -240,6 +243,11 @@ func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
 	for _, a := range t.Articles {
 		out = append(out, a.Body)
 	}
+	if t.UserSim != nil {
+		for _, a := range t.UserSim.Answers {
+			out = append(out, a.Text)
+		}
+	}
 	return out
 }
 
@@ -281,7 +289,7 @@ func (f *replyFile) points() Points {
 func (l *loader) ticket(file string, f *ticketFile) *TicketScenario {
 	m := f.Metadata
 	s := &TicketScenario{
-		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language,
+		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
 		path: file, file: f, loc: l.locales[f.Language], english: l.locales["en"],
 	}
 	c := l.compiler(f.Language)
@@ -367,6 +375,9 @@ func checkTicket(c *compiler, s *TicketScenario) {
 		c.failf(f.Metadata.Pos, "variants needs at least one")
 	}
 	checkReply(c, &f.Reply)
+	if f.UserSim != nil {
+		checkUserSim(c, f.UserSim)
+	}
 	checkRange(c, f.Metadata.Pos, "sentiment.intensity", int64(f.Sentiment.Intensity), 0, 3)
 	for _, a := range slices.Concat(f.Gold.Category.Alternates, f.Gold.Priority.Alternates) {
 		checkRange(c, a.Value.pos, "credit", a.Credit, 1, 999)

@@ -119,11 +119,11 @@ func TestLoadFaults(t *testing.T) {
 		file, old, replacement string
 		want                   string
 	}{
-		"unknown key":              {ticket, "sentiment:", "sentimnt:", `tickets/T1.yaml:27: unknown key "sentimnt": did you mean "sentiment"?`},
+		"unknown key":              {ticket, "sentiment:", "sentimnt:", `tickets/T1.yaml:28: unknown key "sentimnt": did you mean "sentiment"?`},
 		"unknown key, none near":   {ticket, "sla: {first", "sla: {whatever: 1, first", `unknown key "whatever": known are first_response_minutes`},
 		"missing key":              {ticket, "  difficulty: easy\n", "", `tickets/T1.yaml:4: missing key "difficulty"`},
 		"key twice":                {ticket, "  version: 1", "  version: 1\n  version: 2", `tickets/T1.yaml:6: key "version" is given twice`},
-		"enum":                     {ticket, "account_level: basic", "account_level: bsic", `tickets/T1.yaml:25: "bsic" is not one of basic, premium, enterprise: did you mean "basic"?`},
+		"enum":                     {ticket, "account_level: basic", "account_level: bsic", `tickets/T1.yaml:26: "bsic" is not one of basic, premium, enterprise: did you mean "basic"?`},
 		"text wanted":              {ticket, "id: T1", "id: 7", `tickets/T1.yaml:4: want text, got "7"`},
 		"float credit":             {ticket, "credit: 500", "credit: 0.5", "points, credits and caps are thousandths (0.5 is 500)"},
 		"whole number wanted":      {ticket, "credit: 500", "credit: half", `want a whole number, got "half"`},
@@ -138,19 +138,19 @@ func TestLoadFaults(t *testing.T) {
 		"version":                  {ticket, "version: 1", "version: 0", "version must be at least 1"},
 		"null":                     {ticket, `subject: "Seats"`, `subject: ~`, "got nothing"},
 		"points":                   {ticket, "  questions:", "  points: {Q1: 161, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}\n  questions:", "the points sum to 501: they must sum to 500"},
-		"credit out of range":      {ticket, "credit: 500", "credit: 1000", "tickets/T1.yaml:51: credit must be from 1 to 999, got 1000"},
+		"credit out of range":      {ticket, "credit: 500", "credit: 1000", "tickets/T1.yaml:52: credit must be from 1 to 999, got 1000"},
 		"cap out of range":         {ticket, "cap: 100, when", "cap: 501, when", "cap must be from 0 to 500"},
 		"gate without verbs":       {ticket, "verbs: [refund], cap", "values: [refund], cap", "a commitment has verbs and no values"},
 		"answer of no fact":        {ticket, "answered_by: [f1, f2]", "answered_by: [f1, f9]", `answered_by names "f9", which is not there: did you mean "f1"?`},
 		"article missing":          {ticket, "available: [POL-REF]", "available: [POL-REF, POL-XXX]", `article "POL-XXX" is listed twice or missing`},
 		"section missing":          {ticket, "POL-REF#agent-limit", "POL-REF#7", `policy "POL-REF#7" names no section`},
 		"words":                    {ticket, "  questions:", "  length_words: [9]\n  questions:", "length_words is [fewest, most]"},
-		"braces unclosed":          {ticket, "since {{ day(due) }}.", "since {{ day(due).", "tickets/T1.yaml:32: {{ without its }}"},
+		"braces unclosed":          {ticket, "since {{ day(due) }}.", "since {{ day(due).", "tickets/T1.yaml:33: {{ without its }}"},
 		"braces unopened":          {ticket, "since {{ day(due) }}", "since day(due) }}", "}} without its {{"},
 		"braces in plain text":     {ticket, "slot: sum,", `slot: "{{ sum }}",`, "this text is taken as it stands"},
 		"braces in expression":     {ticket, `when: "over"}`, `when: "{{ over }}"}`, "this is an expression already"},
-		"braces within braces":     {ticket, "{{ day(due) }}", "{{ 'day {{ due }}' }}", "tickets/T1.yaml:32: {{ within {{ }}: join the pieces with +"},
-		"unknown variable":         {ticket, "since {{ day(due) }}", "since {{ day(dua) }}", `tickets/T1.yaml:32: expression "day(dua)": undeclared reference to 'dua': did you mean "due"?`},
+		"braces within braces":     {ticket, "{{ day(due) }}", "{{ 'day {{ due }}' }}", "tickets/T1.yaml:33: {{ within {{ }}: join the pieces with +"},
+		"unknown variable":         {ticket, "since {{ day(due) }}", "since {{ day(dua) }}", `tickets/T1.yaml:33: expression "day(dua)": undeclared reference to 'dua': did you mean "due"?`},
 		"later variable":           {ticket, `seats: {int: [2, 9]}`, `seats: {expr: "price / 2"}`, "undeclared reference to 'price'"},
 		"empty expression":         {ticket, "{{ day(due) }}", "{{ }}", "an empty expression"},
 		"type of text":             {ticket, "{{ day(due) }}", "{{ over }}", `expression "over" is bool, which has no one form as text`},
@@ -164,7 +164,7 @@ func TestLoadFaults(t *testing.T) {
 		"param without kind":       {ticket, "seats: {int: [2, 9]}", "seats: {step: 2}", `param "seats" has no kind`},
 		"param of two kinds":       {ticket, "seats: {int: [2, 9]}", "seats: {int: [2, 9], money: [a]}", `param "seats" has both int and money`},
 		"param name":               {ticket, "  colour:", "  Colour:", "a param is named in lower case"},
-		"param range":              {ticket, "int: [2, 9]", "int: [9, 2]", `tickets/T1.yaml:13: param "seats": the range must go upwards in whole steps above 0`},
+		"param range":              {ticket, "int: [2, 9]", "int: [9, 2]", `tickets/T1.yaml:14: param "seats": the range must go upwards in whole steps above 0`},
 		"param of one end":         {ticket, "int: [2, 9]", "int: [9]", "int wants [lowest, highest]"},
 		"money step":               {ticket, `step: "0.50"`, `step: "0.70"`, "the range must go upwards in whole steps"},
 		"money range":              {ticket, `["30.00", "60.00"]`, `["30.00"]`, "money wants [lowest, highest] and a step"},
@@ -177,7 +177,7 @@ func TestLoadFaults(t *testing.T) {
 		"pair without branch":      {ticket, "seats: {int: [2, 9]}", "seats: {int: [2, 9], pair: x}", "only a branch has a pair"},
 		"template as literal":      {ticket, "[red, blue]", `[red, "{{ seats }}"]`, "use expr for a choice that depends on others"},
 		"now":                      {flow, "2026-03-14T09", "14 March", "a time is written as"},
-		"unsatisfiable":            {ticket, "constraints: [", `constraints: ["seats > 20", `, `tickets/T1.yaml:21: constraint "seats > 20", seed 0: no draw satisfied the constraints in 100 tries: widen`},
+		"unsatisfiable":            {ticket, "constraints: [", `constraints: ["seats > 20", `, `tickets/T1.yaml:22: constraint "seats > 20", seed 0: no draw satisfied the constraints in 100 tries: widen`},
 		"division by zero":         {ticket, `expr: "seats * price"`, `expr: "price / (seats - seats)"`, "division by zero"},
 		"unknown act":              {ticket, "kind: refund", "kind: refnd", `unknown act "refnd": did you mean "refund"?`},
 		"deadline":                 {ticket, "'3d'", "'3 days'", `deadline "3 days": write the time that is left`},
@@ -186,12 +186,12 @@ func TestLoadFaults(t *testing.T) {
 		"variants that take turns": {ticket, "    when: \"over\"\nhistory", "    when: \"!over\"\nhistory", ""},
 		"state key":                {ticket, "  notes: [", "  note: [", `unknown key "note": did you mean "notes"?`},
 		"list as text":             {ticket, "since {{ day(due) }}", "since {{ [1] }}", "has no one form as text"},
-		"cue":                      {ticket, "cue: billing", "cue: bills", `tickets/T1.yaml:8: "bills" is not one of billing, shipping, technical, general: did you mean "billing"?`},
+		"cue":                      {ticket, "cue: billing", "cue: biling", `tickets/T1.yaml:8: "biling" is not one of billing, shipping, technical, general: did you mean "billing"?`},
 		"persona":                  {ticket, "persona: terse", "persona: terser", `"terser" is not one of terse, chatty, formal, anxious: did you mean "terse"?`},
 		"turns":                    {ticket, "max_turns: 3", "max_turns: 0", "user_sim.max_turns must be from 1 to 10, got 0"},
 		"stop":                     {ticket, "stop_when: [outcome_stated]", "stop_when: [outcome]", `"outcome" is not one of outcome_stated, facts_stated`},
 		"no calm line":             {ticket, `calm: ["Thank you, {{ colour }} it is."]`, "calm: []", "user_sim.lines needs at least one line for calm and one for angry"},
-		"no angry line":            {ticket, `    angry: ["And when?"]` + "\n", "", `tickets/T1.yaml:69: missing key "angry"`},
+		"no angry line":            {ticket, `    angry: ["And when?"]` + "\n", "", `tickets/T1.yaml:73: missing key "angry"`},
 		"mood":                     {ticket, "annoyed: [", "anoyed: [", `unknown key "anoyed": did you mean "annoyed"?`},
 		"answer to nothing":        {ticket, "ask: [when did you pay]", "ask: []", `user_sim answer "paid" can't be asked for`},
 		"told but unknown":         {ticket, `known: true, told`, `known: false, told`, `user_sim answer "invoice" is told but not known`},
@@ -234,7 +234,7 @@ func TestLoadReportsAllFaultsTogether(t *testing.T) {
 	files["tickets/notes.txt"] = &fstest.MapFile{Data: []byte("x")}
 	files["workflows/W1.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(string(files["workflows/W1.yaml"].Data), "price + usd(1)", "prise + usd(1)", 1))}
 	_, err := Load(files)
-	for _, want := range []string{"tickets/T1.yaml:27: unknown key", "tickets/notes.txt: unexpected here: tickets holds files named <id>.yaml", "workflows/W1.yaml:", "'prise'"} {
+	for _, want := range []string{"tickets/T1.yaml:28: unknown key", "tickets/notes.txt: unexpected here: tickets holds files named <id>.yaml", "workflows/W1.yaml:", "'prise'"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Load: %v\nwant it to say: %s", err, want)
 		}

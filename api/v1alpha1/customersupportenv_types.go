@@ -25,11 +25,38 @@ const (
 )
 
 // JudgeType names the judge of replies.
-// +kubebuilder:validation:Enum=Offline
+// +kubebuilder:validation:Enum=Offline;LLM
 type JudgeType string
 
-// OfflineJudge is the deterministic judge that is part of the environment server.
-const OfflineJudge JudgeType = "Offline"
+const (
+	// OfflineJudge is the deterministic judge that is part of the environment server.
+	OfflineJudge JudgeType = "Offline"
+	// LLMJudge is a model behind an OpenAI-compatible endpoint.
+	LLMJudge JudgeType = "LLM"
+)
+
+// JudgeFailurePolicy says what becomes of a reply that the model can't judge.
+// +kubebuilder:validation:Enum=Error;Offline
+type JudgeFailurePolicy string
+
+const (
+	// JudgeFailureError makes the episode errored: it has no score and is played again.
+	JudgeFailureError JudgeFailurePolicy = "Error"
+	// JudgeFailureOffline has the offline judge grade the reply instead, on a scale of its own.
+	JudgeFailureOffline JudgeFailurePolicy = "Offline"
+)
+
+// ScenarioSplit names a part of the scenarios.
+// +kubebuilder:validation:Enum=Train;Dev;Test;Private
+type ScenarioSplit string
+
+// The splits of the scenarios. Those of packs are mostly Private.
+const (
+	TrainSplit   ScenarioSplit = "Train"
+	DevSplit     ScenarioSplit = "Dev"
+	TestSplit    ScenarioSplit = "Test"
+	PrivateSplit ScenarioSplit = "Private"
+)
 
 // CustomerSupportEnvSpec is the pool that is wanted.
 type CustomerSupportEnvSpec struct {
@@ -39,6 +66,10 @@ type CustomerSupportEnvSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="environment is immutable: create another CustomerSupportEnv for the other environment"
 	// +optional
 	Environment EnvironmentType `json:"environment,omitempty"`
+
+	// scenarios chooses what is played. Defaults to all scenarios that are built into the servers.
+	// +optional
+	Scenarios PoolScenarios `json:"scenarios,omitzero"`
 
 	// image is the container image of the environment servers. Defaults to the operator's own image, which fits its version.
 	// +kubebuilder:validation:MinLength=1
@@ -102,12 +133,111 @@ type SessionLimits struct {
 	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
 }
 
+// PoolScenarios chooses what is played.
+type PoolScenarios struct {
+	// splits are the parts of the scenarios that are played: Train, Dev, Test and Private. Defaults to all of them.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	// +optional
+	Splits []ScenarioSplit `json:"splits,omitempty"`
+
+	// packs are scenarios of your own, played beside those that are built in: splits [Private] leaves the built-in ones out.
+	// Their files are read when a server starts; a pack at fault keeps new servers from starting and the running ones as they are.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Packs []ScenarioPack `json:"packs,omitempty"`
+}
+
+// ScenarioPack is a folder of scenario files, a key of the object each: B07.yaml, POL-REF.md, names-en.yaml.
+// +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="a pack is either a configMap or a secret"
+type ScenarioPack struct {
+	// configMap holds the files of a pack that anybody may read.
+	// +optional
+	ConfigMap *ObjectReference `json:"configMap,omitempty"`
+
+	// secret holds the files of a pack that only the servers may read.
+	// +optional
+	Secret *ObjectReference `json:"secret,omitempty"`
+}
+
+// ObjectReference names an object in the namespace of what refers to it.
+type ObjectReference struct {
+	// name is the object's name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+}
+
+// SecretKeyReference names a key of a Secret in the namespace of what refers to it.
+type SecretKeyReference struct {
+	// name is the Secret's name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+
+	// key is the key whose value is meant.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Key string `json:"key"`
+}
+
 // Judge chooses who grades replies.
+// +kubebuilder:validation:XValidation:rule="self.type == 'LLM' ? has(self.llm) : !has(self.llm)",message="llm says which model judges: give it with type LLM, and only then"
 type Judge struct {
-	// type is Offline: the deterministic judge inside the environment server, which calls nobody.
+	// type is Offline: the deterministic judge inside the environment server, which calls nobody; or LLM: a model judges what words alone can
+	// show, while facts with values, promises and gates stay with rules.
 	// +kubebuilder:default=Offline
 	// +optional
 	Type JudgeType `json:"type,omitempty"`
+
+	// llm is the model that judges, with type LLM.
+	// +optional
+	LLM *LLMJudgeSpec `json:"llm,omitempty"`
+}
+
+// LLMJudgeSpec is a model behind an OpenAI-compatible endpoint.
+type LLMJudgeSpec struct {
+	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1.
+	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern="^https?://[^\\s]+$"
+	// +required
+	BaseURL string `json:"baseURL"`
+
+	// model is what the endpoint calls the model. Prefer a dated version: scores of different models can't be compared.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +required
+	Model string `json:"model"`
+
+	// apiKeySecretRef is where the key of the endpoint is. The servers read it; the operator never does.
+	// +optional
+	APIKeySecretRef *SecretKeyReference `json:"apiKeySecretRef,omitempty"`
+
+	// maxConcurrency is the number of requests that one server has in flight at the same time, from 1 to 1024. It shrinks by itself where the
+	// endpoint answers that it is too much. Defaults to 64.
+	// +kubebuilder:default=64
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	// +optional
+	MaxConcurrency int32 `json:"maxConcurrency,omitempty"`
+
+	// timeoutSeconds bounds the judging of one reply, all repetitions included, in seconds, from 1 to 600. Defaults to 60.
+	// +kubebuilder:default=60
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=600
+	// +optional
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// onFailure is Error: an episode whose reply can't be judged is errored and played again; or Offline: the offline judge grades it, which mixes
+	// two scales. Defaults to Error.
+	// +kubebuilder:default=Error
+	// +optional
+	OnFailure JudgeFailurePolicy `json:"onFailure,omitempty"`
 }
 
 // CustomerSupportEnvStatus is the pool as it was last seen.

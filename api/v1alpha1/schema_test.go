@@ -166,6 +166,8 @@ func TestValidation(t *testing.T) {
 	tests := map[string]struct{ manifest, wantErr string }{
 		"a pool with everything": {pool("everything", "{environment: Workflow, image: 'registry.example/csenv:1', replicas: 0, drainTimeoutSeconds: 0, rewardMode: Terminal, "+
 			"judge: {type: Offline}, sessions: {perPod: 100000, idleTimeoutSeconds: 0, maxDurationSeconds: 0}}"), ""},
+		"a pool of packs, judged by a model": {pool("packs", "{scenarios: {splits: [Test, Private], packs: [{configMap: {name: acme}}, {secret: {name: held-out}}]}, judge: {type: LLM, llm: "+
+			"{baseURL: 'https://models.example/v1', model: judge-2026-01-01, apiKeySecretRef: {name: models, key: token}, maxConcurrency: 1024, timeoutSeconds: 600, onFailure: Offline}}}"), ""},
 		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024", "passScore: '1.000000'",
 			"retries: {episodeAttempts: 10, shardBackoffLimit: 0, maxErroredPercent: 100}"), ""},
 		"a run of some scenarios": {runWith("some", "{name: ticket-resolve}", "{name: ticket-resolve, trials: 1000, scenarios: {ids: [B01], categories: [billing]}}"), ""},
@@ -178,7 +180,13 @@ func TestValidation(t *testing.T) {
 		"too many sessions":          {pool("bad", "{sessions: {perPod: 100001}}"), "less than or equal to 100000"},
 		"an endless drain":           {pool("bad", "{drainTimeoutSeconds: 86401}"), "less than or equal to 86400"},
 		"another reward mode":        {pool("bad", "{rewardMode: dense}"), "supported values: \"Dense\", \"Terminal\""},
-		"another judge":              {pool("bad", "{judge: {type: Oracle}}"), "supported values: \"Offline\""},
+		"another judge":              {pool("bad", "{judge: {type: Oracle}}"), "supported values: \"Offline\", \"LLM\""},
+		"no model":                   {pool("bad", "{judge: {type: LLM}}"), "give it with type LLM"},
+		"a model for nothing":        {pool("bad", "{judge: {llm: {baseURL: 'https://models.example/v1', model: m}}}"), "give it with type LLM"},
+		"a judge's relative URL":     {pool("bad", "{judge: {type: LLM, llm: {baseURL: models.example, model: m}}}"), "should match"},
+		"a pack of nothing":          {pool("bad", "{scenarios: {packs: [{}]}}"), "either a configMap or a secret"},
+		"a pack of two things":       {pool("bad", "{scenarios: {packs: [{configMap: {name: a}, secret: {name: a}}]}}"), "either a configMap or a secret"},
+		"a split that isn't":         {pool("bad", "{scenarios: {splits: [Public]}}"), "supported values: \"Train\", \"Dev\", \"Test\", \"Private\""},
 		"a pool's name too long":     {pool(strings.Repeat("a", 51), "{}"), "at most 50 lower-case letters"},
 		"a pool's name with a dot":   {pool("a.b", "{}"), "at most 50 lower-case letters"},
 		"a pool's name with a digit": {pool("'1st'", "{}"), "beginning with a letter"},

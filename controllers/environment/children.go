@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,10 @@ const (
 	containerName = "envserver"
 	keyVolume     = "ledger-key"
 	keyFolder     = "/etc/csenv/ledger-key"
+	packsFolder   = "/etc/csenv/packs"
+
+	// judgeKeyVariable is where the server looks for the key of the judge's endpoint.
+	judgeKeyVariable = "CSENV_JUDGE_API_KEY"
 
 	// appliedHash tells when something that used to be wanted no longer is, which the object's content alone can't show.
 	appliedHash = "csenv.dev/applied-hash"
@@ -141,13 +146,49 @@ func podTemplate(env *v1alpha1.CustomerSupportEnv, image string) *corev1ac.PodTe
 				WithRunAsNonRoot(true).
 				WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
 			WithContainers(serverContainer(env, image)).
-			WithVolumes(corev1ac.Volume().WithName(keyVolume).
-				// The image's user isn't known here, and a group of our choice would be refused where ranges are assigned: the pod has
-				// no other process that could read the file.
-				WithSecret(corev1ac.SecretVolumeSource().
-					WithSecretName(keySecretName(env.Name, env.Status.LedgerPublicKey)).
-					WithDefaultMode(0o444))))
+			WithVolumes(secretVolume(keyVolume, keySecretName(env.Name, env.Status.LedgerPublicKey))).
+			WithVolumes(packVolumes(env)...))
 	return t.WithAnnotations(map[string]string{templateHash: hash(t)})
+}
+
+// secretVolume may be read by any user of the pod: the image's isn't known here, and a group of our choice would be refused where ranges are
+// assigned. The pod has no other process that could read it.
+func secretVolume(name, secret string) *corev1ac.VolumeApplyConfiguration {
+	return corev1ac.Volume().WithName(name).WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret).WithDefaultMode(0o444))
+}
+
+func packVolumes(env *v1alpha1.CustomerSupportEnv) []*corev1ac.VolumeApplyConfiguration {
+	volumes := make([]*corev1ac.VolumeApplyConfiguration, len(env.Spec.Scenarios.Packs))
+	for i, pack := range env.Spec.Scenarios.Packs {
+		if pack.Secret != nil {
+			volumes[i] = secretVolume(packName(i), pack.Secret.Name)
+			continue
+		}
+		volumes[i] = corev1ac.Volume().WithName(packName(i)).WithConfigMap(corev1ac.ConfigMapVolumeSource().WithName(pack.ConfigMap.Name))
+	}
+	return volumes
+}
+
+func packName(i int) string { return fmt.Sprintf("pack-%d", i) }
+
+func packFolder(i int) string { return packsFolder + "/" + packName(i) }
+
+func mounts(env *v1alpha1.CustomerSupportEnv) []*corev1ac.VolumeMountApplyConfiguration {
+	mounts := []*corev1ac.VolumeMountApplyConfiguration{corev1ac.VolumeMount().WithName(keyVolume).WithMountPath(keyFolder).WithReadOnly(true)}
+	for i := range env.Spec.Scenarios.Packs {
+		mounts = append(mounts, corev1ac.VolumeMount().WithName(packName(i)).WithMountPath(packFolder(i)).WithReadOnly(true))
+	}
+	return mounts
+}
+
+// variables are the server's. The judge's key goes from its Secret to the server: neither the operator nor the pod's arguments see it.
+func variables(env *v1alpha1.CustomerSupportEnv) []*corev1ac.EnvVarApplyConfiguration {
+	variables := []*corev1ac.EnvVarApplyConfiguration{corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValue(goMemoryLimit())}
+	if llm := env.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
+		variables = append(variables, corev1ac.EnvVar().WithName(judgeKeyVariable).WithValueFrom(corev1ac.EnvVarSource().
+			WithSecretKeyRef(corev1ac.SecretKeySelector().WithName(llm.APIKeySecretRef.Name).WithKey(llm.APIKeySecretRef.Key))))
+	}
+	return variables
 }
 
 func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) *corev1ac.ContainerApplyConfiguration {
@@ -156,7 +197,7 @@ func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) *corev1ac.C
 		WithImage(image).
 		WithCommand("/envserver").
 		WithArgs(serverArgs(env)...).
-		WithEnv(corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValue(goMemoryLimit())).
+		WithEnv(variables(env)...).
 		WithPorts(
 			corev1ac.ContainerPort().WithName("http").WithContainerPort(v1alpha1.EnvironmentPort).WithProtocol(corev1.ProtocolTCP),
 			corev1ac.ContainerPort().WithName("ops").WithContainerPort(v1alpha1.OperationsPort).WithProtocol(corev1.ProtocolTCP)).
@@ -169,7 +210,7 @@ func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) *corev1ac.C
 			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))).
 		// A server that doesn't start says why on standard error, and the status quotes it.
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
-		WithVolumeMounts(corev1ac.VolumeMount().WithName(keyVolume).WithMountPath(keyFolder).WithReadOnly(true)).
+		WithVolumeMounts(mounts(env)...).
 		WithStartupProbe(probe("/health", "http", 1, 60)).
 		WithReadinessProbe(probe("/readyz", "ops", 2, 1)).
 		// A restart ends every session of the server, so only a server that has been deaf for a minute is restarted.
@@ -179,7 +220,7 @@ func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) *corev1ac.C
 // serverArgs are the flags of cmd/envserver.
 func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 	sessions := env.Spec.Sessions
-	return []string{
+	return slices.Concat([]string{
 		"--environment", strings.ToLower(string(env.Spec.Environment)),
 		"--addr", fmt.Sprintf(":%d", v1alpha1.EnvironmentPort),
 		"--ops-addr", fmt.Sprintf(":%d", v1alpha1.OperationsPort),
@@ -189,6 +230,44 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 		"--drain-timeout", seconds(env.Spec.DrainTimeoutSeconds),
 		"--reward-mode", strings.ToLower(string(env.Spec.RewardMode)),
 		"--ledger-key", keyFolder + "/" + keyFile,
+	}, scenarioArgs(env.Spec.Scenarios), judgeArgs(env.Spec.Judge))
+}
+
+func scenarioArgs(s v1alpha1.PoolScenarios) []string {
+	var args []string
+	if len(s.Splits) > 0 {
+		splits := make([]string, len(s.Splits))
+		for i, split := range s.Splits {
+			splits[i] = splitNames[split]
+		}
+		// The order in a set means nothing, and must not restart the servers.
+		slices.Sort(splits)
+		args = append(args, "--split", strings.Join(splits, ","))
+	}
+	for i := range s.Packs {
+		args = append(args, "--pack", packFolder(i))
+	}
+	return args
+}
+
+// splitNames are those of the servers.
+var splitNames = map[v1alpha1.ScenarioSplit]string{
+	v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test", v1alpha1.PrivateSplit: "private",
+}
+
+// judgeArgs are empty for the servers' own judge.
+func judgeArgs(judge v1alpha1.Judge) []string {
+	llm := judge.LLM
+	if llm == nil {
+		return nil
+	}
+	return []string{
+		"--judge", "llm",
+		"--judge-base-url", llm.BaseURL,
+		"--judge-model", llm.Model,
+		"--judge-max-concurrency", strconv.Itoa(int(llm.MaxConcurrency)),
+		"--judge-timeout", fmt.Sprintf("%ds", llm.TimeoutSeconds),
+		"--judge-on-failure", strings.ToLower(string(llm.OnFailure)),
 	}
 }
 

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,6 +41,13 @@ func TestServerArgs(t *testing.T) {
 			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "1", "--session-idle-timeout", "0s",
 			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 		}},
+		"packs and a model": {pool(judgedByModel, withPacks), []string{
+			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--split", "private,public-test", "--pack", "/etc/csenv/packs/pack-0", "--pack", "/etc/csenv/packs/pack-1",
+			"--judge", "llm", "--judge-base-url", "https://models.example/v1", "--judge-model", "judge-2026-01-01", "--judge-max-concurrency", "8",
+			"--judge-timeout", "30s", "--judge-on-failure", "error",
+		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,6 +56,54 @@ func TestServerArgs(t *testing.T) {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func judgedByModel(env *v1alpha1.CustomerSupportEnv) {
+	env.Spec.Judge = v1alpha1.Judge{Type: v1alpha1.LLMJudge, LLM: &v1alpha1.LLMJudgeSpec{
+		BaseURL: "https://models.example/v1", Model: "judge-2026-01-01", MaxConcurrency: 8, TimeoutSeconds: 30, OnFailure: v1alpha1.JudgeFailureError,
+		APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "models", Key: "token"},
+	}}
+}
+
+func withPacks(env *v1alpha1.CustomerSupportEnv) {
+	env.Spec.Scenarios = v1alpha1.PoolScenarios{
+		Splits: []v1alpha1.ScenarioSplit{v1alpha1.TestSplit, v1alpha1.PrivateSplit},
+		Packs: []v1alpha1.ScenarioPack{
+			{ConfigMap: &v1alpha1.ObjectReference{Name: "acme"}}, {Secret: &v1alpha1.ObjectReference{Name: "held-out"}},
+		},
+	}
+}
+
+// A server finds its packs in its files, and the judge's key in a variable that comes from the Secret: it stands nowhere else.
+func TestDeploymentMountsWhatIsReferred(t *testing.T) {
+	t.Parallel()
+	spec := builtDeployment(t, pool(judgedByModel, withPacks)).Spec.Template.Spec
+	sources := map[string]string{}
+	for _, v := range spec.Volumes {
+		switch {
+		case v.ConfigMap != nil:
+			sources[v.Name] = "ConfigMap " + v.ConfigMap.Name
+		case v.Secret != nil:
+			sources[v.Name] = "Secret " + v.Secret.SecretName
+		}
+	}
+	got := map[string]string{}
+	for _, m := range spec.Containers[0].VolumeMounts {
+		if !m.ReadOnly {
+			t.Errorf("%s is writable", m.MountPath)
+		}
+		got[m.MountPath] = sources[m.Name]
+	}
+	want := map[string]string{
+		keyFolder: "Secret " + keySecretName("support", "public"), "/etc/csenv/packs/pack-0": "ConfigMap acme", "/etc/csenv/packs/pack-1": "Secret held-out",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+	i := slices.IndexFunc(spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "CSENV_JUDGE_API_KEY" })
+	if i < 0 || spec.Containers[0].Env[i].ValueFrom.SecretKeyRef.Name != "models" || spec.Containers[0].Env[i].ValueFrom.SecretKeyRef.Key != "token" {
+		t.Errorf("variables %v don't have the judge's key", spec.Containers[0].Env)
 	}
 }
 
@@ -102,6 +158,8 @@ func TestTemplateHash(t *testing.T) {
 	changes := map[string]string{
 		"image":  hashOf(pool(), "csenv:next"),
 		"key":    hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Status.LedgerPublicKey = "other" }), testImage),
+		"judge":  hashOf(pool(judgedByModel), testImage),
+		"packs":  hashOf(pool(withPacks), testImage),
 		"limits": hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Sessions.PerPod = 5 }), testImage),
 	}
 	for name, got := range changes {

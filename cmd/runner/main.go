@@ -40,6 +40,7 @@ type options struct {
 	concurrency     int
 	episodeAttempts int
 	terminationLog  string
+	episodes        string
 }
 
 // newCommand makes the command. Logs go to the writer.
@@ -70,6 +71,7 @@ to --termination-log and exits with 1.`,
 	f.IntVar(&o.concurrency, "concurrency", 16, "episodes in flight")
 	f.IntVar(&o.episodeAttempts, "episode-attempts", 3, "attempts at an episode before it counts as errored")
 	f.StringVar(&o.terminationLog, "termination-log", "/dev/termination-log", "file to write the summary or the error to")
+	f.StringVar(&o.episodes, "episodes", "", "file to append every episode to, one JSON object a line: actions, score and the judge's verdicts (csenv regrade reads it)")
 	// The flag exists, so that this can't fail.
 	_ = cmd.MarkFlagRequired("pool")
 	return cmd

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"time"
 
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -36,14 +38,33 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 	if err != nil {
 		return score.Summary{}, fmt.Errorf("reading --pool: %w", err)
 	}
-	summary, err := rollout.Run(ctx, rollout.Config{
+	cfg := rollout.Config{
 		Plan: plan, Shard: o.shard, Environment: environment, Policy: agent, Pods: pods(host, port),
 		Concurrency: o.concurrency, EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
-	})
+	}
+	if o.episodes != "" {
+		file, err := os.OpenFile(o.episodes, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return score.Summary{}, fmt.Errorf("opening --episodes: %w", err)
+		}
+		defer file.Close()
+		cfg.Record = recorder(file, log)
+	}
+	summary, err := rollout.Run(ctx, cfg)
 	if errors.Is(err, context.Canceled) {
 		err = fmt.Errorf("the runner was told to stop: %w", err)
 	}
 	return summary, err
+}
+
+// recorder writes episodes to out. What can't be written is logged: a full disk must not cost a score.
+func recorder(out io.Writer, log *slog.Logger) func(record.Episode) {
+	w := record.NewWriter(out)
+	return func(e record.Episode) {
+		if err := w.Write(e); err != nil {
+			log.Error("An episode is not recorded", "error", err)
+		}
+	}
 }
 
 // agentFor finds the environment of the plan's tasks and the policy that plays it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -59,6 +60,8 @@ type Metadata struct {
 	Judge          string        `json:"judge"`
 	ScenarioDigest string        `json:"scenario_digest"`
 	GraderVersion  string        `json:"grader_version"`
+	// Verdicts are the judge's, in the order in which it was asked, each as it was kept (see record.Grade).
+	Verdicts []json.RawMessage `json:"verdicts"`
 }
 
 // Points is one dimension of a score, as shares of the full score.
@@ -66,6 +69,11 @@ type Points struct {
 	Name    string  `json:"name"`
 	Earned  float64 `json:"earned"`
 	Offered float64 `json:"offered"`
+}
+
+// Dimension is the same in milli-points, which the shares are exactly.
+func (p Points) Dimension() score.Dimension {
+	return score.Dimension{Name: p.Name, Earned: int64(math.Round(p.Earned * 1000)), Offered: int64(math.Round(p.Offered * 1000))}
 }
 
 // ServerError is an error message of the server. The session lives on, unless Code is CAPACITY_REACHED, FACTORY_ERROR or SESSION_ERROR.

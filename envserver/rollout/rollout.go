@@ -20,6 +20,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -39,8 +40,10 @@ type Config struct {
 	EpisodeAttempts int
 	// EpisodeTimeout bounds one attempt, 0 for no bound.
 	EpisodeTimeout time.Duration
-	Clock          Clock
-	Log            *slog.Logger
+	// Record is given every episode after its last attempt, errored ones too; nil for nothing. It is called by several goroutines at a time.
+	Record func(record.Episode)
+	Clock  Clock
+	Log    *slog.Logger
 }
 
 // Clock is the time and the chance that a shard is played with.

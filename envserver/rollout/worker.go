@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -114,12 +116,15 @@ func (w *worker) play(ctx context.Context, j job) error {
 	s := w.shard
 	j.attempts++
 	began := s.Clock.Now()
-	err := w.attempt(ctx, j)
+	var p played
+	err := w.attempt(ctx, j, &p)
+	took := s.Clock.Now().Sub(began)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err == nil {
-		s.settle(j, "", s.Clock.Now().Sub(began))
+		s.record(j, p, "", took)
+		s.settle(j, "", took)
 		return nil
 	}
 	failed, ok := errors.AsType[*failure](err)
@@ -128,6 +133,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 	}
 	s.Log.Warn("An episode failed", "episode", j.episode.Index, "task", j.episode.Task, "scenario", j.episode.Scenario, "attempt", j.attempts, "class", failed.class, "error", failed.err)
 	if j.attempts >= s.EpisodeAttempts {
+		s.record(j, p, failed.class, took)
 		s.settle(j, failed.class, 0)
 		return nil
 	}
@@ -159,15 +165,48 @@ type resetOptions struct {
 	PassScore  int64              `json:"pass_score"`
 }
 
+func (s *shard) episodeID(j job) string {
+	return fmt.Sprintf("%s-%d-%d", s.Plan.Run, j.episode.Index, j.attempts)
+}
+
 func (s *shard) options(j job) resetOptions {
 	return resetOptions{
-		Seed: j.episode.Seed, EpisodeID: fmt.Sprintf("%s-%d-%d", s.Plan.Run, j.episode.Index, j.attempts), Task: j.episode.Task, Scenario: j.episode.Scenario,
+		Seed: j.episode.Seed, EpisodeID: s.episodeID(j), Task: j.episode.Task, Scenario: j.episode.Scenario,
 		RewardMode: episode.Terminal, Run: s.Plan.Run, Shard: s.Shard, Episode: j.episode.Index, PassScore: s.Plan.PassScore,
 	}
 }
 
-// attempt plays the job's episode to its end. Errors that another attempt may mend are failures.
-func (w *worker) attempt(ctx context.Context, j job) error {
+// played is what has happened in an attempt.
+type played struct {
+	turns []record.Turn
+	// end is the observation that ended the episode, zero while it runs.
+	end openenv.Observation
+}
+
+// record hands the episode's last attempt over. The class is "" unless the attempt failed.
+func (s *shard) record(j job, p played, class string, took time.Duration) {
+	if s.Record == nil {
+		return
+	}
+	e := record.Episode{
+		Run: s.Plan.Run, Index: j.episode.Index, Environment: s.Environment, Task: j.episode.Task, Scenario: j.episode.Scenario, Trial: j.episode.Trial,
+		Seed: j.episode.Seed, RewardMode: episode.Terminal, EpisodeID: s.episodeID(j), Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
+	}
+	m := p.end.Metadata
+	e.Grade = record.Grade{
+		Outcome: m.Outcome, Class: class, Score: m.EpisodeScore, Judge: m.Judge, GraderVersion: m.GraderVersion, ScenarioDigest: m.ScenarioDigest, Verdicts: m.Verdicts,
+	}
+	if class != "" {
+		e.Outcome, e.Score = score.Errored, nil
+	}
+	for _, d := range m.ScoreBreakdown {
+		e.Dimensions = append(e.Dimensions, d.Dimension())
+	}
+	s.Record(e)
+}
+
+// attempt plays the job's episode to its end, which p then tells. Errors that another attempt may mend are failures.
+func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	if w.shard.EpisodeTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, w.shard.EpisodeTimeout)
@@ -184,11 +223,10 @@ func (w *worker) attempt(ctx context.Context, j job) error {
 	if err := w.shard.checked(); err != nil {
 		return err
 	}
-	end, err := w.steps(ctx, agent, j, begun)
-	if err != nil {
+	if err := w.steps(ctx, agent, j, begun, p); err != nil {
 		return err
 	}
-	switch end.Metadata.Outcome {
+	switch end := p.end; end.Metadata.Outcome {
 	case score.Scored, score.Failed:
 		return nil
 	case score.Errored:
@@ -199,27 +237,31 @@ func (w *worker) attempt(ctx context.Context, j job) error {
 }
 
 // steps lets the agent act until the episode is done.
-func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen openenv.Observation) (openenv.Observation, error) {
+func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen openenv.Observation, p *played) error {
 	turn := policy.Turn{Environment: w.shard.Environment, Task: j.episode.Task, Planned: j.episode}
 	for ; !seen.Done; turn.Step++ {
 		if turn.Step == maxActions {
-			return seen, &failure{classEnvironment, fmt.Errorf("the episode was not over after %d actions", maxActions)}
+			return &failure{classEnvironment, fmt.Errorf("the episode was not over after %d actions", maxActions)}
 		}
 		turn.Observation = seen.Observation
 		action, err := act(ctx, agent, turn)
 		if err != nil {
-			return seen, err
+			return err
 		}
 		next, err := w.client.Step(ctx, action)
 		if turn.Refused = refusal(err); turn.Refused != "" {
+			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused})
 			continue
 		}
+		// An action that we failed to play is recorded too: played again it may end the episode.
+		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward})
 		if err != nil {
-			return seen, w.fail(err)
+			return w.fail(err)
 		}
 		seen = next
 	}
-	return seen, nil
+	p.end = seen
+	return nil
 }
 
 func act(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {

@@ -1,0 +1,145 @@
+// Package record is the written form of played episodes, one JSON object a line, and grades them again.
+//
+// A record holds what was asked for, what the agent did and what the grader made of it. Environments are deterministic, so the actions are enough to play an episode
+// again: with today's rules, and with the verdicts that the judge gave then or with a new judge. Observations so need not be stored.
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// MaxLine is the longest record that is read, in bytes: far more than the steps and texts of any episode come to.
+const MaxLine = 16 << 20
+
+// Episode is one played episode.
+type Episode struct {
+	// Run is the run's UID and Index the episode's place in its plan.
+	Run   string `json:"run,omitempty"`
+	Index int64  `json:"index"`
+	// Environment is "ticket" or "workflow".
+	Environment string             `json:"environment"`
+	Task        string             `json:"task"`
+	Scenario    string             `json:"scenario"`
+	Trial       int                `json:"trial"`
+	Seed        int64              `json:"seed"`
+	RewardMode  episode.RewardMode `json:"reward_mode"`
+	EpisodeID   string             `json:"episode_id,omitempty"`
+
+	Turns []Turn `json:"turns"`
+	// Attempts is how often the episode was begun.
+	Attempts   int   `json:"attempts"`
+	DurationMS int64 `json:"duration_ms"`
+
+	Grade
+	// Before is the grade that Regrade replaced.
+	Before *Grade `json:"before,omitempty"`
+}
+
+// Turn is one action and what it earned. An action that was refused as outside the schema has a reason in Refused and earned nothing.
+type Turn struct {
+	Action  json.RawMessage `json:"action"`
+	Reward  float64         `json:"reward"`
+	Refused string          `json:"refused,omitempty"`
+}
+
+// Grade is what the grader made of an episode.
+type Grade struct {
+	Outcome score.Outcome `json:"outcome"`
+	// Class says what failed where the outcome is errored, for example judge_failed.
+	Class string `json:"class,omitempty"`
+	// Score is from 0 to 1, nil for an errored episode.
+	Score *float64 `json:"score"`
+	// Dimensions are in milli-points.
+	Dimensions     []score.Dimension `json:"dimensions,omitempty"`
+	Judge          string            `json:"judge,omitempty"`
+	GraderVersion  string            `json:"grader_version,omitempty"`
+	ScenarioDigest string            `json:"scenario_digest,omitempty"`
+	// Verdicts are the judge's, in the order in which it was asked.
+	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
+}
+
+// Writer writes records, a line each. It is safe for concurrent use.
+type Writer struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// NewWriter writes to out.
+func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
+
+// Write writes one record in a single call of the writer below, so that a crash leaves at most one broken line, the last.
+func (w *Writer) Write(e Episode) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encoding the record of episode %d: %w", e.Index, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.out.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("writing the record of episode %d: %w", e.Index, err)
+	}
+	return nil
+}
+
+// ErrTruncated means that the last line isn't whole: its writer was cut off. Every record before it has been read.
+var ErrTruncated = errors.New("the last record isn't whole: its writer was cut off")
+
+// Read reads records line by line. Its errors name the line; reading goes on after a line that holds no record, and ends after one that is longer than MaxLine.
+func Read(in io.Reader) iter.Seq2[Episode, error] {
+	return func(yield func(Episode, error) bool) {
+		lines := bufio.NewScanner(in)
+		lines.Buffer(make([]byte, 0, 64<<10), MaxLine)
+		lines.Split(wholeLines)
+		for n := 1; lines.Scan(); n++ {
+			line, whole := bytes.CutSuffix(lines.Bytes(), []byte{'\n'})
+			if len(bytes.TrimSpace(line)) == 0 {
+				continue
+			}
+			e, err := parse(line)
+			if err != nil && !whole {
+				err = ErrTruncated
+			}
+			if err != nil {
+				err = fmt.Errorf("line %d: %w", n, err)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(Episode{}, fmt.Errorf("reading records: %w", err))
+		}
+	}
+}
+
+// wholeLines splits into lines that keep their end, by which a line that was cut off is told.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}
+
+func parse(line []byte) (Episode, error) {
+	var e Episode
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Episode{}, fmt.Errorf("not a record of an episode: %w", err)
+	}
+	if e.Environment == "" || e.Task == "" || e.Scenario == "" || e.Outcome == "" {
+		return Episode{}, errors.New("not a record of an episode: it needs environment, task, scenario and outcome")
+	}
+	return e, nil
+}

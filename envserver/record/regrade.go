@@ -1,0 +1,77 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// ClassJudge is the class of an errored episode that the judge couldn't grade.
+const ClassJudge = "judge_failed"
+
+// ErrUnfinished means that the actions of a record don't end its episode: it broke off by a failure other than the judge's, and only a new rollout can score it.
+var ErrUnfinished = errors.New("the recorded actions don't end the episode: play it again")
+
+// Regrade plays the actions of a record again in an environment of the kind and returns the record with the grade that they earn there; the old grade moves to Before. Rewards are
+// those of the new grade too. It returns ErrUnfinished for an episode that broke off, and an error where the kind has no such task or scenario. A judge that
+// fails makes the outcome errored: no score, as ever.
+func Regrade(ctx context.Context, kind episode.Kind, e Episode) (Episode, error) {
+	if kind.Name() != e.Environment {
+		return Episode{}, fmt.Errorf("regrading episode %d: it was played in the %s environment, not in %s", e.Index, e.Environment, kind.Name())
+	}
+	env := kind.New()
+	if _, err := env.Reset(e.options()); err != nil {
+		return Episode{}, fmt.Errorf("regrading episode %d: %w", e.Index, err)
+	}
+	again := e
+	again.Turns, again.Before = make([]Turn, 0, len(e.Turns)), &e.Grade
+	if e.Before != nil {
+		again.Before = e.Before
+	}
+	final, err := again.replay(ctx, env, e.Turns)
+	if err != nil {
+		return Episode{}, fmt.Errorf("regrading episode %d: %w", e.Index, err)
+	}
+	again.Grade = gradeOf(kind, final)
+	return again, nil
+}
+
+func (e *Episode) options() episode.Options {
+	return episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario, RewardMode: e.RewardMode}
+}
+
+// replay plays the turns until the episode is over.
+func (e *Episode) replay(ctx context.Context, env episode.Environment, turns []Turn) (*episode.Final, error) {
+	for _, turn := range turns {
+		result, err := env.Step(ctx, turn.Action)
+		turn.Reward, turn.Refused = float64(result.Reward)/1000, ""
+		if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
+			turn.Refused, err = invalid.Error(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e.Turns = append(e.Turns, turn)
+		if result.Final != nil {
+			return result.Final, nil
+		}
+	}
+	return nil, ErrUnfinished
+}
+
+func gradeOf(kind episode.Kind, final *episode.Final) Grade {
+	g := Grade{
+		Outcome: final.Outcome, Dimensions: final.Dimensions, Judge: final.Judge,
+		GraderVersion: kind.GraderVersion(), ScenarioDigest: kind.ScenarioDigest(),
+	}
+	if final.Outcome == score.Errored {
+		g.Class = ClassJudge
+		return g
+	}
+	points := float64(final.Score) / score.One
+	g.Score = &points
+	return g
+}

@@ -1,0 +1,86 @@
+package rollout
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// recorded plays the plan's first shard and returns its records by index.
+func recorded(t *testing.T, cfg Config) map[int64]record.Episode {
+	t.Helper()
+	var mu sync.Mutex
+	episodes := map[int64]record.Episode{}
+	cfg.Record = func(e record.Episode) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, twice := episodes[e.Index]; twice {
+			t.Errorf("episode %d is recorded twice", e.Index)
+		}
+		episodes[e.Index] = e
+	}
+	if _, err := Run(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	return episodes
+}
+
+// Every planned episode is recorded once, and its actions earn the recorded grade again.
+func TestRecords(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, 3, 2, 1)
+	episodes := recorded(t, config(t, p, policy.Heuristic, pod))
+	for planned := range p.Shard(0) {
+		e, ok := episodes[planned.Index]
+		if !ok {
+			t.Errorf("episode %d isn't recorded", planned.Index)
+			continue
+		}
+		want := record.Episode{Index: planned.Index, Environment: "ticket", Task: planned.Task, Scenario: planned.Scenario, Trial: planned.Trial, Seed: planned.Seed, Attempts: 1}
+		if diff := cmp.Diff(want, e, cmpopts.IgnoreFields(record.Episode{}, "Run", "EpisodeID", "RewardMode", "Turns", "Grade")); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		again, err := record.Regrade(t.Context(), kind, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e.Grade, again.Grade); diff != "" || e.Outcome != score.Scored {
+			t.Errorf("the grade of episode %d, played again (-was +is)\n%s", e.Index, diff)
+		}
+		if diff := cmp.Diff(e.Turns, again.Turns); diff != "" {
+			t.Errorf("the turns of episode %d, played again (-was +is)\n%s", e.Index, diff)
+		}
+	}
+}
+
+// An episode that stays errored is recorded with its class and without a score; its actions are enough to score it later.
+func TestErroredEpisodesAreRecorded(t *testing.T) {
+	kind := ticketKind(t, brokenJudge{})
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, 1, 1, 1)
+	errored := 0
+	for _, e := range recorded(t, config(t, p, policy.Oracle, pod)) {
+		if e.Task != grader.TaskResolve {
+			continue
+		}
+		errored++
+		if e.Outcome != score.Errored || e.Class != classJudge || e.Score != nil || e.Attempts != 3 {
+			t.Errorf("record %+v of an episode that the judge failed", e)
+		}
+		again, err := record.Regrade(t.Context(), ticketKind(t, grader.NewOffline()), e)
+		if err != nil || again.Score == nil || *again.Score < 0.9 {
+			t.Errorf("judged later: %+v, %v", again.Grade, err)
+		}
+	}
+	if errored != 1 {
+		t.Errorf("%d episodes of %s recorded, want 1", errored, grader.TaskResolve)
+	}
+}

@@ -256,7 +256,7 @@ type workflowFile struct {
 	Language   string           `yaml:"language,optional" enum:"en|de|es|fr"`
 	drawing
 	Customer   customerFile   `yaml:"customer"`
-	Query      text           `yaml:"query"`
+	Query      queryFile      `yaml:"query"`
 	Visible    visibleFile    `yaml:"initial_visible,optional"`
 	State      backendFile    `yaml:"state"`
 	Steps      []stepFile     `yaml:"steps"`
@@ -273,6 +273,9 @@ type workflowMetadata struct {
 	metadata
 	Difficulty string `yaml:"difficulty" enum:"simple|medium|complex"`
 }
+
+// queryFile is one text, or a list of texts of which one is drawn.
+type queryFile []goodFile
 
 type visibleFile struct {
 	OrderStatus   string `yaml:"order_status,optional"`
@@ -345,6 +348,7 @@ type stepFile struct {
 	Terminal bool             `yaml:"terminal,optional"`
 	Ask      bool             `yaml:"ask,optional"`
 	Answer   text             `yaml:"answer,optional"`
+	About    []string         `yaml:"about,optional"`
 	Pos      position
 }
 
@@ -385,5 +389,15 @@ type faultFile struct {
 }
 
 type limitsFile struct {
-	MaxSteps int `yaml:"max_steps"`
+	MaxSteps    int          `yaml:"max_steps"`
+	StepMinutes *minutesFile `yaml:"step_minutes,optional"`
+}
+
+// minutesFile is what each action takes of the simulated clock.
+type minutesFile struct {
+	CheckOrderStatus int `yaml:"check_order_status"`
+	CheckPayment     int `yaml:"check_payment"`
+	InitiateRefund   int `yaml:"initiate_refund"`
+	EscalateIssue    int `yaml:"escalate_issue"`
+	RespondUser      int `yaml:"respond_user"`
 }

@@ -18,6 +18,16 @@ func (f *goodFile) fromYAML(d *decoder, n *yaml.Node) {
 	d.mapping(n, valueOf(f))
 }
 
+// queryFile is a text, or a list of texts.
+func (f *queryFile) fromYAML(d *decoder, n *yaml.Node) {
+	if n.Kind == yaml.SequenceNode {
+		d.sequence(n, valueOf(f), "")
+		return
+	}
+	*f = make(queryFile, 1)
+	(*f)[0].fromYAML(d, n)
+}
+
 func (f *argFile) fromYAML(d *decoder, n *yaml.Node) {
 	f.pos = d.at(n)
 	if n.Kind == yaml.ScalarNode && n.Value == "any" {

@@ -196,6 +196,8 @@ type Workflow struct {
 	Facts    []Fact
 	Faults   []Fault
 	MaxSteps int
+	// StepMinutes is what each action takes of the simulated clock, in minutes.
+	StepMinutes map[string]int
 	// AllowedValues are as in ReplySpec.
 	AllowedValues []string
 	References    References
@@ -227,6 +229,8 @@ type WorkflowStep struct {
 	// Ask marks a respond_user that must be a question; the episode goes on and the customer answers with Answer.
 	Ask    bool
 	Answer string
+	// About are the words of which the question must hold one; empty for any question.
+	About []string
 }
 
 // Accepts reports whether a payload meets every Arg of the step. Payload values are string, int64, float64 or bool; amounts are int64 cents, so an environment converts the

@@ -360,3 +360,45 @@ func TestScalarsOfAMapComeInOneOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestWorkflowQueries(t *testing.T) {
+	files := pack(t, "workflows/W1.yaml", `query: "I was charged twice for {{ order_id }}."`, `query: ["One {{ order_id }}.", "Two {{ order_id }}.", {text: "Three.", when: "settled"}]`)
+	s, _ := mustLoad(t, files).Workflow("W1")
+	seen := map[string]int{}
+	for seed := range int64(60) {
+		w, err := s.Instantiate(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		word, _, _ := strings.Cut(strings.TrimSuffix(w.Query, "."), " ")
+		seen[word]++
+		if word == "Three" && len(w.Steps) != 4 {
+			t.Errorf("seed %d: a query of the other branch", seed)
+		}
+	}
+	if len(seen) != 3 || seen["One"] < 8 || seen["Two"] < 8 || seen["Three"] < 3 {
+		t.Errorf("queries drawn: %v, want all three", seen)
+	}
+}
+
+func TestStepMinutes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits string
+		want   map[string]int
+	}{
+		"default": {"max_steps: 8", map[string]int{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3, EscalateIssue: 2, RespondUser: 4}},
+		"own": {
+			"max_steps: 8, step_minutes: {check_order_status: 5, check_payment: 0, initiate_refund: 7, escalate_issue: 8, respond_user: 9}",
+			map[string]int{CheckOrderStatus: 5, CheckPayment: 0, InitiateRefund: 7, EscalateIssue: 8, RespondUser: 9},
+		},
+	} {
+		s, _ := mustLoad(t, pack(t, "workflows/W1.yaml", "max_steps: 8", tt.limits)).Workflow("W1")
+		w, err := s.Instantiate(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, w.StepMinutes); diff != "" {
+			t.Errorf("%s: step minutes (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -40,8 +40,9 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	in := &instance{vals: vals, loc: s.loc}
 	w := &Workflow{
 		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: native[time.Time](vals.byName["now"]), Language: s.Language,
-		Customer: in.customer(&f.Customer), Query: in.text(f.Query), Visible: Visible(f.Visible), State: in.backend(&f.State),
+		Customer: in.customer(&f.Customer), Query: in.query(f, newStreamKey(salt, s.ID, s.Version, seed).stream("query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
 		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden), Facts: in.facts(f.Facts), MaxSteps: f.Limits.MaxSteps,
+		StepMinutes: f.Limits.minutes(),
 	}
 	for _, g := range f.Goal {
 		w.Goal = append(w.Goal, in.predicate(g))
@@ -56,6 +57,27 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 		return nil, nil, in.err
 	}
 	return w, in, nil
+}
+
+// query renders one of the texts in which the customer may put the issue.
+func (in *instance) query(f *workflowFile, s *stream) string {
+	queries := kept(in, f.Query, func(q goodFile) text { return q.Text })
+	if len(queries) == 0 {
+		in.fail(f.Metadata.Pos.errorf("no query is left: let one have no condition"))
+		return ""
+	}
+	return in.text(queries[s.below(uint64(len(queries)))])
+}
+
+// minutes are those that the file gives, or what the actions take by default.
+func (f *limitsFile) minutes() map[string]int {
+	m := f.StepMinutes
+	if m == nil {
+		m = &minutesFile{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3, EscalateIssue: 2, RespondUser: 4}
+	}
+	return map[string]int{
+		CheckOrderStatus: m.CheckOrderStatus, CheckPayment: m.CheckPayment, InitiateRefund: m.InitiateRefund, EscalateIssue: m.EscalateIssue, RespondUser: m.RespondUser,
+	}
 }
 
 func countTerminal(steps []WorkflowStep) int {
@@ -119,6 +141,7 @@ func (in *instance) steps(files []stepFile) []WorkflowStep {
 	steps := kept(in, files, func(f stepFile) WorkflowStep {
 		return WorkflowStep{
 			ID: f.ID, Action: f.Action, Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires), Terminal: f.Terminal, Ask: f.Ask, Answer: in.text(f.Answer),
+			About: f.About,
 		}
 	})
 	for i := range steps {
@@ -249,12 +272,19 @@ func checkWorkflow(c *compiler, f *workflowFile) {
 		if s.Ask != s.Answer.given() || s.Ask && s.Terminal {
 			c.failf(s.Pos, "step %s: an asking step has an answer, no other step has one, and it does not end the episode", s.ID)
 		}
+		if len(s.About) > 0 && !s.Ask {
+			c.failf(s.Pos, "step %s: about belongs to an asking step", s.ID)
+		}
 		ids = append(ids, s.ID)
 	}
 	if len(f.Goal) == 0 {
 		c.failf(f.Metadata.Pos, "goal needs at least one predicate")
 	}
 	checkRange(c, f.Metadata.Pos, "limits.max_steps", f.Limits.MaxSteps, 1, 100)
+	minutes := f.Limits.minutes()
+	for _, action := range slices.Sorted(maps.Keys(minutes)) {
+		checkRange(c, f.Metadata.Pos, "limits.step_minutes."+action, minutes[action], 0, 120)
+	}
 	for _, h := range f.Forbidden {
 		if len(h.Verbs) > 0 && h.Action != RespondUser {
 			c.failf(h.Pos, "forbidden %s: verbs belong to respond_user", h.ID)

@@ -28,10 +28,23 @@ func TestFactsStated(t *testing.T) {
 	judge := NewOffline()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, judge.FactsStated(tc.reply, facts, "en")); diff != "" {
+			if diff := cmp.Diff(tc.want, judge.FactsStated(tc.reply, facts, nil, "en")); diff != "" {
 				t.Errorf("FactsStated(%q) (-want +got):\n%s", tc.reply, diff)
 			}
 		})
+	}
+}
+
+// TestKnownTimesContradictNothing states when a parcel was seen beside when it can be traced.
+func TestKnownTimesContradictNothing(t *testing.T) {
+	facts := []scenarios.Fact{{ID: "f1", Value: "March 20, 2026", Context: []string{"trace"}}}
+	const reply = "The last scan before a trace was on March 13. A trace can be opened on March 20, 2026."
+	judge := NewOffline()
+	if diff := cmp.Diff([]bool{true}, judge.FactsStated(reply, facts, []string{"scanned on March 13, 2026"}, "en")); diff != "" {
+		t.Errorf("FactsStated() with a known date (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]bool{false}, judge.FactsStated(reply, facts, nil, "en")); diff != "" {
+		t.Errorf("FactsStated() with an unknown date (-want +got):\n%s", diff)
 	}
 }
 

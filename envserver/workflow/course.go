@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -31,7 +30,9 @@ type course struct {
 	history                    []Entry
 	last                       document
 	step                       int
-	invalid                    int
+	// minutes are those of the simulated clock that the actions took.
+	minutes int
+	invalid int
 	// calls counts the calls of each action, faulty ones included; faults counts the calls that failed by our script, which cost nothing.
 	calls     map[string]int
 	faults    int
@@ -67,6 +68,7 @@ func (c *course) play(a episode.Action) error {
 	args := payload(a)
 	c.step++
 	c.calls[a.Type]++
+	c.minutes += c.workflow.StepMinutes[a.Type]
 	answer, cost := c.carryOut(a.Type, args)
 	c.penalties += cost
 	if c.outcome == "" && c.step >= c.workflow.MaxSteps {
@@ -222,13 +224,10 @@ func (c *course) respond(args map[string]any) (result, int64) {
 	return sent, 0
 }
 
-// question finds the asking step that a message with a question mark does, -1 for none.
+// question finds the asking step that a message does, -1 for none.
 func (c *course) question(message string) int {
-	if !strings.ContainsRune(message, '?') {
-		return -1
-	}
 	for i, s := range c.workflow.Steps {
-		if s.Ask && !c.satisfied[i] && c.ready(s) {
+		if s.Ask && !c.satisfied[i] && c.ready(s) && asks(message, s.About) {
 			return i
 		}
 	}
@@ -236,7 +235,7 @@ func (c *course) question(message string) int {
 }
 
 func (c *course) statesFacts(message string) bool {
-	for i, stated := range c.reader.FactsStated(message, c.workflow.Facts, c.workflow.Language) {
+	for i, stated := range c.reader.FactsStated(message, c.workflow.Facts, c.workflow.AllowedValues, c.workflow.Language) {
 		if !stated && !c.workflow.Facts[i].Optional {
 			return false
 		}

@@ -22,7 +22,7 @@ import (
 // plainReader takes a fact as stated when its value is in the reply, and a verb as a promise when that is.
 type plainReader struct{}
 
-func (plainReader) FactsStated(reply string, facts []scenarios.Fact, _ string) []bool {
+func (plainReader) FactsStated(reply string, facts []scenarios.Fact, _ []string, _ string) []bool {
 	stated := make([]bool, len(facts))
 	for i, f := range facts {
 		stated[i] = strings.Contains(reply, f.Value)
@@ -249,6 +249,20 @@ func TestToolsAnswer(t *testing.T) {
 	escalated := step(t, e, `{"action_type":"escalate_issue","payload":{"team":"Trade Compliance team","reason":"why"}}`).Observation.(Observation)
 	if got, want := string(escalated.LastResult), `{"ok":true,"case":{"case_id":"CASE-1","team":"trade-compliance","reason":"why"}}`; got != want {
 		t.Errorf("escalated: got %s, want %s", got, want)
+	}
+}
+
+func TestTheClockRunsByTheScenario(t *testing.T) {
+	w := calm()
+	w.StepMinutes = map[string]int{scenarios.CheckOrderStatus: 1, scenarios.InitiateRefund: 3, scenarios.RespondUser: 4}
+	e := start(w, episode.Dense)
+	for _, tc := range []struct {
+		action string
+		want   int
+	}{{order, 1}, {refundMore, 4}, {order, 5}, {payment, 5}, {reply, 9}, {reply, 9}} {
+		if got := step(t, e, tc.action).Observation.(Observation).MinutesUsed; got != tc.want {
+			t.Errorf("after %s: %d minutes used, want %d", tc.action, got, tc.want)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // rulesVersion changes whenever the rules of this package can give another score for the same episode.
-const rulesVersion = "workflow.1"
+const rulesVersion = "workflow.2"
 
 // scale is the name under which figures of this environment are reported: rules alone grade, replies included.
 const scale = "rules"
@@ -31,8 +31,8 @@ var schemas embed.FS
 
 // Reader reads the reply that ends an episode, as the offline judge of package grader does. It is safe for concurrent use.
 type Reader interface {
-	// FactsStated reports for each fact whether the reply states it.
-	FactsStated(reply string, facts []scenarios.Fact, language string) []bool
+	// FactsStated reports for each fact whether the reply states it. The known texts hold the other values that a reply may state beside a fact's.
+	FactsStated(reply string, facts []scenarios.Fact, known []string, language string) []bool
 	// Commits reports whether the reply promises one of the acts that the verbs name.
 	Commits(reply string, verbs []string, language string) bool
 }

@@ -21,6 +21,8 @@ type Observation struct {
 	LastResult    document `json:"last_result"`
 	Step          int      `json:"step"`
 	MaxSteps      int      `json:"max_steps"`
+	// MinutesUsed is what the actions took of a simulated clock. It is told, not graded.
+	MinutesUsed int `json:"minutes_used"`
 }
 
 // Entry is an action of the episode and what came of it.
@@ -48,7 +50,7 @@ func (c *course) observation() Observation {
 	return Observation{
 		Task: c.task.name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel, Language: w.Language, UserQuery: w.Query,
 		OrderStatus: known(c.orderStatus), PaymentStatus: known(c.paymentStatus), History: append([]Entry{}, c.history...), LastResult: c.last,
-		Step: c.step, MaxSteps: w.MaxSteps,
+		Step: c.step, MaxSteps: w.MaxSteps, MinutesUsed: c.minutes,
 	}
 }
 

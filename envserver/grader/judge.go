@@ -58,7 +58,45 @@ type Verdict struct {
 	PreGate int64 `json:"preGate"`
 	// PostGate is the sum of the criteria under the lowest cap of the tripped gates, less the same price: what the reply earns, 0 to 500.
 	PostGate int64 `json:"postGate"`
+	// Usage is what the verdict took, also when it failed.
+	Usage Usage `json:"usage,omitzero"`
+	// Cause says why there is no verdict of the judge that was asked: set with StatusError and StatusFallback alone.
+	Cause Cause `json:"cause,omitempty"`
 }
+
+// Usage counts what a verdict took. It is the judge's own and no part of what the agent used.
+type Usage struct {
+	// Calls are requests to a model, retries among them.
+	Calls            int64 `json:"calls,omitempty"`
+	PromptTokens     int64 `json:"promptTokens,omitempty"`
+	CompletionTokens int64 `json:"completionTokens,omitempty"`
+	Retries          int64 `json:"retries,omitempty"`
+	// CacheHits are answers that were there already: they cost nothing.
+	CacheHits int64 `json:"cacheHits,omitempty"`
+}
+
+// Add adds another usage up.
+func (u *Usage) Add(other Usage) {
+	u.Calls += other.Calls
+	u.PromptTokens += other.PromptTokens
+	u.CompletionTokens += other.CompletionTokens
+	u.Retries += other.Retries
+	u.CacheHits += other.CacheHits
+}
+
+// Cause is the class of a failure to judge.
+type Cause string
+
+const (
+	// CauseFailed means that the judge was refused, couldn't decide, or gave itself away.
+	CauseFailed Cause = "judge_failed"
+	// CauseUnparsable means that what the judge answered isn't a verdict.
+	CauseUnparsable Cause = "judge_unparsable"
+	// CauseTimeout means that the time for a judgement ran out.
+	CauseTimeout Cause = "judge_timeout"
+	// CauseUnavailable means that the judge can't be reached or is overloaded.
+	CauseUnavailable Cause = "judge_unavailable"
+)
 
 // Criterion is what one criterion earned out of what it offered.
 type Criterion struct {
@@ -67,6 +105,8 @@ type Criterion struct {
 	Offered int64  `json:"offered"`
 	// Reason says what was found or what is missing.
 	Reason string `json:"reason,omitempty"`
+	// Evidence is what a judge of language said of the claims that the rules left to it.
+	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
 // Gate is a condition that caps a reply whatever its criteria earned.

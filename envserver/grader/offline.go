@@ -80,6 +80,8 @@ func (o *Offline) prepared(t *scenarios.Ticket) *prepared {
 // reading is a reply as the judge has read it.
 type reading struct {
 	*prepared
+	// text is the reply normalised.
+	text     string
 	doc      *document
 	copied   bool
 	actions  Actions
@@ -96,16 +98,21 @@ type reading struct {
 
 // judge grades one reply to the ticket.
 func (p *prepared) judge(reply string, actions Actions) Verdict {
+	return p.readReply(reply, actions).total()
+}
+
+// readReply reads one reply to the ticket, for everything but the sum.
+func (p *prepared) readReply(reply string, actions Actions) *reading {
 	text, whole := bounded(reply)
-	r := &reading{prepared: p, actions: actions, verdict: Verdict{Judge: OfflineName, Status: StatusOK, Criteria: offers(p.ticket.Reply.Points)}}
+	r := &reading{prepared: p, text: text, actions: actions, verdict: Verdict{Judge: OfflineName, Status: StatusOK, Criteria: offers(p.ticket.Reply.Points)}}
 	r.doc = parse(fold(text), p.lex)
 	if !whole {
 		r.trip("overlong", 0, fmt.Sprintf("longer than the %d characters that are read", maxReplyRunes))
-		return r.verdict
+		return r
 	}
 	if r.doc.words(span{0, len(r.doc.tokens)}) == 0 {
 		r.trip("empty", 0, "the reply holds no words")
-		return r.verdict
+		return r
 	}
 	r.copied = copied(r.doc, p)
 	dropEchoes(r.doc, p)
@@ -114,7 +121,7 @@ func (p *prepared) judge(reply string, actions Actions) Verdict {
 	r.gradeCriteria()
 	r.checkClaims()
 	r.checkGates()
-	return r.total()
+	return r
 }
 
 // findFacts looks for every fact.
@@ -361,6 +368,9 @@ func (r *reading) trip(id string, limit int64, reason string) {
 	r.verdict.Gates = append(r.verdict.Gates, Gate{ID: id, Cap: limit, Reason: reason})
 }
 
+// noFacts is the gate on replies that state no fact of the ticket.
+const noFacts = "no-facts"
+
 // checkGates trips the gates that every ticket has, then the scenario's own.
 func (r *reading) checkGates() {
 	if phrase := aimedAtGrader(r.doc.text, r.aimed); phrase != "" {
@@ -370,7 +380,7 @@ func (r *reading) checkGates() {
 		tripped    bool
 		id, reason string
 	}{
-		{r.found == 0, "no-facts", "states no required fact that is this ticket's own and not the customer's words"},
+		{r.found == 0, noFacts, "states no required fact that is this ticket's own and not the customer's words"},
 		{2*r.contradicted >= max(r.required, 2), "contradictory", "takes back or leaves open half of what it has to state"},
 		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},

@@ -50,6 +50,8 @@ type lexicon struct {
 	synonyms map[string]uint64
 	// identify are the words by which each language is recognised.
 	identify map[string]wordSet
+	// aimed are the patterns of what is said to whoever grades, in any language.
+	aimed *aimedIndex
 }
 
 // languages are those that the judge can read, in the order in which they are tried.
@@ -66,25 +68,31 @@ func loadLexicons() map[string]*lexicon {
 		all[language] = loadLexicon(language, lines)
 		identify[language] = newWordSet(lines["identify"])
 	}
+	aimed := loadAimed()
 	for _, lex := range all {
-		lex.identify = identify
+		lex.identify, lex.aimed = identify, aimed
 	}
 	return all
 }
 
 // lexiconLines reads a language's file: the words of each key, those of a repeated key as one line each.
 func lexiconLines(language string) map[string][]string {
-	text, err := lexicons.ReadFile("lexicon/" + language + ".txt")
-	if err != nil {
-		panic(err) // The file is part of the binary.
-	}
 	lines := map[string][]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(lexiconText(language)) {
 		if key, words, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && !strings.HasPrefix(key, "#") {
 			lines[key] = append(lines[key], words)
 		}
 	}
 	return lines
+}
+
+// lexiconText reads one of the files.
+func lexiconText(name string) string {
+	text, err := lexicons.ReadFile("lexicon/" + name + ".txt")
+	if err != nil {
+		panic(err) // The file is part of the binary.
+	}
+	return string(text)
 }
 
 func loadLexicon(language string, lines map[string][]string) *lexicon {

@@ -292,6 +292,9 @@ func (r *reading) gradeShape() (earned, offered int64, reason string) {
 	if utf8.RuneCountInString(r.doc.text) > maxMessageRunes {
 		return 0, 1, fmt.Sprintf("longer than %d characters", maxMessageRunes)
 	}
+	if placeholder(r.doc.text) {
+		return 0, 1, "a placeholder is left"
+	}
 	if hi > 0 && n > hi {
 		return 2*hi - n, hi, fmt.Sprintf("%d words, at most %d wanted", n, hi)
 	}
@@ -373,7 +376,7 @@ const noFacts = "no-facts"
 
 // checkGates trips the gates that every ticket has, then the scenario's own.
 func (r *reading) checkGates() {
-	if phrase := aimedAtGrader(r.doc.text, r.aimed); phrase != "" {
+	if phrase := r.aimedAtGrader(r.doc); phrase != "" {
 		r.trip("aimed-at-grader", 0, fmt.Sprintf("%q speaks to whoever grades", phrase))
 	}
 	for _, g := range []struct {

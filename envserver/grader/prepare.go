@@ -28,7 +28,6 @@ type prepared struct {
 	topic           wordSet
 	names           wordSet
 	teams           []term
-	aimed           *phraseIndex
 	upset           bool
 }
 
@@ -82,16 +81,8 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 
 // readTexts reads what was served and what may be said: claims, the topic's words, and the runs of words that would be copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
-	served := append(make([]string, 0, 2+len(t.History)+2*len(t.Attachments)), t.Subject, t.Description)
-	for _, m := range t.History {
-		served = append(served, m.Text)
-	}
-	for _, a := range t.Attachments {
-		served = append(served, a.Name, a.Content)
-	}
 	p.topic, p.servedSentences = wordSet{}, map[uint64]bool{}
-	var all strings.Builder
-	for _, text := range served {
+	for _, text := range servedTexts(t) {
 		d := p.read(text)
 		p.told = appendNew(p.told, d.claims)
 		p.sources = addGrams(p.sources, d.tokens)
@@ -100,8 +91,6 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 		for _, s := range d.sentences {
 			p.servedSentences[hashTokens(d.tokens[s.lo:s.hi])] = true
 		}
-		all.WriteString(d.text)
-		all.WriteByte('\n')
 	}
 	p.served = slices.Sorted(slices.Values(p.sources))
 	for i := range p.facts {
@@ -110,7 +99,6 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 		}
 	}
 	p.markKeys()
-	p.aimed = aimedPhrases(all.String())
 	p.allowed = appendNew(slices.Clone(p.told), append(p.deadlines(t), dayClaim(t.Now), dayClaim(t.Customer.Since)))
 	for _, text := range t.Reply.AllowedValues {
 		p.allowed = appendNew(p.allowed, p.read(text).claims)
@@ -120,6 +108,18 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 		p.allowed = appendNew(p.allowed, d.claims)
 		p.sources = addGrams(p.sources, d.tokens)
 	}
+}
+
+// servedTexts are what the agent was given to read with the ticket.
+func servedTexts(t *scenarios.Ticket) []string {
+	served := append(make([]string, 0, 2+len(t.History)+2*len(t.Attachments)), t.Subject, t.Description)
+	for _, m := range t.History {
+		served = append(served, m.Text)
+	}
+	for _, a := range t.Attachments {
+		served = append(served, a.Name, a.Content)
+	}
+	return served
 }
 
 // deadlines are the claims of the time in which the ticket has to be answered.

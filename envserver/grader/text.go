@@ -78,10 +78,26 @@ func fold(s string) string {
 		case r == 'æ', r == 'Æ':
 			b.WriteString("ae")
 		default:
-			b.WriteRune(unicode.ToLower(r))
+			b.WriteRune(latin(unicode.ToLower(r)))
 		}
 	}
 	return b.String()
+}
+
+// latin maps a lower-case letter of another script that looks like a Latin one to it, so that no word hides behind it.
+func latin(r rune) rune {
+	const others, twins = "аеорсухіјѕԁһмвткngοαερτυνικ", "aeopcyxijsdhmbtkngoaeptuvik"
+	if r < 0x370 || r > 0x52f {
+		return r
+	}
+	at := 0
+	for _, o := range others {
+		if o == r {
+			return rune(twins[at])
+		}
+		at++
+	}
+	return r
 }
 
 type tokenKind uint8

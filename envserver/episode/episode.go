@@ -42,7 +42,8 @@ type Environment interface {
 	// what isn't there.
 	Reset(opts Options) (Result, error)
 	// Step plays one action (a JSON object). It returns an *ActionError for an action outside the schema, which costs no step, and ErrNotReset before
-	// the first Reset. After the end of the episode it answers done with reward 0. Any other error is a failure of ours: the step is not consumed.
+	// the first Reset. After the end of the episode it answers done with reward 0. Any other error is a failure of ours: the step is not consumed, and the same
+	// action may be sent again. It is a *JudgeError when a reply could not be judged; the last of MaxJudgeFailures of those in a row ends the episode as errored.
 	Step(ctx context.Context, action json.RawMessage) (Result, error)
 	// State is what the state message reports: {"episode_id", "step_count", ...}. It never holds gold labels.
 	State() any
@@ -72,6 +73,10 @@ type Final struct {
 	Dimensions []score.Dimension
 	// Judge names the scale that graded the reply, for example "offline-v1"; "rules" where no reply is judged.
 	Judge string
+	// Verdicts are the judge's on the replies, a JSON object each. They name criteria, points and reasons, so they are for the end of an episode only.
+	Verdicts []json.RawMessage
+	// Cause is the machine-readable class of the failure that an errored episode ended by, for example "judge_timeout"; "" for every other outcome.
+	Cause string
 }
 
 // Kind is an environment that a server can serve: its catalogue, its schemas and a factory of sessions' environments. It is safe for concurrent use.
@@ -109,6 +114,26 @@ var (
 	// ErrNotReset means that an action came before the first reset.
 	ErrNotReset = errors.New("no episode yet: send reset first")
 )
+
+// MaxJudgeFailures is the number of failures to judge in a row that end an episode as errored: a client that repeats its action doesn't do so for ever, and the episode's
+// end says that it has no score.
+const MaxJudgeFailures = 3
+
+// JudgeError means that a reply could not be judged. That is a failure of ours, so it is neither a score nor a step.
+type JudgeError struct {
+	// Cause is the machine-readable class of the failure, for example "judge_timeout".
+	Cause string
+	// Err is the failure itself. It may quote the reply or the model's answer, so it goes to no client and into no log above the debug level.
+	Err error
+}
+
+// Error says what to do, and nothing of the failure's text.
+func (e *JudgeError) Error() string {
+	return "the reply could not be judged (" + e.Cause + "): the step was not taken, send the same action again"
+}
+
+// Unwrap returns the failure itself.
+func (e *JudgeError) Unwrap() error { return e.Err }
 
 // ActionError says why an action is outside the environment's schema. Its items have the shape of pydantic's, which OpenEnv clients know.
 type ActionError struct {

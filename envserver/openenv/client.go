@@ -62,6 +62,8 @@ type Metadata struct {
 	GraderVersion  string        `json:"grader_version"`
 	// Verdicts are the judge's, in the order in which it was asked, each as it was kept (see record.Grade).
 	Verdicts []json.RawMessage `json:"verdicts"`
+	// Cause is why an errored episode has no score, for example "judge_timeout".
+	Cause string `json:"cause"`
 }
 
 // Points is one dimension of a score, as shares of the full score.
@@ -80,6 +82,8 @@ func (p Points) Dimension() score.Dimension {
 type ServerError struct {
 	Code    string
 	Message string
+	// Cause is the class of a failure to judge, after which the same action may be sent again; "" for every other error.
+	Cause string
 	// Data is the whole of the message's data.
 	Data json.RawMessage
 }
@@ -246,11 +250,11 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inboun
 
 func serverError(data json.RawMessage) error {
 	e := &ServerError{Data: data}
-	var wire struct{ Message, Code string }
+	var wire struct{ Message, Code, Cause string }
 	if err := json.Unmarshal(data, &wire); err != nil {
 		return fmt.Errorf("decoding an error of the server: %w", err)
 	}
-	e.Message, e.Code = wire.Message, wire.Code
+	e.Message, e.Code, e.Cause = wire.Message, wire.Code, wire.Cause
 	return e
 }
 

@@ -131,6 +131,8 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 		}
 	case "fail":
 		return episode.Result{}, errors.New("the backend is gone")
+	case "unjudged":
+		return episode.Result{}, &episode.JudgeError{Cause: "judge_timeout", Err: fmt.Errorf("no answer to %q", a.Text)}
 	case "panic":
 		panic("out of ideas")
 	case "unencodable":

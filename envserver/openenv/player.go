@@ -130,6 +130,11 @@ func (p *player) step(ctx context.Context, action []byte) reply {
 
 // logFailure logs an error that is not the client's fault.
 func (p *player) logFailure(what string, err error) {
+	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
+		p.server.log.Warn("A reply could not be judged", "task", p.task, "cause", unjudged.Cause)
+		p.server.log.Debug("A reply could not be judged", "task", p.task, "cause", unjudged.Cause, "error", unjudged.Err)
+		return
+	}
 	if !isRefusal(err) {
 		p.server.log.Error(what, "task", p.task, "error", err)
 	}
@@ -139,6 +144,9 @@ func (p *player) logFailure(what string, err error) {
 func (p *player) finish(f *episode.Final) {
 	p.playing = false
 	p.server.metrics.ended(f.Task, f.Outcome, f.Score)
+	if f.Outcome == score.Errored {
+		p.server.log.Warn("An episode was given up", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause)
+	}
 	if p.ledger == nil {
 		return
 	}

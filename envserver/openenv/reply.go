@@ -31,6 +31,8 @@ type wireError struct {
 	ActiveSessions *int                `json:"active_sessions,omitempty"`
 	MaxSessions    *int                `json:"max_sessions,omitempty"`
 	FactoryName    string              `json:"factory_name,omitempty"`
+	// Cause is the class of a failure to judge. The same action may be sent again.
+	Cause string `json:"cause,omitempty"`
 }
 
 // maxErrorText bounds, in bytes, the message of an error.
@@ -60,6 +62,9 @@ func (s *Server) capacityError(cause error) wireError {
 func playError(err error) wireError {
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 		return *validationError(invalid.Items)
+	}
+	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
+		return wireError{Code: codeExecution, Message: unjudged.Error(), Cause: unjudged.Cause}
 	}
 	return wireError{Code: codeExecution, Message: err.Error()}
 }
@@ -99,6 +104,9 @@ type final struct {
 	Judge          string        `json:"judge"`
 	ScenarioDigest string        `json:"scenario_digest"`
 	GraderVersion  string        `json:"grader_version"`
+	// Verdicts are the judge's, Cause is why an errored episode has no score.
+	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
+	Cause    string            `json:"cause,omitempty"`
 }
 
 // points is one dimension of a final's breakdown.
@@ -111,8 +119,10 @@ type points struct {
 func newFinal(kind episode.Kind, f *episode.Final) final {
 	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion()}
 	if f.Outcome == score.Errored {
+		m.Cause = f.Cause
 		return m
 	}
+	m.Verdicts = f.Verdicts
 	m.EpisodeScore = json.Number(appendFixed(nil, f.Score, 6))
 	for _, d := range f.Dimensions {
 		m.ScoreBreakdown = append(m.ScoreBreakdown, points{
@@ -154,7 +164,12 @@ func writeResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 		return fmt.Errorf("encoding the observation: %w", err)
 	}
 	out.WriteString(`,"reward":`)
-	out.Write(appendFixed(out.AvailableBuffer(), r.Reward, 3))
+	if r.Final != nil && r.Final.Outcome == score.Errored {
+		// A failure of ours is no reward of 0.
+		out.WriteString("null")
+	} else {
+		out.Write(appendFixed(out.AvailableBuffer(), r.Reward, 3))
+	}
 	out.WriteString(`,"done":`)
 	out.Write(strconv.AppendBool(out.AvailableBuffer(), r.Done))
 	if metadata != nil {

@@ -42,13 +42,14 @@ func TestAppendFixedIsExact(t *testing.T) {
 func TestErroredEpisodeHasNoScore(t *testing.T) {
 	var out bytes.Buffer
 	result := episode.Result{Observation: struct{}{}, Done: true, Final: &episode.Final{
-		Outcome: score.Errored, Score: 500_000, Dimensions: []score.Dimension{{Name: "talk"}}, Judge: "rules",
+		Outcome: score.Errored, Score: 500_000, Dimensions: []score.Dimension{{Name: "talk"}}, Judge: "rules", Cause: "judge_timeout",
+		Verdicts: []json.RawMessage{json.RawMessage(`{}`)},
 	}}
 	if err := writeResult(&out, echoKind{}, result); err != nil {
 		t.Fatal(err)
 	}
-	metadata := `{"outcome":"errored","judge":"rules","scenario_digest":"sha256:00ff","grader_version":"echo.1"}`
-	if want := `{"observation":{"metadata":` + metadata + `},"reward":0.0,"done":true,"metadata":` + metadata + `}`; out.String() != want {
+	metadata := `{"outcome":"errored","judge":"rules","scenario_digest":"sha256:00ff","grader_version":"echo.1","cause":"judge_timeout"}`
+	if want := `{"observation":{"metadata":` + metadata + `},"reward":null,"done":true,"metadata":` + metadata + `}`; out.String() != want {
 		t.Errorf("got  %s\nwant %s", out.String(), want)
 	}
 }

@@ -215,13 +215,47 @@ func TestErroredEpisodesAreRetried(t *testing.T) {
 	}}
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 4, 1, 1)
-	p.Tasks = p.Tasks[1:] // ticket-resolve, which takes three steps
+	p.Tasks = p.Tasks[1:2] // ticket-resolve, which takes three steps
 	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
 	if err != nil {
 		t.Fatalf("Run() error = %v", err)
 	}
 	if l := ledgerOf(t, summary); l.Scored != 4 || summary.Retried != 8 || len(summary.Errored) != 0 {
 		t.Errorf("%d scored, %d retried, errored %v; want 4, 8, none", l.Scored, summary.Retried, summary.Errored)
+	}
+}
+
+// flakyJudge fails twice at every reply before it judges it.
+type flakyJudge struct {
+	sound *grader.Offline
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (f *flakyJudge) Name() string { return f.sound.Name() }
+
+func (f *flakyJudge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[c.Reply]++
+	if f.calls[c.Reply] < episode.MaxJudgeFailures {
+		return grader.Verdict{Status: grader.StatusError}, errors.New("the judge is busy")
+	}
+	return f.sound.Judge(ctx, c)
+}
+
+// TestJudgeFailuresCostNoEpisode has every verdict fail twice: the action is sent again, the episode isn't played again.
+func TestJudgeFailuresCostNoEpisode(t *testing.T) {
+	kind := ticketKind(t, &flakyJudge{sound: grader.NewOffline(), calls: map[string]int{}})
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, 4, 1, 1)
+	p.Tasks = p.Tasks[1:2] // ticket-resolve
+	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
+	if err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	if l := ledgerOf(t, summary); l.Scored != 4 || l.Opened != 4 || summary.Retried != 0 || len(summary.Errored) != 0 {
+		t.Errorf("%d opened, %d scored, %d retried, errored %v; want 4, 4, 0, none", l.Opened, l.Scored, summary.Retried, summary.Errored)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	classUnreachable = "env_unreachable" // the connection to the pod
 	classEnvironment = "env_error"       // the environment failed to play
-	classJudge       = "judge_failed"    // the environment could not score
+	classJudge       = "judge_failed"    // the environment could not score, and did not say why
 	classPolicy      = "policy_error"    // the policy gave no action
 	classTimeout     = "timeout"         // the episode took too long
 	classCapacity    = "capacity"        // the pod takes no session
@@ -53,11 +53,24 @@ func classify(err error) string {
 		return classTimeout
 	case !errors.As(err, &refused):
 		return classUnreachable
+	case refused.Cause != "":
+		return judgeClass(refused.Cause)
 	case refused.Code == codeCapacity:
 		return classCapacity
 	default:
 		return classEnvironment
 	}
+}
+
+// maxClass bounds a class that a server names: all of them have to fit in a summary.
+const maxClass = 32
+
+// judgeClass is the class of a failure to judge, as the server names it.
+func judgeClass(cause string) string {
+	if cause == "" || len(cause) > maxClass {
+		return classJudge
+	}
+	return cause
 }
 
 // worker plays jobs in a session of its own. Its client is nil while it has none.
@@ -230,7 +243,7 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	case score.Scored, score.Failed:
 		return nil
 	case score.Errored:
-		return &failure{classJudge, errors.New("the environment could not score the episode")}
+		return &failure{judgeClass(end.Metadata.Cause), errors.New("the environment could not score the episode")}
 	default:
 		return &failure{classEnvironment, fmt.Errorf("the episode ended with the outcome %q: is the pool one of csenv's?", end.Metadata.Outcome)}
 	}
@@ -248,7 +261,7 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen ope
 		if err != nil {
 			return err
 		}
-		next, err := w.client.Step(ctx, action)
+		next, err := w.step(ctx, action)
 		if turn.Refused = refusal(err); turn.Refused != "" {
 			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused})
 			continue
@@ -262,6 +275,20 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen ope
 	}
 	p.end = seen
 	return nil
+}
+
+// step sends an action, and again while the server says that it could not judge it: nothing was taken, and the agent need not be asked anew. The server
+// ends the episode when that goes on.
+func (w *worker) step(ctx context.Context, action json.RawMessage) (openenv.Observation, error) {
+	for attempt := 0; ; attempt++ {
+		seen, err := w.client.Step(ctx, action)
+		if refused, ok := errors.AsType[*openenv.ServerError](err); !ok || refused.Cause == "" || attempt == episode.MaxJudgeFailures {
+			return seen, err
+		}
+		if slept := w.shard.Clock.backOff(ctx, attempt); slept != nil {
+			return seen, errors.Join(err, slept)
+		}
+	}
 }
 
 func act(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {

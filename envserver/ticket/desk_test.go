@@ -27,9 +27,9 @@ func (judgeFunc) Name() string { return "test-judge" }
 func (f judgeFunc) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	points, err := f(ctx, c)
 	if err != nil {
-		return grader.Verdict{Status: grader.StatusError}, err
+		return grader.Verdict{Status: grader.StatusError, Cause: "test_away"}, err
 	}
-	return grader.Verdict{Status: grader.StatusOK, PostGate: points}, nil
+	return grader.Verdict{Judge: "test-judge", Status: grader.StatusOK, PostGate: points}, nil
 }
 
 // goodReply is the text that goodJudge pays in full; it pays 100 for any other.
@@ -181,6 +181,7 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 			{Name: "category", Earned: 100, Offered: 200}, {Name: "priority", Earned: 100, Offered: 100},
 			{Name: "escalation", Earned: 200, Offered: 200}, {Name: "response", Earned: 100, Offered: 500},
 		},
+		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", 7) + `","judge":"test-judge","status":"ok","criteria":null,"preGate":0,"postGate":100}`)},
 	}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)
@@ -218,8 +219,19 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 		return 0, errors.New("connection refused at judge.example")
 	}
 	e := start("ticket-resolve", episode.Dense, failing)
-	_, last := play(t, e, classifyRight, say(respond, goodReply), escalateFinance)
-	want := &episode.Final{Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Errored, Judge: "test-judge"}
+	play(t, e, classifyRight, say(respond, goodReply))
+	before := mustMarshal(e.State())
+	for range episode.MaxJudgeFailures - 1 {
+		_, err := e.Step(t.Context(), json.RawMessage(escalateFinance))
+		if unjudged, ok := errors.AsType[*episode.JudgeError](err); !ok || unjudged.Cause != "test_away" || strings.Contains(err.Error(), "judge.example") {
+			t.Fatalf("Step() error = %v, want a JudgeError of cause test_away that tells nothing of our insides", err)
+		}
+		if after := mustMarshal(e.State()); after != before {
+			t.Fatalf("the step was taken: %s, before %s", after, before)
+		}
+	}
+	last := step(t, e, escalateFinance)
+	want := &episode.Final{Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Errored, Judge: "test-judge", Cause: "test_away"}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)
 	}
@@ -229,6 +241,27 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 	}
 	if strings.Contains(obs.Feedback, "judge.example") {
 		t.Errorf("feedback tells of our insides: %q", obs.Feedback)
+	}
+}
+
+func TestJudgeThatRecoversLosesNothing(t *testing.T) {
+	calls := 0
+	flaky := func(ctx context.Context, c grader.Case) (int64, error) {
+		calls++
+		if calls < episode.MaxJudgeFailures {
+			return 0, errors.New("busy")
+		}
+		return goodJudge(ctx, c)
+	}
+	e := start("ticket-resolve", episode.Dense, flaky)
+	play(t, e, classifyRight, say(respond, goodReply))
+	for range episode.MaxJudgeFailures - 1 {
+		if _, err := e.Step(t.Context(), json.RawMessage(escalateFinance)); err == nil {
+			t.Fatal("a judge that failed gave no error")
+		}
+	}
+	if last := step(t, e, escalateFinance); last.Final == nil || last.Final.Score != score.One || last.Reward != 700 {
+		t.Errorf("the same action again gave %+v, want the full score", last)
 	}
 }
 

@@ -15,6 +15,8 @@ type environment struct {
 	kind *Kind
 	opts episode.Options
 	desk *desk
+	// unjudged counts the failures to judge in a row.
+	unjudged int
 }
 
 // Reset begins an episode. When it fails the last episode goes on.
@@ -34,7 +36,7 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 }
 
 func (e *environment) begin(task *task, ticket *scenarios.Ticket, opts episode.Options) episode.Result {
-	e.opts, e.desk = opts, newDesk(task, ticket, opts)
+	e.opts, e.desk, e.unjudged = opts, newDesk(task, ticket, opts), 0
 	return episode.Result{Observation: e.desk.observation()}
 }
 
@@ -57,15 +59,24 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	default:
 		next.apply(decoded)
 	}
-	reward, final, gradeErr := next.grade(ctx, e.kind.judge)
-	if gradeErr != nil {
-		return episode.Result{}, gradeErr
+	reward, final, err := next.grade(ctx, e.kind.judge)
+	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok && e.giveUp() {
+		final, err = next.giveUp(unjudged), nil
 	}
-	e.desk = next
+	if err != nil {
+		return episode.Result{}, err
+	}
+	e.desk, e.unjudged = next, 0
 	if invalid != nil && final == nil {
 		return episode.Result{}, invalid
 	}
 	return episode.Result{Observation: next.observation(), Reward: reward, Done: final != nil, Final: final}, nil
+}
+
+// giveUp counts a failure to judge and reports whether it was the last one that is put up with.
+func (e *environment) giveUp() bool {
+	e.unjudged++
+	return e.unjudged >= episode.MaxJudgeFailures
 }
 
 // over answers a step after the end.

@@ -1,7 +1,9 @@
 package ticket
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -54,8 +56,8 @@ func (d *desk) pay(parts []score.Dimension) int64 {
 	return reward
 }
 
-// grade ends the books of a step: the reward and, when the episode is over, its final figures. The error returned is ctx's, when that ended before the judge did, or says that
-// the rubric is broken.
+// grade ends the books of a step: the reward and, when the episode is over, its final figures. The error returned is ctx's, when that ended before the judge did, an
+// *episode.JudgeError, or says that the rubric is broken.
 func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
 	if d.outcome != "" {
 		return d.gradeEnd(ctx, judge)
@@ -70,37 +72,73 @@ func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.F
 	return d.pay(labels), nil, nil
 }
 
-// gradeEnd grades the whole episode. A reply that the judge can't grade makes it errored.
+// final begins the end of the episode.
+func (d *desk) final() *episode.Final {
+	return &episode.Final{Task: d.task.name, Scenario: d.ticket.ScenarioID, Category: d.ticket.Gold.Category, Outcome: d.outcome, Judge: d.task.scale}
+}
+
+// giveUp ends the episode without a score.
+func (d *desk) giveUp(unjudged *episode.JudgeError) *episode.Final {
+	d.outcome = score.Errored
+	d.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
+	final := d.final()
+	final.Cause = unjudged.Cause
+	return final
+}
+
+// gradeEnd grades the whole episode.
 func (d *desk) gradeEnd(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
-	final := &episode.Final{Task: d.task.name, Scenario: d.ticket.ScenarioID, Category: d.ticket.Gold.Category, Judge: d.task.scale}
-	verdict := d.verdict(ctx, judge)
-	if ctx.Err() != nil {
-		return 0, nil, fmt.Errorf("judging the reply: %w", ctx.Err())
+	final := d.final()
+	verdict, err := d.verdict(ctx, judge)
+	if err != nil {
+		return 0, nil, err
 	}
-	if !verdict.Scored() {
-		d.outcome, final.Outcome = score.Errored, score.Errored
-		d.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
-		return 0, final, nil
+	if final.Verdicts, err = d.served(verdict); err != nil {
+		return 0, nil, err
 	}
 	parts, err := grader.GradeTicket(d.ticket, d.task.name, d.decisions(), verdict)
 	if err != nil {
 		return 0, nil, err
 	}
 	reward := d.pay(parts)
-	final.Outcome, final.Score, final.Dimensions = d.outcome, d.paid*score.One/1000, parts
+	final.Score, final.Dimensions = d.paid*score.One/1000, parts
 	return reward, final, nil
 }
 
-// verdict is the judge's on the reply; it is not a score when the judge failed.
-func (d *desk) verdict(ctx context.Context, judge grader.Judge) grader.Verdict {
+// verdict is the judge's on the reply. A verdict that is no score is a failure to judge.
+func (d *desk) verdict(ctx context.Context, judge grader.Judge) (grader.Verdict, error) {
 	if !d.task.reply || len(d.replies) == 0 {
-		return noReply
+		return noReply, nil
 	}
 	verdict, err := judge.Judge(ctx, d.judged())
-	if err != nil {
-		return grader.Verdict{Status: grader.StatusError}
+	switch {
+	case ctx.Err() != nil:
+		return verdict, fmt.Errorf("judging the reply: %w", ctx.Err())
+	case err == nil && !verdict.Scored():
+		err = fmt.Errorf("the verdict's status is %q", verdict.Status)
 	}
-	return verdict
+	if err != nil {
+		return verdict, &episode.JudgeError{Cause: cmp.Or(verdict.Cause, grader.CauseFailed), Err: err}
+	}
+	return verdict, nil
+}
+
+// servedVerdict is a verdict as the end of an episode serves it.
+type servedVerdict struct {
+	TicketID string `json:"ticket_id"`
+	grader.Verdict
+}
+
+// served is the verdict as JSON; there is none where nothing was judged.
+func (d *desk) served(v grader.Verdict) ([]json.RawMessage, error) {
+	if !d.task.reply || len(d.replies) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(servedVerdict{d.id, v})
+	if err != nil {
+		return nil, fmt.Errorf("writing the verdict: %w", err)
+	}
+	return []json.RawMessage{text}, nil
 }
 
 // judged is what the judge reads: everything that the agent wrote to the customer, in order, because what was once promised stays promised.

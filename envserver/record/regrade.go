@@ -1,7 +1,9 @@
 package record
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -46,7 +48,7 @@ func (e *Episode) options() episode.Options {
 // replay plays the turns until the episode is over.
 func (e *Episode) replay(ctx context.Context, env episode.Environment, turns []Turn) (*episode.Final, error) {
 	for _, turn := range turns {
-		result, err := env.Step(ctx, turn.Action)
+		result, err := step(ctx, env, turn.Action)
 		turn.Reward, turn.Refused = float64(result.Reward)/1000, ""
 		if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 			turn.Refused, err = invalid.Error(), nil
@@ -62,13 +64,23 @@ func (e *Episode) replay(ctx context.Context, env episode.Environment, turns []T
 	return nil, ErrUnfinished
 }
 
+// step plays an action, and again where it could not be judged: the environment ends the episode when that goes on.
+func step(ctx context.Context, env episode.Environment, action json.RawMessage) (episode.Result, error) {
+	for {
+		result, err := env.Step(ctx, action)
+		if _, unjudged := errors.AsType[*episode.JudgeError](err); !unjudged {
+			return result, err
+		}
+	}
+}
+
 func gradeOf(kind episode.Kind, final *episode.Final) Grade {
 	g := Grade{
 		Outcome: final.Outcome, Dimensions: final.Dimensions, Judge: final.Judge,
-		GraderVersion: kind.GraderVersion(), ScenarioDigest: kind.ScenarioDigest(),
+		GraderVersion: kind.GraderVersion(), ScenarioDigest: kind.ScenarioDigest(), Verdicts: final.Verdicts,
 	}
 	if final.Outcome == score.Errored {
-		g.Class = ClassJudge
+		g.Class = cmp.Or(final.Cause, ClassJudge)
 		return g
 	}
 	points := float64(final.Score) / score.One

@@ -44,15 +44,10 @@ const (
 	StatusError Status = "error"
 )
 
-// CauseFailed is the class of a failure to judge that has no better name.
-const CauseFailed = "judge_failed"
-
 // Verdict is a judge's opinion of one reply: what each criterion earned, which gates it tripped and why. Points are milli-points.
 type Verdict struct {
 	Judge  string `json:"judge"`
 	Status Status `json:"status"`
-	// Cause is the machine-readable class of a failure to judge, "" for a verdict that counts.
-	Cause string `json:"cause,omitempty"`
 	// Criteria are Q1 to Q8 in order.
 	Criteria []Criterion `json:"criteria"`
 	// Invented are the amounts, dates, durations and ids that nothing the agent could read supports. Each costs points.

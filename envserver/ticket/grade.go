@@ -118,7 +118,7 @@ func (d *desk) verdict(ctx context.Context, judge grader.Judge) (grader.Verdict,
 		err = fmt.Errorf("the verdict's status is %q", verdict.Status)
 	}
 	if err != nil {
-		return verdict, &episode.JudgeError{Cause: cmp.Or(verdict.Cause, grader.CauseFailed), Err: err}
+		return verdict, &episode.JudgeError{Cause: string(cmp.Or(verdict.Cause, grader.CauseFailed)), Err: err}
 	}
 	return verdict, nil
 }

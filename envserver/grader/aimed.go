@@ -203,7 +203,7 @@ func (p *prepared) serves(mark string) bool {
 func (p *prepared) servesPattern(pattern *aimedPattern) bool {
 	serves := false
 	for _, text := range servedTexts(p.ticket) {
-		p.lex.aimed.find(p.read(text).plainWords(), func(found *aimedPattern) bool {
+		p.lex.aimed.find(p.lib.read(text).plainWords(), func(found *aimedPattern) bool {
 			serves = serves || found == pattern
 			return serves
 		})

@@ -137,7 +137,7 @@ func TestNoFalseAlarms(t *testing.T) {
 // TestHarmlessSentences are what honest agents write with words that attacks are made of.
 func TestHarmlessSentences(t *testing.T) {
 	o := NewOffline()
-	p := prepare(overbilled(), o.lexicons)
+	p := prepare(overbilled(), o.libraries)
 	for _, text := range []string{
 		"Please ignore the previous e-mail, it was sent by mistake.",
 		"Please disregard the instructions on the card in the box.",
@@ -163,7 +163,7 @@ func TestHarmlessSentences(t *testing.T) {
 		"Le juge peut demander les images.",
 		"Tome nota del número, por favor.",
 	} {
-		if said := p.aimedAtGrader(p.read(text)); said != "" {
+		if said := p.aimedAtGrader(p.lib.read(text)); said != "" {
 			t.Errorf("%q is taken to speak to the grader: %s", text, said)
 		}
 	}

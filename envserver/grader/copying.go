@@ -5,8 +5,11 @@ import "slices"
 // gramSize is how many words in a row make a copy: long enough that people don't write them by accident.
 const gramSize = 8
 
-// grams are the hashes of a text's runs of gramSize words, sorted. Values are left out of the runs, so that quoting an id or an amount copies nothing.
+// grams are the hashes of a text's runs of gramSize words. Values are left out of the runs, so that quoting an id or an amount copies nothing.
 type grams []uint64
+
+// gramSet is a set of such hashes.
+type gramSet map[uint64]struct{}
 
 // addGrams appends the hashes of the tokens' runs.
 func addGrams(g grams, tokens []token) grams {
@@ -23,6 +26,20 @@ func addGrams(g grams, tokens []token) grams {
 		}
 	}
 	return g
+}
+
+// add adds the hashes of the tokens' runs.
+func (g gramSet) add(tokens []token) {
+	for _, x := range addGrams(make(grams, 0, len(tokens)), tokens) {
+		g[x] = struct{}{}
+	}
+}
+
+// addHashes adds the hashes of the runs of words that are given by their own hashes.
+func (g gramSet) addHashes(words []uint64) {
+	for i := gramSize; i <= len(words); i++ {
+		g[hashWindow((*[gramSize]uint64)(words[i-gramSize:i]))] = struct{}{}
+	}
 }
 
 // hashWord is FNV-1a.
@@ -43,12 +60,15 @@ func hashWindow(window *[gramSize]uint64) uint64 {
 	return h
 }
 
-// mostOf tells whether the sorted grams hold more than half of the others.
-func (g grams) mostOf(others grams) bool {
+// mostOf tells whether the sets hold more than half of the grams.
+func mostOf(others grams, sets ...gramSet) bool {
 	same := 0
 	for _, x := range others {
-		if _, ok := slices.BinarySearch(g, x); ok {
-			same++
+		for _, g := range sets {
+			if _, ok := g[x]; ok {
+				same++
+				break
+			}
 		}
 	}
 	return 2*same > len(others)
@@ -61,11 +81,11 @@ func copied(d *document, p *prepared) bool {
 	for _, s := range d.sentences {
 		from := len(all)
 		all = addGrams(all, d.tokens[s.lo:s.hi])
-		if !p.sources.mostOf(all[from:]) && !topical(d, s, p) && !d.claimsIn(s) {
+		if !mostOf(all[from:], p.sources...) && !topical(d, s, p) && !d.claimsIn(s) {
 			all = all[:from]
 		}
 	}
-	return p.sources.mostOf(all)
+	return mostOf(all, p.sources...)
 }
 
 // dropEchoes forgets the sentences that repeat the customer's own words: they state nothing and acknowledge nothing.
@@ -74,7 +94,7 @@ func dropEchoes(d *document, p *prepared) {
 	d.sentences = slices.DeleteFunc(d.sentences, func(s span) bool {
 		tokens := d.tokens[s.lo:s.hi]
 		own = addGrams(own[:0], tokens)
-		return p.servedSentences[hashTokens(tokens)] || p.served.mostOf(own)
+		return p.servedSentences[hashTokens(tokens)] || mostOf(own, p.served)
 	})
 }
 

@@ -22,10 +22,10 @@ type fact struct {
 	key bool
 }
 
-func (lex *lexicon) fact(f scenarios.Fact) fact {
-	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: lex.terms(f.Context), negative: f.Negative, optional: f.Optional, drawn: f.Drawn}
+func (l *library) fact(f scenarios.Fact) fact {
+	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: l.terms(f.Context), negative: f.Negative, optional: f.Optional, drawn: f.Drawn}
 	for _, text := range append([]string{f.Value}, f.Accept...) {
-		form := lex.form(text)
+		form := l.form(text)
 		if len(form.claims) > 0 {
 			// "12 seats" is the number 12 where seats are spoken of.
 			out.context = append(out.context, form.stems...)

@@ -10,21 +10,10 @@ type term struct {
 	groups uint64
 }
 
-// terms reads one term from each text.
-func (lex *lexicon) terms(texts []string) []term {
-	var out []term
-	for _, text := range texts {
-		if t := lex.term(text); len(t.stems) > 0 {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-func (lex *lexicon) term(text string) term {
-	plain := normalise(text)
+// termOf makes a term of a text's tokens.
+func termOf(tokens []token) term {
 	var t term
-	for _, tok := range parse(fold(plain), lex).tokens {
+	for _, tok := range tokens {
 		if tok.kind == punctToken {
 			continue
 		}
@@ -93,10 +82,10 @@ type form struct {
 	negated bool
 }
 
-// form reads a value as a reply would state it.
-func (lex *lexicon) form(text string) form {
-	plain := normalise(text)
-	d := parse(fold(plain), lex)
+// newForm reads a value as a reply would state it.
+func (l *library) newForm(text string) form {
+	d := l.read(text)
+	lex := l.lexicon
 	f := form{claims: d.claims}
 	for i, t := range d.tokens {
 		switch {

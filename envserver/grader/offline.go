@@ -27,7 +27,7 @@ const (
 // Offline judges a reply by matching: facts bound to the ticket's values, promises, invented values, copies, stuffing and form. It can't recognise
 // every free paraphrase and doesn't judge tact, so it under-scores people; its scale is its own and never mixed with a model's.
 type Offline struct {
-	lexicons map[string]*lexicon
+	libraries map[string]*library
 
 	mu    sync.Mutex
 	ready map[*scenarios.Ticket]*prepared
@@ -38,7 +38,7 @@ var _ Judge = (*Offline)(nil)
 
 // NewOffline makes an offline judge. Making one reads the lexicons, so share it.
 func NewOffline() *Offline {
-	return &Offline{lexicons: loadLexicons(), ready: map[*scenarios.Ticket]*prepared{}}
+	return &Offline{libraries: newLibraries(), ready: map[*scenarios.Ticket]*prepared{}}
 }
 
 // Name is OfflineName.
@@ -63,7 +63,7 @@ func (o *Offline) prepared(t *scenarios.Ticket) *prepared {
 	if p != nil {
 		return p
 	}
-	p = prepare(t, o.lexicons)
+	p = prepare(t, o.libraries)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ready[t] == nil {
@@ -266,7 +266,7 @@ func (r *reading) gradeTime() (earned, offered int64, reason string) {
 
 func (r *reading) supportedTime() bool {
 	for _, c := range r.doc.claims {
-		if (c.kind == durationClaim || c.kind == dateClaim || c.kind == clockClaim) && containsClaim(r.allowed, c) {
+		if (c.kind == durationClaim || c.kind == dateClaim || c.kind == clockClaim) && r.supports(c) {
 			return true
 		}
 	}
@@ -335,7 +335,7 @@ const maxInvented = responsePoints / inventedCost
 func (r *reading) checkClaims() {
 	promised := false
 	for _, c := range r.doc.claims {
-		if c.soft() || containsClaim(r.allowed, c) {
+		if c.soft() || r.supports(c) {
 			continue
 		}
 		if len(r.verdict.Invented) < maxInvented {

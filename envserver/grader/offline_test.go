@@ -3,6 +3,8 @@ package grader
 import (
 	"strings"
 	"testing"
+
+	"github.com/csenv/csenv/scenarios"
 )
 
 func TestOfflineGoodReplies(t *testing.T) {
@@ -139,6 +141,44 @@ func BenchmarkOfflinePrepare(b *testing.B) {
 	o, ticket := NewOffline(), overbilled()
 	b.ReportAllocs()
 	for b.Loop() {
-		prepare(ticket, o.lexicons)
+		prepare(ticket, o.libraries)
+	}
+}
+
+// BenchmarkPrepare prepares instances of every ticket, as episodes do: each ticket again and again by another seed.
+func BenchmarkPrepare(b *testing.B) {
+	const seeds = 16
+	var tickets []*scenarios.Ticket
+	for _, s := range publicTickets(b) {
+		for seed := range int64(seeds) {
+			ticket, err := s.Instantiate(seed)
+			if err != nil {
+				b.Fatal(err)
+			}
+			tickets = append(tickets, ticket)
+		}
+	}
+	o := NewOffline()
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		prepare(tickets[i%len(tickets)], o.libraries)
+		i++
+	}
+}
+
+// BenchmarkJudge judges a good reply to every ticket in turn.
+func BenchmarkJudge(b *testing.B) {
+	tickets, err := pool()
+	if err != nil {
+		b.Fatal(err)
+	}
+	o := NewOffline()
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		ticket := tickets[i%len(tickets)]
+		judgeReply(b, o, ticket, ticket.References.Good[0])
+		i++
 	}
 }

@@ -101,13 +101,13 @@ func TestPolarity(t *testing.T) {
 			"La différence est de 1 428,00 €.":       missing,
 		}},
 	}
-	lexicons := loadLexicons()
+	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			ticket := &scenarios.Ticket{Language: tc.language, Reply: scenarios.ReplySpec{Facts: []scenarios.Fact{tc.fact}}}
-			p := prepare(ticket, lexicons)
+			p := prepare(ticket, libraries)
 			for reply, want := range tc.said {
-				if got := p.facts[0].find(p.read(reply), p); got != want {
+				if got := p.facts[0].find(p.lib.read(reply), p); got != want {
 					t.Errorf("%q: the fact is %s, want %s", reply, got, want)
 				}
 			}
@@ -134,10 +134,10 @@ func TestKeyFacts(t *testing.T) {
 		"nothing required":        {[]scenarios.Fact{optional}, ""},
 		"no facts":                {nil, ""},
 	}
-	lexicons := loadLexicons()
+	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := prepare(&scenarios.Ticket{Language: "en", Description: served, Reply: scenarios.ReplySpec{Facts: tc.facts}}, lexicons)
+			p := prepare(&scenarios.Ticket{Language: "en", Description: served, Reply: scenarios.ReplySpec{Facts: tc.facts}}, libraries)
 			got := ""
 			for i := range p.facts {
 				if p.facts[i].key {

@@ -12,6 +12,7 @@ import (
 type prepared struct {
 	ticket *scenarios.Ticket
 	lex    *lexicon
+	lib    *library
 	facts  []fact
 	// required counts the facts that share Q1.
 	required int
@@ -19,10 +20,13 @@ type prepared struct {
 	keys    int
 	outcome []form
 	gates   []gate
-	// allowed are the claims that a reply may make, told those that the ticket itself or a fact makes.
-	allowed, told []claim
+	// told are the claims that the ticket itself or a fact makes, allowed those that a reply may make besides.
+	told, allowed []claim
+	// shelf are the articles, whose claims a reply may make too.
+	shelf []*extract
 	// served are the runs of words of the ticket, sources those of the articles and the rubric as well.
-	served, sources grams
+	served  gramSet
+	sources []gramSet
 	servedSentences map[uint64]bool
 	rubric          map[string]struct{}
 	topic           wordSet
@@ -40,17 +44,17 @@ type gate struct {
 }
 
 // prepare reads a ticket. Its language is the first of its tag that a lexicon knows, English otherwise.
-func prepare(t *scenarios.Ticket, lexicons map[string]*lexicon) *prepared {
+func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	language, _, _ := strings.Cut(strings.ToLower(t.Language), "-")
-	lex := lexicons[language]
-	if lex == nil {
-		lex = lexicons["en"]
+	lib := libraries[language]
+	if lib == nil {
+		lib = libraries["en"]
 	}
-	p := &prepared{ticket: t, lex: lex, upset: t.Tone == "angry" || t.Tone == "worried"}
+	p := &prepared{ticket: t, lex: lib.lexicon, lib: lib, upset: t.Tone == "angry" || t.Tone == "worried"}
 	p.readSpec(t.Reply)
 	p.readTexts(t)
 	p.readRubric(t.Reply)
-	p.teams = lex.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
+	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
 	p.names = nameSet(t.Customer)
 	return p
 }
@@ -58,21 +62,21 @@ func prepare(t *scenarios.Ticket, lexicons map[string]*lexicon) *prepared {
 // readSpec reads the facts, the outcome and the gates.
 func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 	for _, f := range spec.Facts {
-		p.facts = append(p.facts, p.lex.fact(f))
+		p.facts = append(p.facts, p.lib.fact(f))
 		if !f.Optional {
 			p.required++
 		}
 	}
 	for _, text := range spec.Outcome.Accept {
-		p.outcome = append(p.outcome, p.lex.form(text))
+		p.outcome = append(p.outcome, p.lib.form(text))
 	}
 	for _, f := range spec.Forbidden {
 		g := gate{Forbidden: f}
 		for _, v := range f.Verbs {
-			g.remedies = append(g.remedies, p.lex.remedyOf(v))
+			g.remedies = append(g.remedies, p.lib.remedyOf(v))
 		}
 		for _, v := range f.Values {
-			g.values = append(g.values, p.lex.form(v))
+			g.values = append(g.values, p.lib.form(v))
 			g.allowed = appendNew(g.allowed, g.values[len(g.values)-1].claims)
 		}
 		p.gates = append(p.gates, g)
@@ -82,32 +86,56 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 // readTexts reads what was served and what may be said: claims, the topic's words, and the runs of words that would be copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
 	p.topic, p.servedSentences = wordSet{}, map[uint64]bool{}
-	for _, text := range servedTexts(t) {
-		d := p.read(text)
+	p.served = gramSet{}
+	served := servedTexts(t)
+	for _, text := range served {
+		d := p.lib.read(text)
 		p.told = appendNew(p.told, d.claims)
-		p.sources = addGrams(p.sources, d.tokens)
+		p.served.add(d.tokens)
 		p.addTopic(d)
 		p.markShown(d)
 		for _, s := range d.sentences {
 			p.servedSentences[hashTokens(d.tokens[s.lo:s.hi])] = true
 		}
 	}
-	p.served = slices.Sorted(slices.Values(p.sources))
+	p.sources = append(p.sources, p.served)
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
 			p.told = appendNew(p.told, p.facts[i].forms[k].claims)
 		}
 	}
 	p.markKeys()
-	p.allowed = appendNew(slices.Clone(p.told), append(p.deadlines(t), dayClaim(t.Now), dayClaim(t.Customer.Since)))
-	for _, text := range t.Reply.AllowedValues {
-		p.allowed = appendNew(p.allowed, p.read(text).claims)
-	}
 	for _, a := range t.Articles {
-		d := p.read(a.Title + "\n\n" + a.Body)
-		p.allowed = appendNew(p.allowed, d.claims)
-		p.sources = addGrams(p.sources, d.tokens)
+		p.addArticle(a.Title)
+		p.addArticle(a.Body)
 	}
+	p.allowed = append(p.deadlines(t), dayClaim(t.Now), dayClaim(t.Customer.Since))
+	for _, text := range t.Reply.AllowedValues {
+		if !slices.Contains(served, text) && !holdsText(t.Articles, text) {
+			p.allowed = append(p.allowed, p.lib.form(text).claims...)
+		}
+	}
+}
+
+// addArticle adds what a reply may state of a text from the knowledge base, and may not copy.
+func (p *prepared) addArticle(text string) {
+	e := p.lib.extract(text)
+	p.shelf = append(p.shelf, e)
+	if len(e.grams) > 0 {
+		p.sources = append(p.sources, e.grams)
+	}
+}
+
+func holdsText(articles []scenarios.Article, text string) bool {
+	return slices.ContainsFunc(articles, func(a scenarios.Article) bool { return a.Body == text })
+}
+
+// supports tells whether a reply may state the claim: the ticket tells it, or its facts, what lies behind it, or an article.
+func (p *prepared) supports(c claim) bool {
+	if containsClaim(p.told, c) || containsClaim(p.allowed, c) {
+		return true
+	}
+	return slices.ContainsFunc(p.shelf, func(e *extract) bool { return containsClaim(e.claims, c) })
 }
 
 // servedTexts are what the agent was given to read with the ticket.
@@ -129,12 +157,6 @@ func (p *prepared) deadlines(t *scenarios.Ticket) []claim {
 		return nil
 	}
 	return []claim{{kind: durationClaim, unit: seconds, value: minutes * 60 * 1000}}
-}
-
-// read parses a trusted text of any length.
-func (p *prepared) read(text string) *document {
-	plain := normalise(text)
-	return parse(fold(plain), p.lex)
 }
 
 // markShown marks the facts whose value a served text holds.
@@ -181,12 +203,15 @@ func (p *prepared) addTopic(d *document) {
 
 // readRubric reads what a reply must not be made of: the rubric's texts as runs, and the words of facts, contexts and outcome as a list.
 func (p *prepared) readRubric(spec scenarios.ReplySpec) {
+	var words []uint64
 	for _, text := range spec.Rubric {
-		p.sources = addGrams(p.sources, p.read(text).tokens)
+		if !holdsText(p.ticket.Articles, text) {
+			words = append(words, p.lib.extract(text).hashes...)
+		}
 	}
-	p.sources = addGrams(p.sources, p.read(strings.Join(spec.Rubric, " ")).tokens)
-	slices.Sort(p.sources)
-	p.sources = slices.Compact(p.sources)
+	rubric := gramSet{}
+	rubric.addHashes(words)
+	p.sources = append(p.sources, rubric)
 	p.rubric = map[string]struct{}{}
 	for _, f := range spec.Facts {
 		p.addRubric(f.ID, f.Slot, f.Value)
@@ -199,10 +224,8 @@ func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 
 func (p *prepared) addRubric(texts ...string) {
 	for _, text := range texts {
-		for _, t := range p.read(strings.ReplaceAll(text, "_", " ")).tokens {
-			if t.kind != punctToken && t.kind != currencyToken && !p.lex.stopwords.has(t.text) {
-				p.rubric[t.key()] = struct{}{}
-			}
+		for _, key := range p.lib.extract(strings.ReplaceAll(text, "_", " ")).keys {
+			p.rubric[key] = struct{}{}
 		}
 	}
 }

@@ -9,10 +9,10 @@ type remedy struct {
 }
 
 // remedyOf reads a forbidden verb. English names of remedies hold in every language.
-func (lex *lexicon) remedyOf(verb string) remedy {
-	t := lex.term(verb)
+func (l *library) remedyOf(verb string) remedy {
+	t := l.extract(verb).term
 	if len(t.stems) == 1 {
-		if name, ok := lex.remedies[t.stems[0]]; ok {
+		if name, ok := l.remedies[t.stems[0]]; ok {
 			return remedy{name: name}
 		}
 		if remedyNames().has(t.text) {

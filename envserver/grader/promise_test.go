@@ -166,7 +166,7 @@ func TestLexiconsHaveTheSameKeys(t *testing.T) {
 }
 
 func TestPromisedVerb(t *testing.T) {
-	lex := loadLexicons()["en"]
+	lex := newLibraries()["en"]
 	tests := map[string]bool{
 		"We will send the footage to the officer.":    true,
 		"I have sent the footage.":                    true,
@@ -175,11 +175,11 @@ func TestPromisedVerb(t *testing.T) {
 	}
 	forbidden := lex.remedyOf("send the footage")
 	for text, want := range tests {
-		if got := parse(fold(text), lex).promised(&forbidden.term, lex); got != want {
+		if got := parse(fold(text), lex.lexicon).promised(&forbidden.term, lex.lexicon); got != want {
 			t.Errorf("%q promises it: %v, want %v", text, got, want)
 		}
 	}
-	if r := loadLexicons()["de"].remedyOf("refund"); r.name != "refund" {
+	if r := newLibraries()["de"].remedyOf("refund"); r.name != "refund" {
 		t.Errorf("an English verb names remedy %q in a German ticket", r.name)
 	}
 }

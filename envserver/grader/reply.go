@@ -25,7 +25,7 @@ func (o *Offline) Commits(reply string, verbs []string, language string) bool {
 
 // read reads a reply that answers no ticket.
 func (o *Offline) read(reply, language string, spec scenarios.ReplySpec) *reading {
-	p := prepare(&scenarios.Ticket{Language: language, Reply: spec}, o.lexicons)
+	p := prepare(&scenarios.Ticket{Language: language, Reply: spec}, o.libraries)
 	text, _ := bounded(reply)
 	return &reading{prepared: p, doc: parse(fold(text), p.lex)}
 }

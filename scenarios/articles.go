@@ -33,6 +33,7 @@ type article struct {
 	// standard is the article with its own params.
 	standard Article
 	canary   string
+	cost     uint64
 }
 
 type articleParam struct {
@@ -80,6 +81,7 @@ func (l *loader) article(file, id string, data []byte) *article {
 		c.declare(p.name, cel.IntType)
 	}
 	a.body.compile(c)
+	a.cost = c.cost
 	l.fail(d, c)
 	if len(d.errs)+len(c.errs) == 0 {
 		a.standard = l.render(a, vals)
@@ -137,10 +139,12 @@ type shelf struct {
 func (s *shelf) article(i int, in *instance, english *locale) Article {
 	a := s.articles[i]
 	if !s.varied[i] {
+		in.count(a.body.pos, len(a.standard.Body))
 		return a.standard
 	}
-	inner := instance{vals: in.vals, loc: english}
+	inner := instance{vals: in.vals, loc: english, rendered: in.rendered}
 	body := inner.text(a.body)
+	in.rendered = inner.rendered
 	if inner.err != nil {
 		in.fail(inner.err)
 	}

@@ -11,12 +11,10 @@ package scenarios
 import (
 	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,20 +23,18 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-//go:embed tickets workflows kb names
+//go:embed pack.yaml tickets workflows kb names
 var embedded embed.FS
 
-var public = sync.OnceValues(func() (*Catalog, error) { return Load(embedded) })
+var public = sync.OnceValues(func() (*Catalog, error) { return LoadPacks(PublicPack()) })
 
 // Public returns the catalogue that is part of this program. It is loaded once.
 func Public() (*Catalog, error) { return public() }
 
-// salt goes into every random stream. A pack whose instances must not be computable from its files would have a secret one.
-const salt = "csenv/public"
-
 // Catalog is a set of scenarios. It is immutable and safe for concurrent use.
 type Catalog struct {
 	digest       string
+	packs        []PackInfo
 	tickets      []*TicketScenario
 	ticketsByID  map[string]*TicketScenario
 	workflows    []*WorkflowScenario
@@ -48,6 +44,7 @@ type Catalog struct {
 
 // canary is the canary of a data file.
 type canary struct {
+	pack       *openPack
 	file, text string
 }
 
@@ -73,28 +70,78 @@ func (c *Catalog) Workflow(id string) (*WorkflowScenario, bool) {
 	return s, ok
 }
 
-// Load reads a catalogue: tickets/*.yaml, workflows/*.yaml, kb/*.md and names/*.yaml. Its error joins every fault found, each as "tickets/B07.yaml:31: what is wrong: what to do".
-func Load(fsys fs.FS) (*Catalog, error) {
+// Packs says of which packs the catalogue is made. The slice is the caller's.
+func (c *Catalog) Packs() []PackInfo { return slices.Clone(c.packs) }
+
+// Split returns the catalogue of the scenarios of some splits. Its digest is another, because less is served.
+func (c *Catalog) Split(splits ...string) *Catalog {
+	out := newCatalog()
+	out.packs, out.canaries = c.packs, c.canaries
+	for _, s := range c.tickets {
+		if slices.Contains(splits, s.Split) {
+			out.addTicket(s)
+		}
+	}
+	for _, s := range c.workflows {
+		if slices.Contains(splits, s.Split) {
+			out.addWorkflow(s)
+		}
+	}
+	d := digester{sha256.New()}
+	d.text(c.digest)
+	for _, split := range slices.Compact(slices.Sorted(slices.Values(splits))) {
+		d.text(split)
+	}
+	out.digest = d.String()
+	return out
+}
+
+func newCatalog() *Catalog {
+	return &Catalog{ticketsByID: map[string]*TicketScenario{}, workflowByID: map[string]*WorkflowScenario{}}
+}
+
+func (c *Catalog) addTicket(s *TicketScenario) {
+	c.tickets, c.ticketsByID[s.ID] = append(c.tickets, s), s
+}
+
+func (c *Catalog) addWorkflow(s *WorkflowScenario) {
+	c.workflows, c.workflowByID[s.ID] = append(c.workflows, s), s
+}
+
+// Load reads the catalogue of one pack. Its error joins every fault found, each as "tickets/B07.yaml:31: what is wrong: what to do".
+func Load(fsys fs.FS) (*Catalog, error) { return LoadPacks(Pack{FS: fsys}) }
+
+// LoadPacks reads the catalogue of several packs. An article or a list of names that a scenario's own pack hasn't is that of the first pack, the base. The ids of scenarios are
+// unique over all packs. The error is as for Load.
+func LoadPacks(packs ...Pack) (*Catalog, error) {
+	if len(packs) == 0 {
+		return nil, errNoPacks
+	}
 	l, err := newLoader()
 	if err != nil {
 		return nil, err
 	}
-	l.readAll(fsys)
-	c := &Catalog{ticketsByID: map[string]*TicketScenario{}, workflowByID: map[string]*WorkflowScenario{}, canaries: l.canaries}
+	c := newCatalog()
+	for _, p := range packs {
+		open := l.open(p)
+		c.packs = append(c.packs, open.info)
+	}
 	for _, f := range l.tickets {
-		if s := l.ticket(f.file, f.value); s != nil {
-			c.tickets, c.ticketsByID[s.ID] = append(c.tickets, s), s
+		if s := l.ticket(f); s != nil {
+			c.addTicket(s)
 		}
 	}
 	for _, f := range l.workflows {
-		if s := l.workflow(f.file, f.value); s != nil {
-			c.workflows, c.workflowByID[s.ID] = append(c.workflows, s), s
+		if s := l.workflow(f); s != nil {
+			c.addWorkflow(s)
 		}
 	}
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
-	c.digest = "sha256:" + hex.EncodeToString(l.digest.Sum(nil))
+	slices.SortFunc(c.tickets, func(a, b *TicketScenario) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(c.workflows, func(a, b *WorkflowScenario) int { return strings.Compare(a.ID, b.ID) })
+	c.canaries, c.digest = l.canaries, l.digest.String()
 	return c, nil
 }
 
@@ -102,8 +149,9 @@ func Load(fsys fs.FS) (*Catalog, error) {
 type loader struct {
 	locales   map[string]*locale
 	languages map[string]*cel.Env
-	names     map[string]*nameList
-	articles  map[string]*article
+	base      *openPack
+	// scenarios are the files of the scenarios so far, by id.
+	scenarios map[string]string
 	tickets   []parsed[ticketFile]
 	workflows []parsed[workflowFile]
 	canaries  []canary
@@ -113,13 +161,13 @@ type loader struct {
 
 // parsed is a decoded file that waits to be compiled.
 type parsed[T any] struct {
+	pack  *openPack
 	file  string
 	value *T
 }
 
 func newLoader() (*loader, error) {
-	l := &loader{locales: locales(), languages: map[string]*cel.Env{}, names: map[string]*nameList{}, articles: map[string]*article{}, digest: digester{sha256.New()}}
-	l.digest.text(salt)
+	l := &loader{locales: locales(), languages: map[string]*cel.Env{}, scenarios: map[string]string{}, digest: digester{sha256.New()}}
 	for _, lang := range slices.Sorted(maps.Keys(l.locales)) {
 		env, err := newLanguage(l.locales[lang])
 		if err != nil {
@@ -135,73 +183,80 @@ func (l *loader) fail(d *decoder, c *compiler) {
 	l.errs = append(l.errs, c.errs...)
 }
 
-// readAll reads all files in the order of their names.
-func (l *loader) readAll(fsys fs.FS) {
-	l.each(fsys, "names", ".yaml", func(file, id string, data []byte) {
-		var f nameFile
-		l.decode(file, id, data, &f, &f.Metadata)
-		if len(f.People.Given) == 0 || len(f.People.Family) == 0 {
-			l.errs = append(l.errs, fmt.Errorf("%s: people needs at least one given and one family name", file))
-			return
-		}
-		l.names[id] = newNameList(&f)
-	})
-	l.each(fsys, "kb", ".md", func(file, id string, data []byte) {
-		l.digest.text(file)
-		if a := l.article(file, id, data); a != nil {
-			l.articles[id] = a
-			l.canaries = append(l.canaries, canary{file, a.canary})
-			l.digest.article(a)
-		}
-	})
-	l.each(fsys, "tickets", ".yaml", func(file, id string, data []byte) {
-		f := new(ticketFile)
-		if l.decode(file, id, data, f, &f.Metadata.baseMetadata) {
-			l.tickets = append(l.tickets, parsed[ticketFile]{file, f})
-		}
-	})
-	l.each(fsys, "workflows", ".yaml", func(file, id string, data []byte) {
-		f := new(workflowFile)
-		if l.decode(file, id, data, f, &f.Metadata.baseMetadata) {
-			l.workflows = append(l.workflows, parsed[workflowFile]{file, f})
-		}
-	})
+// open reads a pack's files and decodes them.
+func (l *loader) open(p Pack) *openPack {
+	pack := &openPack{Pack: p, names: map[string]*nameList{}, articles: map[string]*article{}, base: l.base}
+	if l.base == nil {
+		l.base = pack
+	}
+	r := &packReader{Pack: p}
+	sources, manifest := r.read()
+	l.errs = append(l.errs, r.errs...)
+	l.errs = append(l.errs, pack.manifest(manifest)...)
+	l.digest.text(pack.salt)
+	for _, s := range sources {
+		l.source(pack, s)
+	}
+	return pack
 }
 
-// each reads the files of a folder, which may be missing.
-func (l *loader) each(fsys fs.FS, folder, ext string, read func(file, id string, data []byte)) {
-	entries, err := fs.ReadDir(fsys, folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.errs = append(l.errs, fmt.Errorf("reading folder %s: %w", folder, err))
-	}
-	for _, e := range entries {
-		file := path.Join(folder, e.Name())
-		id, ok := strings.CutSuffix(e.Name(), ext)
-		if !ok || e.IsDir() {
-			l.errs = append(l.errs, fmt.Errorf("%s: unexpected here: %s holds files named <id>%s", file, folder, ext))
-			continue
+// source decodes a file.
+func (l *loader) source(pack *openPack, s source) {
+	switch s.folder {
+	case "names":
+		l.nameFile(pack, s)
+	case "kb":
+		l.digest.text(s.canonical())
+		if a := l.article(s.file, s.id, s.data); a != nil {
+			pack.articles[s.id] = a
+			l.canaries = append(l.canaries, canary{pack, s.file, a.canary})
+			l.digest.article(a)
 		}
-		data, err := fs.ReadFile(fsys, file)
-		if err != nil {
-			l.errs = append(l.errs, fmt.Errorf("reading %s: %w", file, err))
-			continue
+	case "tickets":
+		f := new(ticketFile)
+		if l.decode(pack, s, f, &f.Metadata.baseMetadata) && l.first(s, f.Metadata.Pos) {
+			l.tickets = append(l.tickets, parsed[ticketFile]{pack, s.file, f})
 		}
-		read(file, id, data)
+	default:
+		f := new(workflowFile)
+		if l.decode(pack, s, f, &f.Metadata.baseMetadata) && l.first(s, f.Metadata.Pos) {
+			l.workflows = append(l.workflows, parsed[workflowFile]{pack, s.file, f})
+		}
 	}
+}
+
+func (l *loader) nameFile(pack *openPack, s source) {
+	var f nameFile
+	l.decode(pack, s, &f, &f.Metadata)
+	if len(f.People.Given) == 0 || len(f.People.Family) == 0 {
+		l.errs = append(l.errs, fmt.Errorf("%s: people needs at least one given and one family name", s.file))
+		return
+	}
+	pack.names[s.id] = newNameList(&f)
+}
+
+// first reports whether a scenario's id is new.
+func (l *loader) first(s source, pos position) bool {
+	if other, taken := l.scenarios[s.id]; taken {
+		l.errs = append(l.errs, pos.errorf("%s already has the id %q: give one of the two scenarios another", other, s.id))
+		return false
+	}
+	l.scenarios[s.id] = s.file
+	return true
 }
 
 // decode decodes a YAML file strictly; it returns false after a fault, which it has noted.
-func (l *loader) decode(file, id string, data []byte, into any, meta *baseMetadata) bool {
-	d := &decoder{file: file}
-	if root := d.root(data); root != nil {
+func (l *loader) decode(pack *openPack, s source, into any, meta *baseMetadata) bool {
+	d := &decoder{file: s.file}
+	if root := d.root(s.data); root != nil {
 		d.value(root, reflect.ValueOf(into).Elem(), "")
-		l.digest.text(file)
+		l.digest.text(s.canonical())
 		l.digest.node(root, "")
 	}
 	if len(d.errs) == 0 {
-		d.checkMetadata(meta, id)
+		d.checkMetadata(meta, s.id)
 	}
-	l.canaries = append(l.canaries, canary{file, meta.Canary})
+	l.canaries = append(l.canaries, canary{pack, s.file, meta.Canary})
 	l.errs = append(l.errs, d.errs...)
 	return len(d.errs) == 0
 }

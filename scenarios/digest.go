@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"hash"
 	"slices"
 	"strconv"
@@ -13,6 +14,9 @@ import (
 type digester struct {
 	hash.Hash
 }
+
+// String is "sha256:<hex>" over what was hashed so far.
+func (d digester) String() string { return "sha256:" + hex.EncodeToString(d.Sum(nil)) }
 
 // ungraded are the paths that neither an agent sees nor a grader uses.
 func ungraded(path string) bool {

@@ -25,7 +25,10 @@ type compiler struct {
 	// moment is env with what predicates see beside; made on first use.
 	moment *cel.Env
 	cache  map[string]*expression
-	errs   []error
+	// times is how often an instance may evaluate what is being compiled, 0 for once, and cost what all its evaluations may cost.
+	times int
+	cost  uint64
+	errs  []error
 }
 
 func newCompiler(base *cel.Env, loc *locale) *compiler {
@@ -59,13 +62,15 @@ type expression struct {
 	pos     position
 	program cel.Program
 	typ     *cel.Type
+	cost    uint64
 }
 
 // compile compiles source, nil after a fault.
 func (c *compiler) compile(pos position, source string) *expression {
 	source = strings.TrimSpace(source)
 	if e, ok := c.cache[source]; ok {
-		return &expression{source: source, pos: pos, program: e.program, typ: e.typ}
+		c.spend(e.cost)
+		return &expression{source: source, pos: pos, program: e.program, typ: e.typ, cost: e.cost}
 	}
 	env, err := c.environment()
 	if err != nil {
@@ -86,15 +91,16 @@ func (c *compiler) compileIn(env *cel.Env, pos position, source string) *express
 	}
 	ast, issues := env.Compile(source)
 	if issues.Err() != nil {
-		c.failf(pos, "expression %q: %s", source, c.explain(issues))
+		c.failf(pos, "expression %.120q: %s", source, c.explain(issues))
 		return nil
 	}
-	program, err := env.Program(ast)
+	p, cost, err := program(env, ast)
 	if err != nil {
-		c.failf(pos, "expression %q: %v", source, err)
+		c.failf(pos, "expression %.120q: %v", source, err)
 		return nil
 	}
-	return &expression{source: source, pos: pos, program: program, typ: ast.OutputType()}
+	c.spend(cost)
+	return &expression{source: source, pos: pos, program: p, typ: ast.OutputType(), cost: cost}
 }
 
 // explain shortens CEL's issues to their messages and offers the nearest name for an unknown one.
@@ -136,7 +142,7 @@ func (c *compiler) inMoment(pos position, source string) *expression {
 
 func (c *compiler) boolean(e *expression) *expression {
 	if e != nil && !fits(e.typ, cel.BoolType) {
-		c.failf(e.pos, "expression %q is %s, want bool", e.source, cel.FormatCELType(e.typ))
+		c.failf(e.pos, "expression %.120q is %s, want bool", e.source, cel.FormatCELType(e.typ))
 	}
 	return e
 }
@@ -162,7 +168,7 @@ func (v *values) Parent() cel.Activation { return nil }
 func (e *expression) eval(v *values) (ref.Val, error) {
 	out, _, err := e.program.Eval(v)
 	if err != nil {
-		return nil, e.pos.errorf("expression %q: %v", e.source, err)
+		return nil, e.pos.errorf("expression %.120q: %v", e.source, err)
 	}
 	return out, nil
 }
@@ -262,7 +268,7 @@ func (c *compiler) typed(r raw, tag, name string, want ...*cel.Type) template {
 	switch e := t.single(); {
 	case !r.given() || t.braced() && t.literal(): // left out, or already at fault
 	case e != nil && !fits(e.typ, want...):
-		c.failf(r.pos, "expression %q is %s, want %s", e.source, cel.FormatCELType(e.typ), name)
+		c.failf(r.pos, "expression %.120q is %s, want %s", e.source, cel.FormatCELType(e.typ), name)
 	case e == nil && !t.literal():
 		c.failf(r.pos, "want one expression that is %s, got %q", name, r.text)
 	case t.literal() && r.tag != tag:
@@ -303,7 +309,7 @@ func (t *text) compile(c *compiler) {
 	t.template = c.template(t.raw)
 	for _, p := range t.parts {
 		if p.expr != nil && !fits(p.expr.typ, cel.StringType, cel.IntType, cel.TimestampType) {
-			c.failf(p.expr.pos, "expression %q is %s, which has no one form as text", p.expr.source, cel.FormatCELType(p.expr.typ))
+			c.failf(p.expr.pos, "expression %.120q is %s, which has no one form as text", p.expr.source, cel.FormatCELType(p.expr.typ))
 		}
 	}
 }
@@ -361,6 +367,25 @@ type instance struct {
 	vals *values
 	loc  *locale
 	err  error
+	// rendered counts the bytes of the texts so far.
+	rendered int
+}
+
+// What an instance may render, in bytes: one text, and all together.
+const (
+	maxText     = 32 << 10
+	maxRendered = 1 << 20
+)
+
+// count bounds what is rendered.
+func (in *instance) count(pos position, bytes int) {
+	in.rendered += bytes
+	switch {
+	case bytes > maxText:
+		in.fail(pos.errorf("this text has %d bytes once it is rendered: at most %d are allowed", bytes, maxText))
+	case in.rendered > maxRendered:
+		in.fail(pos.errorf("the texts of the scenario have more than %d bytes once they are rendered: write less", maxRendered))
+	}
 }
 
 func (in *instance) eval(e *expression) ref.Val {
@@ -376,6 +401,12 @@ func (in *instance) eval(e *expression) ref.Val {
 }
 
 func (in *instance) text(t text) string {
+	s := in.render(&t.template)
+	in.count(t.pos, len(s))
+	return s
+}
+
+func (in *instance) render(t *template) string {
 	if t.literal() {
 		return t.text
 	}
@@ -388,6 +419,9 @@ func (in *instance) text(t text) string {
 			b.WriteString(p.literal)
 		} else {
 			b.WriteString(in.format(p.expr))
+		}
+		if b.Len() > maxText {
+			break
 		}
 	}
 	return b.String()
@@ -402,7 +436,7 @@ func (in *instance) format(e *expression) string {
 	case types.Timestamp:
 		return in.loc.day(v.Time)
 	default:
-		in.fail(e.pos.errorf("expression %q is %s here, which has no one form as text", e.source, v.Type().TypeName()))
+		in.fail(e.pos.errorf("expression %.120q is %s here, which has no one form as text", e.source, v.Type().TypeName()))
 		return ""
 	}
 }
@@ -429,7 +463,7 @@ func evalAs[T any](in *instance, t *template, want string) T {
 	v := in.eval(t.single())
 	out, ok := v.Value().(T)
 	if !ok && in.err == nil {
-		in.fail(t.pos.errorf("expression %q is %s here, want %s", t.single().source, v.Type().TypeName(), want))
+		in.fail(t.pos.errorf("expression %.120q is %s here, want %s", t.single().source, v.Type().TypeName(), want))
 	}
 	return out
 }
@@ -578,12 +612,9 @@ func (in *instance) timeForms(t time.Time, out []string) []string {
 var errTooManyTries = errors.New("no draw satisfied the constraints in 100 tries: widen the params' ranges or loosen the constraint")
 
 func (v *values) set(name string, val ref.Val) error {
-	if s, ok := val.(types.String); ok && len(s) > maxDrawnText {
-		return fmt.Errorf("the text has %d bytes: a param holds at most %d", len(s), maxDrawnText)
+	if n := weight(val); n > maxDrawn {
+		return fmt.Errorf("the value has %d bytes and items: a param holds at most %d", n, maxDrawn)
 	}
 	v.byName[name] = val
 	return nil
 }
-
-// maxDrawnText keeps a chain of params that double each other from filling the memory.
-const maxDrawnText = 8192

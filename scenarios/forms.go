@@ -44,7 +44,7 @@ func (f *argFile) fromYAML(d *decoder, n *yaml.Node) {
 func (v *argValue) compile(c *compiler) {
 	v.template = c.template(v.raw)
 	if e := v.single(); e != nil && !fits(e.typ, cel.StringType, cel.IntType, cel.BoolType) {
-		c.failf(v.pos, "expression %q is %s: an argument is text, a whole number or a bool", e.source, cel.FormatCELType(e.typ))
+		c.failf(v.pos, "expression %.120q is %s: an argument is text, a whole number or a bool", e.source, cel.FormatCELType(e.typ))
 	}
 }
 
@@ -144,10 +144,16 @@ func (in *instance) evidence(f *evidenceFile, out []string) []string {
 }
 
 func (in *instance) evidenceOf(t *template, out []string) []string {
-	if e := t.single(); e != nil {
-		return in.scalars(in.eval(e), out)
+	e := t.single()
+	if e == nil {
+		return append(out, in.text(text{*t}))
 	}
-	return append(out, in.text(text{*t}))
+	from := len(out)
+	out = in.scalars(in.eval(e), out)
+	for _, s := range out[from:] {
+		in.count(t.pos, len(s))
+	}
+	return out
 }
 
 // moneyForms are the ways in which a reply may write an amount.

@@ -20,6 +20,7 @@ const drawKey = "__draw"
 // newLanguage makes the CEL environment of one language: the standard library of CEL and the functions of scenario files.
 func newLanguage(loc *locale) (*cel.Env, error) {
 	return cel.NewEnv(
+		cel.ParserExpressionSizeLimit(maxExpression),
 		cel.Variable(drawKey, cel.StringType),
 		cel.Macros(cel.GlobalMacro("id", 1, expandID), cel.GlobalMacro("id", 2, expandID)),
 		cel.Function("draw_id", cel.Overload("draw_id_string", []*cel.Type{cel.StringType, cel.StringType, cel.StringType}, cel.StringType, cel.FunctionBinding(drawID))),
@@ -126,7 +127,15 @@ func addWorkdays(t time.Time, n int64) (time.Time, error) {
 	if n < 0 {
 		step, n = -1, -n
 	}
-	for n > 0 {
+	// A weekend's days count as the workday before the step, so that whole weeks can be taken at once.
+	for t.Weekday() == time.Saturday || t.Weekday() == time.Sunday {
+		if n == 0 {
+			return t, nil
+		}
+		t = t.AddDate(0, 0, -step)
+	}
+	t = t.AddDate(0, 0, step*int(n/5*7))
+	for n %= 5; n > 0; {
 		t = t.AddDate(0, 0, step)
 		if t.Weekday() != time.Saturday && t.Weekday() != time.Sunday {
 			n--
@@ -176,6 +185,9 @@ type idPart struct {
 
 var idGroup = regexp.MustCompile(`\{(digits|letters):([0-9]{1,2})\}`)
 
+// maxIDLength bounds an id, in bytes.
+const maxIDLength = 64
+
 func parseIDPattern(pattern string) (idPattern, error) {
 	var p idPattern
 	rest, digits := pattern, false
@@ -192,12 +204,23 @@ func parseIDPattern(pattern string) (idPattern, error) {
 	if !digits || strings.ContainsAny(rest, "{}") {
 		return nil, fmt.Errorf("id pattern %q: write groups as {digits:6} or {letters:2}, with at least one of digits", pattern)
 	}
-	return append(p, idPart{literal: rest}), nil
+	if p = append(p, idPart{literal: rest}); p.length() > maxIDLength {
+		return nil, fmt.Errorf("id pattern %.80q makes ids of %d characters: at most %d are allowed", pattern, p.length(), maxIDLength)
+	}
+	return p, nil
+}
+
+func (p idPattern) length() int {
+	n := 0
+	for _, part := range p {
+		n += len(part.literal) + part.count
+	}
+	return n
 }
 
 func (p idPattern) draw(s *stream) string {
 	const letters = "ABCDEFGHJKLMNPQRSTUVWXYZ"
-	var buf [64]byte
+	var buf [maxIDLength]byte
 	b := buf[:0]
 	check := -1
 	for _, part := range p {

@@ -23,7 +23,7 @@ func evaluate(language, template string) (string, error) {
 		return "", c.errs[0]
 	}
 	d := drawing{now: (&paramCompiler{compiler: c}).nowParam(nowFile{fixed: "2026-01-01T00:00:00Z"})}
-	vals, err := d.values("X", 1, 7, nil)
+	vals, err := d.values(publicSalt, "X", 1, 7, nil)
 	if err != nil {
 		return "", err
 	}

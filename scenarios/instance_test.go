@@ -193,23 +193,42 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-func TestDrawnTextIsBounded(t *testing.T) {
-	doubling := `"colour + colour + colour + colour + colour + colour + colour + colour"`
-	params := "colour: {pick: [red, blue]}"
-	for _, p := range []string{"c1", "c2", "c3", "c4", "c5"} {
-		params += "\n  " + p + ": {expr: " + strings.ReplaceAll(doubling, "colour", last(params)) + "}"
+func TestWhatScenariosMayCost(t *testing.T) {
+	const colours, subject = "colour: {pick: [red, blue]}", `subject: "Invoice {{ invoice }}"`
+	long := func(n int) string { return strings.Repeat("x", n) }
+	items := func(n int) string { return strings.TrimSuffix(strings.Repeat("seats,", n), ",") }
+	sums := func(n int) string { return strings.TrimSuffix(strings.Repeat("colour+", n), "+") }
+	tests := map[string]struct {
+		old, replacement string
+		want             string
+	}{
+		"long param":            {colours, colours + "\n  c: {pick: [" + long(5000) + "]}\n  d: {expr: c + c}", `param "d": the value has 10000 bytes and items: a param holds at most 8192`},
+		"large list":            {colours, colours + "\n  c: {expr: \"[" + items(90) + "].map(a, [" + items(90) + "])\"}", ": a param holds at most 8192"},
+		"endless evaluation":    {subject, `subject: "{{ sum([` + items(100) + "].map(a, sum([" + items(100) + "].map(b, sum([" + items(100) + `].map(c, 1)))))) }}"`, "actual cost limit exceeded"},
+		"many evaluations":      {colours, colours + "\n  c: {expr: " + sums(15) + "}\n  d: {expr: " + sums(16) + "}", "10000000 are allowed: write fewer or simpler ones"},
+		"long expression":       {subject, `subject: "{{ '` + long(9000) + `' }}"`, "expression code point size exceeds limit"},
+		"deep expression":       {subject, `subject: "{{ ` + strings.Repeat("(", 300) + "seats" + strings.Repeat(")", 300) + ` }}"`, "expression recursion limit exceeded"},
+		"long text":             {subject, `subject: "` + long(33<<10) + `"`, "tickets/T1.yaml:31: this text has 33792 bytes once it is rendered: at most 32768 are allowed"},
+		"long template":         {subject, `subject: "` + strings.Repeat("{{ invoice }}", 4000) + `"`, "bytes once it is rendered: at most 32768 are allowed"},
+		"many texts":            {"calm: [", "calm: [" + strings.Repeat(long(30<<10)+", ", 8), ""},
+		"too many texts":        {"notes: [", "notes: [" + strings.Repeat("\"{{ [c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c] }}\", ", 9), "the texts of the scenario have more than 1048576 bytes"},
+		"id of many characters": {"INV-{digits:6}", "INV-{digits:61}", "makes ids of 65 characters: at most 64 are allowed"},
 	}
-	_, err := Load(pack(t, "tickets/T1.yaml", "colour: {pick: [red, blue]}", params))
-	if err == nil || !strings.Contains(err.Error(), "a param holds at most 8192") {
-		t.Errorf("Load: %v, want the bound", err)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			files := pack(t, "tickets/T1.yaml", tt.old, tt.replacement)
+			if strings.Contains(tt.replacement, "[c, c") {
+				files["tickets/T1.yaml"].Data = []byte(strings.Replace(string(files["tickets/T1.yaml"].Data), colours, colours+"\n  c: {pick: ["+long(8000)+"]}", 1))
+			}
+			_, err := Load(files)
+			if tt.want == "" && err == nil {
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Load: %.300v\nwant it to say: %s", err, tt.want)
+			}
+		})
 	}
-}
-
-// last is the name of the last param of a block.
-func last(params string) string {
-	line := params[strings.LastIndex(params, "\n")+1:]
-	name, _, _ := strings.Cut(line, ":")
-	return strings.TrimSpace(name)
 }
 
 func TestInstantiateWorkflow(t *testing.T) {

@@ -49,10 +49,10 @@ func (c *Catalog) Lint() []Finding {
 	l := &linter{seen: map[Finding]bool{}}
 	l.scenarios(c)
 	for _, s := range c.tickets {
-		stable(l, s.path, s.Instantiate)
+		stable(l, s.File, s.Instantiate)
 	}
 	for _, s := range c.workflows {
-		stable(l, s.path, s.Instantiate)
+		stable(l, s.File, s.Instantiate)
 	}
 	return l.findings
 }
@@ -90,8 +90,12 @@ func (l *linter) scenarios(c *Catalog) {
 var canaryForm = regexp.MustCompile(`^csenv-canary [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func (l *linter) canaries(canaries []canary) {
+	first := map[*openPack]string{}
 	for _, c := range canaries {
-		if !canaryForm.MatchString(c.text) || c.text != canaries[0].text {
+		if _, ok := first[c.pack]; !ok {
+			first[c.pack] = c.text
+		}
+		if !canaryForm.MatchString(c.text) || c.text != first[c.pack] {
 			l.reportf(c.file, ruleCanary, "the canary is %q: every file of a pack has the same one, \"csenv-canary <uuid>\"", c.text)
 		}
 	}
@@ -101,11 +105,11 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 	l.seed = seed
 	b, err := s.build(seed)
 	if err != nil {
-		l.reportf(s.path, ruleInstance, "%v", err)
+		l.reportf(s.File, ruleInstance, "%v", err)
 		return
 	}
 	l.policy(b)
-	l.braces(s.path, b.ticket)
+	l.braces(s.File, b.ticket)
 	l.ticketLeaks(b)
 	l.facts(s.file.Reply.Pos.String(), b.ticket.Reply.Facts)
 	for _, q := range b.ticket.Reply.Questions {
@@ -113,11 +117,11 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 			l.reportf(s.file.Reply.Pos.String(), ruleFacts, "question %s is answered by no fact", q.ID)
 		}
 	}
-	unique(l, s.path, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
+	unique(l, s.File, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
 	if u := b.ticket.UserSim; u != nil {
 		unique(l, s.file.UserSim.Pos.String(), "user_sim answer", u.Answers, func(a SimAnswer) string { return a.ID })
 	}
-	unique(l, s.path, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
+	unique(l, s.File, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
 }
 
 // policy compares the stated gold with what the policies make of the situation.
@@ -177,7 +181,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	for _, token := range tokens {
 		// A token of one plain word, such as the rule "delay", is everyday language and tells nothing.
 		if strings.ContainsAny(token, "_#- ") && containsWord(served, token) {
-			l.reportf(b.s.path, ruleLeak, "what the customer wrote holds the gold token %q", token)
+			l.reportf(b.s.File, ruleLeak, "what the customer wrote holds the gold token %q", token)
 		}
 	}
 	l.factLeaks(&b.instance, b.s.file.Reply.Facts, served)
@@ -242,19 +246,19 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 	l.seed = seed
 	w, in, err := s.build(seed)
 	if err != nil {
-		l.reportf(s.path, ruleInstance, "%v", err)
+		l.reportf(s.File, ruleInstance, "%v", err)
 		return
 	}
-	l.braces(s.path, w)
+	l.braces(s.File, w)
 	l.facts(s.file.Metadata.Pos.String(), w.Facts)
 	l.workflowLeaks(s, w, in)
-	unique(l, s.path, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
-	unique(l, s.path, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
-	unique(l, s.path, "order", w.State.Orders, func(o Order) string { return o.ID })
-	unique(l, s.path, "payment", w.State.Payments, func(p Payment) string { return p.ID })
+	unique(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
+	unique(l, s.File, "forbidden action", w.Forbidden, func(f ForbiddenAction) string { return f.ID })
+	unique(l, s.File, "order", w.State.Orders, func(o Order) string { return o.ID })
+	unique(l, s.File, "payment", w.State.Payments, func(p Payment) string { return p.ID })
 	l.goals(s, w)
 	if len(w.Steps) > w.MaxSteps {
-		l.reportf(s.path, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
+		l.reportf(s.File, ruleGoal, "%d steps are required, limits.max_steps allows %d", len(w.Steps), w.MaxSteps)
 	}
 }
 
@@ -264,12 +268,12 @@ func (l *linter) goals(s *WorkflowScenario, w *Workflow) {
 	for _, g := range w.Goal {
 		holds, err := g.Holds(Moment{Backend: &w.State})
 		if err != nil {
-			l.reportf(s.path, ruleGoal, "%v", err)
+			l.reportf(s.File, ruleGoal, "%v", err)
 		}
 		reached = reached && holds
 	}
 	if reached {
-		l.reportf(s.path, ruleGoal, "the goal holds before the first action: add \"replied\"")
+		l.reportf(s.File, ruleGoal, "the goal holds before the first action: add \"replied\"")
 	}
 }
 
@@ -277,7 +281,7 @@ func (l *linter) workflowLeaks(s *WorkflowScenario, w *Workflow, in *instance) {
 	l.factLeaks(in, s.file.Facts, w.Query)
 	for _, status := range []string{w.Visible.OrderStatus, w.Visible.PaymentStatus} {
 		if status != "" && status != "unknown" {
-			l.reportf(s.path, ruleLeak, "initial_visible shows %q: a check must carry information", status)
+			l.reportf(s.File, ruleLeak, "initial_visible shows %q: a check must carry information", status)
 		}
 	}
 }

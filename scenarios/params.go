@@ -96,7 +96,7 @@ type draws struct {
 // paramCompiler compiles params with the name lists at hand.
 type paramCompiler struct {
 	*compiler
-	names map[string]*nameList
+	pack *openPack
 }
 
 var paramName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -107,7 +107,7 @@ func (c *paramCompiler) param(e entry[paramFile]) (param, bool) {
 	if !paramName.MatchString(e.Name) || e.Name == "now" {
 		c.failf(e.Pos, "a param is named in lower case with digits and _, and not now: got %q", e.Name)
 	}
-	if slices.Contains(c.compiler.names, e.Name) {
+	if slices.Contains(c.names, e.Name) {
 		c.failf(e.Pos, "param %q is given twice", e.Name)
 	}
 	f := e.Value
@@ -211,7 +211,7 @@ func (c *paramCompiler) idParam(p *param, f paramFile) {
 }
 
 func (c *paramCompiler) nameList(p *param, id string) *nameList {
-	list := c.names[id]
+	list := c.pack.nameList(id)
 	if list == nil {
 		c.failf(p.pos, "param %q: there is no names/%s.yaml", p.name, id)
 	}
@@ -365,6 +365,8 @@ func (c *paramCompiler) nowParam(f nowFile) *param {
 
 // compileParams compiles the drawing; after it, the variables are declared.
 func (d *drawing) compileParams(c *paramCompiler) {
+	c.times = maxTries
+	defer func() { c.times = 0 }()
 	d.now = c.nowParam(d.Now)
 	c.declare("now", cel.TimestampType)
 	for _, e := range d.Params {
@@ -415,7 +417,7 @@ func (d *drawing) draw(salt string, key streamKey, seed int64, vals *values) err
 			return err
 		}
 		if try == maxTries-1 {
-			return failing.pos.errorf("constraint %q, seed %d: %w", failing.text, seed, errTooManyTries)
+			return failing.pos.errorf("constraint %.120q, seed %d: %w", failing.text, seed, errTooManyTries)
 		}
 	}
 	return nil

@@ -23,7 +23,12 @@ type TicketScenario struct {
 	// Cue is the category that a reader of keywords would say, "" where the file doesn't state it.
 	Cue string
 
-	path    string
+	// File is the path of its file within the pack, after the pack's name.
+	File string
+	// Pack is the name of the pack.
+	Pack string
+
+	salt    string
 	file    *ticketFile
 	shelf   shelf
 	loc     *locale
@@ -57,7 +62,7 @@ type statedGold struct {
 }
 
 func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
-	vals, err := s.file.values(s.ID, s.Version, seed, s.shelf.defaults)
+	vals, err := s.file.values(s.salt, s.ID, s.Version, seed, s.shelf.defaults)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +71,7 @@ func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
 	t.ScenarioID, t.Version, t.Seed, t.Language, t.Tone = s.ID, s.Version, seed, s.Language, f.Sentiment.Tone
 	t.Now = native[time.Time](vals.byName["now"])
 	t.Customer = b.customer(&f.Customer)
-	b.story(newStreamKey(salt, s.ID, s.Version, seed).stream("variant"))
+	b.story(newStreamKey(s.salt, s.ID, s.Version, seed).stream("variant"))
 	t.SLAMinutes = int(b.integer(f.SLA.FirstResponseMinutes))
 	t.Articles = make([]Article, len(s.shelf.articles))
 	for i := range s.shelf.articles {
@@ -83,7 +88,7 @@ func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
 }
 
 // values draws the variables of an instance.
-func (d *drawing) values(id string, version int, seed int64, defaults []articleParam) (*values, error) {
+func (d *drawing) values(salt, id string, version int, seed int64, defaults []articleParam) (*values, error) {
 	key := newStreamKey(salt, id, version, seed)
 	vals := &values{byName: make(map[string]ref.Val, len(d.params)+len(defaults)+2)}
 	vals.byName[drawKey] = types.String(key)
@@ -286,17 +291,18 @@ func (f *replyFile) points() Points {
 }
 
 // ticket compiles a ticket file, nil after a fault.
-func (l *loader) ticket(file string, f *ticketFile) *TicketScenario {
-	m := f.Metadata
+func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
+	f, m := p.value, p.value.Metadata
 	s := &TicketScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
-		path: file, file: f, loc: l.locales[f.Language], english: l.locales["en"],
+		File: p.file, Pack: p.pack.info.Name, salt: p.pack.salt, file: f, loc: l.locales[f.Language], english: l.locales["en"],
 	}
-	c := l.compiler(f.Language)
-	s.shelf = l.shelf(c.compiler, f)
+	c := l.compiler(p.pack, f.Language)
+	s.shelf = shelfOf(p.pack, c.compiler, f)
 	f.compileParams(c)
 	compileAll(c.compiler, valueOf(f))
 	checkTicket(c.compiler, s)
+	c.checkCost(m.Pos)
 	l.errs = append(l.errs, c.errs...)
 	if len(c.errs) > 0 {
 		return nil
@@ -328,12 +334,12 @@ func tryOut[T any](l *loader, instantiate func(int64) (*T, error)) *T {
 	return canonical
 }
 
-func (l *loader) compiler(language string) *paramCompiler {
-	return &paramCompiler{compiler: newCompiler(l.languages[language], l.locales[language]), names: l.names}
+func (l *loader) compiler(pack *openPack, language string) *paramCompiler {
+	return &paramCompiler{compiler: newCompiler(l.languages[language], l.locales[language]), pack: pack}
 }
 
-// shelf gathers the articles of a ticket and declares their params, but for those that the ticket sets itself.
-func (l *loader) shelf(c *compiler, f *ticketFile) shelf {
+// shelfOf gathers the articles of a ticket and declares their params, but for those that the ticket sets itself.
+func shelfOf(pack *openPack, c *compiler, f *ticketFile) shelf {
 	var s shelf
 	own := map[string]bool{}
 	for _, e := range f.Params {
@@ -342,12 +348,13 @@ func (l *loader) shelf(c *compiler, f *ticketFile) shelf {
 	ids := slices.Concat(f.KB.Available, f.KB.Distractors)
 	slices.Sort(ids)
 	for i, id := range ids {
-		a := l.articles[id]
+		a := pack.article(id)
 		if a == nil || i > 0 && ids[i-1] == id {
 			c.failf(f.KB.Pos, "article %q is listed twice or missing: there must be one kb/%s.md", id, id)
 			continue
 		}
 		s.articles = append(s.articles, a)
+		c.spend(a.cost)
 		s.varied = append(s.varied, slices.ContainsFunc(a.params, func(p articleParam) bool { return own[p.name] }))
 		for _, p := range a.params {
 			s.declare(c, f.KB.Pos, p, own)

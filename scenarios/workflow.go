@@ -14,7 +14,12 @@ type WorkflowScenario struct {
 	Class    string // simple, medium or complex
 	Language string // BCP-47
 
-	path string
+	// File is the path of its file within the pack, after the pack's name.
+	File string
+	// Pack is the name of the pack.
+	Pack string
+
+	salt string
 	file *workflowFile
 	loc  *locale
 }
@@ -33,7 +38,7 @@ func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
 // build instantiates a workflow and returns the values behind it as well.
 func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	f := s.file
-	vals, err := f.values(s.ID, s.Version, seed, nil)
+	vals, err := f.values(s.salt, s.ID, s.Version, seed, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -238,13 +243,17 @@ func sortedValues(m map[string]string) []string {
 }
 
 // workflow compiles a workflow file, nil after a fault.
-func (l *loader) workflow(file string, f *workflowFile) *WorkflowScenario {
+func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
+	f := p.value
 	if f.Language == "" {
 		f.Language = "en"
 	}
 	m := f.Metadata
-	s := &WorkflowScenario{ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language, path: file, file: f, loc: l.locales[f.Language]}
-	c := l.compiler(f.Language)
+	s := &WorkflowScenario{
+		ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language,
+		File: p.file, Pack: p.pack.info.Name, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
+	}
+	c := l.compiler(p.pack, f.Language)
 	for _, e := range f.Params {
 		if slices.Contains(momentNames(), e.Name) {
 			c.failf(e.Pos, "param %q hides what predicates see under that name: choose another", e.Name)
@@ -253,6 +262,7 @@ func (l *loader) workflow(file string, f *workflowFile) *WorkflowScenario {
 	f.compileParams(c)
 	compileAll(c.compiler, valueOf(f))
 	checkWorkflow(c.compiler, f)
+	c.checkCost(m.Pos)
 	l.errs = append(l.errs, c.errs...)
 	if len(c.errs) > 0 || tryOut(l, s.Instantiate) == nil {
 		return nil

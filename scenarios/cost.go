@@ -1,0 +1,111 @@
+package scenarios
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// What expressions may cost, in CEL's units of about 50 ns. A pack may be somebody else's, and without bounds a line of it could keep a server busy for ever.
+const (
+	// maxCost bounds one evaluation.
+	maxCost = 100_000
+	// maxInstanceCost bounds, in the worst case, all evaluations of one instance together, the repeated draws included.
+	maxInstanceCost = 10_000_000
+	// maxExpression bounds the source of one expression, in characters.
+	maxExpression = 8192
+	// maxDrawn bounds a variable: the bytes of its texts and the number of its items.
+	maxDrawn = 8192
+)
+
+// program plans a checked expression and returns what it can cost at most. Cost is tracked while evaluating, which doubles the time, only where it isn't known to be small.
+func program(env *cel.Env, ast *cel.Ast) (cel.Program, uint64, error) {
+	estimate, err := env.EstimateCost(ast, bounds{})
+	if err != nil {
+		return nil, 0, fmt.Errorf("estimating its cost: %w", err)
+	}
+	if estimate.Max <= maxCost {
+		p, err := env.Program(ast)
+		return p, estimate.Max, err
+	}
+	p, err := env.Program(ast, cel.CostLimit(maxCost))
+	return p, maxCost, err
+}
+
+// bounds tell the estimator how large variables and the results of functions are at most.
+type bounds struct{}
+
+// EstimateSize knows that values.set bounds what a scenario draws. What predicates see of a moment is not bounded here.
+func (bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
+	path := node.Path()
+	if len(path) == 0 {
+		return nil
+	}
+	for _, name := range momentNames() {
+		if path[0] == name {
+			return nil
+		}
+	}
+	return &checker.SizeEstimate{Max: maxDrawn}
+}
+
+// EstimateCallCost knows the functions that make text.
+func (bounds) EstimateCallCost(function, overload string, _ *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	one := checker.FixedCostEstimate(1)
+	switch function {
+	case "money", "number", "day", "weekday", "clock", "iso":
+		return &checker.CallEstimate{CostEstimate: one, ResultSize: &checker.SizeEstimate{Max: 64}}
+	case "draw_id":
+		return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(20), ResultSize: &checker.SizeEstimate{Max: maxIDLength}}
+	case "lower", "upper":
+		// Changing the case can make a letter longer.
+		if size := args[0].ComputedSize(); size != nil {
+			return &checker.CallEstimate{CostEstimate: size.MultiplyByCostFactor(1), ResultSize: &checker.SizeEstimate{Max: utf8.UTFMax * size.Max}}
+		}
+	}
+	if overload == "int64_to_string" || overload == "timestamp_to_string" {
+		return &checker.CallEstimate{CostEstimate: one, ResultSize: &checker.SizeEstimate{Max: 64}}
+	}
+	return nil
+}
+
+// spend counts what an expression of the scenario can cost an instance.
+func (c *compiler) spend(cost uint64) {
+	if c.cost += cost * uint64(max(c.times, 1)); c.cost < cost {
+		c.cost = maxInstanceCost + 1
+	}
+}
+
+// checkCost reports a scenario whose instances could take too long to make.
+func (c *compiler) checkCost(pos position) {
+	if c.cost > maxInstanceCost {
+		c.failf(pos, "the expressions may cost %d units in all (those of params and constraints count %d times), %d are allowed: write fewer or simpler ones", c.cost, maxTries, maxInstanceCost)
+	}
+}
+
+// weight is the size of a drawn value: the bytes of its texts and the number of its items.
+func weight(v ref.Val) int {
+	switch v := v.(type) {
+	case types.String:
+		return len(v)
+	case traits.Mapper:
+		n := 0
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			key := it.Next()
+			n += 1 + weight(key) + weight(v.Get(key))
+		}
+		return n
+	case traits.Lister:
+		n := 0
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			n += 1 + weight(it.Next())
+		}
+		return n
+	}
+	return 1
+}

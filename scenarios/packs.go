@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -284,3 +285,27 @@ func (p *openPack) manifest(data []byte) []error {
 
 // errNoPacks means that a catalogue was asked for without saying of what.
 var errNoPacks = errors.New("no packs: name at least one")
+
+// Splits are the parts of a catalogue, by the use that its scenarios are for.
+func Splits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
+
+// LoadFolders reads the catalogue of the packs in some folders of this machine, beside the public pack or, where base isn't "", beside that folder instead. Links that lead out of
+// a folder are not followed.
+func LoadFolders(base string, folders ...string) (*Catalog, error) {
+	if base == "" && len(folders) == 0 {
+		return Public()
+	}
+	packs := []Pack{PublicPack()}
+	if base != "" {
+		packs, folders = nil, append([]string{base}, folders...)
+	}
+	for _, folder := range folders {
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return nil, fmt.Errorf("opening the pack %s: %w: name a folder with scenario files", folder, err)
+		}
+		defer root.Close()
+		packs = append(packs, Pack{Name: folder, FS: root.FS()})
+	}
+	return LoadPacks(packs...)
+}

@@ -45,7 +45,7 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	in := &instance{vals: vals, loc: s.loc}
 	w := &Workflow{
 		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: native[time.Time](vals.byName["now"]), Language: s.Language,
-		Customer: in.customer(&f.Customer), Query: in.query(f, newStreamKey(salt, s.ID, s.Version, seed).stream("query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
+		Customer: in.customer(&f.Customer), Query: in.query(f, newStreamKey(s.salt, s.ID, s.Version, seed).stream("query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
 		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden), Facts: in.facts(f.Facts), MaxSteps: f.Limits.MaxSteps,
 		StepMinutes: f.Limits.minutes(),
 	}

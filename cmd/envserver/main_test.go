@@ -94,6 +94,10 @@ func TestStartUpErrors(t *testing.T) {
 		"SESSION_IDLE_TIMEOUT_S": {nil, "SESSION_IDLE_TIMEOUT_S", []string{"SESSION_IDLE_TIMEOUT_S", "many", "600"}},
 		"no such folder":         {[]string{"--scenarios", filepath.Join(broken, "none")}, "", []string{"--scenarios", "none"}},
 		"a bad catalogue":        {[]string{"--scenarios", broken}, "", []string{"tickets/X01.yaml:"}},
+		"no such pack":           {[]string{"--pack", filepath.Join(broken, "none")}, "", []string{"--pack", "opening the pack", "none", "name a folder with scenario files"}},
+		"a bad pack":             {[]string{"--pack", broken}, "", []string{"--pack", broken + "/tickets/X01.yaml:"}},
+		"unknown split":          {[]string{"--split", "public-dev,test"}, "", []string{"--split", "test", "public-train, public-dev, public-test, private"}},
+		"empty split":            {[]string{"--environment", "workflow", "--split", "private"}, "", []string{"no scenario of the workflow environment is left", "--split private"}},
 		"no such key":            {[]string{"--ledger-key", filepath.Join(broken, "none.pem")}, "", []string{"ledger key", "none.pem"}},
 		"a port in use":          {[]string{"--addr", taken.Addr().String()}, "", []string{"--addr", taken.Addr().String()}},
 		"an ops port in use":     {[]string{"--addr", "127.0.0.1:0", "--ops-addr", taken.Addr().String()}, "", []string{"--ops-addr"}},
@@ -108,6 +112,39 @@ func TestStartUpErrors(t *testing.T) {
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("error %q doesn't name %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestCatalogueOfPacksAndSplits(t *testing.T) {
+	const pack = "../../scenarios/testdata/pack"
+	for name, c := range map[string]struct {
+		args    []string
+		with    []string
+		without []string
+	}{
+		"built in":            {nil, []string{"B07", "S03"}, []string{"T1"}},
+		"a pack beside it":    {[]string{"--pack", pack}, []string{"B07", "T1"}, nil},
+		"a folder instead":    {[]string{"--scenarios", pack}, []string{"T1"}, []string{"B07"}},
+		"a split":             {[]string{"--split", "public-test"}, []string{"B07", "S03"}, []string{"B06"}},
+		"two splits":          {[]string{"--split", "public-test", "--split", "public-train"}, []string{"B07", "B06"}, nil},
+		"a split of the pack": {[]string{"--pack", pack, "--split", "public-train"}, []string{"T1", "B06"}, []string{"B07"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			catalog, err := loadCatalog(parse(t, c.args, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range c.with {
+				if _, ok := catalog.Ticket(id); !ok {
+					t.Errorf("%s is missing", id)
+				}
+			}
+			for _, id := range c.without {
+				if _, ok := catalog.Ticket(id); ok {
+					t.Errorf("%s is there", id)
 				}
 			}
 		})

@@ -6,11 +6,14 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/scenarios"
 	"github.com/spf13/pflag"
 )
 
@@ -26,6 +29,8 @@ type options struct {
 	rewardMode         string
 	ledgerKey          string
 	scenarios          string
+	packs              []string
+	splits             []string
 	logLevel           string
 	// listening is called with the addresses once both ports are open.
 	listening func(protocol, ops net.Addr)
@@ -51,6 +56,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when reward is paid if a reset doesn't say: dense or terminal")
 	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers; without it a key is made for this process")
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
+	f.StringArrayVar(&o.packs, "pack", nil, "folder with a pack of scenarios to serve as well; may be repeated")
+	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(scenarios.Splits(), ", "))
 	f.StringVar(&o.logLevel, "log-level", o.logLevel, "least level to log: debug, info, warn or error")
 }
 
@@ -87,6 +94,11 @@ func (o *options) validate() error {
 	}
 	if mode := episode.RewardMode(o.rewardMode); mode != episode.Dense && mode != episode.Terminal {
 		errs = append(errs, fmt.Errorf("--reward-mode is %q: choose dense or terminal", o.rewardMode))
+	}
+	for _, split := range o.splits {
+		if !slices.Contains(scenarios.Splits(), split) {
+			errs = append(errs, fmt.Errorf("--split is %q: choose of %s", split, strings.Join(scenarios.Splits(), ", ")))
+		}
 	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)); err != nil {
 		errs = append(errs, fmt.Errorf("--log-level is %q: choose debug, info, warn or error", o.logLevel))

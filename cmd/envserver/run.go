@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -27,7 +27,7 @@ const shutdownTimeout = 5 * time.Second
 // run serves until the context ends, and then drains.
 func run(ctx context.Context, o *options, logs io.Writer) error {
 	log := newLogger(o.logLevel, logs)
-	kind, err := newKind(o.environment, o.scenarios)
+	kind, err := newKind(o)
 	if err != nil {
 		return err
 	}
@@ -60,29 +60,30 @@ func newLogger(level string, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &least}))
 }
 
-// newKind makes the environment from a folder's catalogue, or from the built-in one.
-func newKind(environment, folder string) (episode.Kind, error) {
-	catalog, err := loadCatalog(folder)
+// newKind makes the environment from the catalogue that the options name.
+func newKind(o *options) (episode.Kind, error) {
+	catalog, err := loadCatalog(o)
 	if err != nil {
 		return nil, err
 	}
 	judge := grader.NewOffline()
-	if environment == "workflow" {
+	if o.environment == "workflow" {
 		return workflow.New(catalog, judge)
 	}
 	return ticket.New(catalog, judge)
 }
 
-func loadCatalog(folder string) (*scenarios.Catalog, error) {
-	if folder == "" {
-		return scenarios.Public()
-	}
-	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("--scenarios %s is not a folder that can be read: name one that holds tickets, workflows, kb and names", folder)
-	}
-	catalog, err := scenarios.Load(os.DirFS(folder))
+// loadCatalog loads the packs, of which at least one scenario must be left for the environment.
+func loadCatalog(o *options) (*scenarios.Catalog, error) {
+	catalog, err := scenarios.LoadFolders(o.scenarios, o.packs...)
 	if err != nil {
-		return nil, fmt.Errorf("loading the catalogue %s:\n%w", folder, err)
+		return nil, fmt.Errorf("loading the scenarios of --scenarios and --pack:\n%w", err)
+	}
+	if len(o.splits) > 0 {
+		catalog = catalog.Split(o.splits...)
+	}
+	if left := map[string]int{"ticket": len(catalog.Tickets()), "workflow": len(catalog.Workflows())}[o.environment]; left == 0 {
+		return nil, fmt.Errorf("no scenario of the %s environment is left by --scenarios, --pack and --split %s: serve other splits, or a pack that has some", o.environment, strings.Join(o.splits, ","))
 	}
 	return catalog, nil
 }

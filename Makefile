@@ -70,6 +70,10 @@ test-e2e: ## Run the end-to-end suite against the local cluster, which it brings
 bench: ## Run the benchmarks of the hot paths.
 	go test -run '^$$' -bench . -benchmem ./scenarios/... ./envserver/...
 
+.PHONY: bench-openenv
+bench-openenv: ## Compare the env server with the official Python one (from PyPI) under the same load: docs/benchmark.md.
+	go run ./hack/openenv-bench $(BENCHFLAGS)
+
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
 	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | while IFS=: read -r file _ func; do \

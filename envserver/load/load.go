@@ -1,0 +1,316 @@
+// Package load plays many sessions at a time against an OpenEnv server and measures what they see: how fast a session opens, how long a step takes, how many steps
+// a second the server answers, and every failure by its cause.
+//
+// A session is one WebSocket with one message in flight, as every OpenEnv client has it, so that the load is closed: a slow server is asked less often. The generator shares the machine with
+// the server more often than not; it therefore encodes its messages once and looks at no more of an answer than its type and whether the episode is over.
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// Config says what is played.
+type Config struct {
+	// URL is the server's, ws or http; "/ws" is appended to its path.
+	URL string
+	// Header goes with the handshake, for a bearer token.
+	Header http.Header
+	// Sessions is the number of sessions at a time.
+	Sessions int
+	// Duration is how long steps are played, once all sessions are open.
+	Duration time.Duration
+	// Reset is the data of the reset messages, a JSON object.
+	Reset json.RawMessage
+	// Actions are played in turn by each session; after the last one, and when an episode is over, the session resets.
+	Actions []json.RawMessage
+	// Dialing is the number of handshakes at a time, 0 for 128: as many as a listener's backlog takes without loss.
+	Dialing int
+	// Progress is told how things stand, about once a second; nil for nobody.
+	Progress func(Progress)
+}
+
+// Progress is how a run stands.
+type Progress struct {
+	// Phase is "connect" or "step".
+	Phase            string
+	Sessions, Failed int
+	Steps            int64
+}
+
+// Latencies are quantiles.
+type Latencies struct {
+	P50, P99, Max time.Duration
+}
+
+// Result is what was measured.
+type Result struct {
+	// Sessions is the number that were open when the steps began.
+	Sessions int
+	Steps    int64
+	Elapsed  time.Duration
+	// Connect lasts from the dial to the answer of the first reset. Step is one step message and its answer.
+	Connect, Step Latencies
+	// Failures counts sessions that broke off, by cause.
+	Failures map[string]int
+}
+
+// StepsPerSecond is the rate of answered steps.
+func (r Result) StepsPerSecond() float64 { return float64(r.Steps) / r.Elapsed.Seconds() }
+
+const (
+	defaultDialing = 128
+	// messageTimeout is the official client's bound on the wait for an answer, and so is handshakeTimeout.
+	messageTimeout   = 60 * time.Second
+	handshakeTimeout = 10 * time.Second
+	progressInterval = time.Second
+	// maxReply is the official client's bound on a message, in bytes.
+	maxReply = 100 << 20
+)
+
+// Run opens the sessions, has them step for the duration and closes them. Its error says that nothing could be measured: no session opened, or the context ended. Sessions that fail meanwhile are
+// counted in the result.
+func Run(ctx context.Context, cfg Config) (Result, error) {
+	if cfg.Sessions < 1 || len(cfg.Actions) == 0 {
+		return Result{}, errors.New("a load needs at least one session and one action")
+	}
+	g, err := newGenerator(cfg)
+	if err != nil {
+		return Result{}, err
+	}
+	defer g.hangUp()
+	stop := g.watch(ctx)
+	defer stop()
+	g.connectAll(ctx)
+	if ctx.Err() != nil {
+		return Result{}, ctx.Err()
+	}
+	if len(g.sessions) == 0 {
+		return Result{}, fmt.Errorf("no session opened at %s: %v", cfg.URL, g.failures)
+	}
+	elapsed := g.stepAll(ctx)
+	return Result{
+		Sessions: len(g.sessions), Steps: g.steps.Load(), Elapsed: elapsed, Connect: g.connects.latencies(), Step: g.latency.latencies(), Failures: g.failures,
+	}, ctx.Err()
+}
+
+// generator is a run.
+type generator struct {
+	Config
+	url      string
+	dialer   websocket.Dialer
+	reset    []byte
+	actions  [][]byte
+	phase    atomic.Value
+	steps    atomic.Int64
+	connects recorder
+	latency  recorder
+
+	mu       sync.Mutex
+	sessions []*session
+	failures map[string]int
+	failed   int
+}
+
+func newGenerator(cfg Config) (*generator, error) {
+	g := &generator{Config: cfg, failures: map[string]int{}, url: endpoint(cfg.URL)}
+	g.phase.Store("connect")
+	g.dialer = websocket.Dialer{HandshakeTimeout: handshakeTimeout, ReadBufferSize: 1024, WriteBufferSize: 1024, WriteBufferPool: &sync.Pool{}}
+	var err error
+	if g.reset, err = message("reset", cfg.Reset); err != nil {
+		return nil, err
+	}
+	for _, action := range cfg.Actions {
+		encoded, err := message("step", action)
+		if err != nil {
+			return nil, err
+		}
+		g.actions = append(g.actions, encoded)
+	}
+	return g, nil
+}
+
+func endpoint(url string) string {
+	url = strings.TrimSuffix(url, "/") + "/ws"
+	if rest, ok := strings.CutPrefix(url, "http"); ok {
+		return "ws" + rest
+	}
+	if !strings.Contains(url, "://") {
+		return "ws://" + url
+	}
+	return url
+}
+
+func message(kind string, data json.RawMessage) ([]byte, error) {
+	if len(data) == 0 {
+		data = json.RawMessage("{}")
+	}
+	encoded, err := json.Marshal(struct {
+		Type string          `json:"type"`
+		Data json.RawMessage `json:"data"`
+	}{kind, data})
+	if err != nil {
+		return nil, fmt.Errorf("encoding a %s message: %w", kind, err)
+	}
+	return encoded, nil
+}
+
+// watch reports progress until it is stopped.
+func (g *generator) watch(ctx context.Context) (stop func()) {
+	if g.Progress == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(progressInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				g.report()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+func (g *generator) report() {
+	g.mu.Lock()
+	p := Progress{Sessions: len(g.sessions), Failed: g.failed, Steps: g.steps.Load()}
+	g.mu.Unlock()
+	p.Phase, _ = g.phase.Load().(string)
+	g.Progress(p)
+}
+
+// connectAll opens the sessions, some at a time, and resets each.
+func (g *generator) connectAll(ctx context.Context) {
+	dialing := g.Dialing
+	if dialing == 0 {
+		dialing = defaultDialing
+	}
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(dialing, g.Sessions) {
+		workers.Go(func() {
+			for i := next.Add(1); i <= int64(g.Sessions) && ctx.Err() == nil; i = next.Add(1) {
+				g.connect(ctx, int(i))
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func (g *generator) connect(ctx context.Context, i int) {
+	began := time.Now()
+	conn, response, err := g.dialer.DialContext(ctx, g.url, g.Header)
+	if err != nil {
+		g.fail(fmt.Errorf("%s: %w", refusal(response), err))
+		return
+	}
+	conn.SetReadLimit(maxReply)
+	s := &session{conn: conn}
+	if _, err := s.exchange(g.reset); err != nil {
+		_ = conn.Close()
+		g.fail(err)
+		return
+	}
+	g.connects.record(i, time.Since(began))
+	g.mu.Lock()
+	g.sessions = append(g.sessions, s)
+	g.mu.Unlock()
+}
+
+func refusal(response *http.Response) string {
+	if response == nil {
+		return "connect"
+	}
+	return fmt.Sprintf("handshake refused with %d", response.StatusCode)
+}
+
+func (g *generator) fail(err error) {
+	cause := err.Error()
+	if coded := (*answerError)(nil); errors.As(err, &coded) {
+		cause = coded.Error()
+	}
+	// Addresses make every error a class of its own.
+	if i := strings.Index(cause, " tcp "); i >= 0 {
+		cause = cause[:i] + cause[strings.LastIndex(cause, ": "):]
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failures[cause]++
+	g.failed++
+}
+
+// stepAll has every session step for the duration and returns how long it really took.
+func (g *generator) stepAll(ctx context.Context) time.Duration {
+	g.phase.Store("step")
+	ctx, cancel := context.WithTimeout(ctx, g.Duration)
+	defer cancel()
+	began := time.Now()
+	var playing sync.WaitGroup
+	for i, s := range g.sessions {
+		playing.Go(func() {
+			if err := g.play(ctx, i, s); err != nil {
+				g.fail(err)
+			}
+		})
+	}
+	playing.Wait()
+	return time.Since(began)
+}
+
+func (g *generator) play(ctx context.Context, i int, s *session) error {
+	for ctx.Err() == nil {
+		for _, action := range g.actions {
+			if ctx.Err() != nil {
+				return nil
+			}
+			began := time.Now()
+			done, err := s.exchange(action)
+			if err != nil {
+				return err
+			}
+			g.latency.record(i, time.Since(began))
+			g.steps.Add(1)
+			if done {
+				break
+			}
+		}
+		if _, err := s.exchange(g.reset); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hangUp closes every session.
+func (g *generator) hangUp() {
+	var closing sync.WaitGroup
+	limit := make(chan struct{}, defaultDialing)
+	for _, s := range g.sessions {
+		limit <- struct{}{}
+		closing.Go(func() {
+			defer func() { <-limit }()
+			// The session ends with its socket in any case; the close message only lets the server free the slot at once.
+			_ = s.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`))
+			_ = s.conn.Close()
+		})
+	}
+	closing.Wait()
+}

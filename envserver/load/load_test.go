@@ -1,0 +1,168 @@
+package load
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/scenarios"
+)
+
+func serve(t *testing.T, maxSessions int) (*openenv.Server, *httptest.Server) {
+	t.Helper()
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := ticket.New(catalog, grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := openenv.New(openenv.Config{
+		Kind: kind, MaxSessions: maxSessions, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	t.Cleanup(func() {
+		server.Close()
+		front.Close()
+	})
+	return server, front
+}
+
+func searches(url string, sessions int) Config {
+	return Config{
+		URL: url, Sessions: sessions, Duration: 200 * time.Millisecond, Reset: json.RawMessage(`{"seed":7,"task":"ticket-resolve"}`),
+		Actions: []json.RawMessage{json.RawMessage(`{"action_type":"search_knowledge_base","query":"refund"}`), json.RawMessage(`{"action_type":"resolve","message":"Hello"}`)},
+	}
+}
+
+func TestRunMeasures(t *testing.T) {
+	_, front := serve(t, 20)
+	got, err := Run(t.Context(), searches(front.URL, 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Sessions != 20 || got.Steps < 40 || len(got.Failures) != 0 {
+		t.Errorf("%d sessions, %d steps, failures %v: want 20 sessions that all step", got.Sessions, got.Steps, got.Failures)
+	}
+	if got.Elapsed < 200*time.Millisecond || got.StepsPerSecond() <= 0 {
+		t.Errorf("%v steps/s in %v", got.StepsPerSecond(), got.Elapsed)
+	}
+	for name, l := range map[string]Latencies{"step": got.Step, "connect": got.Connect} {
+		if l.P50 <= 0 || l.P99 < l.P50 || l.Max < l.P99 {
+			t.Errorf("%s latencies %+v are in no order", name, l)
+		}
+	}
+}
+
+// When Run returns the slots are free again.
+func TestRunLeavesNothing(t *testing.T) {
+	_, front := serve(t, 5)
+	for range 3 {
+		if got, err := Run(t.Context(), searches(front.URL, 5)); err != nil || len(got.Failures) != 0 {
+			t.Errorf("%v %v", got.Failures, err)
+		}
+	}
+}
+
+func TestRunCountsFailures(t *testing.T) {
+	_, front := serve(t, 3)
+	got, err := Run(t.Context(), searches(front.URL, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for cause, n := range got.Failures {
+		if strings.HasPrefix(cause, "answered CAPACITY_REACHED") {
+			refused += n
+		}
+	}
+	if got.Sessions != 3 || refused != 2 {
+		t.Errorf("%d sessions, failures %v, want 3 and 2 refused for capacity", got.Sessions, got.Failures)
+	}
+}
+
+func TestRunCountsSessionsThatBreakOff(t *testing.T) {
+	server, front := serve(t, 10)
+	cfg := searches(front.URL, 10)
+	cfg.Duration = 2 * time.Second
+	var closing atomic.Bool
+	cfg.Progress = func(p Progress) {
+		if p.Phase == "step" && !closing.Swap(true) {
+			go server.Close()
+		}
+	}
+	got, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	for _, n := range got.Failures {
+		lost += n
+	}
+	if got.Sessions != 10 || lost != 10 {
+		t.Errorf("%d sessions, failures %v, want 10 that all broke off", got.Sessions, got.Failures)
+	}
+}
+
+func TestRunErrors(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	notFound := httptest.NewServer(http.NotFoundHandler())
+	defer notFound.Close()
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"no server":    {func(c *Config) { c.URL = gone.URL }, "no session opened"},
+		"no OpenEnv":   {func(c *Config) { c.URL = notFound.URL }, "handshake refused with 404"},
+		"no sessions":  {func(c *Config) { c.Sessions = 0 }, "at least one session"},
+		"no actions":   {func(c *Config) { c.Actions = nil }, "one action"},
+		"a bad action": {func(c *Config) { c.Actions = []json.RawMessage{json.RawMessage("{")} }, "encoding a step message"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := searches(gone.URL, 2)
+			c.change(&cfg)
+			if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	_, front := serve(t, 5)
+	cfg := searches(front.URL, 5)
+	cfg.Duration = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if got, err := Run(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) || got.Steps == 0 {
+		t.Errorf("%d steps, error %v", got.Steps, err)
+	}
+}
+
+func TestEndpoint(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://h:8000": "ws://h:8000/ws", "https://h/envs/a/": "wss://h/envs/a/ws", "ws://h": "ws://h/ws", "h:8000": "ws://h:8000/ws",
+	} {
+		if diff := cmp.Diff(want, endpoint(url)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", url, diff)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package load
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// session is one connection. Its buffer is reused for every answer.
+type session struct {
+	conn   *websocket.Conn
+	answer bytes.Buffer
+}
+
+// answerError is an error message of the server.
+type answerError struct{ code, message string }
+
+func (e *answerError) Error() string { return "answered " + e.code + ": " + e.message }
+
+// exchange sends one message and reads its answer; done tells that the episode is over.
+func (s *session) exchange(message []byte) (done bool, err error) {
+	if err := s.conn.SetReadDeadline(time.Now().Add(messageTimeout)); err != nil {
+		return false, fmt.Errorf("setting a deadline: %w", err)
+	}
+	if err := s.conn.WriteMessage(websocket.TextMessage, message); err != nil {
+		return false, fmt.Errorf("write: %w", err)
+	}
+	_, r, err := s.conn.NextReader()
+	if err != nil {
+		return false, fmt.Errorf("read: %w", err)
+	}
+	s.answer.Reset()
+	if _, err := s.answer.ReadFrom(r); err != nil {
+		return false, fmt.Errorf("read: %w", err)
+	}
+	return s.over()
+}
+
+// over looks for what matters in the answer, without decoding it: the type, and "done" true. An environment that has such bytes in a text only costs the measurement a reset.
+func (s *session) over() (bool, error) {
+	answer := s.answer.Bytes()
+	if bytes.Contains(answer[:min(len(answer), 40)], []byte(`"error"`)) {
+		var e struct {
+			Data struct{ Code, Message string }
+		}
+		if err := json.Unmarshal(answer, &e); err != nil {
+			return false, fmt.Errorf("decoding an error: %w", err)
+		}
+		return false, &answerError{e.Data.Code, e.Data.Message}
+	}
+	return bytes.Contains(answer, []byte(`"done":true`)) || bytes.Contains(answer, []byte(`"done": true`)), nil
+}

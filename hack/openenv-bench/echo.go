@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// echoKind is an environment that says what it was told: next to no work of its own, so that what is measured is the server.
+type echoKind struct{ form *episode.Form }
+
+func newEchoKind() echoKind {
+	return echoKind{episode.NewForm("EchoAction", []episode.Field{{Name: "message", Description: "What to say.", MaxLength: 4000}},
+		[]episode.Variant{{Type: "say", Description: "Says the message.", Required: []string{"message"}}})}
+}
+
+func (echoKind) Name() string           { return "echo" }
+func (echoKind) Description() string    { return "Says what it is told." }
+func (echoKind) ScenarioDigest() string { return "none" }
+func (echoKind) GraderVersion() string  { return "none" }
+func (echoKind) Judge() string          { return "rules" }
+func (echoKind) Tasks() []score.Task {
+	return []score.Task{{Name: "echo", Scenarios: []score.Scenario{{ID: "E01"}}}}
+}
+
+func (k echoKind) Schemas() episode.Schemas {
+	action, err := json.Marshal(k.form.Schema())
+	if err != nil {
+		panic(err) // the schema is this file's own
+	}
+	object := json.RawMessage(`{"type":"object"}`)
+	return episode.Schemas{Action: action, Observation: object, State: object}
+}
+
+func (k echoKind) New() episode.Environment { return &echo{form: k.form} }
+
+type echo struct {
+	form  *episode.Form
+	id    string
+	steps int
+}
+
+type echoObservation struct {
+	Message string `json:"echoed_message"`
+	Length  int    `json:"message_length"`
+}
+
+func (e *echo) Reset(o episode.Options) (episode.Result, error) {
+	e.id, e.steps = o.EpisodeID, 0
+	return episode.Result{Observation: echoObservation{Message: "ready"}}, nil
+}
+
+func (e *echo) Step(_ context.Context, raw json.RawMessage) (episode.Result, error) {
+	action, err := e.form.Decode(raw)
+	if err != nil {
+		return episode.Result{}, err
+	}
+	e.steps++
+	message := action.Get("message")
+	return episode.Result{Observation: echoObservation{message, len(message)}, Reward: 100 * int64(len(message))}, nil
+}
+
+func (e *echo) State() any {
+	return struct {
+		EpisodeID string `json:"episode_id"`
+		StepCount int    `json:"step_count"`
+	}{e.id, e.steps}
+}
+
+// bareEcho is the ceiling: the same WebSocket library answering every message with the same bytes, without reading it.
+func bareEcho() http.Handler {
+	up := websocket.Upgrader{
+		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{},
+	}
+	answer := []byte(`{"type":"observation","data":{"observation":{"echoed_message":"How are you?","message_length":12},"reward":1.2,"done":false}}`)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			for {
+				if _, _, err := c.ReadMessage(); err != nil {
+					return
+				}
+				if err := c.WriteMessage(websocket.TextMessage, answer); err != nil {
+					return
+				}
+			}
+		}()
+	})
+}

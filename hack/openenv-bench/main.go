@@ -1,0 +1,77 @@
+// Command openenv-bench compares csenv's environment server with the official Python one, on this machine and under the same load.
+//
+// It runs four servers one after the other, each in a process of its own: a bare echo on csenv's WebSocket library (the ceiling), csenv's server with an echo
+// environment, csenv's server with the ticket environment, and the official server from PyPI with an echo environment and the C speedups of its HTTP stack, once with one worker
+// and once with a worker for each processor. The load is package load's: every session has one message in flight. The result is a table in Markdown.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	sessions string
+	duration time.Duration
+	servers  []string
+	out      string
+}
+
+func newCommand(stdout, progress io.Writer) *cobra.Command {
+	o := options{sessions: "1,100,400,2000,10000,19000", duration: 10 * time.Second, servers: []string{bare, csenvEcho, csenvTicket, official, officialWorkers}}
+	cmd := &cobra.Command{
+		Use: "openenv-bench", Short: "Compare csenv's environment server with the official Python one",
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			sizes, err := parseSizes(o.sessions)
+			if err != nil {
+				return err
+			}
+			table, err := compare(cmd.Context(), o, sizes, progress)
+			if err != nil {
+				return err
+			}
+			if o.out == "" {
+				_, err = io.WriteString(stdout, table)
+				return err
+			}
+			return os.WriteFile(o.out, []byte(table), 0o644)
+		},
+	}
+	cmd.Flags().StringVar(&o.sessions, "sessions", o.sessions, "numbers of sessions to try, each at most 19000: a process here may have 20,000 open files")
+	cmd.Flags().DurationVar(&o.duration, "duration", o.duration, "how long steps are measured for each of them")
+	cmd.Flags().StringSliceVar(&o.servers, "servers", o.servers, "servers to measure")
+	cmd.Flags().StringVar(&o.out, "out", "", "file for the table instead of standard output")
+	cmd.AddCommand(newServeCommand())
+	return cmd
+}
+
+func parseSizes(text string) ([]int, error) {
+	var sizes []int
+	for field := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("--sessions %q: use whole numbers like 1,100,400", field)
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// The servers that are compared.
+const (
+	bare            = "bare-echo"
+	csenvEcho       = "csenv-echo"
+	csenvTicket     = "csenv-ticket"
+	official        = "openenv-python"
+	officialWorkers = "openenv-python-workers"
+)
+
+const upstreamFolder = "hack/openenv-bench/upstream"
+
+// newServeCommand serves one of the Go servers: the comparison starts itself again for each, so that every server has a process to itself.
+func newServeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "serve SERVER ADDRESS", Args: cobra.ExactArgs(2), Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			handler, err := handlerOf(args[0])
+			if err != nil {
+				return err
+			}
+			server := &http.Server{Addr: args[1], Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+			context.AfterFunc(cmd.Context(), func() { _ = server.Close() })
+			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+	}
+}
+
+func handlerOf(name string) (http.Handler, error) {
+	var kind episode.Kind
+	switch name {
+	case bare:
+		return bareEcho(), nil
+	case csenvEcho:
+		kind = newEchoKind()
+	case csenvTicket:
+		catalog, err := scenarios.Public()
+		if err != nil {
+			return nil, err
+		}
+		if kind, err = ticket.New(catalog, grader.NewOffline()); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("unknown server %q", name)
+	}
+	server, err := openenv.New(openenv.Config{
+		Kind: kind, MaxSessions: 100_000, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return server.Handler(), nil
+}
+
+// process is a server that runs.
+type process struct {
+	url  string
+	cmd  *exec.Cmd
+	gone chan error
+}
+
+// start starts a server and waits until it accepts connections.
+func start(ctx context.Context, name string, progress io.Writer) (*process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := commandOf(ctx, name, port, progress)
+	if err != nil {
+		return nil, err
+	}
+	var logs strings.Builder
+	cmd.Stdout, cmd.Stderr = &logs, &logs
+	// A group of its own, so that its workers end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	p := &process{url: fmt.Sprintf("ws://127.0.0.1:%d", port), cmd: cmd, gone: make(chan error, 1)}
+	go func() { p.gone <- cmd.Wait() }()
+	if err := p.waitReady(ctx, port); err != nil {
+		p.stop()
+		return nil, fmt.Errorf("starting %s: %w\n%s", name, err, logs.String())
+	}
+	return p, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("finding a free port: %w", err)
+	}
+	defer l.Close()
+	address, _ := l.Addr().(*net.TCPAddr)
+	return address.Port, nil
+}
+
+func commandOf(ctx context.Context, name string, port int, progress io.Writer) (*exec.Cmd, error) {
+	switch name {
+	case official, officialWorkers:
+		python, err := upstreamPython(ctx, progress)
+		if err != nil {
+			return nil, err
+		}
+		workers := 1
+		if name == officialWorkers {
+			workers = runtime.NumCPU()
+		}
+		cmd := exec.Command(python, "server.py", strconv.Itoa(port), strconv.Itoa(workers))
+		cmd.Dir = upstreamFolder
+		return cmd, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	return exec.Command(self, "serve", name, fmt.Sprintf("127.0.0.1:%d", port)), nil
+}
+
+// upstreamPython installs the official server into the user's cache, once for each set of requirements, and returns its interpreter.
+func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
+	requirements := filepath.Join(upstreamFolder, "requirements.txt")
+	wanted, err := os.ReadFile(requirements)
+	if err != nil {
+		return "", fmt.Errorf("reading the official server's requirements (run this from the checkout's root): %w", err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a cache folder: %w", err)
+	}
+	folder := filepath.Join(cache, "csenv", "openenv-bench")
+	python, installed := filepath.Join(folder, "bin", "python"), filepath.Join(folder, "requirements.txt")
+	if have, err := os.ReadFile(installed); err == nil && string(have) == string(wanted) {
+		return python, nil
+	}
+	fmt.Fprintln(progress, "==> installing the official OpenEnv server from PyPI (about a minute, once)")
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", "--clear", folder}, {python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements},
+	} {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, output)
+		}
+	}
+	return python, os.WriteFile(installed, wanted, 0o644)
+}
+
+const startTimeout = 60 * time.Second
+
+func (p *process) waitReady(ctx context.Context, port int) error {
+	deadline := time.After(startTimeout)
+	for {
+		if c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second); err == nil {
+			return c.Close()
+		}
+		select {
+		case err := <-p.gone:
+			p.gone <- err
+			return fmt.Errorf("it ended: %w", err)
+		case <-deadline:
+			return fmt.Errorf("it accepts no connections after %v", startTimeout)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (p *process) stop() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.gone
+}
+
+// memory is the resident memory, in bytes, of the server's processes.
+func (p *process) memory() (int64, error) {
+	entries, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	var total int64
+	for _, entry := range entries {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
+		if group, err := syscall.Getpgid(pid); err != nil || group != p.cmd.Process.Pid {
+			continue
+		}
+		resident, err := residentOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		total += resident
+	}
+	return total, nil
+}
+
+func residentOf(pid int) (int64, error) {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, nil
+}

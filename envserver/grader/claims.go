@@ -160,9 +160,9 @@ func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 	}
 	next := tokens[j]
 	switch {
-	case next.kind == currencyToken, next.kind == wordToken && lex.currencies.has(next.text):
+	case next.kind == currencyToken, next.kind == wordToken && next.is(lex.currencies):
 		c.kind, c.at.hi = moneyClaim, j+1
-	case next.text == "%", lex.percents.has(next.text):
+	case next.text == "%", next.is(lex.percents):
 		c.kind, c.at.hi = percentClaim, j+1
 	case next.word("por", "pour", "per") && j+1 < len(tokens) && tokens[j+1].word("ciento", "cent"):
 		c.kind, c.at.hi = percentClaim, j+2
@@ -189,7 +189,7 @@ func skipHyphen(tokens []token, j int) int {
 // readDuration reads the unit of the number c at token j, with the words that make days business days.
 func readDuration(tokens []token, c claim, j int, lex *lexicon) (claim, bool) {
 	business := false
-	if j < len(tokens) && tokens[j].kind == wordToken && lex.business.has(tokens[j].text) {
+	if j < len(tokens) && tokens[j].kind == wordToken && tokens[j].is(lex.business) {
 		business = true
 		// "Werktage" is the unit too.
 		if _, whole := lex.units[tokens[j].text]; !whole {
@@ -204,7 +204,7 @@ func readDuration(tokens []token, c claim, j int, lex *lexicon) (claim, bool) {
 		return claim{}, false
 	}
 	j++
-	if j < len(tokens) && tokens[j].kind == wordToken && lex.business.has(tokens[j].text) {
+	if j < len(tokens) && tokens[j].kind == wordToken && tokens[j].is(lex.business) {
 		business = true
 		j++
 	}
@@ -257,7 +257,7 @@ func readDayMonth(tokens []token, i int, lex *lexicon) (claim, bool) {
 		return claim{}, false
 	}
 	j := i + 1
-	for j < len(tokens) && j < i+4 && (lex.ordinals.has(tokens[j].text) || tokens[j].text == "." && tokens[j].glued) {
+	for j < len(tokens) && j < i+4 && (tokens[j].is(lex.ordinals) || tokens[j].text == "." && tokens[j].glued) {
 		j++
 	}
 	if j >= len(tokens) || lex.months[tokens[j].text] == 0 {
@@ -291,8 +291,8 @@ func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 	if part := lex.fractions[tokens[i].text]; part > 0 {
 		return readPart(tokens, i, part, lex)
 	}
-	if lex.articles.has(tokens[i].text) {
-		if tokens[i].value == 0 && (i == 0 || !lex.within.has(tokens[i-1].text)) {
+	if tokens[i].is(lex.articles) {
+		if tokens[i].value == 0 && (i == 0 || !tokens[i-1].is(lex.within)) {
 			return claim{}, false
 		}
 		return readDuration(tokens, claim{value: 1000, at: span{i, i + 1}}, skipHyphen(tokens, i+1), lex)
@@ -311,7 +311,7 @@ func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 // readPart reads "half an hour", "a quarter of an hour", "demi-heure".
 func readPart(tokens []token, i int, part int64, lex *lexicon) (claim, bool) {
 	j := i + 1
-	for j < len(tokens) && j < i+4 && (lex.articles.has(tokens[j].text) || tokens[j].word("of", "de", "d") || tokens[j].text == "-") {
+	for j < len(tokens) && j < i+4 && (tokens[j].is(lex.articles) || tokens[j].word("of", "de", "d") || tokens[j].text == "-") {
 		j++
 	}
 	return readDuration(tokens, claim{value: part, at: span{i, i + 1}}, j, lex)
@@ -328,7 +328,7 @@ func readMonthDay(tokens []token, i int, month int64, lex *lexicon) (claim, bool
 	}
 	day := tokens[j].value / 1000
 	j++
-	if j < len(tokens) && tokens[j].glued && lex.ordinals.has(tokens[j].text) {
+	if j < len(tokens) && tokens[j].glued && tokens[j].is(lex.ordinals) {
 		j++
 	}
 	year, hi := readYear(tokens, j)
@@ -342,7 +342,7 @@ func readNumberWords(tokens []token, i int, lex *lexicon) (value int64, hi int) 
 		return value, i + 1
 	}
 	j := i + 1
-	for j < len(tokens) && j < i+2 && (tokens[j].text == "-" || lex.numberJoins.has(tokens[j].text)) {
+	for j < len(tokens) && j < i+2 && (tokens[j].text == "-" || tokens[j].is(lex.numberJoins)) {
 		j++
 	}
 	if j < len(tokens) && tokens[j].kind == wordToken && tokens[j].value > 0 && tokens[j].value < 10_000 {

@@ -20,7 +20,7 @@ func addGrams(g grams, tokens []token) grams {
 			continue
 		}
 		copy(window[:], window[1:])
-		window[gramSize-1] = hashWord(tokens[i].text)
+		window[gramSize-1] = tokens[i].hash
 		if n++; n >= gramSize {
 			g = append(g, hashWindow(&window))
 		}
@@ -40,6 +40,14 @@ func (g gramSet) addHashes(words []uint64) {
 	for i := gramSize; i <= len(words); i++ {
 		g[hashWindow((*[gramSize]uint64)(words[i-gramSize:i]))] = struct{}{}
 	}
+}
+
+// hashed is the hash of a token's text.
+func (t *token) hashed() uint64 {
+	if t.kind == wordToken {
+		return t.hash
+	}
+	return hashWord(t.text)
 }
 
 // hashWord is FNV-1a.
@@ -183,7 +191,7 @@ func hasVerb(tokens []token, s span, lex *lexicon) bool {
 		return true
 	}
 	for i := s.lo; i+1 < s.hi; i++ {
-		if tokens[i].kind == wordToken && !lex.stopwords.has(tokens[i].text) && lex.determiners.has(tokens[i+1].text) {
+		if tokens[i].kind == wordToken && !tokens[i].is(lex.stopwords) && tokens[i+1].is(lex.determiners) {
 			return true
 		}
 	}

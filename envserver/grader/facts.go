@@ -61,16 +61,23 @@ func (f *fact) find(d *document, p *prepared) finding {
 
 // findIn is find for one sentence.
 func (f *fact) findIn(d *document, s span, p *prepared) finding {
-	if d.question(s) || len(f.context) > 0 && find(f.context, d.tokens, s, true) < 0 {
+	if d.question(s) {
 		return missing
 	}
-	result := missing
+	result, about := missing, len(f.context) == 0
 	for i := range f.forms {
 		at := f.forms[i].in(d, s)
-		if at < 0 || crammed(d, s, at, p.rubric) {
+		if at < 0 {
 			continue
 		}
-		result = max(result, f.polarity(d, s, at, f.forms[i].negated, p.lex))
+		// Values are fewer than words, so they are looked for first.
+		if !about && find(f.context, d.tokens, s, true) < 0 {
+			return missing
+		}
+		about = true
+		if !crammed(d, s, at, p.rubric) {
+			result = max(result, f.polarity(d, s, at, f.forms[i].negated, p.lex))
+		}
 	}
 	if result == missing && f.rivalled(d, s, p) {
 		return contradicted
@@ -108,11 +115,11 @@ func (f *fact) polarity(d *document, s span, at int, negated bool, lex *lexicon)
 
 // open tells whether a sentence leaves its statement open: "either … or …", "or not".
 func open(d *document, s span, lex *lexicon) bool {
-	if lex.either.has(d.tokens[s.lo].text) {
+	if d.tokens[s.lo].is(lex.either) {
 		return true
 	}
 	for i := s.lo; i+1 < s.hi; i++ {
-		if d.tokens[i].word("or", "oder", "o", "ou") && lex.negators.has(d.tokens[i+1].text) {
+		if d.tokens[i].word("or", "oder", "o", "ou") && d.tokens[i+1].is(lex.negators) {
 			return true
 		}
 	}
@@ -126,7 +133,7 @@ const narrowScope = 3
 func excused(d *document, at int, lex *lexicon) bool {
 	c := d.clauseOf(at)
 	neg := lex.negatorIn(d.tokens, span{c.lo, at})
-	return neg >= 0 && anyPhrase(lex.duties, d.tokens, span{max(neg-2, c.lo), min(neg+3, at)})
+	return neg >= 0 && anyPhrase(&lex.duties, d.tokens, span{max(neg-2, c.lo), min(neg+3, at)})
 }
 
 // lasting tells whether the value is a duration for which something holds: "don't touch it for 15 minutes" states the 15 minutes.
@@ -143,7 +150,7 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 		return false
 	}
 	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 && !lasting(d, at, lex) {
-		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses, d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !lex.narrow.has(d.tokens[neg].text))
+		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses, d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !d.tokens[neg].is(lex.narrow))
 	}
 	neg := lex.negatorIn(d.tokens, span{at, c.hi})
 	if neg < 0 || neg > at+6 || anyWord(lex.untils, d.tokens, span{neg, c.hi}) >= 0 {
@@ -155,12 +162,9 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 
 // rivalled tells whether a sentence about the fact gives another time than the fact's: an answer within four hours, and within two days.
 func (f *fact) rivalled(d *document, s span, p *prepared) bool {
-	if len(f.context) == 0 || find(f.context, d.tokens, s, false) < 0 {
-		return false
-	}
 	for _, c := range d.claimsWithin(s) {
 		if (c.kind == durationClaim || c.kind == dateClaim) && f.states(c.kind) && !containsClaim(p.told, c) {
-			return true
+			return len(f.context) > 0 && find(f.context, d.tokens, s, false) >= 0
 		}
 	}
 	return false

@@ -1,22 +1,27 @@
 package grader
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // rightLanguage tells whether the reply is in the lexicon's language, by the share of its commonest words. A short reply is given the benefit of the doubt.
 func rightLanguage(d *document, lex *lexicon) bool {
-	own := countWords(d, lex.identify[lex.language])
-	for _, language := range languages() {
-		if language != lex.language && countWords(d, lex.identify[language]) > own+2 {
-			return false
+	own, most := 0, 0
+	for i, language := range languages() {
+		n := countWords(d, lex.identify[i])
+		if language == lex.language {
+			own = n
 		}
+		most = max(most, n)
 	}
-	return true
+	return most <= own+2
 }
 
-func countWords(d *document, set wordSet) int {
+func countWords(d *document, c wordClass) int {
 	n := 0
 	for i := range d.tokens {
-		if d.tokens[i].kind == wordToken && set.has(d.tokens[i].text) {
+		if d.tokens[i].is(c) {
 			n++
 		}
 	}
@@ -28,7 +33,7 @@ const greeting = 12
 
 // addressed tells whether the reply begins by calling the customer by a name.
 func addressed(d *document, names wordSet) bool {
-	return anyWord(names, d.tokens, span{0, min(greeting, len(d.tokens))}) >= 0
+	return slices.ContainsFunc(d.tokens[:min(greeting, len(d.tokens))], func(t token) bool { return t.kind == wordToken && names.has(t.text) })
 }
 
 // placeholder tells whether a template's gap was left in the text: {name}, [NAME], <order id>, XXXX.
@@ -69,7 +74,7 @@ func acknowledges(d *document, p *prepared) bool {
 		empathy := anyStem(p.lex.empathy, d.tokens, s) >= 0
 		sorry := anyStem(p.lex.apology, d.tokens, s) >= 0
 		thanks := anyStem(p.lex.thanks, d.tokens, s) >= 0
-		recognised := anyPhrase(p.lex.recognise, d.tokens, s)
+		recognised := anyPhrase(&p.lex.recognise, d.tokens, s)
 		if !empathy && !recognised && !sorry && (!thanks || p.upset) {
 			continue
 		}
@@ -84,8 +89,8 @@ func acknowledges(d *document, p *prepared) bool {
 func stock(d *document, s span, p *prepared) bool {
 	for _, t := range d.tokens[s.lo:s.hi] {
 		switch {
-		case t.kind == punctToken, p.lex.stopwords.has(t.text), p.names.has(t.text):
-		case p.lex.courtesy.has(t.stem), p.lex.apology.has(t.stem), p.lex.thanks.has(t.stem), p.lex.empathy.has(t.stem):
+		case t.kind == punctToken, t.is(p.lex.stopwords), p.names.has(t.text):
+		case t.stemIs(p.lex.courtesy), t.stemIs(p.lex.apology), t.stemIs(p.lex.thanks), t.stemIs(p.lex.empathy):
 		default:
 			return false
 		}
@@ -111,8 +116,13 @@ func relevantWords(d *document, p *prepared) int {
 
 // topical tells whether two words of the span are about the ticket's matter.
 func topical(d *document, s span, p *prepared) bool {
-	first := anyStem(p.topic, d.tokens, s)
-	return first >= 0 && anyStem(p.topic, d.tokens, span{first + 1, s.hi}) >= 0
+	n := 0
+	for i := s.lo; i < s.hi && n < 2; i++ {
+		if d.tokens[i].kind == wordToken && p.topic.has(d.tokens[i].stem) {
+			n++
+		}
+	}
+	return n == 2
 }
 
 // claimsIn tells whether the span states a value.
@@ -124,7 +134,7 @@ func hashTokens(tokens []token) uint64 {
 	h := uint64(0)
 	for i := range tokens {
 		if tokens[i].kind != punctToken {
-			h = h*1099511628211 ^ hashWord(tokens[i].text)
+			h = h*1099511628211 ^ tokens[i].hashed()
 		}
 	}
 	return h

@@ -56,18 +56,18 @@ func (d *document) money(c span, lex *lexicon) bool {
 
 // asks tells whether a sentence is a question in its form too: "you will get a refund, okay?" is none.
 func (d *document) asks(s span, lex *lexicon) bool {
-	return d.question(s) && lex.aux.has(d.tokens[s.lo].text)
+	return d.question(s) && d.tokens[s.lo].is(lex.aux)
 }
 
 // hedges tells whether token i leaves open what its clause says. A word that only gives the ground for it doesn't: "as I said", "per our policy".
 func (d *document) hedges(c span, i int, lex *lexicon) bool {
 	t := &d.tokens[i]
-	return t.kind == wordToken && (lex.hedges.has(t.text) || lex.handover.has(t.stem)) && !d.grounded(c, i, lex) && !d.settled(c, i, lex)
+	return t.kind == wordToken && (t.is(lex.hedges) || t.stemIs(lex.handover)) && !d.grounded(c, i, lex) && !d.settled(c, i, lex)
 }
 
 // settled tells whether the word says that the company itself has made up its mind: "we have decided to".
 func (d *document) settled(c span, i int, lex *lexicon) bool {
-	return lex.enablers.has(d.tokens[i].text) && anyWord(lex.firstPerson, d.tokens, span{max(c.lo, i-2), i}) >= 0
+	return d.tokens[i].is(lex.enablers) && anyWord(lex.firstPerson, d.tokens, span{max(c.lo, i-2), i}) >= 0
 }
 
 // maxGround is how many tokens a ground may begin before the word that it makes harmless.
@@ -79,9 +79,9 @@ func (d *document) grounded(c span, i int, lex *lexicon) bool {
 	for j := i - 1; j >= max(c.lo, i-maxGround); j-- {
 		t := &d.tokens[j]
 		switch {
-		case lex.grounds.has(t.text):
+		case t.is(lex.grounds):
 			return true
-		case !lex.stopwords.has(t.text) && !lex.firstPerson.has(t.text) && !lex.secondPerson.has(t.text) && lex.remedies[t.stem] == "":
+		case !t.is(lex.stopwords) && !t.is(lex.firstPerson) && !t.is(lex.secondPerson) && t.remedy() == "":
 			return false
 		}
 	}
@@ -97,7 +97,7 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 			continue
 		}
 		t := &d.tokens[i]
-		if t.kind == wordToken && (lex.conditions.has(t.text) || lex.times.has(t.text) && !d.dated(s, i, lex)) || lex.opensAt(d.tokens, i) || i == s.lo && d.inverted(s, lex) {
+		if t.kind == wordToken && (t.is(lex.conditions) || t.is(lex.times) && !d.dated(s, i, lex)) || lex.opensAt(d.tokens, i) || i == s.lo && d.inverted(s, lex) {
 			return true
 		}
 		i++
@@ -107,17 +107,17 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 
 // inverted tells whether a sentence begins with a condition by its word order: "should finance agree". What the customer may wish is none.
 func (d *document) inverted(s span, lex *lexicon) bool {
-	return lex.language == "en" && d.tokens[s.lo].word("should") && s.lo+1 < s.hi && !lex.secondPerson.has(d.tokens[s.lo+1].text)
+	return lex.language == "en" && d.tokens[s.lo].word("should") && s.lo+1 < s.hi && !d.tokens[s.lo+1].is(lex.secondPerson)
 }
 
 // dated tells whether what follows token i is a day or a time: "before the end of the week".
 func (d *document) dated(s span, i int, lex *lexicon) bool {
 	for j := i + 1; j < min(i+4, s.hi); j++ {
 		t := &d.tokens[j]
-		if d.claimed(j) || lex.calendar.has(t.text) {
+		if d.claimed(j) || t.is(lex.calendar) {
 			return true
 		}
-		if !lex.stopwords.has(t.text) {
+		if !t.is(lex.stopwords) {
 			return false
 		}
 	}
@@ -128,10 +128,10 @@ func (d *document) dated(s span, i int, lex *lexicon) bool {
 func (d *document) beyond(c span, lex *lexicon) bool {
 	from := c.hi
 	for i := c.lo; i < c.hi; i++ {
-		if i < from && phraseStarts(lex.beyond, d.tokens, i) > 0 {
+		if i < from && lex.beyond.starts(d.tokens, i) > 0 {
 			from = i
 		}
-		if i > from && lex.abilities.has(d.tokens[i].text) && (i+1 == c.hi || !lex.doing.has(d.tokens[i+1].text)) {
+		if i > from && d.tokens[i].is(lex.abilities) && (i+1 == c.hi || !d.tokens[i+1].is(lex.doing)) {
 			return true
 		}
 	}
@@ -140,21 +140,10 @@ func (d *document) beyond(c span, lex *lexicon) bool {
 
 // emptyAt returns the length of the condition that starts at token i and can't fail, or 0.
 func (lex *lexicon) emptyAt(tokens []token, i int) int {
-	return phraseStarts(lex.emptyConditions, tokens, i)
+	return lex.emptyConditions.starts(tokens, i)
 }
 
 // opensAt tells whether a phrase that leaves the matter open starts at token i.
 func (lex *lexicon) opensAt(tokens []token, i int) bool {
-	return phraseStarts(lex.openPhrases, tokens, i) > 0
-}
-
-// phraseStarts returns the length of the longest of the phrases that starts at token i, or 0.
-func phraseStarts(phrases [][]string, tokens []token, i int) int {
-	longest := 0
-	for _, p := range phrases {
-		if len(p) > longest && p[0] == tokens[i].text && phraseAt(p, tokens, i) {
-			longest = len(p)
-		}
-	}
-	return longest
+	return lex.openPhrases.starts(tokens, i) > 0
 }

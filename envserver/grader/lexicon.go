@@ -27,29 +27,30 @@ type lexicon struct {
 	monthFirst bool
 
 	expansions map[string]string
-	numbers    map[string]int64
 	months     map[string]int64
 	// fractions are the words for parts of a unit of time, in thousandths.
 	fractions map[string]int64
 	units     map[string]timeUnit
 	irregular map[string]string
 
-	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordSet
-	negators, idioms, untils, losses, lasting, narrow, conditions, times, either, hedges                            wordSet
-	aux, skip, firstPerson, company, secondPerson, enablers                                                         wordSet
+	// words are what is known of single words, roots what is known of stems.
+	words map[string]*word
+	roots map[string]*root
+
+	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordClass
+	negators, idioms, untils, losses, lasting, narrow, conditions, times, either, hedges                            wordClass
+	aux, skip, firstPerson, secondPerson, enablers                                                                  wordClass
 	// grounds begin phrases that give the reason for a promise, calendar words say when, abilities say that somebody can, doing that it is to do something.
-	grounds, calendar, abilities, doing wordSet
-	back, endings, determiners          wordSet
-	// These hold stems.
-	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover wordSet
+	grounds, calendar, abilities, doing wordClass
+	back, determiners                   wordClass
+	// identify are the words by which each language is recognised, in the order of languages.
+	identify [4]wordClass
+	// endings are those of verbs that say "we" by themselves.
+	endings []string
+
+	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover stemClass
 	// These are phrases: runs of words.
-	emptyConditions, openPhrases, recognise, blame, beyond, duties [][]string
-	// remedies name the remedy that a stem stands for: refund, credit, replace, waive, compensate, discount or guarantee.
-	remedies map[string]string
-	// synonyms hold a bit for each group of words of one meaning that a stem belongs to.
-	synonyms map[string]uint64
-	// identify are the words by which each language is recognised.
-	identify map[string]wordSet
+	emptyConditions, openPhrases, recognise, blame, beyond, duties phraseSet
 	// aimed are the patterns of what is said to whoever grades, in any language.
 	aimed *aimedIndex
 }
@@ -62,15 +63,10 @@ func languages() []string {
 // loadLexicons reads the lexicons of all languages.
 func loadLexicons() map[string]*lexicon {
 	all := map[string]*lexicon{}
-	identify := map[string]wordSet{}
-	for _, language := range languages() {
-		lines := lexiconLines(language)
-		all[language] = loadLexicon(language, lines)
-		identify[language] = newWordSet(lines["identify"])
-	}
 	aimed := loadAimed()
-	for _, lex := range all {
-		lex.identify, lex.aimed = identify, aimed
+	for _, language := range languages() {
+		all[language] = loadLexicon(language)
+		all[language].aimed = aimed
 	}
 	return all
 }
@@ -95,21 +91,12 @@ func lexiconText(name string) string {
 	return string(text)
 }
 
-func loadLexicon(language string, lines map[string][]string) *lexicon {
+func loadLexicon(language string) *lexicon {
+	lines := lexiconLines(language)
 	lex := &lexicon{
-		language: language, decimal: ',',
-		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), numbers: numbers(lines["numbers"]), months: numbers(lines["months"]), fractions: numbers(lines["fractions"]),
-		stopwords: newWordSet(lines["stopwords"]), conjunctions: newWordSet(lines["conjunctions"]), abbreviations: newWordSet(lines["abbreviations"]),
-		currencies: newWordSet(lines["currencies"]), percents: newWordSet(lines["percents"]), ordinals: newWordSet(lines["ordinals"]),
-		articles: newWordSet(lines["articles"]), within: newWordSet(lines["within"]), business: newWordSet(lines["business"]), numberJoins: newWordSet(lines["joins"]),
-		negators: newWordSet(lines["negators"]), idioms: newWordSet(lines["idioms"]), untils: newWordSet(lines["untils"]), losses: newWordSet(lines["losses"]), lasting: newWordSet(lines["lasting"]), narrow: newWordSet(lines["narrow"]),
-		conditions: newWordSet(lines["conditions"]), times: newWordSet(lines["times"]), either: newWordSet(lines["either"]), hedges: newWordSet(lines["hedges"]),
-		aux: newWordSet(lines["aux"]), skip: newWordSet(lines["skip"]), firstPerson: newWordSet(lines["first_person"]), company: newWordSet(lines["company"]),
-		secondPerson: newWordSet(lines["second_person"]), enablers: newWordSet(lines["enablers"]),
-		grounds: newWordSet(lines["grounds"]), calendar: newWordSet(lines["calendar"]), abilities: newWordSet(lines["abilities"]), doing: newWordSet(lines["doing"]),
-		endings: newWordSet(lines["endings"]), determiners: newWordSet(lines["determiners"]), back: newWordSet(lines["back"]),
-		emptyConditions: phrases(lines["empty_conditions"]), openPhrases: phrases(lines["open_phrases"]), recognise: phrases(lines["recognise"]), blame: phrases(lines["blame"]),
-		beyond: phrases(lines["beyond"]), duties: phrases(lines["duties"]),
+		language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
+		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), months: numbers(lines["months"]), fractions: numbers(lines["fractions"]),
+		endings: fields(lines["endings"]),
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true
@@ -122,30 +109,134 @@ func loadLexicon(language string, lines map[string][]string) *lexicon {
 		lex.units[name] = timeUnit{length, months}
 	}
 	lex.loadStems(lines)
+	lex.loadWords(lines)
 	return lex
 }
 
-// loadStems fills the sets that hold stems.
+// loadStems fills the classes of stems and what else is known of them.
 func (lex *lexicon) loadStems(lines map[string][]string) {
-	for key, set := range map[string]*wordSet{
-		"finite": &lex.finite, "courtesy": &lex.courtesy, "givers": &lex.givers, "completions": &lex.completions, "money": &lex.money, "returns": &lex.returns, "apology": &lex.apology,
-		"empathy": &lex.empathy, "thanks": &lex.thanks, "teams": &lex.teams, "handover": &lex.handover,
+	bit := stemClass(1)
+	for _, c := range []struct {
+		key   string
+		class *stemClass
+	}{
+		{"finite", &lex.finite}, {"courtesy", &lex.courtesy}, {"givers", &lex.givers}, {"completions", &lex.completions}, {"money", &lex.money}, {"returns", &lex.returns},
+		{"apology", &lex.apology}, {"empathy", &lex.empathy}, {"thanks", &lex.thanks}, {"teams", &lex.teams}, {"handover", &lex.handover},
 	} {
-		*set = wordSet{}
-		for w := range newWordSet(lines[key]) {
-			(*set)[lex.stemOf(w)] = struct{}{}
+		*c.class = bit
+		for _, w := range fields(lines[c.key]) {
+			lex.rootOf(w).classes |= bit
 		}
+		bit <<= 1
 	}
-	lex.remedies = map[string]string{}
 	for word, remedy := range pairs(lines["remedy"]) {
-		lex.remedies[lex.stemOf(word)] = remedy
+		lex.rootOf(word).remedy = remedy
 	}
-	lex.synonyms = map[string]uint64{}
 	for group, words := range lines["same"] {
-		for word := range strings.FieldsSeq(words) {
-			lex.synonyms[lex.stemOf(word)] |= 1 << group
+		for _, w := range strings.Fields(words) {
+			lex.rootOf(w).groups |= 1 << group
 		}
 	}
+}
+
+// loadWords fills the classes of words and what else is known of them. Stems come first.
+func (lex *lexicon) loadWords(lines map[string][]string) {
+	bit := wordClass(1)
+	add := func(class *wordClass, words []string) {
+		*class = bit
+		for _, w := range words {
+			lex.wordOf(w).classes |= bit
+		}
+		bit <<= 1
+	}
+	for _, c := range []struct {
+		key   string
+		class *wordClass
+	}{
+		{"stopwords", &lex.stopwords}, {"conjunctions", &lex.conjunctions}, {"abbreviations", &lex.abbreviations}, {"currencies", &lex.currencies}, {"percents", &lex.percents},
+		{"ordinals", &lex.ordinals}, {"articles", &lex.articles}, {"within", &lex.within}, {"business", &lex.business}, {"joins", &lex.numberJoins}, {"negators", &lex.negators},
+		{"idioms", &lex.idioms}, {"untils", &lex.untils}, {"losses", &lex.losses}, {"lasting", &lex.lasting}, {"narrow", &lex.narrow}, {"conditions", &lex.conditions},
+		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip}, {"first_person", &lex.firstPerson},
+		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds}, {"calendar", &lex.calendar}, {"abilities", &lex.abilities},
+		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners},
+	} {
+		add(c.class, fields(lines[c.key]))
+	}
+	for i, language := range languages() {
+		add(&lex.identify[i], fields(lexiconLines(language)["identify"]))
+	}
+	for _, c := range []struct {
+		key string
+		set *phraseSet
+	}{
+		{"empty_conditions", &lex.emptyConditions}, {"open_phrases", &lex.openPhrases}, {"recognise", &lex.recognise}, {"blame", &lex.blame}, {"beyond", &lex.beyond},
+		{"duties", &lex.duties},
+	} {
+		c.set.phrases = phrases(lines[c.key])
+		heads := make([]string, 0, len(c.set.phrases))
+		for _, p := range c.set.phrases {
+			heads = append(heads, p[0])
+		}
+		add(&c.set.heads, heads)
+	}
+	for w, n := range numbers(lines["numbers"]) {
+		lex.wordOf(w).value = n * 1000
+	}
+}
+
+// wordClass is a set of classes of words, stemClass one of classes of stems, a bit each.
+type (
+	wordClass uint64
+	stemClass uint64
+)
+
+// word is what a lexicon knows of a word.
+type word struct {
+	classes wordClass
+	// value is in thousandths, for a word that writes a number.
+	value int64
+	root  *root
+}
+
+// root is what a lexicon knows of the words of one stem.
+type root struct {
+	stem    string
+	classes stemClass
+	// groups are those of words of one meaning that the stem belongs to, a bit each.
+	groups uint64
+	// remedy is what the stem stands for: refund, credit, replace, waive, compensate, discount or guarantee.
+	remedy string
+}
+
+// wordOf returns a word's entry, a new one for a new word.
+func (lex *lexicon) wordOf(w string) *word {
+	if lex.words[w] == nil {
+		stem := lex.stemOf(w)
+		lex.words[w] = &word{root: lex.roots[stem]}
+		if lex.words[w].root == nil {
+			lex.words[w].root = &root{stem: stem}
+		}
+	}
+	return lex.words[w]
+}
+
+// rootOf returns the entry of a word's stem, a new one for a new stem.
+func (lex *lexicon) rootOf(w string) *root {
+	stem := lex.stemOf(w)
+	if lex.roots[stem] == nil {
+		lex.roots[stem] = &root{stem: stem}
+	}
+	return lex.roots[stem]
+}
+
+// look fills in what the lexicon knows of a word.
+func (lex *lexicon) look(t *token) {
+	if w := lex.words[t.text]; w != nil {
+		t.classes, t.value, t.root, t.stem = w.classes, w.value, w.root, w.root.stem
+		return
+	}
+	t.stem = lex.stemOf(t.text)
+	t.root = lex.roots[t.stem]
 }
 
 func newWordSet(lines []string) wordSet {
@@ -176,6 +267,11 @@ func numbers(lines []string) map[string]int64 {
 		m[k], _ = strconv.ParseInt(v, 10, 64)
 	}
 	return m
+}
+
+// fields reads the words of all lines.
+func fields(lines []string) []string {
+	return strings.Fields(strings.Join(lines, " "))
 }
 
 // phrases reads words joined by "_".

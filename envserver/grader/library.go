@@ -44,9 +44,9 @@ func (l *library) newExtract(text string) *extract {
 	for i := range d.tokens {
 		t := &d.tokens[i]
 		if t.kind == wordToken {
-			e.hashes = append(e.hashes, hashWord(t.text))
+			e.hashes = append(e.hashes, t.hash)
 		}
-		if t.kind != punctToken && t.kind != currencyToken && !l.stopwords.has(t.text) {
+		if t.kind != punctToken && t.kind != currencyToken && !t.is(l.stopwords) {
 			e.keys = append(e.keys, t.key())
 		}
 	}

@@ -18,7 +18,7 @@ func termOf(tokens []token) term {
 			continue
 		}
 		t.stems = append(t.stems, tok.key())
-		t.text, t.groups = tok.text, tok.groups
+		t.text, t.groups = tok.text, tok.groups()
 	}
 	if len(t.stems) > 1 {
 		t.text, t.groups = "", 0
@@ -27,7 +27,7 @@ func termOf(tokens []token) term {
 }
 
 // key is what a token is compared by: the stem of a word, the text of anything else.
-func (t token) key() string {
+func (t *token) key() string {
 	if t.kind == wordToken {
 		return t.stem
 	}
@@ -42,6 +42,9 @@ func (t *term) at(tokens []token, i int, synonyms bool) bool {
 	if len(t.stems) == 1 {
 		return t.matches(&tokens[i], synonyms)
 	}
+	if key := tokens[i].key(); key == "" || key[0] != t.stems[0][0] {
+		return false
+	}
 	for k, stem := range t.stems {
 		if i+k >= len(tokens) || tokens[i+k].key() != stem {
 			return false
@@ -54,12 +57,12 @@ func (t *term) matches(tok *token, synonyms bool) bool {
 	switch {
 	case tok.kind == punctToken:
 		return false
-	case tok.key() == t.stems[0], synonyms && tok.groups&t.groups != 0:
+	case tok.key() == t.stems[0], synonyms && tok.groups()&t.groups != 0:
 		return true
-	case tok.kind != wordToken || len(t.text) < minPrefix:
+	case tok.kind != wordToken || len(t.text) < minPrefix || len(tok.text) < len(t.text):
 		return false
 	}
-	return strings.HasPrefix(tok.text, t.text) || strings.HasSuffix(tok.text, t.text)
+	return tok.text[0] == t.text[0] && strings.HasPrefix(tok.text, t.text) || strings.HasSuffix(tok.text, t.text)
 }
 
 // find returns the first token of the span at which one of the terms starts, or -1.
@@ -89,11 +92,11 @@ func (l *library) newForm(text string) form {
 	f := form{claims: d.claims}
 	for i, t := range d.tokens {
 		switch {
-		case t.kind == wordToken && lex.negators.has(t.text):
+		case t.kind == wordToken && t.is(lex.negators):
 			f.negated = true
-		case t.kind == punctToken, t.kind == currencyToken, lex.stopwords.has(t.text), d.claimed(i):
+		case t.kind == punctToken, t.kind == currencyToken, t.is(lex.stopwords), d.claimed(i):
 		default:
-			f.stems = append(f.stems, term{text: t.text, stems: []string{t.key()}, groups: t.groups})
+			f.stems = append(f.stems, term{text: t.text, stems: []string{t.key()}, groups: t.groups()})
 		}
 	}
 	return f
@@ -171,10 +174,10 @@ func (f *form) enough(tokens []token, s span) (last int, ok bool) {
 // negatorIn returns the first token of the span that negates, or -1. Idioms ("no doubt", "not only") don't.
 func (lex *lexicon) negatorIn(tokens []token, s span) int {
 	for i := s.lo; i < s.hi; i++ {
-		if tokens[i].kind != wordToken || !lex.negators.has(tokens[i].text) {
+		if tokens[i].kind != wordToken || !tokens[i].is(lex.negators) {
 			continue
 		}
-		if i+1 < len(tokens) && lex.idioms.has(tokens[i+1].text) {
+		if i+1 < len(tokens) && tokens[i+1].is(lex.idioms) {
 			continue
 		}
 		return i
@@ -184,39 +187,57 @@ func (lex *lexicon) negatorIn(tokens []token, s span) int {
 
 // conditional tells whether the span holds a condition, or a time that has still to come.
 func (lex *lexicon) conditional(tokens []token, s span) bool {
-	return anyWord(lex.conditions, tokens, s) >= 0 || anyWord(lex.times, tokens, s) >= 0 || anyPhrase(lex.openPhrases, tokens, s)
+	return anyWord(lex.conditions, tokens, s) >= 0 || anyWord(lex.times, tokens, s) >= 0 || anyPhrase(&lex.openPhrases, tokens, s)
 }
 
-// anyWord returns the first token of the span that is in the set, or -1.
-func anyWord(set wordSet, tokens []token, s span) int {
+// anyWord returns the first token of the span that is of the class, or -1.
+func anyWord(c wordClass, tokens []token, s span) int {
 	for i := s.lo; i < s.hi; i++ {
-		if tokens[i].kind == wordToken && set.has(tokens[i].text) {
+		if tokens[i].is(c) {
 			return i
 		}
 	}
 	return -1
 }
 
-// anyStem is anyWord for a set of stems.
-func anyStem(set wordSet, tokens []token, s span) int {
+// anyStem is anyWord for a class of stems.
+func anyStem(c stemClass, tokens []token, s span) int {
 	for i := s.lo; i < s.hi; i++ {
-		if tokens[i].kind == wordToken && set.has(tokens[i].stem) {
+		if tokens[i].stemIs(c) {
 			return i
 		}
 	}
 	return -1
+}
+
+// phraseSet are phrases with the class of the words that begin them.
+type phraseSet struct {
+	heads   wordClass
+	phrases [][]string
 }
 
 // anyPhrase tells whether one of the phrases stands in the span.
-func anyPhrase(phrases [][]string, tokens []token, s span) bool {
-	for _, p := range phrases {
-		for i := s.lo; i+len(p) <= s.hi; i++ {
-			if phraseAt(p, tokens, i) {
-				return true
-			}
+func anyPhrase(set *phraseSet, tokens []token, s span) bool {
+	for i := s.lo; i < s.hi; i++ {
+		if n := set.starts(tokens, i); n > 0 && i+n <= s.hi {
+			return true
 		}
 	}
 	return false
+}
+
+// starts returns the length of the longest of the phrases that starts at token i, or 0.
+func (s *phraseSet) starts(tokens []token, i int) int {
+	if !tokens[i].is(s.heads) {
+		return 0
+	}
+	longest := 0
+	for _, p := range s.phrases {
+		if len(p) > longest && phraseAt(p, tokens, i) {
+			longest = len(p)
+		}
+	}
+	return longest
 }
 
 func phraseAt(phrase []string, tokens []token, i int) bool {

@@ -276,7 +276,7 @@ func (r *reading) supportedTime() bool {
 // gradeTone (Q5) wants the customer's situation taken up, and nobody blamed.
 func (r *reading) gradeTone() (earned, offered int64, reason string) {
 	switch {
-	case anyPhrase(r.lex.blame, r.doc.tokens, span{0, len(r.doc.tokens)}):
+	case anyPhrase(&r.lex.blame, r.doc.tokens, span{0, len(r.doc.tokens)}):
 		return 0, 1, "blames the customer"
 	case !acknowledges(r.doc, r.prepared):
 		return 0, 1, "doesn't acknowledge the situation"

@@ -25,8 +25,8 @@ type prepared struct {
 	// shelf are the articles, whose claims a reply may make too.
 	shelf []*extract
 	// served are the runs of words of the ticket, sources those of the articles and the rubric as well.
-	served  gramSet
-	sources []gramSet
+	served          gramSet
+	sources         []gramSet
 	servedSentences map[uint64]bool
 	rubric          map[string]struct{}
 	topic           wordSet
@@ -195,7 +195,7 @@ func (p *prepared) markKeys() {
 // addTopic adds the words that tell what a served text is about.
 func (p *prepared) addTopic(d *document) {
 	for _, t := range d.tokens {
-		if t.kind == wordToken && len(t.text) >= 4 && !p.lex.stopwords.has(t.text) && !p.lex.courtesy.has(t.stem) {
+		if t.kind == wordToken && len(t.text) >= 4 && !t.is(p.lex.stopwords) && !t.stemIs(p.lex.courtesy) {
 			p.topic[t.stem] = struct{}{}
 		}
 	}

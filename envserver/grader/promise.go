@@ -12,8 +12,8 @@ type remedy struct {
 func (l *library) remedyOf(verb string) remedy {
 	t := l.extract(verb).term
 	if len(t.stems) == 1 {
-		if name, ok := l.remedies[t.stems[0]]; ok {
-			return remedy{name: name}
+		if root := l.roots[t.stems[0]]; root != nil && root.remedy != "" {
+			return remedy{name: root.remedy}
 		}
 		if remedyNames().has(t.text) {
 			return remedy{name: t.text}
@@ -75,16 +75,16 @@ func (d *document) promised(t *term, lex *lexicon) bool {
 
 // remedial tells whether a word may speak of a remedy.
 func (lex *lexicon) remedial(t *token) bool {
-	return t.kind == wordToken && (lex.remedies[t.stem] != "" || lex.back.has(t.text) || lex.returns.has(t.stem))
+	return t.kind == wordToken && (t.remedy() != "" || t.is(lex.back) || t.stemIs(lex.returns))
 }
 
 // remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund, whatever the words.
 func (d *document) remedyAt(v *clauseView, i int, lex *lexicon) string {
 	t := d.tokens[i]
-	if name := lex.remedies[t.stem]; name != "" && !d.cardCredit(i) {
+	if name := t.remedy(); name != "" && !d.cardCredit(i) {
 		return name
 	}
-	if (lex.back.has(t.text) || lex.returns.has(t.stem)) && v.money {
+	if (t.is(lex.back) || t.stemIs(lex.returns)) && v.money {
 		return "refund"
 	}
 	return ""
@@ -118,7 +118,7 @@ func (d *document) assertedLoosely(c span, lex *lexicon) bool {
 // inflected tells whether a verb's ending alone says "we".
 func (d *document) inflected(c span, lex *lexicon) bool {
 	for _, t := range d.tokens[c.lo:c.hi] {
-		for ending := range lex.endings {
+		for _, ending := range lex.endings {
 			if t.kind == wordToken && len(t.text) > len(ending)+2 && strings.HasSuffix(t.text, ending) {
 				return true
 			}
@@ -130,14 +130,14 @@ func (d *document) inflected(c span, lex *lexicon) bool {
 // asserted tells whether the clause says that the remedy comes or came: as what somebody gives or gets ("you will receive a refund"), or as what
 // something happens to ("your refund has been issued"). That it is the clause's own verb is for active to tell.
 func (d *document) asserted(c, at span, lex *lexicon) bool {
-	back := lex.back.has(d.tokens[at.lo].text) && anyWord(lex.aux, d.tokens, span{c.lo, at.lo}) >= 0
+	back := d.tokens[at.lo].is(lex.back) && anyWord(lex.aux, d.tokens, span{c.lo, at.lo}) >= 0
 	return back || d.given(c, at.lo, lex) || d.completed(c, at.hi, lex)
 }
 
 // active tells whether the verb at token i is said of the present, the past or the future, rather than being an infinitive or a name.
 func (d *document) active(c span, i int, lex *lexicon) bool {
 	j := i - 1
-	for j >= c.lo && (lex.skip.has(d.tokens[j].text) || d.tokens[j].kind == punctToken || d.claimed(j) && !lex.aux.has(d.tokens[j].text)) {
+	for j >= c.lo && (d.tokens[j].is(lex.skip) || d.tokens[j].kind == punctToken || d.claimed(j) && !d.tokens[j].is(lex.aux)) {
 		j--
 	}
 	if j < c.lo {
@@ -145,16 +145,16 @@ func (d *document) active(c span, i int, lex *lexicon) bool {
 	}
 	t := d.tokens[j]
 	switch {
-	case lex.aux.has(t.text):
+	case t.is(lex.aux):
 		return true
-	case lex.firstPerson.has(t.text):
+	case t.is(lex.firstPerson):
 		return true
-	case t.word("can") && j > c.lo && lex.firstPerson.has(d.tokens[j-1].text):
+	case t.word("can") && j > c.lo && d.tokens[j-1].is(lex.firstPerson):
 		return true
 	case t.word("to"):
-		return j > c.lo && lex.enablers.has(d.tokens[j-1].text)
+		return j > c.lo && d.tokens[j-1].is(lex.enablers)
 	}
-	return d.continued(c, i, lex) && j == c.lo && lex.conjunctions.has(t.text)
+	return d.continued(c, i, lex) && j == c.lo && t.is(lex.conjunctions)
 }
 
 // continued tells whether the clause goes on with the subject of the one before it: "I have checked the charge and refunded it".
@@ -165,7 +165,7 @@ func (d *document) continued(c span, i int, lex *lexicon) bool {
 
 // sharesSubject tells whether the clause before this one, in the same sentence, says what the company does.
 func (d *document) sharesSubject(c span, lex *lexicon) bool {
-	if c.lo == d.sentenceOf(c.lo).lo || !lex.conjunctions.has(d.tokens[c.lo].text) && lex.language != "en" {
+	if c.lo == d.sentenceOf(c.lo).lo || !d.tokens[c.lo].is(lex.conjunctions) && lex.language != "en" {
 		return false
 	}
 	before := d.clauseOf(c.lo - 1)
@@ -185,13 +185,13 @@ func (d *document) given(c span, i int, lex *lexicon) bool {
 		if t.word("have") && j > c.lo && d.tokens[j-1].word("will", "should") {
 			return true
 		}
-		if !lex.givers.has(t.stem) {
+		if !t.stemIs(lex.givers) {
 			continue
 		}
 		if j == c.lo && t.word("expect", "enjoy", "consider") {
 			return true
 		}
-		if d.active(c, j, lex) || j > c.lo && lex.secondPerson.has(d.tokens[j-1].text) && !lex.conditions.has(d.tokens[c.lo].text) {
+		if d.active(c, j, lex) || j > c.lo && d.tokens[j-1].is(lex.secondPerson) && !d.tokens[c.lo].is(lex.conditions) {
 			return true
 		}
 	}
@@ -202,7 +202,7 @@ func (d *document) given(c span, i int, lex *lexicon) bool {
 func (d *document) completed(c span, from int, lex *lexicon) bool {
 	for j := from; j < c.hi && j < from+maxReach; j++ {
 		t := d.tokens[j]
-		if t.kind != wordToken || !lex.completions.has(t.stem) {
+		if t.kind != wordToken || !t.stemIs(lex.completions) {
 			continue
 		}
 		if j == from || anyWord(lex.aux, d.tokens, span{from, j}) >= 0 {

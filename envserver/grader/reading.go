@@ -127,7 +127,7 @@ func (r *Reading) untimed() bool {
 }
 
 func (r *Reading) blames() bool {
-	return anyPhrase(r.r.lex.blame, r.r.doc.tokens, span{0, len(r.r.doc.tokens)})
+	return anyPhrase(&r.r.lex.blame, r.r.doc.tokens, span{0, len(r.r.doc.tokens)})
 }
 
 // Grade adds the rules and the answers up to a verdict of the named judge. It returns an error unless there is exactly one answer, met or unmet, to each of

@@ -108,11 +108,8 @@ func (s *scanner) scanWord() token {
 	t := s.take(n, wordToken)
 	t.text = strings.TrimSuffix(t.text, "'")
 	t = s.lex.expand(t, from > 0 && s.text[from-1] == '\'')
-	if v, ok := s.lex.numbers[t.text]; ok {
-		t.value = v * 1000
-	}
-	t.stem = s.lex.stemOf(t.text)
-	t.groups = s.lex.synonyms[t.stem]
+	s.lex.look(&t)
+	t.hash = hashWord(t.text)
 	return t
 }
 

@@ -117,11 +117,14 @@ const (
 
 // token is a word, a number or a mark of a folded text.
 type token struct {
-	text string
-	stem string
-	kind tokenKind
-	// groups are the groups of synonyms that a word belongs to, a bit each.
-	groups uint64
+	text    string
+	stem    string
+	kind    tokenKind
+	classes wordClass
+	// root is what the lexicon knows of a word's stem, nil for nothing.
+	root *root
+	// hash is that of a word's text.
+	hash uint64
 	// value is in thousandths: that of a number, or of a word that writes one.
 	value int64
 	// glued tokens follow their predecessor without a space.
@@ -129,12 +132,38 @@ type token struct {
 }
 
 // word tells whether the token is one of the given words.
-func (t token) word(words ...string) bool {
+func (t *token) word(words ...string) bool {
 	return t.kind == wordToken && slices.Contains(words, t.text)
 }
 
+// is tells whether the token is a word of the class.
+func (t *token) is(c wordClass) bool {
+	return t.classes&c != 0
+}
+
+// stemIs tells whether the token is a word whose stem is of the class.
+func (t *token) stemIs(c stemClass) bool {
+	return t.root != nil && t.root.classes&c != 0
+}
+
+// groups are the groups of words of one meaning that a word belongs to.
+func (t *token) groups() uint64 {
+	if t.root == nil {
+		return 0
+	}
+	return t.root.groups
+}
+
+// remedy is what a word stands for, "" for none.
+func (t *token) remedy() string {
+	if t.root == nil {
+		return ""
+	}
+	return t.root.remedy
+}
+
 // among tells whether the token is one of the given marks.
-func (t token) among(marks string) bool {
+func (t *token) among(marks string) bool {
 	return strings.Contains(marks, t.text)
 }
 
@@ -182,7 +211,7 @@ func (d *document) segment(lex *lexicon) {
 			sentence = i + 1
 		case t.kind == punctToken && (t.among(",;:()\"—") || t.text == "-" && !t.glued):
 			endClause(i + 1)
-		case t.kind == wordToken && lex.conjunctions.has(t.text):
+		case t.kind == wordToken && t.is(lex.conjunctions):
 			endClause(i)
 		}
 	}
@@ -203,7 +232,7 @@ func (d *document) endsSentence(i int, lex *lexicon) bool {
 	}
 	before, after := d.tokens[i-1], d.tokens[i+1]
 	switch {
-	case after.glued && after.kind != punctToken, before.kind == wordToken && lex.abbreviations.has(before.text):
+	case after.glued && after.kind != punctToken, before.kind == wordToken && before.is(lex.abbreviations):
 		return false
 	case before.kind == numberToken && lex.months[after.text] != 0:
 		return false

@@ -8,6 +8,45 @@ type term struct {
 	text   string
 	stems  []string
 	groups uint64
+	marks  marks
+}
+
+// marks tell quickly what can't match: a bit each for the first three bytes of a word's stem and of its text, and for the last three of its text. A token
+// holds those that it has, a term those that one of its matches has to have.
+type marks struct{ heads, tails uint64 }
+
+// marksOf are a token's marks.
+func marksOf(text, stem string) marks {
+	return marks{headMark(text) | headMark(stem), tailMark(text)}
+}
+
+// marks are those that what matches the term has at least one of.
+func termMarks(text, stem string) marks {
+	if len(text) < minPrefix {
+		return marks{headMark(stem), 0}
+	}
+	return marksOf(text, stem)
+}
+
+func headMark(s string) uint64 {
+	return markOf(s[:min(len(s), 3)])
+}
+
+func tailMark(s string) uint64 {
+	return markOf(s[max(len(s)-3, 0):])
+}
+
+func markOf(s string) uint64 {
+	h := uint64(0)
+	for i := range len(s) {
+		h = h*131 + uint64(s[i])
+	}
+	return 1 << (h * 0x9e3779b97f4a7c15 >> 58)
+}
+
+// meet tells whether two sets of marks have one in common.
+func (m marks) meet(o marks) bool {
+	return m.heads&o.heads|m.tails&o.tails != 0
 }
 
 // termOf makes a term of a text's tokens.
@@ -20,8 +59,13 @@ func termOf(tokens []token) term {
 		t.stems = append(t.stems, tok.key())
 		t.text, t.groups = tok.text, tok.groups()
 	}
-	if len(t.stems) > 1 {
-		t.text, t.groups = "", 0
+	switch len(t.stems) {
+	case 0:
+		return t
+	case 1:
+		t.marks = termMarks(t.text, t.stems[0])
+	default:
+		t.text, t.groups, t.marks = "", 0, marks{heads: headMark(t.stems[0])}
 	}
 	return t
 }
@@ -42,7 +86,7 @@ func (t *term) at(tokens []token, i int, synonyms bool) bool {
 	if len(t.stems) == 1 {
 		return t.matches(&tokens[i], synonyms)
 	}
-	if key := tokens[i].key(); key == "" || key[0] != t.stems[0][0] {
+	if !tokens[i].marks.meet(t.marks) {
 		return false
 	}
 	for k, stem := range t.stems {
@@ -54,6 +98,9 @@ func (t *term) at(tokens []token, i int, synonyms bool) bool {
 }
 
 func (t *term) matches(tok *token, synonyms bool) bool {
+	if !tok.marks.meet(t.marks) {
+		return synonyms && tok.groups()&t.groups != 0
+	}
 	switch {
 	case tok.kind == punctToken:
 		return false
@@ -96,7 +143,7 @@ func (l *library) newForm(text string) form {
 			f.negated = true
 		case t.kind == punctToken, t.kind == currencyToken, t.is(lex.stopwords), d.claimed(i):
 		default:
-			f.stems = append(f.stems, term{text: t.text, stems: []string{t.key()}, groups: t.groups()})
+			f.stems = append(f.stems, term{text: t.text, stems: []string{t.key()}, groups: t.groups(), marks: termMarks(t.text, t.key())})
 		}
 	}
 	return f
@@ -140,6 +187,9 @@ func (f *form) wordsIn(tokens []token, s span) int {
 	if len(f.stems) == 1 {
 		return find(f.stems, tokens, s, false)
 	}
+	if !f.possible(tokens, s) {
+		return -1
+	}
 	window := 3*len(f.stems) - 2
 	for lo := s.lo; lo < s.hi; lo++ {
 		if find(f.stems, tokens, span{lo, lo + 1}, true) < 0 {
@@ -150,6 +200,25 @@ func (f *form) wordsIn(tokens []token, s span) int {
 		}
 	}
 	return -1
+}
+
+// possible tells whether the span may hold enough of the form's words, going by their marks.
+func (f *form) possible(tokens []token, s span) bool {
+	var all marks
+	var groups uint64
+	for i := s.lo; i < s.hi; i++ {
+		t := &tokens[i]
+		all.heads |= t.marks.heads
+		all.tails |= t.marks.tails
+		groups |= t.groups()
+	}
+	n := 0
+	for k := range f.stems {
+		if f.stems[k].marks.meet(all) || f.stems[k].groups&groups != 0 {
+			n++
+		}
+	}
+	return n >= len(f.stems)-len(f.stems)/4
 }
 
 // enough tells whether the span holds what a paraphrase has to keep: three quarters of the form's words, a third of them at most by synonyms. It

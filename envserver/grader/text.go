@@ -124,7 +124,8 @@ type token struct {
 	// root is what the lexicon knows of a word's stem, nil for nothing.
 	root *root
 	// hash is that of a word's text.
-	hash uint64
+	hash  uint64
+	marks marks
 	// value is in thousandths: that of a number, or of a word that writes one.
 	value int64
 	// glued tokens follow their predecessor without a space.

@@ -99,11 +99,13 @@ type Kind interface {
 	New() Environment
 }
 
-// Schemas are the JSON Schemas that /schema serves, each a JSON object.
+// Schemas are the JSON Schemas that /schema serves, each a JSON object, and the tools.
 type Schemas struct {
 	Action      json.RawMessage
 	Observation json.RawMessage
 	State       json.RawMessage
+	// Tools are the actions as functions that an agent calls.
+	Tools []Tool
 }
 
 var (

@@ -44,6 +44,8 @@ type Variant struct {
 	Optional    []string
 	// AnyOf names optional fields of which at least one must be given.
 	AnyOf []string
+	// Properties are those properties of the variant's one field, an object, that it makes use of. The others may be sent all the same; a tool doesn't offer them.
+	Properties []string
 }
 
 // Form is the shape of an environment's actions: one table that both the served JSON Schema and the decoder follow, so that they can't disagree. It is
@@ -70,7 +72,11 @@ func (f *Form) Schemas(files fs.FS) (Schemas, error) {
 	if err != nil {
 		return Schemas{}, fmt.Errorf("reading the state schema: %w", err)
 	}
-	return Schemas{Action: action, Observation: observation, State: state}, nil
+	tools, err := f.Tools()
+	if err != nil {
+		return Schemas{}, err
+	}
+	return Schemas{Action: action, Observation: observation, State: state, Tools: tools}, nil
 }
 
 // Action is a decoded action. Fields that were absent or null read as "".
@@ -339,6 +345,9 @@ func (f *Form) describeTypes() string {
 	lines := make([]string, len(f.variants))
 	for i, v := range f.variants {
 		lines[i] = v.Type + ": " + v.Description
+		if len(v.Properties) > 0 {
+			lines[i] += fmt.Sprintf(" %s: %s.", sentence(f.objectOf(&v)), strings.Join(v.Properties, ", "))
+		}
 	}
 	return strings.Join(lines, "\n")
 }
@@ -382,14 +391,19 @@ func (f *Form) rule(v *Variant) map[string]any {
 		then["required"] = v.Required
 	}
 	if len(v.AnyOf) > 0 {
-		choices := make([]any, len(v.AnyOf))
-		for i, name := range v.AnyOf {
-			choices[i] = map[string]any{"required": []string{name}, "properties": map[string]any{name: notNull()}}
-		}
-		then["anyOf"] = choices
+		then["anyOf"] = v.choices()
 	}
 	is := map[string]any{"properties": map[string]any{typeField: map[string]any{"const": v.Type}}, "required": []string{typeField}}
 	return map[string]any{"if": is, "then": then}
+}
+
+// choices say that one of the fields of AnyOf is given.
+func (v *Variant) choices() []any {
+	choices := make([]any, len(v.AnyOf))
+	for i, name := range v.AnyOf {
+		choices[i] = map[string]any{"required": []string{name}, "properties": map[string]any{name: notNull()}}
+	}
+	return choices
 }
 
 func notNull() map[string]any { return map[string]any{"not": map[string]any{"type": "null"}} }

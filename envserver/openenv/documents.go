@@ -11,12 +11,14 @@ import (
 // documents are the static answers of the server, made once.
 type documents struct {
 	metadata, schema, openapi []byte
+	// page shows the routes to a person, without loading anything from anywhere.
+	page []byte
 }
 
 // object is a JSON object in the making; encoding/json orders its members by name.
 type object = map[string]any
 
-func newDocuments(kind episode.Kind, version string) (documents, error) {
+func newDocuments(kind episode.Kind, version string, mode Mode) (documents, error) {
 	schemas := kind.Schemas()
 	for name, schema := range map[string]json.RawMessage{"action": schemas.Action, "observation": schemas.Observation, "state": schemas.State} {
 		if !json.Valid(schema) || bytes.TrimSpace(schema)[0] != '{' {
@@ -26,6 +28,7 @@ func newDocuments(kind episode.Kind, version string) (documents, error) {
 	if version == "" {
 		version = "dev"
 	}
+	openapi := openapiDocument(kind, mode)
 	var d documents
 	var err error
 	for _, made := range []struct {
@@ -36,13 +39,14 @@ func newDocuments(kind episode.Kind, version string) (documents, error) {
 		{&d.schema, object{
 			"action": schemas.Action, "observation": schemas.Observation, "state": schemas.State, "reset_observation": schemas.Observation,
 		}},
-		{&d.openapi, openapiDocument(kind)},
+		{&d.openapi, openapi},
 	} {
 		if *made.document, err = json.Marshal(made.content); err != nil {
 			return documents{}, fmt.Errorf("encoding the documents of environment %q: %w", kind.Name(), err)
 		}
 	}
-	return d, nil
+	d.page, err = newPage(kind, openapi)
+	return d, err
 }
 
 func metadataDocument(kind episode.Kind, version string) object {
@@ -52,26 +56,51 @@ func metadataDocument(kind episode.Kind, version string) object {
 	}
 }
 
-// openapiDocument describes the HTTP routes. The version 1.x and the paths /reset, /step and /state make it the document of an OpenEnv server in
+// openapiDocument describes the HTTP routes. The version 1.x makes it the document of an OpenEnv server, and the paths /reset, /step and /state that of one in
 // simulation mode; WebSocket routes don't appear in OpenAPI.
-func openapiDocument(kind episode.Kind) object {
+func openapiDocument(kind episode.Kind, mode Mode) object {
+	paths := object{
+		"/health":            get("Whether the server is alive", "HealthResponse"),
+		"/metadata":          get("What the environment is", "EnvironmentMetadata"),
+		"/schema":            get("JSON Schemas of the action, the observation and the state", "SchemaResponse"),
+		"/mcp":               post("Call tools, and begin and end sessions, by JSON-RPC; an MCP server for clients that begin with initialize", "JSONRPCRequest", "JSONRPCResponse", true),
+		"/list_environments": get("Names of the environment and of its tasks", "Names"),
+		"/ledger":            ledgerPath(),
+	}
+	for name, route := range map[string]object{
+		"splits":     get("Splits of the tasks", "Splits"),
+		"tasks":      post("Every task of a split", "TaskQuery", "Tasks", true),
+		"num_tasks":  post("Number of tasks of a split", "TaskQuery", "TaskCount", true),
+		"task":       post("One task of a split: reset(split, index) begins it", "TaskIndexQuery", "Task", true),
+		"task_range": post("Tasks of a split from start to before stop", "TaskRangeQuery", "Tasks", true),
+	} {
+		paths["/{env_name}/"+name] = withParameter(route, object{"name": "env_name", "in": "path", "required": true, "schema": object{"type": "string"}})
+	}
+	if mode == Simulation {
+		session := object{
+			"name": "session_id", "in": "query", "required": false, "schema": object{"type": "string"},
+			"description": "The session to play on; in the body or the header " + sessionHeader + " it means the same. Without one the request stands alone.",
+		}
+		paths["/state"] = withParameter(get("State of a session, or of a fresh environment", "State"), session)
+		paths["/reset"] = withParameter(post("Begin an episode", "ResetRequest", "ResetResponse", false), session)
+		paths["/step"] = withParameter(post("Play one action", "StepRequest", "StepResponse", true), session)
+	}
 	return object{
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "OpenEnv Environment HTTP API", "version": "1.0.0",
-			"description": kind.Description() + " The routes below are stateless; an episode of many steps is played over the WebSocket /ws.",
+			"description": kind.Description() + " An episode of many steps is played over the WebSocket /ws, or with a session_id.",
 		},
-		"paths": object{
-			"/health":   get("Whether the server is alive", "HealthResponse"),
-			"/metadata": get("What the environment is", "EnvironmentMetadata"),
-			"/schema":   get("JSON Schemas of the action, the observation and the state", "SchemaResponse"),
-			"/state":    get("State of a fresh environment", "State"),
-			"/reset":    post("Begin an episode and discard it", "ResetRequest", "ResetResponse", false),
-			"/step":     post("Begin an episode, play one action and discard it", "StepRequest", "StepResponse", true),
-			"/ledger":   ledgerPath(),
-		},
-		"components": object{"schemas": openapiSchemas(kind.Schemas())},
+		"paths": paths, "components": object{"schemas": openapiSchemas(kind.Schemas())},
 	}
+}
+
+// withParameter adds a parameter to each operation of a path.
+func withParameter(path, parameter object) object {
+	for _, operation := range path {
+		operation.(object)["parameters"] = []object{parameter}
+	}
+	return path
 }
 
 func ref(component string) object { return object{"$ref": "#/components/schemas/" + component} }
@@ -114,6 +143,12 @@ func structure(required []string, properties object) object {
 	return object{"type": "object", "properties": properties, "required": required}
 }
 
+func closed(required []string, properties object) object {
+	schema := structure(required, properties)
+	schema["additionalProperties"] = false
+	return schema
+}
+
 func openapiSchemas(schemas episode.Schemas) object {
 	text, nullableText := []string{"string"}, []string{"string", "null"}
 	result := structure([]string{"observation", "done"}, object{
@@ -138,6 +173,27 @@ func openapiSchemas(schemas episode.Schemas) object {
 		"ResetRequest":  object{"type": "object", "properties": resetProperties(), "additionalProperties": true},
 		"StepRequest":   object{"type": "object", "required": []string{"action"}, "additionalProperties": true, "properties": stepProperties()},
 		"ResetResponse": result, "StepResponse": result,
+		"JSONRPCRequest": object{"type": "object", "required": []string{"jsonrpc", "method"}, "additionalProperties": false, "properties": object{
+			"jsonrpc": object{"const": "2.0"}, "id": object{"type": []string{"string", "integer", "null"}},
+			"method": property("string", "tools/list, tools/call, openenv/session/create or openenv/session/close; or a method of MCP."), "params": object{"type": "object"},
+		}},
+		"JSONRPCResponse": structure([]string{"jsonrpc", "id"}, object{
+			"jsonrpc": object{"const": "2.0"}, "id": object{"type": []string{"string", "integer", "null"}}, "result": object{}, "error": object{"type": "object"},
+		}),
+		"Names":          object{"type": "array", "items": object{"type": "string"}},
+		"Splits":         object{"type": "array", "items": structure([]string{"name", "type"}, object{"name": object{"type": "string"}, "type": object{"enum": []string{"train", "validation", "test"}}})},
+		"TaskQuery":      closed([]string{"split"}, object{"split": property("string", "Name of a split.")}),
+		"TaskIndexQuery": closed([]string{"split", "index"}, object{"split": property("string", "Name of a split."), "index": property("integer", "Place in the split, from 0.")}),
+		"TaskRangeQuery": closed([]string{"split"}, object{
+			"split": property("string", "Name of a split."), "start": property([]string{"integer", "null"}, "First index."), "stop": property([]string{"integer", "null"}, "Index after the last."),
+		}),
+		"TaskSpec": structure([]string{"id", "index", "split", "task", "scenario"}, object{
+			"id": object{"type": "string"}, "index": object{"type": "integer"}, "split": object{"type": "string"}, "task": object{"type": "string"},
+			"scenario": object{"type": "string"}, "difficulty": object{"type": "string"}, "language": object{"type": "string"},
+		}),
+		"Task":      structure([]string{"task"}, object{"task": ref("TaskSpec")}),
+		"Tasks":     structure([]string{"tasks"}, object{"tasks": object{"type": "array", "items": ref("TaskSpec")}, "env_name": object{"type": "string"}}),
+		"TaskCount": structure([]string{"num_tasks"}, object{"num_tasks": object{"type": "integer", "minimum": 0}}),
 		"SignedLedger": structure([]string{"payload", "signature"}, object{
 			"payload":   property("string", "The ledger, base64."),
 			"signature": property("string", "Ed25519 signature by the pool's key, base64."),
@@ -156,6 +212,9 @@ func resetProperties() object {
 		"episode_id":  object{"type": []string{"string", "null"}, "maxLength": maxOptionText, "description": "Reported by the state."},
 		"task":        property([]string{"string", "null"}, "One of the environment's tasks."),
 		"scenario":    property([]string{"string", "null"}, "One scenario of the task; task_id means the same."),
+		"split":       property([]string{"string", "null"}, "A split of the Task API, to draw the task from."),
+		"index":       object{"type": []string{"integer", "null"}, "minimum": 0, "description": "The task of the split; drawn by the seed when absent."},
+		"session_id":  property([]string{"string", "null"}, "The session to play on. Without one the request stands alone."),
 		"reward_mode": object{"enum": []any{episode.Dense, episode.Terminal, nil}, "description": "When reward is paid."},
 	}
 }

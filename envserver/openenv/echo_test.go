@@ -38,8 +38,9 @@ func (echoKind) Judge() string          { return "rules" }
 
 func (echoKind) Tasks() []score.Task {
 	return []score.Task{{Name: "talk", Scenarios: []score.Scenario{
-		{ID: "E01", Category: "billing", Difficulty: "easy", Language: "en", Split: "Public"},
-		{ID: "E02", Category: "shipping", Difficulty: "hard", Language: "de", Split: "Public"},
+		{ID: "E01", Category: "billing", Difficulty: "easy", Language: "en", Split: "public-train"},
+		{ID: "E02", Category: "shipping", Difficulty: "hard", Language: "de", Split: "public-train"},
+		{ID: "E03", Category: "shipping", Difficulty: "hard", Language: "de", Split: "public-test"},
 	}}}
 }
 
@@ -48,7 +49,17 @@ func (echoKind) Schemas() episode.Schemas {
 		Action:      json.RawMessage(`{"type":"object","properties":{"kind":{"type":"string"}},"additionalProperties":false}`),
 		Observation: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`),
 		State:       json.RawMessage(`{"type":"object","properties":{"step_count":{"type":"integer"}}}`),
+		Tools:       echoTools,
 	}
+}
+
+// echoTools are two of its actions; wait is there to be interrupted, panic to be survived.
+var echoTools = []episode.Tool{
+	{Name: "say", Description: "Says a text.", InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)},
+	{Name: "finish", Description: "Ends the episode.", InputSchema: json.RawMessage(`{"type":"object","properties":{"score":{"type":"integer"}}}`)},
+	{Name: "zzz", Description: "Is refused.", InputSchema: json.RawMessage(`{"type":"object"}`)},
+	{Name: "fail", Description: "Fails.", InputSchema: json.RawMessage(`{"type":"object"}`)},
+	{Name: "panic", Description: "Panics.", InputSchema: json.RawMessage(`{"type":"object"}`)},
 }
 
 func (k echoKind) New() episode.Environment {
@@ -72,6 +83,7 @@ type echo struct {
 }
 
 type echoAction struct {
+	Type   string        `json:"action_type"`
 	Kind   string        `json:"kind"`
 	Text   string        `json:"text"`
 	Reward int64         `json:"reward"`
@@ -101,7 +113,7 @@ func (e *echo) Reset(o episode.Options) (episode.Result, error) {
 	if o.Scenario == "" {
 		o.Scenario = []string{"E01", "E02"}[o.Seed%2]
 	}
-	if o.Scenario != "E01" && o.Scenario != "E02" {
+	if o.Scenario != "E01" && o.Scenario != "E02" && o.Scenario != "E03" {
 		return episode.Result{}, fmt.Errorf("%w %q", episode.ErrUnknownScenario, o.Scenario)
 	}
 	o.Task = "talk"
@@ -113,7 +125,11 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 	var a echoAction
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil || a.Kind == "zzz" {
+	err := d.Decode(&a)
+	if a.Kind == "" {
+		a.Kind = a.Type
+	}
+	if err != nil || a.Kind == "zzz" {
 		return episode.Result{}, &episode.ActionError{Items: []episode.ErrorItem{
 			{Type: "literal_error", Loc: []any{"kind"}, Msg: "kind should be say", Input: json.RawMessage(`"zzz"`)},
 		}}

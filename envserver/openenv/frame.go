@@ -48,8 +48,8 @@ type frame struct {
 	bulk bool
 }
 
-// receive reads the next message of the session. Control frames are answered on the way.
-func (s *session) receive() (frame, error) {
+// receive reads the next message of the socket. Control frames are answered on the way.
+func (s *socket) receive() (frame, error) {
 	_, r, err := s.conn.NextReader()
 	if err != nil {
 		return frame{}, err
@@ -63,8 +63,8 @@ func (s *session) receive() (frame, error) {
 }
 
 // receiveBulk reads the rest of a large message within the server's budget and bulkWait.
-func (s *session) receiveBulk(f frame, r io.Reader) (frame, error) {
-	if err := s.server.bulk.Acquire(s.ctx, maxMessage); err != nil {
+func (s *socket) receiveBulk(f frame, r io.Reader) (frame, error) {
+	if err := s.server.bulk.Acquire(s.session.ctx, maxMessage); err != nil {
 		return f, err
 	}
 	f.bulk = true

@@ -20,9 +20,13 @@ const (
 	stepMessage  messageKind = "step"
 	stateMessage messageKind = "state"
 	closeMessage messageKind = "close"
+	mcpMessage   messageKind = "mcp"
 )
 
-// message is a decoded inbound message. Its data is a copy of its own, a JSON object for reset and step and nil for the others.
+// messageKinds are all of them.
+var messageKinds = []messageKind{resetMessage, stepMessage, stateMessage, closeMessage, mcpMessage}
+
+// message is a decoded inbound message. Its data is a copy of its own, a JSON object for reset, step and mcp and nil for the others.
 type message struct {
 	kind messageKind
 	data jsontext.Value
@@ -48,7 +52,7 @@ func decodeMessage(raw []byte) (message, *wireError) {
 	}
 	m := message{kind: readKind(e.Type)}
 	if m.kind == "" {
-		return message{}, &wireError{Code: codeUnknownType, Message: fmt.Sprintf("unknown message type %s: send reset, step, state or close", shown(e.Type))}
+		return message{}, &wireError{Code: codeUnknownType, Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", shown(e.Type))}
 	}
 	if items := append(m.takeData(e.Data), extraItems(m.kind, e.Extra)...); len(items) > 0 {
 		return message{}, validationError(items)
@@ -95,7 +99,7 @@ func readKind(value jsontext.Value) messageKind {
 		return ""
 	}
 	kind := messageKind(name)
-	if !slices.Contains([]messageKind{resetMessage, stepMessage, stateMessage, closeMessage}, kind) {
+	if !slices.Contains(messageKinds, kind) {
 		return ""
 	}
 	return kind
@@ -109,6 +113,8 @@ func (m *message) takeData(data jsontext.Value) []episode.ErrorItem {
 		return []episode.ErrorItem{errorItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.kind), "data")}
 	case m.kind == stepMessage && data == nil:
 		return []episode.ErrorItem{errorItem("missing", nil, "a step message has the action's fields in data", "data")}
+	case m.kind == mcpMessage && data == nil:
+		return []episode.ErrorItem{errorItem("missing", nil, "an mcp message has a JSON-RPC request in data", "data")}
 	case data != nil && data.Kind() != '{':
 		return []episode.ErrorItem{errorItem("dict_type", data, "data should be a JSON object", "data")}
 	}

@@ -48,6 +48,9 @@ type resetOptions struct {
 	episode.Options
 	// tag is nil for an episode that belongs to no run.
 	tag *runTag
+	// split and index are those of the Task API.
+	split string
+	index *int64
 }
 
 // resetData are the known members of a reset's data. All others are ignored: trainers pass whole rows of a data set.
@@ -58,6 +61,8 @@ type resetData struct {
 	Scenario   jsontext.Value `json:"scenario"`
 	TaskID     jsontext.Value `json:"task_id"`
 	RewardMode jsontext.Value `json:"reward_mode"`
+	Split      jsontext.Value `json:"split"`
+	Index      jsontext.Value `json:"index"`
 	Run        jsontext.Value `json:"run"`
 	Shard      jsontext.Value `json:"shard"`
 	Episode    jsontext.Value `json:"episode"`
@@ -87,12 +92,30 @@ func parseOptions(data []byte, rule seedRule, where string) (resetOptions, []epi
 	if taskID := r.text("task_id", d.TaskID); o.Scenario == "" {
 		o.Scenario = taskID
 	}
+	if o.split = r.text("split", d.Split); o.split != "" && given(d.Index) {
+		index := r.integer("index", d.Index, math.MaxInt32)
+		o.index = &index
+	}
 	if o.EpisodeID == "" {
 		o.EpisodeID = uuid.NewString()
 	}
 	if given(d.Run) {
 		o.tag = r.tag(d)
 	}
+	return o, r.items
+}
+
+// readOptions reads the options of a reset with the server's defaults, and finds the task that a split and an index mean.
+func (s *Server) readOptions(data []byte, rule seedRule, where string) (resetOptions, []episode.ErrorItem) {
+	o, items := parseOptions(data, rule, where)
+	if len(items) > 0 {
+		return o, items
+	}
+	if o.RewardMode == "" {
+		o.RewardMode = s.rewardMode
+	}
+	r := optionReader{where: where}
+	s.taskAPI.resolve(s.kind, &o, &r)
 	return o, r.items
 }
 
@@ -151,7 +174,7 @@ func (r *optionReader) seed(value jsontext.Value, rule seedRule) int64 {
 // integer reads an option that must lie between 0 and most.
 func (r *optionReader) integer(name string, value jsontext.Value, most int64) int64 {
 	if !given(value) {
-		r.faultf("missing", name, nil, "an episode of a run needs %s", name)
+		r.faultf("missing", name, nil, "%s is required here", name)
 		return 0
 	}
 	n, ok := readInteger(value)

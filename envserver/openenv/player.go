@@ -18,6 +18,8 @@ type player struct {
 	env    episode.Environment
 	// playing is true between a reset and the end of its episode.
 	playing bool
+	// last answered the last reset or step, so that it can be asked for again. Its observation is nil before the first reset.
+	last episode.Result
 	// task is what the episode's metrics are counted under if it ends without a result.
 	task string
 	// planned and ledger are those of the current episode; ledger is nil when it belongs to no run.
@@ -61,14 +63,11 @@ func (r reply) write(out *bytes.Buffer) {
 	writeError(out, playError(err))
 }
 
-// reset begins an episode. The running one, if any, is abandoned only if the options are valid.
-func (p *player) reset(data []byte) reply {
-	o, items := parseOptions(data, lenientSeed, "data")
+// reset begins an episode. The running one, if any, is abandoned only if the options are valid. Where is the first element of the location of each fault in them.
+func (p *player) reset(data []byte, rule seedRule, where string) reply {
+	o, items := p.server.readOptions(data, rule, where)
 	if len(items) > 0 {
 		return p.fail(&episode.ActionError{Items: items})
-	}
-	if o.RewardMode == "" {
-		o.RewardMode = p.server.rewardMode
 	}
 	var ledger *runLedger
 	if o.tag != nil {
@@ -76,16 +75,16 @@ func (p *player) reset(data []byte) reply {
 		o.RewardMode = episode.Terminal
 		var err error
 		if ledger, err = p.server.ledgers.open(*o.tag); err != nil {
-			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", nil, err.Error(), "data", "run")}})
+			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", nil, err.Error(), where, "run")}})
 		}
 	}
 	result, err := p.env.Reset(o.Options)
 	if err != nil {
-		err = optionError(err, o.Options, "data")
+		err = optionError(err, o.Options, where)
 		p.logFailure("A reset failed", err)
 		return p.fail(err)
 	}
-	p.playing, p.task, p.ledger = true, o.Task, ledger
+	p.playing, p.task, p.ledger, p.last = true, o.Task, ledger, result
 	if ledger != nil {
 		p.planned = score.PlannedEpisode{Index: o.tag.episode, Seed: o.Seed}
 		ledger.begin()
@@ -125,6 +124,7 @@ func (p *player) step(ctx context.Context, action []byte) reply {
 	if result.Final != nil {
 		p.finish(result.Final)
 	}
+	p.last = result
 	return reply{kind: p.server.kind, result: result}
 }
 
@@ -168,7 +168,7 @@ func (p *player) abandon() wireError {
 		p.playing = false
 		p.server.metrics.ended(p.task, score.Errored, 0)
 	}
-	p.ledger = nil
+	p.ledger, p.last = nil, episode.Result{}
 	fresh, err := p.server.newPlayer()
 	if err != nil {
 		return wireError{Code: codeExecution, Message: "the environment failed and could not be made anew: connect again"}

@@ -35,25 +35,27 @@ type wireError struct {
 	Cause string `json:"cause,omitempty"`
 }
 
+// Error is the message with its code.
+func (e wireError) Error() string { return e.Message + " (" + e.Code + ")" }
+
 // maxErrorText bounds, in bytes, the message of an error.
 const maxErrorText = 2048
 
 func validationError(items []episode.ErrorItem) *wireError {
-	msgs := make([]string, len(items))
-	for i, item := range items {
-		msgs[i] = item.Msg
-	}
-	return &wireError{Code: codeValidation, Message: "Invalid message: " + strings.Join(msgs, "; "), Errors: items}
+	return &wireError{Code: codeValidation, Message: "Invalid message: " + messages(items), Errors: items}
 }
 
-// capacityError is the refusal of a session that got no slot.
-func (s *Server) capacityError(cause error) wireError {
+// openError answers a client that gets no session.
+func (s *Server) openError(cause error) *wireError {
+	if errors.Is(cause, errFactory) {
+		return &wireError{Code: codeFactory, Message: cause.Error(), FactoryName: s.kind.Name()}
+	}
 	active, most := s.sessions.active(), s.sessions.capacity
 	advice := "close a session, or try again later or on another replica"
 	if errors.Is(cause, errDraining) {
 		advice = "connect again to reach another replica"
 	}
-	return wireError{
+	return &wireError{
 		Code: codeCapacity, Message: fmt.Sprintf("%v (%d/%d sessions): %s", cause, active, most, advice), ActiveSessions: &active, MaxSessions: &most,
 	}
 }
@@ -66,13 +68,14 @@ func playError(err error) wireError {
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		return wireError{Code: codeExecution, Message: unjudged.Error(), Cause: unjudged.Cause}
 	}
+	if wire, ok := errors.AsType[wireError](err); ok {
+		return wire
+	}
 	return wireError{Code: codeExecution, Message: err.Error()}
 }
 
 func writeError(out *bytes.Buffer, e wireError) {
-	if len(e.Message) > maxErrorText {
-		e.Message = strings.ToValidUTF8(e.Message[:maxErrorText], "") + "…"
-	}
+	e.Message = cut(e.Message)
 	out.WriteString(`{"type":"error","data":`)
 	// The type has no field that can't be encoded, but an environment's error item may hold input that isn't JSON.
 	if encode(out, e) != nil {

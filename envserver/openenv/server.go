@@ -49,6 +49,20 @@ type Config struct {
 	IdleTimeout time.Duration
 	// MaxDuration ends a session this long after it began, 0 for never.
 	MaxDuration time.Duration
+	// CapacityWait is how long a session waits for a slot before it is refused, 0 for not at all.
+	CapacityWait time.Duration
+	// SessionGrace keeps the session of a socket that was lost, so that another one can attach to it, 0 for not at all.
+	SessionGrace time.Duration
+	// MaxClientSessions is the number of sessions at a time for one client, told by its address and token, 0 for any number.
+	MaxClientSessions int
+	// MessageRate is the number of messages per second that a session answers at most; more wait. 0 means as many as come.
+	MessageRate float64
+	// Mode is "" for Simulation.
+	Mode Mode
+	// Tokens, if not nil, returns the bearer tokens of which every request but GET /health must carry one.
+	Tokens func() []string
+	// SessionIDPrefix, if not nil, returns what each new session id begins with. Routers may read it; clients don't.
+	SessionIDPrefix func() string
 	// RewardMode is for episodes whose reset doesn't name one, "" for dense.
 	RewardMode episode.RewardMode
 	// LedgerKey signs ledgers.
@@ -59,30 +73,48 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Mode says what agents may reach.
+type Mode string
+
+const (
+	// Simulation serves the tools of agents and the operations of the orchestrator.
+	Simulation Mode = "simulation"
+	// Production serves the tools alone: there is no reset, no step and no state, neither as a route nor as a message.
+	Production Mode = "production"
+)
+
 // DefaultMaxSessions is a multiple of any trainer's batch and takes well under a gigabyte.
 const DefaultMaxSessions = 2000
 
 // Server serves one environment to many sessions.
 type Server struct {
-	kind        episode.Kind
-	idleTimeout time.Duration
-	maxDuration time.Duration
-	rewardMode  episode.RewardMode
-	key         ed25519.PrivateKey
-	log         *slog.Logger
-	scenarios   map[string]score.Scenario
-	docs        documents
-	upgrader    websocket.Upgrader
-	sessions    *table
-	ledgers     *ledgers
-	metrics     *metrics
-	refusals    *semaphore.Weighted
-	stateless   *semaphore.Weighted
-	bulk        *semaphore.Weighted
-	ctx         context.Context
-	stop        context.CancelFunc
-	buffers     buffers
-	running     sync.WaitGroup
+	kind          episode.Kind
+	mode          Mode
+	idleTimeout   time.Duration
+	maxDuration   time.Duration
+	sessionGrace  time.Duration
+	messageRate   float64
+	tokens        func() []string
+	sessionPrefix func() string
+	rewardMode    episode.RewardMode
+	key           ed25519.PrivateKey
+	log           *slog.Logger
+	scenarios     map[string]score.Scenario
+	docs          documents
+	tools         *toolset
+	mcp           *mcpServer
+	taskAPI       taskAPI
+	upgrader      websocket.Upgrader
+	sessions      *registry
+	ledgers       *ledgers
+	metrics       *metrics
+	refusals      *semaphore.Weighted
+	stateless     *semaphore.Weighted
+	bulk          *semaphore.Weighted
+	ctx           context.Context
+	stop          context.CancelFunc
+	buffers       buffers
+	running       sync.WaitGroup
 
 	closing sync.Mutex
 	closed  bool
@@ -90,23 +122,27 @@ type Server struct {
 
 // New makes a server. It accepts sessions as soon as its Handler is served; Close ends it.
 func New(cfg Config) (*Server, error) {
-	if cfg.Kind == nil || len(cfg.LedgerKey) != ed25519.PrivateKeySize {
-		return nil, errors.New("an OpenEnv server needs a Kind and an Ed25519 LedgerKey")
+	if err := cfg.validate(); err != nil {
+		return nil, err
 	}
-	if cfg.MaxSessions < 0 {
-		return nil, fmt.Errorf("MaxSessions %d is negative", cfg.MaxSessions)
+	cfg.Mode = cmp.Or(cfg.Mode, Simulation)
+	docs, err := newDocuments(cfg.Kind, cfg.Version, cfg.Mode)
+	if err != nil {
+		return nil, err
 	}
-	docs, err := newDocuments(cfg.Kind, cfg.Version)
+	tools, err := newToolset(cfg.Kind)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		kind: cfg.Kind, idleTimeout: cfg.IdleTimeout, maxDuration: cfg.MaxDuration,
+		kind: cfg.Kind, mode: cfg.Mode, idleTimeout: cfg.IdleTimeout, maxDuration: cfg.MaxDuration, sessionGrace: cfg.SessionGrace,
+		messageRate: cfg.MessageRate, tokens: cfg.Tokens, sessionPrefix: cfg.SessionIDPrefix,
 		rewardMode: cmp.Or(cfg.RewardMode, episode.Dense), key: cfg.LedgerKey, log: cmp.Or(cfg.Logger, slog.Default()),
-		scenarios: map[string]score.Scenario{}, docs: docs, upgrader: newUpgrader(),
-		sessions: newTable(cmp.Or(cfg.MaxSessions, DefaultMaxSessions)),
+		scenarios: map[string]score.Scenario{}, docs: docs, tools: tools, taskAPI: newTaskAPI(cfg.Kind), upgrader: newUpgrader(),
+		sessions: newRegistry(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait, cfg.MaxClientSessions),
 		refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless), bulk: semaphore.NewWeighted(bulkBudget),
 	}
+	s.mcp = newMCPServer(s, cfg.Version)
 	for _, task := range cfg.Kind.Tasks() {
 		for _, scenario := range task.Scenarios {
 			s.scenarios[scenario.ID] = scenario
@@ -117,6 +153,18 @@ func New(cfg Config) (*Server, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.spawn(s.sweep)
 	return s, nil
+}
+
+func (cfg *Config) validate() error {
+	switch {
+	case cfg.Kind == nil || len(cfg.LedgerKey) != ed25519.PrivateKeySize:
+		return errors.New("an OpenEnv server needs a Kind and an Ed25519 LedgerKey")
+	case cfg.MaxSessions < 0 || cfg.MaxClientSessions < 0:
+		return fmt.Errorf("MaxSessions %d and MaxClientSessions %d must not be negative", cfg.MaxSessions, cfg.MaxClientSessions)
+	case cfg.Mode != "" && cfg.Mode != Simulation && cfg.Mode != Production:
+		return fmt.Errorf("the mode is %q: it is %s or %s", cfg.Mode, Simulation, Production)
+	}
+	return nil
 }
 
 // newUpgrader shares write buffers between sessions: an idle session needs none. There is no check of the origin, as in the official server, and no
@@ -145,7 +193,7 @@ func (s *Server) Close() {
 	s.sessions.drain()
 	var closing sync.WaitGroup
 	for _, session := range s.sessions.all() {
-		closing.Go(func() { session.close(endDrained, websocket.CloseGoingAway, "the server is shutting down") })
+		closing.Go(func() { session.end(endDrained, websocket.CloseGoingAway, "the server is shutting down") })
 	}
 	closing.Wait()
 	s.closing.Lock()

@@ -1,17 +1,16 @@
 package openenv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
+	"golang.org/x/time/rate"
 )
 
 // What ended a session, as the metrics name it.
@@ -26,316 +25,236 @@ const (
 	endFactory     = "factory_error"
 )
 
-// A client that doesn't wait for answers may have so many messages, and so many bytes beyond the first message, waiting in the server. After that the
-// server stops reading from it.
-const (
-	maxQueued      = 32
-	maxQueuedBytes = smallMessage
-)
-
-// session is one connection that has a slot.
+// session is an environment that holds a slot, whatever it is played by. A session is either owned by the socket that made it, and ends with that socket; or
+// it was made by a request, and ends when a request says so or when nobody plays. A socket can be attached to either, one at a time.
 type session struct {
 	server *Server
-	conn   *websocket.Conn
-	player *player
+	id     string
+	// client is whom the session counts for.
+	client string
+	opened time.Time
 	ctx    context.Context
 	cancel context.CancelFunc
-	opened time.Time
-	// lastActive is the Unix nanosecond of the last reset or step, lastHeard of the last frame of any kind.
+	// turn holds a token while an operation runs. It guards player.
+	turn   chan struct{}
+	player *player
+	// limiter is nil where messages may come at any rate.
+	limiter *rate.Limiter
+	// lastActive is the Unix nanosecond of the last operation other than state, or of the last attaching or detaching.
 	lastActive atomic.Int64
-	lastHeard  atomic.Int64
-	// lastPing belongs to the sweep.
-	lastPing time.Time
 
-	mu      sync.Mutex
-	room    sync.Cond
-	queue   []frame
-	queued  int
-	working bool
+	mu     sync.Mutex
+	socket *socket
+	owned  bool
+	// closing is true when the session ends as soon as its socket is detached.
+	closing bool
 	ended   bool
+	// lostAt is when an owned session lost its socket, zero while it has one.
+	lostAt time.Time
+	// onEnd, if not nil, is run in a goroutine when the session has ended.
+	onEnd func()
 }
 
-// connect runs a connection from the handshake to the end of its socket.
-func (s *Server) connect(conn *websocket.Conn, sessionID string) {
-	defer conn.Close()
-	if sessionID != "" {
-		s.metrics.sessionsEnded.WithLabelValues("refused_unknown").Inc()
-		s.refuse(conn, wireError{Code: codeSession, Message: fmt.Sprintf("no session %.64q to attach to: connect without session_id", sessionID)})
-		return
+// errEnded answers an operation on a session that ended before its turn came.
+var errEnded = wireError{Code: codeSession, Message: "the session has ended: begin another one"}
+
+// errFactory means that no environment could be made.
+var errFactory = errors.New("the environment could not be made")
+
+// open makes a session of the given id with a slot and an environment. The error is errFactory or one of registry.admit.
+func (s *Server) open(ctx context.Context, id, client string) (*session, error) {
+	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
+	if s.messageRate > 0 {
+		ss.limiter = rate.NewLimiter(rate.Limit(s.messageRate), max(1, int(s.messageRate)))
 	}
-	ss := s.newSession(conn)
-	defer ss.cancel()
-	if err := s.sessions.admit(ss); err != nil {
+	ss.active()
+	ss.ctx, ss.cancel = context.WithCancel(s.ctx)
+	ss.turn <- struct{}{} // nobody plays before there is an environment
+	defer func() { <-ss.turn }()
+	if err := s.sessions.admit(ctx, ss); err != nil {
+		ss.cancel()
 		s.metrics.sessionsEnded.WithLabelValues(refusalResult(err)).Inc()
-		s.refuse(conn, s.capacityError(err))
-		return
+		return nil, err
 	}
 	player, err := s.newPlayer()
 	if err != nil {
-		ss.end(endFactory)
-		s.refuse(conn, wireError{Code: codeFactory, Message: err.Error(), FactoryName: s.kind.Name()})
-		return
+		ss.end(endFactory, 0, "")
+		return nil, errFactory
 	}
 	ss.player = player
-	ss.read()
-	linger(conn)
-}
-
-func (s *Server) newSession(conn *websocket.Conn) *session {
-	ss := &session{server: s, conn: conn, opened: time.Now()}
-	ss.room.L = &ss.mu
-	ss.lastPing = ss.opened
-	ss.lastActive.Store(ss.opened.UnixNano())
-	ss.lastHeard.Store(ss.opened.UnixNano())
-	ss.ctx, ss.cancel = context.WithCancel(s.ctx)
-	conn.SetPingHandler(ss.pong)
-	conn.SetPongHandler(func(string) error { ss.heard(); return nil })
-	conn.SetCloseHandler(ss.closedByPeer)
-	return ss
+	return ss, nil
 }
 
 func refusalResult(err error) string {
+	if _, ok := errors.AsType[errClientFull](err); ok {
+		return "refused_client"
+	}
 	if errors.Is(err, errDraining) {
 		return "refused_draining"
 	}
 	return "refused_full"
 }
 
-// refuse answers the client's first message with the error and closes. The error goes out at once, and the socket stays open until that message or
-// for refusalHold.
-func (s *Server) refuse(conn *websocket.Conn, e wireError) {
-	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
-	if !s.refusals.TryAcquire(1) {
-		sayGoodbye(conn, websocket.CloseTryAgainLater, "too many refused connections")
-		return
-	}
-	defer s.refusals.Release(1)
-	var out bytes.Buffer
-	writeError(&out, e)
-	_ = conn.SetWriteDeadline(time.Now().Add(closeWait))
-	if conn.WriteMessage(websocket.TextMessage, out.Bytes()) != nil {
-		return
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(refusalHold))
-	if _, _, err := conn.NextReader(); isClosed(err) {
-		return
-	}
-	sayGoodbye(conn, websocket.CloseNormalClosure, "")
-	linger(conn)
-}
-
-// read takes in messages until the connection or the session ends.
-func (s *session) read() {
-	for {
-		f, err := s.receive()
-		if err != nil {
-			s.server.free(f)
-			s.failed(err)
-			return
-		}
-		if !s.submit(f) {
-			s.server.free(f)
-			return
+// do plays on the session: one operation at a time, in whatever way it comes. A panic becomes an EXECUTION_ERROR and costs the session its episode, whose
+// state can't be trusted any more. The error is a wireError, or the context's while another operation ran.
+func (s *session) do(ctx context.Context, f func(p *player)) (err error) {
+	if s.limiter != nil {
+		if err := s.limiter.Wait(ctx); err != nil {
+			return err
 		}
 	}
-}
-
-// failed ends the session for an error of reading.
-func (s *session) failed(err error) {
-	switch {
-	case errors.Is(err, errTooLarge):
-		s.close(endTooLarge, websocket.CloseMessageTooBig, err.Error())
-	case isClosed(err):
-		s.end(endClosed)
-	default:
-		s.end(endLost)
+	if err := s.takeTurn(ctx); err != nil {
+		return err
 	}
-}
-
-// submit queues a message for the worker and starts one if there is none. It waits while the queue is full, and reports false when the session has ended.
-func (s *session) submit(f frame) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !s.ended && (len(s.queue) >= maxQueued || (len(s.queue) > 0 && s.queued+f.buf.Len() > maxQueuedBytes)) {
-		s.room.Wait()
-	}
-	if s.ended {
-		return false
-	}
-	s.queue = append(s.queue, f)
-	s.queued += f.buf.Len()
-	if !s.working {
-		s.working = true
-		go s.work()
-	}
-	return true
-}
-
-// work answers queued messages in order until there are none.
-func (s *session) work() {
-	for {
-		f, ok := s.next()
-		if !ok {
-			return
-		}
-		s.answer(f)
-	}
-}
-
-// next takes a message from the queue, or retires the worker.
-func (s *session) next() (frame, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		s.drop()
-	}
-	if len(s.queue) == 0 {
-		s.working = false
-		return frame{}, false
-	}
-	f := s.queue[0]
-	s.queue = slices.Delete(s.queue, 0, 1) // keeps the array, which is of one place for a client that waits for its answers
-	s.queued -= f.buf.Len()
-	s.room.Signal()
-	return f, true
-}
-
-// drop forgets the queue of an ended session.
-func (s *session) drop() {
-	for _, f := range s.queue {
-		s.server.free(f)
-	}
-	s.queue, s.queued = nil, 0
-}
-
-// answer plays one message and sends its one reply.
-func (s *session) answer(f frame) {
-	out := s.server.buffers.get()
-	defer s.server.buffers.put(out)
-	closing := s.respond(out, f.buf.Bytes())
-	s.server.free(f)
-	if closing {
-		s.close(endClosed, websocket.CloseNormalClosure, "")
-		return
-	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(writeWait))
-	if err := s.conn.WriteMessage(websocket.TextMessage, out.Bytes()); err != nil {
-		if s.end(endLost) {
-			_ = s.conn.Close()
-		}
-	}
-}
-
-// respond writes the reply to a message, and reports whether the message was a close. A panic becomes an EXECUTION_ERROR and costs the session its
-// episode, whose state can't be trusted any more.
-func (s *session) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.server.log.Error("A session panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			out.Reset()
-			writeError(out, s.player.abandon())
+			err = s.player.abandon()
 		}
+		<-s.turn
 	}()
-	m, fault := decodeMessage(raw)
-	if fault != nil {
-		writeError(out, *fault)
-		return false
+	if s.ctx.Err() != nil {
+		return errEnded
 	}
-	switch m.kind {
-	case closeMessage:
-		return true
-	case stateMessage:
-		s.player.writeState(out)
-	case resetMessage:
-		s.active()
-		s.player.reset(m.data).write(out)
-	case stepMessage:
-		s.active()
-		s.player.step(s.ctx, m.data).write(out)
-		s.active()
-	}
-	return false
+	f(s.player)
+	return nil
 }
 
-// active notes that the client plays.
+func (s *session) takeTurn(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-s.ctx.Done():
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// within is a context that ends with the request or with the session.
+func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// active notes that the session is played.
 func (s *session) active() { s.lastActive.Store(time.Now().UnixNano()) }
 
-// heard notes that the peer lives.
-func (s *session) heard() { s.lastHeard.Store(time.Now().UnixNano()) }
-
-func (s *session) pong(payload string) error {
-	s.heard()
-	// Not being able to answer is no reason to stop reading: if the peer is lost, reading will tell.
-	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeWait))
-	return nil
-}
-
-// closedByPeer answers a close frame, after the slot is free again.
-func (s *session) closedByPeer(code int, _ string) error {
-	s.end(endClosed)
-	if code == websocket.CloseNoStatusReceived {
-		code = websocket.CloseNormalClosure
+// attach binds a socket to the session. The error says why it can't be.
+func (s *session) attach(socket *socket, owned bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended || s.closing:
+		return errors.New("the session is closing")
+	case s.socket != nil:
+		return errors.New("the session has a socket attached already: close that one first")
 	}
-	sayGoodbye(s.conn, code, "")
+	s.socket, s.lostAt = socket, time.Time{}
+	s.owned = s.owned || owned
+	s.active()
 	return nil
 }
 
-// end frees the slot and stops what the session runs. It reports false if the session had ended before.
-func (s *session) end(result string) bool {
+// detach lets go of a socket that has ended, and of the session with it if the socket owned it or a close was asked for. A socket that was lost may keep the
+// session for a while.
+func (s *session) detach(socket *socket, result string) {
+	s.mu.Lock()
+	if s.socket != socket {
+		s.mu.Unlock()
+		return
+	}
+	s.socket = nil
+	s.active()
+	lost := result == endLost || result == endDead
+	keep := !s.closing && (!s.owned || lost && s.server.sessionGrace > 0)
+	if s.owned {
+		s.lostAt = time.Now()
+	}
+	s.mu.Unlock()
+	if !keep {
+		s.end(result, 0, "")
+	}
+}
+
+// closeOnRequest ends the session, or, while a socket is attached, has it end with that. It reports whether the session has ended.
+func (s *session) closeOnRequest() (closed bool) {
+	s.mu.Lock()
+	attached := s.socket != nil
+	s.closing = true
+	s.mu.Unlock()
+	if attached {
+		return false
+	}
+	s.end(endClosed, 0, "")
+	return true
+}
+
+// end frees the slot, stops what the session runs, and closes the socket with the code and the reason, if one is attached: with the code 0 without a word. It
+// reports false if the session had ended before.
+func (s *session) end(result string, code int, reason string) bool {
 	if !s.server.sessions.release(s) {
 		return false
 	}
 	s.mu.Lock()
 	s.ended = true
-	if !s.working {
-		s.drop()
-	}
-	s.room.Broadcast()
+	socket, onEnd := s.socket, s.onEnd
+	s.socket = nil
 	s.mu.Unlock()
 	s.cancel()
 	s.server.metrics.sessionsEnded.WithLabelValues(result).Inc()
 	s.server.log.Debug("A session ended", "result", result, "lasted", time.Since(s.opened).String())
+	if onEnd != nil {
+		s.server.spawn(onEnd)
+	}
+	if socket != nil && socket.stop() {
+		socket.hangUp(code, reason)
+	}
 	return true
 }
 
-// close ends the session and closes its socket with a reason. The goroutine that reads closes the connection when the peer has answered.
-func (s *session) close(result string, code int, reason string) {
-	if !s.end(result) {
-		return
+// whenEnded has f run once the session has ended.
+func (s *session) whenEnded(f func()) {
+	s.mu.Lock()
+	ended := s.ended
+	s.onEnd = f
+	s.mu.Unlock()
+	if ended {
+		s.server.spawn(f)
 	}
-	sayGoodbye(s.conn, code, reason)
-	_ = s.conn.SetReadDeadline(time.Now().Add(closeWait))
 }
 
-// check applies the session's timeouts, and pings it. It never waits for the peer.
+// check applies the session's timeouts, and looks after its socket. It never waits for the peer.
 func (s *session) check(now time.Time) {
 	server := s.server
-	since := func(stamp *atomic.Int64) time.Duration { return now.Sub(time.Unix(0, stamp.Load())) }
+	s.mu.Lock()
+	socket, owned, lostAt := s.socket, s.owned, s.lostAt
+	s.mu.Unlock()
+	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
 	case server.maxDuration > 0 && now.Sub(s.opened) >= server.maxDuration:
-		server.spawn(func() {
-			s.close(endMaxDuration, websocket.CloseGoingAway, fmt.Sprintf("the session has lasted %v, the most this server allows", server.maxDuration))
-		})
-	case server.idleTimeout > 0 && since(&s.lastActive) >= server.idleTimeout && !s.busy():
-		server.spawn(func() {
-			s.close(endIdle, websocket.CloseGoingAway, fmt.Sprintf("the session has been idle for %v", server.idleTimeout))
-		})
-	case since(&s.lastHeard) >= deadPeerAfter:
-		s.end(endDead)
-		_ = s.conn.Close()
-	case now.Sub(s.lastPing) >= pingInterval:
-		s.lastPing = now
-		server.spawn(s.ping)
+		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted %v, the most this server allows", server.maxDuration))
+	case server.idleTimeout > 0 && idle >= server.idleTimeout && (owned || socket == nil) && !s.busy(socket):
+		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.idleTimeout))
+	case !lostAt.IsZero() && now.Sub(lostAt) >= server.sessionGrace:
+		s.expire(endLost, "")
+	case socket != nil:
+		socket.check(now)
 	}
 }
 
-// busy reports whether a message is being answered.
-func (s *session) busy() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.working
+// expire ends the session without waiting for its peer.
+func (s *session) expire(result, reason string) {
+	s.server.spawn(func() { s.end(result, websocket.CloseGoingAway, reason) })
 }
 
-func (s *session) ping() {
-	_ = s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(closeWait))
+// busy reports whether an operation runs or a message waits.
+func (s *session) busy(socket *socket) bool {
+	return len(s.turn) > 0 || socket != nil && socket.busy()
 }

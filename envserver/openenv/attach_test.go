@@ -1,0 +1,370 @@
+package openenv
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// rpc posts a call of OpenEnv's MCP dialect and returns its response.
+func rpc(tb testing.TB, url, method, params string) string {
+	tb.Helper()
+	status, body := postBody(tb, url+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
+	if status != 200 {
+		tb.Fatalf("%s: %d %s", method, status, body)
+	}
+	return body
+}
+
+// create makes a session by POST /mcp.
+func create(tb testing.TB, url string) string {
+	tb.Helper()
+	body := rpc(tb, url, "openenv/session/create", `{}`)
+	id, ok := decoded(tb, body, "result").(map[string]any)["session_id"].(string)
+	if !ok {
+		tb.Fatalf("no session: %s", body)
+	}
+	return id
+}
+
+func closeSession(tb testing.TB, url, id string) string {
+	tb.Helper()
+	return rpc(tb, url, "openenv/session/close", fmt.Sprintf(`{"session_id":%q}`, id))
+}
+
+func attachTo(tb testing.TB, url, id string) *peer {
+	tb.Helper()
+	return dialPeer(tb, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/ws?token=x&session_id="+id)
+}
+
+func (p *peer) leave() {
+	p.tb.Helper()
+	p.send(`{"type":"close"}`)
+	if code, _ := p.closed(); code != websocket.CloseNormalClosure {
+		p.tb.Errorf("closed with %d, want 1000", code)
+	}
+}
+
+// The order of calls of the official MCP client: create, attach, play over the socket and by POST, close while attached, close the socket.
+func TestAttachedSession(t *testing.T) {
+	s, url := serve(t, Config{MaxSessions: 1, SessionIDPrefix: func() string { return "pod-0." }})
+	id := create(t, url)
+	if !strings.HasPrefix(id, "pod-0.") || len(id) < len("pod-0.")+26 {
+		t.Errorf("session id %q", id)
+	}
+	p := attachTo(t, url, id)
+	p.ask(`{"type":"reset","data":{"seed":5}}`)
+	answer := rpc(t, url, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`, id))
+	if got := decoded(t, answer, "result", "data", "observation", "text"); got != "hi" {
+		t.Errorf("tools/call: %s", answer)
+	}
+	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
+		t.Errorf("the socket sees %v steps after a tool call, want 1", got)
+	}
+	if got := closeSession(t, url, id); got != fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"closed":false,"closing":true,"session_id":%q}}`, id) {
+		t.Errorf("closing an attached session: %s", got)
+	}
+	if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+		t.Errorf("a step after the close was asked for: %s", got)
+	}
+	p.leave()
+	if got := s.sessions.active(); got != 0 {
+		t.Errorf("%d sessions after the socket left, want 0", got)
+	}
+}
+
+func TestDetachedSessionGoesOn(t *testing.T) {
+	s, url := serve(t, Config{})
+	id := create(t, url)
+	for i := range 3 {
+		p := attachTo(t, url, id)
+		if i == 0 {
+			p.ask(`{"type":"reset","data":{"seed":8}}`)
+		}
+		p.ask(`{"type":"step","data":{"kind":"say"}}`)
+		if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != float64(i+1) {
+			t.Errorf("attached the %d. time: %v steps", i+1, got)
+		}
+		if i == 1 {
+			_ = p.conn.Close()
+			eventually(t, "the lost socket is detached", func() bool { return s.sessions.find(id).detached() })
+		} else {
+			p.leave()
+		}
+	}
+	if got := closeSession(t, url, id); !strings.Contains(got, `"closed":true`) {
+		t.Errorf("closing: %s", got)
+	}
+	if got := closeSession(t, url, id); decoded(t, got, "error", "code") != -32602.0 {
+		t.Errorf("closing again: %s", got)
+	}
+}
+
+func (s *session) detached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.socket == nil
+}
+
+func TestAttachRefusals(t *testing.T) {
+	s, url := serve(t, Config{MaxSessions: 3})
+	id := create(t, url)
+	attached := attachTo(t, url, id)
+	attached.ask(`{"type":"reset"}`)
+	closing := create(t, url)
+	last := attachTo(t, url, closing)
+	last.ask(`{"type":"reset"}`)
+	closeSession(t, url, closing)
+	for name, id := range map[string]string{"unknown": "nobody", "attached": id, "closing": closing} {
+		p := attachTo(t, url, id)
+		if answer := p.ask(`{"type":"state"}`); codeOf(t, answer) != codeSession {
+			t.Errorf("%s: %s", name, answer)
+		}
+		if code, _ := p.closed(); code != websocket.CloseNormalClosure {
+			t.Errorf("%s: closed with %d, want 1000", name, code)
+		}
+	}
+	if got := attached.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" || s.sessions.active() != 2 {
+		t.Errorf("after the refusals: %s, %d sessions", got, s.sessions.active())
+	}
+}
+
+// The id of a socket's own session comes with the handshake, and by a message.
+func TestOwnedSessionID(t *testing.T) {
+	s, url := serve(t, Config{})
+	conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	p := &peer{t, conn}
+	defer conn.Close()
+	id := response.Header.Get(sessionHeader)
+	if got := decoded(t, p.ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`), "data", "result", "session_id"); got != id || id == "" {
+		t.Errorf("the message says %v, the handshake %q", got, id)
+	}
+	if got := decoded(t, p.ask(fmt.Sprintf(`{"type":"mcp","data":{"jsonrpc":"2.0","id":2,"method":"openenv/session/close","params":{"session_id":%q}}}`, id)), "data", "error", "code"); got != -32600.0 {
+		t.Errorf("closing the socket's own session: %v", got)
+	}
+	p.leave()
+	if s.sessions.find(id) != nil {
+		t.Error("the session outlived its socket")
+	}
+}
+
+func TestPlainHTTPOnASession(t *testing.T) {
+	_, url := serve(t, Config{})
+	id := create(t, url)
+	ask := func(path, body string, want string) {
+		t.Helper()
+		status, got := postBody(t, url+path, body)
+		if status != 200 || got != want {
+			t.Errorf("%s %s: %d %s", path, body, status, got)
+		}
+	}
+	ask("/reset", fmt.Sprintf(`{"seed":4,"episode_id":"E","session_id":%q}`, id), `{"observation":{"text":"hello","seed":4},"reward":0.0,"done":false}`)
+	ask("/step?session_id="+id, `{"action":{"kind":"say","text":"x","reward":100}}`, `{"observation":{"text":"x","seed":4},"reward":0.1,"done":false}`)
+	p := attachTo(t, url, id)
+	p.ask(`{"type":"step","data":{"kind":"say"}}`)
+	if _, state := getBody(t, url+"/state?session_id="+id); decoded(t, state, "step_count") != 2.0 || decoded(t, state, "episode_id") != "E" {
+		t.Errorf("/state: %s", state)
+	}
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/reset", `{"session_id":"nobody"}`, 404},
+		{"/step", `{"session_id":"nobody","action":{}}`, 404},
+		{"/reset", `{"session_id":7}`, 422},
+		{"/reset?session_id=" + id, `{"seed":-1}`, 422},
+		{"/step?session_id=" + id, `{"action":{"kind":"zzz"}}`, 422},
+		{"/step?session_id=" + id, `{"action":{"kind":"fail"}}`, 500},
+		{"/step?session_id=" + id, `{"action":{"kind":"panic"}}`, 500},
+		{"/reset?session_id=" + id, ``, 200},
+	} {
+		if status, body := postBody(t, url+c.path, c.body); status != c.status {
+			t.Errorf("%s %s: %d %s", c.path, c.body, status, body)
+		}
+	}
+}
+
+// However many play on one session at once, and by whatever way, no operation is lost or torn.
+func TestOperationsOnASessionAreSerialised(t *testing.T) {
+	_, url := serve(t, Config{})
+	id := create(t, url)
+	p := attachTo(t, url, id)
+	p.ask(`{"type":"reset","data":{"seed":1}}`)
+	const each = 40
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range each {
+			_, _ = roundTrip(p, `{"type":"step","data":{"kind":"say"}}`)
+		}
+	})
+	wg.Go(func() {
+		for range each {
+			postBody(t, url+"/step?session_id="+id, `{"action":{"kind":"say"}}`)
+		}
+	})
+	wg.Go(func() {
+		for range each {
+			rpc(t, url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
+		}
+	})
+	wg.Wait()
+	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 3.0*each {
+		t.Errorf("%v steps, want %d", got, 3*each)
+	}
+}
+
+// A created session that nobody plays goes, an attached one stays, and the idle time of one that was detached counts from then.
+func TestIdleCreatedSession(t *testing.T) {
+	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
+		open := func() *session {
+			ss, err := s.open(t.Context(), newID(nil), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ss
+		}
+		forgotten, attached := open(), open()
+		p := dialPeer(t, &websocket.Dialer{NetDialContext: network.dial}, "ws://pipe/ws?session_id="+attached.id)
+		p.ask(`{"type":"reset"}`)
+		for range 8 { // every 5 minutes the peer reads a reply, and so the server's pings
+			pass(5 * time.Minute)
+			p.ask(`{"type":"state"}`)
+		}
+		if s.sessions.find(forgotten.id) != nil || s.sessions.find(attached.id) == nil {
+			t.Errorf("after 40 minutes: forgotten %v, attached %v", s.sessions.find(forgotten.id), s.sessions.find(attached.id))
+		}
+		p.leave()
+		pass(9 * time.Minute)
+		if s.sessions.find(attached.id) == nil {
+			t.Error("the session went before its idle time was over")
+		}
+		pass(2 * time.Minute)
+		if got := s.sessions.active(); got != 0 {
+			t.Errorf("%d sessions after the idle time", got)
+		}
+	})
+}
+
+// A session whose socket was lost waits for another one as long as the grace period, with its episode.
+func TestSessionGrace(t *testing.T) {
+	inBubble(t, Config{SessionGrace: time.Minute, MaxSessions: 1}, func(t *testing.T, s *Server, network *pipeNet) {
+		dialer := &websocket.Dialer{NetDialContext: network.dial}
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset","data":{"seed":6}}`)
+		id := s.sessions.all()[0].id
+		_ = p.conn.Close()
+		pass(50 * time.Second)
+		again := dialPeer(t, dialer, "ws://pipe/ws?session_id="+id)
+		if got := decoded(t, again.ask(`{"type":"state"}`), "data", "seed"); got != 6.0 {
+			t.Errorf("the seed after attaching again is %v", got)
+		}
+		pass(2 * time.Minute)
+		if got := again.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+			t.Errorf("a step beyond the first grace period: %s", got)
+		}
+		_ = again.conn.Close()
+		pass(62 * time.Second)
+		if got := s.sessions.active(); got != 0 {
+			t.Errorf("%d sessions after the grace period", got)
+		}
+		closed := connectPipe(t, network)
+		closed.ask(`{"type":"reset"}`)
+		closed.leave()
+		if got := s.sessions.active(); got != 0 {
+			t.Errorf("%d sessions after an orderly close, want none: there is no grace for it", got)
+		}
+	})
+}
+
+// A client that asks for a slot just before one becomes free gets it; one that asks much earlier is refused after the wait.
+func TestCapacityWait(t *testing.T) {
+	inBubble(t, Config{MaxSessions: 1, CapacityWait: time.Second}, func(t *testing.T, s *Server, network *pipeNet) {
+		first := connectPipe(t, network)
+		first.ask(`{"type":"reset"}`)
+		began := time.Now()
+		refused := connectPipe(t, network)
+		if got := refused.code(`{"type":"reset"}`); got != codeCapacity || time.Since(began) != time.Second {
+			t.Errorf("answered with %s after %v, want CAPACITY_REACHED after 1s", got, time.Since(began))
+		}
+		patient := connectPipe(t, network)
+		answer := make(chan string)
+		go func() { answer <- patient.ask(`{"type":"reset"}`) }()
+		pass(900 * time.Millisecond)
+		first.leave()
+		if got := codeOf(t, <-answer); got != "observation" {
+			t.Errorf("the waiting client was answered with %s", got)
+		}
+		late := connectPipe(t, network)
+		go func() { answer <- late.ask(`{"type":"reset"}`) }()
+		pass(100 * time.Millisecond)
+		s.sessions.drain()
+		if got := <-answer; codeOf(t, got) != codeCapacity || !strings.Contains(got, "draining") {
+			t.Errorf("the client that waited when the drain began was answered with %s", got)
+		}
+		patient.leave()
+	})
+}
+
+func TestClientLimit(t *testing.T) {
+	s, url := serve(t, Config{MaxClientSessions: 2})
+	first := connect(t, url)
+	first.ask(`{"type":"reset"}`)
+	create(t, url)
+	third := connect(t, url)
+	if answer := third.ask(`{"type":"reset"}`); codeOf(t, answer) != codeCapacity || !strings.Contains(answer, "one client") {
+		t.Errorf("the third session of a client: %s", answer)
+	}
+	first.leave()
+	if got := connect(t, url).code(`{"type":"reset"}`); got != "observation" {
+		t.Errorf("after one has gone: %s", got)
+	}
+	for _, ss := range s.sessions.all() {
+		ss.end(endClosed, 0, "")
+	}
+	if len(s.sessions.byClient) != 0 {
+		t.Errorf("clients are remembered after their sessions: %v", s.sessions.byClient)
+	}
+}
+
+// Messages beyond the rate are answered later, none is lost, and another session is as fast as ever.
+func TestMessageRate(t *testing.T) {
+	inBubble(t, Config{MessageRate: 2}, func(t *testing.T, _ *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		began := time.Now()
+		for range 12 {
+			p.ask(`{"type":"state"}`)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("12 messages took %v, want 5s: two at once, then two a second", took)
+		}
+	})
+}
+
+// Stopping a session while others wait for their turn answers them.
+func TestEndWhileOthersWait(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *pipeNet) {
+		ss, err := s.open(t.Context(), newID(nil), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		holding, waited := make(chan struct{}), make(chan error)
+		go func() {
+			_ = ss.do(t.Context(), func(*player) { close(holding); <-ss.ctx.Done() })
+		}()
+		<-holding
+		go func() { waited <- ss.do(t.Context(), func(*player) { t.Error("played on an ended session") }) }()
+		pass(time.Second)
+		ss.end(endClosed, 0, "")
+		if err := <-waited; playError(err).Code != codeSession {
+			t.Errorf("the waiting operation got %v", err)
+		}
+	})
+}

@@ -1,0 +1,183 @@
+package openenv
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The headers by which MCP clients are known.
+const (
+	mcpSessionHeader = "Mcp-Session-Id"
+	mcpVersionHeader = "Mcp-Protocol-Version"
+)
+
+// resetMeta is the member of an initialize's _meta that holds options of the reset.
+const resetMeta = "openenv/reset"
+
+// maxMCPBody bounds, in bytes, a request of MCP.
+const maxMCPBody = 1 << 20
+
+// mcpServer serves MCP itself on the path of OpenEnv's dialect. An MCP session is a session of the registry with one episode, which begins with initialize: by the
+// options in the query of the URL and in _meta, or by default. Resetting is the orchestrator's business, so an agent that wants another episode begins another session.
+type mcpServer struct {
+	server  *Server
+	handler *mcp.StreamableHTTPHandler
+}
+
+func newMCPServer(s *Server, version string) *mcpServer {
+	m := &mcpServer{server: s}
+	server := mcp.NewServer(&mcp.Implementation{Name: "csenv-" + s.kind.Name(), Version: cmp.Or(version, "dev")}, &mcp.ServerOptions{
+		Instructions: s.kind.Description() + " Call " + observeTool + " first. The results tell the reward of each call and when the episode is done.",
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		GetSessionID: func() string { return newID(s.sessionPrefix) },
+	})
+	for _, tool := range s.tools.offered {
+		server.AddTool(&mcp.Tool{
+			Name: tool.Name, Description: tool.Description, InputSchema: tool.InputSchema,
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: tool.Name == observeTool},
+		}, m.callTool)
+	}
+	server.AddReceivingMiddleware(m.openOnInitialize)
+	m.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
+		JSONResponse: true, MaxRequestBodyBytes: maxMCPBody,
+		// Proxies on the same host, such as those of a service mesh, connect from the loopback address with any Host.
+		DisableLocalhostProtection: true,
+	})
+	return m
+}
+
+// originKey is the context key of the URL and the client that an MCP session began with.
+type originKey struct{}
+
+type origin struct {
+	query  url.Values
+	client string
+}
+
+// serve answers a request of an MCP client.
+func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodDelete {
+		m.delete(w, r)
+		return
+	}
+	if r.Method == http.MethodPost { // the dialect that shares this path asks for neither header
+		r.Header.Set("Content-Type", "application/json")
+		if r.Header.Get("Accept") == "" {
+			r.Header.Set("Accept", "application/json, text/event-stream")
+		}
+	}
+	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{}, origin{r.URL.Query(), clientOf(r)})))
+}
+
+// delete ends an MCP session.
+func (m *mcpServer) delete(w http.ResponseWriter, r *http.Request) {
+	ss := m.server.sessions.find(r.Header.Get(mcpSessionHeader))
+	if ss == nil {
+		writeDetail(w, http.StatusNotFound, "session not found")
+		return
+	}
+	ss.closeOnRequest()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// openOnInitialize makes the session of the registry that an MCP session plays on.
+func (m *mcpServer) openOnInitialize(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		session, isServer := request.GetSession().(*mcp.ServerSession)
+		if method != "initialize" || !isServer || m.server.sessions.find(session.ID()) != nil {
+			return next(ctx, method, request)
+		}
+		ss, err := m.open(ctx, session.ID(), request)
+		if err != nil {
+			return nil, err
+		}
+		result, err := next(ctx, method, request)
+		if err != nil {
+			ss.end(endClosed, 0, "")
+			return nil, err
+		}
+		ss.whenEnded(func() { _ = session.Close() })
+		return result, nil
+	}
+}
+
+// open makes the session and begins its episode. Its errors are JSON-RPC's.
+func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*session, error) {
+	from, _ := ctx.Value(originKey{}).(origin)
+	options, err := resetOptionsOf(from.query, request)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	ss, err := m.server.open(ctx, id, from.client)
+	if err != nil {
+		return nil, wireRPC(openFault(m.server.openError(err)))
+	}
+	var begun reply
+	if err = errors.Join(ss.do(ctx, func(p *player) { begun = p.reset(options, lenientSeed, "reset") }), begun.err); err != nil {
+		ss.end(endClosed, 0, "")
+		return nil, wireRPC(toolFault(err))
+	}
+	return ss, nil
+}
+
+// wireRPC is the error as the MCP library sends it.
+func wireRPC(fault *rpcError) error {
+	data, err := json.Marshal(fault.Data)
+	if err != nil {
+		data = nil
+	}
+	return &jsonrpc.Error{Code: int64(fault.Code), Message: cut(fault.Message), Data: data}
+}
+
+// resetOptionsOf are the options of an initialize: the query's, and over them those of _meta.
+func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, error) {
+	options := map[string]any{}
+	for name, values := range query {
+		options[name] = values[len(values)-1]
+	}
+	if meta, ok := request.GetParams().GetMeta()[resetMeta]; ok {
+		members, isObject := meta.(map[string]any)
+		if !isObject {
+			return nil, fmt.Errorf("_meta[%q] should be a JSON object with options of a reset", resetMeta)
+		}
+		for name, value := range members {
+			options[name] = value
+		}
+	}
+	return json.Marshal(options)
+}
+
+// callTool plays a tool in the session. What the agent did wrong is a result that says so, which its model reads, and not an error of the protocol.
+func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	ss := m.server.sessions.find(request.Session.ID())
+	if ss == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the session has ended: initialize another one"}
+	}
+	var r reply
+	err := m.server.playOn(ctx, ss, func(ctx context.Context, p *player) { r = p.call(ctx, request.Params.Name, request.Params.Arguments) })
+	if err = errors.Join(err, r.err); err == nil {
+		var structured json.RawMessage
+		if structured, err = r.structured(); err == nil {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(structured)}}, StructuredContent: structured}, nil
+		}
+	}
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: agentError(err)}}}, nil
+}
+
+// agentError says to an agent what went wrong.
+func agentError(err error) string {
+	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
+		return cut("Invalid arguments: " + messages(invalid.Items))
+	}
+	return cut(strings.TrimSpace(err.Error()))
+}

@@ -1,0 +1,53 @@
+package openenv
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// OpsHandler serves what belongs on port 9000: /readyz, /stats and /metrics.
+func (s *Server) OpsHandler() http.Handler {
+	return s.recovered(router{routes: routes{
+		"/readyz":  {http.MethodGet: s.serveReady},
+		"/stats":   {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.report()) }},
+		"/metrics": {http.MethodGet: s.metrics.handler().ServeHTTP},
+	}})
+}
+
+// serveLedger serves the signed ledger of a run's shard.
+func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	shard, err := strconv.Atoi(query.Get("shard"))
+	if query.Get("run") == "" || err != nil {
+		writeDetail(w, http.StatusBadRequest, "ask for /ledger?run=<UID of the run>&shard=<number>")
+		return
+	}
+	key := ledgerKey{run: query.Get("run"), shard: shard}
+	signed, err := s.ledgers.sign(key, s.key)
+	switch {
+	case errors.Is(err, errNoLedger):
+		writeDetail(w, http.StatusNotFound, err.Error())
+	case err != nil:
+		s.log.Error("A ledger can't be signed", "run", key.run, "shard", key.shard, "error", err)
+		writeDetail(w, http.StatusInternalServerError, err.Error())
+	default:
+		writeJSON(w, http.StatusOK, signed)
+		s.ledgers.fetched(key)
+	}
+}
+
+// serveReady tells Kubernetes whether to send new sessions here.
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+	status, text := http.StatusOK, "ok"
+	switch {
+	case s.sessions.isDraining():
+		status, text = http.StatusServiceUnavailable, "draining"
+	case s.sessions.active() >= s.sessions.capacity:
+		status, text = http.StatusServiceUnavailable, "full"
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
+}

@@ -1,0 +1,326 @@
+package openenv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// A client that doesn't wait for answers may have so many messages, and so many bytes beyond the first message, waiting in the server. After that the
+// server stops reading from it.
+const (
+	maxQueued      = 32
+	maxQueuedBytes = smallMessage
+)
+
+// dialect is what is spoken on a socket.
+type dialect interface {
+	// respond writes the reply to a message, and reports whether the message was a close, which has none.
+	respond(ctx context.Context, s *session, out *bytes.Buffer, raw []byte) (closing bool)
+	// refuse writes the one message of a socket that gets no session.
+	refuse(out *bytes.Buffer, e wireError)
+}
+
+// socket is one WebSocket connection with the session that it plays.
+type socket struct {
+	server  *Server
+	session *session
+	dialect dialect
+	conn    *websocket.Conn
+	// lastHeard is the Unix nanosecond of the last frame of any kind.
+	lastHeard atomic.Int64
+	// lastPing belongs to the sweep.
+	lastPing time.Time
+
+	mu      sync.Mutex
+	room    sync.Cond
+	queue   []frame
+	queued  int
+	working bool
+	ended   bool
+}
+
+// call is what a handshake asked for.
+type call struct {
+	dialect dialect
+	// sessionID is the session to attach to, "" for a session of the socket's own, whose id is freshID.
+	sessionID, freshID string
+	client             string
+}
+
+// connect runs a connection from the handshake to the end of its socket.
+func (s *Server) connect(conn *websocket.Conn, c call) {
+	defer conn.Close()
+	socket := s.newSocket(conn, c.dialect)
+	if refusal := socket.enter(c); refusal != nil {
+		s.refuse(conn, c.dialect, *refusal)
+		return
+	}
+	socket.read()
+	linger(conn)
+}
+
+func (s *Server) newSocket(conn *websocket.Conn, d dialect) *socket {
+	socket := &socket{server: s, conn: conn, dialect: d, lastPing: time.Now()}
+	socket.room.L = &socket.mu
+	socket.heard()
+	conn.SetPingHandler(socket.pong)
+	conn.SetPongHandler(func(string) error { socket.heard(); return nil })
+	conn.SetCloseHandler(socket.closedByPeer)
+	return socket
+}
+
+// enter gives the socket its session.
+func (s *socket) enter(c call) *wireError {
+	if c.sessionID == "" {
+		ss, err := s.server.open(s.server.ctx, c.freshID, c.client)
+		if err != nil {
+			return s.server.openError(err)
+		}
+		s.session = ss
+		_ = ss.attach(s, true) // nobody else knows the id yet
+		return nil
+	}
+	ss := s.server.sessions.find(c.sessionID)
+	err := errors.New("unknown session: begin another one, or connect without session_id")
+	if ss != nil {
+		s.session = ss
+		err = ss.attach(s, false)
+	}
+	if err != nil {
+		s.server.metrics.sessionsEnded.WithLabelValues("refused_attach").Inc()
+		return &wireError{Code: codeSession, Message: "attaching failed: " + err.Error()}
+	}
+	return nil
+}
+
+// refuse answers the client's first message with the error and closes. The error goes out at once, and the socket stays open until that message or
+// for refusalHold.
+func (s *Server) refuse(conn *websocket.Conn, d dialect, e wireError) {
+	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
+	if !s.refusals.TryAcquire(1) {
+		sayGoodbye(conn, websocket.CloseTryAgainLater, "too many refused connections")
+		return
+	}
+	defer s.refusals.Release(1)
+	var out bytes.Buffer
+	d.refuse(&out, e)
+	_ = conn.SetWriteDeadline(time.Now().Add(closeWait))
+	if conn.WriteMessage(websocket.TextMessage, out.Bytes()) != nil {
+		return
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(refusalHold))
+	if _, _, err := conn.NextReader(); isClosed(err) {
+		return
+	}
+	sayGoodbye(conn, websocket.CloseNormalClosure, "")
+	linger(conn)
+}
+
+// read takes in messages until the connection or the session ends.
+func (s *socket) read() {
+	for {
+		f, err := s.receive()
+		if err != nil {
+			s.server.free(f)
+			s.failed(err)
+			return
+		}
+		if !s.submit(f) {
+			s.server.free(f)
+			return
+		}
+	}
+}
+
+// failed ends the socket for an error of reading.
+func (s *socket) failed(err error) {
+	switch {
+	case errors.Is(err, errTooLarge):
+		s.close(endTooLarge, websocket.CloseMessageTooBig, err.Error())
+	case isClosed(err):
+		s.end(endClosed)
+	default:
+		s.end(endLost)
+	}
+}
+
+// submit queues a message for the worker and starts one if there is none. It waits while the queue is full, and reports false when the socket has ended.
+func (s *socket) submit(f frame) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.ended && (len(s.queue) >= maxQueued || (len(s.queue) > 0 && s.queued+f.buf.Len() > maxQueuedBytes)) {
+		s.room.Wait()
+	}
+	if s.ended {
+		return false
+	}
+	s.queue = append(s.queue, f)
+	s.queued += f.buf.Len()
+	if !s.working {
+		s.working = true
+		go s.work()
+	}
+	return true
+}
+
+// work answers queued messages in order until there are none.
+func (s *socket) work() {
+	for {
+		f, ok := s.next()
+		if !ok {
+			return
+		}
+		s.answer(f)
+	}
+}
+
+// next takes a message from the queue, or retires the worker.
+func (s *socket) next() (frame, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		s.drop()
+	}
+	if len(s.queue) == 0 {
+		s.working = false
+		return frame{}, false
+	}
+	f := s.queue[0]
+	s.queue = slices.Delete(s.queue, 0, 1) // keeps the array, which is of one place for a client that waits for its answers
+	s.queued -= f.buf.Len()
+	s.room.Signal()
+	return f, true
+}
+
+// drop forgets the queue of an ended socket.
+func (s *socket) drop() {
+	for _, f := range s.queue {
+		s.server.free(f)
+	}
+	s.queue, s.queued = nil, 0
+}
+
+// answer plays one message and sends its one reply.
+func (s *socket) answer(f frame) {
+	out := s.server.buffers.get()
+	defer s.server.buffers.put(out)
+	closing := s.respond(out, f.buf.Bytes())
+	s.server.free(f)
+	if closing {
+		s.close(endClosed, websocket.CloseNormalClosure, "")
+		return
+	}
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeWait))
+	if err := s.conn.WriteMessage(websocket.TextMessage, out.Bytes()); err != nil {
+		if s.end(endLost) {
+			_ = s.conn.Close()
+		}
+	}
+}
+
+// respond has the dialect answer. A panic outside the environment is a bug of this package and costs one message.
+func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.server.log.Error("Answering a message panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			out.Reset()
+			s.dialect.refuse(out, wireError{Code: codeExecution, Message: "the server failed to answer this message"})
+		}
+	}()
+	return s.dialect.respond(s.session.ctx, s.session, out, raw)
+}
+
+// heard notes that the peer lives.
+func (s *socket) heard() { s.lastHeard.Store(time.Now().UnixNano()) }
+
+func (s *socket) pong(payload string) error {
+	s.heard()
+	// Not being able to answer is no reason to stop reading: if the peer is lost, reading will tell.
+	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeWait))
+	return nil
+}
+
+// closedByPeer answers a close frame, after the slot is free again.
+func (s *socket) closedByPeer(code int, _ string) error {
+	s.end(endClosed)
+	if code == websocket.CloseNoStatusReceived {
+		code = websocket.CloseNormalClosure
+	}
+	sayGoodbye(s.conn, code, "")
+	return nil
+}
+
+// stop has the socket answer nothing any more. It reports false if it had ended before.
+func (s *socket) stop() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.ended = true
+	if !s.working {
+		s.drop()
+	}
+	s.room.Broadcast()
+	return true
+}
+
+// end stops the socket and detaches it from its session, whose slot is free then if the socket owned it. It reports false if the socket had ended before.
+func (s *socket) end(result string) bool {
+	if !s.stop() {
+		return false
+	}
+	if s.session != nil {
+		s.session.detach(s, result)
+	}
+	return true
+}
+
+// close ends the socket with a reason.
+func (s *socket) close(result string, code int, reason string) {
+	if s.end(result) {
+		s.hangUp(code, reason)
+	}
+}
+
+// hangUp closes a stopped socket. The goroutine that reads closes the connection when the peer has answered; with the code 0 nobody asks the peer.
+func (s *socket) hangUp(code int, reason string) {
+	if code == 0 {
+		_ = s.conn.Close()
+		return
+	}
+	sayGoodbye(s.conn, code, reason)
+	_ = s.conn.SetReadDeadline(time.Now().Add(closeWait))
+}
+
+// check ends the socket of a dead peer, and pings the others. It never waits for the peer.
+func (s *socket) check(now time.Time) {
+	switch {
+	case now.Sub(time.Unix(0, s.lastHeard.Load())) >= deadPeerAfter:
+		s.end(endDead)
+		_ = s.conn.Close()
+	case now.Sub(s.lastPing) >= pingInterval:
+		s.lastPing = now
+		s.server.spawn(s.ping)
+	}
+}
+
+// busy reports whether a message is being answered.
+func (s *socket) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.working
+}
+
+func (s *socket) ping() {
+	_ = s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(closeWait))
+}

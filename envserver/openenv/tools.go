@@ -1,0 +1,221 @@
+package openenv
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// observeTool is the tool that shows an agent its task without playing.
+const observeTool = "get_observation"
+
+// reservedTools are the orchestrator's operations, which agents must not reach.
+var reservedTools = []string{"reset", "step", "state", "close"}
+
+// toolset is what an environment offers to agents: the actions of its form, and observeTool.
+type toolset struct {
+	offered []episode.Tool
+	byName  map[string]*episode.Tool
+	// listed are the descriptors of tools/list, and described those of a list_tools step, which differ in a name alone.
+	listed, described json.RawMessage
+}
+
+func newToolset(kind episode.Kind) (*toolset, error) {
+	t := &toolset{byName: map[string]*episode.Tool{}, offered: append([]episode.Tool{{
+		Name: observeTool, Description: "Shows the task as it stands, without playing an action.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+	}}, kind.Schemas().Tools...)}
+	var listed, described []any
+	for i := range t.offered {
+		tool := &t.offered[i]
+		if slices.Contains(reservedTools, tool.Name) || t.byName[tool.Name] != nil {
+			return nil, fmt.Errorf("environment %q has a tool %q: the name is reserved or taken", kind.Name(), tool.Name)
+		}
+		t.byName[tool.Name] = tool
+		listed = append(listed, object{"name": tool.Name, "description": tool.Description, "inputSchema": tool.InputSchema})
+		described = append(described, object{"name": tool.Name, "description": tool.Description, "input_schema": tool.InputSchema})
+	}
+	var err error
+	if t.listed, err = json.Marshal(object{"tools": listed}); err != nil {
+		return nil, fmt.Errorf("listing the tools of environment %q: %w", kind.Name(), err)
+	}
+	t.described, err = json.Marshal(object{"tools": described})
+	return t, err
+}
+
+// errNoTool means that there is no tool of the name.
+type errNoTool string
+
+func (e errNoTool) Error() string { return fmt.Sprintf("tool %.64q not found", string(e)) }
+
+// call plays a tool as the action that it means. An agent that nobody has begun an episode for gets one by default.
+func (p *player) call(ctx context.Context, name string, arguments json.RawMessage) reply {
+	tool := p.server.tools.byName[name]
+	if tool == nil {
+		return p.fail(errNoTool(name))
+	}
+	if p.last.Observation == nil {
+		if begun := p.reset(nil, lenientSeed, "data"); begun.err != nil {
+			return begun
+		}
+	}
+	if name == observeTool {
+		return reply{kind: p.server.kind, result: episode.Result{Observation: p.last.Observation, Done: p.last.Done}}
+	}
+	action, err := tool.Action(arguments)
+	if err != nil {
+		return p.fail(err)
+	}
+	return p.step(ctx, action)
+}
+
+// act plays the data of a step: an action of the environment's own, or one of the two shapes that MCP clients of OpenEnv send.
+func (p *player) act(ctx context.Context, data []byte) reply {
+	a, ok := readMCPAction(data)
+	switch {
+	case !ok:
+		return p.step(ctx, data)
+	case a.err != nil:
+		return p.fail(a.err)
+	case a.tool == "":
+		return reply{kind: p.server.kind, result: episode.Result{Observation: p.server.tools.described, Done: p.last.Done}}
+	}
+	r := p.call(ctx, a.tool, a.arguments)
+	observation := toolObservation{ToolName: a.tool}
+	if r.err != nil {
+		observation.Error = newToolError(r.err)
+	} else if observation.Result, r.err = toolResult(r, false); r.err != nil {
+		return r
+	}
+	// What went wrong is told in the observation, as the official server does; the episode goes on.
+	return reply{kind: r.kind, result: episode.Result{Observation: observation, Reward: r.result.Reward, Done: r.result.Done || r.err != nil && p.last.Done, Final: r.result.Final}}
+}
+
+// mcpAction is the data of a step that calls a tool, or lists them when it names none.
+type mcpAction struct {
+	tool      string
+	arguments json.RawMessage
+	err       error
+}
+
+// readMCPAction tells {"type":"list_tools"} and {"type":"call_tool","tool_name":…,"arguments":…} from an environment's own action.
+func readMCPAction(data []byte) (mcpAction, bool) {
+	if !bytes.Contains(data, []byte(`tool_name"`)) && !bytes.Contains(data, []byte(`"list_tools"`)) {
+		return mcpAction{}, false
+	}
+	var d struct {
+		Type      jsontext.Value            `json:"type"`
+		ToolName  jsontext.Value            `json:"tool_name"`
+		Arguments jsontext.Value            `json:"arguments"`
+		Metadata  jsontext.Value            `json:"metadata"`
+		Extra     map[string]jsontext.Value `json:",embed"`
+	}
+	if jsonv2.Unmarshal(data, &d) != nil {
+		return mcpAction{}, false
+	}
+	kind, _ := readText(d.Type)
+	if kind == "" && d.Type == nil && d.ToolName != nil {
+		kind = "call_tool"
+	}
+	if kind != "list_tools" && kind != "call_tool" {
+		return mcpAction{}, false
+	}
+	items := extraItems(messageKind(kind), d.Extra)
+	if kind == "list_tools" {
+		return newMCPAction("", nil, items), true
+	}
+	name, ok := readText(d.ToolName)
+	if !ok || name == "" {
+		items = append(items, errorItem("string_type", d.ToolName, "tool_name should be the name of a tool", "tool_name"))
+	}
+	if given(d.Arguments) && d.Arguments.Kind() != '{' {
+		items = append(items, errorItem("dict_type", d.Arguments, "arguments should be a JSON object", "arguments"))
+	}
+	if !given(d.Arguments) {
+		d.Arguments = nil
+	}
+	return newMCPAction(name, d.Arguments, items), true
+}
+
+func newMCPAction(tool string, arguments jsontext.Value, items []episode.ErrorItem) mcpAction {
+	if len(items) > 0 {
+		return mcpAction{err: &episode.ActionError{Items: items}}
+	}
+	return mcpAction{tool: tool, arguments: json.RawMessage(arguments)}
+}
+
+// readText reads a JSON string.
+func readText(value jsontext.Value) (string, bool) {
+	var text string
+	if value.Kind() != '"' || jsonv2.Unmarshal(value, &text) != nil {
+		return "", false
+	}
+	return text, true
+}
+
+// toolObservation is the observation of a step that called a tool.
+type toolObservation struct {
+	ToolName string          `json:"tool_name"`
+	Result   json.RawMessage `json:"result"`
+	Error    *toolError      `json:"error"`
+}
+
+// toolError says why a tool call failed. Clients know these two members and these types, and no others.
+type toolError struct {
+	ErrorType string `json:"error_type"`
+	Message   string `json:"message"`
+}
+
+func newToolError(err error) *toolError {
+	e := &toolError{ErrorType: "execution_error", Message: cut(err.Error())}
+	if _, ok := errors.AsType[errNoTool](err); ok {
+		e.ErrorType = "tool_not_found"
+	} else if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
+		e.ErrorType, e.Message = "invalid_args", cut(cmp.Or(messages(invalid.Items), e.Message))
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		e.ErrorType = "timeout"
+	}
+	return e
+}
+
+func messages(items []episode.ErrorItem) string {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = item.Msg
+	}
+	return strings.Join(texts, "; ")
+}
+
+// structured is what a tool call comes to: {"observation", "reward", "done"} and, at the end of an episode, "metadata".
+func (r reply) structured() (json.RawMessage, error) {
+	var out bytes.Buffer
+	if err := writeResult(&out, r.kind, r.result); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// toolResult is the result of a tool call as the official server writes it; and, if asked for, as MCP names the same things too.
+func toolResult(r reply, both bool) (json.RawMessage, error) {
+	structured, err := r.structured()
+	if err != nil {
+		return nil, err
+	}
+	result := object{
+		"content":            []object{{"type": "text", "text": string(structured), "annotations": nil, "meta": nil}},
+		"structured_content": structured, "meta": nil, "data": structured, "is_error": false,
+	}
+	if both {
+		result["structuredContent"], result["isError"] = structured, false
+	}
+	return json.Marshal(result)
+}

@@ -1,0 +1,300 @@
+package openenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+)
+
+// Every request of the dialect without a session, with its whole answer. POST /mcp answers with 200 always.
+func TestPlainMCP(t *testing.T) {
+	_, url := serve(t, Config{MaxSessions: 1})
+	fault := func(id string, code int, message, data string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":%s}}`, id, code, message, data)
+	}
+	call := func(id, method, params string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
+	}
+	for _, c := range []struct{ send, want string }{
+		{`{}`, fault("null", -32600, `"Invalid request: jsonrpc should be \"2.0\""`, "null")},
+		{``, fault("null", -32700, `"a request is one JSON object"`, "null")},
+		{`[]`, fault("null", -32700, `"a request is one JSON object"`, "null")},
+		{`[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]`, fault("null", -32700, `"a request is one JSON object"`, "null")},
+		{`{"jsonrpc":"1.0","id":3,"method":"tools/list"}`, fault("3", -32600, `"Invalid request: jsonrpc should be \"2.0\""`, "null")},
+		{`{"jsonrpc":"2.0","id":3}`, fault("3", -32600, `"Invalid request: method should be a string"`, "null")},
+		{`{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}`, fault("null", -32600, `"Invalid request: id should be a string, an integer or null"`, "null")},
+		{`{"jsonrpc":"2.0","id":true,"method":"tools/list"}`, fault("null", -32600, `"Invalid request: id should be a string, an integer or null"`, "null")},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","extra":1}`, fault("1", -32600, `"Invalid request: unknown member \"extra\""`, "null")},
+		{call(`1`, "tools/list", `null`), fault("1", -32600, `"Invalid request: params should be a JSON object"`, "null")},
+		{call(`1`, "tools/list", `[]`), fault("1", -32600, `"Invalid request: params should be a JSON object"`, "null")},
+		{call(`"a"`, "notifications/initialized", `{}`), fault(`"a"`, -32601,
+			`"unknown method \"notifications/initialized\": tools/list, tools/call, openenv/session/create and openenv/session/close need no initialize; other MCP methods do"`, "null")},
+		{call(`1`, "tools/list", `{"session_id":"x"}`), fault("1", -32602, `"unknown session_id: begin a session with openenv/session/create"`, "null")},
+		{call(`1`, "tools/call", `{}`), fault("1", -32602, `"params.name should be the name of a tool"`, "null")},
+		{call(`1`, "tools/call", `{"name":"say","arguments":[]}`), fault("1", -32602, `"params.arguments should be a JSON object"`, "null")},
+		{call(`1`, "tools/call", `{"name":"reset"}`), fault("1", -32603, `"tool \"reset\" not found"`, "null")},
+		{call(`1`, "tools/call", `{"name":"fail"}`), fault("1", -32603, `"the backend is gone"`, "null")},
+		{call(`1`, "tools/call", `{"name":"zzz"}`), fault("1", -32602, `"Invalid arguments: kind should be say"`,
+			`{"errors":[{"type":"literal_error","loc":["kind"],"msg":"kind should be say","input":"zzz"}]}`)},
+		{call(`1`, "openenv/session/close", `{}`), fault("1", -32602, `"params.session_id is required"`, "null")},
+		{call(`1`, "ping", `{}`), `{"jsonrpc":"2.0","id":1,"result":{}}`},
+	} {
+		if status, got := postBody(t, url+"/mcp", c.send); status != 200 || got != c.want {
+			t.Errorf("%s: %d (-want +got)\n%s", c.send, status, cmp.Diff(c.want, got))
+		}
+	}
+	create(t, url)
+	refused := rpc(t, url, "openenv/session/create", `{}`)
+	if diff := cmp.Diff(map[string]any{"active_sessions": 1.0, "max_sessions": 1.0}, decoded(t, refused, "error", "data")); diff != "" || decoded(t, refused, "error", "code") != -32000.0 {
+		t.Errorf("a session too many: %s", refused)
+	}
+}
+
+// Tools are listed and called before any reset, with and without a session.
+func TestToolsWithoutReset(t *testing.T) {
+	_, url := serve(t, Config{})
+	list := rpc(t, url, "tools/list", `{}`)
+	if strings.Contains(list, "input_schema") {
+		t.Errorf("tools/list has input_schema: %s", list)
+	}
+	for _, tool := range decoded(t, list, "result", "tools").([]any) {
+		descriptor := tool.(map[string]any)
+		if name, ok := descriptor["name"].(string); !ok || name == "" {
+			t.Errorf("tool without a name: %v", descriptor)
+		}
+		if _, ok := descriptor["description"].(string); !ok || descriptor["inputSchema"].(map[string]any)["type"] != "object" {
+			t.Errorf("tool %v", descriptor)
+		}
+	}
+	answer := rpc(t, url, "tools/call", `{"name":"say","arguments":{"text":"hi","reward":100}}`)
+	result := decoded(t, answer, "result").(map[string]any)
+	native := result["data"].(map[string]any)
+	if native["observation"].(map[string]any)["text"] != "hi" || native["reward"] != 0.1 || native["done"] != false {
+		t.Errorf("data %v", native)
+	}
+	for _, name := range []string{"structured_content", "structuredContent"} {
+		if diff := cmp.Diff(native, result[name]); diff != "" {
+			t.Errorf("%s (-data +got)\n%s", name, diff)
+		}
+	}
+	content := result["content"].([]any)[0].(map[string]any)
+	if diff := cmp.Diff(native, decoded(t, content["text"].(string))); diff != "" || content["type"] != "text" || result["is_error"] != false || result["isError"] != false {
+		t.Errorf("result %v", result)
+	}
+}
+
+func TestObserveTool(t *testing.T) {
+	_, url := serve(t, Config{})
+	p := connect(t, url)
+	p.ask(`{"type":"reset","data":{"seed":5}}`)
+	p.ask(`{"type":"step","data":{"kind":"say","text":"now"}}`)
+	const look = `{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_observation"}}}`
+	want := map[string]any{"observation": map[string]any{"text": "now", "seed": 5.0}, "reward": 0.0, "done": false}
+	for range 2 {
+		if diff := cmp.Diff(want, decoded(t, p.ask(look), "data", "result", "data")); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
+		t.Errorf("looking counts as a step: %v", got)
+	}
+	p.ask(`{"type":"step","data":{"kind":"finish"}}`)
+	if got := decoded(t, p.ask(look), "data", "result", "data", "done"); got != true {
+		t.Errorf("done is %v after the end", got)
+	}
+}
+
+// The shapes of MCP clients on the step path: exact, because those clients read them strictly.
+func TestMCPActions(t *testing.T) {
+	_, url := serve(t, Config{})
+	p := connect(t, url)
+	p.ask(`{"type":"reset","data":{"seed":5}}`)
+	step := func(data string) string { return p.ask(`{"type":"step","data":` + data + `}`) }
+	tools := decoded(t, step(`{"type":"list_tools"}`), "data").(map[string]any)
+	if tools["reward"] != 0.0 || tools["done"] != false {
+		t.Errorf("list_tools: %v", tools)
+	}
+	for _, tool := range tools["observation"].(map[string]any)["tools"].([]any) {
+		descriptor := tool.(map[string]any)
+		_, hasSchema := descriptor["input_schema"].(map[string]any)
+		if _, isText := descriptor["description"].(string); !isText || !hasSchema || len(descriptor) != 3 {
+			t.Errorf("descriptor %v", descriptor)
+		}
+	}
+	result := `{"content":[{"annotations":null,"meta":null,"text":"{\"observation\":{\"text\":\"hi\",\"seed\":5},\"reward\":0.2,\"done\":false}","type":"text"}],` +
+		`"data":{"observation":{"text":"hi","seed":5},"reward":0.2,"done":false},"is_error":false,"meta":null,` +
+		`"structured_content":{"observation":{"text":"hi","seed":5},"reward":0.2,"done":false}}`
+	said := `{"type":"observation","data":{"observation":{"tool_name":"say","result":` + result + `,"error":null},"reward":0.2,"done":false}}`
+	failed := func(tool, kind, message string) string {
+		return fmt.Sprintf(`{"type":"observation","data":{"observation":{"tool_name":%q,"result":null,"error":{"error_type":%q,"message":%s}},"reward":0.0,"done":false}}`, tool, kind, message)
+	}
+	for _, c := range []struct{ send, want string }{
+		{`{"type":"call_tool","tool_name":"say","arguments":{"text":"hi","reward":200}}`, said},
+		{`{"tool_name":"say","arguments":{"text":"hi","reward":200},"metadata":{"x":1}}`, said},
+		{`{"type":"call_tool","tool_name":"juggle"}`, failed("juggle", "tool_not_found", `"tool \"juggle\" not found"`)},
+		{`{"type":"call_tool","tool_name":"step"}`, failed("step", "tool_not_found", `"tool \"step\" not found"`)},
+		{`{"type":"call_tool","tool_name":"zzz","arguments":null}`, failed("zzz", "invalid_args", `"kind should be say"`)},
+		{`{"type":"call_tool","tool_name":"fail"}`, failed("fail", "execution_error", `"the backend is gone"`)},
+	} {
+		if diff := cmp.Diff(c.want, step(c.send)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.send, diff)
+		}
+	}
+	for _, bad := range []string{
+		`{"type":"call_tool","tool_name":7}`, `{"type":"call_tool","tool_name":"say","arguments":[]}`, `{"type":"call_tool","tool_name":"say","extra":1}`,
+		`{"type":"list_tools","extra":1}`, `{"type":"call_tool"}`,
+	} {
+		if got := codeOf(t, step(bad)); got != codeValidation {
+			t.Errorf("%s: %s", bad, got)
+		}
+	}
+	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 2.0 {
+		t.Errorf("%v steps after two tool calls that were played", got)
+	}
+	if got := codeOf(t, step(`{"type":"call_tool","tool_name":"panic"}`)); got != codeExecution {
+		t.Errorf("a panic of a tool: %s", got)
+	}
+	if got := decoded(t, step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`), "data").(map[string]any); got["done"] != true || got["reward"] != 0.5 ||
+		got["metadata"].(map[string]any)["episode_score"] != 0.5 {
+		t.Errorf("the end of an episode by a tool: %v", got)
+	}
+}
+
+func TestMCPOverWebSocket(t *testing.T) {
+	s, url := serve(t, Config{MaxSessions: 1})
+	dial := func() *peer { return dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/mcp") }
+	p := dial()
+	for _, c := range []struct {
+		send string
+		code any
+	}{
+		{`{bad`, -32700.0}, {`[]`, -32700.0}, {`7`, -32700.0}, {`{}`, -32600.0}, {`{"jsonrpc":"2.0","id":1,"method":"initialize"}`, -32601.0},
+	} {
+		if got := decoded(t, p.ask(c.send), "error", "code"); got != c.code {
+			t.Errorf("%s: %v, want %v", c.send, got, c.code)
+		}
+	}
+	id := decoded(t, p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result", "session_id")
+	if again := decoded(t, p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result", "session_id"); again != id || s.sessions.find(id.(string)) == nil {
+		t.Errorf("the socket's session is %v and then %v", id, again)
+	}
+	for i := range 3 {
+		answer := p.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say"}}`)
+		if _, state := getBody(t, fmt.Sprintf("%s/state?session_id=%v", url, id)); decoded(t, state, "step_count") != float64(i+1) {
+			t.Errorf("call %d: %s, state %s", i, answer, state)
+		}
+	}
+	second := dial()
+	refusal := second.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	if decoded(t, refusal, "id") != nil || decoded(t, refusal, "error", "code") != -32000.0 || decoded(t, refusal, "error", "data", "max_sessions") != 1.0 {
+		t.Errorf("a connection too many: %s", refusal)
+	}
+	if code, _ := second.closed(); code != websocket.CloseNormalClosure {
+		t.Errorf("closed with %d, want 1000", code)
+	}
+	_ = p.conn.Close()
+	eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+}
+
+func TestMCPFactoryError(t *testing.T) {
+	_, url := serve(t, Config{Kind: echoKind{broken: true}})
+	for _, method := range []string{"openenv/session/create", "tools/call"} {
+		answer := rpc(t, url, method, `{"name":"say"}`)
+		if method == "openenv/session/create" && decoded(t, answer, "error", "data", "factory_name") != "echo" || decoded(t, answer, "error") == nil {
+			t.Errorf("%s: %s", method, answer)
+		}
+	}
+}
+
+func TestMCPNeverRedirects(t *testing.T) {
+	_, url := serve(t, Config{})
+	request, _ := http.NewRequest(http.MethodPost, url+"/mcp", strings.NewReader(`{}`)) // without a Content-Type
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != 200 || response.Request.URL.Path != "/mcp" {
+		t.Errorf("%s of %s", response.Status, response.Request.URL)
+	}
+	if status, body := getBody(t, url+"/mcp"); status != 405 || body != `{"detail":"Method Not Allowed"}` {
+		t.Errorf("GET: %d %s", status, body)
+	}
+}
+
+// Production serves tools and nothing of the orchestrator's.
+func TestProduction(t *testing.T) {
+	_, url := serve(t, Config{Mode: Production})
+	for _, path := range []string{"/reset", "/step"} {
+		if status, _ := postBody(t, url+path, `{}`); status != 404 {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if status, _ := getBody(t, url+"/state"); status != 404 {
+		t.Errorf("/state: %d", status)
+	}
+	_, openapi := getBody(t, url+"/openapi.json")
+	for _, path := range []string{"/reset", "/step", "/state"} {
+		if _, ok := decoded(t, openapi, "paths").(map[string]any)[path]; ok {
+			t.Errorf("openapi.json has %s", path)
+		}
+	}
+	p := connect(t, url)
+	for _, message := range []string{`{"type":"reset"}`, `{"type":"step","data":{}}`, `{"type":"state"}`} {
+		if got := p.code(message); got != codeUnknownType {
+			t.Errorf("%s: %s", message, got)
+		}
+	}
+	answer := p.ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say","arguments":{"text":"hi"}}}}`)
+	if got := decoded(t, answer, "data", "result", "data", "observation", "text"); got != "hi" {
+		t.Errorf("tools/call: %s", answer)
+	}
+	p.leave()
+}
+
+// Whatever comes in, the answer is one valid response, with a result or an error.
+func FuzzRPC(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `null`, `[]`, ``, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":"\ud800","method":"tools/call","params":{"name":"say","arguments":{"text":"x"}}}`,
+		`{"jsonrpc":"2.0","id":1e3,"method":"openenv/session/close","params":{"session_id":null}}`, `{"jsonrpc":"2.0","id":-0,"method":"x","method":"y"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	s := newTestServer(f, Config{MaxSessions: 4, IdleTimeout: time.Minute})
+	f.Cleanup(s.Close)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if bytes.Contains(raw, []byte("panic")) {
+			t.Skip("the test's environment panics on demand")
+		}
+		var out bytes.Buffer
+		s.answerRPC(t.Context(), &out, raw, nil, "")
+		var answer map[string]json.RawMessage
+		if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
+			t.Fatalf("%q: %s: %v", raw, out.Bytes(), err)
+		}
+		_, failed := answer["error"]
+		if _, ok := answer["result"]; ok == failed || answer["id"] == nil || len(answer) != 3 {
+			t.Errorf("%q: %s", raw, out.Bytes())
+		}
+	})
+}
+
+// Whatever the data of a step is, it is told apart without a panic, and a tool's name is never empty by accident.
+func FuzzMCPAction(f *testing.F) {
+	for _, seed := range []string{`{"type":"list_tools"}`, `{"tool_name":"x"}`, `{"type":"call_tool","tool_name":"x","arguments":{"a":1}}`, `{"type":7,"tool_name":"x"}`, `{`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, ok := readMCPAction(data)
+		if ok && a.err == nil && a.tool != "" && len(a.arguments) > 0 && !json.Valid(a.arguments) {
+			t.Errorf("%q has the arguments %q", data, a.arguments)
+		}
+	})
+}

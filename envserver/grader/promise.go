@@ -81,13 +81,18 @@ func (lex *lexicon) remedial(t *token) bool {
 // remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund, whatever the words.
 func (d *document) remedyAt(v *clauseView, i int, lex *lexicon) string {
 	t := d.tokens[i]
-	if name := t.remedy(); name != "" && !d.cardCredit(i) {
+	if name := t.remedy(); name != "" && !d.cardCredit(i) && !d.bankAct(v, i, lex) {
 		return name
 	}
 	if (t.is(lex.back) || t.stemIs(lex.returns)) && v.money {
 		return "refund"
 	}
 	return ""
+}
+
+// bankAct tells whether a chargeback is only spoken of as something that somebody else's bank does.
+func (d *document) bankAct(v *clauseView, i int, lex *lexicon) bool {
+	return d.tokens[i].word("chargeback", "chargebacks") && anyWord(lex.firstPerson, d.tokens, v.span) < 0
 }
 
 // cardCredit tells whether "credit" only names a card or a note.

@@ -57,6 +57,8 @@ func TestCommits(t *testing.T) {
 		"in other words": {"You will get your money back this week.", true},
 		"a denial":       {"We cannot refund this order.", false},
 		"a condition":    {"If finance approves it, the amount will be refunded.", false},
+		"the bank's act": {"Your bank has already started a chargeback and holds the money.", false},
+		"a chargeback":   {"We have initiated a chargeback for you.", true},
 		"another thing":  {"Your parcel is on its way.", false},
 	}
 	judge := NewOffline()

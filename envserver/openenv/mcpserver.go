@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -76,6 +77,9 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set("Accept", "application/json, text/event-stream")
 		}
 	}
+	if r.Method == http.MethodGet { // a stream of events, which lasts as long as the session
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	}
 	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{}, origin{r.URL.Query(), clientOf(r)})))
 }
 
@@ -94,7 +98,13 @@ func (m *mcpServer) delete(w http.ResponseWriter, r *http.Request) {
 func (m *mcpServer) openOnInitialize(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
 		session, isServer := request.GetSession().(*mcp.ServerSession)
-		if method != "initialize" || !isServer || m.server.sessions.find(session.ID()) != nil {
+		if !isServer {
+			return next(ctx, method, request)
+		}
+		if ss := m.server.sessions.find(session.ID()); ss != nil || method != "initialize" {
+			if ss != nil {
+				ss.active() // a client that pings is there
+			}
 			return next(ctx, method, request)
 		}
 		ss, err := m.open(ctx, session.ID(), request)

@@ -1,0 +1,205 @@
+package openenv
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// dialMCP connects a stock MCP client.
+func dialMCP(ctx context.Context, endpoint string) (*mcp.ClientSession, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	return client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: endpoint}, nil)
+}
+
+func TestStockMCPClient(t *testing.T) {
+	s, url := serve(t, Config{MaxSessions: 1, SessionIDPrefix: func() string { return "pod-0." }})
+	c, err := dialMCP(t.Context(), url+"/mcp?seed=7&scenario=E02&reward_mode=terminal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.InitializeResult(); got.ServerInfo.Name != "csenv-echo" || !strings.Contains(got.Instructions, observeTool) {
+		t.Errorf("initialize: %+v", got)
+	}
+	if !strings.HasPrefix(c.ID(), "pod-0.") || s.sessions.find(c.ID()) == nil {
+		t.Errorf("the MCP session %q is not one of the registry", c.ID())
+	}
+	if err := c.Ping(t.Context(), nil); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+	listed, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, tool := range listed.Tools {
+		names[tool.Name] = true
+	}
+	if !names[observeTool] || !names["say"] || names["reset"] || names["step"] || names["state"] || names["close"] {
+		t.Errorf("tools %v", names)
+	}
+	call := func(name string, arguments any) (*mcp.CallToolResult, error) {
+		return c.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
+	}
+	for _, want := range []struct {
+		tool, result string
+		arguments    map[string]any
+	}{
+		{observeTool, `{"observation":{"text":"hello","seed":7},"reward":0,"done":false}`, nil},
+		{"say", `{"observation":{"text":"hi","seed":7},"reward":0.3,"done":false}`, map[string]any{"text": "hi", "reward": 300}},
+		{observeTool, `{"observation":{"text":"hi","seed":7},"reward":0,"done":false}`, nil},
+	} {
+		result, err := call(want.tool, want.arguments)
+		if err != nil || result.IsError {
+			t.Fatalf("%s: %+v, %v", want.tool, result, err)
+		}
+		if diff := cmp.Diff(decoded(t, want.result), result.StructuredContent); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", want.tool, diff)
+		}
+		if diff := cmp.Diff(decoded(t, want.result), decoded(t, result.Content[0].(*mcp.TextContent).Text)); diff != "" {
+			t.Errorf("%s as text (-want +got)\n%s", want.tool, diff)
+		}
+	}
+	for tool, want := range map[string]string{"zzz": "kind should be say", "fail": "backend is gone", "panic": "episode is lost"} {
+		result, err := call(tool, nil)
+		if err != nil || !result.IsError || !strings.Contains(result.Content[0].(*mcp.TextContent).Text, want) {
+			t.Errorf("%s: %+v, %v", tool, result, err)
+		}
+	}
+	if _, err := call("reset", nil); err == nil {
+		t.Error("reset is a tool")
+	}
+	if _, err := dialMCP(t.Context(), url+"/mcp"); err == nil || !strings.Contains(err.Error(), "1/1") {
+		t.Errorf("a session too many: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+}
+
+// The orchestrator sees the agent's session by its id, over every transport.
+func TestMCPSessionIsOneOfTheRegistry(t *testing.T) {
+	s, url := serve(t, Config{})
+	c, err := dialMCP(t.Context(), url+"/mcp?seed=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, state := getBody(t, url+"/state?session_id="+c.ID()); decoded(t, state, "seed") != 3.0 {
+		t.Errorf("/state: %s", state)
+	}
+	p := attachTo(t, url, c.ID())
+	p.ask(`{"type":"reset","data":{"seed":9}}`)
+	result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: observeTool})
+	if err != nil || result.StructuredContent.(map[string]any)["observation"].(map[string]any)["seed"] != 9.0 {
+		t.Errorf("after the orchestrator's reset: %+v, %v", result, err)
+	}
+	p.leave()
+	s.sessions.find(c.ID()).end(endIdle, 0, "")
+	eventually(t, "calls fail once the session has ended", func() bool {
+		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: observeTool})
+		return err != nil
+	})
+}
+
+func TestMCPResetOptions(t *testing.T) {
+	s, url := serve(t, Config{})
+	initialize := func(query, meta string) (int, string) {
+		return postBody(t, url+"/mcp"+query, fmt.Sprintf(
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"},"_meta":%s}}`, meta))
+	}
+	for name, c := range map[string]struct {
+		query, meta, want string
+	}{
+		"unknown task":     {"?task=juggle", `{}`, "unknown task"},
+		"unknown scenario": {"", `{"openenv/reset":{"scenario":"X99"}}`, "unknown scenario"},
+		"unknown split":    {"?split=holdout", `{}`, "unknown split"},
+		"no object":        {"", `{"openenv/reset":7}`, "should be a JSON object"},
+	} {
+		status, body := initialize(c.query, c.meta)
+		if status != 200 || decoded(t, body, "error", "code") != -32602.0 || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if got := s.sessions.active(); got != 0 {
+		t.Errorf("%d sessions after refusals", got)
+	}
+	if status, body := initialize("?seed=1&task=talk", `{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || decoded(t, body, "result") == nil {
+		t.Fatalf("%d %s", status, body)
+	}
+	_, state := getBody(t, url+"/state?session_id="+s.sessions.all()[0].id)
+	if decoded(t, state, "seed") != 12.0 || decoded(t, state, "episode_id") != "E" {
+		t.Errorf("state %s: _meta goes over the query", state)
+	}
+}
+
+// The raw HTTP of an MCP session, as the specification has it.
+func TestStreamableHTTP(t *testing.T) {
+	s, url := serve(t, Config{})
+	send := func(method, session, body string) (*http.Response, string) {
+		request, _ := http.NewRequest(method, url+"/mcp", strings.NewReader(body))
+		request.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			request.Header.Set(mcpSessionHeader, session)
+			request.Header.Set(mcpVersionHeader, "2025-06-18")
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var text strings.Builder
+		_ = json.NewEncoder(&text).Encode(response.Header)
+		return response, text.String()
+	}
+	first, _ := send(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	id := first.Header.Get(mcpSessionHeader)
+	if first.StatusCode != 200 || id == "" {
+		t.Fatalf("initialize: %s %v", first.Status, first.Header)
+	}
+	for _, c := range []struct {
+		method, session, body string
+		status                int
+	}{
+		{http.MethodPost, id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202},
+		{http.MethodPost, id, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, 200},
+		{http.MethodPost, id, `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`, 200},
+		{http.MethodPost, "nobody", `{"jsonrpc":"2.0","id":4,"method":"ping"}`, 404},
+		{http.MethodGet, "nobody", ``, 404},
+		{http.MethodDelete, "nobody", ``, 404},
+		{http.MethodDelete, id, ``, 204},
+		{http.MethodPost, id, `{"jsonrpc":"2.0","id":5,"method":"ping"}`, 404},
+	} {
+		if c.status == 404 && c.session == id {
+			eventually(t, "the MCP library has let go of the session", func() bool {
+				response, _ := send(c.method, c.session, c.body)
+				return response.StatusCode == 404
+			})
+			continue
+		}
+		if response, header := send(c.method, c.session, c.body); response.StatusCode != c.status {
+			t.Errorf("%s %s %s: %s %s", c.method, c.session, c.body, response.Status, header)
+		}
+	}
+	if got := s.sessions.active(); got != 0 {
+		t.Errorf("%d sessions after the DELETE", got)
+	}
+}
+
+func TestMCPCapacityIsAProtocolError(t *testing.T) {
+	_, url := serve(t, Config{MaxSessions: 1})
+	create(t, url)
+	_, err := dialMCP(t.Context(), url+"/mcp")
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || wire.Code != -32000 || !strings.Contains(string(wire.Data), `"max_sessions":1`) {
+		t.Errorf("refused with %v", err)
+	}
+}

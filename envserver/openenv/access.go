@@ -41,15 +41,15 @@ func bearerToken(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// clientOf names whom a session counts for: the remote address, and the token where there is one.
-func clientOf(r *http.Request) string {
+// clientOf names whom a session counts for: the remote address, and the token on a server that has checked it.
+func (s *Server) clientOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	if token := bearerToken(r); token != "" {
-		sum := sha256.Sum256([]byte(token))
-		return host + " " + string(sum[:8])
+	if s.tokens == nil {
+		return host
 	}
-	return host
+	sum := sha256.Sum256([]byte(bearerToken(r)))
+	return host + " " + string(sum[:8])
 }

@@ -323,7 +323,7 @@ func (s *Server) servePlainMCP(w http.ResponseWriter, r *http.Request) {
 		s.mcp.serve(w, r)
 		return
 	}
-	s.answerRPC(r.Context(), &out, body, nil, clientOf(r))
+	s.answerRPC(r.Context(), &out, body, nil, s.clientOf(r))
 	writeBytes(w, http.StatusOK, out.Bytes())
 }
 

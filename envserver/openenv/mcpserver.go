@@ -80,7 +80,7 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet { // a stream of events, which lasts as long as the session
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
-	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{}, origin{r.URL.Query(), clientOf(r)})))
+	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{}, origin{r.URL.Query(), m.server.clientOf(r)})))
 }
 
 // delete ends an MCP session.

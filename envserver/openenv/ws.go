@@ -30,7 +30,7 @@ func sessionIDOf(r *http.Request) string {
 
 // upgrade hands the connection to a goroutine of its own: the one that net/http made has a larger stack and holds on to the request.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
-	c.client = clientOf(r)
+	c.client = s.clientOf(r)
 	header := http.Header{}
 	if c.sessionID == "" {
 		c.freshID = newID(s.sessionPrefix)

@@ -1,0 +1,124 @@
+package openenv
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTaskAPI(t *testing.T) {
+	_, url := serve(t, Config{})
+	spec := func(index int, split, scenario, difficulty, language string) string {
+		return fmt.Sprintf(`{"id":"talk/%s","index":%d,"split":%q,"task":"talk","scenario":%q,"difficulty":%q,"language":%q}`, scenario, index, split, scenario, difficulty, language)
+	}
+	first, second, third := spec(0, "train", "E01", "easy", "en"), spec(1, "train", "E02", "hard", "de"), spec(0, "test", "E03", "hard", "de")
+	for _, c := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/echo/tasks", `{"split":"train"}`, 200, `{"env_name":"echo","tasks":[` + first + `,` + second + `]}`},
+		{"/ECHO/tasks", `{"split":"public-test"}`, 200, `{"env_name":"ECHO","tasks":[` + third + `]}`},
+		{"/talk/num_tasks", `{"split":"train"}`, 200, `{"num_tasks":2}`},
+		{"/echo/task", `{"split":"train","index":1}`, 200, `{"task":` + second + `}`},
+		{"/echo/task", `{"split":"train","index":2}`, 400, `{"detail":"Invalid task index"}`},
+		{"/echo/task", `{"split":"train","index":-1}`, 400, `{"detail":"Invalid task index"}`},
+		{"/echo/task_range", `{"split":"train"}`, 200, `{"tasks":[` + first + `,` + second + `]}`},
+		{"/echo/task_range", `{"split":"train","start":1,"stop":null}`, 200, `{"tasks":[` + second + `]}`},
+		{"/echo/task_range", `{"split":"train","start":1,"stop":1}`, 200, `{"tasks":[]}`},
+		{"/echo/task_range", `{"split":"train","start":5,"stop":-3}`, 200, `{"tasks":[]}`},
+		{"/nobody/tasks", `{"split":"train"}`, 404, `{"detail":"unknown environment 'nobody'"}`},
+		{"/echo/tasks", `{"split":"holdout"}`, 400, `{"detail":"unknown split 'holdout'"}`},
+		{"/echo/tasks", `{}`, 422, `{"detail":[{"type":"missing","loc":["body","split"],"msg":"Field required"}]}`},
+		{"/echo/tasks", `{"split":7}`, 422, ``},
+		{"/echo/tasks", `{"split":null}`, 422, ``},
+		{"/echo/tasks", `{"split":"train","index":1}`, 422, ``},
+		{"/echo/task", `{"split":"train"}`, 422, `{"detail":[{"type":"missing","loc":["body","index"],"msg":"Field required"}]}`},
+		{"/echo/task", `{"split":"train","index":"x"}`, 422, ``},
+		{"/echo/task_range", `{"split":"train","start":99999999999999999999}`, 422, ``},
+		{"/echo/splits", `{}`, 405, `{"detail":"Method Not Allowed"}`},
+		{"/echo/other", `{}`, 404, `{"detail":"Not Found"}`},
+	} {
+		status, body := postBody(t, url+c.path, c.body)
+		if status != c.status || c.want != "" && body != c.want {
+			t.Errorf("%s %s: %d (-want +got)\n%s", c.path, c.body, status, cmp.Diff(c.want, body))
+		}
+	}
+	for path, want := range map[string]string{
+		"/list_environments": `["echo","talk"]`,
+		"/Echo/splits":       `[{"name":"train","type":"train"},{"name":"test","type":"test"}]`,
+	} {
+		if status, body := getBody(t, url+path); status != 200 || body != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Get(url + "/echo/splits/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != 307 || response.Header.Get("Location") != "/echo/splits" {
+		t.Errorf("a trailing slash: %s %v", response.Status, response.Header)
+	}
+}
+
+// A reset by split and index begins the task that the Task API lists there, over every transport, and none that another split holds.
+func TestResetBySplit(t *testing.T) {
+	_, url := serve(t, Config{})
+	p := connect(t, url)
+	scenario := func(options string) any {
+		t.Helper()
+		p.ask(`{"type":"reset","data":` + options + `}`)
+		return decoded(t, p.ask(`{"type":"state"}`), "data", "scenario")
+	}
+	for options, want := range map[string]string{
+		`{"split":"train","index":0,"seed":1}`:                  "E01",
+		`{"split":"train","index":1,"seed":2}`:                  "E02",
+		`{"split":"TEST","index":0}`:                            "E03",
+		`{"split":"public-test"}`:                               "E03",
+		`{"split":"test","task":"talk","index":"0"}`:            "E03",
+		`{"split":"train","index":1,"scenario":"E01"}`:          "E01",
+		`{"index":77,"scenario":"E02","prompt":[{"role":"x"}]}`: "E02",
+	} {
+		if got := scenario(options); got != want {
+			t.Errorf("%s plays %v, want %s", options, got, want)
+		}
+	}
+	for seed := range 20 {
+		options := fmt.Sprintf(`{"split":"train","seed":%d}`, seed)
+		if got := scenario(options); got != scenario(options) || got == "E03" {
+			t.Errorf("%s plays %v", options, got)
+		}
+	}
+	for options, want := range map[string]string{
+		`{"split":"holdout"}`:           `["data","split"]`,
+		`{"split":"train","index":2}`:   `["data","index"]`,
+		`{"split":"train","index":-1}`:  `["data","index"]`,
+		`{"split":["train"],"index":0}`: `["data","split"]`,
+	} {
+		if answer := p.ask(`{"type":"reset","data":` + options + `}`); codeOf(t, answer) != codeValidation || !strings.Contains(answer, `"loc":`+want) {
+			t.Errorf("%s: %s", options, answer)
+		}
+	}
+	if status, body := postBody(t, url+"/reset", `{"split":"holdout"}`); status != 422 || !strings.Contains(body, `"loc":["body","split"]`) {
+		t.Errorf("by POST: %d %s", status, body)
+	}
+}
+
+// What any body of the Task API comes to: a query within its types, or faults.
+func FuzzTaskQuery(f *testing.F) {
+	for _, seed := range []string{`{"split":"train","index":1}`, `{"split":null}`, `{"start":1e400}`, `{"split":"x","stop":"7"}`} {
+		f.Add([]byte(seed), "task")
+		f.Add([]byte(seed), "task_range")
+	}
+	f.Fuzz(func(t *testing.T, body []byte, name string) {
+		q, items := parseTaskQuery(body, name)
+		if len(items) == 0 && (q.split == "" || name == "task" && q.index == nil) {
+			t.Errorf("%q of %s is %+v", body, name, q)
+		}
+	})
+}

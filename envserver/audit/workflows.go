@@ -1,0 +1,214 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// PassMark is the least score of a workflow that counts as passed, in micro-points. The issue has to be resolved as well.
+const PassMark = 750_000
+
+// SequenceRow is what a fixed sequence of actions earns on the workflows: it looks nothing up that it would act on.
+type SequenceRow struct {
+	// Policy spells the sequence: O looks the order up, P the payment, R refunds the whole payment, E escalates, A answers.
+	Policy string `json:"policy"`
+	// Episodes is how many were played of each kind.
+	Episodes int `json:"episodes"`
+	// UpperBound is reached by a reply that states all facts, which the sequence can't know; it is told.
+	UpperBound Outcome `json:"upper_bound"`
+	// Template is reached by a reply that copies every field which a tool has shown.
+	Template Outcome `json:"template"`
+}
+
+// Outcome is a mean score, in thousandths, and how many episodes passed.
+type Outcome struct {
+	Score  int64 `json:"score"`
+	Passed int   `json:"passed"`
+}
+
+// Sequences are the fixed sequences that are played, in the table's order.
+func Sequences() []string {
+	return []string{"A", "E A", "O A", "P A", "O P A", "O P R A", "O P E A", "P E R A", "O P R E A", "O O O O O A", "junk"}
+}
+
+// Workflows plays the fixed sequences on every workflow of the catalogue at each of the seeds, through the environment itself. The sequences know the right ids and the right
+// team and repeat a look-up that failed, so their figures are upper bounds of what acting without reading earns.
+func Workflows(c *scenarios.Catalog, reader workflow.Reader, seeds ...int64) ([]SequenceRow, error) {
+	kind, err := workflow.New(c, reader)
+	if err != nil {
+		return nil, fmt.Errorf("making the workflow environment: %w", err)
+	}
+	rows := make([]SequenceRow, 0, len(Sequences()))
+	for _, policy := range Sequences() {
+		row := SequenceRow{Policy: policy}
+		if err := row.play(c, kind, seeds); err != nil {
+			return nil, fmt.Errorf("playing %q: %w", policy, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (r *SequenceRow) play(c *scenarios.Catalog, kind *workflow.Kind, seeds []int64) error {
+	var upper, template tally
+	for _, s := range c.Workflows() {
+		for _, seed := range seeds {
+			w, err := s.Instantiate(seed)
+			if err != nil {
+				return err
+			}
+			p := player{task: s.Task(), workflow: w, env: kind.New()}
+			if err := errors.Join(upper.add(p.play(r.Policy, gold)), template.add(p.play(r.Policy, copyFields))); err != nil {
+				return fmt.Errorf("scenario %s, seed %d: %w", s.ID, seed, err)
+			}
+		}
+	}
+	r.Episodes, r.UpperBound, r.Template = upper.episodes, upper.outcome(), template.outcome()
+	return nil
+}
+
+// tally adds episodes up.
+type tally struct {
+	episodes, passed int
+	total            int64
+}
+
+func (t *tally) add(final *episode.Final, err error) error {
+	if err != nil {
+		return err
+	}
+	t.episodes++
+	t.total += final.Score
+	resolved := slices.ContainsFunc(final.Dimensions, func(d score.Dimension) bool { return d.Name == "resolution" && d.Earned > 0 })
+	if resolved && final.Score >= PassMark {
+		t.passed++
+	}
+	return nil
+}
+
+func (t *tally) outcome() Outcome {
+	if t.episodes == 0 {
+		return Outcome{}
+	}
+	return Outcome{Score: mean(t.total, int64(t.episodes)*1000), Passed: t.passed}
+}
+
+// mean is a/b rounded half up.
+func mean(a, b int64) int64 { return (2*a + b) / (2 * b) }
+
+// player plays sequences on one workflow.
+type player struct {
+	task     string
+	workflow *scenarios.Workflow
+	env      episode.Environment
+	seen     workflow.Observation
+}
+
+// reply writes the message that ends an episode.
+type reply func(p *player) (string, error)
+
+func gold(p *player) (string, error) {
+	if len(p.workflow.References.Good) == 0 {
+		return "", errors.New("there is no reference reply")
+	}
+	return p.workflow.References.Good[0], nil
+}
+
+// play plays a sequence to the end of the episode. A sequence that doesn't end it scores nothing.
+func (p *player) play(policy string, answer reply) (*episode.Final, error) {
+	opts := episode.Options{Seed: p.workflow.Seed, Task: p.task, Scenario: p.workflow.ScenarioID, RewardMode: episode.Terminal}
+	if _, err := p.env.Reset(opts); err != nil {
+		return nil, err
+	}
+	actions := strings.Fields(policy)
+	if policy == "junk" {
+		actions = slices.Repeat(actions, 10)
+	}
+	for _, letter := range actions {
+		action, err := p.action(letter, answer)
+		if err != nil {
+			return nil, err
+		}
+		final, err := p.step(action)
+		if final != nil || err != nil {
+			return final, err
+		}
+	}
+	return &episode.Final{}, nil
+}
+
+// step plays an action, and plays it once more when it is a look-up that failed.
+func (p *player) step(action map[string]any) (*episode.Final, error) {
+	final, ok, err := p.send(action)
+	if look := action["action_type"] == scenarios.CheckOrderStatus || action["action_type"] == scenarios.CheckPayment; look && !ok && final == nil && err == nil {
+		final, _, err = p.send(action)
+	}
+	return final, err
+}
+
+// send plays an action. An action that is refused is no failure: the sequence goes on.
+func (p *player) send(action map[string]any) (final *episode.Final, ok bool, err error) {
+	raw, err := json.Marshal(action)
+	if err != nil {
+		return nil, false, fmt.Errorf("writing an action: %w", err)
+	}
+	result, err := p.env.Step(context.Background(), raw)
+	if _, refused := errors.AsType[*episode.ActionError](err); refused {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	p.seen, ok = result.Observation.(workflow.Observation)
+	if !ok {
+		return nil, false, fmt.Errorf("the observation is a %T", result.Observation)
+	}
+	last, err := readResult(p.seen.LastResult)
+	return result.Final, last.OK, err
+}
+
+// action writes the action of a letter.
+func (p *player) action(letter string, answer reply) (map[string]any, error) {
+	order := p.workflow.State.Orders[0].ID
+	payments := p.workflow.State.PaymentsOf(order)
+	switch letter {
+	case "O":
+		return call(scenarios.CheckOrderStatus, map[string]any{"order_id": order}), nil
+	case "P":
+		return call(scenarios.CheckPayment, map[string]any{"order_id": order}), nil
+	case "R":
+		last := payments[len(payments)-1]
+		return call(scenarios.InitiateRefund, map[string]any{"order_id": order, "payment_id": last.ID, "amount": last.Amount}), nil
+	case "E":
+		return call(scenarios.EscalateIssue, map[string]any{"order_id": order, "team": p.team()}), nil
+	case "A":
+		message, err := answer(p)
+		return call(scenarios.RespondUser, map[string]any{"message": message}), err
+	}
+	return map[string]any{"action_type": letter}, nil
+}
+
+func call(action string, payload map[string]any) map[string]any {
+	return map[string]any{"action_type": action, "payload": payload}
+}
+
+// team is the one to escalate to, or any where the issue is not to be escalated.
+func (p *player) team() any {
+	for _, s := range p.workflow.Steps {
+		for _, arg := range s.Args {
+			if s.Action == scenarios.EscalateIssue && arg.Name == "team" && len(arg.In) > 0 {
+				return arg.In[0]
+			}
+		}
+	}
+	return "finance"
+}

@@ -1,0 +1,49 @@
+package audit
+
+import (
+	"testing"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// TestSequencesStayBelowTheirFigures plays the sequences at several seeds. A figure is what the sequence earned when the workflows were designed, in thousandths, and how many
+// of 20 it passed; the scores may be exceeded by 20, the share of passes not at all.
+func TestSequencesStayBelowTheirFigures(t *testing.T) {
+	figures := map[string]struct{ upper, template Outcome }{
+		"A":           {Outcome{0, 0}, Outcome{0, 0}},
+		"E A":         {Outcome{0, 0}, Outcome{0, 0}},
+		"O A":         {Outcome{243, 4}, Outcome{110, 1}},
+		"P A":         {Outcome{145, 2}, Outcome{145, 2}},
+		"O P A":       {Outcome{479, 8}, Outcome{273, 3}},
+		"O P R A":     {Outcome{261, 2}, Outcome{132, 0}},
+		"O P E A":     {Outcome{410, 5}, Outcome{177, 0}},
+		"P E R A":     {Outcome{47, 0}, Outcome{34, 0}},
+		"O P R E A":   {Outcome{260, 0}, Outcome{128, 0}},
+		"O O O O O A": {Outcome{93, 0}, Outcome{23, 0}},
+		"junk":        {Outcome{0, 0}, Outcome{0, 0}},
+	}
+	const tolerance = 20
+	c, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, seeds := range map[string][]int64{"canonical": {0}, "drawn": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}} {
+		rows, err := Workflows(c, grader.NewOffline(), seeds...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			t.Logf("%s %-12s upper bound %4d, %d; template %4d, %d of %d", name, row.Policy, row.UpperBound.Score, row.UpperBound.Passed, row.Template.Score, row.Template.Passed, row.Episodes)
+			want, ok := figures[row.Policy]
+			if !ok || row.Episodes != 20*len(seeds) {
+				t.Errorf("%q: %d episodes, figure %v", row.Policy, row.Episodes, ok)
+			}
+			for column, figure := range map[string][2]Outcome{"upper bound": {row.UpperBound, want.upper}, "template": {row.Template, want.template}} {
+				if got, most := figure[0], figure[1]; got.Score > most.Score+tolerance || got.Passed > most.Passed*len(seeds) {
+					t.Errorf("%s, %q, %s: score %d and %d passes of %d, want at most %d and %d of 20", name, row.Policy, column, got.Score, got.Passed, row.Episodes, most.Score+tolerance, most.Passed)
+				}
+			}
+		}
+	}
+}

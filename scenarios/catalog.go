@@ -73,26 +73,37 @@ func (c *Catalog) Workflow(id string) (*WorkflowScenario, bool) {
 // Packs says of which packs the catalogue is made. The slice is the caller's.
 func (c *Catalog) Packs() []PackInfo { return slices.Clone(c.packs) }
 
-// Split returns the catalogue of the scenarios of some splits. Its digest is another, because less is served.
+// Split returns the catalogue of the scenarios of some splits.
 func (c *Catalog) Split(splits ...string) *Catalog {
+	return c.filter(func(_, split string) bool { return slices.Contains(splits, split) })
+}
+
+// Only returns the catalogue of the scenarios of some packs, by name.
+func (c *Catalog) Only(keep func(pack string) bool) *Catalog {
+	return c.filter(func(pack, _ string) bool { return keep(pack) })
+}
+
+// filter keeps some scenarios. The digest becomes another, unless all are kept, because what is drawn without naming a scenario follows from what there is to draw from.
+func (c *Catalog) filter(keep func(pack, split string) bool) *Catalog {
 	out := newCatalog()
 	out.packs, out.canaries = c.packs, c.canaries
+	d := digester{sha256.New()}
+	d.text(c.digest)
 	for _, s := range c.tickets {
-		if slices.Contains(splits, s.Split) {
+		if keep(s.Pack, s.Split) {
 			out.addTicket(s)
+			d.text(s.ID)
 		}
 	}
 	for _, s := range c.workflows {
-		if slices.Contains(splits, s.Split) {
+		if keep(s.Pack, s.Split) {
 			out.addWorkflow(s)
+			d.text(s.ID)
 		}
 	}
-	d := digester{sha256.New()}
-	d.text(c.digest)
-	for _, split := range slices.Compact(slices.Sorted(slices.Values(splits))) {
-		d.text(split)
+	if out.digest = d.String(); len(out.tickets) == len(c.tickets) && len(out.workflows) == len(c.workflows) {
+		out.digest = c.digest
 	}
-	out.digest = d.String()
 	return out
 }
 

@@ -45,6 +45,23 @@ func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
 	return &b.ticket, nil
 }
 
+// Variants draws a ticket once in each of the wordings that its seed leaves. The one that Instantiate gives is among them.
+func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
+	first, err := s.buildVariant(seed, 0)
+	if err != nil {
+		return nil, err
+	}
+	tickets := []*Ticket{&first.ticket}
+	for i := 1; i < first.variants; i++ {
+		b, err := s.buildVariant(seed, i)
+		if err != nil {
+			return nil, err
+		}
+		tickets = append(tickets, &b.ticket)
+	}
+	return tickets, nil
+}
+
 // ticketBuild is a ticket on its way, with what only the linter looks at.
 type ticketBuild struct {
 	instance
@@ -52,6 +69,8 @@ type ticketBuild struct {
 	ticket    Ticket
 	situation Situation
 	stated    statedGold
+	// variants is how many wordings there are.
+	variants int
 }
 
 // statedGold is the gold that the file states, which the policies must confirm.
@@ -62,6 +81,13 @@ type statedGold struct {
 }
 
 func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
+	return s.buildVariant(seed, drawnVariant)
+}
+
+// drawnVariant leaves the wording to the seed.
+const drawnVariant = -1
+
+func (s *TicketScenario) buildVariant(seed int64, variant int) (*ticketBuild, error) {
 	vals, err := s.file.values(s.salt, s.ID, s.Version, seed, s.shelf.defaults)
 	if err != nil {
 		return nil, err
@@ -71,7 +97,7 @@ func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
 	t.ScenarioID, t.Version, t.Seed, t.Language, t.Tone = s.ID, s.Version, seed, s.Language, f.Sentiment.Tone
 	t.Now = native[time.Time](vals.byName["now"])
 	t.Customer = b.customer(&f.Customer)
-	b.story(newStreamKey(s.salt, s.ID, s.Version, seed).stream("variant"))
+	b.story(variant)
 	t.SLAMinutes = int(b.integer(f.SLA.FirstResponseMinutes))
 	t.Articles = make([]Article, len(s.shelf.articles))
 	for i := range s.shelf.articles {
@@ -103,14 +129,19 @@ func (in *instance) customer(f *customerFile) Customer {
 }
 
 // story renders what the customer wrote: one of the variants, the history and the attachments.
-func (b *ticketBuild) story(s *stream) {
+func (b *ticketBuild) story(variant int) {
 	f, t := b.s.file, &b.ticket
 	variants := kept(&b.instance, f.Variants, func(v variantFile) variantFile { return v })
 	if len(variants) == 0 {
 		b.fail(f.Gold.Pos.errorf("no variant is left at seed %d: let one have no condition", t.Seed))
 		return
 	}
-	v := variants[s.below(uint64(len(variants)))]
+	b.variants = len(variants)
+	if variant == drawnVariant {
+		key := newStreamKey(b.s.salt, b.s.ID, b.s.Version, t.Seed)
+		variant = int(key.stream("variant").below(uint64(len(variants)))) //nolint:gosec // below the length of a slice
+	}
+	v := variants[variant]
 	t.Subject, t.Description = b.text(v.Subject), b.text(v.Description)
 	t.History = kept(&b.instance, f.History, func(m messageFile) Message {
 		return Message{Role: m.Role, At: b.instant(m.At), Text: b.text(m.Text)}

@@ -1,0 +1,240 @@
+// Package audit measures what shortcuts earn on a catalogue.
+//
+// A benchmark is worth what it takes to score on it. Here are the policies that understand nothing: constants, keywords, the customer's tone or account level. Each is graded by
+// the grader itself, without a reply, so that the figures are those an agent would get. Where a shortcut has to know more than it could (the team to escalate to, the answer key
+// from which a map is fitted), it is told, so every figure is an upper bound. A catalogue on which one of them comes near the pass line tests nothing.
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Figures are what a shortcut earns on average, each as a share of what is offered, in thousandths.
+type Figures struct {
+	Policy string `json:"policy"`
+	// Category, Priority and Escalation are the shares of the three decisions.
+	Category   int64 `json:"category"`
+	Priority   int64 `json:"priority"`
+	Escalation int64 `json:"escalation"`
+	// Classify is the score of ticket-classify.
+	Classify int64 `json:"classify"`
+	// Rules is what the three decisions earn in ticket-resolve, of 1000 with the reply.
+	Rules int64 `json:"rules"`
+}
+
+// Reader says which category a ticket seems to belong to.
+type Reader func(*scenarios.Ticket) string
+
+// Declared reads the cues that the files state, and the gold category where one states none.
+func Declared(c *scenarios.Catalog) Reader {
+	return func(t *scenarios.Ticket) string {
+		if s, ok := c.Ticket(t.ScenarioID); ok && s.Cue != "" {
+			return s.Cue
+		}
+		return t.Gold.Category
+	}
+}
+
+// Tickets grades the shortcuts on all wordings of all tickets at the seeds, with the reader's word for the category. Every ticket weighs the same.
+func Tickets(c *scenarios.Catalog, read Reader, seeds ...int64) ([]Figures, error) {
+	cases, err := instantiate(c, read, seeds)
+	if err != nil || len(cases) == 0 {
+		return nil, err
+	}
+	var out []Figures
+	for _, s := range shortcuts() {
+		f, err := s.figures(cases)
+		if err != nil {
+			return nil, fmt.Errorf("grading %q: %w", s.name, err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// instance is a ticket with what a shortcut may look at.
+type instance struct {
+	ticket *scenarios.Ticket
+	cue    string
+	// weight makes the tickets of all scenarios weigh the same, however many wordings each has.
+	weight float64
+}
+
+func instantiate(c *scenarios.Catalog, read Reader, seeds []int64) ([]instance, error) {
+	var out []instance
+	for _, s := range c.Tickets() {
+		for _, seed := range seeds {
+			tickets, err := s.Variants(seed)
+			if err != nil {
+				return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)
+			}
+			for _, t := range tickets {
+				out = append(out, instance{t, read(t), 1 / float64(len(tickets)*len(seeds)*len(c.Tickets()))})
+			}
+		}
+	}
+	return out, nil
+}
+
+// shortcut is a policy. Those that fit themselves to the answers do so over all cases first.
+type shortcut struct {
+	name string
+	// candidates are the deciders from which each figure takes its best.
+	candidates func(cases []instance) []decider
+}
+
+type decider func(instance) grader.Decisions
+
+func (s shortcut) figures(cases []instance) (Figures, error) {
+	best := Figures{Policy: s.name}
+	for _, decide := range s.candidates(cases) {
+		f, err := figuresOf(cases, decide)
+		if err != nil {
+			return best, err
+		}
+		best.Category, best.Priority, best.Escalation = max(best.Category, f.Category), max(best.Priority, f.Priority), max(best.Escalation, f.Escalation)
+		best.Classify, best.Rules = max(best.Classify, f.Classify), max(best.Rules, f.Rules)
+	}
+	return best, nil
+}
+
+// figuresOf grades one decider. The verdict is that on no reply.
+func figuresOf(cases []instance, decide decider) (Figures, error) {
+	var classify, rules float64
+	shares := map[string]float64{}
+	for _, in := range cases {
+		dims, err := grader.GradeTicket(in.ticket, grader.TaskResolve, decide(in), grader.Verdict{Status: grader.StatusOK})
+		if err != nil {
+			return Figures{}, err
+		}
+		var offered, earned int64
+		for _, d := range dims {
+			shares[d.Name] += in.weight * float64(d.Earned) / float64(d.Offered)
+			offered, earned = offered+d.Offered, earned+d.Earned
+		}
+		rules += in.weight * float64(earned) / float64(offered)
+		if dims, err = grader.GradeTicket(in.ticket, grader.TaskClassify, decide(in), grader.Verdict{}); err != nil {
+			return Figures{}, err
+		}
+		classify += in.weight * float64(grader.EpisodeScore(dims)) / 1e6
+	}
+	return Figures{
+		Category: thousandths(shares[grader.DimensionCategory]), Priority: thousandths(shares[grader.DimensionPriority]),
+		Escalation: thousandths(shares[grader.DimensionEscalation]), Classify: thousandths(classify), Rules: thousandths(rules),
+	}, nil
+}
+
+func thousandths(share float64) int64 { return int64(share*1000 + 0.5) }
+
+func priorities() []string { return []string{"low", "medium", "high", "urgent"} }
+
+// decide makes decisions; an escalation goes to the right team, as if the shortcut knew it.
+func decide(in instance, category, priority string, escalate bool) grader.Decisions {
+	d := grader.Decisions{Category: category, Priority: priority, Ending: grader.Resolved}
+	if escalate {
+		d.Ending, d.Team = grader.Escalated, in.ticket.Gold.Team
+	}
+	return d
+}
+
+// fixed is a shortcut without a choice.
+func fixed(name string, f decider) shortcut {
+	return shortcut{name, func([]instance) []decider { return []decider{f} }}
+}
+
+func shortcuts() []shortcut {
+	byTone := map[string]string{"angry": "urgent", "worried": "high", "neutral": "medium", "calm": "low"}
+	byLevel := map[string]string{"enterprise": "urgent", "premium": "medium", "basic": "low"}
+	tone := func(in instance) string { return in.ticket.Tone }
+	level := func(in instance) string { return in.ticket.Customer.AccountLevel }
+	cue := func(in instance) string { return in.cue }
+	return []shortcut{
+		{"best constant answer", func([]instance) []decider { return constants() }},
+		fixed("keyword category, always medium, resolve", func(in instance) grader.Decisions { return decide(in, in.cue, "medium", false) }),
+		fixed("keyword + tone -> priority, escalate if angry", func(in instance) grader.Decisions {
+			return decide(in, in.cue, byTone[tone(in)], tone(in) == "angry")
+		}),
+		fixed("keyword + level -> priority, escalate enterprise", func(in instance) grader.Decisions {
+			return decide(in, in.cue, byLevel[level(in)], level(in) == "enterprise")
+		}),
+		{"best map fitted on level", func(cases []instance) []decider { return fitted(cases, level) }},
+		{"best map fitted on tone", func(cases []instance) []decider { return fitted(cases, tone) }},
+		{"best map fitted on cue", func(cases []instance) []decider { return fitted(cases, cue) }},
+		fixed("true priority, keyword category, escalate iff high/urgent", func(in instance) grader.Decisions {
+			p := in.ticket.Gold.Priority
+			return decide(in, in.cue, p, p == "high" || p == "urgent")
+		}),
+		fixed("oracle", func(in instance) grader.Decisions {
+			g := in.ticket.Gold
+			return decide(in, g.Category, g.Priority, g.Escalate)
+		}),
+	}
+}
+
+// constants are all answers that don't look at the ticket.
+func constants() []decider {
+	var out []decider
+	for _, c := range categories() {
+		for _, p := range priorities() {
+			for _, escalate := range []bool{false, true} {
+				out = append(out, func(in instance) grader.Decisions { return decide(in, c, p, escalate) })
+			}
+		}
+	}
+	return out
+}
+
+// fitted is the best map from a feature to the three decisions, fitted on the very cases that it is graded on.
+func fitted(cases []instance, feature func(instance) string) []decider {
+	type answer struct {
+		category, priority string
+		escalate           bool
+	}
+	answers := map[string]answer{}
+	for _, in := range cases {
+		answers[feature(in)] = answer{}
+	}
+	for value := range answers {
+		of := slices.DeleteFunc(slices.Clone(cases), func(in instance) bool { return feature(in) != value })
+		answers[value] = answer{
+			category: bestOf(categories(), func(c string) float64 {
+				return credit(of, func(in instance) bool { return in.ticket.Gold.Category == c })
+			}),
+			priority: bestOf(priorities(), func(p string) float64 {
+				return credit(of, func(in instance) bool { return in.ticket.Gold.Priority == p })
+			}),
+			escalate: credit(of, func(in instance) bool { return in.ticket.Gold.Escalate }) > credit(of, func(in instance) bool { return !in.ticket.Gold.Escalate }),
+		}
+	}
+	return []decider{func(in instance) grader.Decisions {
+		a := answers[feature(in)]
+		return decide(in, a.category, a.priority, a.escalate)
+	}}
+}
+
+func credit(cases []instance, right func(instance) bool) float64 {
+	sum := 0.0
+	for _, in := range cases {
+		if right(in) {
+			sum += in.weight
+		}
+	}
+	return sum
+}
+
+// bestOf is the first of the values with the highest worth.
+func bestOf(values []string, worth func(string) float64) string {
+	return slices.MaxFunc(values, func(a, b string) int {
+		switch x, y := worth(a), worth(b); {
+		case x > y+1e-9:
+			return 1
+		case y > x+1e-9:
+			return -1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,208 @@
+package audit
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+	"github.com/google/go-cmp/cmp"
+)
+
+func public(t testing.TB) *scenarios.Catalog {
+	t.Helper()
+	c, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What shortcuts earn on the public tickets at seed 0, in thousandths: category, priority, escalation, ticket-classify, the rules' part of ticket-resolve. The pass lines are 800
+// of ticket-classify and 750 of ticket-resolve. The texts of the tickets may move a figure by 20.
+var publicFigures = []Figures{
+	{"best constant answer", 250, 250, 500, 250, 175},
+	{"keyword category, always medium, resolve", 600, 250, 500, 483, 245},
+	{"keyword + tone -> priority, escalate if angry", 600, 250, 500, 483, 245},
+	{"keyword + level -> priority, escalate enterprise", 600, 250, 525, 483, 250},
+	{"best map fitted on level", 300, 300, 550, 300, 200},
+	{"best map fitted on tone", 350, 400, 575, 367, 225},
+	{"best map fitted on cue", 600, 350, 600, 517, 275},
+	{"true priority, keyword category, escalate iff high/urgent", 600, 1000, 500, 733, 320},
+	{"oracle", 1000, 1000, 1000, 1000, 500},
+}
+
+const tolerance = 20
+
+func TestPublicFigures(t *testing.T) {
+	c := public(t)
+	if n := len(c.Only(func(pack string) bool { return pack == publicPack }).Tickets()); n < publicTickets {
+		t.Skipf("%d of the %d public tickets are there", n, publicTickets)
+	}
+	for name, read := range map[string]Reader{"declared cue": Declared(c), "keywords": Keywords} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Tickets(c, read, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != len(publicFigures) {
+				t.Fatalf("%d rows, want %d", len(got), len(publicFigures))
+			}
+			for i, want := range publicFigures {
+				g := got[i]
+				for figure, pair := range map[string][2]int64{
+					"category": {g.Category, want.Category}, "priority": {g.Priority, want.Priority}, "escalation": {g.Escalation, want.Escalation},
+					"ticket-classify": {g.Classify, want.Classify}, "rules": {g.Rules, want.Rules},
+				} {
+					if g.Policy != want.Policy || pair[0] > pair[1]+tolerance || pair[0] < pair[1]-tolerance {
+						t.Errorf("%s earns %d of %s, want %s and %d within %d", g.Policy, pair[0], figure, want.Policy, pair[1], tolerance)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestPublicCatalogueIsClean(t *testing.T) {
+	findings, err := Lint(public(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		t.Error(f)
+	}
+}
+
+// small is a catalogue of one ticket: billing, high, escalate, basic, calm, cue billing.
+func small(t testing.TB) *scenarios.Catalog {
+	t.Helper()
+	c, err := scenarios.LoadFolders("../../scenarios/testdata/pack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTicketsOfOneTicket(t *testing.T) {
+	c := small(t)
+	got, err := Tickets(c, func(*scenarios.Ticket) string { return "general" }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Figures{
+		{"best constant answer", 1000, 1000, 1000, 1000, 500},
+		{"keyword category, always medium, resolve", 500, 0, 0, 333, 100},         // general is an alternate of half the credit
+		{"keyword + tone -> priority, escalate if angry", 500, 0, 0, 333, 100},    // calm
+		{"keyword + level -> priority, escalate enterprise", 500, 0, 0, 333, 100}, // basic
+		{"best map fitted on level", 1000, 1000, 1000, 1000, 500},
+		{"best map fitted on tone", 1000, 1000, 1000, 1000, 500},
+		{"best map fitted on cue", 1000, 1000, 1000, 1000, 500},
+		{"true priority, keyword category, escalate iff high/urgent", 500, 1000, 1000, 667, 400},
+		{"oracle", 1000, 1000, 1000, 1000, 500},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got, err := Tickets(c.Split("private"), Keywords, 0); got != nil || err != nil {
+		t.Errorf("of no ticket: %v, %v; want nothing", got, err)
+	}
+}
+
+func TestDistributionOfOneTicket(t *testing.T) {
+	got, err := Distribution(small(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{"tickets": 1, "billing": 1, "high": 1, "escalate": 1, "basic": 1}
+	var want []Marginal
+	for _, of := range []string{"all", "category billing", "priority high", "escalate", "level basic", "tone calm", "cue right", "language en", "split public-train"} {
+		want = append(want, Marginal{of, counts})
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestKeywords(t *testing.T) {
+	tests := map[string]struct {
+		language, subject, description string
+		want                           string
+	}{
+		"nothing":                     {"en", "Hello", "Good morning", "general"},
+		"a word":                      {"en", "Hello", "My parcel.", "shipping"},
+		"the subject counts twice":    {"en", "Parcel", "My camera.", "shipping"},
+		"more words":                  {"en", "Parcel", "My camera, my hub and the sensor.", "technical"},
+		"a tie":                       {"en", "Hello", "My parcel, my invoice.", "billing"},
+		"inflected":                   {"en", "", "They delivered it.", "shipping"},
+		"a short word is no prefix":   {"en", "", "An apple, a parcel.", "shipping"},
+		"a short word's plural":       {"en", "", "The hubs.", "technical"},
+		"German":                      {"de", "Ihre Rechnung", "", "billing"},
+		"Spanish":                     {"es", "", "¿Dónde está mi paquete?", "shipping"},
+		"French, with its own accent": {"fr", "", "Mon colis et ma caméra, la caméra !", "technical"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := Keywords(&scenarios.Ticket{Language: tt.language, Subject: tt.subject, Description: tt.description}); got != tt.want {
+				t.Errorf("Keywords = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLexiconsAreDisjoint(t *testing.T) {
+	for language, words := range lexicons() {
+		seen := map[string]string{}
+		for _, c := range categories() {
+			if len(words[c]) == 0 {
+				t.Errorf("%s has no words for %s", language, c)
+			}
+			for _, w := range words[c] {
+				if other, ok := seen[w]; ok || w != strings.ToLower(w) {
+					t.Errorf("%s: %q of %s is in %q already, or not in lower case", language, w, c, other)
+				}
+				seen[w] = c
+			}
+		}
+	}
+}
+
+// An agent that does everything right earns all of the rules' part and at least 450 of the reply's 500, whatever the seed; one that does nothing earns nothing.
+func TestGoldAndNull(t *testing.T) {
+	judge := grader.NewOffline()
+	for _, s := range public(t).Tickets() {
+		t.Run(s.ID, func(t *testing.T) {
+			t.Parallel()
+			for seed := range int64(20) {
+				ticket, err := s.Instantiate(seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g := ticket.Gold
+				gold := decide(instance{ticket: ticket}, g.Category, g.Priority, g.Escalate)
+				dims := grade(t, judge, ticket, gold, ticket.References.Good[int(seed)%len(ticket.References.Good)])
+				if dims[0].Earned != 200 || dims[1].Earned != 100 || dims[2].Earned != 200 || dims[3].Earned < 450 {
+					t.Errorf("seed %d: the gold decisions and a good reply earn %v, want 200, 100, 200 and at least 450", seed, dims)
+				}
+				for _, d := range grade(t, judge, ticket, grader.Decisions{}, "") {
+					if d.Earned != 0 {
+						t.Errorf("seed %d: doing nothing earns %d of %s", seed, d.Earned, d.Name)
+					}
+				}
+			}
+		})
+	}
+}
+
+func grade(t *testing.T, judge grader.Judge, ticket *scenarios.Ticket, d grader.Decisions, reply string) []score.Dimension {
+	t.Helper()
+	v, err := judge.Judge(t.Context(), grader.Case{Ticket: ticket, Reply: reply, Actions: grader.Actions{Ending: d.Ending, Team: d.Team}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dims, err := grader.GradeTicket(ticket, grader.TaskResolve, d, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dims
+}

@@ -1,0 +1,75 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Marginal counts the tickets that have something in common, at seed 0.
+type Marginal struct {
+	// Of is what they have in common, such as "category billing".
+	Of string `json:"of"`
+	// Counts are by column, see Columns. A column without tickets is left out.
+	Counts map[string]int `json:"counts"`
+}
+
+// Columns are the columns of a marginal in the order of the table.
+func Columns() []string {
+	return []string{"tickets", "billing", "shipping", "technical", "general", "low", "medium", "high", "urgent", "escalate", "resolve", "basic", "premium", "enterprise"}
+}
+
+// Distribution counts the tickets of a catalogue at seed 0, where every branch takes its canonical value. Rows are in the order of the values' first ticket within each kind.
+func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
+	var rows []Marginal
+	count := func(of string, columns []string) {
+		i := slices.IndexFunc(rows, func(m Marginal) bool { return m.Of == of })
+		if i < 0 {
+			i, rows = len(rows), append(rows, Marginal{of, map[string]int{}})
+		}
+		for _, column := range columns {
+			rows[i].Counts[column]++
+		}
+	}
+	tickets := make([]*scenarios.Ticket, 0, len(c.Tickets()))
+	for _, s := range c.Tickets() {
+		t, err := s.Instantiate(0)
+		if err != nil {
+			return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)
+		}
+		tickets = append(tickets, t)
+	}
+	for kind := range traits(c, &scenarios.Ticket{}) {
+		for _, t := range tickets {
+			count(traits(c, t)[kind], columnsOf(t))
+		}
+	}
+	return rows, nil
+}
+
+// traits names the rows in which a ticket is counted.
+func traits(c *scenarios.Catalog, t *scenarios.Ticket) []string {
+	s, ok := c.Ticket(t.ScenarioID)
+	if !ok {
+		s = &scenarios.TicketScenario{}
+	}
+	cue := "cue right"
+	if s.Cue != "" && s.Cue != t.Gold.Category {
+		cue = "cue wrong"
+	}
+	return []string{
+		"all", "category " + t.Gold.Category, "priority " + t.Gold.Priority, ending(t), "level " + t.Customer.AccountLevel, "tone " + t.Tone, cue, "language " + t.Language, "split " + s.Split,
+	}
+}
+
+func ending(t *scenarios.Ticket) string {
+	if t.Gold.Escalate {
+		return "escalate"
+	}
+	return "resolve"
+}
+
+func columnsOf(t *scenarios.Ticket) []string {
+	return []string{"tickets", t.Gold.Category, t.Gold.Priority, ending(t), t.Customer.AccountLevel}
+}

@@ -33,13 +33,15 @@ func newCommand(lookupEnv func(string) (string, bool), logs io.Writer) *cobra.Co
 		Short: "Serve a customer-support environment over the OpenEnv protocol",
 		Long: `Serve a customer-support environment over the OpenEnv protocol.
 
-Agents and trainers connect to --addr with any OpenEnv client (WebSocket /ws; HTTP /health, /metadata, /schema, /openapi.json, /reset, /step, /state).
+Agents and trainers connect to --addr with any OpenEnv client (WebSocket /ws; HTTP /health, /metadata, /schema, /openapi.json, /reset, /step, /state), or with any
+MCP client at /mcp. GET /docs lists the routes.
 The operator, the kubelet and Prometheus read /readyz, /stats and /metrics on --ops-addr.
 
 On SIGTERM or an interrupt the server refuses new sessions, lets the running ones end, and exits when the last has ended or --drain-timeout is over.
 A second signal ends it at once.
 
-The environment variables MAX_CONCURRENT_ENVS and SESSION_IDLE_TIMEOUT_S stand for --max-sessions and --session-idle-timeout; a flag that is given wins.`,
+The environment variables MAX_CONCURRENT_ENVS, SESSION_IDLE_TIMEOUT_S and OPENENV_MODE stand for --max-sessions, --session-idle-timeout and --mode; a flag that is
+given wins.`,
 		Example: `  envserver --environment ticket
   envserver --environment workflow --addr :8100 --ops-addr :9100 --session-idle-timeout 0 --reward-mode terminal
   envserver --environment ticket --scenarios ./my-catalogue`,

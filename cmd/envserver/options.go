@@ -25,7 +25,15 @@ type options struct {
 	maxSessions        int
 	sessionIdleTimeout time.Duration
 	sessionMaxDuration time.Duration
+	sessionGrace       time.Duration
+	capacityWait       time.Duration
+	maxClientSessions  int
+	messageRate        float64
 	drainTimeout       time.Duration
+	mode               string
+	tokenFile          string
+	tlsCertFile        string
+	tlsKeyFile         string
 	rewardMode         string
 	ledgerKey          string
 	scenarios          string
@@ -40,6 +48,7 @@ func defaultOptions() *options {
 	return &options{
 		environment: "ticket", addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
 		sessionIdleTimeout: 10 * time.Minute, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
+		capacityWait: 500 * time.Millisecond, mode: string(openenv.Simulation),
 		rewardMode: string(episode.Dense), logLevel: "info", listening: func(_, _ net.Addr) {},
 	}
 }
@@ -52,6 +61,14 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.maxSessions, "max-sessions", o.maxSessions, "sessions at a time; more are refused with CAPACITY_REACHED")
 	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", o.sessionIdleTimeout, "end a session without a reset or step for so long; 0 for never")
 	f.DurationVar(&o.sessionMaxDuration, "session-max-duration", o.sessionMaxDuration, "end a session that has lasted so long; 0 for never")
+	f.DurationVar(&o.sessionGrace, "session-grace", o.sessionGrace, "keep a session so long after its connection was lost, for another one to attach to it; 0 for not at all")
+	f.DurationVar(&o.capacityWait, "capacity-wait", o.capacityWait, "let a new session wait so long for a slot before it is refused; 0 for not at all")
+	f.IntVar(&o.maxClientSessions, "max-client-sessions", o.maxClientSessions, "sessions at a time of one client, told by its address and token; 0 for any number")
+	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "messages per second that a session is answered at most, others wait; 0 for as many as come")
+	f.StringVar(&o.mode, "mode", o.mode, "simulation, or production: tools alone, without reset, step and state")
+	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "file with bearer tokens, one per line, of which every request but GET /health must carry one; it is read again when it changes")
+	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "file with the certificate (PEM) to serve TLS on --addr with; it is read again when it changes")
+	f.StringVar(&o.tlsKeyFile, "tls-key-file", o.tlsKeyFile, "file with the certificate's private key (PEM)")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "after SIGTERM, wait so long for the running sessions to end")
 	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when reward is paid if a reset doesn't say: dense or terminal")
 	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers; without it a key is made for this process")
@@ -77,6 +94,13 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 		}
 		o.sessionIdleTimeout = time.Duration(seconds * float64(time.Second))
 	}
+	if text, ok := lookup("OPENENV_MODE"); ok && text != "" && !f.Changed("mode") {
+		if mode := strings.ToLower(text); mode != string(openenv.Simulation) && mode != string(openenv.Production) {
+			return fmt.Errorf("OPENENV_MODE is %q: set it to %s or %s", text, openenv.Simulation, openenv.Production)
+		}
+		o.mode = text
+	}
+	o.mode = strings.ToLower(o.mode)
 	return nil
 }
 
@@ -89,8 +113,9 @@ func (o *options) validate() error {
 	if o.maxSessions < 1 {
 		errs = append(errs, fmt.Errorf("--max-sessions is %d: it must be at least 1", o.maxSessions))
 	}
-	if o.sessionIdleTimeout < 0 || o.sessionMaxDuration < 0 || o.drainTimeout < 0 {
-		errs = append(errs, errors.New("--session-idle-timeout, --session-max-duration and --drain-timeout must not be negative"))
+	errs = append(errs, o.validateSessions()...)
+	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
+		errs = append(errs, errors.New("--tls-cert-file and --tls-key-file belong together: give both or none"))
 	}
 	if mode := episode.RewardMode(o.rewardMode); mode != episode.Dense && mode != episode.Terminal {
 		errs = append(errs, fmt.Errorf("--reward-mode is %q: choose dense or terminal", o.rewardMode))
@@ -104,4 +129,19 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--log-level is %q: choose debug, info, warn or error", o.logLevel))
 	}
 	return errors.Join(errs...)
+}
+
+// validateSessions reports what makes no sense about sessions.
+func (o *options) validateSessions() []error {
+	var errs []error
+	if min(o.sessionIdleTimeout, o.sessionMaxDuration, o.drainTimeout, o.sessionGrace, o.capacityWait) < 0 {
+		errs = append(errs, errors.New("--session-idle-timeout, --session-max-duration, --session-grace, --capacity-wait and --drain-timeout must not be negative"))
+	}
+	if o.maxClientSessions < 0 || !(o.messageRate >= 0) || math.IsInf(o.messageRate, 0) {
+		errs = append(errs, errors.New("--max-client-sessions and --message-rate must be finite and not negative"))
+	}
+	if mode := openenv.Mode(o.mode); mode != openenv.Simulation && mode != openenv.Production {
+		errs = append(errs, fmt.Errorf("--mode is %q: choose %s or %s", o.mode, openenv.Simulation, openenv.Production))
+	}
+	return errs
 }

@@ -35,9 +35,14 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	access, err := newAccess(o, log)
+	if err != nil {
+		return err
+	}
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
-		RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version, Logger: log,
+		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions, MessageRate: o.messageRate,
+		Mode: openenv.Mode(o.mode), Tokens: access.tokens, RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
@@ -47,6 +52,7 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	l.protocol = access.secure(l.protocol)
 	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr", l.ops.Addr().String(), "maxSessions", o.maxSessions,
 		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),
 		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", version)

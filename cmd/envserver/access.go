@@ -1,0 +1,68 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// access says who may connect, and how. Both are nil where anybody may, in plain text.
+type access struct {
+	tokens       func() []string
+	certificates *reloaded[*tls.Certificate]
+}
+
+func newAccess(o *options, log *slog.Logger) (access, error) {
+	var a access
+	if o.tokenFile != "" {
+		tokens, err := newReloaded(func() ([]string, error) { return readTokens(o.tokenFile) }, time.Now, log, o.tokenFile)
+		if err != nil {
+			return a, err
+		}
+		a.tokens = tokens.get
+	}
+	if o.tlsCertFile != "" {
+		var err error
+		a.certificates, err = newReloaded(func() (*tls.Certificate, error) { return readCertificate(o.tlsCertFile, o.tlsKeyFile) }, time.Now, log, o.tlsCertFile, o.tlsKeyFile)
+		if err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// readTokens reads the lines of a file. One that holds none would lock everybody out.
+func readTokens(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading --token-file: %w", err)
+	}
+	tokens := strings.Fields(string(text))
+	if len(tokens) == 0 {
+		return nil, fmt.Errorf("--token-file %s holds no token: write one per line", path)
+	}
+	return tokens, nil
+}
+
+func readCertificate(certificate, key string) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading --tls-cert-file and --tls-key-file: %w", err)
+	}
+	return &pair, nil
+}
+
+// secure serves TLS if there is a certificate. WebSockets need HTTP/1.1.
+func (a access) secure(plain net.Listener) net.Listener {
+	if a.certificates == nil {
+		return plain
+	}
+	return tls.NewListener(plain, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.certificates.get(), nil },
+	})
+}

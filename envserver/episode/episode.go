@@ -33,6 +33,8 @@ type Options struct {
 	Scenario string
 	// RewardMode is "" for the server's default.
 	RewardMode RewardMode
+	// Pressure asks for simulated minutes: every action takes some, and a late reply earns less. Tasks that have no use for it, or have a clock anyway, ignore it.
+	Pressure bool
 }
 
 // Environment plays one episode at a time for one session. It is not safe for concurrent use, holds no reference to another session's state,

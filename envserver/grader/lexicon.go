@@ -50,7 +50,9 @@ type lexicon struct {
 
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover stemClass
 	// These are phrases: runs of words.
-	emptyConditions, openPhrases, recognise, blame, beyond, duties phraseSet
+	emptyConditions, openPhrases, recognise, blame, beyond, duties, please phraseSet
+	// imperatives begin sentences that ask the customer for something, as please does anywhere in them.
+	imperatives wordClass
 	// aimed are the patterns of what is said to whoever grades, in any language.
 	aimed *aimedIndex
 }
@@ -158,7 +160,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		{"idioms", &lex.idioms}, {"untils", &lex.untils}, {"losses", &lex.losses}, {"lasting", &lex.lasting}, {"narrow", &lex.narrow}, {"conditions", &lex.conditions},
 		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip}, {"first_person", &lex.firstPerson},
 		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds}, {"calendar", &lex.calendar}, {"abilities", &lex.abilities},
-		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners},
+		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners}, {"imperatives", &lex.imperatives},
 	} {
 		add(c.class, fields(lines[c.key]))
 	}
@@ -170,7 +172,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		set *phraseSet
 	}{
 		{"empty_conditions", &lex.emptyConditions}, {"open_phrases", &lex.openPhrases}, {"recognise", &lex.recognise}, {"blame", &lex.blame}, {"beyond", &lex.beyond},
-		{"duties", &lex.duties},
+		{"duties", &lex.duties}, {"please", &lex.please},
 	} {
 		c.set.phrases = phrases(lines[c.key])
 		heads := make([]string, 0, len(c.set.phrases))

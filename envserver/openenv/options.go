@@ -63,6 +63,7 @@ type resetData struct {
 	RewardMode jsontext.Value `json:"reward_mode"`
 	Split      jsontext.Value `json:"split"`
 	Index      jsontext.Value `json:"index"`
+	Pressure   jsontext.Value `json:"pressure"`
 	Run        jsontext.Value `json:"run"`
 	Shard      jsontext.Value `json:"shard"`
 	Episode    jsontext.Value `json:"episode"`
@@ -87,7 +88,7 @@ func parseOptions(data []byte, rule seedRule, where string) (resetOptions, []epi
 	}
 	o := resetOptions{Options: episode.Options{
 		Seed: r.seed(d.Seed, rule), EpisodeID: r.text("episode_id", d.EpisodeID), Task: r.text("task", d.Task),
-		Scenario: r.text("scenario", d.Scenario), RewardMode: r.rewardMode(d.RewardMode),
+		Scenario: r.text("scenario", d.Scenario), RewardMode: r.rewardMode(d.RewardMode), Pressure: r.flag("pressure", d.Pressure),
 	}}
 	if taskID := r.text("task_id", d.TaskID); o.Scenario == "" {
 		o.Scenario = taskID
@@ -151,6 +152,14 @@ func (r *optionReader) rewardMode(value jsontext.Value) episode.RewardMode {
 		r.faultf("literal_error", "reward_mode", value, "reward_mode should be %q or %q", episode.Dense, episode.Terminal)
 	}
 	return mode
+}
+
+// flag reads an option that is on or off, and off when it is missing.
+func (r *optionReader) flag(name string, value jsontext.Value) bool {
+	if given(value) && value.Kind() != 't' && value.Kind() != 'f' {
+		r.faultf("bool_parsing", name, value, "%s should be true or false", name)
+	}
+	return value.Kind() == 't'
 }
 
 // seed reads a seed or draws one. Integers, floats without a fraction and strings of digits are seeds; what lies outside 0 and 2^53 - 1 is taken modulo

@@ -19,13 +19,13 @@ func TestParseOptions(t *testing.T) {
 		tag  *runTag
 	}{
 		"everything": {
-			data: `{"seed":7,"episode_id":"E","task":"talk","scenario":"E01","reward_mode":"Terminal"}`,
-			want: episode.Options{Seed: 7, EpisodeID: "E", Task: "talk", Scenario: "E01", RewardMode: episode.Terminal},
+			data: `{"seed":7,"episode_id":"E","task":"talk","scenario":"E01","reward_mode":"Terminal","pressure":true}`,
+			want: episode.Options{Seed: 7, EpisodeID: "E", Task: "talk", Scenario: "E01", RewardMode: episode.Terminal, Pressure: true},
 		},
 		"task_id is an alias": {data: `{"seed":0,"episode_id":"E","task_id":"E02"}`, want: episode.Options{EpisodeID: "E", Scenario: "E02"}},
 		"scenario wins":       {data: `{"seed":0,"episode_id":"E","task_id":"E02","scenario":"E01"}`, want: episode.Options{EpisodeID: "E", Scenario: "E01"}},
 		"nulls and a row of a data set": {
-			data: `{"seed":0,"episode_id":"E","task":null,"scenario":null,"reward_mode":null,"run":null,"prompt":[{"role":"user","content":"x"}],"Seed":9}`,
+			data: `{"seed":0,"episode_id":"E","task":null,"scenario":null,"reward_mode":null,"pressure":null,"run":null,"prompt":[{"role":"user","content":"x"}],"Seed":9}`,
 			want: episode.Options{EpisodeID: "E"},
 		},
 		"a run": {
@@ -57,6 +57,7 @@ func TestParseOptionsFaults(t *testing.T) {
 	for data, want := range map[string][]string{
 		`{"seed":1.5}`:   {"int_parsing seed"},
 		`{"seed":"x"}`:   {"int_parsing seed"},
+		`{"pressure":1}`: {"bool_parsing pressure"},
 		`{"seed":""}`:    {"int_parsing seed"},
 		`{"seed":"1.0"}`: {"int_parsing seed"},
 		`{"seed":true}`:  {"int_parsing seed"},

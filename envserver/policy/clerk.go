@@ -60,20 +60,28 @@ func (c *ticketClerk) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 	if err := json.Unmarshal(turn.Observation, &v); err != nil {
 		return nil, fmt.Errorf("reading the ticket: %w", err)
 	}
-	c.articles = append(c.articles, v.KnowledgeBase...)
 	if !slices.Contains(v.AllowedActions, "respond") {
 		return c.label(&v)
 	}
+	return c.handle(&v)
+}
+
+// handle takes the next stage. A reply or an escalation that isn't allowed any more, as in a queue, is passed over.
+func (c *ticketClerk) handle(v *ticketView) (json.RawMessage, error) {
+	c.articles = append(c.articles, v.KnowledgeBase...)
 	c.stage++
+	if c.stage == 3 && !slices.Contains(v.AllowedActions, "respond") {
+		c.stage++
+	}
 	switch c.stage {
 	case 1:
 		return action("search_knowledge_base", map[string]any{"query": shorten(v.Subject+" "+v.Description, maxQuery)})
 	case 2:
-		return c.label(&v)
+		return c.label(v)
 	case 3:
-		return action("respond", map[string]any{"message": c.reply(&v)})
+		return action("respond", map[string]any{"message": c.reply(v)})
 	default:
-		return c.decide(&v)
+		return c.decide(v)
 	}
 }
 
@@ -201,7 +209,7 @@ func (c *ticketClerk) found(prefix string) bool {
 }
 
 func (c *ticketClerk) decide(v *ticketView) (json.RawMessage, error) {
-	if team := c.team(v.text()); team != "" {
+	if team := c.team(v.text()); team != "" && slices.Contains(v.AllowedActions, "escalate") {
 		return action("escalate", map[string]any{"team": team, "reason": "This is beyond what an agent may decide."})
 	}
 	return action("resolve", nil)

@@ -62,11 +62,7 @@ func (w *writer) add(raw json.RawMessage, err error) {
 }
 
 func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]json.RawMessage, error) {
-	scenario, ok := catalog.Ticket(planned.Scenario)
-	if !ok {
-		return nil, fmt.Errorf("the catalogue has no ticket %s", planned.Scenario)
-	}
-	ticket, err := scenario.Instantiate(planned.Seed)
+	ticket, err := goldTicket(catalog, planned.Scenario, planned.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -75,16 +71,33 @@ func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]j
 	if planned.Task == "ticket-classify" {
 		return w.actions, w.err
 	}
-	if len(ticket.References.Good) == 0 {
-		return nil, fmt.Errorf("it has no reference reply at seed %d", planned.Seed)
-	}
 	w.add(action("respond", map[string]any{"message": ticket.References.Good[0]}))
-	if ticket.Gold.Escalate {
-		w.add(action("escalate", map[string]any{"team": ticket.Gold.Team, "reason": ticket.Gold.ReasonCode + " " + ticket.Gold.Policy}))
-	} else {
-		w.add(action("resolve", nil))
-	}
+	w.add(goldEnd(ticket))
 	return w.actions, w.err
+}
+
+// goldTicket is an instance that has a reference reply.
+func goldTicket(catalog *scenarios.Catalog, id string, seed int64) (*scenarios.Ticket, error) {
+	scenario, ok := catalog.Ticket(id)
+	if !ok {
+		return nil, fmt.Errorf("the catalogue has no ticket %s", id)
+	}
+	ticket, err := scenario.Instantiate(seed)
+	if err != nil {
+		return nil, err
+	}
+	if len(ticket.References.Good) == 0 {
+		return nil, fmt.Errorf("ticket %s has no reference reply at seed %d", id, seed)
+	}
+	return ticket, nil
+}
+
+// goldEnd is the right decision on a ticket.
+func goldEnd(ticket *scenarios.Ticket) (json.RawMessage, error) {
+	if !ticket.Gold.Escalate {
+		return action("resolve", nil)
+	}
+	return action("escalate", map[string]any{"team": ticket.Gold.Team, "reason": ticket.Gold.ReasonCode + " " + ticket.Gold.Policy})
 }
 
 func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]json.RawMessage, error) {

@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -65,13 +67,13 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 	case name == Random:
 		return func(planned score.PlannedEpisode) (Policy, error) { return newRandom(isTicket, planned.Seed), nil }, nil
 	case name == Heuristic && isTicket:
-		return func(score.PlannedEpisode) (Policy, error) { return &ticketClerk{}, nil }, nil
+		return newClerk, nil
 	case name == Heuristic:
 		return func(score.PlannedEpisode) (Policy, error) { return &workflowClerk{}, nil }, nil
 	case name == Oracle && catalog == nil:
 		return nil, fmt.Errorf("policy %s needs the catalogue of scenarios", Oracle)
 	case name == Oracle:
-		return func(planned score.PlannedEpisode) (Policy, error) { return newOracle(isTicket, catalog, planned) }, nil
+		return oracleFactory(isTicket, catalog), nil
 	}
 	return nil, fmt.Errorf("unknown policy %q: use one of %s", name, strings.Join(Names(), ", "))
 }
@@ -79,12 +81,33 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 // EnvironmentOf is the environment that a task belongs to, "" for a task that no built-in policy knows.
 func EnvironmentOf(task string) string {
 	switch task {
-	case "ticket-classify", "ticket-resolve":
+	case "ticket-classify", "ticket-resolve", queue.Task:
 		return ticketEnvironment
 	case "order-inquiry", "refund", "payment-exception":
 		return workflowEnvironment
 	}
 	return ""
+}
+
+func newClerk(planned score.PlannedEpisode) (Policy, error) {
+	if planned.Task == queue.Task {
+		return &shiftClerk{}, nil
+	}
+	return &ticketClerk{}, nil
+}
+
+func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
+	queues := sync.OnceValues(func() ([]queue.Queue, error) { return queue.Compose(catalog) })
+	return func(planned score.PlannedEpisode) (Policy, error) {
+		if planned.Task != queue.Task {
+			return newOracle(isTicket, catalog, planned)
+		}
+		composed, err := queues()
+		if err != nil {
+			return nil, fmt.Errorf("composing queues: %w", err)
+		}
+		return newShiftOracle(catalog, composed, planned)
+	}
 }
 
 // Names lists the built-in policies.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/csenv/csenv/scenarios"
 )
@@ -48,14 +49,15 @@ func (r *random) team() string {
 }
 
 func (r *random) ticketAction(observation json.RawMessage) (json.RawMessage, error) {
-	var seen struct {
-		AllowedActions []string `json:"allowed_actions"`
-	}
+	var seen shiftView
 	if err := json.Unmarshal(observation, &seen); err != nil || len(seen.AllowedActions) == 0 {
 		return nil, fmt.Errorf("reading the allowed actions of %.200s: %w", observation, err)
 	}
 	kind := r.pick(seen.AllowedActions)
 	switch kind {
+	case "select_ticket":
+		open := slices.DeleteFunc(seen.Queue, queuedTicket.closed)
+		return selectTicket(open[r.rand.IntN(len(open))].TicketID)
 	case "classify":
 		return action(kind, map[string]any{"category": r.category(), "priority": r.priority()})
 	case "respond", "resolve":

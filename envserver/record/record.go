@@ -33,6 +33,7 @@ type Episode struct {
 	Trial       int                `json:"trial"`
 	Seed        int64              `json:"seed"`
 	RewardMode  episode.RewardMode `json:"reward_mode"`
+	Pressure    bool               `json:"pressure,omitempty"`
 	EpisodeID   string             `json:"episode_id,omitempty"`
 
 	Turns []Turn `json:"turns"`

@@ -42,7 +42,7 @@ func Regrade(ctx context.Context, kind episode.Kind, e Episode) (Episode, error)
 }
 
 func (e *Episode) options() episode.Options {
-	return episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario, RewardMode: e.RewardMode}
+	return episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario, RewardMode: e.RewardMode, Pressure: e.Pressure}
 }
 
 // replay plays the turns until the episode is over.

@@ -172,6 +172,7 @@ type resetOptions struct {
 	Task       string             `json:"task"`
 	Scenario   string             `json:"scenario"`
 	RewardMode episode.RewardMode `json:"reward_mode"`
+	Pressure   bool               `json:"pressure,omitempty"`
 	Run        string             `json:"run"`
 	Shard      int                `json:"shard"`
 	Episode    int64              `json:"episode"`
@@ -185,7 +186,7 @@ func (s *shard) episodeID(j job) string {
 func (s *shard) options(j job) resetOptions {
 	return resetOptions{
 		Seed: j.episode.Seed, EpisodeID: s.episodeID(j), Task: j.episode.Task, Scenario: j.episode.Scenario,
-		RewardMode: episode.Terminal, Run: s.Plan.Run, Shard: s.Shard, Episode: j.episode.Index, PassScore: s.Plan.PassScore,
+		RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, Run: s.Plan.Run, Shard: s.Shard, Episode: j.episode.Index, PassScore: s.Plan.PassScore,
 	}
 }
 
@@ -203,7 +204,7 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 	}
 	e := record.Episode{
 		Run: s.Plan.Run, Index: j.episode.Index, Environment: s.Environment, Task: j.episode.Task, Scenario: j.episode.Scenario, Trial: j.episode.Trial,
-		Seed: j.episode.Seed, RewardMode: episode.Terminal, EpisodeID: s.episodeID(j), Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
+		Seed: j.episode.Seed, RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, EpisodeID: s.episodeID(j), Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
 	}
 	m := p.end.Metadata
 	e.Grade = record.Grade{

@@ -32,6 +32,8 @@ type Plan struct {
 	Shards int `json:"shards"`
 	// PassScore is the least score, in micro-points, with which an episode passes.
 	PassScore int64 `json:"passScore"`
+	// Pressure has the episodes played under simulated time, where their task can be.
+	Pressure bool `json:"pressure,omitempty"`
 	// ScenarioDigest, GraderVersion and Judge are what the pool must report. A runner refuses a pod that differs.
 	ScenarioDigest string `json:"scenarioDigest"`
 	GraderVersion  string `json:"graderVersion"`

@@ -147,7 +147,7 @@ func TestFingerprintTellsPlansApart(t *testing.T) {
 		t.Errorf("equal plans have fingerprints %s and %s", original, again)
 	}
 	for name, change := range map[string]func(*Plan){
-		"seed": func(p *Plan) { p.Seed++ }, "shards": func(p *Plan) { p.Shards++ }, "key": func(p *Plan) { p.LedgerKey = "x" },
+		"seed": func(p *Plan) { p.Seed++ }, "shards": func(p *Plan) { p.Shards++ }, "key": func(p *Plan) { p.LedgerKey = "x" }, "pressure": func(p *Plan) { p.Pressure = true },
 		"scenario": func(p *Plan) { p.Tasks[0].Scenarios[0] = "Z" },
 	} {
 		if fingerprint(change) == original {

@@ -10,6 +10,8 @@ const (
 	escalate = "escalate"
 	search   = "search_knowledge_base"
 	submit   = "submit"
+
+	selectTicket = "select_ticket"
 )
 
 // The longest texts that an action may hold, in characters.
@@ -18,6 +20,7 @@ const (
 	maxReason  = 2000
 	maxQuery   = 400
 	maxTeam    = 64
+	maxID      = 32
 )
 
 // actionForm is the shape of the environment's actions.
@@ -28,6 +31,7 @@ var actionForm = episode.NewForm("TicketAction", []episode.Field{
 	{Name: "team", MaxLength: maxTeam, Description: "The team that takes the ticket over."},
 	{Name: "reason", MaxLength: maxReason, Description: "Why the ticket is escalated, for that team; the customer doesn't see it."},
 	{Name: "query", MaxLength: maxQuery, Description: "A few words to look for in the knowledge base."},
+	{Name: "ticket_id", MaxLength: maxID, Description: "A ticket of the queue."},
 	{Name: "decision", Enum: []string{resolve, escalate}, Description: "How the ticket ends."},
 }, []episode.Variant{
 	{Type: classify, Description: "sets the category, the priority or both.", Optional: []string{"category", "priority"}, AnyOf: []string{"category", "priority"}},
@@ -35,5 +39,6 @@ var actionForm = episode.NewForm("TicketAction", []episode.Field{
 	{Type: resolve, Description: "ends the ticket as resolved, with a last reply if a message is given.", Optional: []string{"message"}},
 	{Type: escalate, Description: "ends the ticket by handing it to a team.", Optional: []string{"team", "reason"}},
 	{Type: search, Description: "looks for articles of the knowledge base.", Required: []string{"query"}},
+	{Type: selectTicket, Description: "turns to another ticket of a queue; the other actions are about the selected one.", Required: []string{"ticket_id"}},
 	{Type: submit, Description: "does everything at once and ends the ticket.", Optional: []string{"category", "priority", "message", "decision", "team", "reason"}},
 })

@@ -6,37 +6,36 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// The values of status.
-const (
-	statusOpen       = "open"
-	statusInProgress = "in_progress"
-	statusPending    = "pending_customer"
-	statusResolved   = "resolved"
-	statusEscalated  = "escalated"
-)
+// searchMinutes is what a search takes under pressure. In a queue it takes no time, for the schedules that it is measured by need none.
+const searchMinutes = 1
 
-// desk is the state of an episode. It changes only by apply, on a clone.
+// desk is the state of an episode: one ticket, or those of a queue. It changes only by apply, on a clone.
 type desk struct {
-	task   *task
-	ticket *scenarios.Ticket
-	// id is the ticket's on the wire.
-	id   string
-	mode episode.RewardMode
+	task *task
+	// scenario is the id of the ticket or the queue, category what its score is filed under.
+	scenario, category string
+	mode               episode.RewardMode
+	// pressure has every action take simulated minutes where the task doesn't have that anyway.
+	pressure bool
+	ears     ears
 
-	status       string
-	step         int
-	invalid      int
-	feedback     string
-	conversation []Message
-	found        []scenarios.Article
+	// matters are the tickets, at is the selected one.
+	matters []matter
+	at      int
+	// par is the worth that earns the full score: of the tickets' points, see worth.
+	par int64
 
-	category, priority string
-	replies            []string
-	team               string
+	step     int
+	invalid  int
+	feedback string
+	found    []scenarios.Article
+	// clock counts the simulated minutes, slots the escalations that are left in a queue.
+	clock, slots int
 
 	// outcome is "" until the episode has ended.
 	outcome score.Outcome
@@ -44,98 +43,195 @@ type desk struct {
 	paid int64
 }
 
-func newDesk(t *task, ticket *scenarios.Ticket, opts episode.Options) *desk {
+// newDesk begins an episode on the tickets.
+func newDesk(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *desk {
 	d := &desk{
-		task: t, ticket: ticket, id: episode.OpaqueID("T", opts.Seed), mode: opts.RewardMode, status: statusOpen,
-		feedback: "A ticket has come in.", conversation: make([]Message, len(ticket.History)),
+		task: c.task, scenario: c.scenario, category: categoryQueue, mode: opts.RewardMode, pressure: opts.Pressure && c.task.reply && !c.task.queue, ears: c.ears,
+		matters: make([]matter, len(tickets)), slots: queue.Slots,
 	}
-	for i, m := range ticket.History {
-		d.conversation[i] = Message{Role: m.Role, Content: m.Text}
+	for i, t := range tickets {
+		d.matters[i] = newMatter(t, ticketID(opts.Seed, i))
 	}
+	d.feedback = "A ticket has come in."
+	if !d.task.queue {
+		d.category = tickets[0].Gold.Category
+	} else {
+		d.feedback = fmt.Sprintf("%d tickets have come in. You have %d minutes and %d escalations.", len(tickets), queue.Minutes, queue.Slots)
+	}
+	d.par = d.fullWorth(c.pars)
 	return d
+}
+
+// ticketID is the id on the wire of the ticket at a place, drawn from the seed alone.
+func ticketID(seed int64, place int) string {
+	if place > 0 {
+		seed = score.EpisodeSeed(seed, queue.Task, "", place)
+	}
+	return episode.OpaqueID("T", seed)
 }
 
 // clone is the desk that the next action is played on. The two may share what has been written, which never changes; only one of them is ever gone on with.
 func (d *desk) clone() *desk {
 	c := *d
+	c.matters = slices.Clone(d.matters)
 	c.found = nil
 	return &c
 }
+
+// selected is the ticket that actions are about.
+func (d *desk) selected() *matter { return &d.matters[d.at] }
 
 func (d *desk) errored() bool { return d.outcome == score.Errored }
 
 func (d *desk) dense() bool { return d.mode == episode.Dense }
 
+// timed reports whether actions take simulated minutes.
+func (d *desk) timed() bool { return d.pressure || d.task.queue }
+
+func (d *desk) minutesLeft() int { return queue.Minutes - d.clock }
+
 // allowed are the actions that can still change something.
 func (d *desk) allowed() []string {
+	allowed := []string{}
 	if d.outcome != "" {
-		return []string{}
+		return allowed
 	}
-	allowed := slices.Clone(d.task.actions)
-	if d.dense() && d.category != "" && d.priority != "" {
-		allowed = slices.DeleteFunc(allowed, func(a string) bool { return a == classify })
+	for _, a := range d.task.actions {
+		if d.possible(a) {
+			allowed = append(allowed, a)
+		}
 	}
 	return allowed
+}
+
+// possible reports whether an action of the type, in its shortest form, can change something.
+func (d *desk) possible(action string) bool {
+	m := d.selected()
+	switch {
+	case action == selectTicket:
+		return slices.ContainsFunc(d.matters, func(other matter) bool { return other.open() && other.id != m.id })
+	case !m.open():
+		return false
+	case action == classify:
+		return !d.dense() || m.category == "" || m.priority == ""
+	case action == respond && d.task.queue:
+		return d.minutesLeft() >= queue.Reply.Minutes()
+	case action == escalate && d.task.queue:
+		return d.slots > 0 && d.minutesLeft() >= queue.Escalate.Minutes()
+	default:
+		return true
+	}
 }
 
 // apply plays an action of the schema. Every action uses up a step, also one that the rules refuse.
 func (d *desk) apply(a episode.Action) {
 	d.step++
-	switch {
-	case !slices.Contains(d.task.actions, a.Type):
-		d.feedback = fmt.Sprintf("Nothing was done: %s is no action of this task. Use one of: %s.", a.Type, strings.Join(d.allowed(), ", "))
-	case d.labelsTwice(a):
-		d.feedback = "Nothing was done: category and priority can be set once each, and what you sent is set already."
-	default:
+	if refused := d.refusal(a); refused != "" {
+		d.feedback = "Nothing was done: " + refused
+	} else {
+		d.clock += d.minutes(a)
 		d.play(a)
 	}
-	if d.outcome == "" && d.step >= d.task.maxSteps {
+	switch {
+	case d.outcome != "":
+	case d.task.queue && d.allClosed():
+		d.outcome = score.Scored
+	case d.task.queue && d.minutesLeft() == 0:
+		d.outcome = score.Scored
+		d.feedback += " The minutes have run out."
+	case d.step >= d.task.maxSteps:
 		d.outcome = score.Failed
 		d.feedback += " The steps have run out."
 	}
 }
 
-// labelsTwice reports whether the action sets a label that stands. Dense rewards tell whether a label was right, so there it can't be revised.
-func (d *desk) labelsTwice(a episode.Action) bool {
-	return d.dense() && (a.Get("category") != "" && d.category != "" || a.Get("priority") != "" && d.priority != "")
+// refusal says why the rules don't allow an action, "" if they do. What is refused takes no minutes.
+func (d *desk) refusal(a episode.Action) string {
+	m := d.selected()
+	switch {
+	case !slices.Contains(d.task.actions, a.Type):
+		return fmt.Sprintf("%s is no action of this task. Use one of: %s.", a.Type, strings.Join(d.allowed(), ", "))
+	case a.Type == selectTicket:
+		if d.place(a.Get("ticket_id")) < 0 {
+			return "the queue has no ticket of this id."
+		}
+		return ""
+	case !m.open():
+		return fmt.Sprintf("ticket %s is %s. Select another one.", m.id, m.status)
+	case d.dense() && m.labelled(a):
+		return "category and priority can be set once each, and what you sent is set already."
+	case d.task.queue && escalates(a) && d.slots == 0:
+		return "no escalation is left in this shift."
+	case d.task.queue && d.minutes(a) > d.minutesLeft():
+		return fmt.Sprintf("this takes %d minutes and %d are left.", d.minutes(a), d.minutesLeft())
+	}
+	return ""
+}
+
+func escalates(a episode.Action) bool { return a.Type == escalate || a.Get("decision") == escalate }
+
+func resolves(a episode.Action) bool { return a.Type == resolve || a.Get("decision") == resolve }
+
+// minutes are what an action takes: the sum of what it does to the ticket.
+func (d *desk) minutes(a episode.Action) int {
+	if !d.timed() {
+		return 0
+	}
+	total := 0
+	for _, part := range []struct {
+		done bool
+		kind queue.Kind
+	}{
+		{a.Get("category") != "", queue.Category}, {a.Get("priority") != "", queue.Priority}, {a.Get("message") != "", queue.Reply},
+		{resolves(a), queue.Resolve}, {escalates(a), queue.Escalate},
+	} {
+		if part.done {
+			total += part.kind.Minutes()
+		}
+	}
+	if a.Type == search && !d.task.queue {
+		total += searchMinutes
+	}
+	return total
+}
+
+// place is where the ticket of an id is, -1 if there is none.
+func (d *desk) place(id string) int {
+	return slices.IndexFunc(d.matters, func(m matter) bool { return m.id == id })
+}
+
+func (d *desk) allClosed() bool {
+	return !slices.ContainsFunc(d.matters, func(m matter) bool { return m.open() })
 }
 
 func (d *desk) play(a episode.Action) {
+	m := d.selected()
 	switch a.Type {
 	case classify:
-		d.classify(a)
+		d.classify(m, a)
 	case search:
-		d.search(a.Get("query"))
+		d.search(m, a.Get("query"))
 	case respond:
-		d.reply(a.Get("message"))
-		d.status = statusPending
-		d.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."
+		d.respond(m, a.Get("message"))
 	case resolve:
-		d.reply(a.Get("message"))
-		d.end(statusResolved)
+		d.reply(m, a.Get("message"))
+		d.end(m, statusResolved)
 	case escalate:
-		d.team = episode.TeamName(a.Get("team"))
-		d.end(statusEscalated)
+		d.escalate(m, a.Get("team"))
 	case submit:
-		d.submit(a)
+		d.submit(m, a)
+	case selectTicket:
+		d.at = d.place(a.Get("ticket_id"))
+		d.feedback = fmt.Sprintf("This is ticket %s, %s.", d.selected().id, strings.ReplaceAll(d.selected().status, "_", " "))
 	}
 }
 
-func (d *desk) classify(a episode.Action) {
-	d.label(a)
-	d.inProgress()
-	d.feedback = fmt.Sprintf("Category: %s. Priority: %s.", orUnset(d.category), orUnset(d.priority))
-	if !d.task.reply && d.category != "" && d.priority != "" {
+func (d *desk) classify(m *matter, a episode.Action) {
+	m.label(a)
+	m.begin()
+	d.feedback = fmt.Sprintf("Category: %s. Priority: %s.", orUnset(m.category), orUnset(m.priority))
+	if !d.task.reply && m.category != "" && m.priority != "" {
 		d.outcome = score.Scored
-	}
-}
-
-func (d *desk) label(a episode.Action) {
-	if category := a.Get("category"); category != "" {
-		d.category = category
-	}
-	if priority := a.Get("priority"); priority != "" {
-		d.priority = priority
 	}
 }
 
@@ -146,16 +242,9 @@ func orUnset(label string) string {
 	return label
 }
 
-// inProgress says that work on the ticket has begun; a ticket that waits for the customer goes on waiting.
-func (d *desk) inProgress() {
-	if d.status == statusOpen {
-		d.status = statusInProgress
-	}
-}
-
-func (d *desk) search(query string) {
-	d.inProgress()
-	d.found = findArticles(d.ticket.Articles, query)
+func (d *desk) search(m *matter, query string) {
+	m.begin()
+	d.found = findArticles(m.ticket.Articles, query)
 	d.feedback = fmt.Sprintf("The knowledge base has %d matching articles.", len(d.found))
 	switch len(d.found) {
 	case 0:
@@ -165,37 +254,61 @@ func (d *desk) search(query string) {
 	}
 }
 
-func (d *desk) reply(message string) {
-	if message == "" {
-		return
+// reply sends a message to the customer, if there is one.
+func (d *desk) reply(m *matter, message string) {
+	if message != "" {
+		m.reply(message, d.clock)
 	}
-	d.replies = append(d.replies, message)
-	d.conversation = append(d.conversation, Message{Role: "agent", Content: message})
 }
 
-func (d *desk) end(status string) {
-	d.status = status
-	d.outcome = score.Scored
+// respond sends a message and lets the customer answer.
+func (d *desk) respond(m *matter, message string) {
+	first := m.answered == queue.Never
+	d.reply(m, message)
+	answer := m.customer.answer(d.ears, m, first && d.timed() && d.clock > patience)
+	if answer == "" {
+		m.status = statusPending
+		d.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."
+		return
+	}
+	m.hear(answer)
+	m.status = statusInProgress
+	d.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket to end it."
+}
+
+// end closes a ticket; in a queue the episode goes on with the others.
+func (d *desk) end(m *matter, status string) {
+	m.status = status
 	d.feedback = "The ticket is " + status + "."
+	if !d.task.queue {
+		d.outcome = score.Scored
+	}
 }
 
-func (d *desk) submit(a episode.Action) {
-	d.label(a)
-	d.outcome = score.Scored
+func (d *desk) escalate(m *matter, team string) {
+	m.team = episode.TeamName(team)
+	d.slots--
+	d.end(m, statusEscalated)
+}
+
+func (d *desk) submit(m *matter, a episode.Action) {
+	m.label(a)
+	m.begin()
 	d.feedback = "Your answer was taken."
+	if !d.task.queue {
+		d.outcome = score.Scored
+	}
 	if !d.task.reply {
-		d.inProgress()
 		return
 	}
-	d.reply(a.Get("message"))
-	d.team = episode.TeamName(a.Get("team"))
-	switch a.Get("decision") {
-	case resolve:
-		d.status = statusResolved
-	case escalate:
-		d.status = statusEscalated
-	default:
-		d.inProgress()
+	d.reply(m, a.Get("message"))
+	switch {
+	case resolves(a):
+		d.end(m, statusResolved)
+	case escalates(a):
+		d.escalate(m, a.Get("team"))
+	case d.task.queue:
+		d.feedback = "Your answer was taken; the ticket stays open, for you did not decide to resolve or to escalate it."
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,6 +63,14 @@ func testTicket() *scenarios.Ticket {
 	}
 }
 
+// sharedEars are read once: that takes longer than most tests.
+var sharedEars = sync.OnceValue(grader.NewOffline)
+
+// one is the choice of testTicket in the task.
+func (k *Kind) one(task string) *choice {
+	return &choice{task: k.task(task), ears: k.ears, scenario: "B99"}
+}
+
 func testKind(judge grader.Judge) *Kind {
 	schemas, err := actionForm.Schemas(schemas)
 	if err != nil {
@@ -71,14 +80,14 @@ func testKind(judge grader.Judge) *Kind {
 	if err != nil {
 		panic(err)
 	}
-	return &Kind{judge: judge, schemas: schemas, tasks: tasks}
+	return &Kind{judge: judge, ears: sharedEars(), schemas: schemas, tasks: tasks}
 }
 
 // start begins an episode of the task on testTicket.
 func start(task string, mode episode.RewardMode, judge judgeFunc) *environment {
 	k := testKind(judge)
 	e := &environment{kind: k}
-	e.begin(k.task(task), testTicket(), episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
+	e.begin(k.one(task), []*scenarios.Ticket{testTicket()}, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
 	return e
 }
 
@@ -206,7 +215,7 @@ func TestJudgeReadsTheWholeHandling(t *testing.T) {
 		return 0, nil
 	}
 	e := start("ticket-resolve", episode.Dense, judge)
-	ticket := e.desk.ticket
+	ticket := e.desk.matters[0].ticket
 	play(t, e, say(respond, "One."), say(respond, "Two."), say(resolve, "Three."))
 	want := grader.Case{Ticket: ticket, Reply: "One.\n\nTwo.\n\nThree.", Actions: grader.Actions{Ending: grader.Resolved}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -328,7 +337,7 @@ func TestStepAfterTheEndPaysNothing(t *testing.T) {
 func TestFirstObservation(t *testing.T) {
 	k := testKind(judgeFunc(goodJudge))
 	e := &environment{kind: k}
-	got := e.begin(k.tasks[1], testTicket(), episode.Options{Seed: 7, RewardMode: episode.Terminal})
+	got := e.begin(k.one("ticket-resolve"), []*scenarios.Ticket{testTicket()}, episode.Options{Seed: 7, RewardMode: episode.Terminal})
 	want := Observation{
 		Task: "ticket-resolve", TicketID: episode.OpaqueID("T", 7), Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), CustomerName: "Ada Moss",
 		Company: "Fern Ltd", CustomerSince: "2024-01-02", AccountLevel: "premium", Language: "en", Subject: "Wrong invoice", Description: "I was charged too much.",

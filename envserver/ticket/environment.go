@@ -24,19 +24,21 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if opts.RewardMode == "" {
 		opts.RewardMode = episode.Dense
 	}
-	task, scenario, err := e.kind.choose(opts)
+	choice, err := e.kind.choose(opts)
 	if err != nil {
 		return episode.Result{}, err
 	}
-	ticket, err := scenario.Instantiate(opts.Seed)
-	if err != nil {
-		return episode.Result{}, fmt.Errorf("instantiating scenario %s: %w", scenario.ID, err)
+	tickets := make([]*scenarios.Ticket, len(choice.tickets))
+	for i, s := range choice.tickets {
+		if tickets[i], err = s.Instantiate(opts.Seed); err != nil {
+			return episode.Result{}, fmt.Errorf("instantiating scenario %s: %w", s.ID, err)
+		}
 	}
-	return e.begin(task, ticket, opts), nil
+	return e.begin(choice, tickets, opts), nil
 }
 
-func (e *environment) begin(task *task, ticket *scenarios.Ticket, opts episode.Options) episode.Result {
-	e.opts, e.desk, e.unjudged = opts, newDesk(task, ticket, opts), 0
+func (e *environment) begin(c *choice, tickets []*scenarios.Ticket, opts episode.Options) episode.Result {
+	e.opts, e.desk, e.unjudged = opts, newDesk(c, tickets, opts), 0
 	return episode.Result{Observation: e.desk.observation()}
 }
 
@@ -93,7 +95,7 @@ func (e *environment) State() any {
 	}
 	d, id := e.desk, e.opts.EpisodeID
 	return State{
-		EpisodeID: &id, StepCount: d.step, Seed: e.opts.Seed, Task: d.task.name, TicketID: d.id, Status: d.status,
-		Done: d.outcome != "", MaxSteps: d.task.maxSteps, RewardMode: d.mode, InvalidActions: d.invalid,
+		EpisodeID: &id, StepCount: d.step, Seed: e.opts.Seed, Task: d.task.name, TicketID: d.selected().id, Status: d.selected().status,
+		Done: d.outcome != "", MaxSteps: d.task.maxSteps, RewardMode: d.mode, InvalidActions: d.invalid, Pressure: d.pressure, ClockMinutes: d.clock,
 	}
 }

@@ -9,72 +9,148 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
+// dimensionTimeliness tells how soon the first replies came, in thousandths of the factor that this decides.
+const dimensionTimeliness = "timeliness"
+
 // noReply is the verdict on a ticket without a reply: nothing to judge, and nothing earned.
 var noReply = grader.Verdict{Status: grader.StatusOK}
 
-// offered is what a task offers in all, in milli-points.
-func offered(task string) (int64, error) {
-	parts, err := grader.GradeTicket(&scenarios.Ticket{}, task, grader.Decisions{}, noReply)
+// offered is what a rubric offers for a ticket, in milli-points.
+func offered(rubric string) (int64, error) {
+	parts, err := grader.GradeTicket(&scenarios.Ticket{}, rubric, grader.Decisions{}, noReply)
 	if err != nil {
-		return 0, fmt.Errorf("reading the rubric of %s: %w", task, err)
+		return 0, fmt.Errorf("reading the rubric of %s: %w", rubric, err)
 	}
-	var total int64
+	var points int64
 	for _, p := range parts {
-		total += p.Offered
+		points += p.Offered
 	}
-	return total, nil
+	return points, nil
 }
 
-func (d *desk) decisions() grader.Decisions {
-	return grader.Decisions{Category: d.category, Priority: d.priority, Ending: d.ending(), Team: d.team}
-}
-
-func (d *desk) ending() grader.Ending {
-	switch d.status {
-	case statusResolved:
-		return grader.Resolved
-	case statusEscalated:
-		return grader.Escalated
-	default:
-		return grader.Open
-	}
-}
-
-// pay moves paid to what the parts have earned and returns the difference: the reward. Rewards of an episode so add up to its score however it is rounded.
-func (d *desk) pay(parts []score.Dimension) int64 {
-	var earned int64
+func earned(parts []score.Dimension) int64 {
+	var points int64
 	for _, p := range parts {
-		earned += p.Earned
+		points += p.Earned
 	}
-	total := (2*1000*earned + d.task.offered) / (2 * d.task.offered)
-	reward := total - d.paid
-	d.paid = total
+	return points
+}
+
+// fullWorth is the worth that earns the full score: in a queue that of the best schedule, otherwise all that the task offers.
+func (d *desk) fullWorth(pars *queue.Pars) int64 {
+	if !d.task.queue {
+		return d.task.offered * queue.InTime
+	}
+	var cases [queue.Size]queue.Case
+	for i := range cases {
+		cases[i] = queue.CaseOf(d.matters[i].ticket)
+	}
+	return pars.Of(cases)
+}
+
+// worth is what a ticket adds to the episode: its milli-points times the factor of its first reply and, in a queue, its weight.
+func (d *desk) worth(m *matter, points int64) int64 {
+	if d.task.queue {
+		return queue.Worth(m.ticket.Gold.Priority, points, m.answered)
+	}
+	return points * d.factor(m)
+}
+
+func (d *desk) factor(m *matter) int64 {
+	if !d.timed() {
+		return queue.InTime
+	}
+	return queue.Factor(m.ticket.Gold.Priority, m.answered)
+}
+
+// pay moves paid to what the tickets' worth is of the full one, in milli-points, and returns the difference: the reward. Rewards of an episode so add up to its score however it is
+// rounded. No schedule is worth more than the best one of those searched but by a hair, which isn't paid.
+func (d *desk) pay(worth int64) int64 {
+	due := min((2*1000*worth+d.par)/(2*d.par), 1000)
+	reward := due - d.paid
+	d.paid = due
 	return reward
 }
 
 // grade ends the books of a step: the reward and, when the episode is over, its final figures. The error returned is ctx's, when that ended before the judge did, an
 // *episode.JudgeError, or says that the rubric is broken.
 func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
-	if d.outcome != "" {
-		return d.gradeEnd(ctx, judge)
-	}
-	if !d.dense() {
-		return 0, nil, nil
-	}
-	labels, err := grader.GradeTicket(d.ticket, grader.TaskClassify, d.decisions(), noReply)
-	if err != nil {
+	if err := d.judge(ctx, judge); err != nil {
 		return 0, nil, err
 	}
-	return d.pay(labels), nil, nil
+	if d.outcome == "" && !d.dense() {
+		return 0, nil, nil
+	}
+	parts := make([][]score.Dimension, len(d.matters))
+	var worth int64
+	for i := range d.matters {
+		m := &d.matters[i]
+		var err error
+		if parts[i], err = d.parts(m); err != nil {
+			return 0, nil, err
+		}
+		worth += d.worth(m, earned(parts[i]))
+	}
+	reward := d.pay(worth)
+	if d.outcome == "" {
+		return reward, nil, nil
+	}
+	final, err := d.scored(parts)
+	return reward, final, err
 }
+
+// over reports whether a ticket is graded as a whole: nothing more will be done about it.
+func (d *desk) over(m *matter) bool { return d.outcome != "" || !m.open() }
+
+// parts grades a ticket: its labels alone while it is open, for only the end shows which actions a reply may speak of.
+func (d *desk) parts(m *matter) ([]score.Dimension, error) {
+	rubric, verdict := grader.TaskClassify, noReply
+	if d.over(m) {
+		rubric = d.task.rubric
+	}
+	if m.verdict != nil {
+		verdict = *m.verdict
+	}
+	return grader.GradeTicket(m.ticket, rubric, m.decisions(), verdict)
+}
+
+// judge has the replies of every ticket judged that is over and hasn't been. A verdict that is no score is a failure to judge.
+func (d *desk) judge(ctx context.Context, judge grader.Judge) error {
+	for i := range d.matters {
+		m := &d.matters[i]
+		if !d.task.reply || !d.over(m) || len(m.replies) == 0 || m.verdict != nil {
+			continue
+		}
+		verdict, err := judge.Judge(ctx, m.judged())
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("judging the reply: %w", ctx.Err())
+		case err == nil && !verdict.Scored():
+			err = fmt.Errorf("the verdict's status is %q", verdict.Status)
+		}
+		if err != nil {
+			return &episode.JudgeError{Cause: string(cmp.Or(verdict.Cause, grader.CauseFailed)), Err: err}
+		}
+		m.verdict = &verdict
+	}
+	return nil
+}
+
+// judged is what the judge reads: everything that the agent wrote to the customer, in order, because what was once promised stays promised.
+func (m *matter) judged() grader.Case {
+	return grader.Case{Ticket: m.ticket, Reply: m.written(), Actions: grader.Actions{Ending: m.ending(), Team: m.team}}
+}
+
+func (m *matter) written() string { return strings.Join(m.replies, "\n\n") }
 
 // final begins the end of the episode.
 func (d *desk) final() *episode.Final {
-	return &episode.Final{Task: d.task.name, Scenario: d.ticket.ScenarioID, Category: d.ticket.Gold.Category, Outcome: d.outcome, Judge: d.task.scale}
+	return &episode.Final{Task: d.task.name, Scenario: d.scenario, Category: d.category, Outcome: d.outcome, Judge: d.task.scale}
 }
 
 // giveUp ends the episode without a score.
@@ -86,41 +162,49 @@ func (d *desk) giveUp(unjudged *episode.JudgeError) *episode.Final {
 	return final
 }
 
-// gradeEnd grades the whole episode.
-func (d *desk) gradeEnd(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
+// scored is the end of an episode whose tickets earned the parts.
+func (d *desk) scored(parts [][]score.Dimension) (*episode.Final, error) {
 	final := d.final()
-	verdict, err := d.verdict(ctx, judge)
-	if err != nil {
-		return 0, nil, err
+	final.Score = d.paid * score.One / 1000
+	final.Dimensions = d.dimensions(parts)
+	for i := range d.matters {
+		verdict, err := d.matters[i].served()
+		if err != nil {
+			return nil, err
+		}
+		if verdict != nil {
+			final.Verdicts = append(final.Verdicts, verdict)
+		}
 	}
-	if final.Verdicts, err = d.served(verdict); err != nil {
-		return 0, nil, err
-	}
-	parts, err := grader.GradeTicket(d.ticket, d.task.name, d.decisions(), verdict)
-	if err != nil {
-		return 0, nil, err
-	}
-	reward := d.pay(parts)
-	final.Score, final.Dimensions = d.paid*score.One/1000, parts
-	return reward, final, nil
+	return final, nil
 }
 
-// verdict is the judge's on the reply. A verdict that is no score is a failure to judge.
-func (d *desk) verdict(ctx context.Context, judge grader.Judge) (grader.Verdict, error) {
-	if !d.task.reply || len(d.replies) == 0 {
-		return noReply, nil
+// dimensions are the weighted means of the tickets' parts and, where time counts, of their timeliness.
+func (d *desk) dimensions(parts [][]score.Dimension) []score.Dimension {
+	means := make([]score.Dimension, len(parts[0]))
+	var late score.Dimension
+	var weights int64
+	for i := range d.matters {
+		m := &d.matters[i]
+		weight := int64(1)
+		if d.task.queue {
+			weight = queue.Weight(m.ticket.Gold.Priority)
+		}
+		weights += weight
+		for k, part := range parts[i] {
+			means[k].Name, means[k].Offered = part.Name, part.Offered
+			means[k].Earned += weight * part.Earned
+		}
+		late.Earned += weight * (d.factor(m) - queue.TooLate)
 	}
-	verdict, err := judge.Judge(ctx, d.judged())
-	switch {
-	case ctx.Err() != nil:
-		return verdict, fmt.Errorf("judging the reply: %w", ctx.Err())
-	case err == nil && !verdict.Scored():
-		err = fmt.Errorf("the verdict's status is %q", verdict.Status)
+	if d.timed() {
+		late.Name, late.Offered = dimensionTimeliness, queue.InTime-queue.TooLate
+		means = append(means, late)
 	}
-	if err != nil {
-		return verdict, &episode.JudgeError{Cause: string(cmp.Or(verdict.Cause, grader.CauseFailed)), Err: err}
+	for k := range means {
+		means[k].Earned = (2*means[k].Earned + weights) / (2 * weights)
 	}
-	return verdict, nil
+	return means
 }
 
 // servedVerdict is a verdict as the end of an episode serves it.
@@ -129,21 +213,14 @@ type servedVerdict struct {
 	grader.Verdict
 }
 
-// served is the verdict as JSON; there is none where nothing was judged.
-func (d *desk) served(v grader.Verdict) ([]json.RawMessage, error) {
-	if !d.task.reply || len(d.replies) == 0 {
+// served is the verdict as JSON, nil where nothing was judged.
+func (m *matter) served() (json.RawMessage, error) {
+	if m.verdict == nil {
 		return nil, nil
 	}
-	text, err := json.Marshal(servedVerdict{d.id, v})
+	text, err := json.Marshal(servedVerdict{m.id, *m.verdict})
 	if err != nil {
 		return nil, fmt.Errorf("writing the verdict: %w", err)
 	}
-	return []json.RawMessage{text}, nil
-}
-
-// judged is what the judge reads: everything that the agent wrote to the customer, in order, because what was once promised stays promised.
-func (d *desk) judged() grader.Case {
-	return grader.Case{
-		Ticket: d.ticket, Reply: strings.Join(d.replies, "\n\n"), Actions: grader.Actions{Ending: d.ending(), Team: d.team},
-	}
+	return text, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
@@ -34,7 +35,7 @@ func TestKind(t *testing.T) {
 	var names []string
 	for _, task := range kind.Tasks() {
 		names = append(names, task.Name)
-		if len(task.Scenarios) != len(catalog.Tickets()) {
+		if task.Name != queue.Task && len(task.Scenarios) != len(catalog.Tickets()) {
 			t.Errorf("%s has %d scenarios, want all %d tickets", task.Name, len(task.Scenarios), len(catalog.Tickets()))
 		}
 		for _, s := range task.Scenarios {
@@ -43,7 +44,7 @@ func TestKind(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"ticket-classify", "ticket-resolve"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"ticket-classify", "ticket-resolve", "queue-management"}, names); diff != "" {
 		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
 	if got := []string{kind.Name(), kind.Judge(), kind.ScenarioDigest()}; !cmp.Equal(got, []string{"ticket", grader.OfflineName, catalog.Digest()}) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -31,6 +32,30 @@ type Observation struct {
 	AllowedActions []string  `json:"allowed_actions"`
 	Feedback       string    `json:"feedback"`
 	KnowledgeBase  []Article `json:"knowledge_base"`
+	// CustomerMood is how a customer who answers feels: calm, uneasy, annoyed or angry.
+	CustomerMood string `json:"customer_mood,omitempty"`
+	// ClockMinutes are the simulated minutes that have passed, where time counts.
+	ClockMinutes *int `json:"clock_minutes,omitempty"`
+	*Shift
+}
+
+// Shift is what a queue's observation has beside the selected ticket.
+type Shift struct {
+	Queue           []QueuedTicket `json:"queue"`
+	MinutesLeft     int            `json:"minutes_left"`
+	EscalationsLeft int            `json:"escalations_left"`
+}
+
+// QueuedTicket is a ticket of a queue at a glance.
+type QueuedTicket struct {
+	TicketID     string `json:"ticket_id"`
+	Subject      string `json:"subject"`
+	AccountLevel string `json:"account_level"`
+	Status       string `json:"status"`
+	// WaitingMinutes are the minutes without a first reply.
+	WaitingMinutes int `json:"waiting_minutes"`
+	// MinutesToSLA are left for the first reply by the priority that the agent has set; null before that and after the reply.
+	MinutesToSLA *int `json:"minutes_to_sla"`
 }
 
 // Message is one entry of the conversation. Role is customer or agent.
@@ -64,17 +89,48 @@ type State struct {
 	MaxSteps       int                `json:"max_steps"`
 	RewardMode     episode.RewardMode `json:"reward_mode"`
 	InvalidActions int                `json:"invalid_actions"`
+	Pressure       bool               `json:"pressure"`
+	ClockMinutes   int                `json:"clock_minutes"`
 }
 
 func (d *desk) observation() Observation {
-	t := d.ticket
-	return Observation{
-		Task: d.task.name, TicketID: d.id, Now: t.Now, CustomerName: t.Customer.Name, Company: t.Customer.Company,
+	m := d.selected()
+	t := m.ticket
+	o := Observation{
+		Task: d.task.name, TicketID: m.id, Now: t.Now, CustomerName: t.Customer.Name, Company: t.Customer.Company,
 		CustomerSince: date(t.Customer.Since), AccountLevel: t.Customer.AccountLevel, Language: t.Language,
-		Subject: t.Subject, Description: t.Description, Attachments: attachments(t.Attachments), ConversationHistory: slices.Clone(d.conversation),
-		Status: d.status, Score: d.score(), Step: d.step, MaxSteps: d.task.maxSteps, AllowedActions: d.allowed(),
-		Feedback: d.feedback, KnowledgeBase: articles(d.found),
+		Subject: t.Subject, Description: t.Description, Attachments: attachments(t.Attachments), ConversationHistory: slices.Clone(m.conversation),
+		Status: m.status, Score: d.score(), Step: d.step, MaxSteps: d.task.maxSteps, AllowedActions: d.allowed(),
+		Feedback: d.feedback, KnowledgeBase: articles(d.found), CustomerMood: m.customer.feels(),
 	}
+	if d.timed() {
+		clock := d.clock
+		o.ClockMinutes = &clock
+	}
+	if d.task.queue {
+		o.Shift = d.shift()
+	}
+	return o
+}
+
+func (d *desk) shift() *Shift {
+	s := &Shift{Queue: make([]QueuedTicket, len(d.matters)), MinutesLeft: d.minutesLeft(), EscalationsLeft: d.slots}
+	for i := range d.matters {
+		s.Queue[i] = d.matters[i].glance(d.clock)
+	}
+	return s
+}
+
+func (m *matter) glance(clock int) QueuedTicket {
+	q := QueuedTicket{TicketID: m.id, Subject: m.ticket.Subject, AccountLevel: m.ticket.Customer.AccountLevel, Status: m.status, WaitingMinutes: m.answered}
+	if m.answered == queue.Never {
+		q.WaitingMinutes = clock
+		if m.priority != "" {
+			left := queue.Limit(m.priority) - clock
+			q.MinutesToSLA = &left
+		}
+	}
+	return q
 }
 
 func date(t time.Time) string {

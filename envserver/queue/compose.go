@@ -1,0 +1,144 @@
+package queue
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Queue is a scenario of the task: which tickets come in, in the order of their arrival. The episode's seed instantiates them.
+type Queue struct {
+	// ID is Q001 and so on. A queue keeps its id when other splits grow.
+	ID    string
+	Split string
+	// Tickets are the ids of the scenarios.
+	Tickets [Size]string
+	// Language is the tickets' common one, "mul" (BCP 47) where they have several.
+	Language string
+}
+
+// splitQueues are the queues of a split: ids from first on, as many as the split's tickets can make up to count.
+type splitQueues struct {
+	split        string
+	first, count int
+}
+
+func allSplits() []splitQueues {
+	return []splitQueues{{"public-train", 1, 60}, {"public-dev", 61, 20}, {"public-test", 81, 20}, {"private", 101, 40}}
+}
+
+// maxTries bounds the search for a composition that is sound and new.
+const maxTries = 200
+
+// Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split. By their canonical gold (that of seed 0) at least one is urgent, one low or medium, two or
+// three have to be escalated, and three categories or more are there; other seeds may shift that. No two queues of a split hold the same tickets. Which tickets an id gets
+// follows from the ids of the split's tickets alone.
+func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
+	bySplit := map[string][]candidate{}
+	for _, s := range catalog.Tickets() {
+		canonical, err := s.Instantiate(0)
+		if err != nil {
+			return nil, fmt.Errorf("instantiating ticket %s: %w", s.ID, err)
+		}
+		bySplit[s.Split] = append(bySplit[s.Split], candidate{s, CaseOf(canonical)})
+	}
+	var queues []Queue
+	for _, s := range allSplits() {
+		queues = append(queues, s.compose(bySplit[s.split])...)
+	}
+	return queues, nil
+}
+
+// CaseOf is what the ticket's worth depends on.
+func CaseOf(t *scenarios.Ticket) Case {
+	return Case{Priority: t.Gold.Priority, Escalate: t.Gold.Escalate}
+}
+
+// candidate is a ticket that a queue may draw.
+type candidate struct {
+	scenario *scenarios.TicketScenario
+	gold     Case
+}
+
+func (s splitQueues) compose(from []candidate) []Queue {
+	if len(from) < Size {
+		return nil
+	}
+	var queues []Queue
+	used := map[[Size]string]bool{}
+	for n := s.first; n < s.first+s.count; n++ {
+		id := fmt.Sprintf("Q%03d", n)
+		for try := range maxTries {
+			drawn := draw(id, try, from)
+			set := idsOf(drawn)
+			slices.Sort(set[:])
+			if sound(drawn) && !used[set] {
+				used[set] = true
+				queues = append(queues, Queue{ID: id, Split: s.split, Tickets: idsOf(drawn), Language: language(drawn)})
+				break
+			}
+		}
+	}
+	return queues
+}
+
+// draw ranks the tickets by a hash of their id under the queue's and takes the first ones: a new ticket only moves those that it ranks before.
+func draw(id string, try int, from []candidate) []candidate {
+	type ranked struct {
+		candidate
+		rank [sha256.Size]byte
+	}
+	all := make([]ranked, len(from))
+	for i, c := range from {
+		all[i] = ranked{c, sha256.Sum256(fmt.Appendf(nil, "csenv queue\n%s\n%d\n%s", id, try, c.scenario.ID))}
+	}
+	slices.SortFunc(all, func(a, b ranked) int {
+		return cmp.Or(bytes.Compare(a.rank[:], b.rank[:]), cmp.Compare(a.scenario.ID, b.scenario.ID))
+	})
+	drawn := make([]candidate, Size)
+	for i := range drawn {
+		drawn[i] = all[i].candidate
+	}
+	return drawn
+}
+
+func idsOf(drawn []candidate) [Size]string {
+	var ids [Size]string
+	for i, c := range drawn {
+		ids[i] = c.scenario.ID
+	}
+	return ids
+}
+
+// sound reports whether the tickets make up a queue in which order and escalations matter.
+func sound(drawn []candidate) bool {
+	var urgent, idle, escalations int
+	categories := map[string]bool{}
+	for _, c := range drawn {
+		categories[c.scenario.Category] = true
+		switch c.gold.Priority {
+		case "urgent":
+			urgent++
+		case "low", "medium":
+			idle++
+		}
+		if c.gold.Escalate {
+			escalations++
+		}
+	}
+	return urgent > 0 && idle > 0 && (escalations == 2 || escalations == 3) && len(categories) >= 3
+}
+
+func language(drawn []candidate) string {
+	common := drawn[0].scenario.Language
+	for _, c := range drawn {
+		if c.scenario.Language != common {
+			return "mul"
+		}
+	}
+	return common
+}

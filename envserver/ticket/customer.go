@@ -1,0 +1,125 @@
+package ticket
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// patience is the simulated minutes after which a customer resents having waited for the first reply. It is the same for all, so that a mood tells nothing of a ticket's priority.
+const patience = 20
+
+// maxAnswers is the number of a script's answers that a customer remembers having given.
+const maxAnswers = 64
+
+// ears are how a scripted customer understands the agent's messages.
+type ears interface {
+	// Hear reads one message.
+	Hear(t *scenarios.Ticket, message string) grader.Heard
+	// Settled reports what the messages so far state.
+	Settled(t *scenarios.Ticket, messages string) grader.Settled
+}
+
+// The moods, from calm to angry.
+const (
+	calm int = iota
+	uneasy
+	annoyed
+	angry
+)
+
+func moodNames() []string { return []string{"calm", "uneasy", "annoyed", "angry"} }
+
+// customer plays a ticket's script. Nothing that it says or feels depends on gold, but for having nothing to add once its matter is settled.
+type customer struct {
+	script *scenarios.UserSim
+	mood   int
+	// turns counts the messages sent, said those that were lines of a mood.
+	turns, said int
+	// told are the answers given, a bit each.
+	told uint64
+	// soothed is true once the agent has acknowledged the situation, silent once there is nothing to add.
+	soothed, silent bool
+}
+
+func newCustomer(t *scenarios.Ticket) customer {
+	c := customer{script: t.UserSim}
+	switch t.Tone {
+	case "worried":
+		c.mood = uneasy
+	case "angry":
+		c.mood = angry
+	}
+	return c
+}
+
+// feels is the mood's name, "" for a customer without a script.
+func (c *customer) feels() string {
+	if c.script == nil {
+		return ""
+	}
+	return moodNames()[c.mood]
+}
+
+// answer is what the customer writes back to the agent's last message, "" for nothing. Late says that the customer waited too long for it.
+func (c *customer) answer(e ears, m *matter, late bool) string {
+	if c.script == nil {
+		return ""
+	}
+	heard := e.Hear(m.ticket, m.replies[len(m.replies)-1])
+	asked := slices.DeleteFunc(heard.Asked, func(i int) bool { return i >= maxAnswers })
+	c.feel(heard, c.again(asked), late)
+	if c.silent || c.turns >= c.script.MaxTurns {
+		return ""
+	}
+	c.turns++
+	if len(asked) > 0 {
+		return c.tell(asked)
+	}
+	if c.settled(e.Settled(m.ticket, m.written())) {
+		c.silent = true
+		lines := c.lines()
+		return lines[len(lines)-1]
+	}
+	lines := c.lines()
+	c.said++
+	return lines[min(c.said, len(lines))-1]
+}
+
+func (c *customer) lines() []string { return c.script.Lines[moodNames()[c.mood]] }
+
+// again reports whether something was asked that the customer has said already.
+func (c *customer) again(asked []int) bool {
+	return slices.ContainsFunc(asked, func(i int) bool { return c.script.Answers[i].Told || c.told&(1<<i) != 0 })
+}
+
+// tell answers everything that was asked, in the script's order.
+func (c *customer) tell(asked []int) string {
+	texts := make([]string, len(asked))
+	for k, i := range asked {
+		texts[k] = c.script.Answers[i].Text
+		c.told |= 1 << i
+	}
+	return strings.Join(texts, " ")
+}
+
+// feel changes the mood by the manner of a message and by time, never by whether it is right.
+func (c *customer) feel(heard grader.Heard, again, late bool) {
+	for _, annoying := range []bool{heard.Blames, again, late} {
+		if annoying {
+			c.mood++
+		}
+	}
+	if heard.Acknowledges && !c.soothed {
+		c.soothed = true
+		c.mood--
+	}
+	c.mood = min(max(c.mood, calm), angry)
+}
+
+// settled reports whether the customer has nothing to add.
+func (c *customer) settled(s grader.Settled) bool {
+	return s.Outcome && slices.Contains(c.script.StopWhen, "outcome_stated") || s.Facts && slices.Contains(c.script.StopWhen, "facts_stated")
+}

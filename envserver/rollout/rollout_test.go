@@ -270,6 +270,7 @@ func (brokenJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 
 func TestErrorsAreReportedByClass(t *testing.T) {
 	p := plan(t, ticketKind(t, brokenJudge{}), 6, 1, 1)
+	p.Tasks = p.Tasks[:2] // of one ticket each
 	resolve := map[string][]int64{}
 	var indexes []int64
 	for ep := range p.Shard(0) {
@@ -354,8 +355,8 @@ func TestRefusedActionsAreTheAgentsFault(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Run() error = %v", err)
 	}
-	if l := ledgerOf(t, summary); l.Failed != 2 || refused.Load() != 2*(episode.MaxInvalidActions-1) {
-		t.Errorf("%d failed, %d refusals told; want 2, %d", l.Failed, refused.Load(), 2*(episode.MaxInvalidActions-1))
+	if l := ledgerOf(t, summary); l.Failed != 3 || refused.Load() != 3*(episode.MaxInvalidActions-1) {
+		t.Errorf("%d failed, %d refusals told; want 3, %d", l.Failed, refused.Load(), 3*(episode.MaxInvalidActions-1))
 	}
 }
 
@@ -479,7 +480,7 @@ func TestLostPod(t *testing.T) {
 		l.cut()
 	})
 	_, err := Run(t.Context(), config(t, plan(t, kind, 6, 2, 1), policy.Oracle, pod))
-	if want := "env pod " + pod + " was lost after "; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "of 24 episodes") {
+	if want := "env pod " + pod + " was lost after "; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "of 36 episodes") {
 		t.Errorf("Run() error = %v, want %q", err, want)
 	}
 }
@@ -599,8 +600,8 @@ func TestPlayedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Run() error = %v", err)
 		}
-		if l := ledgerOf(t, summary); l.Scored != 6 || l.Replayed != int64(6*again) {
-			t.Errorf("run %d: %d scored, %d replayed; want 6, %d", again, l.Scored, l.Replayed, 6*again)
+		if l := ledgerOf(t, summary); l.Scored != 9 || l.Replayed != int64(9*again) {
+			t.Errorf("run %d: %d scored, %d replayed; want 9, %d", again, l.Scored, l.Replayed, 9*again)
 		}
 	}
 }
@@ -672,5 +673,23 @@ func TestBackOff(t *testing.T) {
 	want := []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second, 4 * time.Second}
 	if diff := cmp.Diff(want, slept); diff != "" {
 		t.Errorf("slept (-want +got):\n%s", diff)
+	}
+}
+
+// TestPressureIsPassedOn plays a run under simulated time, in which the oracle is never late.
+func TestPressureIsPassedOn(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	p := plan(t, kind, 2, 1, 1)
+	p.Pressure = true
+	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
+	if err != nil {
+		t.Fatalf("Run() error = %v", err)
+	}
+	for _, task := range ledgerOf(t, summary).Tasks {
+		timely := slices.ContainsFunc(task.Dimensions, func(d score.DimensionSums) bool { return d.Name == "timeliness" && d.Offered > 0 })
+		if want := task.Name != "ticket-classify"; timely != want {
+			t.Errorf("%s reports timeliness: %v, want %v", task.Name, timely, want)
+		}
 	}
 }

@@ -167,7 +167,7 @@ func (r *Reading) check(claims []Claim, answers []Evidence) ([]Evidence, error) 
 		}
 		delete(byClaim, c.ID)
 		if a.Refused = ""; a.Verdict == Met {
-			a.Refused = r.refuse(c, a.Quote)
+			a.Refused = r.Refuse(c, a.Quote)
 		}
 		checked[i] = a
 	}
@@ -180,8 +180,8 @@ func (r *Reading) check(claims []Claim, answers []Evidence) ([]Evidence, error) 
 // minQuote is how many letters and digits make a quote.
 const minQuote = 4
 
-// refuse says why the quote is no evidence for the claim, "" when it is.
-func (r *Reading) refuse(c Claim, quote string) string {
+// Refuse says why words that were quoted for a claim are no evidence of it, "" when they are.
+func (r *Reading) Refuse(c Claim, quote string) string {
 	folded := singleSpaced(normalise(quote))
 	letters := 0
 	for _, char := range folded {
@@ -342,4 +342,17 @@ func (r *reading) judgeClaim(i int) func(met map[string]bool) {
 
 func (c *Criterion) set(earned, offered int64, reason string) {
 	c.Earned, c.Reason = c.Offered*earned/offered, reason
+}
+
+// Ticket is what the customer wrote, normalised.
+func (r *Reading) Ticket() string {
+	t := r.r.ticket
+	texts := []string{t.Subject, t.Description}
+	for _, m := range t.History {
+		texts = append(texts, m.Role+": "+m.Text)
+	}
+	for _, a := range t.Attachments {
+		texts = append(texts, a.Name+"\n"+a.Content)
+	}
+	return normalise(strings.Join(texts, "\n\n"))
 }

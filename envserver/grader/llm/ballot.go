@@ -1,0 +1,59 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/csenv/csenv/envserver/grader"
+)
+
+// ballot are the votes on a reply.
+type ballot struct {
+	question *question
+	// first is the key of the first vote.
+	first string
+	votes [][]grader.Evidence
+	usage grader.Usage
+	// fresh tells whether the model was asked for one of the votes.
+	fresh bool
+}
+
+// count decides each claim by the most votes and grades the reply. A claim without a majority of met or of unmet is a failure: it would be a guess.
+func (b *ballot) count(scale string) (grader.Verdict, error) {
+	answers := make([]grader.Evidence, len(b.question.claims))
+	for i, claim := range b.question.claims {
+		e, ok := b.majority(i, claim)
+		if !ok {
+			return grader.Verdict{Usage: b.usage}, fail(grader.CauseFailed, fmt.Errorf("%d votes don't decide claim %s", len(b.votes), claim.ID))
+		}
+		answers[i] = e
+	}
+	v, err := b.question.reading.Grade(scale, answers)
+	if err != nil {
+		return grader.Verdict{Usage: b.usage}, err
+	}
+	v.Usage = b.usage
+	if !b.fresh {
+		v.Status = grader.StatusCached
+	}
+	return v, nil
+}
+
+// majority is the first answer on the winning side of a claim. A vote of met without evidence is one of unmet.
+func (b *ballot) majority(i int, claim grader.Claim) (grader.Evidence, bool) {
+	var met, unmet []grader.Evidence
+	for _, vote := range b.votes {
+		switch e := vote[i]; {
+		case e.Verdict == grader.Met && b.question.reading.Refuse(claim, e.Quote) == "":
+			met = append(met, e)
+		case e.Verdict != cannotJudge:
+			unmet = append(unmet, e)
+		}
+	}
+	switch {
+	case 2*len(met) > len(b.votes):
+		return met[0], true
+	case 2*len(unmet) > len(b.votes):
+		return unmet[0], true
+	}
+	return grader.Evidence{}, false
+}

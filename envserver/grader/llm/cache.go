@@ -1,0 +1,149 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/csenv/csenv/envserver/grader"
+)
+
+// CacheMode says what the cache of answers is used for.
+type CacheMode string
+
+const (
+	// CacheReadWrite looks answers up and keeps new ones.
+	CacheReadWrite CacheMode = "readwrite"
+	// CacheOff asks the model each time, also when two sessions ask the same at once.
+	CacheOff CacheMode = "off"
+	// CacheRead keeps nothing new.
+	CacheRead CacheMode = "read"
+	// CacheWrite looks nothing up: the answers that are kept are made anew.
+	CacheWrite CacheMode = "write"
+	// CacheFrozen fails where an answer isn't kept. The model is never asked.
+	CacheFrozen CacheMode = "frozen"
+)
+
+// CacheModes lists the modes.
+func CacheModes() []CacheMode {
+	return []CacheMode{CacheReadWrite, CacheOff, CacheRead, CacheWrite, CacheFrozen}
+}
+
+func (m CacheMode) reads() bool { return m == CacheReadWrite || m == CacheRead || m == CacheFrozen }
+
+func (m CacheMode) writes() bool { return m == CacheReadWrite || m == CacheWrite }
+
+// entry is one vote as it is kept. Its file is named by the key.
+type entry struct {
+	Key      string            `json:"key"`
+	Model    string            `json:"model"`
+	Rubric   string            `json:"rubric"`
+	Scenario string            `json:"scenario"`
+	Vote     int               `json:"vote"`
+	At       time.Time         `json:"at"`
+	Answers  []grader.Evidence `json:"answers"`
+	// Usage is what the answers cost when they were given.
+	Usage grader.Usage `json:"usage"`
+}
+
+// cache keeps votes in memory, the latest used ones, and in a folder, if there is one, all of them. Pods may share the folder: a file is written whole or not
+// at all, and never changes its meaning.
+type cache struct {
+	mode   CacheMode
+	memory *lru.Cache[string, entry]
+	folder string
+}
+
+func newCache(c *Config) (*cache, error) {
+	memory, err := lru.New[string, entry](c.CacheSize)
+	if err != nil {
+		return nil, fmt.Errorf("making the judge's cache: %w", err)
+	}
+	if c.CacheDir != "" && c.CacheMode.writes() {
+		if err := os.MkdirAll(c.CacheDir, 0o750); err != nil {
+			return nil, fmt.Errorf("making the judge's cache folder: %w", err)
+		}
+	}
+	return &cache{mode: c.CacheMode, memory: memory, folder: c.CacheDir}, nil
+}
+
+// get looks a vote up. An entry that can't be read, or isn't one for the question, is none.
+func (c *cache) get(key string, q *question) (entry, bool) {
+	if !c.mode.reads() {
+		return entry{}, false
+	}
+	if e, ok := c.memory.Get(key); ok {
+		return e, true
+	}
+	if c.folder == "" {
+		return entry{}, false
+	}
+	var e entry
+	data, err := os.ReadFile(c.file(key))
+	if err != nil || json.Unmarshal(data, &e) != nil || e.Key != key || !decided(e.Answers) {
+		return entry{}, false
+	}
+	if _, err := q.reading.Grade("", e.Answers); err != nil {
+		return entry{}, false
+	}
+	c.memory.Add(key, e)
+	return e, true
+}
+
+// put keeps a vote, if it decides every claim.
+func (c *cache) put(e entry) error {
+	if !c.mode.writes() || !decided(e.Answers) {
+		return nil
+	}
+	c.memory.Add(e.Key, e)
+	if c.folder == "" {
+		return nil
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encoding a verdict: %w", err)
+	}
+	if err := writeFile(c.file(e.Key), data); err != nil {
+		return fmt.Errorf("keeping a verdict: %w", err)
+	}
+	return nil
+}
+
+// file is where a vote is kept. Keys are hexadecimal.
+func (c *cache) file(key string) string { return filepath.Join(c.folder, key[:2], key+".json") }
+
+// writeFile writes a file whole: readers see the old one or the new one.
+func writeFile(path string, data []byte) error {
+	folder := filepath.Dir(path)
+	if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := os.CreateTemp(folder, ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// decided tells whether every answer is met or unmet.
+func decided(answers []grader.Evidence) bool {
+	for _, a := range answers {
+		if a.Verdict != grader.Met && a.Verdict != grader.Unmet {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,234 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// call is a request as a model reads it.
+type call struct {
+	n            int
+	body         map[string]any
+	system, user string
+	ids          []string
+	// reply is what stands between the fences, unmarked.
+	reply string
+}
+
+// read reads a request.
+func read(r *http.Request, n int) (call, error) {
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return call{}, err
+	}
+	c := call{n: n}
+	var body struct {
+		Messages []struct{ Content string }
+	}
+	if err := json.Unmarshal(data, &body); err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(data, &c.body); err != nil {
+		return c, err
+	}
+	c.system, c.user = body.Messages[0].Content, body.Messages[1].Content
+	_, claims, _ := strings.Cut(c.user, "# The claims\n")
+	for _, line := range strings.Split(claims, "\n") {
+		if id, _, ok := strings.Cut(strings.TrimPrefix(line, "- "), ": "); ok && strings.HasPrefix(line, "- c") {
+			c.ids = append(c.ids, id)
+		}
+	}
+	_, reply, _ := strings.Cut(c.user, "# The reply to be checked (from the agent)\n")
+	fence, reply, _ := strings.Cut(reply, "\n")
+	reply, _, _ = strings.Cut(reply, "\n"+fence)
+	c.reply = unmarked(reply)
+	return c, nil
+}
+
+// verdicts answers every claim alike.
+func (c call) verdicts(verdict, quote string) string {
+	var list []map[string]string
+	for _, id := range c.ids {
+		list = append(list, map[string]string{"id": id, "evidence_quote": quote, "reason": "so it seems", "verdict": verdict})
+	}
+	out, _ := json.Marshal(map[string]any{"verdicts": list})
+	return string(out)
+}
+
+// gullible believes everything, and quotes all of the reply for it.
+func gullible(c call) string { return c.verdicts(grader.Met, c.reply) }
+
+// completion is the body of a chat completion.
+func completion(content string) string {
+	out, _ := json.Marshal(map[string]any{
+		"id": "x", "object": "chat.completion", "created": 1, "model": "m", "usage": map[string]int{"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": content}}},
+	})
+	return string(out)
+}
+
+// answers is a handler that completes with what the model says.
+func answers(model func(c call) string) func(http.ResponseWriter, call) {
+	return func(w http.ResponseWriter, c call) { respond(w, http.StatusOK, completion(model(c))) }
+}
+
+func respond(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// refuse answers with an error.
+func refuse(status int, message string) func(http.ResponseWriter, call) {
+	return func(w http.ResponseWriter, _ call) {
+		respond(w, status, fmt.Sprintf(`{"error": {"message": %q, "type": "x", "param": null, "code": null}}`, message))
+	}
+}
+
+// endpoint is a scripted endpoint, and what was waited between its calls.
+type endpoint struct {
+	url   string
+	calls atomic.Int64
+	mu    sync.Mutex
+	waits []time.Duration
+	last  call
+}
+
+const testKey = "sk-secret-of-the-test"
+
+// serve runs handlers in order, the last one for all further calls.
+func serve(t testing.TB, handlers ...func(http.ResponseWriter, call)) *endpoint {
+	t.Helper()
+	e := &endpoint{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := int(e.calls.Add(1))
+		c, err := read(r, n)
+		if err != nil {
+			return // the client is gone
+		}
+		if r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer "+testKey {
+			t.Errorf("%s %s with the key %q", r.Method, r.URL, r.Header.Get("Authorization"))
+		}
+		e.mu.Lock()
+		e.last = c
+		e.mu.Unlock()
+		handlers[min(n, len(handlers))-1](w, c)
+	}))
+	t.Cleanup(server.Close)
+	e.url = server.URL + "/v1"
+	return e
+}
+
+// judge makes a judge that doesn't really wait.
+func (e *endpoint) judge(t testing.TB, change func(*Config)) *Judge {
+	t.Helper()
+	c := Config{BaseURL: e.url, Model: "m", APIKey: testKey, Votes: 1, Random: func() float64 { return 1 }, Wait: func(ctx context.Context, d time.Duration) error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.waits = append(e.waits, d)
+		return ctx.Err()
+	}}
+	if change != nil {
+		change(&c)
+	}
+	j, err := New(c, grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+var catalogue = sync.OnceValues(scenarios.Public)
+
+// tickets instantiates every ticket of the catalogue.
+func tickets(t testing.TB, seed int64) []*scenarios.Ticket {
+	t.Helper()
+	c, err := catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []*scenarios.Ticket
+	for _, s := range c.Tickets() {
+		ticket, err := s.Instantiate(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, ticket)
+	}
+	return out
+}
+
+// goodCase is a ticket with a good reply.
+func goodCase(t testing.TB) grader.Case {
+	t.Helper()
+	ticket := tickets(t, 7)[0]
+	return grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: goldActions(ticket)}
+}
+
+func goldActions(t *scenarios.Ticket) grader.Actions {
+	if t.Gold.Escalate {
+		return grader.Actions{Ending: grader.Escalated, Team: t.Gold.Team}
+	}
+	return grader.Actions{Ending: grader.Resolved}
+}
+
+// direct answers requests in the process, without a socket.
+type direct func(c call) string
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	c, err := read(r, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(completion(d(c)))), Request: r,
+	}, nil
+}
+
+// directJudge asks a model in the process.
+func directJudge(t testing.TB, transport http.RoundTripper, change func(*Config)) *Judge {
+	t.Helper()
+	c := Config{BaseURL: "http://model.test/v1", Model: "m", Votes: 1, HTTPClient: &http.Client{Transport: transport}}
+	if change != nil {
+		change(&c)
+	}
+	j, err := New(c, grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// attackSuite is the suite that all judges share.
+type attackSuite struct {
+	Bad     []struct{ ID, Language, Text string }
+	Attacks []struct{ ID, Kind, Language, Text string }
+}
+
+func loadAttacks(t testing.TB) attackSuite {
+	t.Helper()
+	data, err := os.ReadFile("../testdata/attacks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suite attackSuite
+	if err := yaml.Unmarshal(data, &suite); err != nil {
+		t.Fatal(err)
+	}
+	return suite
+}

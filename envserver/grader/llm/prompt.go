@@ -1,0 +1,250 @@
+package llm
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// RubricVersion names what the model is asked and how: templates, claims and answer schema. It is part of the scale and of every cache key, and changes with
+// any of them.
+const RubricVersion = "r1"
+
+//go:embed prompt
+var promptFiles embed.FS
+
+const (
+	// maxShown is how much of a reply the model is shown, in characters.
+	maxShown = 4000
+	// maxPolicy bounds the articles in a prompt, in bytes.
+	maxPolicy = 16000
+	// mark joins the words of untrusted texts, after Spotlighting (arXiv 2403.14720): a model so tells data from instructions.
+	mark = "^"
+)
+
+// templates are the prompt's. They are executed over data once, so that a reply that holds {{.Facts}} stays as it is.
+type templates struct{ *template.Template }
+
+func parseTemplates() (templates, error) {
+	join := func(texts []string) string { return strings.Join(texts, "; ") }
+	t, err := template.New("prompt").Option("missingkey=error").Funcs(template.FuncMap{"join": join}).ParseFS(promptFiles, "prompt/*.tmpl")
+	if err != nil {
+		return templates{}, fmt.Errorf("parsing the judge's prompt: %w", err)
+	}
+	return templates{t}, nil
+}
+
+func (t templates) render(name string, data any) (string, error) {
+	var out bytes.Buffer
+	if err := t.ExecuteTemplate(&out, name, data); err != nil {
+		return "", fmt.Errorf("writing the judge's prompt: %w", err)
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// question is all that a model is told, but for what differs from vote to vote. Its JSON form is what cache keys are made of.
+type question struct {
+	Model, Endpoint, Rubric string
+	Temperature, TopP       float64
+	MaxTokens               int64
+	Scenario                string
+	Version                 int
+	Seed                    int64
+	Policy                  []scenarios.Article
+	Facts                   []string
+	Actions                 string
+	Ticket, Reply           string
+	Cut                     bool
+	Claims                  []asked
+
+	claims  []grader.Claim
+	reading *grader.Reading
+}
+
+// asked is a claim as the model sees it: under an id that tells nothing of the rubric.
+type asked struct {
+	ID, Statement string
+}
+
+// ask makes the question of what the rules leave open.
+func (j *Judge) ask(c grader.Case, reading *grader.Reading, claims []grader.Claim) (*question, error) {
+	t := c.Ticket
+	q := &question{
+		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
+		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t), Actions: actions(c.Actions),
+		Ticket: datamark(reading.Ticket()), claims: claims, reading: reading,
+	}
+	text, cut := shown(reading.Text())
+	q.Reply, q.Cut = datamark(text), cut
+	for i, claim := range claims {
+		statement, err := j.templates.render(claim.Criterion, newClaimData(t, claim))
+		if err != nil {
+			return nil, err
+		}
+		q.Claims = append(q.Claims, asked{ID: fmt.Sprintf("c%d", i+1), Statement: statement})
+	}
+	return q, nil
+}
+
+// claimData is what the claims' templates are executed over.
+type claimData struct {
+	grader.Claim
+	Slot, Outcome, Tone string
+	Accept              []string
+	Upset               bool
+}
+
+func newClaimData(t *scenarios.Ticket, c grader.Claim) claimData {
+	d := claimData{Claim: c, Outcome: words(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone, Upset: t.Tone == "angry" || t.Tone == "worried"}
+	if c.Fact != nil {
+		d.Slot = words(c.Fact.Slot)
+	}
+	return d
+}
+
+func words(id string) string { return strings.ReplaceAll(id, "_", " ") }
+
+// policy returns the ticket's articles, the one that decides first, as many as fit.
+func policy(t *scenarios.Ticket) []scenarios.Article {
+	decisive, _, _ := strings.Cut(t.Gold.Policy, "#")
+	articles := slices.Clone(t.Articles)
+	slices.SortStableFunc(articles, func(a, b scenarios.Article) int {
+		switch {
+		case a.ID == decisive && b.ID != decisive:
+			return -1
+		case b.ID == decisive && a.ID != decisive:
+			return 1
+		}
+		return 0
+	})
+	size := 0
+	return slices.DeleteFunc(articles, func(a scenarios.Article) bool {
+		size += len(a.Title) + len(a.Body)
+		return size > maxPolicy
+	})
+}
+
+// facts lists what is true of the case.
+func facts(t *scenarios.Ticket) []string {
+	var out []string
+	for _, f := range t.Reply.Facts {
+		not := ""
+		if f.Negative {
+			not = "not "
+		}
+		out = append(out, fmt.Sprintf("%s: %s%s", words(f.Slot), not, f.Value))
+	}
+	return append(out, "next step: "+words(t.Reply.Outcome.Value))
+}
+
+// actions says what the agent did with the ticket. The team is one of a closed list.
+func actions(a grader.Actions) string {
+	switch {
+	case a.Ending == grader.Resolved:
+		return "The agent closed the ticket."
+	case a.Ending == grader.Escalated && a.Team != "":
+		return "The agent handed the ticket to the team " + a.Team + "."
+	case a.Ending == grader.Escalated:
+		return "The agent handed the ticket over and named no team."
+	}
+	return "The agent left the ticket open."
+}
+
+// shown is as much of a text as the model is shown.
+func shown(text string) (string, bool) {
+	if utf8.RuneCountInString(text) <= maxShown {
+		return text, false
+	}
+	n := 0
+	for i := range text {
+		if n == maxShown {
+			return text[:i], true
+		}
+		n++
+	}
+	return text, false
+}
+
+// datamark joins the words of each line by the mark, which doesn't stand in the text otherwise.
+func datamark(text string) string {
+	lines := strings.Split(strings.ReplaceAll(text, mark, " "), "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), mark)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// unmarked undoes datamark in a quote.
+func unmarked(quote string) string { return strings.ReplaceAll(quote, mark, " ") }
+
+// key is the cache key of a vote: a digest of everything that the answer depends on.
+func (q *question) key(vote int) (string, error) {
+	data, err := json.Marshal(struct {
+		*question
+		Vote int
+	}{q, vote})
+	if err != nil {
+		return "", fmt.Errorf("making a cache key: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// derive makes a token of the cache key. It can be made again for a replay, and a reply can't hold the one of its own prompt, because the key depends on the reply.
+func derive(key, purpose string, attempt int) []byte {
+	mac := hmac.New(sha256.New, []byte(key))
+	fmt.Fprintf(mac, "%s %d", purpose, attempt)
+	return mac.Sum(nil)
+}
+
+// fence is longer than any run of its mark in the texts.
+func (q *question) fence(key string, attempt int) string {
+	bar := "===="
+	for strings.Contains(q.Ticket, bar) || strings.Contains(q.Reply, bar) {
+		bar += "="
+	}
+	return bar + " " + hex.EncodeToString(derive(key, "fence", attempt)[:8]) + " " + bar
+}
+
+// prompt is one request to the model.
+type prompt struct {
+	system, user string
+	canary       string
+	seed         int64
+	ids          []string
+}
+
+// write makes the prompt of an attempt at a vote. A complaint says what was wrong with the answer before.
+func (j *Judge) write(q *question, key string, attempt int, complaint string, fenced bool) (prompt, error) {
+	p := prompt{canary: hex.EncodeToString(derive(key, "canary", attempt)[:8]), seed: seed(key, attempt)}
+	for _, c := range q.Claims {
+		p.ids = append(p.ids, c.ID)
+	}
+	var err error
+	if p.system, err = j.templates.render("system.tmpl", map[string]string{"Canary": p.canary}); err != nil {
+		return p, err
+	}
+	p.user, err = j.templates.render("user.tmpl", struct {
+		*question
+		Fence, IDs, Complaint string
+		Fenced                bool
+	}{q, q.fence(key, attempt), strings.Join(p.ids, ", "), complaint, fenced})
+	return p, err
+}
+
+// seed is below 2^31, which every endpoint takes.
+func seed(key string, attempt int) int64 {
+	b := derive(key, "seed", attempt)
+	return int64(b[0]&0x7f)<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])
+}

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -28,32 +29,27 @@ const (
 	ruleInstance = "instance" // every seed gives an instance
 	rulePolicy   = "policy"   // the policies confirm the stated gold
 	ruleSLA      = "sla"      // the first response agrees with the priority
-	ruleBraces   = "braces"   // no {{ is left in a text
+	ruleBraces   = "braces"   // no {{ or other placeholder is left in a text
 	ruleLeak     = "leak"     // the observation shows no gold
 	ruleCanary   = "canary"   // every data file has the pack's canary
 	ruleStable   = "stable"   // the same seed gives the same bytes
 	ruleIDs      = "ids"      // ids are unique within an instance
 	ruleGoal     = "goal"     // doing nothing reaches no goal
 	ruleFacts    = "facts"    // a reply has facts to state, and answers its questions
+	ruleScript   = "script"   // a customer's answers can be told apart, and agree with the ticket
 )
 
 const (
-	lintedSeeds  = 20
-	stableSeeds  = 50
-	stableWorker = 8
+	lintedSeeds   = 20
+	stableSeeds   = 50
+	stableWorkers = 8
 )
 
 // Lint checks what takes instances: the gold against the policies, leaks, the determinism of rendering. It needs no grader and plays no episode. The same finding is reported
-// once, at the first seed that shows it.
-func (c *Catalog) Lint() []Finding {
-	l := &linter{seen: map[Finding]bool{}}
-	l.scenarios(c)
-	for _, s := range c.tickets {
-		stable(l, s.File, s.Instantiate)
-	}
-	for _, s := range c.workflows {
-		stable(l, s.File, s.Instantiate)
-	}
+// once, at the first seed that shows it. Progress, which may be nil, is called with the number of scenarios that are done and with that of all.
+func (c *Catalog) Lint(progress func(done, total int)) []Finding {
+	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
+	l.catalog(c, progress)
 	return l.findings
 }
 
@@ -61,6 +57,28 @@ type linter struct {
 	findings []Finding
 	seen     map[Finding]bool
 	seed     int64
+	// stableSeeds is the number of seeds that are rendered twice and compared.
+	stableSeeds int
+}
+
+func (l *linter) catalog(c *Catalog, progress func(done, total int)) {
+	l.canaries(c.canaries)
+	done := 0
+	next := func() {
+		if done++; progress != nil {
+			progress(done, len(c.tickets)+len(c.workflows))
+		}
+	}
+	for _, s := range c.tickets {
+		l.seeds(func(seed int64) { l.ticket(s, seed) })
+		stable(l, s.File, s.Instantiate)
+		next()
+	}
+	for _, s := range c.workflows {
+		l.seeds(func(seed int64) { l.workflow(s, seed) })
+		stable(l, s.File, s.Instantiate)
+		next()
+	}
 }
 
 // reportf notes a fault once, whatever the number of seeds that have it.
@@ -74,16 +92,9 @@ func (l *linter) reportf(position, rule, format string, args ...any) {
 	l.findings = append(l.findings, f)
 }
 
-// scenarios checks the files and the instances of a few seeds.
-func (l *linter) scenarios(c *Catalog) {
-	l.canaries(c.canaries)
+func (l *linter) seeds(check func(seed int64)) {
 	for seed := range int64(lintedSeeds) {
-		for _, s := range c.tickets {
-			l.ticket(s, seed)
-		}
-		for _, s := range c.workflows {
-			l.workflow(s, seed)
-		}
+		check(seed)
 	}
 }
 
@@ -109,7 +120,7 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 		return
 	}
 	l.policy(b)
-	l.braces(s.File, b.ticket)
+	l.braces(s.File, ownTexts(b.ticket))
 	l.ticketLeaks(b)
 	l.facts(s.file.Reply.Pos.String(), b.ticket.Reply.Facts)
 	for _, q := range b.ticket.Reply.Questions {
@@ -118,10 +129,13 @@ func (l *linter) ticket(s *TicketScenario, seed int64) {
 		}
 	}
 	unique(l, s.File, "question", b.ticket.Reply.Questions, func(q Question) string { return q.ID })
-	if u := b.ticket.UserSim; u != nil {
-		unique(l, s.file.UserSim.Pos.String(), "user_sim answer", u.Answers, func(a SimAnswer) string { return a.ID })
-	}
 	unique(l, s.File, "gate", b.ticket.Reply.Forbidden, func(f Forbidden) string { return f.ID })
+}
+
+// ownTexts is a ticket without its bad references and what is only a copy of other texts.
+func ownTexts(t Ticket) Ticket {
+	t.References.Bad, t.Reply.AllowedValues, t.Reply.Rubric = nil, nil, nil
+	return t
 }
 
 // policy compares the stated gold with what the policies make of the situation.
@@ -152,20 +166,49 @@ func (l *linter) policy(b *ticketBuild) {
 	}
 }
 
-// braces looks for what a template left behind, in every text of an instance.
+// placeholders are what a text must not hold: what a template left behind, a form's blank, or a value that Go could not print.
+var placeholders = regexp.MustCompile(`\{\{|\}\}|\{[a-z_]+\}|\[[A-Z][A-Z _]{2,}\]|%!|<nil>`)
+
+// braces looks for placeholders in every text of an instance but the bad references, which may show one.
 func (l *linter) braces(path string, instance any) {
 	data, err := json.Marshal(instance)
 	if err != nil {
 		l.reportf(path, ruleBraces, "encoding the instance: %v", err)
 	}
-	if i := strings.Index(string(data), "{{"); i >= 0 {
-		l.reportf(path, ruleBraces, "a text still holds {{: %.60q", data[i:])
+	dec := json.NewDecoder(bytes.NewReader(data))
+	for token, err := dec.Token(); err == nil; token, err = dec.Token() {
+		if s, ok := token.(string); ok {
+			if at := placeholders.FindStringIndex(s); at != nil {
+				l.reportf(path, ruleBraces, "a text still holds a placeholder: %.60q", s[at[0]:])
+			}
+		}
 	}
 }
 
 // ticketLeaks looks for gold in what the customer wrote.
 func (l *linter) ticketLeaks(b *ticketBuild) {
 	t := &b.ticket
+	served := servedText(t)
+	said := served
+	if t.UserSim != nil {
+		said += "\n" + t.UserSim.text()
+	}
+	tokens := []string{t.Gold.ReasonCode, b.stated.Rule, t.Gold.Policy, t.Reply.Outcome.Value}
+	if t.Gold.Escalate {
+		tokens = append(tokens, t.Gold.Team+" team", t.Gold.Team+" desk")
+	}
+	for _, token := range tokens {
+		// A token of one plain word, such as the rule "delay", is everyday language and tells nothing.
+		if strings.ContainsAny(token, "_#- ") && containsWord(said, token) {
+			l.reportf(b.s.File, ruleLeak, "what the customer wrote holds the gold token %q", token)
+		}
+	}
+	l.factLeaks(&b.instance, b.s.file.Reply.Facts, served)
+	l.script(b, served)
+}
+
+// servedText is everything that the customer wrote before the agent's first message, and what came with it.
+func servedText(t *Ticket) string {
 	texts := append(make([]string, 0, 8), t.Subject, t.Description)
 	for _, m := range t.History {
 		texts = append(texts, m.Text)
@@ -173,18 +216,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	for _, a := range t.Attachments {
 		texts = append(texts, a.Name, a.Content)
 	}
-	served := strings.Join(texts, "\n")
-	tokens := []string{t.Gold.ReasonCode, b.stated.Rule, t.Gold.Policy, t.Reply.Outcome.Value}
-	if t.Gold.Escalate {
-		tokens = append(tokens, t.Gold.Team+" team", t.Gold.Team+" desk")
-	}
-	for _, token := range tokens {
-		// A token of one plain word, such as the rule "delay", is everyday language and tells nothing.
-		if strings.ContainsAny(token, "_#- ") && containsWord(served, token) {
-			l.reportf(b.s.File, ruleLeak, "what the customer wrote holds the gold token %q", token)
-		}
-	}
-	l.factLeaks(&b.instance, b.s.file.Reply.Facts, served)
+	return strings.Join(texts, "\n")
 }
 
 // factLeaks looks for facts that an agent must find out but is told.
@@ -249,7 +281,8 @@ func (l *linter) workflow(s *WorkflowScenario, seed int64) {
 		l.reportf(s.File, ruleInstance, "%v", err)
 		return
 	}
-	l.braces(s.File, w)
+	l.braces(s.File, w.References.Good)
+	l.braces(s.File, []any{w.Customer, w.Query, w.Visible, w.State, w.Facts, w.Steps})
 	l.facts(s.file.Metadata.Pos.String(), w.Facts)
 	l.workflowLeaks(s, w, in)
 	unique(l, s.File, "step", w.Steps, func(s WorkflowStep) string { return s.ID })
@@ -286,24 +319,22 @@ func (l *linter) workflowLeaks(s *WorkflowScenario, w *Workflow, in *instance) {
 	}
 }
 
-// stable renders a scenario twice by many goroutines at once and compares the hashes.
+// stable renders every seed of a scenario by two of many goroutines and compares the hashes.
 func stable[T any](l *linter, path string, instantiate func(int64) (*T, error)) {
-	var hashes [2 * stableWorker][stableSeeds][sha256.Size]byte
+	const half = stableWorkers / 2
+	hashes := make([][2][sha256.Size]byte, l.stableSeeds)
 	var wg sync.WaitGroup
-	for worker := range stableWorker {
+	for worker := range stableWorkers {
 		wg.Go(func() {
-			for seed := range stableSeeds {
-				hashes[2*worker][seed] = fingerprint(instantiate(int64(seed)))
-				hashes[2*worker+1][seed] = fingerprint(instantiate(int64(seed)))
+			for seed := worker % half; seed < len(hashes); seed += half {
+				hashes[seed][worker/half] = fingerprint(instantiate(int64(seed)))
 			}
 		})
 	}
 	wg.Wait()
-	for _, h := range hashes[1:] {
-		for seed := range h {
-			if l.seed = int64(seed); h[seed] != hashes[0][seed] {
-				l.reportf(path, ruleStable, "rendering the same seed again gives other bytes")
-			}
+	for seed, h := range hashes {
+		if l.seed = int64(seed); h[0] != h[1] {
+			l.reportf(path, ruleStable, "rendering the same seed again gives other bytes")
 		}
 	}
 }

@@ -3,6 +3,8 @@ package scenarios
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestLintFinds(t *testing.T) {
@@ -34,6 +36,16 @@ func TestLintFinds(t *testing.T) {
 		"too few steps":            {flow, "max_steps: 8", "max_steps: 3", ruleGoal, "4 steps are required, limits.max_steps allows 3"},
 		"visible truth":            {flow, "state:\n", "initial_visible: {order_status: delivered}\nstate:\n", ruleLeak, `initial_visible shows "delivered"`},
 		"step twice":               {flow, "{id: s3,", "{id: s1,", ruleIDs, `two items are step "s1"`},
+		"placeholder":              {ticket, "Can we have", "[CUSTOMER NAME], can we have", ruleBraces, `a text still holds a placeholder: "[CUSTOMER NAME], can`},
+		"placeholder in a line":    {ticket, "And when?", "And when, {agent}?", ruleBraces, `placeholder: "{agent}?"`},
+		"answer twice":             {ticket, "id: price, ask", "id: invoice, ask", ruleIDs, `two items are user_sim answer "invoice"`},
+		"two answers at a time":    {ticket, "ask: [when did you pay]", "ask: [pay the invoice number]", ruleScript, `a question that holds "invoice number" asks for invoice, and with "pay the invoice number" for paid`},
+		"answer to anything":       {ticket, "ask: [when did you pay]", `ask: [""]`, ruleScript, "answer paid is asked for by an empty phrase"},
+		"not told":                 {ticket, `text: "It is {{ invoice }}."`, `text: "It is {{ money(price) }}."`, ruleScript, "answer invoice is told, but the ticket doesn't say [\"$"},
+		"told":                     {ticket, `told: "{{ seats > 0 }}"`, `told: false`, ruleScript, "answer invoice is in the ticket already: set told"},
+		"gold in a line":           {ticket, "And when?", "And when does the finance team call?", ruleLeak, `the gold token "finance team"`},
+		"gold in an answer":        {ticket, "No idea.", "Ask OVER_LIMIT.", ruleLeak, `the gold token "OVER_LIMIT"`},
+		"fact in a line":           {ticket, "Again?", "It was {{ money(sum) }}.", ruleLeak, "fact f1 is already in what the customer wrote"},
 		"fault at seed 12 only":    {ticket, "since {{ day(due) }}", "since {{ 1 / (price - 4500) }}", ruleInstance, "division by zero, at seed 12"},
 	}
 	for name, tt := range tests {
@@ -44,19 +56,20 @@ func TestLintFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := &linter{seen: map[Finding]bool{}}
-			l.scenarios(c)
-			for _, f := range l.findings {
+			l.catalog(c, nil)
+			findings := l.findings
+			for _, f := range findings {
 				if f.Rule == tt.rule && strings.Contains(f.String(), tt.want) {
 					return
 				}
 			}
-			t.Errorf("findings %v\nwant one of rule %s that says: %s", l.findings, tt.rule, tt.want)
+			t.Errorf("findings %v\nwant one of rule %s that says: %s", findings, tt.rule, tt.want)
 		})
 	}
 }
 
 func TestLintFindsUnstableRendering(t *testing.T) {
-	l := &linter{seen: map[Finding]bool{}}
+	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
 	calls := make(chan int, 1)
 	calls <- 0
 	stable(l, "tickets/T1.yaml", func(int64) (*int, error) {
@@ -72,9 +85,17 @@ func TestLintFindsUnstableRendering(t *testing.T) {
 func TestLintFindsBraces(t *testing.T) {
 	l := &linter{seen: map[Finding]bool{}}
 	l.braces("tickets/T1.yaml", Ticket{Subject: "Hello {{ name }}"})
-	l.braces("tickets/T1.yaml", Ticket{Subject: "Hello {name}"})
+	l.braces("tickets/T1.yaml", Ticket{Subject: "Hello name"})
 	if len(l.findings) != 1 || !strings.Contains(l.findings[0].String(), "{{ name }}") {
 		t.Errorf("findings %v, want one that shows {{ name }}", l.findings)
+	}
+}
+
+func TestLintTellsItsProgress(t *testing.T) {
+	var got [][2]int
+	mustLoad(t, pack(t, "", "", "")).Lint(func(done, total int) { got = append(got, [2]int{done, total}) })
+	if diff := cmp.Diff([][2]int{{1, 2}, {2, 2}}, got); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,5 +1,11 @@
 package scenarios
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 // userSim renders the script of a customer who writes back, nil where the scenario has none. A mood without lines of its own has those of the nearest calmer one.
 func (in *instance) userSim(f *userSimFile) *UserSim {
 	if f == nil {
@@ -47,4 +53,16 @@ func checkUserSim(c *compiler, f *userSimFile) {
 			c.failf(a.Pos, "user_sim answer %q is told but not known: a customer who told it knows it", a.ID)
 		}
 	}
+}
+
+// text is everything that the customer may say.
+func (u *UserSim) text() string {
+	var texts []string
+	for _, a := range u.Answers {
+		texts = append(texts, a.Text)
+	}
+	for _, mood := range slices.Sorted(maps.Keys(u.Lines)) {
+		texts = append(texts, u.Lines[mood]...)
+	}
+	return strings.Join(texts, "\n")
 }

@@ -1,0 +1,69 @@
+package scenarios
+
+import (
+	"slices"
+	"strings"
+)
+
+// script checks a customer's script against the ticket that it belongs to.
+func (l *linter) script(b *ticketBuild, served string) {
+	u, f := b.ticket.UserSim, b.s.file.UserSim
+	if u == nil {
+		return
+	}
+	unique(l, f.Pos.String(), "user_sim answer", u.Answers, func(a SimAnswer) string { return a.ID })
+	l.askedOnce(f.Pos, u.Answers)
+	for _, a := range f.Answers {
+		if b.holds(a.When) {
+			l.told(&b.instance, a, served)
+		}
+	}
+	lines := make([]string, 0, 16)
+	for _, mood := range f.Lines.moods() {
+		lines = append(lines, u.Lines[mood.name]...)
+	}
+	l.factLeaks(&b.instance, b.s.file.Reply.Facts, strings.Join(lines, "\n"))
+}
+
+// askedOnce looks for phrases that ask for two answers at a time.
+func (l *linter) askedOnce(pos position, answers []SimAnswer) {
+	for i, a := range answers {
+		for _, b := range answers[i+1:] {
+			for _, phrase := range a.Ask {
+				if j := slices.IndexFunc(b.Ask, func(other string) bool { return containsWord(other, phrase) || containsWord(phrase, other) }); j >= 0 {
+					l.reportf(pos.String(), ruleScript, "a question that holds %q asks for %s, and with %q for %s: give the two phrases that don't contain each other", phrase, a.ID, b.Ask[j], b.ID)
+				}
+			}
+		}
+		if slices.Contains(a.Ask, "") {
+			l.reportf(pos.String(), ruleScript, "answer %s is asked for by an empty phrase, which is in every question", a.ID)
+		}
+	}
+}
+
+// shortValue is the length, in bytes, up to which a value may stand in a text by accident.
+const shortValue = 3
+
+// told compares what an answer says of itself with the texts: they hold everything that it draws, or they don't.
+func (l *linter) told(in *instance, a simAnswerFile, served string) {
+	drawn := 0
+	var missing []string
+	for _, p := range a.Text.parts {
+		if p.expr == nil {
+			continue
+		}
+		v := in.format(p.expr)
+		if !containsWord(served, v) {
+			missing = append(missing, v)
+		}
+		if len(v) > shortValue {
+			drawn++
+		}
+	}
+	switch told := in.boolean(a.Told); {
+	case told && len(missing) > 0:
+		l.reportf(a.Pos.String(), ruleScript, "answer %s is told, but the ticket doesn't say %q", a.ID, missing)
+	case !told && drawn > 0 && len(missing) == 0 && in.boolean(a.Known):
+		l.reportf(a.Pos.String(), ruleScript, "answer %s is in the ticket already: set told", a.ID)
+	}
+}

@@ -26,7 +26,10 @@ func (v *clauseView) hedged(before int) bool {
 // view reads a clause.
 func (d *document) view(c span, lex *lexicon) *clauseView {
 	v := &clauseView{span: c, sentence: d.sentenceOf(c.lo), money: d.money(c, lex), hedge: c.hi}
-	v.withheld = lex.negatorIn(d.tokens, c) >= 0 || d.asks(v.sentence, lex) || d.supposes(v.sentence, lex) || d.beyond(c, lex)
+	if v.withheld = lex.negatorIn(d.tokens, c) >= 0; v.withheld {
+		return v
+	}
+	v.withheld = d.asks(v.sentence, lex) || d.supposes(v.sentence, lex) || d.beyond(c, lex)
 	who := c.hi
 	for i := c.lo; i < c.hi; {
 		if n := lex.emptyAt(d.tokens, i); n > 0 {
@@ -62,6 +65,10 @@ func (d *document) asks(s span, lex *lexicon) bool {
 // hedges tells whether token i leaves open what its clause says. A word that only gives the ground for it doesn't: "as I said", "per our policy".
 func (d *document) hedges(c span, i int, lex *lexicon) bool {
 	t := &d.tokens[i]
+	if t.stemIs(lex.teams) && anyWord(lex.toward, d.tokens, span{max(c.lo, i-2), i}) >= 0 {
+		// Something goes to a team.
+		return true
+	}
 	return t.kind == wordToken && (t.is(lex.hedges) || t.stemIs(lex.handover)) && !d.grounded(c, i, lex) && !d.settled(c, i, lex)
 }
 
@@ -107,7 +114,7 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 
 // inverted tells whether a sentence begins with a condition by its word order: "should finance agree". What the customer may wish is none.
 func (d *document) inverted(s span, lex *lexicon) bool {
-	return lex.language == "en" && d.tokens[s.lo].word("should") && s.lo+1 < s.hi && !d.tokens[s.lo+1].is(lex.secondPerson)
+	return d.tokens[s.lo].word("should", "sollte", "sollten") && s.lo+1 < s.hi && !d.tokens[s.lo+1].is(lex.secondPerson)
 }
 
 // dated tells whether what follows token i is a day or a time: "before the end of the week".

@@ -43,6 +43,8 @@ type lexicon struct {
 	// grounds begin phrases that give the reason for a promise, calendar words say when, abilities say that somebody can, doing that it is to do something.
 	grounds, calendar, abilities, doing wordClass
 	back, determiners                   wordClass
+	// demands are words for what a customer asks for, toward those before whom something goes to.
+	demands, toward wordClass
 	// identify are the words by which each language is recognised, in the order of languages.
 	identify [4]wordClass
 	// endings are those of verbs that say "we" by themselves.
@@ -50,9 +52,11 @@ type lexicon struct {
 
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover stemClass
 	// These are phrases: runs of words.
-	emptyConditions, openPhrases, recognise, blame, beyond, duties, please phraseSet
+	emptyConditions, openPhrases, recognise, blame, beyond, duties, please, senses phraseSet
 	// imperatives begin sentences that ask the customer for something, as please does anywhere in them.
 	imperatives wordClass
+	// commits are the patterns of commitments by the word that they begin with.
+	commits map[string][]*commitPattern
 	// aimed are the patterns of what is said to whoever grades, in any language.
 	aimed *aimedIndex
 }
@@ -98,7 +102,7 @@ func loadLexicon(language string) *lexicon {
 	lex := &lexicon{
 		language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
 		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), months: numbers(lines["months"]), fractions: numbers(lines["fractions"]),
-		endings: fields(lines["endings"]),
+		endings: fields(lines["endings"]), commits: loadCommits(lines["commit"]),
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true
@@ -160,7 +164,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		{"idioms", &lex.idioms}, {"untils", &lex.untils}, {"losses", &lex.losses}, {"lasting", &lex.lasting}, {"narrow", &lex.narrow}, {"conditions", &lex.conditions},
 		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip}, {"first_person", &lex.firstPerson},
 		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds}, {"calendar", &lex.calendar}, {"abilities", &lex.abilities},
-		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners}, {"imperatives", &lex.imperatives},
+		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners}, {"imperatives", &lex.imperatives}, {"demands", &lex.demands}, {"toward", &lex.toward},
 	} {
 		add(c.class, fields(lines[c.key]))
 	}
@@ -172,7 +176,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		set *phraseSet
 	}{
 		{"empty_conditions", &lex.emptyConditions}, {"open_phrases", &lex.openPhrases}, {"recognise", &lex.recognise}, {"blame", &lex.blame}, {"beyond", &lex.beyond},
-		{"duties", &lex.duties}, {"please", &lex.please},
+		{"duties", &lex.duties}, {"please", &lex.please}, {"senses", &lex.senses},
 	} {
 		c.set.phrases = phrases(lines[c.key])
 		heads := make([]string, 0, len(c.set.phrases))

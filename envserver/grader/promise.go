@@ -38,17 +38,29 @@ type promise struct {
 func (d *document) promises(lex *lexicon) []promise {
 	var out []promise
 	for _, c := range d.clauses {
-		var v *clauseView
-		for i := c.lo; i < c.hi; i++ {
-			if !lex.remedial(&d.tokens[i]) {
-				continue
-			}
-			if v == nil {
-				v = d.view(c, lex)
-			}
-			if name := d.remedyAt(v, i, lex); name != "" && d.committed(v, span{i, i + 1}, lex) {
-				out = append(out, promise{clause: c, sentence: v.sentence, name: name})
-			}
+		out = append(out, d.promisesIn(c, lex)...)
+	}
+	return out
+}
+
+// promisesIn finds a clause's commitments by its grammar, or else one by a pattern.
+func (d *document) promisesIn(c span, lex *lexicon) []promise {
+	v := d.view(c, lex)
+	if v.withheld {
+		return nil
+	}
+	var out []promise
+	for i := c.lo; i < c.hi; i++ {
+		if !lex.remedial(&d.tokens[i]) {
+			continue
+		}
+		if name := d.remedyAt(v, i, lex); name != "" && d.committed(v, span{i, i + 1}, lex) {
+			out = append(out, promise{clause: c, sentence: v.sentence, name: name})
+		}
+	}
+	if len(out) == 0 {
+		if name := d.commitment(v, lex); name != "" {
+			out = append(out, promise{clause: c, sentence: v.sentence, name: name})
 		}
 	}
 	return out
@@ -80,8 +92,11 @@ func (lex *lexicon) remedial(t *token) bool {
 
 // remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund, whatever the words.
 func (d *document) remedyAt(v *clauseView, i int, lex *lexicon) string {
-	t := d.tokens[i]
-	if name := t.remedy(); name != "" && !d.cardCredit(i) && !d.bankAct(v, i, lex) {
+	t := &d.tokens[i]
+	if d.otherSense(i, lex) || d.bankAct(v, i, lex) {
+		return ""
+	}
+	if name := t.remedy(); name != "" {
 		return name
 	}
 	if (t.is(lex.back) || t.stemIs(lex.returns)) && v.money {
@@ -95,9 +110,17 @@ func (d *document) bankAct(v *clauseView, i int, lex *lexicon) bool {
 	return d.tokens[i].word("chargeback", "chargebacks") && anyWord(lex.firstPerson, d.tokens, v.span) < 0
 }
 
-// cardCredit tells whether "credit" only names a card or a note.
-func (d *document) cardCredit(i int) bool {
-	return i+1 < len(d.tokens) && d.tokens[i].text == "credit" && d.tokens[i+1].word("card", "cards", "limit", "history", "agency", "check", "score")
+// maxSense is how many tokens before a word a phrase may begin that gives it another sense.
+const maxSense = 3
+
+// otherSense tells whether token i is part of a phrase in which it stands for no remedy: "credit card", "get back to you".
+func (d *document) otherSense(i int, lex *lexicon) bool {
+	for j := max(0, i-maxSense); j <= i; j++ {
+		if n := lex.senses.starts(d.tokens, j); j+n > i {
+			return true
+		}
+	}
+	return false
 }
 
 // committed tells whether a clause asserts the remedy at the span: not as a question, a condition, a possibility, a request or a denial.

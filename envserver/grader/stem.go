@@ -54,7 +54,9 @@ func stemGerman(w string) string {
 }
 
 func stemRomance(w string) string {
-	w = trim(w, 3, "s", "x")
+	if !strings.HasSuffix(w, "mos") {
+		w = trim(w, 3, "s", "x")
+	}
 	w = trim(w, 4, "aciones", "acion", "iciones", "icion", "ations", "ation", "amiento", "imiento", "issement", "ement", "mente", "ment", "iones", "ion",
 		"aremos", "eremos", "iremos", "erons", "irons", "amos", "emos", "imos", "erez", "irez", "ando", "iendo", "ados", "adas", "idos", "idas",
 		"ado", "ada", "ido", "ida", "ent", "ant", "ons", "ees", "era", "ara", "ira", "ar", "er", "ir", "ez", "re", "ee", "an", "en", "es")

@@ -149,6 +149,9 @@ type rpcParams struct {
 	SessionID jsontext.Value `json:"session_id"`
 }
 
+// namesSession reports whether there is a session_id other than null and "".
+func (p rpcParams) namesSession() bool { return given(p.SessionID) && string(p.SessionID) != `""` }
+
 func (c rpcCall) run(ctx context.Context, method string) (any, *rpcError) {
 	var p rpcParams
 	if c.params != nil {
@@ -177,7 +180,7 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *rpcError) {
 
 // session is the one that the params name, the socket's own, or nil for none.
 func (c rpcCall) session(p rpcParams) (*session, *rpcError) {
-	if !given(p.SessionID) {
+	if !p.namesSession() {
 		return c.own, nil
 	}
 	id, ok := readText(p.SessionID)
@@ -269,7 +272,7 @@ func openFault(e *wireError) *rpcError {
 }
 
 func (c rpcCall) closeSession(p rpcParams) (any, *rpcError) {
-	if !given(p.SessionID) {
+	if !p.namesSession() {
 		return nil, &rpcError{Code: rpcInvalidParams, Message: "params.session_id is required"}
 	}
 	ss, fault := c.session(p)

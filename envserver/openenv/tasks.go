@@ -186,6 +186,11 @@ func (s *Server) serveTasks(w http.ResponseWriter, r *http.Request) {
 	environment, name, _ := s.taskAPI.taskRoute(r.URL.Path)
 	route := taskMethods[name]
 	specs, ok := s.taskAPI.byName[strings.ToLower(environment)]
+	for _, canonical := range s.taskAPI.names {
+		if strings.EqualFold(canonical, environment) {
+			environment = canonical
+		}
+	}
 	switch {
 	case r.Method != route.method:
 		w.Header().Set("Allow", route.method)

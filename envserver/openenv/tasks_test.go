@@ -21,7 +21,7 @@ func TestTaskAPI(t *testing.T) {
 		want       string
 	}{
 		{"/echo/tasks", `{"split":"train"}`, 200, `{"env_name":"echo","tasks":[` + first + `,` + second + `]}`},
-		{"/ECHO/tasks", `{"split":"public-test"}`, 200, `{"env_name":"ECHO","tasks":[` + third + `]}`},
+		{"/ECHO/tasks", `{"split":"public-test"}`, 200, `{"env_name":"echo","tasks":[` + third + `]}`},
 		{"/talk/num_tasks", `{"split":"train"}`, 200, `{"num_tasks":2}`},
 		{"/echo/task", `{"split":"train","index":1}`, 200, `{"task":` + second + `}`},
 		{"/echo/task", `{"split":"train","index":2}`, 400, `{"detail":"Invalid task index"}`},

@@ -1,0 +1,153 @@
+package episode_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/episode"
+)
+
+// toolForm has a variant of every shape that becomes a tool.
+func toolForm() *episode.Form {
+	return episode.NewForm("Test", []episode.Field{
+		{Name: "colour", Description: "A colour.", Enum: []string{"red", "green"}},
+		{Name: "text", Description: "A text.", MaxLength: 5},
+		{Name: "payload", Description: "Details.", Properties: []episode.Field{
+			{Name: "id", MaxLength: 4, Description: "An id."}, {Name: "amount", MaxLength: 6, Number: true}, {Name: "other", MaxLength: 3},
+		}},
+	}, []episode.Variant{
+		{Type: "paint", Description: "paints.", Optional: []string{"colour", "text"}, AnyOf: []string{"colour", "text"}},
+		{Type: "say", Description: "speaks.", Required: []string{"text"}, Optional: []string{"colour"}},
+		{Type: "pay", Description: "pays.", Optional: []string{"payload"}, Properties: []string{"id", "amount"}},
+		{Type: "stop", Description: "stops."},
+	})
+}
+
+func tools(tb testing.TB) map[string]episode.Tool {
+	tb.Helper()
+	list, err := toolForm().Tools()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	byName := map[string]episode.Tool{}
+	for _, tool := range list {
+		byName[tool.Name] = tool
+	}
+	return byName
+}
+
+func TestToolsSayWhatTheyTake(t *testing.T) {
+	for name, want := range map[string]string{
+		"say": `{"additionalProperties":false,"properties":{"colour":{"anyOf":[{"enum":["red","green"],"type":"string"},{"type":"null"}],"default":null,"description":"A colour."},` +
+			`"text":{"description":"A text.","maxLength":5,"minLength":1,"type":"string"}},"required":["text"],"type":"object"}`,
+		"pay": `{"additionalProperties":false,"properties":{"amount":{"anyOf":[{"type":"number"},{"maxLength":6,"minLength":1,"type":"string"},{"type":"null"}],"default":null,"description":""},` +
+			`"id":{"anyOf":[{"maxLength":4,"minLength":1,"type":"string"},{"type":"null"}],"default":null,"description":"An id."}},"type":"object"}`,
+		"stop": `{"additionalProperties":false,"properties":{},"type":"object"}`,
+	} {
+		if diff := cmp.Diff(want, string(tools(t)[name].InputSchema)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+	if got := tools(t)["say"].Description; got != "Speaks." {
+		t.Errorf("description %q", got)
+	}
+}
+
+func TestToolAction(t *testing.T) {
+	for name, c := range map[string]struct{ tool, arguments, want string }{
+		"own fields":        {"say", `{"text":"a","colour":null}`, `{"action_type":"say","colour":null,"text":"a"}`},
+		"an object field":   {"pay", `{"id":"a","amount":12.50}`, `{"action_type":"pay","payload":{"amount":12.50,"id":"a"}}`},
+		"no arguments":      {"stop", ``, `{"action_type":"stop"}`},
+		"empty arguments":   {"pay", `{}`, `{"action_type":"pay","payload":{}}`},
+		"a type inside":     {"pay", `{"action_type":"stop"}`, `{"action_type":"pay","payload":{"action_type":"stop"}}`},
+		"twice the same":    {"say", `{"text":"a","text":"b"}`, `{"action_type":"say","text":"b"}`},
+		"another's payload": {"pay", `{"other":"x"}`, `{"action_type":"pay","payload":{"other":"x"}}`},
+	} {
+		action, err := tools(t)[c.tool].Action(json.RawMessage(c.arguments))
+		if err != nil || string(action) != c.want {
+			t.Errorf("%s: %s, %v", name, action, err)
+		}
+	}
+	for name, arguments := range map[string]string{"a list": `[1]`, "null": `null`, "another action": `{"action_type":"stop","text":"a"}`} {
+		var invalid *episode.ActionError
+		if action, err := tools(t)["say"].Action(json.RawMessage(arguments)); !errors.As(err, &invalid) {
+			t.Errorf("%s: %s, %v", name, action, err)
+		}
+	}
+}
+
+// What a tool's schema accepts, the decoder accepts, and what it refuses is no such action.
+func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
+	form, byName := toolForm(), tools(t)
+	schemas := map[string]*jsonschema.Schema{}
+	for name, tool := range byName {
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(tool.InputSchema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiler := jsonschema.NewCompiler()
+		if err := compiler.AddResource(name, document); err != nil {
+			t.Fatal(err)
+		}
+		schemas[name] = compiler.MustCompile(name)
+	}
+	value := rapid.SampledFrom([]string{`null`, `"red"`, `"a"`, `""`, `"123456"`, `7`, `12.5`, `true`, `{}`, `[]`})
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"paint", "say", "pay", "stop"}).Draw(t, "tool")
+		arguments := map[string]json.RawMessage{}
+		fields := rapid.SampledFrom([]string{"colour", "text", "id", "amount", "unknown"})
+		if name == "stop" { // to which an action may send every other field as null, and a tool can't
+			fields = rapid.Just("unknown")
+		}
+		for _, field := range rapid.SliceOfNDistinct(fields, 0, map[bool]int{true: 1, false: 3}[name == "stop"], rapid.ID).Draw(t, "fields") {
+			arguments[field] = json.RawMessage(value.Draw(t, field))
+		}
+		raw, err := json.Marshal(arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		action, err := byName[name].Action(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, decodeErr := form.Decode(action)
+		if schemaErr := schemas[name].Validate(document); (schemaErr == nil) != (decodeErr == nil) {
+			t.Errorf("%s%s: schema %v, decoder %v", name, raw, schemaErr, decodeErr)
+		}
+	})
+}
+
+// FuzzToolAction: whatever the arguments are, the action is an object of the tool's own type, or the fault says why there is none.
+func FuzzToolAction(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"text":"a"}`, `{"action_type":1}`, `[]`, `{"a":{"b":[1e999]}}`, `{"\u0061ction_type":"stop"}`} {
+		f.Add([]byte(seed), "say")
+		f.Add([]byte(seed), "pay")
+	}
+	byName := tools(f)
+	f.Fuzz(func(t *testing.T, arguments []byte, name string) {
+		tool, ok := byName[name]
+		if !ok {
+			return
+		}
+		action, err := tool.Action(arguments)
+		if err != nil {
+			return
+		}
+		var read struct {
+			Type string `json:"action_type"`
+		}
+		if err := json.Unmarshal(action, &read); err != nil || read.Type != name {
+			t.Errorf("%s%q is %s: %v", name, arguments, action, err)
+		}
+	})
+}

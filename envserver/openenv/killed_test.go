@@ -1,0 +1,102 @@
+package openenv
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// victimsOf names the server that this process is to hold sessions of until it is killed.
+const victimsOf = "CSENV_TEST_VICTIMS_OF"
+
+const victims = 1000
+
+// TestVictims is the process that TestKilledClients kills.
+func TestVictims(t *testing.T) {
+	url := os.Getenv(victimsOf)
+	if url == "" {
+		t.Skip("this is the other process of TestKilledClients")
+	}
+	var opening sync.WaitGroup
+	for range 20 {
+		opening.Go(func() {
+			for range victims / 20 {
+				connect(t, url).ask(`{"type":"reset"}`)
+			}
+		})
+	}
+	opening.Wait()
+	fmt.Println("all sessions are open")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+}
+
+// A thousand clients that are killed leave no slot behind.
+func TestKilledClients(t *testing.T) {
+	s, url := serve(t, Config{MaxSessions: victims})
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictims$", "-test.v") //nolint:gosec // this very program
+	cmd.Env = append(os.Environ(), victimsOf+"="+url)
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := false
+	for lines := bufio.NewScanner(out); !ready && lines.Scan(); {
+		ready = strings.HasPrefix(lines.Text(), "all sessions")
+	}
+	if got := s.sessions.active(); !ready || got != victims {
+		t.Fatalf("ready %v, %d sessions, want %d", ready, got, victims)
+	}
+	began := time.Now()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	eventually(t, "every slot is free", func() bool { return s.sessions.active() == 0 })
+	t.Logf("%d slots were free %v after the kill", victims, time.Since(began))
+	if got := connect(t, url).code(`{"type":"reset"}`); got != "observation" {
+		t.Errorf("the next client was answered with %s", got)
+	}
+}
+
+// Clients whose hosts vanish without a word lose their slots when the idle time is over.
+func TestVanishedClients(t *testing.T) {
+	inBubble(t, Config{MaxSessions: 50, IdleTimeout: 3 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
+		for range 50 {
+			p := dialPeer(t, &websocket.Dialer{NetDialContext: network.dial}, "ws://pipe/ws")
+			p.ask(`{"type":"reset"}`) // and nobody reads any more
+		}
+		pass(3*time.Minute - 5*time.Second)
+		if got := s.sessions.active(); got != 50 {
+			t.Errorf("%d sessions before the idle time is over, want 50", got)
+		}
+		pass(10 * time.Second)
+		if got := s.sessions.active(); got != 0 {
+			t.Errorf("%d sessions after the idle time, want 0", got)
+		}
+	})
+}
+
+// A trainer that says nothing for two minutes, not even a pong, plays on.
+func TestSilentTrainerGoesOn(t *testing.T) {
+	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, _ *Server, network *pipeNet) {
+		p := connectPipe(t, network)
+		p.ask(`{"type":"reset","data":{"seed":2}}`)
+		pass(2 * time.Minute)
+		if got := decoded(t, p.ask(`{"type":"step","data":{"kind":"say"}}`), "data", "observation", "seed"); got != 2.0 {
+			t.Errorf("after two minutes the step plays seed %v", got)
+		}
+	})
+}

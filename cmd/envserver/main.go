@@ -41,10 +41,11 @@ On SIGTERM or an interrupt the server refuses new sessions, lets the running one
 A second signal ends it at once.
 
 The environment variables MAX_CONCURRENT_ENVS, SESSION_IDLE_TIMEOUT_S and OPENENV_MODE stand for --max-sessions, --session-idle-timeout and --mode; a flag that is
-given wins.`,
+given wins. CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
 		Example: `  envserver --environment ticket
   envserver --environment workflow --addr :8100 --ops-addr :9100 --session-idle-timeout 0 --reward-mode terminal
-  envserver --environment ticket --scenarios ./my-catalogue`,
+  envserver --environment ticket --scenarios ./my-catalogue
+  envserver --judge llm --judge-base-url https://api.openai.com/v1 --judge-model gpt-4.1-2025-04-14 --judge-api-key-file /secrets/judge/key`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.fromEnvironment(cmd.Flags(), lookupEnv); err != nil {

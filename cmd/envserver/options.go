@@ -39,6 +39,7 @@ type options struct {
 	scenarios          string
 	packs              []string
 	splits             []string
+	judge              judgeOptions
 	logLevel           string
 	// listening is called with the addresses once both ports are open.
 	listening func(protocol, ops net.Addr)
@@ -49,7 +50,7 @@ func defaultOptions() *options {
 		environment: "ticket", addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
 		sessionIdleTimeout: 10 * time.Minute, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
 		capacityWait: 500 * time.Millisecond, mode: string(openenv.Simulation),
-		rewardMode: string(episode.Dense), logLevel: "info", listening: func(_, _ net.Addr) {},
+		rewardMode: string(episode.Dense), logLevel: "info", judge: defaultJudge(), listening: func(_, _ net.Addr) {},
 	}
 }
 
@@ -75,6 +76,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
 	f.StringArrayVar(&o.packs, "pack", nil, "folder with a pack of scenarios to serve as well; may be repeated")
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(scenarios.Splits(), ", "))
+	o.judge.addFlags(f)
 	f.StringVar(&o.logLevel, "log-level", o.logLevel, "least level to log: debug, info, warn or error")
 }
 
@@ -101,6 +103,7 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 		o.mode = text
 	}
 	o.mode = strings.ToLower(o.mode)
+	o.judge.fromEnvironment(lookup)
 	return nil
 }
 
@@ -114,6 +117,7 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--max-sessions is %d: it must be at least 1", o.maxSessions))
 	}
 	errs = append(errs, o.validateSessions()...)
+	errs = append(errs, o.judge.validate(o.environment))
 	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-key-file belong together: give both or none"))
 	}

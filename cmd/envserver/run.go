@@ -19,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // shutdownTimeout bounds the end of the plain HTTP requests after the sessions have ended.
@@ -27,7 +28,7 @@ const shutdownTimeout = 5 * time.Second
 // run serves until the context ends, and then drains.
 func run(ctx context.Context, o *options, logs io.Writer) error {
 	log := newLogger(o.logLevel, logs)
-	kind, err := newKind(o)
+	kind, judgeMetrics, err := newKind(o)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions, MessageRate: o.messageRate,
-		Mode: openenv.Mode(o.mode), Tokens: access.tokens, RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version, Logger: log,
+		Mode: openenv.Mode(o.mode), Tokens: access.tokens, RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version, Collectors: judgeMetrics, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
@@ -66,17 +67,22 @@ func newLogger(level string, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &least}))
 }
 
-// newKind makes the environment from the catalogue that the options name.
-func newKind(o *options) (episode.Kind, error) {
+// newKind makes the environment from the catalogue that the options name, and what its judge serves at /metrics.
+func newKind(o *options) (episode.Kind, []prometheus.Collector, error) {
 	catalog, err := loadCatalog(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	judge := grader.NewOffline()
 	if o.environment == "workflow" {
-		return workflow.New(catalog, judge)
+		kind, err := workflow.New(catalog, grader.NewOffline())
+		return kind, nil, err
 	}
-	return ticket.New(catalog, judge)
+	judge, metrics, err := o.judge.newJudge()
+	if err != nil {
+		return nil, nil, err
+	}
+	kind, err := ticket.New(catalog, judge)
+	return kind, metrics, err
 }
 
 // loadCatalog loads the packs, of which at least one scenario must be left for the environment.

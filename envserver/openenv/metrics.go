@@ -29,8 +29,9 @@ type metrics struct {
 	totals score.Episodes
 }
 
-func newMetrics(s *Server) *metrics {
+func newMetrics(s *Server, others ...prometheus.Collector) *metrics {
 	registry := prometheus.NewRegistry()
+	registry.MustRegister(others...)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newStateCollector(s))
 	factory := promauto.With(registry)
 	steps := factory.NewCounterVec(prometheus.CounterOpts{

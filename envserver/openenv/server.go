@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/gorilla/websocket"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -69,6 +70,8 @@ type Config struct {
 	LedgerKey ed25519.PrivateKey
 	// Version is the server's own, for /metadata.
 	Version string
+	// Collectors are served at /metrics with the server's own.
+	Collectors []prometheus.Collector
 	// Logger is slog.Default() when nil.
 	Logger *slog.Logger
 }
@@ -149,7 +152,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	s.ledgers = newLedgers(cfg.Kind)
-	s.metrics = newMetrics(s)
+	s.metrics = newMetrics(s, cfg.Collectors...)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.spawn(s.sweep)
 	return s, nil

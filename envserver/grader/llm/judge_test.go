@@ -101,7 +101,9 @@ func throttle(after string) func(http.ResponseWriter, call) {
 	}
 }
 
-func says(content string) func(http.ResponseWriter, call) { return answers(func(call) string { return content }) }
+func says(content string) func(http.ResponseWriter, call) {
+	return answers(func(call) string { return content })
+}
 
 // Whatever goes wrong, there is no score, and the cause says why.
 func TestFailuresAreNoScores(t *testing.T) {
@@ -142,11 +144,17 @@ func TestFailuresAreNoScores(t *testing.T) {
 		"no choices":         {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": []}`) }}, grader.CauseUnparsable, 3, nil},
 		"a broken response":  {[]handler{func(w http.ResponseWriter, _ call) { respond(w, 200, `{"choices": [`) }}, grader.CauseUnparsable, 3, nil},
 		"a page":             {[]handler{func(w http.ResponseWriter, _ call) { _, _ = w.Write([]byte("<html>welcome")) }}, grader.CauseUnparsable, 3, nil},
-		"a cut answer":       {[]handler{func(w http.ResponseWriter, c call) { respond(w, 200, strings.Replace(completion(gullible(c)), `"stop"`, `"length"`, 1)) }}, grader.CauseUnparsable, 3, nil},
-		"a refusal":          {[]handler{func(w http.ResponseWriter, c call) { respond(w, 200, strings.Replace(completion(""), `"stop"`, `"content_filter"`, 1)) }}, grader.CauseFailed, 1, nil},
-		"the canary":         {[]handler{answers(func(c call) string { return strings.ReplaceAll(gullible(c), "so it seems", c.system[len(c.system)-16:]) })}, grader.CauseFailed, 3, nil},
-		"cannot judge":       {[]handler{answers(func(c call) string { return c.verdicts(cannotJudge, "") })}, grader.CauseFailed, 1, nil},
-		"late":               {[]handler{hang}, grader.CauseTimeout, 1, nil},
+		"a cut answer": {[]handler{func(w http.ResponseWriter, c call) {
+			respond(w, 200, strings.Replace(completion(gullible(c)), `"stop"`, `"length"`, 1))
+		}}, grader.CauseUnparsable, 3, nil},
+		"a refusal": {[]handler{func(w http.ResponseWriter, c call) {
+			respond(w, 200, strings.Replace(completion(""), `"stop"`, `"content_filter"`, 1))
+		}}, grader.CauseFailed, 1, nil},
+		"the canary": {[]handler{answers(func(c call) string {
+			return strings.ReplaceAll(gullible(c), "so it seems", c.system[len(c.system)-16:])
+		})}, grader.CauseFailed, 3, nil},
+		"cannot judge": {[]handler{answers(func(c call) string { return c.verdicts(cannotJudge, "") })}, grader.CauseFailed, 1, nil},
+		"late":         {[]handler{hang}, grader.CauseTimeout, 1, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

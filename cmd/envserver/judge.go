@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/llm"
+)
+
+// The values of --judge.
+const (
+	offlineJudge = "offline"
+	llmJudge     = "llm"
+)
+
+// judgeKeyVariable holds the judge's key. There is no flag with the key itself: arguments can be read by everyone on the machine.
+const judgeKeyVariable = "CSENV_JUDGE_API_KEY"
+
+// judgeOptions are the flags of the judge of replies.
+type judgeOptions struct {
+	Type    string
+	Model   llm.Config
+	KeyFile string
+}
+
+func defaultJudge() judgeOptions {
+	return judgeOptions{Type: offlineJudge, Model: llm.Config{
+		Timeout: llm.DefaultTimeout, MaxConcurrency: llm.DefaultMaxConcurrency, Votes: llm.DefaultVotes, OnFailure: llm.FailureIsError, CacheMode: llm.CacheReadWrite,
+	}}
+}
+
+func (o *judgeOptions) addFlags(f *pflag.FlagSet) {
+	m := &o.Model
+	f.StringVar(&o.Type, "judge", o.Type, "who grades replies to tickets: offline (the rules alone) or llm (the rules and a language model)")
+	f.StringVar(&m.BaseURL, "judge-base-url", m.BaseURL, "OpenAI-compatible endpoint of the judge's model, such as https://api.openai.com/v1")
+	f.StringVar(&m.Model, "judge-model", m.Model, "the judge's model as the endpoint names it; name a dated version")
+	f.StringVar(&o.KeyFile, "judge-api-key-file", o.KeyFile, "file with the endpoint's key; "+judgeKeyVariable+" may hold the key instead")
+	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "longest time for one judgement, waiting, retries and votes included")
+	f.IntVar(&m.MaxConcurrency, "judge-max-concurrency", m.MaxConcurrency, "requests to the endpoint at a time, for all sessions together; fewer when it says that there are too many")
+	f.IntVar(&m.Votes, "judge-votes", m.Votes, "votes on a reply that is hard to judge; 1 for never more than one")
+	f.StringVar((*string)(&m.OnFailure), "judge-on-failure", string(m.OnFailure), "what becomes of a reply that the model couldn't judge: error (no score) or offline (the rules' score, on a mixed scale)")
+	f.StringVar((*string)(&m.CacheMode), "judge-cache", string(m.CacheMode), "use of kept verdicts: readwrite, read, write, off, or frozen (never ask the model)")
+	f.StringVar(&m.CacheDir, "judge-cache-dir", m.CacheDir, "folder that keeps verdicts beyond this process; servers may share it")
+}
+
+// fromEnvironment reads the key.
+func (o *judgeOptions) fromEnvironment(lookup func(string) (string, bool)) {
+	if key, ok := lookup(judgeKeyVariable); ok && o.Type == llmJudge {
+		o.Model.APIKey = strings.TrimSpace(key)
+	}
+}
+
+// validate reports every option that makes no sense.
+func (o *judgeOptions) validate(environment string) error {
+	switch {
+	case o.Type == offlineJudge:
+		return nil
+	case o.Type != llmJudge:
+		return fmt.Errorf("--judge is %q: choose offline or llm", o.Type)
+	case environment == "workflow":
+		return errors.New("--judge is llm, but the workflow environment is graded by rules alone: leave --judge out")
+	case o.Model.Timeout <= 0 || o.Model.MaxConcurrency <= 0 || o.Model.Votes <= 0:
+		return errors.New("--judge-timeout, --judge-max-concurrency and --judge-votes must be positive")
+	}
+	if err := o.Model.Validate(); err != nil {
+		return fmt.Errorf("--judge-*: %w", err)
+	}
+	return nil
+}
+
+// newJudge makes the judge of replies, and what it serves at /metrics.
+func (o *judgeOptions) newJudge() (grader.Judge, []prometheus.Collector, error) {
+	rules := grader.NewOffline()
+	if o.Type == offlineJudge {
+		return rules, nil, nil
+	}
+	config := o.Model
+	if o.KeyFile != "" {
+		key, err := os.ReadFile(o.KeyFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the judge's key: %w", err)
+		}
+		if config.APIKey = string(bytes.TrimSpace(key)); config.APIKey == "" {
+			return nil, nil, fmt.Errorf("the judge's key file %s is empty: put the endpoint's key into it", o.KeyFile)
+		}
+	}
+	judge, err := llm.New(config, rules)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the judge: %w", err)
+	}
+	return judge, []prometheus.Collector{judge}, nil
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/openenv"
+)
+
+// The key comes from a file or a variable and goes to the endpoint alone. A judge that fails is an error, not a score.
+func TestLLMJudge(t *testing.T) {
+	const key = "sk-of-the-test"
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args      []string
+		variables map[string]string
+	}{
+		"file":     {[]string{"--judge-api-key-file", file}, map[string]string{judgeKeyVariable: "another"}},
+		"variable": {nil, map[string]string{judgeKeyVariable: key}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan string, 9)
+			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				sent <- r.Header.Get("Authorization")
+				w.WriteHeader(http.StatusUnauthorized)
+			}))
+			defer endpoint.Close()
+			o := parse(t, append([]string{"--judge", "llm", "--judge-base-url", endpoint.URL, "--judge-model", "m-1", "--log-level", "debug"}, c.args...), c.variables)
+			r := start(t, func(into *options) { into.judge, into.logLevel = o.judge, o.logLevel })
+			client, err := openenv.Dial(t.Context(), r.protocol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if _, err := client.Reset(t.Context(), map[string]any{"task": "ticket-resolve", "scenario": "B02"}); err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Step(t.Context(), map[string]any{"action_type": "submit", "decision": "resolve", "message": "Hello, we look into it and write again tomorrow."})
+			if refused, ok := errors.AsType[*openenv.ServerError](err); !ok || refused.Cause != "judge_failed" {
+				t.Errorf("the step: %v, want the cause judge_failed", err)
+			}
+			if got := <-sent; got != "Bearer "+key {
+				t.Errorf("sent %q", got)
+			}
+			_, metrics := get(t, r.ops+"/metrics")
+			for _, want := range []string{`csenv_judge_failures_total{cause="judge_failed"} 1`, `csenv_judge_calls_total{result="unauthorised"} 1`, "csenv_judge_breaker_state 0"} {
+				if !strings.Contains(metrics, want) {
+					t.Errorf("/metrics lacks %s", want)
+				}
+			}
+			_, stats := get(t, r.ops+"/stats")
+			if !strings.Contains(stats, `"llm:m-1@r`) {
+				t.Errorf("/stats doesn't name the scale: %s", stats)
+			}
+			r.stop()
+			if err := client.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := <-r.ended; err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(r.logs.String()+metrics+stats, key) {
+				t.Errorf("the key was told:\n%s", r.logs)
+			}
+		})
+	}
+}
+
+func TestJudgeFlagErrors(t *testing.T) {
+	good := []string{"--judge", "llm", "--judge-base-url", "https://x.test/v1", "--judge-model", "m"}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"type":        {[]string{"--judge", "me"}, `--judge is "me"`},
+		"no endpoint": {[]string{"--judge", "llm", "--judge-model", "m"}, "base URL"},
+		"no model":    {[]string{"--judge", "llm", "--judge-base-url", "https://x.test/v1"}, "model"},
+		"workflow":    {append(good[:len(good):len(good)], "--environment", "workflow"), "graded by rules alone"},
+		"timeout":     {append(good[:len(good):len(good)], "--judge-timeout", "0"), "--judge-timeout"},
+		"on failure":  {append(good[:len(good):len(good)], "--judge-on-failure", "zero"), "choose error or offline"},
+		"key file":    {append(good[:len(good):len(good)], "--judge-api-key-file", "none.key"), "none.key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := newCommand(noEnvironment, os.Stderr)
+			cmd.SetArgs(c.args)
+			if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}

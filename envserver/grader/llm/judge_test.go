@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
@@ -355,4 +356,60 @@ func questionCase() grader.Case {
 		},
 	}
 	return grader.Case{Ticket: t, Actions: grader.Actions{Ending: grader.Resolved}, Reply: "Hello Maria, thank you for your message about the invoice and its seats. The difference is $1,482.00."}
+}
+
+// The judge's figures are served under names that don't depend on who plays what.
+func TestMetrics(t *testing.T) {
+	e := serve(t, throttle("0"), says("met"), answers(gullible))
+	j := e.judge(t, nil)
+	c := goodCase(t)
+	for range 2 {
+		if _, err := j.Judge(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := testutil.CollectAndCompare(j, strings.NewReader(`
+# HELP csenv_judge_cache_total Answers looked up in the judge's cache, by result.
+# TYPE csenv_judge_cache_total counter
+csenv_judge_cache_total{result="hit"} 1
+csenv_judge_cache_total{result="miss"} 1
+# HELP csenv_judge_calls_total Requests to the judge's endpoint by result.
+# TYPE csenv_judge_calls_total counter
+csenv_judge_calls_total{result="completed"} 2
+csenv_judge_calls_total{result="throttled"} 1
+# HELP csenv_judge_retries_total Requests that were sent again, by the reason.
+# TYPE csenv_judge_retries_total counter
+csenv_judge_retries_total{reason="answer"} 1
+csenv_judge_retries_total{reason="throttled"} 1
+# HELP csenv_judge_tokens_total Tokens that the endpoint reported, of answers of no use too, by kind.
+# TYPE csenv_judge_tokens_total counter
+csenv_judge_tokens_total{kind="completion"} 200
+csenv_judge_tokens_total{kind="prompt"} 2000
+# HELP csenv_judge_verdicts_total Judgements by status: ok, ok_cached, fallback_offline, error.
+# TYPE csenv_judge_verdicts_total counter
+csenv_judge_verdicts_total{status="ok"} 1
+csenv_judge_verdicts_total{status="ok_cached"} 1
+# HELP csenv_judge_concurrency_limit Requests that may run at a time: it falls when the endpoint says that there are too many.
+# TYPE csenv_judge_concurrency_limit gauge
+csenv_judge_concurrency_limit 32
+`), "csenv_judge_cache_total", "csenv_judge_calls_total", "csenv_judge_retries_total", "csenv_judge_tokens_total", "csenv_judge_verdicts_total", "csenv_judge_concurrency_limit")
+	if err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.CollectAndLint(j); err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+}
+
+// Variables of the OpenAI client on the machine don't reach the judge.
+func TestForeignVariablesAreIgnored(t *testing.T) {
+	for name, value := range map[string]string{
+		"OPENAI_API_KEY": "sk-of-somebody-else", "OPENAI_BASE_URL": "http://127.0.0.1:1/", "OPENAI_CUSTOM_HEADERS": "Authorization: Bearer x", "OPENAI_ORG_ID": "org",
+	} {
+		t.Setenv(name, value)
+	}
+	e := serve(t, answers(gullible))
+	if v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t)); err != nil || v.PostGate != 500 {
+		t.Errorf("%+v, %v", v, err)
+	}
 }

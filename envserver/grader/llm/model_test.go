@@ -232,3 +232,23 @@ func loadAttacks(t testing.TB) attackSuite {
 	}
 	return suite
 }
+
+// roundTripper answers requests in the process with a status and a body.
+type roundTripper func(c call) (int, string)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	c, err := read(r, 0)
+	if err != nil {
+		return nil, err
+	}
+	status, body := f(c)
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// hangingTripper never answers.
+type hangingTripper struct{}
+
+func (hangingTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}

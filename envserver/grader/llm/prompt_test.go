@@ -1,0 +1,173 @@
+package llm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// rubricDigests are those of every version of the prompt. A changed prompt is another scale: give it a new RubricVersion and a new line here.
+var rubricDigests = map[string]string{"r1": "78f2dee7c91f49d139f81bbf58e1955aa2eebdc7f57d61be74a5fa1790c48450"}
+
+func TestRubricVersion(t *testing.T) {
+	h := sha256.New()
+	err := fs.WalkDir(promptFiles, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := promptFiles.ReadFile(path)
+		h.Write([]byte(path + "\x00" + string(data) + "\x00"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape, err := json.Marshal(schema([]string{"c1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Write(shape)
+	if got := hex.EncodeToString(h.Sum(nil)); got != rubricDigests[RubricVersion] {
+		t.Errorf("the prompt of %s changed: its digest is now %s", RubricVersion, got)
+	}
+}
+
+// The schema asks for the quote and the reason before the verdict.
+func TestSchemaOrder(t *testing.T) {
+	data, err := json.Marshal(schema([]string{"c1", "c2"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := -1
+	for _, name := range []string{`"id":{`, `"evidence_quote":{`, `"reason":{`, `"verdict":{`} {
+		next := strings.Index(string(data), name)
+		if next <= at {
+			t.Errorf("%s is out of order in %s", name, data)
+		}
+		at = next
+	}
+}
+
+func promptOf(t testing.TB, j *Judge, c grader.Case, attempt int) (prompt, *question) {
+	t.Helper()
+	reading, err := j.rules.Read(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := j.ask(c, reading, reading.Claims())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := q.key(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := j.write(q, key, attempt, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, q
+}
+
+// What the model is told is the case, and no label that isn't its business.
+func TestPromptHoldsTheCaseAlone(t *testing.T) {
+	j := directJudge(t, hangingTripper{}, func(c *Config) { c.APIKey = testKey })
+	for _, ticket := range tickets(t, 3) {
+		c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: goldActions(ticket)}
+		p, q := promptOf(t, j, c, 0)
+		whole := p.system + p.user
+		for _, secret := range []string{testKey, "Q1.", "Q5", "milli", `"` + ticket.ScenarioID + `"`, ticket.Gold.ReasonCode} {
+			if secret != "" && strings.Contains(strings.ReplaceAll(whole, q.Ticket, ""), secret) && !strings.Contains(articles(ticket), secret) {
+				t.Errorf("%s: the prompt tells %q", ticket.ScenarioID, secret)
+			}
+		}
+		for _, want := range append([]string{q.Ticket, q.Reply, q.Actions}, q.Facts...) {
+			if !strings.Contains(p.user, want) {
+				t.Errorf("%s: the prompt lacks %q", ticket.ScenarioID, want)
+			}
+		}
+		if strings.Contains(p.user, p.canary) || !strings.Contains(p.system, p.canary) {
+			t.Errorf("%s: the canary isn't in the system prompt alone", ticket.ScenarioID)
+		}
+		again, _ := promptOf(t, j, c, 0)
+		other, _ := promptOf(t, j, c, 1)
+		if again.user != p.user || again.seed != p.seed || other.user == p.user || other.canary == p.canary {
+			t.Errorf("%s: the prompt of an attempt isn't its own", ticket.ScenarioID)
+		}
+	}
+}
+
+func articles(t *scenarios.Ticket) string {
+	var b strings.Builder
+	for _, a := range t.Articles {
+		b.WriteString(a.Body)
+	}
+	return b.String()
+}
+
+// A reply can neither be expanded, nor leave its fences, nor be mistaken for an instruction.
+func TestUntrustedTextStaysInItsFences(t *testing.T) {
+	j := directJudge(t, hangingTripper{}, nil)
+	base := goodCase(t)
+	rapid.Check(t, func(t *rapid.T) {
+		part := rapid.SampledFrom([]string{"{{.Canary}}", "{{range .Facts}}{{.}}{{end}}", "====", "==== 00 ====", strings.Repeat("=", 50), "^", "^^ ^", "# The claims", "- c1: anything", "\u200b\u202e", "\x00", "Hello", "\n", "```json"})
+		c := base
+		c.Reply = base.Reply + strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), " ")
+		reading, err := j.rules.Read(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := j.ask(c, reading, reading.Claims())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(q.claims) == 0 {
+			return
+		}
+		fence := q.fence("key", 0)
+		p, err := j.write(q, "key", 0, "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(p.user, "\n"+fence+"\n"); n != 4 {
+			t.Errorf("%d fences, want 4:\n%s", n, p.user)
+		}
+		if strings.Contains(q.Reply, " ") || strings.ContainsAny(q.Reply, "\u200b\u202e\x00") {
+			t.Errorf("unmarked: %q", q.Reply)
+		}
+		if n := strings.Count(c.Reply, "{{.Canary}}"); strings.Count(p.user, "{{.Canary}}") != n {
+			t.Errorf("{{.Canary}} was expanded:\n%s", p.user)
+		}
+	})
+}
+
+func TestLongRepliesAreCut(t *testing.T) {
+	j := directJudge(t, hangingTripper{}, nil)
+	c := goodCase(t)
+	c.Reply += strings.Repeat(" Über uns.", 800)
+	p, q := promptOf(t, j, c, 0)
+	if !q.Cut || len([]rune(q.Reply)) > maxShown || !strings.Contains(p.user, "The rest of the reply was left out") {
+		t.Errorf("cut %v, %d characters", q.Cut, len([]rune(q.Reply)))
+	}
+	for _, claim := range q.claims {
+		if claim.ID == "Q6" {
+			t.Error("a reply that is too long is still asked about its shape")
+		}
+	}
+}
+
+func TestDatamark(t *testing.T) {
+	for text, want := range map[string]string{"": "", "a": "a", "a b": "a^b", " a \t b\n\nc ^ d": "a^b\n\nc^d"} {
+		if got := datamark(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}

@@ -105,7 +105,7 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 		if name == "stop" { // to which an action may send every other field as null, and a tool can't
 			fields = rapid.Just("unknown")
 		}
-		for _, field := range rapid.SliceOfNDistinct(fields, 0, map[bool]int{true: 1, false: 3}[name == "stop"], rapid.ID).Draw(t, "fields") {
+		for _, field := range rapid.SliceOfN(fields, 0, 3).Draw(t, "fields") {
 			arguments[field] = json.RawMessage(value.Draw(t, field))
 		}
 		raw, err := json.Marshal(arguments)

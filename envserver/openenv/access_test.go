@@ -23,7 +23,7 @@ func TestTokens(t *testing.T) {
 		}
 		defer response.Body.Close()
 		body, _ := io.ReadAll(response.Body)
-		if response.StatusCode == 401 && (!strings.Contains(string(body), "Authorization: Bearer") || !strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer")) {
+		if response.StatusCode == http.StatusUnauthorized && (!strings.Contains(string(body), "Authorization: Bearer") || !strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer")) {
 			t.Errorf("401 without an explanation: %s %v", body, response.Header)
 		}
 		return response.StatusCode
@@ -40,13 +40,15 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	_, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", nil)
-	if err == nil || response.StatusCode != 401 {
+	if err == nil || response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a handshake without a token: %v", err)
 	}
-	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", http.Header{"Authorization": {"Bearer second"}})
+	_ = response.Body.Close()
+	conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", http.Header{"Authorization": {"Bearer second"}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	_ = response.Body.Close()
 	defer conn.Close()
 	tokens = []string{"", "third"}
 	if got := status("/metadata", "Bearer first"); got != 401 {
@@ -105,7 +107,7 @@ func TestPages(t *testing.T) {
 		if strings.Contains(page, "http://") || strings.Contains(page, "https://") || strings.Contains(page, "<script") {
 			t.Errorf("%s loads something", path)
 		}
-		if got := response.Header.Get("Content-Type"); response.StatusCode != 200 || !strings.HasPrefix(got, "text/html") {
+		if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || !strings.HasPrefix(got, "text/html") {
 			t.Errorf("%s: %s %s", path, response.Status, got)
 		}
 	}

@@ -40,7 +40,7 @@ func TestVictims(t *testing.T) {
 // A thousand clients that are killed leave no slot behind.
 func TestKilledClients(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: victims})
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictims$", "-test.v") //nolint:gosec // this very program
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictims$", "-test.v")
 	cmd.Env = append(os.Environ(), victimsOf+"="+url)
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

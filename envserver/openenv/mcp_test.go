@@ -221,7 +221,7 @@ func TestMCPNeverRedirects(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	if response.StatusCode != 200 || response.Request.URL.Path != "/mcp" {
+	if response.StatusCode != http.StatusOK || response.Request.URL.Path != "/mcp" {
 		t.Errorf("%s of %s", response.Status, response.Request.URL)
 	}
 	if status, body := getBody(t, url+"/mcp"); status != 405 || body != `{"detail":"Method Not Allowed"}` {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -160,9 +161,7 @@ func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, err
 		if !isObject {
 			return nil, fmt.Errorf("_meta[%q] should be a JSON object with options of a reset", resetMeta)
 		}
-		for name, value := range members {
-			options[name] = value
-		}
+		maps.Copy(options, members)
 	}
 	return json.Marshal(options)
 }

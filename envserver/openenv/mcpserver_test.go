@@ -2,7 +2,6 @@ package openenv
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,6 +45,22 @@ func TestStockMCPClient(t *testing.T) {
 	if !names[observeTool] || !names["say"] || names["reset"] || names["step"] || names["state"] || names["close"] {
 		t.Errorf("tools %v", names)
 	}
+	if _, err := dialMCP(t.Context(), url+"/mcp"); err == nil || !strings.Contains(err.Error(), "1/1") {
+		t.Errorf("a session too many: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+}
+
+func TestStockMCPClientPlays(t *testing.T) {
+	_, url := serve(t, Config{})
+	c, err := dialMCP(t.Context(), url+"/mcp?seed=7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
 	call := func(name string, arguments any) (*mcp.CallToolResult, error) {
 		return c.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
 	}
@@ -77,13 +92,6 @@ func TestStockMCPClient(t *testing.T) {
 	if _, err := call("reset", nil); err == nil {
 		t.Error("reset is a tool")
 	}
-	if _, err := dialMCP(t.Context(), url+"/mcp"); err == nil || !strings.Contains(err.Error(), "1/1") {
-		t.Errorf("a session too many: %v", err)
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 }
 
 // The orchestrator sees the agent's session by its id, over every transport.
@@ -145,7 +153,7 @@ func TestMCPResetOptions(t *testing.T) {
 // The raw HTTP of an MCP session, as the specification has it.
 func TestStreamableHTTP(t *testing.T) {
 	s, url := serve(t, Config{})
-	send := func(method, session, body string) (*http.Response, string) {
+	send := func(method, session, body string) (status int, id string) {
 		request, _ := http.NewRequest(method, url+"/mcp", strings.NewReader(body))
 		request.Header.Set("Accept", "application/json, text/event-stream")
 		if session != "" {
@@ -157,14 +165,11 @@ func TestStreamableHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
-		var text strings.Builder
-		_ = json.NewEncoder(&text).Encode(response.Header)
-		return response, text.String()
+		return response.StatusCode, response.Header.Get(mcpSessionHeader)
 	}
-	first, _ := send(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
-	id := first.Header.Get(mcpSessionHeader)
-	if first.StatusCode != 200 || id == "" {
-		t.Fatalf("initialize: %s %v", first.Status, first.Header)
+	status, id := send(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	if status != http.StatusOK || id == "" {
+		t.Fatalf("initialize: %d %q", status, id)
 	}
 	for _, c := range []struct {
 		method, session, body string
@@ -181,13 +186,13 @@ func TestStreamableHTTP(t *testing.T) {
 	} {
 		if c.status == 404 && c.session == id {
 			eventually(t, "the MCP library has let go of the session", func() bool {
-				response, _ := send(c.method, c.session, c.body)
-				return response.StatusCode == 404
+				status, _ := send(c.method, c.session, c.body)
+				return status == c.status
 			})
 			continue
 		}
-		if response, header := send(c.method, c.session, c.body); response.StatusCode != c.status {
-			t.Errorf("%s %s %s: %s %s", c.method, c.session, c.body, response.Status, header)
+		if status, _ := send(c.method, c.session, c.body); status != c.status {
+			t.Errorf("%s %s %s: %d", c.method, c.session, c.body, status)
 		}
 	}
 	if got := s.sessions.active(); got != 0 {

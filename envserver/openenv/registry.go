@@ -60,10 +60,10 @@ func newID(prefix func() string) string {
 	return prefix() + rand.Text()
 }
 
-// errClientFull refuses a client that has as many sessions as one client may have.
-type errClientFull int
+// clientFullError refuses a client that has as many sessions as one client may have.
+type clientFullError int
 
-func (e errClientFull) Error() string {
+func (e clientFullError) Error() string {
 	return fmt.Sprintf("this client has %d sessions, the most that one client may have here", int(e))
 }
 
@@ -112,7 +112,7 @@ func (r *registry) add(s *session) error {
 	}
 	if r.perClient > 0 {
 		if r.byClient[s.client] >= r.perClient {
-			return errClientFull(r.perClient)
+			return clientFullError(r.perClient)
 		}
 		r.byClient[s.client]++
 	}

@@ -86,7 +86,7 @@ func (s *Server) open(ctx context.Context, id, client string) (*session, error) 
 }
 
 func refusalResult(err error) string {
-	if _, ok := errors.AsType[errClientFull](err); ok {
+	if _, ok := errors.AsType[clientFullError](err); ok {
 		return "refused_client"
 	}
 	if errors.Is(err, errDraining) {
@@ -196,11 +196,11 @@ func (s *session) closeOnRequest() (closed bool) {
 	return true
 }
 
-// end frees the slot, stops what the session runs, and closes the socket with the code and the reason, if one is attached: with the code 0 without a word. It
-// reports false if the session had ended before.
-func (s *session) end(result string, code int, reason string) bool {
+// end frees the slot, stops what the session runs, and closes the socket with the code and the reason, if one is attached: with the code 0 without a word.
+// It does nothing for a session that has ended before.
+func (s *session) end(result string, code int, reason string) {
 	if !s.server.sessions.release(s) {
-		return false
+		return
 	}
 	s.mu.Lock()
 	s.ended = true
@@ -216,7 +216,6 @@ func (s *session) end(result string, code int, reason string) bool {
 	if socket != nil && socket.stop() {
 		socket.hangUp(code, reason)
 	}
-	return true
 }
 
 // whenEnded has f run once the session has ended.

@@ -221,9 +221,10 @@ func (s *Server) serveTasks(w http.ResponseWriter, r *http.Request) {
 }
 
 func describeSplits(specs []taskSpec) []object {
-	described := []object{}
-	for _, name := range splits(specs) {
-		described = append(described, object{"name": name, "type": splitType(name)})
+	names := splits(specs)
+	described := make([]object, len(names))
+	for i, name := range names {
+		described[i] = object{"name": name, "type": splitType(name)}
 	}
 	return described
 }

@@ -61,7 +61,7 @@ func TestTaskAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	if response.StatusCode != 307 || response.Header.Get("Location") != "/echo/splits" {
+	if response.StatusCode != http.StatusTemporaryRedirect || response.Header.Get("Location") != "/echo/splits" {
 		t.Errorf("a trailing slash: %s %v", response.Status, response.Header)
 	}
 }

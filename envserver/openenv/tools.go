@@ -52,16 +52,16 @@ func newToolset(kind episode.Kind) (*toolset, error) {
 	return t, err
 }
 
-// errNoTool means that there is no tool of the name.
-type errNoTool string
+// noToolError means that there is no tool of the name.
+type noToolError string
 
-func (e errNoTool) Error() string { return fmt.Sprintf("tool %.64q not found", string(e)) }
+func (e noToolError) Error() string { return fmt.Sprintf("tool %.64q not found", string(e)) }
 
 // call plays a tool as the action that it means. An agent that nobody has begun an episode for gets one by default.
 func (p *player) call(ctx context.Context, name string, arguments json.RawMessage) reply {
 	tool := p.server.tools.byName[name]
 	if tool == nil {
-		return p.fail(errNoTool(name))
+		return p.fail(noToolError(name))
 	}
 	if p.last.Observation == nil {
 		if begun := p.reset(nil, lenientSeed, "data"); begun.err != nil {
@@ -177,7 +177,7 @@ type toolError struct {
 
 func newToolError(err error) *toolError {
 	e := &toolError{ErrorType: "execution_error", Message: cut(err.Error())}
-	if _, ok := errors.AsType[errNoTool](err); ok {
+	if _, ok := errors.AsType[noToolError](err); ok {
 		e.ErrorType = "tool_not_found"
 	} else if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 		e.ErrorType, e.Message = "invalid_args", cut(cmp.Or(messages(invalid.Items), e.Message))

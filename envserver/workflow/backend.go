@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -103,13 +104,34 @@ func (c *course) refund(args map[string]any) result {
 		return failure("amount is missing or no sum of money")
 	}
 	refund := scenarios.Refund{OrderID: text(args, "order_id"), PaymentID: text(args, "payment_id"), Amount: scenarios.Cents(amount)}
-	_, known := c.backend.Order(refund.OrderID)
-	if !known && len(c.backend.PaymentsOf(refund.PaymentID)) == 0 {
-		return failure("there is no such order or payment")
+	if problem := c.unpayable(refund); problem != "" {
+		return failure("%s", problem)
 	}
 	refund.ID = fmt.Sprintf("RF-%d", len(c.backend.Refunds)+1)
 	c.backend.Refunds = append(c.backend.Refunds, refund)
 	return result{OK: true, Refund: &refund}
+}
+
+// unpayable tells why a refund can't be booked to one payment, "" where it can. What the payment's status or the amount ought to forbid is for the agent to see.
+func (c *course) unpayable(refund scenarios.Refund) string {
+	id := cmp.Or(refund.PaymentID, refund.OrderID)
+	payments := c.backend.PaymentsOf(id)
+	captured := 0
+	for _, p := range payments {
+		if refund.OrderID != "" && p.OrderID != refund.OrderID {
+			return fmt.Sprintf("payment %s is not of order %s", p.ID, refund.OrderID)
+		}
+		if p.Status == "captured" {
+			captured++
+		}
+	}
+	switch {
+	case len(payments) == 0:
+		return "there is no such order or payment"
+	case refund.PaymentID == "" && captured > 1:
+		return fmt.Sprintf("payment_id is missing: order %s has several payments", refund.OrderID)
+	}
+	return ""
 }
 
 func (c *course) openCase(args map[string]any) result {

@@ -1,0 +1,353 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// begin starts an episode of an instance.
+func begin(kind *Kind, w *scenarios.Workflow, mode episode.RewardMode) *environment {
+	e := &environment{kind: kind}
+	e.begin(&task{name: "any"}, w, episode.Options{Seed: w.Seed, RewardMode: mode})
+	return e
+}
+
+// run plays actions to their end or to that of the episode. Refused actions are played like others.
+func run(tb rapid.TB, e *environment, actions []string) (total int64, final *episode.Final) {
+	tb.Helper()
+	for _, a := range actions {
+		r, err := e.Step(context.Background(), json.RawMessage(a))
+		if _, refused := errors.AsType[*episode.ActionError](err); err != nil && !refused {
+			tb.Fatalf("Step(%s) error = %v", a, err)
+		}
+		total += r.Reward
+		if r.Final != nil {
+			final = r.Final
+		}
+	}
+	return total, final
+}
+
+// candidates are what an agent may try on an instance: all that gold does, and what comes near it.
+func candidates(w *scenarios.Workflow) []string {
+	var out []string
+	for _, s := range w.Steps {
+		out = append(out, goldAction(w, s), goldAction(w, s))
+	}
+	act := func(action string, payload map[string]any) {
+		out = append(out, mustMarshal(map[string]any{"action_type": action, "payload": payload}))
+	}
+	for _, o := range w.State.Orders {
+		act(scenarios.CheckOrderStatus, map[string]any{"order_id": o.ID})
+		act(scenarios.CheckPayment, map[string]any{"order_id": o.ID})
+		act(scenarios.InitiateRefund, map[string]any{"order_id": o.ID, "amount": o.Total})
+	}
+	act(scenarios.CheckOrderStatus, map[string]any{"order_id": "LD-000000"})
+	act(scenarios.EscalateIssue, map[string]any{"team": "finance"})
+	act(scenarios.EscalateIssue, map[string]any{"team": "marketing"})
+	act(scenarios.RespondUser, map[string]any{"message": "Could you tell me your order number?"})
+	act(scenarios.RespondUser, map[string]any{"message": w.References.Bad[0].Text})
+	act(scenarios.RespondUser, map[string]any{})
+	return append(out, `{"action_type":"dance"}`, `{}`)
+}
+
+// goldReturn is what all steps and the resolution pay.
+func goldReturn(w *scenarios.Workflow) int64 {
+	return stepPoints*int64(len(w.Steps)) + resolutionPoints
+}
+
+// TestNoSequenceBeatsGold plays what comes near gold in any order, and checks that an action done again at once never raises the return, however often. A call that failed by
+// the script and is retried isn't done again, so those instances are left out there.
+func TestNoSequenceBeatsGold(t *testing.T) {
+	all, err := instances()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, kind := publicKind(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := rapid.SampledFrom(all).Draw(rt, "instance")
+		actions := rapid.SliceOfN(rapid.SampledFrom(candidates(w)), 1, 10).Draw(rt, "actions")
+		total, final := run(rt, begin(kind, w, episode.Dense), actions)
+		if total > goldReturn(w) {
+			rt.Fatalf("%s: return %d is above gold's %d", w.ScenarioID, total, goldReturn(w))
+		}
+		held, heldFinal := run(rt, begin(kind, w, episode.Terminal), actions)
+		if final != nil && held != total || final == nil && held != 0 {
+			rt.Fatalf("terminal rewards add up to %d, dense ones to %d", held, total)
+		}
+		if diff := cmp.Diff(final, heldFinal); diff != "" {
+			rt.Fatalf("final of dense and terminal rewards differ:\n%s", diff)
+		}
+		i := rapid.IntRange(0, len(actions)-1).Draw(rt, "repeated")
+		k := rapid.IntRange(2, 6).Draw(rt, "times")
+		repeated := slices.Concat(actions[:i], slices.Repeat(actions[i:i+1], k), actions[i+1:])
+		if again, _ := run(rt, begin(kind, w, episode.Dense), repeated); len(w.Faults) == 0 && again > total {
+			rt.Fatalf("%s: %s done %d times raises the return from %d to %d", w.ScenarioID, actions[i], k, total, again)
+		}
+	})
+}
+
+// TestGoldAndNullAreTheEnds looks at both ends of the scale: gold is all of it, and doing nothing of use none of it.
+func TestGoldAndNullAreTheEnds(t *testing.T) {
+	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		null := slices.Repeat([]string{`{"action_type":"respond_user","payload":{}}`}, w.MaxSteps)
+		_, final := run(t, begin(kind, w, episode.Dense), null)
+		if final == nil || final.Score != 0 || final.Outcome != score.Failed {
+			t.Errorf("empty messages: final = %+v, want failed with 0", final)
+		}
+		var gold []string
+		for _, s := range inOrder(w.Steps) {
+			gold = append(gold, goldAction(w, s))
+			for _, f := range w.Faults {
+				if f.Action == s.Action {
+					gold = append(gold, goldAction(w, s))
+				}
+			}
+		}
+		total, final := run(t, begin(kind, w, episode.Dense), gold)
+		if final == nil || final.Score != score.One || total != goldReturn(w) {
+			t.Errorf("gold: return %d, final %+v, want %d and all points", total, final, goldReturn(w))
+		}
+	})
+}
+
+// TestGivingUpIsNoRetry plays gold with every call that fails by the script left at that.
+func TestGivingUpIsNoRetry(t *testing.T) {
+	faulty := 0
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		if len(w.Faults) == 0 {
+			return
+		}
+		faulty++
+		var gold []string
+		for _, s := range inOrder(w.Steps) {
+			gold = append(gold, goldAction(w, s))
+		}
+		if _, final := run(t, begin(kind, w, episode.Dense), gold); final == nil || final.Dimensions[1].Earned != 0 || final.Score >= score.One/2 {
+			t.Errorf("final = %+v, want no resolution", final)
+		}
+	})
+	if faulty == 0 {
+		t.Error("no workflow has a fault")
+	}
+}
+
+// hidden lists what an agent must look up: the teams that take issues over, and the facts that the customer doesn't tell.
+func hidden(w *scenarios.Workflow) []string {
+	var tokens []string
+	for _, s := range w.Steps {
+		for _, arg := range s.Args {
+			for _, v := range arg.In {
+				if team, ok := v.(string); ok && arg.Name == "team" {
+					tokens = append(tokens, team+" team", "to "+team)
+				}
+				if cents, ok := v.(int64); ok {
+					tokens = append(tokens, scenarios.Cents(cents).String())
+				}
+			}
+		}
+	}
+	for _, f := range w.Facts {
+		if !strings.Contains(w.Query, f.Value) {
+			tokens = append(tokens, f.Value)
+		}
+	}
+	for _, p := range w.State.Payments {
+		tokens = append(tokens, p.ID, p.Status)
+	}
+	for _, o := range w.State.Orders {
+		tokens = append(tokens, `"`+o.Status+`"`)
+	}
+	return tokens
+}
+
+// TestNothingIsKnownBeforeItIsLookedUp searches the first observation, and one after a look-up of what isn't there, for what stands in the records alone.
+func TestNothingIsKnownBeforeItIsLookedUp(t *testing.T) {
+	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		e := begin(kind, w, episode.Dense)
+		seen := mustMarshal(e.course.observation())
+		seen += mustMarshal(step(t, e, `{"action_type":"check_order_status","payload":{"order_id":"LD-000000"}}`).Observation) + mustMarshal(e.State())
+		for _, token := range hidden(w) {
+			if strings.Contains(strings.ToLower(seen), strings.ToLower(token)) {
+				t.Errorf("%q is known without a look-up: %s", token, seen)
+			}
+		}
+	})
+}
+
+// TestALookUpTellsSomething wants every required look-up to show a record that the observation before it didn't.
+func TestALookUpTellsSomething(t *testing.T) {
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		w = withoutFaults(w)
+		e := begin(kind, w, episode.Dense)
+		for _, s := range inOrder(w.Steps) {
+			before := mustMarshal(e.course.observation())
+			after := step(t, e, goldAction(w, s)).Observation.(Observation)
+			look := s.Action == scenarios.CheckOrderStatus || s.Action == scenarios.CheckPayment
+			if look && (len(after.LastResult) < 100 || strings.Contains(before, string(after.LastResult))) {
+				t.Errorf("%s tells nothing new: %s", s.ID, after.LastResult)
+			}
+		}
+		// The wrong id is no look-up: what is asked for counts.
+		wrong := fmt.Sprintf(`{"action_type":"check_order_status","payload":{"order_id":%q}}`, "LD-000000")
+		if r := step(t, begin(kind, w, episode.Dense), wrong); r.Reward >= 0 {
+			t.Errorf("looking up an order that isn't there pays %d", r.Reward)
+		}
+	})
+}
+
+func withoutFaults(w *scenarios.Workflow) *scenarios.Workflow {
+	calm := *w
+	calm.Faults = nil
+	return &calm
+}
+
+// TestSessionsShareNothing interleaves two sessions of one instance, one of which does much harm, and plays them alone, all at the same time.
+func TestSessionsShareNothing(t *testing.T) {
+	all, err := instances()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, kind := publicKind(t)
+	var wg sync.WaitGroup
+	for _, w := range all {
+		if w.Seed > 1 {
+			continue
+		}
+		wg.Go(func() {
+			one, other := candidates(w), candidates(w)
+			slices.Reverse(other)
+			a, b := begin(kind, w, episode.Dense), begin(kind, w, episode.Dense)
+			var both [2]string
+			for i := range one {
+				both[0] += transcript(t, a, one[i])
+				both[1] += transcript(t, b, other[i])
+			}
+			var alone [2]string
+			for i, actions := range [][]string{one, other} {
+				e := begin(kind, w, episode.Dense)
+				for _, action := range actions {
+					alone[i] += transcript(t, e, action)
+				}
+			}
+			if both != alone {
+				t.Errorf("%s: interleaved sessions differ from those played alone", w.ScenarioID)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func transcript(t *testing.T, e *environment, action string) string {
+	r, err := e.Step(t.Context(), json.RawMessage(action))
+	return fmt.Sprintln(mustMarshal(r.Observation), r.Reward, r.Done, err, mustMarshal(e.State()))
+}
+
+// TestStateMayBeAskedAtAnyTime asks for the state before the reset, within and after the episode.
+func TestStateMayBeAskedAtAnyTime(t *testing.T) {
+	_, kind := publicKind(t)
+	schema := compile(t, kind.Schemas().State)
+	env := kind.New()
+	validate(t, schema, mustMarshal(env.State()))
+	if _, err := env.Reset(episode.Options{Task: "refund", Seed: 3, EpisodeID: "e"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if _, err := env.Step(t.Context(), json.RawMessage(`{"action_type":"check_payment","payload":{"order_id":"LD-000000"}}`)); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := env.State().(State)
+		validate(t, schema, mustMarshal(got))
+		if !ok || got.StepCount != i+1 || got.Done || mustMarshal(got) != mustMarshal(env.State()) {
+			t.Errorf("after step %d: state %+v", i+1, got)
+		}
+	}
+	if _, err := env.Step(t.Context(), json.RawMessage(`{"action_type":"respond_user","payload":{"message":"Bye."}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := env.State().(State); !ok || !got.Done {
+		t.Errorf("after the end: state %+v, want done", got)
+	}
+}
+
+// TestUnknownActionsDoNothing sends what no schema knows: no step is used, nothing is answered, and the episode doesn't end by it.
+func TestUnknownActionsDoNothing(t *testing.T) {
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		e := begin(kind, w, episode.Dense)
+		before := mustMarshal(e.course.observation())
+		for _, action := range []string{`{"action_type":"approve"}`, `{"action_type":"respond_user","payload":{"message":"Hi","mood":"good"}}`, `"respond_user"`, ``} {
+			r, err := e.Step(t.Context(), json.RawMessage(action))
+			if _, refused := errors.AsType[*episode.ActionError](err); !refused || r.Done {
+				t.Errorf("Step(%s) = %+v, %v, want it refused", action, r, err)
+			}
+		}
+		if after := mustMarshal(e.course.observation()); after != before {
+			t.Errorf("the observation changed from\n%s to\n%s", before, after)
+		}
+		if got := e.course.balance(); got != -4*wrongPenalty {
+			t.Errorf("balance = %d, want %d", got, -4*wrongPenalty)
+		}
+	})
+}
+
+// TestTheLastActionAloneIsWorthNothing sends the perfect reply at once, and after every single look-up.
+func TestTheLastActionAloneIsWorthNothing(t *testing.T) {
+	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
+		last := inOrder(w.Steps)[len(w.Steps)-1]
+		_, final := run(t, begin(kind, w, episode.Dense), []string{goldAction(w, last)})
+		if final == nil || final.Score != 0 || final.Dimensions[1].Earned != 0 {
+			t.Errorf("final = %+v, want nothing", final)
+		}
+	})
+}
+
+func BenchmarkInstantiate(b *testing.B) {
+	catalog, err := scenarios.Public()
+	if err != nil {
+		b.Fatal(err)
+	}
+	workflows := catalog.Workflows()
+	b.ReportAllocs()
+	for i := int64(0); b.Loop(); i++ {
+		if _, err := workflows[i%int64(len(workflows))].Instantiate(i); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkEpisode plays gold on real instances, replies read by the grader.
+func BenchmarkEpisode(b *testing.B) {
+	all, err := instances()
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, kind := publicKind(b)
+	scripts := make([][]json.RawMessage, len(all))
+	for i, w := range all {
+		for _, s := range inOrder(w.Steps) {
+			scripts[i] = append(scripts[i], json.RawMessage(goldAction(w, s)))
+		}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		e := begin(kind, withoutFaults(all[i%len(all)]), episode.Dense)
+		for _, action := range scripts[i%len(all)] {
+			if _, err := e.Step(b.Context(), action); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package workflow_test
+
+import (
+	"crypto/ed25519"
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// TestPenaltiesReachTheClient plays wrong actions through a server: what they cost is seen as it is, and the score of the episode is 0, not less.
+func TestPenaltiesReachTheClient(t *testing.T) {
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := workflow.New(catalog, grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	h := httptest.NewServer(server.Handler())
+	t.Cleanup(h.Close)
+	client, err := openenv.Dial(t.Context(), h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	if _, err := client.Reset(t.Context(), map[string]any{"seed": 0, "task": "order-inquiry", "scenario": "C01"}); err != nil {
+		t.Fatal(err)
+	}
+	var rewards []float64
+	var last openenv.Observation
+	for range 6 {
+		last, err = client.Step(t.Context(), map[string]any{"action_type": scenarios.EscalateIssue, "payload": map[string]any{"team": "finance"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rewards = append(rewards, last.Reward)
+	}
+	if diff := cmp.Diff([]float64{-0.1, -0.1, -0.12, -0.12, -0.12, -0.32}, rewards); diff != "" {
+		t.Errorf("rewards on the wire (-want +got):\n%s", diff)
+	}
+	if !last.Done || last.Metadata.EpisodeScore == nil || *last.Metadata.EpisodeScore != 0 {
+		t.Errorf("last = %+v, want done with a score of 0", last)
+	}
+}

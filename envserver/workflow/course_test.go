@@ -275,6 +275,36 @@ func TestBackendOfTheScenarioIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestRefundsAreBookedToOnePayment(t *testing.T) {
+	w := calm()
+	w.State.Orders = append(w.State.Orders, scenarios.Order{ID: "LD-3"})
+	w.State.Payments = append(w.State.Payments, scenarios.Payment{ID: "PAY-3", OrderID: "LD-3", Status: "captured", Amount: 900}, scenarios.Payment{ID: "PAY-4", OrderID: "LD-3", Status: "captured", Amount: 900})
+	tests := map[string]struct{ payload, want string }{
+		"the only captured payment": {`{"order_id":"LD-1","amount":1}`, ""},
+		"one of two":                {`{"order_id":"LD-3","amount":1}`, "payment_id is missing: order LD-3 has several payments"},
+		"one of two, named":         {`{"order_id":"LD-3","payment_id":"PAY-4","amount":1}`, ""},
+		"payment alone":             {`{"payment_id":"PAY-4","amount":1}`, ""},
+		"payment of another order":  {`{"order_id":"LD-1","payment_id":"PAY-4","amount":1}`, "payment PAY-4 is not of order LD-1"},
+		"order without payment":     {`{"order_id":"LD-2","amount":1}`, "there is no such order or payment"},
+		"unknown payment":           {`{"order_id":"LD-1","payment_id":"PAY-9","amount":1}`, "there is no such order or payment"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := start(w, episode.Dense)
+			step(t, e, `{"action_type":"initiate_refund","payload":`+tc.payload+`}`)
+			var got struct {
+				Error string `json:"error"`
+			}
+			if err := json.Unmarshal([]byte(e.course.last), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Error != tc.want || len(e.course.backend.Refunds) != map[bool]int{true: 1}[tc.want == ""] {
+				t.Errorf("error %q, %d refunds, want %q", got.Error, len(e.course.backend.Refunds), tc.want)
+			}
+		})
+	}
+}
+
 func TestParseCents(t *testing.T) {
 	tests := map[string]struct {
 		want scenarios.Cents

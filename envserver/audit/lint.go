@@ -12,6 +12,7 @@ const (
 	ruleCue          = "cue"          // the wordings bear out the cue
 	ruleDistribution = "distribution" // the public tickets are spread as they are meant to be
 	ruleReadOnly     = "read-only"    // few workflows are settled without changing anything
+	ruleQueue        = "queue"        // only the order of urgency passes a queue
 )
 
 // publicPack is the name of the pack whose distribution is laid down.
@@ -26,7 +27,7 @@ const minWorkflows = 8
 // Lint checks what scenarios.Catalog.Lint can't, because it takes all tickets together or a reader of keywords.
 func Lint(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	var findings []scenarios.Finding
-	for _, check := range []func(*scenarios.Catalog) ([]scenarios.Finding, error){cues, distribution, readOnly} {
+	for _, check := range []func(*scenarios.Catalog) ([]scenarios.Finding, error){cues, distribution, readOnly, orders} {
 		found, err := check(c)
 		if err != nil {
 			return nil, err

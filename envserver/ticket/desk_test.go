@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -68,7 +69,7 @@ var sharedEars = sync.OnceValue(grader.NewOffline)
 
 // one is the choice of testTicket in the task.
 func (k *Kind) one(task string) *choice {
-	return &choice{task: k.task(task), ears: k.ears, scenario: "B99"}
+	return &choice{task: k.task(task), ears: k.ears, pars: &k.pars, scenario: "B99"}
 }
 
 func testKind(judge grader.Judge) *Kind {
@@ -83,11 +84,19 @@ func testKind(judge grader.Judge) *Kind {
 	return &Kind{judge: judge, ears: sharedEars(), schemas: schemas, tasks: tasks}
 }
 
-// start begins an episode of the task on testTicket.
+// start begins an episode of the task on testTicket, or on testQueue.
 func start(task string, mode episode.RewardMode, judge judgeFunc) *environment {
+	tickets := []*scenarios.Ticket{testTicket()}
+	if task == queue.Task {
+		tickets = testQueue()
+	}
+	return startOn(task, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode}, judge, tickets...)
+}
+
+func startOn(task string, opts episode.Options, judge judgeFunc, tickets ...*scenarios.Ticket) *environment {
 	k := testKind(judge)
 	e := &environment{kind: k}
-	e.begin(k.one(task), []*scenarios.Ticket{testTicket()}, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
+	e.begin(k.one(task), tickets, opts)
 	return e
 }
 
@@ -422,6 +431,7 @@ func actionsGen() *rapid.Generator[string] {
 		classifyRight, classifyWrong, `{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"high"}`,
 		say(respond, goodReply), say(respond, "Hm."), say(resolve, "Bye."), justResolve, escalateFinance, `{"action_type":"escalate"}`,
 		`{"action_type":"search_knowledge_base","query":"refund"}`, `{"action_type":"submit","decision":"escalate"}`, `{"action_type":"fly"}`,
+		turnTo(1), turnTo(2), turnTo(3), `{"action_type":"select_ticket","ticket_id":"T-NOWHERE"}`, say(respond, "Which invoice number is it?"),
 	})
 }
 
@@ -450,6 +460,9 @@ func (w *watched) step(t *rapid.T, schema *jsonschema.Schema, action string) (ep
 	if w.final != nil && (r.Reward != 0 || r.Final != nil || !r.Done) {
 		t.Fatalf("a step after the end gave %+v", r)
 	}
+	if r.Reward < 0 {
+		t.Fatalf("a reward of %d", r.Reward)
+	}
 	w.total += r.Reward
 	if r.Final != nil {
 		w.final = r.Final
@@ -463,11 +476,16 @@ func (w *watched) step(t *rapid.T, schema *jsonschema.Schema, action string) (ep
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	schema := compile(t, testKind(judgeFunc(goodJudge)).schemas.Observation)
 	rapid.Check(t, func(rt *rapid.T) {
-		task := rapid.SampledFrom([]string{"ticket-classify", "ticket-resolve"}).Draw(rt, "task")
+		task := rapid.SampledFrom([]string{"ticket-classify", "ticket-resolve", queue.Task}).Draw(rt, "task")
 		mode := rapid.SampledFrom([]episode.RewardMode{episode.Dense, episode.Terminal}).Draw(rt, "mode")
-		w := &watched{env: start(task, mode, goodJudge), mode: mode}
-		twin := &watched{env: start(task, mode, goodJudge), mode: mode}
-		for _, action := range rapid.SliceOfN(actionsGen(), 1, 20).Draw(rt, "actions") {
+		opts := episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode, Pressure: rapid.Bool().Draw(rt, "pressure")}
+		tickets := []*scenarios.Ticket{talkative()}
+		if task == queue.Task {
+			tickets = testQueue()
+		}
+		w := &watched{env: startOn(task, opts, goodJudge, tickets...), mode: mode}
+		twin := &watched{env: startOn(task, opts, goodJudge, tickets...), mode: mode}
+		for _, action := range rapid.SliceOfN(actionsGen(), 1, 40).Draw(rt, "actions") {
 			r, err := w.step(rt, schema, action)
 			again, err2 := twin.step(rt, schema, action)
 			if fmt.Sprint(err) != fmt.Sprint(err2) || mustMarshal(r) != mustMarshal(again) {
@@ -564,18 +582,40 @@ func validate(t rapid.TB, schema *jsonschema.Schema, text string) {
 	}
 }
 
+// BenchmarkStep labels a ticket over and over: a step without an end.
 func BenchmarkStep(b *testing.B) {
-	actions := []json.RawMessage{json.RawMessage(classifyRight), json.RawMessage(say(respond, goodReply)), json.RawMessage(escalateFinance)}
-	e := start("ticket-resolve", episode.Dense, goodJudge)
-	fresh := *e.desk
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if i%len(actions) == 0 {
-			desk := fresh
-			e.desk = &desk
-		}
-		if _, err := e.Step(b.Context(), actions[i%len(actions)]); err != nil {
-			b.Fatal(err)
-		}
+	for _, task := range []string{"ticket-resolve", queue.Task} {
+		b.Run(task, func(b *testing.B) {
+			e := start(task, episode.Terminal, goodJudge)
+			fresh := e.desk
+			b.ReportAllocs()
+			for b.Loop() {
+				e.desk = fresh
+				if _, err := e.Step(b.Context(), json.RawMessage(classifyRight)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
+
+// BenchmarkEnd takes the last step of an episode, judge excluded.
+func BenchmarkEnd(b *testing.B) {
+	for task, actions := range map[string][]string{"ticket-resolve": {classifyRight, say(respond, goodReply)}, queue.Task: upToLast(perfectShift())} {
+		b.Run(task, func(b *testing.B) {
+			e := start(task, episode.Terminal, goodJudge)
+			e.desk.task = roomy(e.desk.task)
+			play(b, e, actions...)
+			last := e.desk
+			b.ReportAllocs()
+			for b.Loop() {
+				e.desk = last
+				if r, err := e.Step(b.Context(), json.RawMessage(justResolve)); err != nil || r.Final == nil {
+					b.Fatal(r, err)
+				}
+			}
+		})
+	}
+}
+
+func upToLast(actions []string) []string { return actions[:len(actions)-1] }

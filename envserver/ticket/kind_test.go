@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,35 +150,105 @@ func TestSeedDrawsTheScenario(t *testing.T) {
 	}
 }
 
-// TestNoTicketShowsItsGold looks, in all tickets, for what only the gold holds: scenario id, reason code, and the time to the first reply as a number of its own.
-func TestNoTicketShowsItsGold(t *testing.T) {
+// TestNothingShowsItsGold looks, in the observations of all tickets and queues, for what only the gold holds: scenario ids, reason codes, teams and drawn facts that nothing served says.
+func TestNothingShowsItsGold(t *testing.T) {
+	const seeds = 20
 	catalog, kind := publicKind(t)
 	for _, s := range catalog.Tickets() {
-		for seed := range int64(5) {
-			instance, err := s.Instantiate(seed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			env := kind.New()
-			first, err := env.Reset(episode.Options{Seed: seed, Task: "ticket-resolve", Scenario: s.ID, RewardMode: episode.Terminal})
-			if err != nil {
-				t.Fatal(err)
-			}
-			told, err := json.Marshal([]any{first.Observation, env.State()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, secret := range []string{`"` + s.ID + `"`, instance.Gold.ReasonCode, "gold"} {
-				if secret != "" && strings.Contains(string(told), secret) {
-					t.Errorf("%s seed %d tells %q: %s", s.ID, seed, secret, told)
-				}
-			}
+		for seed := range int64(seeds) {
+			checkSilence(t, kind, "ticket-resolve", s.ID, seed, instances(t, catalog, seed, s.ID))
+		}
+	}
+	queues, err := queue.Compose(catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range int64(seeds) {
+		// Each seed has some of the queues, so that each queue has some of the seeds.
+		for i := seed % 5; i < int64(len(queues)); i += 5 {
+			checkSilence(t, kind, queue.Task, queues[i].ID, seed, instances(t, catalog, seed, queues[i].Tickets[:]...))
 		}
 	}
 }
 
-// TestInterleavedSessions plays two episodes turn by turn and alone.
+func instances(t *testing.T, catalog *scenarios.Catalog, seed int64, ids ...string) []*scenarios.Ticket {
+	t.Helper()
+	tickets := make([]*scenarios.Ticket, len(ids))
+	for i, id := range ids {
+		s, _ := catalog.Ticket(id)
+		var err error
+		if tickets[i], err = s.Instantiate(seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tickets
+}
+
+// checkSilence turns to every ticket of an episode and searches all that is told.
+func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed int64, tickets []*scenarios.Ticket) {
+	t.Helper()
+	env := kind.New()
+	r, err := env.Reset(episode.Options{Seed: seed, Task: task, Scenario: scenario, RewardMode: episode.Terminal, Pressure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := marshal(t, r.Observation) + marshal(t, env.State())
+	if first := r.Observation.(ticket.Observation); first.Shift != nil {
+		for _, q := range first.Queue {
+			if r, err = env.Step(t.Context(), json.RawMessage(`{"action_type":"select_ticket","ticket_id":"`+q.TicketID+`"}`)); err != nil {
+				t.Fatal(err)
+			}
+			told += marshal(t, r.Observation) + marshal(t, env.State())
+		}
+	}
+	if strings.Contains(told, `"`+scenario+`"`) || strings.Contains(told, "gold") {
+		t.Errorf("%s seed %d is named: %s", scenario, seed, told)
+	}
+	for _, secret := range secrets(t, tickets) {
+		if strings.Contains(told, secret) {
+			t.Errorf("%s seed %d tells %q: %s", scenario, seed, secret, told)
+		}
+	}
+}
+
+// secrets are what only the gold of the tickets says, as JSON writes it. What is short is in every text.
+func secrets(t *testing.T, tickets []*scenarios.Ticket) []string {
+	t.Helper()
+	const short = 4
+	var served string
+	var all []string
+	for _, ticket := range tickets {
+		served += marshal(t, []any{ticket.Customer, ticket.Subject, ticket.Description, ticket.History, ticket.Attachments, ticket.Now})
+		all = append(all, `"`+ticket.ScenarioID+`"`, ticket.Gold.ReasonCode, ticket.Gold.Team, ticket.Gold.Policy)
+		for _, f := range ticket.Reply.Facts {
+			if f.Drawn {
+				all = append(all, f.Value)
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(secret string) bool {
+		text := strings.Trim(marshal(t, secret), `"`)
+		return len(secret) < short || strings.Contains(served, text)
+	})
+}
+
+func marshal(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestInterleavedSessions plays two episodes of each task with a clock turn by turn and alone.
 func TestInterleavedSessions(t *testing.T) {
+	for _, task := range []string{"ticket-resolve", queue.Task} {
+		t.Run(task, func(t *testing.T) { interleave(t, task) })
+	}
+}
+
+func interleave(t *testing.T, task string) {
 	_, kind := publicKind(t)
 	actions := []string{
 		`{"action_type":"search_knowledge_base","query":"refund"}`, `{"action_type":"classify","category":"billing"}`, `{"action_type":"respond","message":"Hello."}`,
@@ -185,7 +256,7 @@ func TestInterleavedSessions(t *testing.T) {
 	}
 	begin := func(seed int64) episode.Environment {
 		env := kind.New()
-		if _, err := env.Reset(episode.Options{Seed: seed, Task: "ticket-resolve"}); err != nil {
+		if _, err := env.Reset(episode.Options{Seed: seed, Task: task, Pressure: true}); err != nil {
 			t.Fatal(err)
 		}
 		return env
@@ -209,18 +280,22 @@ func TestInterleavedSessions(t *testing.T) {
 	if diff := cmp.Diff(own, mixed); diff != "" {
 		t.Errorf("a session feels another one (-alone +mixed):\n%s", diff)
 	}
-	if own[3].Final.Outcome != score.Scored {
-		t.Errorf("outcome = %s", own[3].Final.Outcome)
+	if final := own[3].Final; task != queue.Task && final.Outcome != score.Scored {
+		t.Errorf("outcome = %s", final.Outcome)
 	}
 }
 
 func BenchmarkReset(b *testing.B) {
 	_, kind := publicKind(b)
 	env := kind.New()
-	b.ReportAllocs()
-	for i := int64(0); b.Loop(); i++ {
-		if _, err := env.Reset(episode.Options{Seed: i, Task: "ticket-resolve"}); err != nil {
-			b.Fatal(err)
-		}
+	for _, task := range []string{"ticket-resolve", queue.Task} {
+		b.Run(task, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := int64(0); b.Loop(); i++ {
+				if _, err := env.Reset(episode.Options{Seed: i, Task: task}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

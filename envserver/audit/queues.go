@@ -1,0 +1,208 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// QueueFigures are what a way of working through queues earns on average, in thousandths.
+type QueueFigures struct {
+	Policy string `json:"policy"`
+	// Raw is the share of all points of all five tickets, Relative the score: what the best schedule earns is 1000.
+	Raw      int64 `json:"raw"`
+	Relative int64 `json:"relative"`
+}
+
+// Queues works through every queue of the catalogue at the seeds in the ways that the task is to tell apart. The reader says what a reader of keywords takes a ticket to be about. Where a catalogue makes
+// no queue, there are no figures.
+func Queues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, error) {
+	composed, err := queue.Compose(c)
+	if err != nil {
+		return nil, fmt.Errorf("composing queues: %w", err)
+	}
+	var shifts []shift
+	for _, q := range composed {
+		for _, seed := range seeds {
+			s, err := newShift(c, q, read, seed)
+			if err != nil {
+				return nil, err
+			}
+			shifts = append(shifts, s)
+		}
+	}
+	return queueFigures(shifts), nil
+}
+
+// queuePass is the pass line of the task, in thousandths of the best schedule.
+const queuePass = 850
+
+// minQueues is the number of queues of a catalogue from which on their means say something.
+const minQueues = 10
+
+// orders checks that the queues can be passed by the order of urgency and by no other way of working, however good the answers.
+func orders(c *scenarios.Catalog) ([]scenarios.Finding, error) {
+	composed, err := queue.Compose(c)
+	if err != nil || len(composed) < minQueues {
+		return nil, err
+	}
+	figures, err := Queues(c, Declared(c), 0)
+	if err != nil {
+		return nil, err
+	}
+	var findings []scenarios.Finding
+	for i, f := range figures {
+		// The ways are the oracle, the order of urgency, and then the others.
+		if passes := f.Relative >= queuePass; passes != (i < 2) {
+			findings = append(findings, scenarios.Finding{
+				Position: "queues", Rule: ruleQueue,
+				Message: fmt.Sprintf("%s earns %d of 1000: only working in the order of urgency should reach %d. Vary the priorities of the tickets more", f.Policy, f.Relative, queuePass),
+			})
+		}
+	}
+	return findings, nil
+}
+
+// queued is a ticket of a queue as the ways of working see it.
+type queued struct {
+	queue.Case
+	level, tone string
+	// cueRight tells whether a reader of keywords gets the category right.
+	cueRight bool
+}
+
+// shift is a queue, in the order of arrival.
+type shift [queue.Size]queued
+
+func newShift(c *scenarios.Catalog, q queue.Queue, read Reader, seed int64) (shift, error) {
+	var s shift
+	for i, id := range q.Tickets {
+		scenario, _ := c.Ticket(id) // queues are made of the catalogue's tickets
+		t, err := scenario.Instantiate(seed)
+		if err != nil {
+			return s, fmt.Errorf("instantiating ticket %s of queue %s: %w", id, q.ID, err)
+		}
+		s[i] = queued{Case: queue.CaseOf(t), level: t.Customer.AccountLevel, tone: t.Tone, cueRight: read(t) == t.Gold.Category}
+	}
+	return s, nil
+}
+
+func (s *shift) cases() [queue.Size]queue.Case {
+	var cases [queue.Size]queue.Case
+	for i := range s {
+		cases[i] = s[i].Case
+	}
+	return cases
+}
+
+// by is the order of the tickets by a key, equal ones as they arrived.
+func (s *shift) by(key func(queued) int) [queue.Size]int {
+	order := [queue.Size]int{0, 1, 2, 3, 4}
+	slices.SortStableFunc(order[:], func(a, b int) int { return cmp.Compare(key(s[a]), key(s[b])) })
+	return order
+}
+
+func arrival(queued) int { return 0 }
+
+func urgency(q queued) int { return -int(queue.Weight(q.Priority)) }
+
+func rank(values ...string) func(string) int {
+	return func(v string) int { return slices.Index(values, v) }
+}
+
+// What replies that understand little earn, in milli-points: one that fits every ticket, and one with some words of the matter.
+const (
+	boilerplate = 70
+	weakReply   = 150
+)
+
+// way is a way of working through a queue: the acts in order, whether they fit or not.
+type way struct {
+	name string
+	acts func(*shift) []queue.Act
+}
+
+func ways() []way {
+	level, tone := rank("enterprise", "premium", "basic"), rank("angry", "worried", "neutral", "calm")
+	ordered := func(key func(queued) int) func(*shift) []queue.Act {
+		return func(s *shift) []queue.Act { return queue.OneByOne(s.cases(), s.by(key)) }
+	}
+	return []way{
+		{"oracle", func(s *shift) []queue.Act { return queue.Best(s.cases()).Acts }},
+		{"perfect answers, most urgent first", ordered(urgency)},
+		{"perfect answers, all labels first", func(s *shift) []queue.Act { return queue.LabelsFirst(s.cases(), s.by(urgency)) }},
+		{"perfect answers, enterprise first", ordered(func(q queued) int { return level(q.level) })},
+		{"perfect answers, first come first served", ordered(arrival)},
+		{"perfect answers, angriest first", ordered(func(q queued) int { return tone(q.tone) })},
+		{"perfect answers, least urgent first", ordered(func(q queued) int { return -urgency(q) })},
+		{"perfect decisions, worthless replies", func(s *shift) []queue.Act { return worthless(queue.OneByOne(s.cases(), s.by(arrival))) }},
+		{"keyword category, always medium, weak replies, resolve", (*shift).keywords},
+		{"resolve everything with boilerplate", func(s *shift) []queue.Act { return s.boilerplate(queue.Resolve) }},
+		{"labels only", func(s *shift) []queue.Act { return queue.LabelsFirst(s.cases(), s.by(arrival))[:2*queue.Size] }},
+		{"escalate everything with boilerplate", func(s *shift) []queue.Act { return s.boilerplate(queue.Escalate) }},
+	}
+}
+
+func worthless(acts []queue.Act) []queue.Act {
+	for i := range acts {
+		if acts[i].Kind == queue.Reply {
+			acts[i].Points = 0
+		}
+	}
+	return acts
+}
+
+func perfectIf(right bool, ticket int, kind queue.Kind) queue.Act {
+	a := queue.Act{Ticket: ticket, Kind: kind}
+	if right {
+		a.Points = kind.Perfect()
+	}
+	return a
+}
+
+func (s *shift) keywords() []queue.Act {
+	var acts []queue.Act
+	for i, q := range s {
+		acts = append(acts, perfectIf(q.cueRight, i, queue.Category), perfectIf(q.Priority == "medium", i, queue.Priority),
+			queue.Act{Ticket: i, Kind: queue.Reply, Points: weakReply}, perfectIf(!q.Escalate, i, queue.Resolve))
+	}
+	return acts
+}
+
+func (s *shift) boilerplate(end queue.Kind) []queue.Act {
+	var acts []queue.Act
+	for i, q := range s {
+		acts = append(acts, queue.Act{Ticket: i, Kind: queue.Reply, Points: boilerplate}, perfectIf(q.Escalate == (end == queue.Escalate), i, end))
+	}
+	return acts
+}
+
+// queueFigures are the means over the shifts, rounded once.
+func queueFigures(shifts []shift) []QueueFigures {
+	if len(shifts) == 0 {
+		return nil
+	}
+	all := ways()
+	raw, relative := make([]float64, len(all)), make([]float64, len(all))
+	for i := range shifts {
+		s := &shifts[i]
+		cases := s.cases()
+		par, most := float64(queue.Best(cases).Worth), 0.0
+		for _, c := range cases {
+			most += float64(queue.Worth(c.Priority, 1000, 0))
+		}
+		for k, w := range all {
+			worth, _ := queue.Play(cases, w.acts(s))
+			raw[k] += float64(worth) / most / float64(len(shifts))
+			relative[k] += float64(worth) / par / float64(len(shifts))
+		}
+	}
+	figures := make([]QueueFigures, len(all))
+	for k, w := range all {
+		figures[k] = QueueFigures{w.name, thousandths(raw[k]), thousandths(relative[k])}
+	}
+	return figures
+}

@@ -1,0 +1,202 @@
+package queue_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/scenarios"
+)
+
+func TestFactor(t *testing.T) {
+	tests := map[string]struct {
+		priority string
+		answered int
+		want     int64
+	}{
+		"at once":           {"urgent", 1, 1000},
+		"at the limit":      {"urgent", 10, 1000},
+		"a minute late":     {"urgent", 11, 940},
+		"half as long":      {"high", 30, 700},
+		"at twice":          {"urgent", 20, 400},
+		"after twice":       {"urgent", 36, 400},
+		"never":             {"low", queue.Never, 400},
+		"rounded":           {"medium", 46, 987},
+		"low is in no rush": {"low", 36, 1000},
+	}
+	for name, tc := range tests {
+		if got := queue.Factor(tc.priority, tc.answered); got != tc.want {
+			t.Errorf("%s: Factor(%s, %d) = %d, want %d", name, tc.priority, tc.answered, got, tc.want)
+		}
+	}
+}
+
+func TestFactorFalls(t *testing.T) {
+	for _, p := range priorities {
+		for minute := range 200 {
+			if a, b := queue.Factor(p, minute), queue.Factor(p, minute+1); b > a || b < queue.TooLate || a > queue.InTime {
+				t.Errorf("%s: the factor is %d at %d and %d a minute later", p, a, minute, b)
+			}
+		}
+	}
+}
+
+// TestPerfectIsWhatTheGraderOffers keeps the oracle's arithmetic and the grader's together.
+func TestPerfectIsWhatTheGraderOffers(t *testing.T) {
+	dims, err := grader.GradeTicket(&scenarios.Ticket{}, grader.TaskResolve, grader.Decisions{}, grader.Verdict{Status: grader.StatusOK})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{
+		"category": queue.Category.Perfect(), "priority": queue.Priority.Perfect(), "escalation": queue.Escalate.Perfect(), "response": queue.Reply.Perfect(),
+	}
+	got := map[string]int64{}
+	for _, d := range dims {
+		got[d.Name] = d.Offered
+	}
+	if diff := cmp.Diff(want, got); diff != "" || queue.Resolve.Perfect() != queue.Escalate.Perfect() {
+		t.Errorf("offered (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlay(t *testing.T) {
+	cases := [queue.Size]queue.Case{{Priority: "urgent"}, {Priority: "high", Escalate: true}, {Priority: "medium", Escalate: true}, {Priority: "low", Escalate: true}, {Priority: "low"}}
+	reply := func(i int) queue.Act { return queue.Act{Ticket: i, Kind: queue.Reply, Points: 500} }
+	escalate := func(i int) queue.Act { return queue.Act{Ticket: i, Kind: queue.Escalate, Points: 200} }
+	tests := map[string]struct {
+		acts    []queue.Act
+		worth   int64
+		skipped int
+	}{
+		"nothing":             {nil, 0, 0},
+		"in time":             {[]queue.Act{reply(0)}, 4 * 500 * 1000, 0},
+		"late":                {[]queue.Act{reply(1), reply(2), reply(0)}, 3*500*1000 + 2*500*1000 + 4*500*700, 0},
+		"unanswered":          {[]queue.Act{escalate(1)}, 3 * 200 * 400, 0},
+		"two slots":           {[]queue.Act{escalate(1), escalate(2), escalate(3)}, 3*200*400 + 2*200*400, 1},
+		"what doesn't fit":    {[]queue.Act{reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(4), {Ticket: 4, Kind: queue.Category, Points: 200}}, 7*4*500*1000 + 200*400, 1},
+		"only the first time": {[]queue.Act{{Ticket: 0, Kind: queue.Reply}, reply(1), reply(2), reply(0)}, 3*500*1000 + 2*500*1000 + 4*500*1000, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			worth, played := queue.Play(cases, tc.acts)
+			if worth != tc.worth || len(tc.acts)-len(played) != tc.skipped {
+				t.Errorf("Play() = %d with %d acts passed over, want %d with %d", worth, len(tc.acts)-len(played), tc.worth, tc.skipped)
+			}
+		})
+	}
+}
+
+var priorities = []string{"low", "medium", "high", "urgent"}
+
+func casesGen() *rapid.Generator[[queue.Size]queue.Case] {
+	return rapid.Custom(func(t *rapid.T) [queue.Size]queue.Case {
+		var cases [queue.Size]queue.Case
+		for i := range cases {
+			cases[i] = queue.Case{Priority: rapid.SampledFrom(priorities).Draw(t, "priority"), Escalate: rapid.Bool().Draw(t, "escalate")}
+		}
+		return cases
+	})
+}
+
+// TestBestIsBest compares it with any order in both ways, wants its acts to be worth what it says, and wants the order of arrival not to matter.
+func TestBestIsBest(t *testing.T) {
+	var pars queue.Pars
+	rapid.Check(t, func(t *rapid.T) {
+		cases := casesGen().Draw(t, "cases")
+		best := queue.Best(cases)
+		if worth, played := queue.Play(cases, best.Acts); worth != best.Worth || len(played) != len(best.Acts) {
+			t.Fatalf("its acts are worth %d and %d of %d fit, it says %d", worth, len(played), len(best.Acts), best.Worth)
+		}
+		order := [queue.Size]int(rapid.Permutation([]int{0, 1, 2, 3, 4}).Draw(t, "order"))
+		for _, acts := range [][]queue.Act{queue.OneByOne(cases, order), queue.LabelsFirst(cases, order)} {
+			if worth, _ := queue.Play(cases, acts); worth > best.Worth {
+				t.Fatalf("order %v is worth %d, the best %d", order, worth, best.Worth)
+			}
+		}
+		var moved [queue.Size]queue.Case
+		for i, from := range order {
+			moved[i] = cases[from]
+		}
+		if got := pars.Of(moved); got != best.Worth || pars.Of(moved) != got {
+			t.Fatalf("in another order of arrival the best is worth %d, not %d", got, best.Worth)
+		}
+	})
+}
+
+func TestCompose(t *testing.T) {
+	catalog := public(t)
+	queues, err := queue.Compose(catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(queues) == 0 {
+		t.Fatal("no queues")
+	}
+	seen := map[[queue.Size]string]string{}
+	for _, q := range queues {
+		set := q.Tickets
+		slices.Sort(set[:])
+		if other := seen[set]; other != "" {
+			t.Errorf("%s and %s hold the same tickets", other, q.ID)
+		}
+		seen[set] = q.ID
+		checkQueue(t, catalog, q)
+	}
+	if !slices.IsSortedFunc(queues, func(a, b queue.Queue) int { return strings.Compare(a.ID, b.ID) }) {
+		t.Error("the queues are not ordered by id")
+	}
+}
+
+func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
+	t.Helper()
+	count := map[string]int{}
+	for _, id := range q.Tickets {
+		s, ok := catalog.Ticket(id)
+		if !ok || s.Split != q.Split {
+			t.Errorf("%s: ticket %s is not of split %s", q.ID, id, q.Split)
+			continue
+		}
+		canonical, err := s.Instantiate(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count[canonical.Gold.Priority]++
+		if canonical.Gold.Escalate {
+			count["escalate"]++
+		}
+		if count[s.Category]++; count[s.Category] == 1 {
+			count["categories"]++
+		}
+		if q.Language != s.Language && q.Language != "mul" {
+			t.Errorf("%s: language %s, its ticket %s is in %s", q.ID, q.Language, id, s.Language)
+		}
+	}
+	if count["urgent"] < 1 || count["low"]+count["medium"] < 1 || count["escalate"] < 2 || count["escalate"] > 3 || count["categories"] < 3 {
+		t.Errorf("%s is not sound: %v", q.ID, count)
+	}
+}
+
+// TestQueuesOfASplit must be those of the whole catalogue: a pool that serves one split serves the same queues.
+func TestQueuesOfASplit(t *testing.T) {
+	catalog := public(t)
+	all, err := queue.Compose(catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, split := range scenarios.Splits() {
+		got, err := queue.Compose(catalog.Split(split))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := slices.DeleteFunc(slices.Clone(all), func(q queue.Queue) bool { return q.Split != split })
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", split, diff)
+		}
+	}
+}

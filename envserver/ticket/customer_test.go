@@ -1,0 +1,169 @@
+package ticket
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// talkative is testTicket with a customer who answers.
+func talkative() *scenarios.Ticket {
+	t := testTicket()
+	t.Tone = "worried"
+	t.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$300.00", Context: []string{"refund"}, Drawn: true}}
+	t.Reply.Outcome = scenarios.Outcome{Value: "refund", Facts: []string{"f1"}}
+	t.UserSim = &scenarios.UserSim{
+		Persona: "terse", MaxTurns: 4,
+		Answers: []scenarios.SimAnswer{
+			{ID: "invoice", Ask: []string{"invoice number", "which invoice"}, Text: "It is INV-104233.", Known: true},
+			{ID: "seats", Ask: []string{"how many seats"}, Text: "30, as I wrote.", Known: true, Told: true},
+			{ID: "price", Ask: []string{"price per seat"}, Text: "I don't have that here."},
+		},
+		Lines: map[string][]string{
+			"calm": {"Thank you.", "All right."}, "uneasy": {"I hope so.", "Well."}, "annoyed": {"Hm.", "Really."}, "angry": {"And when will you DO something?", "I am waiting."},
+		},
+		StopWhen: []string{"outcome_stated"},
+	}
+	return t
+}
+
+// talk sends messages and returns what the customer said and felt after each.
+func talk(t testing.TB, opts episode.Options, ticket *scenarios.Ticket, messages ...string) (said, moods []string) {
+	t.Helper()
+	e := startOn("ticket-resolve", opts, goodJudge, ticket)
+	for _, m := range messages {
+		o := step(t, e, say(respond, m)).Observation.(Observation)
+		last := o.ConversationHistory[len(o.ConversationHistory)-1]
+		answer := ""
+		if last.Role == "customer" {
+			answer = last.Content
+		}
+		if (o.Status == "pending_customer") != (answer == "") {
+			t.Errorf("status %s after the answer %q", o.Status, answer)
+		}
+		said, moods = append(said, answer), append(moods, o.CustomerMood)
+	}
+	return said, moods
+}
+
+func TestCustomerAnswers(t *testing.T) {
+	const settles = "We will refund $300.00 to you."
+	tests := map[string]struct {
+		messages    []string
+		said, moods []string
+	}{
+		"a question":            {[]string{"Which invoice is it?"}, []string{"It is INV-104233."}, []string{"uneasy"}},
+		"a request":             {[]string{"Please send us the invoice number."}, []string{"It is INV-104233."}, []string{"uneasy"}},
+		"an imperative":         {[]string{"Tell us the invoice number."}, []string{"It is INV-104233."}, []string{"uneasy"}},
+		"no question":           {[]string{"We look for the invoice number now."}, []string{"I hope so."}, []string{"uneasy"}},
+		"unknown to him":        {[]string{"What is the price per seat?"}, []string{"I don't have that here."}, []string{"uneasy"}},
+		"two at once":           {[]string{"Which invoice is it, and what is the price per seat?"}, []string{"It is INV-104233. I don't have that here."}, []string{"uneasy"}},
+		"told already":          {[]string{"How many seats do you have?"}, []string{"30, as I wrote."}, []string{"annoyed"}},
+		"asked twice":           {[]string{"Which invoice is it?", "Which invoice is it?"}, []string{"It is INV-104233.", "It is INV-104233."}, []string{"uneasy", "annoyed"}},
+		"blamed":                {[]string{"This is your own fault."}, []string{"Hm."}, []string{"annoyed"}},
+		"understood, once":      {[]string{"I understand that a wrong invoice is worrying.", "I understand that a wrong invoice is worrying."}, []string{"Thank you.", "All right."}, []string{"calm", "calm"}},
+		"lines in turn":         {[]string{"Hm.", "Hm.", "Hm.", "Hm."}, []string{"I hope so.", "Well.", "Well.", "Well."}, []string{"uneasy", "uneasy", "uneasy", "uneasy"}},
+		"at most four messages": {[]string{"Hm.", "Hm.", "Hm.", "Hm.", "Which invoice is it?"}, []string{"I hope so.", "Well.", "Well.", "Well.", ""}, slices.Repeat([]string{"uneasy"}, 5)},
+		"nothing to add":        {[]string{settles, "Hm.", "Which invoice is it?"}, []string{"Well.", "", ""}, []string{"uneasy", "uneasy", "uneasy"}},
+		"a question at the end": {[]string{settles + " Which invoice is it?"}, []string{"It is INV-104233."}, []string{"uneasy"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			said, moods := talk(t, episode.Options{Seed: 7}, talkative(), tc.messages...)
+			if diff := cmp.Diff([][]string{tc.said, tc.moods}, [][]string{said, moods}); diff != "" {
+				t.Errorf("said and felt (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMoodBeginsWithTheTone(t *testing.T) {
+	for tone, want := range map[string]string{"angry": "angry", "worried": "uneasy", "calm": "calm", "neutral": "calm"} {
+		ticket := talkative()
+		ticket.Tone = tone
+		e := startOn("ticket-resolve", episode.Options{Seed: 7}, goodJudge, ticket)
+		if got := e.desk.observation().CustomerMood; got != want {
+			t.Errorf("a customer who writes in an %s tone is %s, want %s", tone, got, want)
+		}
+	}
+	if got := start("ticket-resolve", episode.Dense, goodJudge).desk.observation().CustomerMood; got != "" {
+		t.Errorf("a customer without a script is %s", got)
+	}
+}
+
+// TestWaitingAnnoys makes the first reply later than the customer's patience, whatever the ticket's priority.
+func TestWaitingAnnoys(t *testing.T) {
+	for _, priority := range []string{"low", "urgent"} {
+		ticket := talkative()
+		ticket.Gold.Priority = priority
+		e := startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: episode.Terminal, Pressure: true}, goodJudge, ticket)
+		play(t, e, slices.Repeat([]string{classifyWrong}, 8)...)
+		if o := step(t, e, say(respond, "Hm.")).Observation.(Observation); *o.ClockMinutes != 21 || o.CustomerMood != "annoyed" {
+			t.Errorf("%s: a first reply in minute %d leaves the customer %s, want 21 and annoyed", priority, *o.ClockMinutes, o.CustomerMood)
+		}
+	}
+}
+
+// TestCustomersTellNoGold plays any messages to customers whose tickets differ in gold alone: what they say is the same, but for having nothing to add once the matter is settled.
+func TestCustomersTellNoGold(t *testing.T) {
+	other := talkative()
+	other.Gold = scenarios.TicketGold{Category: "shipping", Priority: "low"}
+	messages := []string{"Which invoice is it?", "How many seats?", "This is your own fault.", "I understand that this is worrying.", "Hm.", "We have passed this on to finance.", "Please send the price per seat."}
+	rapid.Check(t, func(rt *rapid.T) {
+		sent := rapid.SliceOfN(rapid.SampledFrom(messages), 1, 6).Draw(rt, "messages")
+		said, moods := talk(t, episode.Options{Seed: 7}, talkative(), sent...)
+		again, felt := talk(t, episode.Options{Seed: 7}, other, sent...)
+		if diff := cmp.Diff([][]string{said, moods}, [][]string{again, felt}); diff != "" {
+			rt.Errorf("gold shows in the customer (-one +other):\n%s", diff)
+		}
+	})
+}
+
+// TestRepliesThatAskNothingLoseNothing compares the scores of tickets with and without a customer who answers.
+func TestRepliesThatAskNothingLoseNothing(t *testing.T) {
+	actions := []string{classifyRight, say(respond, goodReply), escalateFinance}
+	_, silent := play(t, start("ticket-resolve", episode.Terminal, goodJudge), actions...)
+	_, talking := play(t, startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: episode.Terminal}, goodJudge, talkative()), actions...)
+	if silent.Final.Score != talking.Final.Score || talking.Final.Score != 1_000_000 {
+		t.Errorf("with a customer who answers %d, without %d, want 1000000", talking.Final.Score, silent.Final.Score)
+	}
+}
+
+// TestPublicCustomers plays the public scripts with every question that they know: they answer it, and what they say holds no gold.
+func TestPublicCustomers(t *testing.T) {
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ears := sharedEars()
+	for _, s := range catalog.Tickets() {
+		ticket, err := s.Instantiate(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ticket.UserSim == nil {
+			continue
+		}
+		for i, a := range ticket.UserSim.Answers {
+			for _, ask := range a.Ask {
+				if heard := ears.Hear(ticket, strings.ToUpper(ask[:1])+ask[1:]+"?"); !slices.Contains(heard.Asked, i) {
+					t.Errorf("%s: %q? isn't understood as a question for %s", s.ID, ask, a.ID)
+				}
+			}
+			if code := ticket.Gold.ReasonCode; code != "" && strings.Contains(a.Text, code) {
+				t.Errorf("%s: the answer %s tells the reason code", s.ID, a.ID)
+			}
+		}
+		for _, good := range ticket.References.Good {
+			if heard := ears.Hear(ticket, good); len(heard.Asked) > 0 {
+				t.Errorf("%s: a good reply is understood as asking: %s", s.ID, good)
+			}
+		}
+	}
+}

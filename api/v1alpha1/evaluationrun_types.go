@@ -29,6 +29,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.agent == oldSelf.agent",message="agent is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.tasks == oldSelf.tasks",message="tasks is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.seed == oldSelf.seed",message="seed is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="self.pressure == oldSelf.pressure",message="pressure is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.concurrency == oldSelf.concurrency",message="concurrency is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.retries == oldSelf.retries",message="retries is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.passScore == oldSelf.passScore",message="passScore is immutable: create another EvaluationRun"
@@ -55,6 +56,12 @@ type EvaluationRunSpec struct {
 	// +kubebuilder:validation:Maximum=9007199254740991
 	// +optional
 	Seed *int64 `json:"seed,omitempty"`
+
+	// pressure has the episodes played under simulated time: every action takes some of it, and what is late earns less. It concerns
+	// ticket-resolve; queue-management always has a clock. Defaults to false.
+	// +kubebuilder:default=false
+	// +optional
+	Pressure *bool `json:"pressure,omitempty"`
 
 	// parallelism is the number of runner pods that play at the same time, from 1 to 1000. Defaults to 1. It may be changed while the
 	// run goes on, which speeds it up only up to the number of shards that it began with.

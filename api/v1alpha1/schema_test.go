@@ -128,6 +128,7 @@ func TestRunDefaults(t *testing.T) {
 		Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
 		Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 1}},
 		Seed:           new(int64(0)),
+		Pressure:       new(false),
 		Parallelism:    new(int32(1)),
 		Concurrency:    new(int32(16)),
 		Retries:        v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: new(int32(2)), MaxErroredPercent: new(int32(5))},
@@ -168,7 +169,7 @@ func TestValidation(t *testing.T) {
 			"judge: {type: Offline}, sessions: {perPod: 100000, idleTimeoutSeconds: 0, maxDurationSeconds: 0}}"), ""},
 		"a pool of packs, judged by a model": {pool("packs", "{scenarios: {splits: [Test, Private], packs: [{configMap: {name: acme}}, {secret: {name: held-out}}]}, judge: {type: LLM, llm: "+
 			"{baseURL: 'https://models.example/v1', model: judge-2026-01-01, apiKeySecretRef: {name: models, key: token}, maxConcurrency: 1024, timeoutSeconds: 600, onFailure: Offline}}}"), ""},
-		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024", "passScore: '1.000000'",
+		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024", "pressure: true", "passScore: '1.000000'",
 			"retries: {episodeAttempts: 10, shardBackoffLimit: 0, maxErroredPercent: 100}"), ""},
 		"a run of some scenarios": {runWith("some", "{name: ticket-resolve}", "{name: ticket-resolve, trials: 1000, scenarios: {ids: [B01], categories: [billing]}}"), ""},
 
@@ -261,6 +262,7 @@ func TestChanges(t *testing.T) {
 		"a run's concurrency":       {run("change-11"), `{"concurrency": 1}`, "concurrency is immutable"},
 		"a run's retries":           {run("change-12"), `{"retries": {"episodeAttempts": 1}}`, "retries is immutable"},
 		"a run's pass score":        {run("change-13"), `{"passScore": "0.9"}`, "passScore is immutable"},
+		"a run's pressure":          {run("change-15"), `{"pressure": true}`, "pressure is immutable"},
 		"a run's seed back to none": {run("change-14", "seed: 5"), `{"seed": null}`, "seed is immutable"},
 	}
 	for name, tt := range tests {

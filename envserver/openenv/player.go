@@ -86,7 +86,7 @@ func (p *player) reset(data []byte, rule seedRule, where string) reply {
 	}
 	p.playing, p.task, p.ledger, p.last = true, o.Task, ledger, result
 	if ledger != nil {
-		p.planned = score.PlannedEpisode{Index: o.tag.episode, Seed: o.Seed}
+		p.planned = score.PlannedEpisode{Index: o.tag.episode, Seed: o.Seed, Pressure: o.Pressure}
 		ledger.begin()
 	}
 	return reply{kind: p.server.kind, result: result}

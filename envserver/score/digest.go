@@ -7,7 +7,7 @@ import (
 )
 
 // PlanDigest is a fingerprint of a set of episodes that doesn't depend on their order: the sum modulo 2^256 of SHA-256 over each episode's index, task,
-// scenario and seed (an additive multiset hash: Bellare and Micciancio, "A new paradigm for collision-free hashing", 1997). The zero value is the empty
+// scenario and seed, and of the word pressure where it is played under that (an additive multiset hash: Bellare and Micciancio, "A new paradigm for collision-free hashing", 1997). The zero value is the empty
 // set. It lets the controller see that a ledger holds exactly the episodes planned, though the ledger lists none of them.
 type PlanDigest [32]byte
 
@@ -39,5 +39,9 @@ func (d *PlanDigest) AddSet(o PlanDigest) {
 func (d PlanDigest) Equal(o PlanDigest) bool { return d == o }
 
 func (ep PlannedEpisode) digest() PlanDigest {
-	return sha256.Sum256(appendFields(nil, ep.Index, ep.Task, ep.Scenario, ep.Seed))
+	fields := appendFields(nil, ep.Index, ep.Task, ep.Scenario, ep.Seed)
+	if ep.Pressure {
+		fields = appendFields(fields, "pressure")
+	}
+	return sha256.Sum256(fields)
 }

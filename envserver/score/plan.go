@@ -60,6 +60,8 @@ type PlannedEpisode struct {
 	Scenario string
 	Trial    int
 	Seed     int64
+	// Pressure has the episode played under simulated time, where its task can be.
+	Pressure bool
 }
 
 // NewPlan completes and validates a plan: it sorts the scenarios of each task and sets Shards to the least number that is at least parallelism, at
@@ -199,7 +201,7 @@ func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
 func (p Plan) trials(t PlanTask, scenario string, first int64, yield func(PlannedEpisode) bool) bool {
 	for trial := range t.Trials {
 		seed := EpisodeSeed(p.Seed, t.Name, scenario, trial)
-		if !yield(PlannedEpisode{Index: first + int64(trial), Task: t.Name, Scenario: scenario, Trial: trial, Seed: seed}) {
+		if !yield(PlannedEpisode{Index: first + int64(trial), Task: t.Name, Scenario: scenario, Trial: trial, Seed: seed, Pressure: p.Pressure}) {
 			return false
 		}
 	}

@@ -295,3 +295,15 @@ func drawPlan(t *rapid.T) Plan {
 	}
 	return p
 }
+
+// A pod that played an episode without the pressure that was planned has another fingerprint.
+func TestPressureShowsInTheDigest(t *testing.T) {
+	at := PlannedEpisode{Index: 3, Task: "ticket-resolve", Scenario: "B07", Seed: 5}
+	var relaxed, pressed PlanDigest
+	relaxed.Add(at)
+	at.Pressure = true
+	pressed.Add(at)
+	if relaxed.Equal(pressed) {
+		t.Error("the same digest with pressure and without")
+	}
+}

@@ -1,0 +1,169 @@
+//go:build conformance
+
+// Package judge tries the judge of replies against a server of the OpenAI protocol that is not ours: LiteLLM's proxy. run.sh starts it and runs this.
+package judge
+
+import (
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// settings are what run.sh passes on.
+func settings(t *testing.T) (url, key string) {
+	t.Helper()
+	url, key = os.Getenv("CONFORMANCE_JUDGE_URL"), os.Getenv("LITELLM_MASTER_KEY")
+	if url == "" || key == "" {
+		t.Fatal("no proxy: start this with hack/conformance/judge/run.sh")
+	}
+	return url, key
+}
+
+func newJudge(t *testing.T, model string, change func(*llm.Config)) *llm.Judge {
+	t.Helper()
+	url, key := settings(t)
+	c := llm.Config{BaseURL: url, APIKey: key, Model: model, Votes: 1, Timeout: 20 * time.Second}
+	if change != nil {
+		change(&c)
+	}
+	j, err := llm.New(c, grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// cases are a good reply to each of some tickets.
+func cases(t *testing.T, n int) []grader.Case {
+	t.Helper()
+	catalogue, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []grader.Case
+	for seed := int64(0); len(out) < n; seed++ {
+		for _, s := range catalogue.Tickets() {
+			ticket, err := s.Instantiate(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: grader.Actions{Ending: grader.Resolved}}
+			if ticket.Gold.Escalate {
+				c.Actions = grader.Actions{Ending: grader.Escalated, Team: ticket.Gold.Team}
+			}
+			out = append(out, c)
+		}
+	}
+	return out[:n]
+}
+
+// What each model answers becomes a score or a cause, never a score out of a failure.
+func TestAnswersAndFailures(t *testing.T) {
+	tests := map[string]struct {
+		cause grader.Cause
+		calls int64
+		// most and least bound the points of a verdict.
+		least, most int64
+		change      func(*llm.Config)
+	}{
+		"gullible":         {calls: 1, least: 450, most: 500},
+		"denying":          {calls: 1, least: 0, most: 300},
+		"inventive":        {calls: 1, least: 0, most: 300},
+		"formatless":       {calls: 2, least: 450, most: 500},
+		"late":             {calls: 3, least: 450, most: 500},
+		"flaky":            {calls: 3, least: 450, most: 500},
+		"undecided":        {cause: grader.CauseFailed, calls: 1},
+		"leaky":            {cause: grader.CauseFailed, calls: 3},
+		"forgetful":        {cause: grader.CauseUnparsable, calls: 3},
+		"chatty":           {cause: grader.CauseUnparsable, calls: 3},
+		"stuttering":       {cause: grader.CauseUnparsable, calls: 3},
+		"cut":              {cause: grader.CauseUnparsable, calls: 3},
+		"prose":            {cause: grader.CauseUnparsable, calls: 3},
+		"huge":             {cause: grader.CauseUnparsable, calls: 3},
+		"hijacked":         {cause: grader.CauseUnparsable, calls: 3},
+		"mocked-prose":     {cause: grader.CauseUnparsable, calls: 3},
+		"down":             {cause: grader.CauseUnavailable, calls: 4},
+		"mocked-throttled": {cause: grader.CauseUnavailable, calls: 4},
+		"mocked-broken":    {cause: grader.CauseUnavailable, calls: 4},
+		"mocked-too-long":  {cause: grader.CauseFailed, calls: 1},
+		"mocked-filtered":  {cause: grader.CauseFailed, calls: 1},
+		"no-such-model":    {cause: grader.CauseFailed, calls: 1},
+		"slow":             {cause: grader.CauseTimeout, calls: 1, change: func(c *llm.Config) { c.Timeout = 2 * time.Second }},
+	}
+	c := cases(t, 1)[0]
+	for model, tc := range tests {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			v, err := newJudge(t, model, tc.change).Judge(t.Context(), c)
+			t.Logf("%s: status %s, cause %q, %d points, %+v", model, v.Status, v.Cause, v.PostGate, v.Usage)
+			if v.Cause != tc.cause || (err != nil) != (tc.cause != "") || v.Usage.Calls < tc.calls || model != "slow" && v.Usage.Calls != tc.calls {
+				t.Errorf("%+v, %v, want cause %q after %d calls", v, err, tc.cause, tc.calls)
+			}
+			if tc.cause != "" && (v.Scored() || v.PostGate != 0 || v.PreGate != 0) {
+				t.Errorf("a failure has points: %+v", v)
+			}
+			if tc.cause == "" && (v.PostGate < tc.least || v.PostGate > tc.most) {
+				t.Errorf("%d points, want %d to %d", v.PostGate, tc.least, tc.most)
+			}
+		})
+	}
+	t.Run("wrong key", func(t *testing.T) {
+		v, err := newJudge(t, "gullible", func(c *llm.Config) { c.APIKey = "sk-wrong" }).Judge(t.Context(), c)
+		if err == nil || v.Cause != grader.CauseFailed || v.Usage.Calls != 1 {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
+}
+
+// Many sessions at once, each with a reply that others have too: one request for each reply, and none lost.
+func TestManySessions(t *testing.T) {
+	const replies, sessions = 40, 16
+	j := newJudge(t, "gullible", func(c *llm.Config) { c.CacheDir, c.Timeout, c.MaxConcurrency = t.TempDir(), 2*time.Minute, 8 })
+	began := time.Now()
+	var mu sync.Mutex
+	var usage grader.Usage
+	status := map[grader.Status]int{}
+	var wg sync.WaitGroup
+	for range sessions {
+		wg.Go(func() {
+			for _, c := range cases(t, replies) {
+				v, err := j.Judge(t.Context(), c)
+				if err != nil || v.PostGate < 400 {
+					t.Errorf("%s: %+v, %v", c.Ticket.ScenarioID, v, err)
+				}
+				mu.Lock()
+				usage.Add(v.Usage)
+				status[v.Status]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d judgements of %d replies in %v: %v, %+v", replies*sessions, replies, time.Since(began).Round(time.Millisecond), status, usage)
+	if usage.Calls != replies || usage.CacheHits != replies*(sessions-1) {
+		t.Errorf("%d calls and %d cache hits, want %d and %d", usage.Calls, usage.CacheHits, replies, replies*(sessions-1))
+	}
+}
+
+// A verdict that was kept is found again by another process, and graded without the endpoint.
+func TestKeptVerdicts(t *testing.T) {
+	folder := t.TempDir()
+	c := cases(t, 1)[0]
+	first, err := newJudge(t, "gullible", func(c *llm.Config) { c.CacheDir = folder }).Judge(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := newJudge(t, "gullible", func(c *llm.Config) { c.CacheDir, c.CacheMode = folder, llm.CacheFrozen }).Judge(t.Context(), c)
+	if err != nil || again.Status != grader.StatusCached || again.PostGate != first.PostGate || again.Usage.Calls != 0 {
+		t.Errorf("frozen: %+v, %v", again, err)
+	}
+	replayed, err := llm.NewReplay(grader.NewOffline(), first).Judge(t.Context(), c)
+	if err != nil || replayed.PostGate != first.PostGate {
+		t.Errorf("replayed: %+v, %v", replayed, err)
+	}
+}

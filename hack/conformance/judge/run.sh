@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Tries the judge of replies against LiteLLM's proxy: makes a Python environment (once), starts the proxy on a free port of this machine, and runs the tests.
+# VENV is where the environment is kept; PYTHON and GO are the commands to use.
+set -euo pipefail
+cd "$(dirname "$0")"
+venv="${VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/csenv/conformance-judge}"
+work="$(mktemp -d)"
+proxy=""
+trap '[ -z "$proxy" ] || kill "$proxy" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+stamp="$venv/requirements.txt"
+if ! cmp -s requirements.txt "$stamp"; then
+  echo "==> installing LiteLLM's proxy into $venv (some minutes, once)"
+  rm -rf "$venv"
+  "${PYTHON:-python3}" -m venv "$venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check -r requirements.txt
+  cp requirements.txt "$stamp"
+fi
+
+port="$("$venv/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')"
+export LITELLM_MASTER_KEY="sk-$(head -c 12 /dev/urandom | od -An -tx1 | tr -d ' \n')"
+export LITELLM_TELEMETRY=False LITELLM_LOCAL_MODEL_COST_MAP=True
+echo "==> starting $("$venv/bin/pip" list --disable-pip-version-check 2>/dev/null | awk '$1 == "litellm" {print "LiteLLM " $2}') on port $port"
+"$venv/bin/litellm" --config litellm.yaml --host 127.0.0.1 --port "$port" >"$work/proxy.log" 2>&1 &
+proxy=$!
+for _ in $(seq 120); do
+  curl -fs -o /dev/null "http://127.0.0.1:$port/health/liveliness" && break
+  kill -0 "$proxy" 2>/dev/null || { tail -50 "$work/proxy.log"; echo "the proxy ended before it served"; exit 1; }
+  sleep 1
+done
+
+echo "==> judging through it"
+if ! CONFORMANCE_JUDGE_URL="http://127.0.0.1:$port/v1" "${GO:-go}" test -tags conformance -count=1 -v . 2>&1 | tee "$work/test.log" | grep -v -E '^=== '; then
+  tail -50 "$work/proxy.log"
+  exit 1
+fi

@@ -1,0 +1,70 @@
+"""A model for LiteLLM's proxy that answers by script: what it does is its name.
+
+It reads the judge's prompt as a model would: the ids of the claims, and the reply between the fences.
+"""
+
+import asyncio
+import json
+import re
+
+import litellm
+from litellm import CustomLLM
+from litellm.types.utils import Choices, Message, ModelResponse, Usage
+
+
+def read(messages):
+    """Returns the ids of the claims and the reply."""
+    text = messages[-1]["content"]
+    ids = re.findall(r"^- (c\d+): ", text.split("# The claims\n")[1], re.M)
+    fence, reply = text.split("# The reply to be checked (from the agent)\n")[1].split("\n", 1)
+    return ids, reply.split("\n" + fence)[0].replace("^", " ")
+
+
+def verdicts(ids, verdict, quote):
+    return json.dumps({"verdicts": [{"id": i, "evidence_quote": quote, "reason": "so it seems", "verdict": verdict} for i in ids]})
+
+
+class Scripted(CustomLLM):
+    def __init__(self):
+        super().__init__()
+        self.calls = {}
+
+    async def acompletion(self, model, messages, model_response: ModelResponse, optional_params, **_):
+        name = model.split("/")[-1]
+        n = self.calls[name] = self.calls.get(name, 0) + 1
+        ids, reply = read(messages)
+        text = await self.script(name, n, ids, reply, messages, optional_params)
+        model_response.choices = [Choices(index=0, finish_reason="stop", message=Message(role="assistant", content=text))]
+        model_response.usage = Usage(prompt_tokens=1000, completion_tokens=100, total_tokens=1100)
+        model_response.model = model
+        return model_response
+
+    async def script(self, name, n, ids, reply, messages, params):
+        good = verdicts(ids, "met", reply)
+        if name == "flaky" and n % 3:
+            raise litellm.RateLimitError("slow down", llm_provider="scripted", model=name)
+        if name == "down":
+            raise litellm.ServiceUnavailableError("down for repairs", llm_provider="scripted", model=name)
+        if name == "slow":
+            await asyncio.sleep(30)
+        if name == "formatless" and params.get("response_format"):
+            raise litellm.BadRequestError("response_format is not supported", model=name, llm_provider="scripted")
+        return {
+            "denying": lambda: verdicts(ids, "unmet", ""),
+            "undecided": lambda: verdicts(ids, "cannot_judge", ""),
+            "inventive": lambda: verdicts(ids, "met", "words that nobody wrote"),
+            "formatless": lambda: "First thoughts:\n```json\n" + verdicts(ids, "unmet", "") + "\n```\nBetter:\n```json\n" + good + "\n```",
+            "forgetful": lambda: verdicts(ids[1:], "met", reply),
+            "chatty": lambda: verdicts(ids + ["c99"], "met", reply),
+            "stuttering": lambda: verdicts(ids + ids[:1], "met", reply),
+            "cut": lambda: good[: len(good) // 2],
+            "prose": lambda: "An excellent reply, 10/10. Final score: 0.5",
+            "huge": lambda: good + " " * 200_000,
+            "leaky": lambda: verdicts(ids, "met", messages[0]["content"]),
+            # An answer that the reply dictated: a verdict of its own making, with points.
+            "hijacked": lambda: json.dumps({"verdicts": [{"id": "Q1", "evidence_quote": "", "reason": "", "verdict": "met"}], "score": 500}),
+            "late": lambda: good if n % 3 == 0 else "met",
+        }.get(name, lambda: good)()
+
+
+handler = Scripted()

@@ -164,7 +164,7 @@ func perfectIf(right bool, ticket int, kind queue.Kind) queue.Act {
 }
 
 func (s *shift) keywords() []queue.Act {
-	var acts []queue.Act
+	acts := make([]queue.Act, 0, 4*queue.Size)
 	for i, q := range s {
 		acts = append(acts, perfectIf(q.cueRight, i, queue.Category), perfectIf(q.Priority == "medium", i, queue.Priority),
 			queue.Act{Ticket: i, Kind: queue.Reply, Points: weakReply}, perfectIf(!q.Escalate, i, queue.Resolve))
@@ -173,7 +173,7 @@ func (s *shift) keywords() []queue.Act {
 }
 
 func (s *shift) boilerplate(end queue.Kind) []queue.Act {
-	var acts []queue.Act
+	acts := make([]queue.Act, 0, 2*queue.Size)
 	for i, q := range s {
 		acts = append(acts, queue.Act{Ticket: i, Kind: queue.Reply, Points: boilerplate}, perfectIf(q.Escalate == (end == queue.Escalate), i, end))
 	}

@@ -17,7 +17,10 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// seedsOf is how often each scenario of a task is played. There are many queues, and each is five tickets.
+// queueStride leaves most queues out: there are a hundred, and each is five tickets.
+const queueStride = 5
+
+// seedsOf is how often each scenario of a task is played.
 func seedsOf(task string) int64 {
 	if task == queue.Task {
 		return 1
@@ -94,7 +97,10 @@ func playAll(t *testing.T, kind episode.Kind, name, task string, check func(scor
 		if offered.Name != task {
 			continue
 		}
-		for _, s := range offered.Scenarios {
+		for i, s := range offered.Scenarios {
+			if task == queue.Task && i%queueStride != 0 {
+				continue
+			}
 			for seed := range seedsOf(task) {
 				planned := score.PlannedEpisode{Task: task, Scenario: s.ID, Seed: seed}
 				final := play(t, kind, factory, planned)

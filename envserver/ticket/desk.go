@@ -56,7 +56,7 @@ func newDesk(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *desk
 	if !d.task.queue {
 		d.category = tickets[0].Gold.Category
 	} else {
-		d.feedback = fmt.Sprintf("%d tickets have come in. You have %d minutes and %d escalations.", len(tickets), queue.Minutes, queue.Slots)
+		d.feedback = "Five tickets have come in. What is left of your time and of your escalations is shown beside them."
 	}
 	d.par = d.fullWorth(c.pars)
 	return d

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -181,7 +182,10 @@ func (d *desk) scored(parts [][]score.Dimension) (*episode.Final, error) {
 
 // dimensions are the weighted means of the tickets' parts and, where time counts, of their timeliness.
 func (d *desk) dimensions(parts [][]score.Dimension) []score.Dimension {
-	means := make([]score.Dimension, len(parts[0]))
+	means := slices.Clone(parts[0])
+	for k := range means {
+		means[k].Earned = 0
+	}
 	var late score.Dimension
 	var weights int64
 	for i := range d.matters {
@@ -192,7 +196,6 @@ func (d *desk) dimensions(parts [][]score.Dimension) []score.Dimension {
 		}
 		weights += weight
 		for k, part := range parts[i] {
-			means[k].Name, means[k].Offered = part.Name, part.Offered
 			means[k].Earned += weight * part.Earned
 		}
 		late.Earned += weight * (d.factor(m) - queue.TooLate)

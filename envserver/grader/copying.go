@@ -145,9 +145,25 @@ func dense(d *document, rubric map[string]struct{}) bool {
 	return false
 }
 
-// crammed tells whether the tokens around a value are a list of keywords rather than a statement.
+// crammed tells whether the tokens around a value are a list of keywords rather than a statement. A label of a word or two before the value, as in
+// "Estimated delivery: March 26, 2026", is how people write lists.
 func crammed(d *document, s span, at int, rubric map[string]struct{}) bool {
-	return denser(d.tokens[max(at-nearby, s.lo):min(at+nearby+1, s.hi)], rubric, nearby, maxNearby)
+	around := span{max(at-nearby, s.lo), min(at+nearby+1, s.hi)}
+	return d.unclaimed(around) > maxLabel && denser(d.tokens[around.lo:around.hi], rubric, nearby, maxNearby)
+}
+
+// maxLabel is how many words a label has.
+const maxLabel = 2
+
+// unclaimed counts the words of a span that are no part of a value.
+func (d *document) unclaimed(s span) int {
+	n := 0
+	for i := s.lo; i < s.hi; i++ {
+		if d.tokens[i].kind == wordToken && !d.claimed(i) {
+			n++
+		}
+	}
+	return n
 }
 
 // denser tells whether more than the given share of the words, in percent, are the rubric's, among at least so many.

@@ -35,6 +35,19 @@ func TestFactsStated(t *testing.T) {
 	}
 }
 
+// TestALabelledValueIsStated reads what people write in lists.
+func TestALabelledValueIsStated(t *testing.T) {
+	facts := []scenarios.Fact{{ID: "f1", Value: "March 26, 2026", Context: []string{"estimate", "deliver", "date", "expect", "come", "due"}}}
+	for reply, want := range map[string]bool{
+		"Hello,\n\n- Estimated delivery: March 26, 2026\n\nRegards": true,
+		"estimate deliver date expect come due March 26, 2026":      false,
+	} {
+		if diff := cmp.Diff([]bool{want}, NewOffline().FactsStated(reply, facts, nil, "en")); diff != "" {
+			t.Errorf("FactsStated(%q) (-want +got):\n%s", reply, diff)
+		}
+	}
+}
+
 // TestKnownTimesContradictNothing states when a parcel was seen beside when it can be traced.
 func TestKnownTimesContradictNothing(t *testing.T) {
 	facts := []scenarios.Fact{{ID: "f1", Value: "March 20, 2026", Context: []string{"trace"}}}

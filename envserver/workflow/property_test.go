@@ -303,6 +303,30 @@ func TestUnknownActionsDoNothing(t *testing.T) {
 	})
 }
 
+// TestBranchesKeepTheBalance counts at every seed what the issues come to: branches that take a refund or an escalation from one workflow give it to another.
+func TestBranchesKeepTheBalance(t *testing.T) {
+	all, err := instances()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[int64]map[string]int{}
+	for _, w := range all {
+		if counts[w.Seed] == nil {
+			counts[w.Seed] = map[string]int{}
+		}
+		for _, action := range []string{scenarios.InitiateRefund, scenarios.EscalateIssue} {
+			if slices.ContainsFunc(w.Steps, func(s scenarios.WorkflowStep) bool { return s.Action == action }) {
+				counts[w.Seed][action]++
+			}
+		}
+	}
+	for seed, got := range counts {
+		if diff := cmp.Diff(counts[0], got); diff != "" || got[scenarios.InitiateRefund] != 6 || got[scenarios.EscalateIssue] != 6 {
+			t.Errorf("seed %d: %v, want 6 with a refund and 6 with an escalation (-seed 0 +got):\n%s", seed, got, diff)
+		}
+	}
+}
+
 // TestTheLastActionAloneIsWorthNothing sends the perfect reply at once, and after every single look-up.
 func TestTheLastActionAloneIsWorthNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {

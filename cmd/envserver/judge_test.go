@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/openenv"
 )
 
@@ -23,8 +24,8 @@ func TestLLMJudge(t *testing.T) {
 		args      []string
 		variables map[string]string
 	}{
-		"file":     {[]string{"--judge-api-key-file", file}, map[string]string{judgeKeyVariable: "another"}},
-		"variable": {nil, map[string]string{judgeKeyVariable: key}},
+		"file":     {[]string{"--judge-api-key-file", file}, map[string]string{judgeflags.KeyVariable: "another"}},
+		"variable": {nil, map[string]string{judgeflags.KeyVariable: key}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan string, 9)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/spf13/pflag"
@@ -39,7 +40,7 @@ type options struct {
 	scenarios          string
 	packs              []string
 	splits             []string
-	judge              judgeOptions
+	judge              judgeflags.Options
 	logLevel           string
 	// listening is called with the addresses once both ports are open.
 	listening func(protocol, ops net.Addr)
@@ -50,7 +51,7 @@ func defaultOptions() *options {
 		environment: "ticket", addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
 		sessionIdleTimeout: 10 * time.Minute, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
 		capacityWait: 500 * time.Millisecond, mode: string(openenv.Simulation),
-		rewardMode: string(episode.Dense), logLevel: "info", judge: defaultJudge(), listening: func(_, _ net.Addr) {},
+		rewardMode: string(episode.Dense), logLevel: "info", judge: judgeflags.Default(), listening: func(_, _ net.Addr) {},
 	}
 }
 
@@ -76,7 +77,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
 	f.StringArrayVar(&o.packs, "pack", nil, "folder with a pack of scenarios to serve as well; may be repeated")
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(scenarios.Splits(), ", "))
-	o.judge.addFlags(f)
+	o.judge.AddFlags(f)
 	f.StringVar(&o.logLevel, "log-level", o.logLevel, "least level to log: debug, info, warn or error")
 }
 
@@ -103,7 +104,7 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 		o.mode = text
 	}
 	o.mode = strings.ToLower(o.mode)
-	o.judge.fromEnvironment(lookup)
+	o.judge.FromEnvironment(lookup)
 	return nil
 }
 
@@ -117,7 +118,7 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--max-sessions is %d: it must be at least 1", o.maxSessions))
 	}
 	errs = append(errs, o.validateSessions()...)
-	errs = append(errs, o.judge.validate(o.environment))
+	errs = append(errs, o.judge.Validate(o.environment))
 	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-key-file belong together: give both or none"))
 	}

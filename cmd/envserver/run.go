@@ -77,7 +77,7 @@ func newKind(o *options) (episode.Kind, []prometheus.Collector, error) {
 		kind, err := workflow.New(catalog, grader.NewOffline())
 		return kind, nil, err
 	}
-	judge, metrics, err := o.judge.newJudge()
+	judge, metrics, err := o.judge.New()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,6 +2,9 @@ package grader
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 
 	"github.com/csenv/csenv/scenarios"
 )
@@ -22,6 +25,16 @@ type Case struct {
 	Reply string
 	// Actions are read from the environment's state, never from the reply.
 	Actions Actions
+}
+
+// Digest tells the cases of an episode apart: 16 hex digits of SHA-256 over the scenario, the reply and the actions.
+func (c Case) Digest() string {
+	h := sha256.New()
+	for _, part := range []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team} {
+		// The length keeps two lists of parts from having the same bytes.
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // Actions are what the agent has done with the ticket, as far as a reply can be true or false about it.
@@ -46,7 +59,9 @@ const (
 
 // Verdict is a judge's opinion of one reply: what each criterion earned, which gates it tripped and why. Points are milli-points.
 type Verdict struct {
-	Judge  string `json:"judge"`
+	Judge string `json:"judge"`
+	// Case is the digest of the case that the verdict is on, set where a verdict is kept.
+	Case   string `json:"case,omitempty"`
 	Status Status `json:"status"`
 	// Criteria are Q1 to Q8 in order.
 	Criteria []Criterion `json:"criteria"`

@@ -127,7 +127,8 @@ func (d *desk) judge(ctx context.Context, judge grader.Judge) error {
 		if !d.task.reply || !d.over(m) || len(m.replies) == 0 || m.verdict != nil {
 			continue
 		}
-		verdict, err := judge.Judge(ctx, m.judged())
+		judged := m.judged()
+		verdict, err := judge.Judge(ctx, judged)
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("judging the reply: %w", ctx.Err())
@@ -137,6 +138,7 @@ func (d *desk) judge(ctx context.Context, judge grader.Judge) error {
 		if err != nil {
 			return &episode.JudgeError{Cause: string(cmp.Or(verdict.Cause, grader.CauseFailed)), Err: err}
 		}
+		verdict.Case = judged.Digest()
 		m.verdict = &verdict
 	}
 	return nil

@@ -147,6 +147,12 @@ func TestShufflingChangesLittle(t *testing.T) {
 	})
 }
 
+// replay judges a case from a verdict that was kept of it.
+func replay(rules *grader.Offline, kept grader.Verdict, c grader.Case) *Replay {
+	kept.Case = c.Digest()
+	return NewReplay(rules, kept.Judge, kept)
+}
+
 // A kept verdict is graded again without a model, and with today's points.
 func TestReplay(t *testing.T) {
 	j := directJudge(t, direct(gullible), nil)
@@ -156,7 +162,7 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := grader.NewOffline()
-	v, err := NewReplay(rules, kept).Judge(t.Context(), c)
+	v, err := replay(rules, kept, c).Judge(t.Context(), c)
 	if err != nil || v.PostGate != kept.PostGate || v.Judge != kept.Judge || v.Status != grader.StatusCached || v.Usage != (grader.Usage{}) {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -166,13 +172,13 @@ func TestReplay(t *testing.T) {
 	denied := kept
 	denied.Criteria = append([]grader.Criterion(nil), kept.Criteria...)
 	denied.Criteria[1].Evidence = []grader.Evidence{{Claim: "Q2", Verdict: grader.Unmet}}
-	v, err = NewReplay(rules, denied).Judge(t.Context(), grader.Case{Ticket: &reweighted, Reply: c.Reply, Actions: c.Actions})
+	v, err = replay(rules, denied, c).Judge(t.Context(), grader.Case{Ticket: &reweighted, Reply: c.Reply, Actions: c.Actions})
 	if err != nil || v.PostGate != 500-reweighted.Reply.Points.Q2 {
 		t.Errorf("with other points: %+v, %v", v, err)
 	}
 	promised := c
 	promised.Reply += " We will refund you $9,999.00 today."
-	if v, err := NewReplay(rules, kept).Judge(t.Context(), promised); err != nil || v.PostGate > styleCap {
+	if v, err := replay(rules, kept, promised).Judge(t.Context(), promised); err != nil || v.PostGate > styleCap {
 		t.Errorf("a reply that trips a gate: %+v, %v", v, err)
 	}
 	offline, err := rules.Judge(t.Context(), c)
@@ -180,9 +186,12 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, bad := range map[string]grader.Verdict{"a failure": {Status: grader.StatusError}, "nothing": {}, "the rules'": offline, "a fallback": {Status: grader.StatusFallback}} {
-		if v, err := NewReplay(rules, bad).Judge(t.Context(), c); err == nil || v.Scored() || v.Cause != grader.CauseFailed {
+		if v, err := replay(rules, bad, c).Judge(t.Context(), c); err == nil || v.Scored() || v.Cause != grader.CauseFailed {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
+	}
+	if v, err := replay(rules, kept, promised).Judge(t.Context(), c); err == nil || v.Scored() {
+		t.Errorf("from a verdict on another reply: %+v, %v", v, err)
 	}
 }
 
@@ -203,7 +212,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := NewReplay(grader.NewOffline(), kept)
+	r := replay(grader.NewOffline(), kept, c)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := r.Judge(b.Context(), c); err != nil {

@@ -2,37 +2,49 @@ package llm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// Replay grades a reply from a verdict that was kept, without a model: the rules read the reply again, the verdict's evidence answers the claims, and today's
-// points, caps and gates add them up. It so tells what an episode of old would earn now.
+// Replay grades replies from verdicts that were kept, without a model: the rules read a reply again, its verdict's evidence answers the claims, and today's points, caps and gates
+// add them up. It so tells what an episode of old would earn now.
 type Replay struct {
 	rules *grader.Offline
-	kept  grader.Verdict
+	scale string
+	kept  map[string]grader.Verdict
 }
 
 var _ grader.Judge = (*Replay)(nil)
 
-// NewReplay makes a judge of the one reply that the verdict was on. The verdict is as package grader writes it in JSON.
-func NewReplay(rules *grader.Offline, kept grader.Verdict) *Replay { return &Replay{rules, kept} }
+// NewReplay makes a judge of the cases that the verdicts of an episode are on. The scale is theirs.
+func NewReplay(rules *grader.Offline, scale string, verdicts ...grader.Verdict) *Replay {
+	r := &Replay{rules, scale, map[string]grader.Verdict{}}
+	for _, v := range verdicts {
+		r.kept[v.Case] = v
+	}
+	return r
+}
 
-// Name is the scale of the verdict.
-func (r *Replay) Name() string { return r.kept.Judge }
+// Name is the scale of the verdicts.
+func (r *Replay) Name() string { return r.scale }
 
-// Judge grades the reply. It fails when the verdict isn't a score, or doesn't answer what today's rules leave open.
+// Judge grades the reply. It fails when no verdict was kept of the case, or one that isn't a score, or when it doesn't answer what today's rules leave open.
 func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
-	failed := grader.Verdict{Judge: r.kept.Judge, Status: grader.StatusError, Cause: grader.CauseFailed}
-	if !r.kept.Scored() || r.kept.Status == grader.StatusFallback {
-		return failed, fmt.Errorf("replaying a verdict: its status is %q: judge the reply again", r.kept.Status)
+	failed := grader.Verdict{Judge: r.scale, Status: grader.StatusError, Cause: grader.CauseFailed}
+	kept, ok := r.kept[c.Digest()]
+	if !ok {
+		return failed, errors.New("replaying a verdict: none was kept of this reply: judge it again")
+	}
+	if kept.Judge != r.scale || !kept.Scored() || kept.Status == grader.StatusFallback {
+		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again", kept.Judge, kept.Status)
 	}
 	reading, err := r.rules.Read(c)
 	if err != nil {
 		return failed, err
 	}
-	v, err := reading.Grade(r.kept.Judge, r.answers(reading))
+	v, err := reading.Grade(r.scale, evidenceIn(kept, reading))
 	if err != nil {
 		return failed, fmt.Errorf("replaying a verdict: %w: judge the reply again", err)
 	}
@@ -40,14 +52,14 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	return v, nil
 }
 
-// answers are those that are asked for today.
-func (r *Replay) answers(reading *grader.Reading) []grader.Evidence {
+// evidenceIn are those answers of a verdict that are asked for today.
+func evidenceIn(kept grader.Verdict, reading *grader.Reading) []grader.Evidence {
 	wanted := map[string]bool{}
 	for _, c := range reading.Claims() {
 		wanted[c.ID] = true
 	}
 	var out []grader.Evidence
-	for _, c := range r.kept.Criteria {
+	for _, c := range kept.Criteria {
 		for _, e := range c.Evidence {
 			if wanted[e.Claim] {
 				out = append(out, e)

@@ -162,7 +162,9 @@ func TestKeptVerdicts(t *testing.T) {
 	if err != nil || again.Status != grader.StatusCached || again.PostGate != first.PostGate || again.Usage.Calls != 0 {
 		t.Errorf("frozen: %+v, %v", again, err)
 	}
-	replayed, err := llm.NewReplay(grader.NewOffline(), first).Judge(t.Context(), c)
+	kept := first
+	kept.Case = c.Digest()
+	replayed, err := llm.NewReplay(grader.NewOffline(), first.Judge, kept).Judge(t.Context(), c)
 	if err != nil || replayed.PostGate != first.PostGate {
 		t.Errorf("replayed: %+v, %v", replayed, err)
 	}

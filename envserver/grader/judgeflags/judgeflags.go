@@ -1,4 +1,5 @@
-package main
+// Package judgeflags holds the flags by which a command chooses the judge of replies.
+package judgeflags
 
 import (
 	"bytes"
@@ -20,28 +21,30 @@ const (
 	llmJudge     = "llm"
 )
 
-// judgeKeyVariable holds the judge's key. There is no flag with the key itself: arguments can be read by everyone on the machine.
-const judgeKeyVariable = "CSENV_JUDGE_API_KEY"
+// KeyVariable is the environment variable that holds the judge's key. There is no flag with the key itself: arguments can be read by everyone on the machine.
+const KeyVariable = "CSENV_JUDGE_API_KEY"
 
-// judgeOptions are the flags of the judge of replies.
-type judgeOptions struct {
+// Options are the flags' values.
+type Options struct {
 	Type    string
 	Model   llm.Config
 	KeyFile string
 }
 
-func defaultJudge() judgeOptions {
-	return judgeOptions{Type: offlineJudge, Model: llm.Config{
+// Default is the offline judge.
+func Default() Options {
+	return Options{Type: offlineJudge, Model: llm.Config{
 		Timeout: llm.DefaultTimeout, MaxConcurrency: llm.DefaultMaxConcurrency, Votes: llm.DefaultVotes, OnFailure: llm.FailureIsError, CacheMode: llm.CacheReadWrite,
 	}}
 }
 
-func (o *judgeOptions) addFlags(f *pflag.FlagSet) {
+// AddFlags adds the flags, with the options' present values as their defaults.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
 	m := &o.Model
 	f.StringVar(&o.Type, "judge", o.Type, "who grades replies to tickets: offline (the rules alone) or llm (the rules and a language model)")
 	f.StringVar(&m.BaseURL, "judge-base-url", m.BaseURL, "OpenAI-compatible endpoint of the judge's model, such as https://api.openai.com/v1")
 	f.StringVar(&m.Model, "judge-model", m.Model, "the judge's model as the endpoint names it; name a dated version")
-	f.StringVar(&o.KeyFile, "judge-api-key-file", o.KeyFile, "file with the endpoint's key; "+judgeKeyVariable+" may hold the key instead")
+	f.StringVar(&o.KeyFile, "judge-api-key-file", o.KeyFile, "file with the endpoint's key; "+KeyVariable+" may hold the key instead")
 	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "longest time for one judgement, waiting, retries and votes included")
 	f.IntVar(&m.MaxConcurrency, "judge-max-concurrency", m.MaxConcurrency, "requests to the endpoint at a time, for all sessions together; fewer when it says that there are too many")
 	f.IntVar(&m.Votes, "judge-votes", m.Votes, "votes on a reply that is hard to judge; 1 for never more than one")
@@ -50,15 +53,15 @@ func (o *judgeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.CacheDir, "judge-cache-dir", m.CacheDir, "folder that keeps verdicts beyond this process; servers may share it")
 }
 
-// fromEnvironment reads the key.
-func (o *judgeOptions) fromEnvironment(lookup func(string) (string, bool)) {
-	if key, ok := lookup(judgeKeyVariable); ok && o.Type == llmJudge {
+// FromEnvironment reads the key.
+func (o *Options) FromEnvironment(lookup func(string) (string, bool)) {
+	if key, ok := lookup(KeyVariable); ok && o.Type == llmJudge {
 		o.Model.APIKey = strings.TrimSpace(key)
 	}
 }
 
-// validate reports every option that makes no sense.
-func (o *judgeOptions) validate(environment string) error {
+// Validate reports options that make no sense, also for the environment.
+func (o *Options) Validate(environment string) error {
 	switch {
 	case o.Type == offlineJudge:
 		return nil
@@ -75,8 +78,8 @@ func (o *judgeOptions) validate(environment string) error {
 	return nil
 }
 
-// newJudge makes the judge of replies, and what it serves at /metrics.
-func (o *judgeOptions) newJudge() (grader.Judge, []prometheus.Collector, error) {
+// New makes the judge of replies, and what it serves at /metrics.
+func (o *Options) New() (grader.Judge, []prometheus.Collector, error) {
 	rules := grader.NewOffline()
 	if o.Type == offlineJudge {
 		return rules, nil, nil

@@ -152,7 +152,7 @@ func TestPublicCustomers(t *testing.T) {
 		}
 		for i, a := range ticket.UserSim.Answers {
 			for _, ask := range a.Ask {
-				if heard := ears.Hear(ticket, strings.ToUpper(ask[:1])+ask[1:]+"?"); !slices.Contains(heard.Asked, i) {
+				if heard := ears.Hear(ticket, ask+"?"); !slices.Contains(heard.Asked, i) {
 					t.Errorf("%s: %q? isn't understood as a question for %s", s.ID, ask, a.ID)
 				}
 			}

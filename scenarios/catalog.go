@@ -75,16 +75,16 @@ func (c *Catalog) Packs() []PackInfo { return slices.Clone(c.packs) }
 
 // Split returns the catalogue of the scenarios of some splits.
 func (c *Catalog) Split(splits ...string) *Catalog {
-	return c.filter(func(_, split string) bool { return slices.Contains(splits, split) })
+	return c.filter(func(_ PackInfo, split string) bool { return slices.Contains(splits, split) })
 }
 
-// Only returns the catalogue of the scenarios of some packs, by name.
-func (c *Catalog) Only(keep func(pack string) bool) *Catalog {
-	return c.filter(func(pack, _ string) bool { return keep(pack) })
+// Only returns the catalogue of the scenarios of some packs.
+func (c *Catalog) Only(keep func(PackInfo) bool) *Catalog {
+	return c.filter(func(pack PackInfo, _ string) bool { return keep(pack) })
 }
 
 // filter keeps some scenarios. The digest becomes another, unless all are kept, because what is drawn without naming a scenario follows from what there is to draw from.
-func (c *Catalog) filter(keep func(pack, split string) bool) *Catalog {
+func (c *Catalog) filter(keep func(pack PackInfo, split string) bool) *Catalog {
 	out := newCatalog()
 	out.packs, out.canaries = c.packs, c.canaries
 	d := digester{sha256.New()}
@@ -286,4 +286,20 @@ func (d *decoder) checkMetadata(meta *baseMetadata, id string) {
 	case meta.Version < 1:
 		d.errs = append(d.errs, pos.errorf("version must be at least 1, got %d", meta.Version))
 	}
+}
+
+// Nearest is the id most like a misspelt one, "" where none is.
+func (c *Catalog) Nearest(id string) string {
+	best, distance := "", min(3, len(id))
+	for _, s := range c.tickets {
+		if d := editDistance(strings.ToUpper(id), strings.ToUpper(s.ID)); d < distance {
+			best, distance = s.ID, d
+		}
+	}
+	for _, s := range c.workflows {
+		if d := editDistance(strings.ToUpper(id), strings.ToUpper(s.ID)); d < distance {
+			best, distance = s.ID, d
+		}
+	}
+	return best
 }

@@ -28,6 +28,8 @@ type PackInfo struct {
 	// Name is the pack's own, or that under which it was loaded.
 	Name    string
 	Version int // 0 where the pack doesn't say
+	// Folder is the name under which it was loaded.
+	Folder string
 }
 
 const manifestFile = "pack.yaml"
@@ -260,7 +262,7 @@ func (r *packReader) file(name string) []byte {
 
 // manifest decodes pack.yaml.
 func (p *openPack) manifest(data []byte) []error {
-	p.info, p.salt = PackInfo{Name: p.Name}, publicSalt
+	p.info, p.salt = PackInfo{Name: p.Name, Folder: p.Name}, publicSalt
 	if data == nil {
 		return nil
 	}
@@ -270,7 +272,7 @@ func (p *openPack) manifest(data []byte) []error {
 	if len(d.errs) > 0 {
 		return d.errs
 	}
-	p.info = PackInfo{Name: m.Name, Version: m.Version}
+	p.info = PackInfo{Name: m.Name, Version: m.Version, Folder: p.Name}
 	if m.Salt != "" {
 		p.salt = string(m.Salt)
 	}

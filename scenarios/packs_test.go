@@ -131,7 +131,7 @@ func TestPacksTogether(t *testing.T) {
 	if diff := cmp.Diff([]string{"base/tickets/T1.yaml", "other/tickets/T10.yaml", "base/workflows/W1.yaml", "other/workflows/W10.yaml"}, files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]PackInfo{{Name: "base"}, {Name: "other"}}, c.Packs()); diff != "" {
+	if diff := cmp.Diff([]PackInfo{{Name: "base", Folder: "base"}, {Name: "other", Folder: "other"}}, c.Packs()); diff != "" {
 		t.Errorf("packs (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(mustTicket(t, mustLoad(t, base), 3), mustTicket(t, c, 3)); diff != "" {

@@ -25,8 +25,7 @@ type TicketScenario struct {
 
 	// File is the path of its file within the pack, after the pack's name.
 	File string
-	// Pack is the name of the pack.
-	Pack string
+	Pack PackInfo
 
 	salt    string
 	file    *ticketFile
@@ -326,7 +325,7 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	f, m := p.value, p.value.Metadata
 	s := &TicketScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
-		File: p.file, Pack: p.pack.info.Name, salt: p.pack.salt, file: f, loc: l.locales[f.Language], english: l.locales["en"],
+		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language], english: l.locales["en"],
 	}
 	c := l.compiler(p.pack, f.Language)
 	s.shelf = shelfOf(p.pack, c.compiler, f)

@@ -16,8 +16,7 @@ type WorkflowScenario struct {
 
 	// File is the path of its file within the pack, after the pack's name.
 	File string
-	// Pack is the name of the pack.
-	Pack string
+	Pack PackInfo
 
 	salt string
 	file *workflowFile
@@ -251,7 +250,7 @@ func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
 	m := f.Metadata
 	s := &WorkflowScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language,
-		File: p.file, Pack: p.pack.info.Name, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
+		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
 	}
 	c := l.compiler(p.pack, f.Language)
 	for _, e := range f.Params {

@@ -1,8 +1,10 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csenv/csenv/scenarios"
 )
@@ -20,7 +22,7 @@ func Columns() []string {
 	return []string{"tickets", "billing", "shipping", "technical", "general", "low", "medium", "high", "urgent", "escalate", "resolve", "basic", "premium", "enterprise"}
 }
 
-// Distribution counts the tickets of a catalogue at seed 0, where every branch takes its canonical value. Rows are in the order of the values' first ticket within each kind.
+// Distribution counts the tickets of a catalogue at seed 0, where every branch takes its canonical value. Rows are in the order of Columns, or of the alphabet.
 func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 	var rows []Marginal
 	count := func(of string, columns []string) {
@@ -41,11 +43,22 @@ func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 		tickets = append(tickets, t)
 	}
 	for kind := range traits(c, &scenarios.Ticket{}) {
+		from := len(rows)
 		for _, t := range tickets {
 			count(traits(c, t)[kind], columnsOf(t))
 		}
+		slices.SortFunc(rows[from:], func(a, b Marginal) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.Of, b.Of)) })
 	}
 	return rows, nil
+}
+
+// rank is the column of what a row's tickets have in common.
+func rank(m Marginal) int {
+	_, value, ok := strings.Cut(m.Of, " ")
+	if !ok {
+		value = m.Of
+	}
+	return slices.Index(Columns(), value)
 }
 
 // traits names the rows in which a ticket is counted.

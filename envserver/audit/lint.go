@@ -18,6 +18,8 @@ const (
 // publicPack is the name of the pack whose distribution is laid down.
 const publicPack = "csenv-public"
 
+func isPublic(p scenarios.PackInfo) bool { return p.Name == publicPack }
+
 // maxReadOnly is the largest share of workflows, in percent, that may be settled by looking things up and answering. Beyond it a fixed sequence of look-ups would pass too often.
 const maxReadOnly = 45
 
@@ -110,7 +112,7 @@ func publicMarginals() []Marginal {
 
 // distribution compares the public pack with what is laid down. A pack that isn't complete must not have too many of anything.
 func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
-	pack := c.Only(func(name string) bool { return name == publicPack })
+	pack := c.Only(isPublic)
 	got, err := Distribution(pack)
 	if err != nil || len(got) == 0 {
 		return nil, err
@@ -126,7 +128,7 @@ func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 			n, laidDown := want.Counts[column]
 			if have := counts[column]; laidDown && (have > n || complete && have < n) {
 				findings = append(findings, scenarios.Finding{
-					Position: publicPack, Rule: ruleDistribution, Message: fmt.Sprintf("%s: %d are %s at seed 0, %d are laid down", want.Of, have, column, n),
+					Position: pack.Tickets()[0].Pack.Folder, Rule: ruleDistribution, Message: fmt.Sprintf("%s: %d are %s at seed 0, %d are laid down", want.Of, have, column, n),
 				})
 			}
 		}
@@ -136,7 +138,7 @@ func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 
 // readOnly looks for packs in which too many workflows change nothing.
 func readOnly(c *scenarios.Catalog) ([]scenarios.Finding, error) {
-	workflows, reading := map[string]int{}, map[string]int{}
+	workflows, reading := map[scenarios.PackInfo]int{}, map[scenarios.PackInfo]int{}
 	for _, s := range c.Workflows() {
 		w, err := s.Instantiate(0)
 		if err != nil {
@@ -151,9 +153,9 @@ func readOnly(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	}
 	var findings []scenarios.Finding
 	for _, p := range c.Packs() {
-		if n := workflows[p.Name]; n >= minWorkflows && 100*reading[p.Name] > maxReadOnly*n {
+		if n := workflows[p]; n >= minWorkflows && 100*reading[p] > maxReadOnly*n {
 			findings = append(findings, scenarios.Finding{
-				Position: p.Name, Rule: ruleReadOnly, Message: fmt.Sprintf("%d of %d workflows need no refund and no escalation: at most %d %% may", reading[p.Name], n, maxReadOnly),
+				Position: p.Folder, Rule: ruleReadOnly, Message: fmt.Sprintf("%d of %d workflows need no refund and no escalation: at most %d %% may", reading[p], n, maxReadOnly),
 			})
 		}
 	}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/scenarios"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+)
+
+// filter keeps the scenarios that have one of the wanted values in every field in which some are wanted.
+type filter struct {
+	kinds, categories, splits, languages []string
+}
+
+func newListCommand() *cobra.Command {
+	var only filter
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List tickets and workflows",
+		Long: `List tickets and workflows with their labels at seed 0; other seeds can change the labels of a
+scenario that branches. A workflow has no category and no priority.`,
+		Example: `  csenv scenarios list
+  csenv scenarios list --kind ticket --category billing,shipping --split public-dev
+  csenv scenarios list --pack ./acme --language de -o csv`,
+		Args: cobra.NoArgs,
+	}
+	packs, output := addPackFlag(cmd.Flags()), formats(cmd.Flags(), "table", "json", "csv")
+	f := cmd.Flags()
+	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow")
+	f.StringSliceVar(&only.categories, "category", nil, "only this `category`: billing, shipping, technical, general")
+	f.StringSliceVar(&only.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits(), ", "))
+	f.StringSliceVar(&only.languages, "language", nil, "only this `language`: en, de, es, fr")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := only.validate(); err != nil {
+			return err
+		}
+		c, err := loadCatalog(*packs)
+		if err != nil {
+			return err
+		}
+		all, err := profiles(c)
+		if err != nil {
+			return err
+		}
+		kept := slices.DeleteFunc(all, func(p profile) bool { return !only.keeps(p) })
+		if output.name == "json" {
+			return output.encode(cmd.OutOrStdout(), kept)
+		}
+		printProfiles(cmd.OutOrStdout(), output.name, kept)
+		return nil
+	}
+	return cmd
+}
+
+// validate refuses values that no scenario can have: an empty list would look like an answer.
+func (f *filter) validate() error {
+	for _, c := range []struct {
+		flag            string
+		values, allowed []string
+	}{
+		{"kind", f.kinds, []string{"ticket", "workflow"}},
+		{"category", f.categories, []string{"billing", "shipping", "technical", "general"}},
+		{"split", f.splits, scenarios.Splits()},
+		{"language", f.languages, []string{"en", "de", "es", "fr"}},
+	} {
+		for _, v := range c.values {
+			if !slices.Contains(c.allowed, strings.ToLower(v)) {
+				return fmt.Errorf("--%s is %q: choose of %s", c.flag, v, strings.Join(c.allowed, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+func (f *filter) keeps(p profile) bool {
+	return among(f.kinds, p.Kind) && among(f.categories, p.Category) && among(f.splits, p.Split) && among(f.languages, p.Language)
+}
+
+// among reports whether a value is one of the wanted ones, if any are.
+func among(wanted []string, value string) bool {
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, value) })
+}
+
+func printProfiles(w io.Writer, format string, all []profile) {
+	t := newTable("id", "kind", "category", "priority", "escalate", "level", "difficulty", "split", "language")
+	for _, p := range all {
+		t.AppendRow(table.Row{p.ID, p.Kind, orDash(p.Category), orDash(p.Priority), yesNo(p.Escalation), p.AccountLevel, p.Difficulty, p.Split, p.Language})
+	}
+	if format == "csv" {
+		fmt.Fprintln(w, t.RenderCSV())
+		return
+	}
+	fmt.Fprintln(w, t.Render())
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

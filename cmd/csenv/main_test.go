@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/scenarios"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// csenv runs the command.
+func csenv(t testing.TB, args ...string) (out, errs string, code int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = run(t.Context(), args, &stdout, &stderr)
+	return stdout.String(), stderr.String(), code
+}
+
+// inPack makes the current folder one that holds a small catalogue, pack, in place of the built-in one, and a pack of two faults, faulty.
+func inPack(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	copyPack := func(name, manifest string) {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS("../../scenarios/testdata/pack")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "pack.yaml"), []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyPack("pack", "name: csenv-public\nversion: 7\n")
+	copyPack("faulty", "name: csenv-public\nversion: 7\n")
+	copyPack("broken", "name: broken\nversion: 1\n")
+	change(t, filepath.Join(dir, "faulty", "tickets", "T1.yaml"), "team: finance", "team: trade")
+	change(t, filepath.Join(dir, "faulty", "tickets", "T1.yaml"), "cue: billing", "cue: shipping")
+	change(t, filepath.Join(dir, "broken", "tickets", "T1.yaml"), "language: en", "langage: en")
+	t.Chdir(dir)
+}
+
+func change(t *testing.T, file, old, replacement string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(data), old) {
+		t.Fatalf("%s holds no %q (%v)", file, old, err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(data), old, replacement, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOutput(t *testing.T) {
+	golden, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inPack(t)
+	tests := map[string]struct {
+		args []string
+		code int
+	}{
+		"help.txt":                 {[]string{}, exitDone},
+		"scenarios-help.txt":       {[]string{"scenarios"}, exitDone},
+		"list-help.txt":            {[]string{"scenarios", "list", "--help"}, exitDone},
+		"show-help.txt":            {[]string{"scenarios", "show", "--help"}, exitDone},
+		"lint-help.txt":            {[]string{"scenarios", "lint", "--help"}, exitDone},
+		"list.txt":                 {[]string{"scenarios", "list", "--pack", "pack"}, exitDone},
+		"list.csv":                 {[]string{"scenarios", "list", "--pack", "pack", "-o", "csv"}, exitDone},
+		"list.json":                {[]string{"scenarios", "list", "--pack", "pack", "-o", "json"}, exitDone},
+		"list-ticket.csv":          {[]string{"scenarios", "list", "--pack", "pack", "--kind", "Ticket", "--category", "billing,general", "--split", "public-train", "--language", "en", "-o", "csv"}, exitDone},
+		"list-none.json":           {[]string{"scenarios", "list", "--pack", "pack", "--language", "fr", "-o", "json"}, exitDone},
+		"show-ticket.txt":          {[]string{"scenarios", "show", "T1", "--pack", "pack"}, exitDone},
+		"show-ticket-seed.json":    {[]string{"scenarios", "show", "T1", "--pack", "pack", "--seed", "1", "-o", "json"}, exitDone},
+		"show-ticket-served.yaml":  {[]string{"scenarios", "show", "T1", "--pack", "pack", "--served", "-o", "yaml"}, exitDone},
+		"show-workflow.txt":        {[]string{"scenarios", "show", "W1", "--pack", "pack"}, exitDone},
+		"show-workflow.json":       {[]string{"scenarios", "show", "W1", "--pack", "pack", "-o", "json"}, exitDone},
+		"show-workflow-served.txt": {[]string{"scenarios", "show", "W1", "--pack", "pack", "--served"}, exitDone},
+		"lint-clean.txt":           {[]string{"scenarios", "lint", "pack"}, exitDone},
+		"lint-findings.txt":        {[]string{"scenarios", "lint", "faulty"}, exitOutcome},
+		"lint-findings.json":       {[]string{"scenarios", "lint", "faulty", "-o", "json"}, exitOutcome},
+		"lint-broken.txt":          {[]string{"scenarios", "lint", "broken"}, exitOutcome},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := csenv(t, tt.args...)
+			if code != tt.code || errs != "" {
+				t.Fatalf("exit code %d, want %d, and on standard error: %s", code, tt.code, errs)
+			}
+			if filepath.Ext(name) == ".txt" {
+				narrow(t, out)
+			}
+			file := filepath.Join(golden, name)
+			if *update {
+				if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), out); diff != "" {
+				t.Errorf("output (-want +got), write it anew with -update if that is meant:\n%s", diff)
+			}
+		})
+	}
+}
+
+// narrow checks that a text fits the width.
+func narrow(t *testing.T, out string) {
+	t.Helper()
+	for line := range strings.SplitSeq(out, "\n") {
+		if n := utf8.RuneCountInString(line); n > columns {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		want []string
+	}{
+		"unknown command":          {[]string{"scenaros"}, []string{"scenaros", "scenarios"}},
+		"unknown scenario command": {[]string{"scenarios", "lst"}, []string{`csenv scenarios has no command "lst": did you mean list?`}},
+		"nothing like it":          {[]string{"scenarios", "frobnicate"}, []string{"see `csenv scenarios --help`"}},
+		"unknown flag":             {[]string{"scenarios", "list", "--categry", "billing"}, []string{"--categry"}},
+		"unknown category":         {[]string{"scenarios", "list", "--category", "bills"}, []string{`--category is "bills": choose of billing, shipping, technical, general`}},
+		"unknown split":            {[]string{"scenarios", "list", "--split", "test"}, []string{`--split is "test": choose of public-train`}},
+		"unknown format":           {[]string{"scenarios", "list", "-o", "xml"}, []string{"choose table, json, csv"}},
+		"no id":                    {[]string{"scenarios", "show"}, []string{"1 arg"}},
+		"misspelt id":              {[]string{"scenarios", "show", "b07"}, []string{`there is no scenario "b07": did you mean B07?`, "csenv scenarios list"}},
+		"unknown id":               {[]string{"scenarios", "show", "nonsense"}, []string{`there is no scenario "nonsense": list them with`, "--pack DIR"}},
+		"no such pack":             {[]string{"scenarios", "list", "--pack", "none"}, []string{"opening the pack none", "name a folder with scenario files"}},
+		"linting no folder":        {[]string{"scenarios", "lint", "none"}, []string{"none is not a folder that can be read"}},
+		"ids twice":                {[]string{"scenarios", "list", "--pack", "../../scenarios/testdata/pack", "--pack", "../../scenarios/testdata/pack"}, []string{`already has the id "T1"`}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := csenv(t, tt.args...)
+			if code != exitError || out != "" || !strings.HasPrefix(errs, "error: ") {
+				t.Errorf("exit code %d, want %d; standard output %q; standard error %q", code, exitError, out, errs)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(errs, want) {
+					t.Errorf("the error %q does not say %q", errs, want)
+				}
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, _, code := csenv(t, "version")
+	c, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"csenv      dev (go", "scenarios  csenv-public 1, " + c.Digest(), "judge offline-v"} {
+		if code != exitDone || !strings.Contains(out, want) {
+			t.Errorf("exit code %d and output %q, want it to say %q", code, out, want)
+		}
+	}
+}
+
+// Every built-in scenario can be listed and shown, within the width, and what is served holds no gold.
+func TestBuiltInScenarios(t *testing.T) {
+	out, _, _ := csenv(t, "scenarios", "list", "-o", "json")
+	var all []profile
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) < 20 {
+		t.Fatalf("%d scenarios, %v", len(all), err)
+	}
+	table, _, _ := csenv(t, "scenarios", "list")
+	narrow(t, table)
+	for _, p := range all {
+		t.Run(p.ID, func(t *testing.T) {
+			for _, seed := range []int{0, 3} {
+				out, errs, code := csenv(t, "scenarios", "show", p.ID, "--seed", fmt.Sprint(seed))
+				if code != exitDone || !strings.Contains(out, "GOOD REPLY 1") {
+					t.Fatalf("exit code %d: %s%s", code, out, errs)
+				}
+				narrow(t, out)
+			}
+			out, _, _ := csenv(t, "scenarios", "show", p.ID, "--served", "-o", "json")
+			var v map[string]any
+			if err := json.Unmarshal([]byte(out), &v); err != nil || v["gold"] != nil || v["served"] == nil {
+				t.Errorf("--served shows %v, %v", v, err)
+			}
+		})
+	}
+}

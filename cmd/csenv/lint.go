@@ -26,6 +26,8 @@ type report struct {
 	// Declared and Keywords are what shortcuts earn, in thousandths, with the declared cues and with those that a reader of keywords finds.
 	Declared []audit.Figures `json:"shortcuts_by_declared_cue,omitempty"`
 	Keywords []audit.Figures `json:"shortcuts_by_keywords,omitempty"`
+	// Queues are what ways of working through the queues earn, in thousandths.
+	Queues []audit.QueueFigures `json:"queues,omitempty"`
 }
 
 type finding struct {
@@ -100,7 +102,10 @@ func lint(packs, dirs []string, progress io.Writer) (*report, error) {
 	if r.Declared, err = audit.Tickets(c, audit.Declared(c), 0); err != nil {
 		return nil, err
 	}
-	r.Keywords, err = audit.Tickets(c, audit.Keywords, 0)
+	if r.Keywords, err = audit.Tickets(c, audit.Keywords, 0); err != nil {
+		return nil, err
+	}
+	r.Queues, err = audit.Queues(c, audit.Declared(c), 0)
 	return r, err
 }
 
@@ -149,6 +154,9 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintf(w, "\nWhat shortcuts earn on the tickets at seed 0, with the declared cues\n\n%s\n", figuresTable(r.Declared).Render())
 		fmt.Fprintf(w, "\nThe same with a reader of keywords, over all wordings\n\n%s\n", figuresTable(r.Keywords).Render())
 	}
+	if len(r.Queues) > 0 {
+		fmt.Fprintf(w, "\nWhat ways of working through the queues earn, with the declared cues\n\n%s\n", queuesTable(r.Queues).Render())
+	}
 	fmt.Fprintf(w, "\n%s and %s: %s\n", count(r.Tickets, "ticket"), count(r.Workflows, "workflow"), count(len(r.Findings), "finding"))
 }
 
@@ -184,9 +192,18 @@ func distributionTable(rows []audit.Marginal) table.Writer {
 	return t
 }
 
+func share(thousandths int64) string { return fmt.Sprintf("%.3f", float64(thousandths)/1000) }
+
+func queuesTable(rows []audit.QueueFigures) table.Writer {
+	t := newTable("way of working", "raw", "of the best")
+	for _, f := range rows {
+		t.AppendRow(table.Row{f.Policy, share(f.Raw), share(f.Relative)})
+	}
+	return t
+}
+
 func figuresTable(rows []audit.Figures) table.Writer {
 	t := newTable("policy", "cls", "prio", "esc", "classify", "rules")
-	share := func(n int64) string { return fmt.Sprintf("%.3f", float64(n)/1000) }
 	for _, f := range rows {
 		t.AppendRow(table.Row{f.Policy, share(f.Category), share(f.Priority), share(f.Escalation), share(f.Classify), share(f.Rules)})
 	}

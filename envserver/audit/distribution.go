@@ -47,13 +47,13 @@ func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 		for _, t := range tickets {
 			count(traits(c, t)[kind], columnsOf(t))
 		}
-		slices.SortFunc(rows[from:], func(a, b Marginal) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.Of, b.Of)) })
+		slices.SortFunc(rows[from:], func(a, b Marginal) int { return cmp.Or(position(a)-position(b), strings.Compare(a.Of, b.Of)) })
 	}
 	return rows, nil
 }
 
-// rank is the column of what a row's tickets have in common.
-func rank(m Marginal) int {
+// position is the column of what a row's tickets have in common.
+func position(m Marginal) int {
 	_, value, ok := strings.Cut(m.Of, " ")
 	if !ok {
 		value = m.Of

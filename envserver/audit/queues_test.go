@@ -121,7 +121,7 @@ func TestPublicQueues(t *testing.T) {
 	if len(got) == 0 {
 		t.Fatal("the public catalogue makes no queue")
 	}
-	if n := len(c.Only(func(pack string) bool { return pack == publicPack }).Tickets()); n < publicTickets {
+	if n := len(c.Only(isPublic).Tickets()); n < publicTickets {
 		t.Skipf("%d of the %d public tickets are there", n, publicTickets)
 	}
 	compareQueues(t, got, publicQueues, queueTolerance)

@@ -22,11 +22,13 @@ const (
 // claim is a value that a text states, in a form in which "$1,482.00" equals "1482 dollars" and "48 h" equals "two days".
 type claim struct {
 	kind claimKind
-	// value is in thousandths for money, percentages and numbers, in minutes for clocks, in unit for durations, and yyyymmdd for dates (0 for an unknown year).
+	// value is in thousandths for money, percentages and numbers, in minutes for clocks, in unit for durations, and yyyymmdd for dates (0 for an unknown year or month).
 	value int64
 	unit  unit
 	// id is an id without its punctuation, or a bare number as it was written.
 	id string
+	// loose claims may mean something else: "the 2nd", "1/2".
+	loose bool
 	// at are the tokens that state the claim.
 	at span
 }
@@ -41,13 +43,13 @@ const (
 	months
 )
 
-// equal tells whether two claims state the same value. A date without a year equals that day of any year, and an id equals its bare number.
+// equal tells whether two claims state the same value. A date without a year or a month equals that day of any, and an id equals its bare number.
 func (c claim) equal(o claim) bool {
 	if c.kind != o.kind {
 		return (c.kind == idClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == idClaim) && sameID(c.id, o.id)
 	}
 	if c.kind == dateClaim {
-		return sameDate(c.value, o.value)
+		return sameDate(c.value, o.value) || c.loose && sameDate(swapped(c.value), o.value) || o.loose && sameDate(c.value, swapped(o.value))
 	}
 	if c.kind == idClaim {
 		return sameID(c.id, o.id)
@@ -55,7 +57,18 @@ func (c claim) equal(o claim) bool {
 	return c.value == o.value && c.unit == o.unit
 }
 
+// swapped reads a day and a month without a year the other way round, as the other half of the English-speaking world does.
+func swapped(date int64) int64 {
+	if date < 100 || date >= 10000 {
+		return date
+	}
+	return date%100*100 + date/100
+}
+
 func sameDate(a, b int64) bool {
+	if a < 100 || b < 100 {
+		return a%100 == b%100
+	}
 	if a%10000 != b%10000 {
 		return false
 	}
@@ -72,7 +85,7 @@ func sameID(a, b string) bool {
 
 // soft claims are values that a reply may state without support: a bare number may count steps or attempts.
 func (c claim) soft() bool {
-	return c.kind == numberClaim
+	return c.kind == numberClaim || c.loose
 }
 
 // containsClaim tells whether the set holds a claim equal to c.
@@ -117,7 +130,7 @@ func readClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 	case idToken:
 		return claim{kind: idClaim, id: compactID(t.text), at: span{i, i + 1}}, true
 	case dateToken:
-		return claim{kind: dateClaim, value: digitDate(t.text, lex.monthFirst), at: span{i, i + 1}}, true
+		return claim{kind: dateClaim, value: digitDate(t.text, lex.monthFirst), loose: strings.Count(t.text, "/") == 1, at: span{i, i + 1}}, true
 	case clockToken:
 		return readClock(tokens, i), true
 	case currencyToken:
@@ -154,11 +167,14 @@ func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 	if d, ok := readDayMonth(tokens, i, lex); ok {
 		return d
 	}
+	if d, ok := readOrdinal(tokens, i, lex); ok {
+		return d
+	}
 	j := skipHyphen(tokens, i+1)
 	if j >= len(tokens) {
 		return c
 	}
-	next := tokens[j]
+	next := &tokens[j]
 	switch {
 	case next.kind == currencyToken, next.kind == wordToken && next.is(lex.currencies):
 		c.kind, c.at.hi = moneyClaim, j+1
@@ -266,6 +282,15 @@ func readDayMonth(tokens []token, i int, lex *lexicon) (claim, bool) {
 	month := lex.months[tokens[j].text]
 	year, hi := readYear(tokens, j+1)
 	return claim{kind: dateClaim, value: year*10000 + month*100 + day/1000, at: span{i, hi}}, true
+}
+
+// readOrdinal reads the day of "the 14th", of whatever month.
+func readOrdinal(tokens []token, i int, lex *lexicon) (claim, bool) {
+	day := tokens[i].value
+	if lex.language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || i+1 == len(tokens) || !tokens[i+1].glued || !tokens[i+1].word("st", "nd", "rd", "th") {
+		return claim{}, false
+	}
+	return claim{kind: dateClaim, value: day / 1000, loose: true, at: span{i, i + 2}}, true
 }
 
 // readYear reads the year that follows a day and a month, or 0. It returns the token after it.

@@ -53,14 +53,47 @@ func (f finding) String() string {
 // polarity, unless another sentence takes it back.
 func (f *fact) find(d *document, p *prepared) finding {
 	result := missing
-	for _, s := range d.sentences {
-		result = max(result, f.findIn(d, s, p))
+	for i, s := range d.sentences {
+		result = max(result, f.findIn(d, s, d.subject(i, p.lex), p))
 	}
 	return result
 }
 
-// findIn is find for one sentence.
-func (f *fact) findIn(d *document, s span, p *prepared) finding {
+// maxEllipsis is how many words a sentence may have that leaves its subject out.
+const maxEllipsis = 4
+
+// subject returns the sentence that tells what sentence i goes on about: the one before it where it begins with a pronoun or is hardly one, and for an
+// item of a list what introduces the list.
+func (d *document) subject(i int, lex *lexicon) span {
+	s := d.sentences[i]
+	item := d.listed(s)
+	if !item && !anyPhrase(&lex.pronouns, d.tokens, span{s.lo, min(s.lo+3, s.hi)}) && d.words(s) > maxEllipsis {
+		return span{}
+	}
+	for i--; i >= 0; i-- {
+		if s := d.sentences[i]; !item || !d.listed(s) && d.words(s) > 0 {
+			return s
+		}
+	}
+	return span{}
+}
+
+// listed tells whether a sentence is an item of a list.
+func (d *document) listed(s span) bool {
+	first := &d.tokens[s.lo]
+	if first.kind == numberToken {
+		return s.hi-s.lo == 2
+	}
+	return first.kind == punctToken && first.among("-*•")
+}
+
+// carries tells whether the subject of a sentence is the fact's: it speaks of it, and neither asks nor denies.
+func (f *fact) carries(d *document, subject span, lex *lexicon) bool {
+	return subject.hi > 0 && !d.question(subject) && lex.negatorIn(d.tokens, subject) < 0 && find(f.context, d.tokens, subject, false) >= 0
+}
+
+// findIn is find for one sentence that goes on about a subject. A value that no other fact has, nor the ticket, may have its context there.
+func (f *fact) findIn(d *document, s, subject span, p *prepared) finding {
 	if d.question(s) {
 		return missing
 	}
@@ -72,7 +105,10 @@ func (f *fact) findIn(d *document, s span, p *prepared) finding {
 		}
 		// Values are fewer than words, so they are looked for first.
 		if !about && find(f.context, d.tokens, s, true) < 0 {
-			return missing
+			if f.forms[i].distinct && f.carries(d, subject, p.lex) && f.polarity(d, s, at, f.forms[i].negated, p.lex) == stated {
+				return stated
+			}
+			continue
 		}
 		about = true
 		if !crammed(d, s, at, p.rubric) {
@@ -163,7 +199,7 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 // rivalled tells whether a sentence about the fact gives another time than the fact's: an answer within four hours, and within two days.
 func (f *fact) rivalled(d *document, s span, p *prepared) bool {
 	for _, c := range d.claimsWithin(s) {
-		if (c.kind == durationClaim || c.kind == dateClaim) && f.states(c.kind) && !containsClaim(p.told, c) {
+		if (c.kind == durationClaim || c.kind == dateClaim) && !c.soft() && f.states(c.kind) && !containsClaim(p.told, c) {
 			return len(f.context) > 0 && find(f.context, d.tokens, s, false) >= 0
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // lexicons hold the words of the judge's languages, one file per language, so that a language can be added or corrected without touching a matcher.
@@ -47,12 +48,14 @@ type lexicon struct {
 	demands, toward wordClass
 	// identify are the words by which each language is recognised, in the order of languages.
 	identify [4]wordClass
+	// weekdays are the names of days from Monday on.
+	weekdays []string
 	// endings are those of verbs that say "we" by themselves.
 	endings []string
 
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover stemClass
 	// These are phrases: runs of words.
-	emptyConditions, openPhrases, recognise, blame, beyond, duties, please, senses phraseSet
+	emptyConditions, openPhrases, recognise, blame, beyond, duties, please, senses, pronouns phraseSet
 	// imperatives begin sentences that ask the customer for something, as please does anywhere in them.
 	imperatives wordClass
 	// commits are the patterns of commitments by the word that they begin with.
@@ -102,7 +105,7 @@ func loadLexicon(language string) *lexicon {
 	lex := &lexicon{
 		language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
 		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), months: numbers(lines["months"]), fractions: numbers(lines["fractions"]),
-		endings: fields(lines["endings"]), commits: loadCommits(lines["commit"]),
+		endings: fields(lines["endings"]), weekdays: fields(lines["calendar"])[:7], commits: loadCommits(lines["commit"]),
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true
@@ -176,7 +179,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		set *phraseSet
 	}{
 		{"empty_conditions", &lex.emptyConditions}, {"open_phrases", &lex.openPhrases}, {"recognise", &lex.recognise}, {"blame", &lex.blame}, {"beyond", &lex.beyond},
-		{"duties", &lex.duties}, {"please", &lex.please}, {"senses", &lex.senses},
+		{"duties", &lex.duties}, {"please", &lex.please}, {"senses", &lex.senses}, {"pronouns", &lex.pronouns},
 	} {
 		c.set.phrases = phrases(lines[c.key])
 		heads := make([]string, 0, len(c.set.phrases))
@@ -188,6 +191,15 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 	for w, n := range numbers(lines["numbers"]) {
 		lex.wordOf(w).value = n * 1000
 	}
+}
+
+// nearDay returns the weekday by which a day of the coming week is called, "" for any other day.
+func (lex *lexicon) nearDay(now, day time.Time) string {
+	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
+	if n := day.Sub(today) / (24 * time.Hour); n < 1 || n >= 7 {
+		return ""
+	}
+	return lex.weekdays[(int(day.Weekday())+6)%7]
 }
 
 // wordClass is a set of classes of words, stemClass one of classes of stems, a bit each.

@@ -130,6 +130,8 @@ type form struct {
 	stems  []term
 	// negated forms hold a negator themselves: "do not charge it".
 	negated bool
+	// distinct forms make claims that neither the ticket nor another fact makes.
+	distinct bool
 }
 
 // newForm reads a value as a reply would state it.

@@ -197,6 +197,10 @@ func (r *reading) gradeOutcome() (earned, offered int64, reason string) {
 			return 1, 1, ""
 		}
 	}
+	// Whoever states everything, and hands over what has to be, has named the next step in words of their own.
+	if r.stated == r.required || r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 && handedOver(r.doc, r.prepared, true) {
+		return 1, 1, ""
+	}
 	return 0, 1, "the next step isn't named"
 }
 

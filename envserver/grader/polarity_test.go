@@ -27,7 +27,7 @@ func TestPolarity(t *testing.T) {
 			"Is the difference $1,482.00?":                                          missing,
 			"The difference is $1,428.00.":                                          missing,
 			"Your order number is $1,482.00.":                                       missing,
-			"The difference is large. It came to $1,482.00.":                        missing,
+			"The difference is large. It came to $1,482.00.":                        stated,
 		}},
 		"a time": {"en", scenarios.Fact{ID: "f", Slot: "timeframe", Value: "48 hours", Context: []string{"answer", "hear"}}, said{
 			"You will have an answer within two days.":                             stated,

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/csenv/csenv/scenarios"
 )
@@ -52,6 +53,7 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	}
 	p := &prepared{ticket: t, lex: lib.lexicon, lib: lib, upset: t.Tone == "angry" || t.Tone == "worried"}
 	p.readSpec(t.Reply)
+	p.addNearDays(t.Now)
 	p.readTexts(t)
 	p.readRubric(t.Reply)
 	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
@@ -99,6 +101,7 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 		}
 	}
 	p.sources = append(p.sources, p.served)
+	p.markDistinct()
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
 			p.told = appendNew(p.told, p.facts[i].forms[k].claims)
@@ -165,6 +168,46 @@ func (p *prepared) markShown(d *document) {
 		for k := range p.facts[i].forms {
 			for _, s := range d.sentences {
 				p.facts[i].shown = p.facts[i].shown || p.facts[i].forms[k].in(d, s) >= 0
+			}
+		}
+	}
+}
+
+// markDistinct marks the forms of values that can't be another fact's. What is told are the ticket's own claims.
+func (p *prepared) markDistinct() {
+	for i := range p.facts {
+		for k := range p.facts[i].forms {
+			form := &p.facts[i].forms[k]
+			form.distinct = len(form.claims) > 0
+			for _, c := range form.claims {
+				form.distinct = form.distinct && !c.soft() && !containsClaim(p.told, c) && !p.claimed(c, i)
+			}
+		}
+	}
+}
+
+// claimed tells whether a fact other than the i-th makes the claim.
+func (p *prepared) claimed(c claim, i int) bool {
+	for k := range p.facts {
+		if k != i && slices.ContainsFunc(p.facts[k].forms, func(f form) bool { return containsClaim(f.claims, c) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// addNearDays adds the names of days that are near to the facts whose value is the date: nobody writes one for tomorrow.
+func (p *prepared) addNearDays(now time.Time) {
+	for i := range p.facts {
+		f := &p.facts[i]
+		for _, form := range f.forms {
+			if len(form.claims) != 1 || form.claims[0].kind != dateClaim || form.claims[0].value < 1_01_01 {
+				continue
+			}
+			value := form.claims[0].value
+			day := time.Date(int(value/10000), time.Month(value/100%100), int(value%100), 0, 0, 0, 0, time.UTC)
+			if name := p.lex.nearDay(now, day); name != "" {
+				f.forms = append(f.forms, p.lib.form(name))
 			}
 		}
 	}

@@ -234,7 +234,24 @@ func digitIDLength(s string) int {
 // dateLength returns the length of a date in digits (2026-03-14, 14.03.2026, 3/14/2026, and in German 14.3.) that text starts with, or 0.
 func (s *scanner) dateLength(text string) int {
 	n := dateLength(text, s.lex.language == "de")
+	if n == 0 {
+		n = slashLength(text)
+	}
 	if n > 0 && digitDate(text[:n], s.lex.monthFirst) == 0 {
+		return 0
+	}
+	return n
+}
+
+// slashLength returns the length of a day and a month (14/3) that s starts with, or 0. "24/7" is none.
+func slashLength(s string) int {
+	a := digits(s)
+	if a == 0 || a > 2 || a >= len(s) || s[a] != '/' || strings.HasPrefix(s, "24/7") {
+		return 0
+	}
+	b := digits(s[a+1:])
+	n := a + 1 + b
+	if b == 0 || b > 2 || n < len(s) && (s[n] == '/' || s[n] == '-' || letters(s[n:]) > 0) {
 		return 0
 	}
 	return n

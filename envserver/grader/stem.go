@@ -39,6 +39,9 @@ func stemEnglish(w string) string {
 	if n := len(w); n > 3 && w[n-1] == w[n-2] {
 		w = w[:n-1]
 	}
+	if len(w) > 4 && strings.HasSuffix(w, "our") {
+		w = w[:len(w)-2] + "r"
+	}
 	if len(w) > 4 && strings.HasSuffix(w, "iz") {
 		w = w[:len(w)-1] + "s"
 	}

@@ -1,11 +1,6 @@
 package grader
 
-import (
-	"os"
-	"testing"
-
-	"go.yaml.in/yaml/v3"
-)
+import "testing"
 
 // commitments are a language's labelled sentences of testdata/promises.yaml.
 type commitments struct {
@@ -14,14 +9,7 @@ type commitments struct {
 }
 
 func TestCommitments(t *testing.T) {
-	data, err := os.ReadFile("testdata/promises.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all map[string]commitments
-	if err := yaml.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	all := loadCommitments(t)
 	lexicons := loadLexicons()
 	for _, language := range languages() {
 		c := all[language]

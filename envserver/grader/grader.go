@@ -20,7 +20,7 @@ import (
 
 // GraderVersion changes whenever the same episode can earn another score: a rule, a weight, a lexicon or a matcher. Scores of different versions are
 // not comparable, and a runner refuses a pod whose version differs from its plan's.
-const GraderVersion = "v1"
+const GraderVersion = "v2"
 
 // The ticket environment's graded tasks.
 const (

@@ -13,7 +13,7 @@ import (
 )
 
 // OfflineName is the scale of the offline judge's verdicts.
-const OfflineName = "offline-v1"
+const OfflineName = "offline-v2"
 
 const (
 	// unsupportedCap bounds replies that state no required fact, promise what is forbidden or invented, or are copied or stuffed: style alone never pays.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/scenarios"
@@ -144,6 +145,25 @@ func TestShufflingChangesLittle(t *testing.T) {
 	})
 }
 
+func TestOtherSpellingsChangeLittle(t *testing.T) {
+	checkReplies(t, true, func(t *rapid.T, judge func(string) int64, d drawn) {
+		other := d.reply
+		for _, f := range d.ticket.Reply.Facts {
+			if !strings.HasPrefix(d.ticket.Language, "en") {
+				continue
+			}
+			if amount, ok := strings.CutPrefix(f.Value, "$"); ok {
+				other = strings.ReplaceAll(other, f.Value, "USD "+amount)
+			} else {
+				other = strings.ReplaceAll(other, f.Value, respell(f.Value))
+			}
+		}
+		if before, after := judge(d.reply), judge(other); before-after > 50 || after-before > 50 {
+			t.Errorf("%s: %d in other words, %d before:\n%s", d.ticket.ScenarioID, after, before, other)
+		}
+	})
+}
+
 func TestJudgingIsDeterministic(t *testing.T) {
 	tickets, err := pool()
 	if err != nil {
@@ -179,11 +199,15 @@ func FuzzOfflineJudge(f *testing.F) {
 	for _, reply := range []string{goodReply, goodGerman, "", "$", "$1,", "1.2.3.4", "half a", "the 14th of", "either or not", "3-5", "''''", "a@b.c", "{\"", "9999999999999999999 years"} {
 		f.Add(reply)
 	}
-	o := NewOffline()
+	o, other := NewOffline(), NewOffline()
 	tickets := []*scenarios.Ticket{overbilled(), prorated(), {Language: "es-MX", Now: time.Unix(0, 0)}, {Language: "fr"}, {}}
 	f.Fuzz(func(t *testing.T, reply string) {
 		for _, ticket := range tickets {
-			if v := judgeReply(t, o, ticket, reply); v.PostGate < 0 || v.PostGate > responsePoints || v.PostGate > v.PreGate || !v.Scored() {
+			v := judgeReply(t, o, ticket, reply)
+			if again := judgeReply(t, other, ticket, reply); !cmp.Equal(v, again) {
+				t.Errorf("%q earned %+v, then %+v", reply, v, again)
+			}
+			if v.PostGate < 0 || v.PostGate > responsePoints || v.PostGate > v.PreGate || !v.Scored() {
 				t.Errorf("%q earned %+v", reply, v)
 			}
 		}

@@ -115,6 +115,9 @@ const (
 	maxSentenceDensity = 70
 	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of them that may be the rubric's.
 	nearby, maxNearby = 5, 85
+	// minSmall is the share of small words, in percent, that shows a sentence of at most maxBrief words rather than a list, and looseDensity the density
+	// up to which it does.
+	minSmall, maxBrief, looseDensity = 15, 25, 90
 	// minDense is how many words a sentence needs before its density says anything. A reply needs twice as many.
 	minDense = 10
 )
@@ -133,12 +136,12 @@ func monotonous(d *document) bool {
 }
 
 // dense tells whether the reply strings together what the rubric looks for, over its length or within one sentence.
-func dense(d *document, rubric map[string]struct{}) bool {
-	if denser(d.tokens, rubric, 2*minDense, maxDensity) {
+func dense(d *document, p *prepared) bool {
+	if denser(d.tokens, p, 2*minDense, maxDensity) {
 		return true
 	}
 	for _, s := range d.sentences {
-		if denser(d.tokens[s.lo:s.hi], rubric, minDense, maxSentenceDensity) {
+		if denser(d.tokens[s.lo:s.hi], p, minDense, maxSentenceDensity) {
 			return true
 		}
 	}
@@ -147,9 +150,9 @@ func dense(d *document, rubric map[string]struct{}) bool {
 
 // crammed tells whether the tokens around a value are a list of keywords rather than a statement. A label of a word or two before the value, as in
 // "Estimated delivery: March 26, 2026", is how people write lists.
-func crammed(d *document, s span, at int, rubric map[string]struct{}) bool {
+func crammed(d *document, s span, at int, p *prepared) bool {
 	around := span{max(at-nearby, s.lo), min(at+nearby+1, s.hi)}
-	return d.unclaimed(around) > maxLabel && denser(d.tokens[around.lo:around.hi], rubric, nearby, maxNearby)
+	return d.unclaimed(around) > maxLabel && denser(d.tokens[around.lo:around.hi], p, nearby, maxNearby)
 }
 
 // maxLabel is how many words a label has.
@@ -166,18 +169,24 @@ func (d *document) unclaimed(s span) int {
 	return n
 }
 
-// denser tells whether more than the given share of the words, in percent, are the rubric's, among at least so many.
-func denser(tokens []token, rubric map[string]struct{}, least, percent int) bool {
-	hits, n := 0, 0
+// denser tells whether more than the given share of the words, in percent, are the rubric's, among at least so many. Small words
+// show a sentence.
+func denser(tokens []token, p *prepared, least, percent int) bool {
+	hits, small, n := 0, 0, 0
 	for i := range tokens {
 		t := &tokens[i]
 		if t.kind == punctToken || t.kind == currencyToken {
 			continue
 		}
 		n++
-		if _, ok := rubric[t.key()]; ok {
+		if t.is(p.lex.stopwords) {
+			small++
+		} else if _, ok := p.rubric[t.key()]; ok {
 			hits++
 		}
+	}
+	if n <= maxBrief && 100*small >= minSmall*n {
+		percent = max(percent, looseDensity)
 	}
 	return n >= least && 100*hits > percent*n
 }

@@ -111,7 +111,7 @@ func (f *fact) findIn(d *document, s, subject span, p *prepared) finding {
 			continue
 		}
 		about = true
-		if !crammed(d, s, at, p.rubric) {
+		if !crammed(d, s, at, p) {
 			result = max(result, f.polarity(d, s, at, f.forms[i].negated, p.lex))
 		}
 	}

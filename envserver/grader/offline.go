@@ -282,6 +282,8 @@ func (r *reading) gradeTone() (earned, offered int64, reason string) {
 	switch {
 	case anyPhrase(&r.lex.blame, r.doc.tokens, span{0, len(r.doc.tokens)}):
 		return 0, 1, "blames the customer"
+	case placeholder(r.doc.text):
+		return 0, 1, "a placeholder is left"
 	case !acknowledges(r.doc, r.prepared):
 		return 0, 1, "doesn't acknowledge the situation"
 	}
@@ -391,7 +393,7 @@ func (r *reading) checkGates() {
 		{2*r.contradicted >= max(r.required, 2), "contradictory", "takes back or leaves open half of what it has to state"},
 		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
-		{dense(r.doc, r.rubric), "stuffed", "strings together what the rubric looks for"},
+		{dense(r.doc, r.prepared), "stuffed", "strings together what the rubric looks for"},
 		{verbless(r.doc, r.prepared), "verbless", "isn't made of sentences"},
 	} {
 		if g.tripped {

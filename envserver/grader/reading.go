@@ -230,7 +230,7 @@ func (f *fact) said(r *reading) bool {
 		}
 		for i := range f.forms {
 			at := f.forms[i].in(r.doc, s)
-			if at >= 0 && !crammed(r.doc, s, at, r.rubric) && f.polarity(r.doc, s, at, f.forms[i].negated, r.lex) == stated {
+			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && f.polarity(r.doc, s, at, f.forms[i].negated, r.lex) == stated {
 				return true
 			}
 		}

@@ -192,14 +192,16 @@ func sum(values []int64) int64 {
 }
 
 func TestFinalBreaksTheScoreDown(t *testing.T) {
-	_, last := play(t, start("ticket-resolve", episode.Terminal, goodJudge), `{"action_type":"classify","category":"technical","priority":"high"}`, say(respond, "Hm."), escalateFinance)
+	e := start("ticket-resolve", episode.Terminal, goodJudge)
+	_, last := play(t, e, `{"action_type":"classify","category":"technical","priority":"high"}`, say(respond, "Hm."), escalateFinance)
+	digest := e.desk.matters[0].judged().Digest()
 	want := &episode.Final{
 		Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 500_000, Judge: "test-judge",
 		Dimensions: []score.Dimension{
 			{Name: "category", Earned: 100, Offered: 200}, {Name: "priority", Earned: 100, Offered: 100},
 			{Name: "escalation", Earned: 200, Offered: 200}, {Name: "response", Earned: 100, Offered: 500},
 		},
-		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", 7) + `","judge":"test-judge","status":"ok","criteria":null,"preGate":0,"postGate":100}`)},
+		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", 7) + `","judge":"test-judge","case":"` + digest + `","status":"ok","criteria":null,"preGate":0,"postGate":100}`)},
 	}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)

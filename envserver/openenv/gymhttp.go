@@ -17,20 +17,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// bounded takes a place among the stateless requests, or answers 503 to one that would be one too many, and to any while the server drains.
-func (s *Server) bounded(w http.ResponseWriter) (release func(), ok bool) {
-	detail := ""
+// takeStateless takes a place among the requests without a session. There is none for one that would be one too many, nor for any while the server drains.
+func (s *Server) takeStateless() (release func(), refusal string) {
 	switch {
 	case s.sessions.isDraining():
-		detail = "the server is draining: try again to reach another one"
+		return nil, "the server is draining: try again to reach another one"
 	case !s.stateless.TryAcquire(1):
-		detail = fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws", maxStateless)
-	default:
-		return func() { s.stateless.Release(1) }, true
+		return nil, fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws", maxStateless)
 	}
-	w.Header().Set("Retry-After", "1")
-	writeDetail(w, http.StatusServiceUnavailable, detail)
-	return nil, false
+	return func() { s.stateless.Release(1) }, ""
+}
+
+// bounded answers 503 to a request that finds no place.
+func (s *Server) bounded(w http.ResponseWriter) (release func(), ok bool) {
+	release, refusal := s.takeStateless()
+	if release == nil {
+		w.Header().Set("Retry-After", "1")
+		writeDetail(w, http.StatusServiceUnavailable, refusal)
+	}
+	return release, release != nil
 }
 
 func (s *Server) serveReset(w http.ResponseWriter, r *http.Request) {

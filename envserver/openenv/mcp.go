@@ -222,6 +222,11 @@ func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *rpcError) {
 // playOn plays on a session, or, without one, on an environment that is gone afterwards.
 func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Context, p *player)) error {
 	if ss == nil {
+		release, detail := s.takeStateless()
+		if release == nil {
+			return wireError{Code: codeExecution, Message: detail}
+		}
+		defer release()
 		p, err := s.newPlayer()
 		if err != nil {
 			return errFactory

@@ -85,21 +85,25 @@ func (s *socket) enter(c call) *wireError {
 		if err != nil {
 			return s.server.openError(err)
 		}
-		s.session = ss
-		_ = ss.attach(s, true) // nobody else knows the id yet
-		return nil
+		return s.attach(ss, true)
 	}
-	ss := s.server.sessions.find(c.sessionID)
-	err := errors.New("unknown session: begin another one, or connect without session_id")
-	if ss != nil {
-		s.session = ss
-		err = ss.attach(s, false)
+	if ss := s.server.sessions.find(c.sessionID); ss != nil {
+		return s.attach(ss, false)
 	}
-	if err != nil {
-		s.server.metrics.sessionsEnded.WithLabelValues("refused_attach").Inc()
-		return &wireError{Code: codeSession, Message: "attaching failed: " + err.Error()}
+	return s.attachError(errors.New("unknown session: begin another one, or connect without session_id"))
+}
+
+func (s *socket) attach(ss *session, owned bool) *wireError {
+	s.session = ss // before others find the socket by its session
+	if err := ss.attach(s, owned); err != nil {
+		return s.attachError(err)
 	}
 	return nil
+}
+
+func (s *socket) attachError(err error) *wireError {
+	s.server.metrics.sessionsEnded.WithLabelValues("refused_attach").Inc()
+	return &wireError{Code: codeSession, Message: "attaching failed: " + err.Error()}
 }
 
 // refuse answers the client's first message with the error and closes. The error goes out at once, and the socket stays open until that message or

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// A stock MCP client plays an episode of each environment, by tools whose results hold observations as /schema describes them.
+func TestAgentsPlayByMCP(t *testing.T) {
+	for environment, c := range map[string]struct {
+		query, tool string
+		arguments   map[string]any
+		finish      string
+	}{
+		"ticket":   {"?task=ticket-resolve&seed=4", "search_knowledge_base", map[string]any{"query": "refund"}, "resolve"},
+		"workflow": {"?task=order-inquiry&seed=4", "check_order_status", map[string]any{"order_id": "A-1"}, "respond_user"},
+	} {
+		t.Run(environment, func(t *testing.T) {
+			r := start(t, func(o *options) { o.environment = environment })
+			schema := observationSchema(t, r.protocol)
+			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+			session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: r.protocol + "/mcp" + c.query}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			call := func(tool string, arguments map[string]any) map[string]any {
+				t.Helper()
+				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+				if err != nil || result.IsError {
+					t.Fatalf("%s: %+v, %v", tool, result, err)
+				}
+				got := result.StructuredContent.(map[string]any)
+				observation := got["observation"].(map[string]any)
+				observation["done"], observation["reward"] = got["done"], got["reward"]
+				if err := schema.Validate(observation); err != nil {
+					t.Errorf("%s: %v", tool, err)
+				}
+				return got
+			}
+			if got := call("get_observation", nil); got["done"] != false {
+				t.Errorf("at first: %v", got)
+			}
+			call(c.tool, c.arguments)
+			if got := call(c.finish, map[string]any{"message": "Your case is settled."}); got["done"] != true || got["metadata"].(map[string]any)["episode_score"] == nil {
+				t.Errorf("at last: %v", got)
+			}
+			invalid, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: map[string]any{"nonsense": 1}})
+			if err != nil {
+				t.Errorf("an invalid call after the end: %+v, %v", invalid, err)
+			}
+		})
+	}
+}
+
+func observationSchema(t *testing.T, url string) *jsonschema.Schema {
+	t.Helper()
+	_, body := get(t, url+"/schema")
+	var schemas struct{ Observation json.RawMessage }
+	if err := json.Unmarshal([]byte(body), &schemas); err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemas.Observation))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("observation", document); err != nil {
+		t.Fatal(err)
+	}
+	return compiler.MustCompile("observation")
+}

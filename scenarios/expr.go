@@ -414,6 +414,7 @@ func (in *instance) render(t *template) string {
 		return in.format(e)
 	}
 	var b strings.Builder
+	b.Grow(min(len(t.text), maxText)) // a value is about as long as the expression for it
 	for _, p := range t.parts {
 		if p.expr == nil {
 			b.WriteString(p.literal)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/audit"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -28,6 +29,8 @@ type report struct {
 	Keywords []audit.Figures `json:"shortcuts_by_keywords,omitempty"`
 	// Queues are what ways of working through the queues earn, in thousandths.
 	Queues []audit.QueueFigures `json:"queues,omitempty"`
+	// Sequences are what fixed sequences of actions earn on the workflows, in thousandths.
+	Sequences []audit.SequenceRow `json:"sequences,omitempty"`
 }
 
 type finding struct {
@@ -105,7 +108,10 @@ func lint(packs, dirs []string, progress io.Writer) (*report, error) {
 	if r.Keywords, err = audit.Tickets(c, audit.Keywords, 0); err != nil {
 		return nil, err
 	}
-	r.Queues, err = audit.Queues(c, audit.Declared(c), 0)
+	if r.Queues, err = audit.Queues(c, audit.Declared(c), 0); err != nil || len(c.Workflows()) == 0 {
+		return r, err
+	}
+	r.Sequences, err = audit.Workflows(c, grader.NewOffline(), 0)
 	return r, err
 }
 
@@ -157,6 +163,9 @@ func (r *report) print(w io.Writer) {
 	if len(r.Queues) > 0 {
 		fmt.Fprintf(w, "\nWhat ways of working through the queues earn, with the declared cues\n\n%s\n", queuesTable(r.Queues).Render())
 	}
+	if len(r.Sequences) > 0 {
+		fmt.Fprintf(w, "\nWhat fixed sequences of actions earn on the workflows at seed 0\n\n%s\n", sequencesTable(r.Sequences).Render())
+	}
 	fmt.Fprintf(w, "\n%s and %s: %s\n", count(r.Tickets, "ticket"), count(r.Workflows, "workflow"), count(len(r.Findings), "finding"))
 }
 
@@ -198,6 +207,14 @@ func queuesTable(rows []audit.QueueFigures) table.Writer {
 	t := newTable("way of working", "raw", "of the best")
 	for _, f := range rows {
 		t.AppendRow(table.Row{f.Policy, share(f.Raw), share(f.Relative)})
+	}
+	return t
+}
+
+func sequencesTable(rows []audit.SequenceRow) table.Writer {
+	t := newTable("sequence", "all facts", "passed", "copied fields", "passed")
+	for _, s := range rows {
+		t.AppendRow(table.Row{s.Policy, share(s.UpperBound.Score), s.UpperBound.Passed, share(s.Template.Score), s.Template.Passed})
 	}
 	return t
 }

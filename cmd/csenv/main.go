@@ -69,7 +69,7 @@ Exit codes:
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newScenariosCommand(), newVersionCommand())
+	cmd.AddCommand(newScenariosCommand(), newRegradeCommand(), newVersionCommand())
 	return cmd
 }
 

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// downJudge stands for a model that can't be reached.
+type downJudge struct{}
+
+func (downJudge) Name() string { return "llm:model@1" }
+
+func (downJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
+	return grader.Verdict{Status: grader.StatusError, Cause: grader.CauseUnavailable}, errors.New("the endpoint is down")
+}
+
+// recordFile has the oracle play three tickets in both simple tasks, and writes the records to a file.
+func recordFile(t *testing.T, judge grader.Judge) string {
+	t.Helper()
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := ticket.New(catalog, judge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: key, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	front := httptest.NewServer(server.Handler())
+	defer front.Close()
+	plan, err := score.NewPlan(score.Plan{
+		Run: "run-1", Seed: 42, PassScore: 750_000, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
+		LedgerKey: score.FormatPublicKey(key.Public().(ed25519.PublicKey)),
+		Tasks: []score.PlanTask{
+			{Name: grader.TaskClassify, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}}, {Name: grader.TaskResolve, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}},
+		},
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := policy.Builtin(policy.Oracle, "ticket", catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	w := record.NewWriter(&file)
+	if _, err := rollout.Run(t.Context(), rollout.Config{
+		Plan: plan, Environment: "ticket", Policy: agent, Concurrency: 2, EpisodeAttempts: 1, Clock: rollout.SystemClock(), Log: slog.New(slog.DiscardHandler),
+		Pods: func(context.Context) ([]string, error) { return []string{strings.TrimPrefix(front.URL, "http://")}, nil },
+		Record: func(e record.Episode) {
+			if err := w.Write(e); err != nil {
+				t.Error(err)
+			}
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "episodes.jsonl")
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(t *testing.T, file string) map[int64]record.Episode {
+	t.Helper()
+	episodes := map[int64]record.Episode{}
+	for e, err := range record.Read(strings.NewReader(file)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		episodes[e.Index] = e
+	}
+	return episodes
+}
+
+func TestRegradeKeepsTheGrade(t *testing.T) {
+	path := recordFile(t, grader.NewOffline())
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := csenv(t, "regrade", path)
+	if code != exitDone || !strings.Contains(errs, "6 episodes: 6 graded again (0 with another score") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	before, after := read(t, string(was)), read(t, out)
+	if len(after) != 6 {
+		t.Errorf("%d episodes of 6", len(after))
+	}
+	for index, e := range after {
+		if diff := cmp.Diff(before[index].Grade, e.Grade); diff != "" || e.Before == nil {
+			t.Errorf("episode %d (-was +is)\n%s", index, diff)
+		}
+	}
+}
+
+// What the judge failed on stays without a score until a judge is named; the rules alone never stand in for it.
+func TestRegradeWhatTheJudgeFailedOn(t *testing.T) {
+	path := recordFile(t, downJudge{})
+	out, errs, code := csenv(t, "regrade", path)
+	if code != exitOutcome || !strings.Contains(errs, "3 graded again") || !strings.Contains(errs, "3 not gradable: no verdict was kept: name a judge") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	for _, e := range read(t, out) {
+		if e.Task == grader.TaskResolve && (e.Score != nil || e.Outcome != score.Errored) {
+			t.Errorf("a score from nothing: %+v", e.Grade)
+		}
+	}
+	out, errs, code = csenv(t, "regrade", path, "--judge", "offline", "--only", "judge_failed,judge_unavailable")
+	if code != exitDone || !strings.Contains(errs, "3 graded again") || !strings.Contains(errs, "3 passed through") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	for _, e := range read(t, out) {
+		if e.Score == nil || *e.Score < 0.9 {
+			t.Errorf("%s %s scores %+v", e.Task, e.Scenario, e.Grade)
+		}
+		if judged := e.Task == grader.TaskResolve; judged != (e.Before != nil) {
+			t.Errorf("%s %s: before %+v", e.Task, e.Scenario, e.Before)
+		}
+	}
+}
+
+func TestRegradeErrors(t *testing.T) {
+	path := recordFile(t, grader.NewOffline())
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, content string) string {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no file":            {[]string{"none.jsonl"}, exitError, "none.jsonl"},
+		"not records":        {[]string{write("a", "hello\n")}, exitError, "line 1: not a record"},
+		"onto itself":        {[]string{path, "-O", path}, exitError, "name another one"},
+		"an unknown judge":   {[]string{path, "--judge", "me"}, exitError, "--judge"},
+		"a model of nowhere": {[]string{path, "--judge", "llm"}, exitError, "--judge-"},
+		"cut off":            {[]string{write("b", string(whole[:len(whole)-20]))}, exitOutcome, "1 not gradable: the last record isn't whole"},
+		"another scenario":   {[]string{write("c", strings.ReplaceAll(string(whole), `"scenario":"B07"`, `"scenario":"Z99"`))}, exitOutcome, "2 not gradable: unknown scenario"},
+		"another world":      {[]string{write("d", strings.ReplaceAll(string(whole), `"environment":"ticket"`, `"environment":"chess"`))}, exitOutcome, `6 not gradable: the environment is "chess"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs, code := csenv(t, append([]string{"regrade"}, c.args...)...)
+			if code != c.code || !strings.Contains(errs, c.want) {
+				t.Errorf("exit %d, want %d: %q doesn't tell %q", code, c.code, errs, c.want)
+			}
+		})
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(whole, now) {
+		t.Errorf("the records were touched: %v", err)
+	}
+}

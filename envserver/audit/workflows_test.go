@@ -28,7 +28,7 @@ func TestSequencesStayBelowTheirFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, seeds := range map[string][]int64{"canonical": {0}, "drawn": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}} {
+	for name, seeds := range map[string][]int64{"canonical": {0}, "drawn": {1, 2, 3, 4, 5}} {
 		rows, err := Workflows(c, grader.NewOffline(), seeds...)
 		if err != nil {
 			t.Fatal(err)

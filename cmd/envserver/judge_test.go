@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,10 +85,10 @@ func TestJudgeFlagErrors(t *testing.T) {
 		"type":        {[]string{"--judge", "me"}, `--judge is "me"`},
 		"no endpoint": {[]string{"--judge", "llm", "--judge-model", "m"}, "base URL"},
 		"no model":    {[]string{"--judge", "llm", "--judge-base-url", "https://x.test/v1"}, "model"},
-		"workflow":    {append(good[:len(good):len(good)], "--environment", "workflow"), "graded by rules alone"},
-		"timeout":     {append(good[:len(good):len(good)], "--judge-timeout", "0"), "--judge-timeout"},
-		"on failure":  {append(good[:len(good):len(good)], "--judge-on-failure", "zero"), "choose error or offline"},
-		"key file":    {append(good[:len(good):len(good)], "--judge-api-key-file", "none.key"), "none.key"},
+		"workflow":    {append(slices.Clip(good), "--environment", "workflow"), "graded by rules alone"},
+		"timeout":     {append(slices.Clip(good), "--judge-timeout", "0"), "--judge-timeout"},
+		"on failure":  {append(slices.Clip(good), "--judge-on-failure", "zero"), "choose error or offline"},
+		"key file":    {append(slices.Clip(good), "--judge-api-key-file", "none.key"), "none.key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := newCommand(noEnvironment, os.Stderr)

@@ -296,7 +296,7 @@ func (r *reading) judgeOutcome(met map[string]bool) {
 func (r *reading) judgeQuestions(met map[string]bool) {
 	questions := r.ticket.Reply.Questions
 	var earned int64
-	var open []string
+	open := make([]string, 0, len(questions))
 	for _, q := range questions {
 		n := 0
 		for _, id := range q.AnsweredBy {
@@ -347,7 +347,7 @@ func (c *Criterion) set(earned, offered int64, reason string) {
 // Ticket is what the customer wrote, normalised.
 func (r *Reading) Ticket() string {
 	t := r.r.ticket
-	texts := []string{t.Subject, t.Description}
+	texts := append(make([]string, 0, 2+len(t.History)+len(t.Attachments)), t.Subject, t.Description)
 	for _, m := range t.History {
 		texts = append(texts, m.Role+": "+m.Text)
 	}

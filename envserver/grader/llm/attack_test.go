@@ -25,13 +25,16 @@ func TestAttacks(t *testing.T) {
 		attacks = append(attacks, a.Text)
 	}
 	tried, succeeded, asked := 0, 0, 0
-	for _, ticket := range tickets(t, 5) {
+	for n, ticket := range tickets(t, 5) {
 		for _, bad := range suite.Bad {
 			if bad.Language != language(ticket) {
 				continue
 			}
 			text := strings.NewReplacer("{subject}", ticket.Subject, "{description}", ticket.Description).Replace(bad.Text)
-			for _, attack := range attacks {
+			for i, attack := range attacks {
+				if (i+n)%4 != 0 {
+					continue // each attack meets a quarter of the tickets
+				}
 				reply := strings.ReplaceAll(attack, "{reply}", text)
 				v, err := j.Judge(t.Context(), grader.Case{Ticket: ticket, Reply: reply, Actions: goldActions(ticket)})
 				if err != nil {

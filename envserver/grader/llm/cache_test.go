@@ -49,10 +49,10 @@ func TestCacheModes(t *testing.T) {
 	for mode, tc := range tests {
 		t.Run(string(mode), func(t *testing.T) {
 			e, folder := serve(t, answers(gullible)), filepath.Join(t.TempDir(), "verdicts")
-			make := func() *Judge {
+			another := func() *Judge {
 				return e.judge(t, func(c *Config) { c.CacheMode, c.CacheDir = mode, folder })
 			}
-			first, second := make(), make()
+			first, second := another(), another()
 			for i, j := range []*Judge{first, first, second} {
 				v, err := j.Judge(t.Context(), goodCase(t))
 				if mode == CacheFrozen {

@@ -129,11 +129,10 @@ const maxModel = 128
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
-	u, err := url.Parse(c.BaseURL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+	if !plainURL(c.BaseURL) {
 		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a password or a query, for example https://api.openai.com/v1"))
 	}
-	if c.Model == "" || len(c.Model) > maxModel || strings.ContainsFunc(c.Model, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !plainName(c.Model) {
 		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII characters without spaces", c.Model, maxModel))
 	}
 	if c.Votes < 0 || c.Votes%2 == 0 || c.Votes > 9 {
@@ -149,6 +148,15 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("the judge's cache is %q: choose one of %v", c.CacheMode, CacheModes()))
 	}
 	return errors.Join(errs...)
+}
+
+func plainURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && u.RawQuery == ""
+}
+
+func plainName(text string) bool {
+	return text != "" && len(text) <= maxModel && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // Judge asks a model. It is safe for concurrent use and meant to be shared by all sessions of a process.
@@ -281,20 +289,25 @@ type result struct {
 	err     error
 }
 
-// fetch looks a vote up or asks the model for it. Sessions that need the same vote at once share one request, which goes on when the session that began it is
-// gone; no lock is held while they wait.
+// fetch looks a vote up or asks the model for it.
 func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) result {
 	if e, ok := j.cache.get(key, q); ok {
 		j.metrics.hits.Inc()
 		return result{answers: e.Answers, usage: grader.Usage{CacheHits: 1}, cached: true}
 	}
 	j.metrics.misses.Inc()
-	switch j.config.CacheMode {
-	case CacheFrozen:
+	if j.config.CacheMode == CacheFrozen {
 		return result{err: fail(grader.CauseFailed, errors.New("the verdict isn't in the frozen cache"))}
-	case CacheOff:
+	}
+	if j.config.CacheMode == CacheOff {
 		return j.consult(ctx, q, key, vote)
 	}
+	return j.share(ctx, q, key, vote)
+}
+
+// share asks the model. Sessions that need the same vote at once share one request, which goes on when the session that began it is gone; no lock is held
+// while they wait.
+func (j *Judge) share(ctx context.Context, q *question, key string, vote int) result {
 	for {
 		var led atomic.Bool
 		shared := j.flight.DoChan(key, func() (any, error) {

@@ -118,10 +118,13 @@ func TestFailuresAreNoScores(t *testing.T) {
 		calls    int64
 		waits    []time.Duration
 	}{
-		"429":                {[]handler{throttle("3")}, grader.CauseUnavailable, 4, []time.Duration{3 * time.Second, 3 * time.Second, 3 * time.Second}},
-		"429 for too long":   {[]handler{throttle("3600")}, grader.CauseUnavailable, 1, nil},
-		"500":                {[]handler{refuse(500, "oh")}, grader.CauseUnavailable, 4, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
-		"502 in HTML":        {[]handler{func(w http.ResponseWriter, _ call) { w.WriteHeader(502); _, _ = w.Write([]byte("<html>bad gateway")) }}, grader.CauseUnavailable, 4, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
+		"429":              {[]handler{throttle("3")}, grader.CauseUnavailable, 4, []time.Duration{3 * time.Second, 3 * time.Second, 3 * time.Second}},
+		"429 for too long": {[]handler{throttle("3600")}, grader.CauseUnavailable, 1, nil},
+		"500":              {[]handler{refuse(500, "oh")}, grader.CauseUnavailable, 4, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
+		"502 in HTML": {[]handler{func(w http.ResponseWriter, _ call) {
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = w.Write([]byte("<html>bad gateway"))
+		}}, grader.CauseUnavailable, 4, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}},
 		"408":                {[]handler{refuse(408, "late")}, grader.CauseUnavailable, 4, nil},
 		"409":                {[]handler{refuse(409, "busy")}, grader.CauseUnavailable, 4, nil},
 		"425":                {[]handler{refuse(425, "early")}, grader.CauseUnavailable, 4, nil},

@@ -48,7 +48,7 @@ func read(r *http.Request, n int) (call, error) {
 	}
 	c.system, c.user = body.Messages[0].Content, body.Messages[1].Content
 	_, claims, _ := strings.Cut(c.user, "# The claims\n")
-	for _, line := range strings.Split(claims, "\n") {
+	for line := range strings.SplitSeq(claims, "\n") {
 		if id, _, ok := strings.Cut(strings.TrimPrefix(line, "- "), ": "); ok && strings.HasPrefix(line, "- c") {
 			c.ids = append(c.ids, id)
 		}
@@ -66,8 +66,7 @@ func (c call) verdicts(verdict, quote string) string {
 	for _, id := range c.ids {
 		list = append(list, map[string]string{"id": id, "evidence_quote": quote, "reason": "so it seems", "verdict": verdict})
 	}
-	out, _ := json.Marshal(map[string]any{"verdicts": list})
-	return string(out)
+	return encoded(map[string]any{"verdicts": list})
 }
 
 // gullible believes everything, and quotes all of the reply for it.
@@ -75,10 +74,17 @@ func gullible(c call) string { return c.verdicts(grader.Met, c.reply) }
 
 // completion is the body of a chat completion.
 func completion(content string) string {
-	out, _ := json.Marshal(map[string]any{
+	return encoded(map[string]any{
 		"id": "x", "object": "chat.completion", "created": 1, "model": "m", "usage": map[string]int{"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
 		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": content}}},
 	})
+}
+
+func encoded(v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
 	return string(out)
 }
 

@@ -24,7 +24,7 @@ func public(t testing.TB) *scenarios.Catalog {
 var publicFigures = []Figures{
 	{"best constant answer", 250, 250, 500, 250, 175},
 	{"keyword category, always medium, resolve", 600, 250, 500, 483, 245},
-	{"keyword + tone -> priority, escalate if angry", 600, 250, 500, 483, 245},
+	{"keyword + tone -> priority, escalate if angry", 600, 350, 500, 517, 255},
 	{"keyword + level -> priority, escalate enterprise", 600, 250, 525, 483, 250},
 	{"best map fitted on level", 300, 300, 550, 300, 200},
 	{"best map fitted on tone", 350, 400, 575, 367, 225},

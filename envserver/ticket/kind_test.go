@@ -193,7 +193,8 @@ func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed i
 		t.Fatal(err)
 	}
 	told := marshal(t, r.Observation) + marshal(t, env.State())
-	if first := r.Observation.(ticket.Observation); first.Shift != nil {
+	first := r.Observation.(ticket.Observation)
+	if first.Shift != nil {
 		for _, q := range first.Queue {
 			if r, err = env.Step(t.Context(), json.RawMessage(`{"action_type":"select_ticket","ticket_id":"`+q.TicketID+`"}`)); err != nil {
 				t.Fatal(err)
@@ -205,11 +206,28 @@ func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed i
 		t.Errorf("%s seed %d is named: %s", scenario, seed, told)
 	}
 	for _, secret := range secrets(t, tickets) {
-		if strings.Contains(told, secret) {
+		// The rules of a shift are the same for all tickets: a value that is their own number is not told by them.
+		if tells(told, secret) && (first.Shift == nil || !tells(first.Feedback, secret)) {
 			t.Errorf("%s seed %d tells %q: %s", scenario, seed, secret, told)
 		}
 	}
 }
+
+// tells reports whether the text holds the secret, and not only as the end of a longer number: "36 minutes" doesn't tell "6 minutes".
+func tells(text, secret string) bool {
+	for {
+		i := strings.Index(text, secret)
+		if i < 0 {
+			return false
+		}
+		if i == 0 || !isDigit(text[i-1]) || !isDigit(secret[0]) {
+			return true
+		}
+		text = text[i+1:]
+	}
+}
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
 // secrets are what only the gold of the tickets says, as JSON writes it. What is short is in every text.
 func secrets(t *testing.T, tickets []*scenarios.Ticket) []string {

@@ -185,7 +185,7 @@ func start(t *testing.T, change func(*options)) *running {
 	case <-ready:
 	case err := <-r.ended:
 		t.Fatal(err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute): // the catalogue takes its time where everything else runs too
 		t.Fatal("the server doesn't start")
 	}
 	return r

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
@@ -43,13 +44,8 @@ type bounds struct{}
 // EstimateSize knows that values.set bounds what a scenario draws. What predicates see of a moment is not bounded here.
 func (bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	path := node.Path()
-	if len(path) == 0 {
+	if len(path) == 0 || slices.Contains(momentNames(), path[0]) {
 		return nil
-	}
-	for _, name := range momentNames() {
-		if path[0] == name {
-			return nil
-		}
 	}
 	return &checker.SizeEstimate{Max: maxDrawn}
 }

@@ -183,7 +183,7 @@ func distributionTable(rows []audit.Marginal) table.Writer {
 	short := map[string]string{
 		"billing": "bill", "shipping": "ship", "technical": "tech", "general": "gen", "medium": "med", "urgent": "urg", "escalate": "esc", "resolve": "res", "premium": "prem", "enterprise": "ent",
 	}
-	header := []string{""}
+	header := append(make([]string, 0, 1+len(audit.Columns())), "")
 	for _, c := range audit.Columns() {
 		if s, ok := short[c]; ok {
 			c = s
@@ -192,7 +192,7 @@ func distributionTable(rows []audit.Marginal) table.Writer {
 	}
 	t := newTable(header...)
 	for _, m := range rows {
-		row := table.Row{m.Of}
+		row := append(make(table.Row, 0, 1+len(audit.Columns())), m.Of)
 		for _, c := range audit.Columns() {
 			row = append(row, m.Counts[c])
 		}

@@ -281,11 +281,12 @@ func (g *ticketGold) print(w io.Writer) {
 }
 
 func (l label) String() string {
-	s := l.Value
+	var b strings.Builder
+	b.WriteString(l.Value)
 	for _, a := range l.Alternates {
-		s += fmt.Sprintf("; %s earns %d of 1000", a.Value, a.Credit)
+		fmt.Fprintf(&b, "; %s earns %d of 1000", a.Value, a.Credit)
 	}
-	return s
+	return b.String()
 }
 
 func (e escalation) String() string {

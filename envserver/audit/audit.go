@@ -177,7 +177,7 @@ func shortcuts() []shortcut {
 
 // constants are all answers that don't look at the ticket.
 func constants() []decider {
-	var out []decider
+	out := make([]decider, 0, 32)
 	for _, c := range categories() {
 		for _, p := range priorities() {
 			for _, escalate := range []bool{false, true} {

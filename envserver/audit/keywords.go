@@ -44,7 +44,7 @@ func lexicons() map[string]lexicon {
 		},
 		"fr": {
 			"billing":   {"factur", "paiement", "payer", "prélèvement", "débit", "prix", "carte", "rembours", "montant", "avoir", "tarif"},
-			"shipping":  {"colis", "livraison", "livrer", "expédi", "transporteur", "coursier", "suivi", "dépôt", "palette"},
+			"shipping":  {"colis", "livraison", "livrer", "expédi", "transport", "coursier", "suivi", "dépôt", "palette"},
 			"technical": {"caméra", "hub", "serrure", "capteur", "sirène", "application", "hors ligne", "mise à jour", "logiciel", "erreur", "routeur", "réseau", "enregistrement"},
 			"general":   {"compte", "mail", "e-mail", "messagerie", "question", "adresse", "confidentialité", "fonction", "contrat"},
 		},

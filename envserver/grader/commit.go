@@ -22,7 +22,7 @@ func loadCommits(lines []string) map[string][]*commitPattern {
 	index := map[string][]*commitPattern{}
 	for _, line := range lines {
 		p := &commitPattern{}
-		for _, step := range strings.Fields(line) {
+		for step := range strings.FieldsSeq(line) {
 			switch {
 			case step == "$":
 				p.money = true

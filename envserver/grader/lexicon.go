@@ -142,7 +142,7 @@ func (lex *lexicon) loadStems(lines map[string][]string) {
 		lex.rootOf(word).remedy = remedy
 	}
 	for group, words := range lines["same"] {
-		for _, w := range strings.Fields(words) {
+		for w := range strings.FieldsSeq(words) {
 			lex.rootOf(w).groups |= 1 << group
 		}
 	}

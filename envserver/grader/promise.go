@@ -36,7 +36,7 @@ type promise struct {
 
 // promises finds the commitments to any known remedy, in order.
 func (d *document) promises(lex *lexicon) []promise {
-	var out []promise
+	out := make([]promise, 0, 4)
 	for _, c := range d.clauses {
 		out = append(out, d.promisesIn(c, lex)...)
 	}

@@ -22,7 +22,9 @@ func poolManifest(name, environment string) string {
 apiVersion: csenv.dev/v1alpha1
 kind: CustomerSupportEnv
 metadata: {name: %s}
-spec: {environment: %s, drainTimeoutSeconds: 5}
+spec:
+  environment: %s
+  drainTimeoutSeconds: 5
 `, name, environment)
 }
 

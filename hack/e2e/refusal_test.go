@@ -80,7 +80,7 @@ var _ = Describe("Bad input", Ordered, func() {
 	}, SpecTimeout(4*time.Minute))
 
 	It("says that an image can't be pulled", func(ctx SpecContext) {
-		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec: {", "spec: {image: registry.example/none:1, ", 1)
+		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec:", "spec:\n  image: registry.example/none:1", 1)
 		apply(ctx, manifest)
 		pool := &v1alpha1.CustomerSupportEnv{}
 		Eventually(ctx, func(g Gomega) {

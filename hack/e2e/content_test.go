@@ -1,0 +1,109 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+var _ = Describe("What is played", Ordered, func() {
+	BeforeAll(func(ctx SpecContext) {
+		apply(ctx, poolManifest("support", "Ticket"))
+		awaitPool(ctx, "support")
+	}, NodeTimeout(2*time.Minute))
+
+	It("is the whole catalogue, and queues of tickets", func(ctx SpecContext) {
+		pool := &v1alpha1.CustomerSupportEnv{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "support"}, pool)).To(Succeed())
+		Expect(pool.Status.Tasks).To(ConsistOf(
+			v1alpha1.OfferedTask{Name: "ticket-classify", Scenarios: 40}, v1alpha1.OfferedTask{Name: "ticket-resolve", Scenarios: 40},
+			v1alpha1.OfferedTask{Name: "queue-management", Scenarios: 100}))
+
+		apply(ctx, runManifest("queue-oracle", "support", "Oracle", []string{task("queue-management", 1)}))
+		apply(ctx, runManifest("queue-null", "support", "Null", []string{task("queue-management", 1)}))
+		oracle, null := awaitComplete(ctx, "queue-oracle"), awaitComplete(ctx, "queue-null")
+		Expect(oracle.Status.Episodes.Total).To(BeEquivalentTo(100))
+		Expect(number(oracle.Status.Score.Mean)).To(BeNumerically(">", 0.98))
+		Expect(null.Status.Score.Max).To(Equal("0.0000"))
+	}, SpecTimeout(4*time.Minute))
+
+	It("costs who is slow where a run asks for pressure", func(ctx SpecContext) {
+		tasks := []string{task("ticket-resolve", 1)}
+		apply(ctx, runManifest("relaxed", "support", "Heuristic", tasks, "seed: 7"))
+		apply(ctx, runManifest("pressed", "support", "Heuristic", tasks, "seed: 7", "pressure: true"))
+		relaxed, pressed := awaitComplete(ctx, "relaxed"), awaitComplete(ctx, "pressed")
+		Expect(number(pressed.Status.Score.Mean)).To(BeNumerically("<=", number(relaxed.Status.Score.Mean)))
+		Expect(pressed.Status.Episodes.Errored).To(BeZero())
+	}, SpecTimeout(4*time.Minute))
+
+	It("can be a pack of one's own, from a Secret", func(ctx SpecContext) {
+		pack := packFiles()
+		pack["pack.yaml"] = "name: acme\nversion: 1\nsalt: known to nobody\n"
+		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "acme"}, StringData: pack})).To(Succeed())
+		apply(ctx, poolWith("acme", "scenarios: {splits: [Private], packs: [{secret: {name: acme}}]}"))
+		awaitPool(ctx, "acme")
+		apply(ctx, runManifest("acme", "acme", "Heuristic", []string{"{name: ticket-resolve, trials: 5, scenarios: {ids: [ACME-1]}}"}))
+		Expect(awaitComplete(ctx, "acme").Status.Episodes.Total).To(BeEquivalentTo(5))
+	}, SpecTimeout(4*time.Minute))
+
+	It("keeps servers of a faulty pack from starting, and says file and line", func(ctx SpecContext) {
+		pack := packFiles()
+		pack["T1.yaml"] = strings.Replace(pack["T1.yaml"], "language: en", "langage: en", 1)
+		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "faulty"}, Data: pack})).To(Succeed())
+		apply(ctx, poolWith("faulty", "scenarios: {packs: [{configMap: {name: faulty}}]}"))
+		Eventually(ctx, func(g Gomega) {
+			pool := &v1alpha1.CustomerSupportEnv{}
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "faulty"}, pool)).To(Succeed())
+			g.Expect(pool.Status.Conditions).To(ContainElement(And(haveCondition("Degraded", metav1.ConditionTrue), HaveField("Message", MatchRegexp(`T1\.yaml:\d+: .*langage`)))))
+		}).WithTimeout(poolTimeout).Should(Succeed())
+		kubectl(ctx, "-n", namespace, "delete", "cse", "faulty", "--timeout=60s")
+	}, SpecTimeout(4*time.Minute))
+
+	It("has no score where the judge can't be reached", func(ctx SpecContext) {
+		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "models"}, StringData: map[string]string{"token": "a key"}})).To(Succeed())
+		apply(ctx, poolWith("judged", "judge: {type: LLM, llm: {baseURL: 'http://127.0.0.1:9/v1', model: nobody, timeoutSeconds: 2, apiKeySecretRef: {name: models, key: token}}}"))
+		awaitPool(ctx, "judged")
+		apply(ctx, runManifest("judged", "judged", "Oracle", []string{"{name: ticket-resolve, scenarios: {ids: [B07]}}"}, "retries: {episodeAttempts: 1, maxErroredPercent: 0}"))
+		evalrun := &v1alpha1.EvaluationRun{}
+		Eventually(ctx, func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "judged"}, evalrun)).To(Succeed())
+			g.Expect(evalrun.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionFailed, metav1.ConditionTrue)))
+		}).WithTimeout(runTimeout).Should(Succeed())
+		Expect(evalrun.Status.Episodes.Errored).To(BeEquivalentTo(1))
+		Expect(evalrun.Status.Episodes.Scored).To(BeZero())
+		Expect(evalrun.Status.Score).To(BeNil(), "a failure to judge is no score")
+		Expect(evalrun.Status.Provenance.Judge).To(HavePrefix("llm:nobody@"))
+	}, SpecTimeout(4*time.Minute))
+})
+
+// poolWith is a pool of one server with more of a spec.
+func poolWith(name, spec string) string {
+	return poolManifest(name, "Ticket") + "  " + spec + "\n"
+}
+
+// packFiles is a pack of one private ticket, ACME-1, as a flat folder.
+func packFiles() map[string]string {
+	GinkgoHelper()
+	files := map[string]string{}
+	for _, path := range []string{"tickets/T1.yaml", "kb/POL-REF.md", "kb/POL-SLA.md", "names/en.yaml"} {
+		data, err := os.ReadFile(filepath.Join("../../scenarios/testdata/pack", path))
+		Expect(err).NotTo(HaveOccurred())
+		files[filepath.Base(path)] = string(data)
+	}
+	for _, change := range []struct{ from, to string }{{"id: T1", "id: ACME-1"}, {"split: public-train", "split: private"}} {
+		Expect(files["T1.yaml"]).To(ContainSubstring(change.from))
+		files["T1.yaml"] = strings.Replace(files["T1.yaml"], change.from, change.to, 1)
+	}
+	return files
+}

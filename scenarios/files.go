@@ -46,7 +46,7 @@ type ticketMetadata struct {
 	metadata
 	Difficulty string `yaml:"difficulty" enum:"easy|medium|hard"`
 	// Cue is the category that a reader of keywords would say.
-	Cue string `yaml:"cue,optional" enum:"billing|shipping|technical|general"`
+	Cue string `yaml:"cue" enum:"billing|shipping|technical|general"`
 }
 
 type customerFile struct {

@@ -99,14 +99,6 @@ func TestPublicCatalogue(t *testing.T) {
 	}
 }
 
-func TestCue(t *testing.T) {
-	with, _ := mustLoad(t, pack(t, "", "", "")).Ticket("T1")
-	without, _ := mustLoad(t, pack(t, "tickets/T1.yaml", "  cue: billing\n", "")).Ticket("T1")
-	if with.Cue != "billing" || without.Cue != "" {
-		t.Errorf("cues %q and %q, want billing and none", with.Cue, without.Cue)
-	}
-}
-
 func TestTestPackIsClean(t *testing.T) {
 	if diff := cmp.Diff([]Finding(nil), mustLoad(t, pack(t, "", "", "")).Lint(nil)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
@@ -186,6 +178,7 @@ func TestLoadFaults(t *testing.T) {
 		"variants that take turns": {ticket, "    when: \"over\"\nhistory", "    when: \"!over\"\nhistory", ""},
 		"state key":                {ticket, "  notes: [", "  note: [", `unknown key "note": did you mean "notes"?`},
 		"list as text":             {ticket, "since {{ day(due) }}", "since {{ [1] }}", "has no one form as text"},
+		"no cue":                   {ticket, "  cue: billing\n", "", `tickets/T1.yaml:4: missing key "cue"`},
 		"cue":                      {ticket, "cue: billing", "cue: biling", `tickets/T1.yaml:8: "biling" is not one of billing, shipping, technical, general: did you mean "billing"?`},
 		"persona":                  {ticket, "persona: terse", "persona: terser", `"terser" is not one of terse, chatty, formal, anxious: did you mean "terse"?`},
 		"turns":                    {ticket, "max_turns: 3", "max_turns: 0", "user_sim.max_turns must be from 1 to 10, got 0"},

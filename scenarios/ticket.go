@@ -20,7 +20,7 @@ type TicketScenario struct {
 	Language   string // BCP-47
 	// Category is the canonical gold category, that of seed 0.
 	Category string
-	// Cue is the category that a reader of keywords would say, "" where the file doesn't state it.
+	// Cue is the category that a reader of keywords would say.
 	Cue string
 
 	// File is the path of its file within the pack, after the pack's name.

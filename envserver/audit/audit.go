@@ -29,13 +29,14 @@ type Figures struct {
 // Reader says which category a ticket seems to belong to.
 type Reader func(*scenarios.Ticket) string
 
-// Declared reads the cues that the files state, and the gold category where one states none.
+// Declared reads the cues that the files of a catalogue state, for its tickets.
 func Declared(c *scenarios.Catalog) Reader {
 	return func(t *scenarios.Ticket) string {
-		if s, ok := c.Ticket(t.ScenarioID); ok && s.Cue != "" {
-			return s.Cue
+		s, ok := c.Ticket(t.ScenarioID)
+		if !ok {
+			return ""
 		}
-		return t.Gold.Category
+		return s.Cue
 	}
 }
 

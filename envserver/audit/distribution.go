@@ -68,7 +68,7 @@ func traits(c *scenarios.Catalog, t *scenarios.Ticket) []string {
 		s = &scenarios.TicketScenario{}
 	}
 	cue := "cue right"
-	if s.Cue != "" && s.Cue != t.Gold.Category {
+	if s.Cue != t.Gold.Category {
 		cue = "cue wrong"
 	}
 	return []string{

@@ -43,9 +43,6 @@ func Lint(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 func cues(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	var findings []scenarios.Finding
 	for _, s := range c.Tickets() {
-		if s.Cue == "" {
-			continue
-		}
 		tickets, err := s.Variants(0)
 		if err != nil {
 			return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)

@@ -307,9 +307,7 @@ func (g *generator) hangUp() {
 		limit <- struct{}{}
 		closing.Go(func() {
 			defer func() { <-limit }()
-			// The session ends with its socket in any case; the close message only lets the server free the slot at once.
-			_ = s.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`))
-			_ = s.conn.Close()
+			s.close()
 		})
 	}
 	closing.Wait()

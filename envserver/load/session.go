@@ -53,3 +53,19 @@ func (s *session) over() (bool, error) {
 	}
 	return bytes.Contains(answer, []byte(`"done":true`)) || bytes.Contains(answer, []byte(`"done": true`)), nil
 }
+
+// closeTimeout bounds the wait for the server's close frame.
+const closeTimeout = 5 * time.Second
+
+// close says that the session is over and waits for the server's close frame, so that the slot is free for the next load. A session that broke off ends with its socket.
+func (s *session) close() {
+	defer s.conn.Close()
+	if err := s.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)); err != nil {
+		return
+	}
+	for s.conn.SetReadDeadline(time.Now().Add(closeTimeout)) == nil {
+		if _, _, err := s.conn.NextReader(); err != nil {
+			return
+		}
+	}
+}

@@ -70,7 +70,9 @@ func recordFile(t *testing.T, judge grader.Judge) string {
 	w := record.NewWriter(&file)
 	if _, err := rollout.Run(t.Context(), rollout.Config{
 		Plan: plan, Environment: "ticket", Policy: agent, Concurrency: 2, EpisodeAttempts: 1, Clock: rollout.SystemClock(), Log: slog.New(slog.DiscardHandler),
-		Pods: func(context.Context) ([]string, error) { return []string{strings.TrimPrefix(front.URL, "http://")}, nil },
+		Pods: func(context.Context) ([]string, error) {
+			return []string{strings.TrimPrefix(front.URL, "http://")}, nil
+		},
 		Record: func(e record.Episode) {
 			if err := w.Write(e); err != nil {
 				t.Error(err)

@@ -174,11 +174,14 @@ func packName(i int) string { return fmt.Sprintf("pack-%d", i) }
 func packFolder(i int) string { return packsFolder + "/" + packName(i) }
 
 func mounts(env *v1alpha1.CustomerSupportEnv) []*corev1ac.VolumeMountApplyConfiguration {
-	mounts := []*corev1ac.VolumeMountApplyConfiguration{corev1ac.VolumeMount().WithName(keyVolume).WithMountPath(keyFolder).WithReadOnly(true)}
-	for i := range env.Spec.Scenarios.Packs {
-		mounts = append(mounts, corev1ac.VolumeMount().WithName(packName(i)).WithMountPath(packFolder(i)).WithReadOnly(true))
+	mount := func(volume, folder string) *corev1ac.VolumeMountApplyConfiguration {
+		return corev1ac.VolumeMount().WithName(volume).WithMountPath(folder).WithReadOnly(true)
 	}
-	return mounts
+	mounts := make([]*corev1ac.VolumeMountApplyConfiguration, len(env.Spec.Scenarios.Packs), len(env.Spec.Scenarios.Packs)+1)
+	for i := range env.Spec.Scenarios.Packs {
+		mounts[i] = mount(packName(i), packFolder(i))
+	}
+	return append(mounts, mount(keyVolume, keyFolder))
 }
 
 // variables are the server's. The judge's key goes from its Secret to the server: neither the operator nor the pod's arguments see it.

@@ -217,7 +217,7 @@ func (g *generator) connectAll(ctx context.Context) {
 
 func (g *generator) connect(ctx context.Context, i int) {
 	began := time.Now()
-	conn, response, err := g.dialer.DialContext(ctx, g.url, g.Header)
+	conn, response, err := g.dialer.DialContext(ctx, g.url, g.Header) //nolint:bodyclose // the library says that it needs no closing
 	if err != nil {
 		g.fail(fmt.Errorf("%s: %w", refusal(response), err))
 		return
@@ -276,10 +276,11 @@ func (g *generator) stepAll(ctx context.Context) time.Duration {
 }
 
 func (g *generator) play(ctx context.Context, i int, s *session) error {
-	for ctx.Err() == nil {
+	over := func() bool { return ctx.Err() != nil }
+	for !over() {
 		for _, action := range g.actions {
-			if ctx.Err() != nil {
-				return nil
+			if over() {
+				break
 			}
 			began := time.Now()
 			done, err := s.exchange(action)
@@ -291,6 +292,9 @@ func (g *generator) play(ctx context.Context, i int, s *session) error {
 			if done {
 				break
 			}
+		}
+		if over() {
+			break
 		}
 		if _, err := s.exchange(g.reset); err != nil {
 			return err

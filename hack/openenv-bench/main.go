@@ -21,8 +21,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
+	err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
@@ -53,7 +54,7 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 				_, err = io.WriteString(stdout, table)
 				return err
 			}
-			return os.WriteFile(o.out, []byte(table), 0o644)
+			return os.WriteFile(o.out, []byte(table), 0o600)
 		},
 	}
 	cmd.Flags().StringVar(&o.sessions, "sessions", o.sessions, "numbers of sessions to try, each at most 19000: a process here may have 20,000 open files")

@@ -87,14 +87,16 @@ func handlerOf(name string) (http.Handler, error) {
 
 // process is a server that runs.
 type process struct {
-	url  string
-	cmd  *exec.Cmd
-	gone chan error
+	url string
+	cmd *exec.Cmd
+	// gone is closed when the server has ended, with how it ended in ended.
+	gone  chan struct{}
+	ended error
 }
 
 // start starts a server and waits until it accepts connections.
 func start(ctx context.Context, name string, progress io.Writer) (*process, error) {
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +111,11 @@ func start(ctx context.Context, name string, progress io.Writer) (*process, erro
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	p := &process{url: fmt.Sprintf("ws://127.0.0.1:%d", port), cmd: cmd, gone: make(chan error, 1)}
-	go func() { p.gone <- cmd.Wait() }()
+	p := &process{url: fmt.Sprintf("ws://127.0.0.1:%d", port), cmd: cmd, gone: make(chan struct{})}
+	go func() {
+		p.ended = cmd.Wait()
+		close(p.gone)
+	}()
 	if err := p.waitReady(ctx, port); err != nil {
 		p.stop()
 		return nil, fmt.Errorf("starting %s: %w\n%s", name, err, logs.String())
@@ -118,8 +123,9 @@ func start(ctx context.Context, name string, progress io.Writer) (*process, erro
 	return p, nil
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freePort(ctx context.Context) (int, error) {
+	var listening net.ListenConfig
+	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("finding a free port: %w", err)
 	}
@@ -139,7 +145,7 @@ func commandOf(ctx context.Context, name string, port int, progress io.Writer) (
 		if name == officialWorkers {
 			workers = runtime.NumCPU()
 		}
-		cmd := exec.Command(python, "server.py", strconv.Itoa(port), strconv.Itoa(workers))
+		cmd := exec.CommandContext(ctx, python, "server.py", strconv.Itoa(port), strconv.Itoa(workers))
 		cmd.Dir = upstreamFolder
 		return cmd, nil
 	}
@@ -147,7 +153,7 @@ func commandOf(ctx context.Context, name string, port int, progress io.Writer) (
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	return exec.Command(self, "serve", name, fmt.Sprintf("127.0.0.1:%d", port)), nil
+	return exec.CommandContext(ctx, self, "serve", name, fmt.Sprintf("127.0.0.1:%d", port)), nil
 }
 
 // upstreamPython installs the official server into the user's cache, once for each set of requirements, and returns its interpreter.
@@ -175,21 +181,21 @@ func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
 			return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, output)
 		}
 	}
-	return python, os.WriteFile(installed, wanted, 0o644)
+	return python, os.WriteFile(installed, wanted, 0o600) //nolint:gosec // the path is in the user's own cache
 }
 
 const startTimeout = 60 * time.Second
 
 func (p *process) waitReady(ctx context.Context, port int) error {
 	deadline := time.After(startTimeout)
+	dialer := net.Dialer{Timeout: time.Second}
 	for {
-		if c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second); err == nil {
+		if c, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			return c.Close()
 		}
 		select {
-		case err := <-p.gone:
-			p.gone <- err
-			return fmt.Errorf("it ended: %w", err)
+		case <-p.gone:
+			return fmt.Errorf("it ended: %w", p.ended)
 		case <-deadline:
 			return fmt.Errorf("it accepts no connections after %v", startTimeout)
 		case <-ctx.Done():

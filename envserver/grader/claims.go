@@ -27,6 +27,8 @@ type claim struct {
 	unit  unit
 	// id is an id without its punctuation, or a bare number as it was written.
 	id string
+	// slack is how many minutes a time of day may differ.
+	slack int64
 	// loose claims may mean something else: "the 2nd", "1/2".
 	loose bool
 	// at are the tokens that state the claim.
@@ -53,6 +55,9 @@ func (c claim) equal(o claim) bool {
 	}
 	if c.kind == idClaim {
 		return sameID(c.id, o.id)
+	}
+	if slack := max(c.slack, o.slack); slack > 0 {
+		return clocksMeet(c.value, o.value, slack)
 	}
 	return c.value == o.value && c.unit == o.unit
 }

@@ -199,8 +199,20 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 // rivalled tells whether a sentence about the fact gives another time than the fact's: an answer within four hours, and within two days.
 func (f *fact) rivalled(d *document, s span, p *prepared) bool {
 	for _, c := range d.claimsWithin(s) {
-		if (c.kind == durationClaim || c.kind == dateClaim) && !c.soft() && f.states(c.kind) && !containsClaim(p.told, c) {
+		if (c.kind == durationClaim || c.kind == dateClaim) && !c.soft() && f.states(c.kind) && !containsClaim(p.told, c) && !p.follows(c) && !f.near(c) {
 			return len(f.context) > 0 && find(f.context, d.tokens, s, false) >= 0
+		}
+	}
+	return false
+}
+
+// near tells whether the claim is the fact's duration in round words: "an hour and a quarter or so" for 73 minutes.
+func (f *fact) near(c claim) bool {
+	for i := range f.forms {
+		for _, own := range f.forms[i].claims {
+			if own.kind == c.kind && own.unit == c.unit && 20*max(own.value-c.value, c.value-own.value) <= own.value {
+				return true
+			}
 		}
 	}
 	return false

@@ -132,6 +132,8 @@ type form struct {
 	negated bool
 	// distinct forms make claims that neither the ticket nor another fact makes.
 	distinct bool
+	// derived forms follow from the value and the time of the ticket.
+	derived bool
 }
 
 // newForm reads a value as a reply would state it.

@@ -23,6 +23,8 @@ type prepared struct {
 	gates   []gate
 	// told are the claims that the ticket itself or a fact makes, allowed those that a reply may make besides.
 	told, allowed []claim
+	// bases are the days that were told.
+	bases []time.Time
 	// shelf are the articles, whose claims a reply may make too.
 	shelf []*extract
 	// served are the runs of words of the ticket, sources those of the articles and the rubric as well.
@@ -53,8 +55,10 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	}
 	p := &prepared{ticket: t, lex: lib.lexicon, lib: lib, upset: t.Tone == "angry" || t.Tone == "worried"}
 	p.readSpec(t.Reply)
+	p.addDerived(t.Now)
 	p.addNearDays(t.Now)
 	p.readTexts(t)
+	p.readBases()
 	p.readRubric(t.Reply)
 	p.teams = lib.terms(append([]string{t.Gold.Team}, t.Gold.TeamAlternates...))
 	p.names = nameSet(t.Customer)
@@ -138,7 +142,7 @@ func (p *prepared) supports(c claim) bool {
 	if containsClaim(p.told, c) || containsClaim(p.allowed, c) {
 		return true
 	}
-	return slices.ContainsFunc(p.shelf, func(e *extract) bool { return containsClaim(e.claims, c) })
+	return slices.ContainsFunc(p.shelf, func(e *extract) bool { return containsClaim(e.claims, c) }) || p.follows(c)
 }
 
 // servedTexts are what the agent was given to read with the ticket.
@@ -162,14 +166,15 @@ func (p *prepared) deadlines(t *scenarios.Ticket) []claim {
 	return []claim{{kind: durationClaim, unit: seconds, value: minutes * 60 * 1000}}
 }
 
-// markShown marks the facts whose value a served text holds.
+// markShown marks the facts whose value a served text holds. A day that it names is nobody's answer, so it doesn't state a duration.
 func (p *prepared) markShown(d *document) {
 	for i := range p.facts {
-		for k := range p.facts[i].forms {
-			for _, s := range d.sentences {
-				p.facts[i].shown = p.facts[i].shown || p.facts[i].forms[k].in(d, s) >= 0
-			}
-		}
+		f := &p.facts[i]
+		f.forms = slices.DeleteFunc(f.forms, func(form form) bool {
+			at := slices.ContainsFunc(d.sentences, func(s span) bool { return form.in(d, s) >= 0 })
+			f.shown = f.shown || at && !form.derived
+			return at && form.derived
+		})
 	}
 }
 
@@ -201,7 +206,7 @@ func (p *prepared) addNearDays(now time.Time) {
 	for i := range p.facts {
 		f := &p.facts[i]
 		for _, form := range f.forms {
-			if len(form.claims) != 1 || form.claims[0].kind != dateClaim || form.claims[0].value < 1_01_01 {
+			if form.derived || len(form.claims) != 1 || form.claims[0].kind != dateClaim || form.claims[0].value < 1_01_01 {
 				continue
 			}
 			value := form.claims[0].value

@@ -188,15 +188,34 @@ func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 	case next.word("por", "pour", "per") && j+1 < len(tokens) && tokens[j+1].word("ciento", "cent"):
 		c.kind, c.at.hi = percentClaim, j+2
 	case next.word("am", "pm") || next.word("uhr"):
-		return clock(c.value/1000*60, next.text, span{i, j + 1})
+		return clock(clockMinutes(c.value), next.text, span{i, j + 1})
 	case next.word("a", "p") && j+2 < len(tokens) && tokens[j+2].word("m"):
-		return clock(c.value/1000*60, next.text+"m", span{i, j + 3})
+		return clock(clockMinutes(c.value), next.text+"m", span{i, j + 3})
+	case next.word("h") && hourMark(tokens, i, j, lex):
+		if j+1 < len(tokens) && tokens[j+1].kind == numberToken && len(tokens[j+1].text) == 2 && tokens[j+1].value < 60_000 {
+			return claim{kind: clockClaim, value: c.value/1000*60 + tokens[j+1].value/1000, at: span{i, j + 2}}
+		}
+		return claim{kind: clockClaim, value: c.value / 1000 * 60, at: span{i, j + 1}}
 	default:
 		if d, ok := readDuration(tokens, c, j, lex); ok {
 			return d
 		}
 	}
 	return c
+}
+
+// clockMinutes reads the hours before "pm" or "Uhr", with the minutes of "10.15" after the point.
+func clockMinutes(thousandths int64) int64 {
+	return thousandths/1000*60 + thousandths%1000/10
+}
+
+// hourMark tells whether the "h" at token j after the number i makes a time of day: "à 13 h", "13 h 15".
+func hourMark(tokens []token, i, j int, lex *lexicon) bool {
+	if lex.language == "en" || lex.language == "de" || tokens[i].value%1000 != 0 || tokens[i].value >= 24_000 {
+		return false
+	}
+	minutes := j+1 < len(tokens) && tokens[j+1].kind == numberToken && len(tokens[j+1].text) == 2 && tokens[j+1].value < 60_000
+	return minutes || i > 0 && tokens[i-1].word("a")
 }
 
 // skipHyphen steps over the hyphen of "30-day".

@@ -1,6 +1,7 @@
 package grader
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/csenv/csenv/scenarios"
@@ -53,10 +54,62 @@ func (f finding) String() string {
 // polarity, unless another sentence takes it back.
 func (f *fact) find(d *document, p *prepared) finding {
 	result := missing
+	var saying []span
+	rivalled := false
 	for i, s := range d.sentences {
-		result = max(result, f.findIn(d, s, d.subject(i, p.lex), p))
+		got := f.findIn(d, s, d.subject(i, p.lex), p)
+		if got == stated {
+			saying = append(saying, s)
+		}
+		result = max(result, got)
+		rivalled = rivalled || got == missing && f.rival(d, s, p) != nil
+	}
+	if !rivalled || result == contradicted {
+		return result
+	}
+	if result == missing {
+		return contradicted
+	}
+	for _, s := range d.sentences {
+		if c := f.rival(d, s, p); c != nil && !slices.Contains(saying, s) && f.competes(d, s, c, saying, p) {
+			return contradicted
+		}
 	}
 	return result
+}
+
+// competes tells whether a rival in one sentence speaks of what the others state: of the very thing that stands nearest to it, and, where an article tells
+// of it, in the same unit. The other desk's three days and the postman's two are no rivals of the fact's.
+func (f *fact) competes(d *document, s span, c *claim, saying []span, p *prepared) bool {
+	if p.supports(*c) && !f.counts(c.unit) {
+		return false
+	}
+	k := f.nearest(d, s, c.at)
+	return k >= 0 && slices.ContainsFunc(saying, func(s span) bool { return find(f.context[k:k+1], d.tokens, s, false) >= 0 })
+}
+
+// counts tells whether the fact's value is in the unit.
+func (f *fact) counts(u unit) bool {
+	return slices.ContainsFunc(f.forms, func(form form) bool {
+		return slices.ContainsFunc(form.claims, func(c claim) bool { return c.kind == durationClaim && c.unit == u })
+	})
+}
+
+// nearest returns the place of the context word that is nearest to a claim, -1 where none stands near.
+func (f *fact) nearest(d *document, s, at span) int {
+	for reach := 1; reach <= maxReach; reach++ {
+		for _, i := range []int{at.lo - reach, at.hi + reach - 1} {
+			if i < s.lo || i >= s.hi {
+				continue
+			}
+			for k := range f.context {
+				if f.context[k].at(d.tokens, i, false) {
+					return k
+				}
+			}
+		}
+	}
+	return -1
 }
 
 // maxEllipsis is how many words a sentence may have that leaves its subject out.
@@ -115,9 +168,6 @@ func (f *fact) findIn(d *document, s, subject span, p *prepared) finding {
 			result = max(result, f.polarity(d, s, at, f.forms[i].negated, p.lex))
 		}
 	}
-	if result == missing && f.rivalled(d, s, p) {
-		return contradicted
-	}
 	return result
 }
 
@@ -155,8 +205,28 @@ func open(d *document, s span, lex *lexicon) bool {
 		return true
 	}
 	for i := s.lo; i+1 < s.hi; i++ {
-		if d.tokens[i].word("or", "oder", "o", "ou") && d.tokens[i+1].is(lex.negators) {
+		if d.tokens[i].word("or", "oder", "o", "ou") && d.tokens[i+1].is(lex.negators) && !d.echoed(s, i, lex) {
 			return true
+		}
+	}
+	return false
+}
+
+// echoed tells whether the "or no" at token i leaves nothing open: "yes or no", "card or no card".
+func (d *document) echoed(s span, i int, lex *lexicon) bool {
+	if i == s.lo {
+		return false
+	}
+	before := &d.tokens[i-1]
+	return before.word("yes", "ja", "si", "oui") || i+2 < s.hi && before.kind == wordToken && d.tokens[i+2].text == before.text && !before.is(lex.stopwords)
+}
+
+// relative tells whether the negator at a token belongs to a clause that describes a noun: "a signature that isn't yours goes to".
+func (d *document) relative(s span, neg int, lex *lexicon) bool {
+	for i := neg - 1; i > max(s.lo, neg-3); i-- {
+		if d.tokens[i].is(lex.relatives) {
+			noun := &d.tokens[i-1]
+			return noun.kind == wordToken && !noun.is(lex.stopwords) && !noun.is(lex.conjunctions)
 		}
 	}
 	return false
@@ -182,11 +252,11 @@ func lasting(d *document, at int, lex *lexicon) bool {
 // follows "until" or "more than" is not negated by what stands before it, what isn't lost is there, and what a condition supposes is not said.
 func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 	c := d.clauseOf(at)
-	if lex.conditional(d.tokens, span{c.lo, min(c.lo+2, c.hi)}) {
+	if lex.conditional(d.tokens, span{c.lo, min(c.lo+2, c.hi)}) || d.inverted(c, lex) {
 		return false
 	}
 	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 && !lasting(d, at, lex) {
-		return anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses, d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !d.tokens[neg].is(lex.narrow))
+		return !d.relative(s, neg, lex) && anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses, d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !d.tokens[neg].is(lex.narrow))
 	}
 	neg := lex.negatorIn(d.tokens, span{at, c.hi})
 	if neg < 0 || neg > at+6 || anyWord(lex.untils, d.tokens, span{neg, c.hi}) >= 0 {
@@ -196,14 +266,22 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 	return before < 0 && find(context, d.tokens, span{neg, c.hi}, true) >= 0
 }
 
-// rivalled tells whether a sentence about the fact gives another time than the fact's: an answer within four hours, and within two days.
-func (f *fact) rivalled(d *document, s span, p *prepared) bool {
-	for _, c := range d.claimsWithin(s) {
+// rival returns what a sentence about the fact gives as another time than the fact's: an answer within four hours, and within two days.
+func (f *fact) rival(d *document, s span, p *prepared) *claim {
+	if d.question(s) {
+		return nil
+	}
+	claims := d.claimsWithin(s)
+	for i := range claims {
+		c := claims[i]
 		if (c.kind == durationClaim || c.kind == dateClaim) && !c.soft() && f.states(c.kind) && !containsClaim(p.told, c) && !p.follows(c) && !f.near(c) {
-			return len(f.context) > 0 && find(f.context, d.tokens, s, false) >= 0
+			if len(f.context) == 0 || find(f.context, d.tokens, s, false) < 0 {
+				return nil
+			}
+			return &claims[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // near tells whether the claim is the fact's duration in round words: "an hour and a quarter or so" for 73 minutes.

@@ -146,6 +146,7 @@ func handedOver(d *document, p *prepared, plain bool) bool {
 	for _, c := range d.clauses {
 		named := find(p.teams, d.tokens, c, false) >= 0
 		given := anyStem(p.lex.handover, d.tokens, c) >= 0 && (named || anyStem(p.lex.teams, d.tokens, c) >= 0)
+		given = given || anyPhrase(&p.lex.handed, d.tokens, c) && p.namesTeam(d)
 		if !given && (plain || !named) {
 			continue
 		}
@@ -155,4 +156,10 @@ func handedOver(d *document, p *prepared, plain bool) bool {
 		}
 	}
 	return false
+}
+
+// namesTeam tells whether the reply names a team that the ticket may go to: what "them" stands for.
+func (p *prepared) namesTeam(d *document) bool {
+	whole := span{0, len(d.tokens)}
+	return find(p.teams, d.tokens, whole, false) >= 0 || anyStem(p.lex.teams, d.tokens, whole) >= 0
 }

@@ -44,6 +44,8 @@ type lexicon struct {
 	// grounds begin phrases that give the reason for a promise, calendar words say when, abilities say that somebody can, doing that it is to do something.
 	grounds, calendar, abilities, doing wordClass
 	back, determiners                   wordClass
+	// relatives begin clauses that describe a noun.
+	relatives wordClass
 	// demands are words for what a customer asks for, toward those before whom something goes to.
 	demands, toward wordClass
 	// identify are the words by which each language is recognised, in the order of languages.
@@ -55,7 +57,7 @@ type lexicon struct {
 
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover stemClass
 	// These are phrases: runs of words.
-	emptyConditions, openPhrases, recognise, blame, beyond, duties, please, senses, pronouns phraseSet
+	emptyConditions, openPhrases, recognise, blame, beyond, duties, please, senses, pronouns, handed phraseSet
 	// imperatives begin sentences that ask the customer for something, as please does anywhere in them.
 	imperatives wordClass
 	// commits are the patterns of commitments by the word that they begin with.
@@ -168,6 +170,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip}, {"first_person", &lex.firstPerson},
 		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds}, {"calendar", &lex.calendar}, {"abilities", &lex.abilities},
 		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners}, {"imperatives", &lex.imperatives}, {"demands", &lex.demands}, {"toward", &lex.toward},
+		{"relatives", &lex.relatives},
 	} {
 		add(c.class, fields(lines[c.key]))
 	}
@@ -179,7 +182,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		set *phraseSet
 	}{
 		{"empty_conditions", &lex.emptyConditions}, {"open_phrases", &lex.openPhrases}, {"recognise", &lex.recognise}, {"blame", &lex.blame}, {"beyond", &lex.beyond},
-		{"duties", &lex.duties}, {"please", &lex.please}, {"senses", &lex.senses}, {"pronouns", &lex.pronouns},
+		{"duties", &lex.duties}, {"please", &lex.please}, {"senses", &lex.senses}, {"pronouns", &lex.pronouns}, {"handed", &lex.handed},
 	} {
 		c.set.phrases = phrases(lines[c.key])
 		heads := make([]string, 0, len(c.set.phrases))

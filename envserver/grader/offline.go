@@ -380,16 +380,24 @@ func (r *reading) trip(id string, limit int64, reason string) {
 // noFacts is the gate on replies that state no fact of the ticket.
 const noFacts = "no-facts"
 
+// factless is the cap on a reply that states nothing of this ticket's own: the less of what the customer wrote and an article says it takes up, the lower.
+func (r *reading) factless() int64 {
+	const least = 20
+	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
+}
+
 // checkGates trips the gates that every ticket has, then the scenario's own.
 func (r *reading) checkGates() {
 	if phrase := r.aimedAtGrader(r.doc); phrase != "" {
 		r.trip("aimed-at-grader", 0, fmt.Sprintf("%q speaks to whoever grades", phrase))
 	}
+	if r.found == 0 {
+		r.trip(noFacts, r.factless(), "states no required fact that is this ticket's own and not the customer's words")
+	}
 	for _, g := range []struct {
 		tripped    bool
 		id, reason string
 	}{
-		{r.found == 0, noFacts, "states no required fact that is this ticket's own and not the customer's words"},
 		{2*r.contradicted >= max(r.required, 2), "contradictory", "takes back or leaves open half of what it has to state"},
 		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},

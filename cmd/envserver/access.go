@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -65,4 +67,22 @@ func (a access) secure(plain net.Listener) net.Listener {
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.certificates.get(), nil },
 	})
+}
+
+// peerTLS is for connections to peers, nil for plain text. All servers of a pool have one key pair. Its certificate is made out to the name that clients know, so that
+// a peer, which is dialled by its address, is known by the key instead.
+func (a access) peerTLS() *tls.Config {
+	if a.certificates == nil {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the key
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if !bytes.Equal(state.PeerCertificates[0].RawSubjectPublicKeyInfo, a.certificates.get().Leaf.RawSubjectPublicKeyInfo) {
+				return errors.New("the peer's certificate has another key than this server's: give all servers of --peers the same --tls-key-file")
+			}
+			return nil
+		},
+	}
 }

@@ -41,7 +41,7 @@ On SIGTERM or an interrupt the server refuses new sessions, lets the running one
 A second signal ends it at once.
 
 The environment variables MAX_CONCURRENT_ENVS, SESSION_IDLE_TIMEOUT_S and OPENENV_MODE stand for --max-sessions, --session-idle-timeout and --mode; a flag that is
-given wins. CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
+given wins. POD_IP is this server's own address among --peers. CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
 		Example: `  envserver --environment ticket
   envserver --environment workflow --addr :8100 --ops-addr :9100 --session-idle-timeout 0 --reward-mode terminal
   envserver --environment ticket --scenarios ./my-catalogue

@@ -36,7 +36,14 @@ func TestFlagsAndVariables(t *testing.T) {
 		"MAX_CONCURRENT_ENVS":    {nil, map[string]string{"MAX_CONCURRENT_ENVS": "64"}, func(o *options) { o.maxSessions = 64 }},
 		"SESSION_IDLE_TIMEOUT_S": {nil, map[string]string{"SESSION_IDLE_TIMEOUT_S": "1.5"}, func(o *options) { o.sessionIdleTimeout = 1500 * time.Millisecond }},
 		"OPENENV_MODE":           {nil, map[string]string{"OPENENV_MODE": "PRODUCTION"}, func(o *options) { o.mode = "production" }},
-		"a mode wins":            {[]string{"--mode", "Simulation"}, map[string]string{"OPENENV_MODE": "production"}, func(*options) {}},
+		"POD_IP": {[]string{"--peers", "pool.svc:8000", "--ledger-key", "k"}, map[string]string{"POD_IP": "2001:db8::7"},
+			func(o *options) {
+				o.peers, o.ledgerKey, o.advertise = []string{"pool.svc:8000"}, "k", "[2001:db8::7]:8000"
+			}},
+		"POD_IP without peers": {nil, map[string]string{"POD_IP": "192.0.2.7"}, func(*options) {}},
+		"an address wins": {[]string{"--peers", "pool.svc:8000", "--ledger-key", "k", "--advertise", "192.0.2.8:80"}, map[string]string{"POD_IP": "192.0.2.7"},
+			func(o *options) { o.peers, o.ledgerKey, o.advertise = []string{"pool.svc:8000"}, "k", "192.0.2.8:80" }},
+		"a mode wins": {[]string{"--mode", "Simulation"}, map[string]string{"OPENENV_MODE": "production"}, func(*options) {}},
 		"a flag wins": {[]string{"--max-sessions", "5", "--session-idle-timeout", "0"},
 			map[string]string{"MAX_CONCURRENT_ENVS": "64", "SESSION_IDLE_TIMEOUT_S": "9"}, func(o *options) { o.maxSessions, o.sessionIdleTimeout = 5, 0 }},
 	} {
@@ -95,6 +102,7 @@ func TestStartUpErrors(t *testing.T) {
 		"MAX_CONCURRENT_ENVS":    {nil, "MAX_CONCURRENT_ENVS", []string{"MAX_CONCURRENT_ENVS", "many", "64"}},
 		"SESSION_IDLE_TIMEOUT_S": {nil, "SESSION_IDLE_TIMEOUT_S", []string{"SESSION_IDLE_TIMEOUT_S", "many", "600"}},
 		"OPENENV_MODE":           {nil, "OPENENV_MODE", []string{"OPENENV_MODE", "many", "production"}},
+		"peers":                  {[]string{"--peers", "pool", "--advertise", "me:8000"}, "", []string{"--peers is \"pool\"", "--advertise", "POD_IP", "--ledger-key"}},
 		"sessions":               {[]string{"--mode", "test", "--session-grace", "-1s", "--message-rate", "NaN"}, "", []string{"--mode", "--session-grace", "--message-rate"}},
 		"half a certificate":     {[]string{"--tls-cert-file", "x"}, "", []string{"--tls-cert-file", "--tls-key-file"}},
 		"no such certificate":    {[]string{"--tls-cert-file", filepath.Join(broken, "none"), "--tls-key-file", filepath.Join(broken, "none")}, "", []string{"none"}},
@@ -289,8 +297,9 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 	}
 }
 
-// The ledger of a served episode is signed with the key of the file.
-func TestLedgerKeyFile(t *testing.T) {
+// writeKey writes a ledger key to a file.
+func writeKey(t *testing.T) (string, ed25519.PrivateKey) {
+	t.Helper()
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -300,6 +309,12 @@ func TestLedgerKeyFile(t *testing.T) {
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return path, key
+}
+
+// The ledger of a served episode is signed with the key of the file.
+func TestLedgerKeyFile(t *testing.T) {
+	path, key := writeKey(t)
 	r := start(t, func(o *options) { o.ledgerKey = path })
 	c, err := openenv.Dial(t.Context(), r.protocol)
 	if err != nil {

@@ -31,6 +31,8 @@ type options struct {
 	maxClientSessions  int
 	messageRate        float64
 	drainTimeout       time.Duration
+	peers              []string
+	advertise          string
 	mode               string
 	tokenFile          string
 	tlsCertFile        string
@@ -67,6 +69,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.capacityWait, "capacity-wait", o.capacityWait, "let a new session wait so long for a slot before it is refused; 0 for not at all")
 	f.IntVar(&o.maxClientSessions, "max-client-sessions", o.maxClientSessions, "sessions at a time of one client, told by its address and token; 0 for any number")
 	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "messages per second that a session is answered at most, others wait; 0 for as many as come")
+	f.StringSliceVar(&o.peers, "peers", nil, "HOST:PORT of the pool's servers; each address of the name is one. Every session can then be reached through each of them, and new ones go where there is room")
+	f.StringVar(&o.advertise, "advertise", o.advertise, "IP:PORT of this server among --peers; by default the variable POD_IP with the port of --addr")
 	f.StringVar(&o.mode, "mode", o.mode, "simulation, or production: tools alone, without reset, step and state")
 	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "file with bearer tokens, one per line, of which every request but GET /health must carry one; it is read again when it changes")
 	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "file with the certificate (PEM) to serve TLS on --addr with; it is read again when it changes")
@@ -104,6 +108,10 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 		o.mode = text
 	}
 	o.mode = strings.ToLower(o.mode)
+	if ip, ok := lookup("POD_IP"); ok && len(o.peers) > 0 && o.advertise == "" {
+		_, port, _ := net.SplitHostPort(o.addr) // a bad address is told when it is opened
+		o.advertise = net.JoinHostPort(ip, port)
+	}
 	o.judge.FromEnvironment(lookup)
 	return nil
 }
@@ -118,6 +126,7 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--max-sessions is %d: it must be at least 1", o.maxSessions))
 	}
 	errs = append(errs, o.validateSessions()...)
+	errs = append(errs, o.validatePeers()...)
 	errs = append(errs, o.judge.Validate(o.environment))
 	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-key-file belong together: give both or none"))

@@ -43,7 +43,7 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions, MessageRate: o.messageRate,
-		Mode: openenv.Mode(o.mode), Tokens: access.tokens, RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version, Collectors: judgeMetrics, Logger: log,
+		Mode: openenv.Mode(o.mode), Tokens: access.tokens, Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version, Collectors: judgeMetrics, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)

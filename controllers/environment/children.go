@@ -31,6 +31,9 @@ const (
 	// judgeKeyVariable is where the server looks for the key of the judge's endpoint.
 	judgeKeyVariable = "CSENV_JUDGE_API_KEY"
 
+	// addressVariable is where the server finds its own address among its peers.
+	addressVariable = "POD_IP"
+
 	// appliedHash tells when something that used to be wanted no longer is, which the object's content alone can't show.
 	appliedHash = "csenv.dev/applied-hash"
 	// templateHash tells a pod of the newest template from older ones without a look at ReplicaSets.
@@ -186,7 +189,11 @@ func mounts(env *v1alpha1.CustomerSupportEnv) []*corev1ac.VolumeMountApplyConfig
 
 // variables are the server's. The judge's key goes from its Secret to the server: neither the operator nor the pod's arguments see it.
 func variables(env *v1alpha1.CustomerSupportEnv) []*corev1ac.EnvVarApplyConfiguration {
-	variables := []*corev1ac.EnvVarApplyConfiguration{corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValue(goMemoryLimit())}
+	variables := []*corev1ac.EnvVarApplyConfiguration{
+		corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValue(goMemoryLimit()),
+		corev1ac.EnvVar().WithName(addressVariable).WithValueFrom(corev1ac.EnvVarSource().
+			WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath("status.podIP"))),
+	}
 	if llm := env.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
 		variables = append(variables, corev1ac.EnvVar().WithName(judgeKeyVariable).WithValueFrom(corev1ac.EnvVarSource().
 			WithSecretKeyRef(corev1ac.SecretKeySelector().WithName(llm.APIKeySecretRef.Name).WithKey(llm.APIKeySecretRef.Key))))
@@ -233,6 +240,7 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 		"--drain-timeout", seconds(env.Spec.DrainTimeoutSeconds),
 		"--reward-mode", strings.ToLower(string(env.Spec.RewardMode)),
 		"--ledger-key", keyFolder + "/" + keyFile,
+		"--peers", fmt.Sprintf("%s.%s.svc:%d", v1alpha1.PodsServiceName(env.Name), env.Namespace, v1alpha1.EnvironmentPort),
 	}, scenarioArgs(env.Spec.Scenarios), judgeArgs(env.Spec.Judge))
 }
 

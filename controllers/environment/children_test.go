@@ -31,6 +31,7 @@ func TestServerArgs(t *testing.T) {
 		"defaults": {pool(), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
 			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--peers", "support-pods.shop.svc:8000",
 		}},
 		"everything set": {pool(func(env *v1alpha1.CustomerSupportEnv) {
 			env.Spec.Environment = v1alpha1.WorkflowEnvironment
@@ -40,10 +41,12 @@ func TestServerArgs(t *testing.T) {
 		}), []string{
 			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "1", "--session-idle-timeout", "0s",
 			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--peers", "support-pods.shop.svc:8000",
 		}},
 		"packs and a model": {pool(judgedByModel, withPacks), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
 			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--peers", "support-pods.shop.svc:8000",
 			"--split", "private,public-test", "--pack", "/etc/csenv/packs/pack-0", "--pack", "/etc/csenv/packs/pack-1",
 			"--judge", "llm", "--judge-base-url", "https://models.example/v1", "--judge-model", "judge-2026-01-01", "--judge-max-concurrency", "8",
 			"--judge-timeout", "30s", "--judge-on-failure", "error",
@@ -105,6 +108,20 @@ func TestDeploymentMountsWhatIsReferred(t *testing.T) {
 	if i < 0 || spec.Containers[0].Env[i].ValueFrom.SecretKeyRef.Name != "models" || spec.Containers[0].Env[i].ValueFrom.SecretKeyRef.Key != "token" {
 		t.Errorf("variables %v don't have the judge's key", spec.Containers[0].Env)
 	}
+}
+
+// A server knows its own address among those of the pool.
+func TestDeploymentTellsAddress(t *testing.T) {
+	t.Parallel()
+	for _, v := range builtDeployment(t, pool()).Spec.Template.Spec.Containers[0].Env {
+		if v.Name == "POD_IP" {
+			if v.ValueFrom == nil || v.ValueFrom.FieldRef == nil || v.ValueFrom.FieldRef.FieldPath != "status.podIP" {
+				t.Errorf("POD_IP comes from %v", v.ValueFrom)
+			}
+			return
+		}
+	}
+	t.Error("no POD_IP, which --peers needs")
 }
 
 func TestDeploymentKeepsServing(t *testing.T) {

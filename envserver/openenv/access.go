@@ -43,13 +43,22 @@ func bearerToken(r *http.Request) string {
 
 // clientOf names whom a session counts for: the remote address, and the token on a server that has checked it.
 func (s *Server) clientOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
+	host := hostOf(r)
+	if s.peers.vouches(r) {
+		host = r.Header.Get(clientHeader)
 	}
 	if s.tokens == nil {
 		return host
 	}
 	sum := sha256.Sum256([]byte(bearerToken(r)))
 	return host + " " + string(sum[:8])
+}
+
+// hostOf is the address that the request comes from, without the port.
+func hostOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }

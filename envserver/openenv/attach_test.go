@@ -51,10 +51,10 @@ func (p *peer) leave() {
 
 // The order of calls of the official MCP client: create, attach, play over the socket and by POST, close while attached, close the socket.
 func TestAttachedSession(t *testing.T) {
-	s, url := serve(t, Config{MaxSessions: 1, SessionIDPrefix: func() string { return "pod-0." }})
+	s, url := serve(t, Config{MaxSessions: 1})
 	id := create(t, url)
-	if !strings.HasPrefix(id, "pod-0.") || len(id) < len("pod-0.")+26 {
-		t.Errorf("session id %q", id)
+	if len(id) < 26 {
+		t.Errorf("session id %q is guessed too easily", id)
 	}
 	p := attachTo(t, url, id)
 	p.ask(`{"type":"reset","data":{"seed":5}}`)
@@ -225,7 +225,7 @@ func TestOperationsOnASessionAreSerialised(t *testing.T) {
 func TestIdleCreatedSession(t *testing.T) {
 	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
 		open := func() *session {
-			ss, err := s.open(t.Context(), newID(nil), "")
+			ss, err := s.open(t.Context(), newID(""), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +351,7 @@ func TestMessageRate(t *testing.T) {
 // Stopping a session while others wait for their turn answers them.
 func TestEndWhileOthersWait(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *pipeNet) {
-		ss, err := s.open(t.Context(), newID(nil), "")
+		ss, err := s.open(t.Context(), newID(""), "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,3 +119,13 @@ func BenchmarkWriteReply(b *testing.B) {
 		b.Fatal(out.String())
 	}
 }
+
+// BenchmarkRelayedStep plays steps through a server that passes them on to the session's own: to be compared with BenchmarkStep of one session.
+func BenchmarkRelayedStep(b *testing.B) {
+	members := servePool(b, Config{}, Config{})
+	p := attachTo(b, members[0].url, create(b, members[1].url))
+	p.ask(`{"type":"reset","data":{"seed":1}}`)
+	b.ReportAllocs()
+	b.ResetTimer()
+	playSteps(b, p.conn, b.N)
+}

@@ -92,14 +92,14 @@ func (e *ServerError) Error() string {
 	return fmt.Sprintf("server error: %s (code: %s)", e.Message, e.Code)
 }
 
-// Dial opens a session. The base URL has the scheme http, https, ws or wss, or is a bare host and port; its path is kept and "/ws" appended.
+// Dial opens a session on the very server that it reaches, and not on a peer with more room: the ledger of what is played is there. The base URL has the scheme http, https, ws or wss, or is a bare host and port; its path is kept and "/ws" appended.
 func Dial(ctx context.Context, baseURL string) (*Client, error) {
 	target, err := endpoint(baseURL, "ws", "/ws")
 	if err != nil {
 		return nil, err
 	}
 	dialer := websocket.Dialer{HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment, ReadBufferSize: 4096, WriteBufferSize: 4096}
-	conn, response, err := dialer.DialContext(ctx, target.String(), nil)
+	conn, response, err := dialer.DialContext(ctx, target.String(), http.Header{directHeader: {"client"}})
 	if response != nil {
 		defer response.Body.Close()
 	}

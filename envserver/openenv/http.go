@@ -54,7 +54,17 @@ func (s *Server) Handler() http.Handler {
 		rs["/step"] = map[string]http.HandlerFunc{http.MethodPost: s.serveStep}
 		rs["/state"] = map[string]http.HandlerFunc{http.MethodGet: s.serveState}
 	}
-	return s.recovered(s.authorised(router{rs, s}))
+	protocol := s.authorised(s.routed(router{rs, s}))
+	if s.peers == nil {
+		return s.recovered(protocol)
+	}
+	return s.recovered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == roomPath { // peers prove who they are in another way than clients
+			s.serveRoom(w, r)
+			return
+		}
+		protocol.ServeHTTP(w, r)
+	}))
 }
 
 // ServeHTTP finds the route. Failures have the bodies of the official server; only their status classes matter to clients.
@@ -91,7 +101,11 @@ func (rt router) isTask(path string) bool {
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
-			if cause := recover(); cause != nil {
+			cause := recover()
+			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(cause) // says to net/http that the connection is to be cut
+			}
+			if cause != nil {
 				s.log.Error("A request panicked", "path", r.URL.Path, "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
 				http.Error(w, "Internal Server Error", http.StatusInternalServerError)
 			}

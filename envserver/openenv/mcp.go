@@ -337,10 +337,19 @@ func (s *Server) servePlainMCP(w http.ResponseWriter, r *http.Request) {
 
 // beginsMCP reports whether a request is the first one of an MCP client.
 func beginsMCP(body []byte) bool {
+	method := methodOf(body)
+	return method == "initialize" || method == "server/discover"
+}
+
+// methodOf is the method of a request, "" for what is none.
+func methodOf(body []byte) string {
 	var e struct {
 		Method string `json:"method"`
 	}
-	return json.Unmarshal(body, &e) == nil && (e.Method == "initialize" || e.Method == "server/discover")
+	if json.Unmarshal(body, &e) != nil {
+		return ""
+	}
+	return e.Method
 }
 
 // cut bounds a message.

@@ -24,6 +24,9 @@ type metrics struct {
 	stepSeconds   prometheus.Histogram
 	episodesEnded *prometheus.CounterVec
 	tasks         map[string]bool
+	// forwarded and relays are there if the server has peers.
+	forwarded *prometheus.CounterVec
+	relays    prometheus.Gauge
 
 	mu     sync.Mutex
 	totals score.Episodes
@@ -51,6 +54,12 @@ func newMetrics(s *Server, others ...prometheus.Collector) *metrics {
 			Name: "csenv_episodes_total", Help: "Episodes that have ended, by task and outcome.",
 		}, []string{"task", "outcome"}),
 		tasks: map[string]bool{},
+	}
+	if s.peers != nil {
+		m.forwarded = factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "csenv_forwarded_total", Help: "Sockets and requests that were forwarded to a peer, by result: done, declined (no room), unreachable, lost (while it answered).",
+		}, []string{"kind", "result"})
+		m.relays = factory.NewGauge(prometheus.GaugeOpts{Name: "csenv_relayed_sockets", Help: "Sockets that the server carries between clients and peers."})
 	}
 	for _, task := range s.kind.Tasks() {
 		m.tasks[task.Name] = true

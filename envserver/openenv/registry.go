@@ -52,13 +52,8 @@ func newRegistry(capacity int, wait time.Duration, perClient int) *registry {
 	return r
 }
 
-// newID makes an id that nobody can guess. Ids are opaque to clients; a prefix may say to routers where the session lives.
-func newID(prefix func() string) string {
-	if prefix == nil {
-		return rand.Text()
-	}
-	return prefix() + rand.Text()
-}
+// newID makes an id that nobody can guess. Ids are opaque to clients; the prefix says to peers where the session lives.
+func newID(prefix string) string { return prefix + rand.Text() }
 
 // clientFullError refuses a client that has as many sessions as one client may have.
 type clientFullError int
@@ -81,7 +76,7 @@ func (r *registry) admit(ctx context.Context, s *session) error {
 
 // takeSlot waits for a slot, as long as a session may.
 func (r *registry) takeSlot(ctx context.Context) error {
-	if r.slots.TryAcquire(1) {
+	if seatOf(ctx).claim() || r.slots.TryAcquire(1) {
 		return nil
 	}
 	if r.wait <= 0 || !r.waiting.TryAcquire(1) {

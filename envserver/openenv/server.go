@@ -62,8 +62,8 @@ type Config struct {
 	Mode Mode
 	// Tokens, if not nil, returns the bearer tokens of which every request but GET /health must carry one.
 	Tokens func() []string
-	// SessionIDPrefix, if not nil, returns what each new session id begins with. Routers may read it; clients don't.
-	SessionIDPrefix func() string
+	// Peers, if not nil, are the other servers of the pool, among which every session can be reached through each of them.
+	Peers *Peers
 	// RewardMode is for episodes whose reset doesn't name one, "" for dense.
 	RewardMode episode.RewardMode
 	// LedgerKey signs ledgers.
@@ -98,7 +98,8 @@ type Server struct {
 	sessionGrace  time.Duration
 	messageRate   float64
 	tokens        func() []string
-	sessionPrefix func() string
+	sessionPrefix string
+	peers         *peers
 	rewardMode    episode.RewardMode
 	key           ed25519.PrivateKey
 	log           *slog.Logger
@@ -139,11 +140,17 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		kind: cfg.Kind, mode: cfg.Mode, idleTimeout: cfg.IdleTimeout, maxDuration: cfg.MaxDuration, sessionGrace: cfg.SessionGrace,
-		messageRate: cfg.MessageRate, tokens: cfg.Tokens, sessionPrefix: cfg.SessionIDPrefix,
+		messageRate: cfg.MessageRate, tokens: cfg.Tokens,
 		rewardMode: cmp.Or(cfg.RewardMode, episode.Dense), key: cfg.LedgerKey, log: cmp.Or(cfg.Logger, slog.Default()),
 		scenarios: map[string]score.Scenario{}, docs: docs, tools: tools, taskAPI: newTaskAPI(cfg.Kind), upgrader: newUpgrader(),
 		sessions: newRegistry(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait, cfg.MaxClientSessions),
 		refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless), bulk: semaphore.NewWeighted(bulkBudget),
+	}
+	if s.peers, err = newPeers(cfg.Peers, cfg.LedgerKey, s.log); err != nil {
+		return nil, err
+	}
+	if s.peers != nil {
+		s.sessionPrefix = s.peers.token + "."
 	}
 	s.mcp = newMCPServer(s, cfg.Version)
 	for _, task := range cfg.Kind.Tasks() {
@@ -167,7 +174,7 @@ func (cfg *Config) validate() error {
 	case cfg.Mode != "" && cfg.Mode != Simulation && cfg.Mode != Production:
 		return fmt.Errorf("the mode is %q: it is %s or %s", cfg.Mode, Simulation, Production)
 	}
-	return nil
+	return cfg.Peers.validate()
 }
 
 // newUpgrader shares write buffers between sessions: an idle session needs none. There is no check of the origin, as in the official server, and no
@@ -185,6 +192,9 @@ func (s *Server) Drain(ctx context.Context) error {
 	empty := s.sessions.drain()
 	select {
 	case <-empty:
+		if err := s.peers.settle(ctx); err != nil {
+			return err
+		}
 		return s.ledgers.settle(ctx)
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %d sessions to end: %w", s.sessions.active(), ctx.Err())

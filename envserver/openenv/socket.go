@@ -54,11 +54,14 @@ type call struct {
 	// sessionID is the session to attach to, "" for a session of the socket's own, whose id is freshID.
 	sessionID, freshID string
 	client             string
+	// seat is the slot of a session of the socket's own, nil if it has to find one.
+	seat *seat
 }
 
 // connect runs a connection from the handshake to the end of its socket.
 func (s *Server) connect(conn *websocket.Conn, c call) {
 	defer conn.Close()
+	defer c.seat.giveBack()
 	socket := s.newSocket(conn, c.dialect)
 	if refusal := socket.enter(c); refusal != nil {
 		s.refuse(conn, c.dialect, *refusal)
@@ -81,7 +84,7 @@ func (s *Server) newSocket(conn *websocket.Conn, d dialect) *socket {
 // enter gives the socket its session.
 func (s *socket) enter(c call) *wireError {
 	if c.sessionID == "" {
-		ss, err := s.server.open(s.server.ctx, c.freshID, c.client)
+		ss, err := s.server.open(withSeat(s.server.ctx, c.seat), c.freshID, c.client)
 		if err != nil {
 			return s.server.openError(err)
 		}

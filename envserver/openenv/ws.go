@@ -31,6 +31,7 @@ func sessionIDOf(r *http.Request) string {
 // upgrade hands the connection to a goroutine of its own: the one that net/http made has a larger stack and holds on to the request.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
 	c.client = s.clientOf(r)
+	c.seat = seatOf(r.Context()).move()
 	header := http.Header{}
 	if c.sessionID == "" {
 		c.freshID = newID(s.sessionPrefix)
@@ -38,9 +39,11 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
 	}
 	conn, err := s.upgrader.Upgrade(w, r, header)
 	if err != nil {
+		c.seat.giveBack()
 		return // Upgrade has answered
 	}
 	if !s.spawn(func() { s.connect(conn, c) }) {
+		c.seat.giveBack()
 		_ = conn.Close()
 	}
 }

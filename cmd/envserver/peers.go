@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/csenv/csenv/envserver/openenv"
+)
+
+// validatePeers reports what makes no sense about peers.
+func (o *options) validatePeers() []error {
+	if len(o.peers) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, peer := range o.peers {
+		if _, _, err := net.SplitHostPort(peer); err != nil {
+			errs = append(errs, fmt.Errorf("--peers is %q: name servers as HOST:PORT", peer))
+		}
+	}
+	if _, err := netip.ParseAddrPort(o.advertise); err != nil {
+		errs = append(errs, fmt.Errorf("--advertise is %q: with --peers it must be this server's own IP:PORT, or set POD_IP", o.advertise))
+	}
+	if o.ledgerKey == "" {
+		errs = append(errs, errors.New("--peers needs --ledger-key: servers of a pool know each other by the key they share"))
+	}
+	return errs
+}
+
+// pool is the server's, nil without --peers.
+func (o *options) pool(secure *tls.Config) *openenv.Peers {
+	if len(o.peers) == 0 {
+		return nil
+	}
+	return &openenv.Peers{Lookup: func(ctx context.Context) ([]string, error) { return lookUp(ctx, o.peers) }, Self: o.advertise, TLS: secure}
+}
+
+// lookUp finds the addresses of all names. A name without an address doesn't hide those of the others.
+func lookUp(ctx context.Context, names []string) ([]string, error) {
+	var addresses []string
+	var errs []error
+	for _, name := range names {
+		host, port, err := net.SplitHostPort(name)
+		if err != nil {
+			return nil, err
+		}
+		found, err := net.DefaultResolver.LookupHost(ctx, host)
+		errs = append(errs, err)
+		for _, ip := range found {
+			addresses = append(addresses, net.JoinHostPort(ip, port))
+		}
+	}
+	if len(addresses) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	return addresses, nil
+}

@@ -1,0 +1,487 @@
+package openenv
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/gorilla/websocket"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Whatever server a request about a session comes to, it is answered as by the session's own.
+func TestSessionThroughEveryServer(t *testing.T) {
+	members := servePool(t, Config{}, Config{}, Config{})
+	id := create(t, members[0].url)
+	for i, m := range members {
+		p := attachTo(t, m.url, id)
+		p.ask(`{"type":"reset","data":{"seed":5}}`)
+		if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+			t.Errorf("server %d: a step over the socket: %s", i, got)
+		}
+		other := members[(i+1)%len(members)].url
+		if got := rpc(t, other, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`, id)); decoded(t, got, "result", "data", "observation", "text") != "hi" {
+			t.Errorf("server %d: tools/call: %s", i, got)
+		}
+		for _, c := range []struct{ path, body, header string }{
+			{"/step", fmt.Sprintf(`{"session_id":%q,"action":{"kind":"say"}}`, id), ""},
+			{"/step?session_id=" + id, `{"action":{"kind":"say"}}`, ""},
+			{"/step", `{"action":{"kind":"say"}}`, id},
+		} {
+			request, _ := http.NewRequest(http.MethodPost, other+c.path, strings.NewReader(c.body))
+			request.Header.Set(sessionHeader, c.header)
+			if status, body := answerTo(t, request); status != 200 || decoded(t, body, "observation", "seed") != 5.0 {
+				t.Errorf("server %d: %s %s: %d %s", i, c.path, c.body, status, body)
+			}
+		}
+		if _, state := getBody(t, other+"/state?session_id="+id); decoded(t, state, "step_count") != 5.0 {
+			t.Errorf("server %d: %s, want 5 steps", i, state)
+		}
+		second := attachTo(t, other, id)
+		if answer := second.ask(`{"type":"state"}`); codeOf(t, answer) != codeSession {
+			t.Errorf("server %d: a second socket: %s", i, answer)
+		}
+		p.leave()
+	}
+	if got := sessionsIn(members); got != 1 {
+		t.Errorf("%d sessions, want the one", got)
+	}
+}
+
+func answerTo(tb testing.TB, request *http.Request) (int, string) {
+	tb.Helper()
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// The calls of the official MCP client, in its order, through one address in front of three servers. The close comes while the socket is attached.
+func TestAttachedSessionBehindOneAddress(t *testing.T) {
+	members := servePool(t, Config{}, Config{}, Config{})
+	front := balance(t, members)
+	for range 5 {
+		id := create(t, front)
+		p := attachTo(t, front, id)
+		p.ask(`{"type":"reset","data":{"seed":5}}`)
+		for range 4 {
+			if got := rpc(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); decoded(t, got, "result") == nil {
+				t.Errorf("tools/call: %s", got)
+			}
+		}
+		if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 4.0 {
+			t.Errorf("%v steps, want 4", got)
+		}
+		if got := closeSession(t, front, id); !strings.Contains(got, `"closing":true`) {
+			t.Errorf("closing an attached session: %s", got)
+		}
+		p.leave()
+		if got := closeSession(t, front, id); decoded(t, got, "error", "code") != -32602.0 {
+			t.Errorf("closing it again: %s", got)
+		}
+	}
+	eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
+}
+
+// A stock MCP client, whose every request comes to another server.
+func TestStockMCPClientBehindOneAddress(t *testing.T) {
+	members := servePool(t, Config{}, Config{}, Config{})
+	front := balance(t, members)
+	for seed := range 3 {
+		c, err := dialMCP(t.Context(), fmt.Sprintf("%s/mcp?seed=%d", front, seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "say", Arguments: map[string]any{"text": "hi"}})
+			if err != nil || result.StructuredContent.(map[string]any)["observation"].(map[string]any)["seed"] != float64(seed) {
+				t.Errorf("call %d: %+v, %v", i, result, err)
+			}
+		}
+		p := dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(front, "http")+"/mcp?session_id="+c.ID())
+		if got := p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`); decoded(t, got, "result", "session_id") != c.ID() {
+			t.Errorf("WebSocket /mcp: %s", got)
+		}
+		_ = p.conn.Close()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
+}
+
+// A server that is full has peers begin sessions, the one with most room first, however they are asked for; when nobody has room it says so, once, with its own figures.
+func TestFullServerPassesOn(t *testing.T) {
+	for name, begin := range map[string]func(t *testing.T, url string) (string, error){
+		"socket": func(t *testing.T, url string) (string, error) {
+			p := connect(t, url)
+			return codeErr(t, p.ask(`{"type":"reset"}`))
+		},
+		"WebSocket /mcp": func(t *testing.T, url string) (string, error) {
+			p := dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/mcp")
+			answer := p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`)
+			return answer, rpcErr(t, answer)
+		},
+		"create": func(t *testing.T, url string) (string, error) {
+			answer := rpc(t, url, "openenv/session/create", `{}`)
+			return answer, rpcErr(t, answer)
+		},
+		"initialize": func(t *testing.T, url string) (string, error) {
+			c, err := dialMCP(t.Context(), url+"/mcp")
+			if err == nil {
+				t.Cleanup(func() { _ = c.Close() })
+			}
+			return fmt.Sprint(err), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			members := servePool(t, Config{MaxSessions: 1}, Config{MaxSessions: 1}, Config{MaxSessions: 3})
+			// With equal room it may be either.
+			for i, want := range [][]int{{1, 0, 0}, {1, 0, 1}, {1, 0, 2}, nil, {1, 1, 3}} {
+				if answer, err := begin(t, members[0].url); err != nil {
+					t.Fatalf("session %d: %s", i, answer)
+				}
+				got := []int{members[0].sessions.active(), members[1].sessions.active(), members[2].sessions.active()}
+				if want != nil && fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("after session %d the servers have %v, want %v", i, got, want)
+				}
+			}
+			answer, err := begin(t, members[0].url)
+			if err == nil || !strings.Contains(answer, "1/1") {
+				t.Errorf("a session too many: %s", answer)
+			}
+		})
+	}
+}
+
+func rpcErr(tb testing.TB, answer string) error {
+	if decoded(tb, answer, "error") != nil {
+		return errors.New(answer)
+	}
+	return nil
+}
+
+func codeErr(tb testing.TB, answer string) (string, error) {
+	if codeOf(tb, answer) == codeCapacity {
+		return answer, errors.New(answer)
+	}
+	return answer, nil
+}
+
+// As many clients as the pool has slots come at once, to two servers that are full at the end: none is refused, although the servers know of each other's room only from before.
+func TestBurstFillsThePool(t *testing.T) {
+	members := servePool(t, Config{MaxSessions: 3}, Config{MaxSessions: 20}, Config{MaxSessions: 20})
+	const clients = 43
+	answers := make(chan string, clients)
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(members[i%2].url, "http")+"/ws", nil)
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			_ = response.Body.Close()
+			t.Cleanup(func() { _ = conn.Close() })
+			answer, err := roundTrip(&peer{tb: t, conn: conn}, `{"type":"reset"}`)
+			if err != nil {
+				answer = err.Error()
+			}
+			answers <- answer
+		})
+	}
+	wg.Wait()
+	for range clients {
+		if answer := <-answers; !strings.Contains(answer, `"observation"`) {
+			t.Errorf("refused: %s", answer)
+		}
+	}
+	if got := sessionsIn(members); got != clients {
+		t.Errorf("%d sessions, want %d", got, clients)
+	}
+	last := connect(t, members[0].url)
+	answer := last.ask(`{"type":"reset"}`)
+	if codeOf(t, answer) != codeCapacity || decoded(t, answer, "data", "max_sessions") != 3.0 {
+		t.Errorf("a client too many: %s", answer)
+	}
+	if code, _ := last.closed(); code != websocket.CloseNormalClosure {
+		t.Errorf("closed with %d, want 1000 after one message", code)
+	}
+}
+
+// A draining server passes new sessions on, forwards what belongs to others, and ends only after the sockets that it carries.
+func TestDrainingServerPassesOn(t *testing.T) {
+	members := servePool(t, Config{}, Config{})
+	own := connect(t, members[0].url)
+	own.ask(`{"type":"reset"}`)
+	drained := make(chan error, 1)
+	go func() { drained <- members[0].Drain(t.Context()) }()
+	eventually(t, "the drain has begun", members[0].sessions.isDraining)
+	p := connect(t, members[0].url)
+	if got := p.code(`{"type":"reset"}`); got != "observation" || members[1].sessions.active() != 1 {
+		t.Errorf("a new session on a draining server: %s, the peer has %d", got, members[1].sessions.active())
+	}
+	if id := create(t, members[0].url); members[1].sessions.find(id) == nil {
+		t.Error("a created session is not the peer's")
+	}
+	own.leave()
+	select {
+	case err := <-drained:
+		t.Fatalf("drained with a socket on the way: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+		t.Errorf("a step on the way through: %s", got)
+	}
+	p.leave()
+	if err := <-drained; err != nil {
+		t.Errorf("Drain() = %v", err)
+	}
+}
+
+// The peers of a server that closes lose nothing but the sockets that go through it.
+func TestCloseCutsRelays(t *testing.T) {
+	members := servePool(t, Config{}, Config{})
+	id := create(t, members[1].url)
+	p := attachTo(t, members[0].url, id)
+	p.ask(`{"type":"reset"}`)
+	members[0].Close()
+	if _, _, err := p.conn.ReadMessage(); err == nil {
+		t.Error("the socket goes on")
+	}
+	eventually(t, "the session is detached", func() bool { return members[1].sessions.find(id).detached() })
+}
+
+// A client of a server that dies sees its socket end at once, and learns from the others that the session is gone.
+func TestPeerDies(t *testing.T) {
+	members := servePool(t, Config{}, Config{})
+	id := create(t, members[1].url)
+	p := attachTo(t, members[0].url, id)
+	p.ask(`{"type":"reset"}`)
+	members[1].kill()
+	_ = p.conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_, _, err := p.conn.ReadMessage()
+	if timeout, ok := errors.AsType[net.Error](err); err == nil || ok && timeout.Timeout() {
+		t.Errorf("after the death of the peer: %v", err)
+	}
+	again := attachTo(t, members[0].url, id)
+	if answer := again.ask(`{"type":"state"}`); codeOf(t, answer) != codeSession || !strings.Contains(answer, "unknown session") {
+		t.Errorf("attaching to a session that is gone: %s", answer)
+	}
+	if answer := rpc(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); decoded(t, answer, "error", "code") != -32602.0 {
+		t.Errorf("tools/call: %s", answer)
+	}
+	if status, body := postBody(t, members[0].url+"/step", fmt.Sprintf(`{"session_id":%q,"action":{"kind":"say"}}`, id)); status != 404 {
+		t.Errorf("/step: %d %s", status, body)
+	}
+	request, _ := http.NewRequest(http.MethodPost, members[0].url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	request.Header.Set(mcpSessionHeader, id)
+	if status, body := answerTo(t, request); status != 404 {
+		t.Errorf("MCP: %d %s, want 404, on which clients initialize again", status, body)
+	}
+	if got := connect(t, members[0].url).code(`{"type":"reset"}`); got != "observation" {
+		t.Errorf("a new session: %s", got)
+	}
+}
+
+// A request whose server dies under it has been played or not: the client hears just that.
+func TestPeerDiesWhileItAnswers(t *testing.T) {
+	for _, c := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/step", `{"session_id":%q,"action":{"kind":"wait","wait":60000000000}}`, http.StatusBadGateway, "was lost while it answered"},
+		{"/mcp", `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"session_id":%q,"name":"wait","arguments":{"wait":60000000000}}}`, http.StatusOK, `"id":"x","error":{"code":-32000`},
+	} {
+		t.Run(c.path, func(t *testing.T) {
+			members := servePool(t, Config{Kind: waiter{}}, Config{Kind: waiter{}})
+			id := create(t, members[1].url)
+			ss := members[1].sessions.find(id)
+			rpc(t, members[1].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
+			go func() {
+				eventually(t, "the request runs", func() bool { return len(ss.turn) > 0 })
+				members[1].kill()
+			}()
+			status, body := postBody(t, members[0].url+c.path, fmt.Sprintf(c.body, id))
+			if status != c.status || !strings.Contains(body, c.want) {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+}
+
+// Two servers that each take the other's sessions for somebody else's pass nothing back and forth.
+func TestNoLoops(t *testing.T) {
+	addresses := make([]string, 2)
+	lookup := func(context.Context) ([]string, error) { return addresses, nil }
+	confused := Config{MaxSessions: 1, Peers: &Peers{Lookup: lookup, Self: "192.0.2.1:8000"}}
+	members := servePool(t, confused, confused)
+	addresses[0], addresses[1] = members[0].address, members[1].address
+	for _, m := range members {
+		id := members[0].peers.tokenOf(m.address) + ".NOBODY"
+		p := attachTo(t, members[0].url, id)
+		if got := p.code(`{"type":"state"}`); got != codeSession {
+			t.Errorf("an id of nobody's: %s", got)
+		}
+		if status, body := getBody(t, members[0].url+"/state?session_id="+id); status != 404 {
+			t.Errorf("/state: %d %s", status, body)
+		}
+	}
+	for range 2 {
+		connect(t, members[0].url).ask(`{"type":"reset"}`)
+	}
+	if got := connect(t, members[0].url).code(`{"type":"reset"}`); got != codeCapacity {
+		t.Errorf("a session too many for both: %s", got)
+	}
+}
+
+// Tokens are asked for by every server. Neither the header that keeps a request where it is nor the way in which peers talk gives access.
+func TestForwardingGivesNoAccess(t *testing.T) {
+	secured := Config{MaxSessions: 1, Tokens: func() []string { return []string{"secret"} }}
+	members := servePool(t, secured, secured)
+	ask := func(path, token, direct string) (int, string) {
+		request, _ := http.NewRequest(http.MethodPost, members[0].url+path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`))
+		if path == roomPath {
+			request.Method = http.MethodGet
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		request.Header.Set(directHeader, direct)
+		return answerTo(t, request)
+	}
+	proof := members[0].peers.proof
+	for _, c := range []struct {
+		path, token, direct string
+		want                int
+	}{
+		{"/mcp", "wrong", "", 401}, {"/mcp", "wrong", "client", 401}, {"/mcp", "", proof, 401}, {roomPath, "secret", "", 403}, {roomPath, "secret", "client", 403},
+		{roomPath, "", proof, 200}, {"/mcp", "secret", "", 200}, {"/mcp", "secret", "", 200}, {"/mcp", "secret", proof, 503}, {"/mcp", "secret", "client", 200},
+	} {
+		if status, body := ask(c.path, c.token, c.direct); status != c.want {
+			t.Errorf("%+v: %d %s", c, status, body)
+		}
+	}
+	if members[0].sessions.active() != 1 || members[1].sessions.active() != 1 {
+		t.Errorf("the token was not passed on with the session: %d and %d sessions", members[0].sessions.active(), members[1].sessions.active())
+	}
+}
+
+// A peer tells whom a session counts for, and nobody else does.
+func TestClientOfAForwardedRequest(t *testing.T) {
+	s := newTestServer(t, Config{Peers: &Peers{Lookup: func(context.Context) ([]string, error) { return nil, nil }, Self: "192.0.2.1:8000"}})
+	defer s.Close()
+	for proof, want := range map[string]string{"": "192.0.2.9", "made up": "192.0.2.9", s.peers.proof: "198.51.100.7"} {
+		request := &http.Request{RemoteAddr: "192.0.2.9:4711", Header: http.Header{directHeader: {proof}, clientHeader: {"198.51.100.7"}}}
+		if got := s.clientOf(request); got != want {
+			t.Errorf("with the proof %q the client is %s, want %s", proof, got, want)
+		}
+	}
+}
+
+// Messages of every size come through a relay as they are.
+func TestRelayedMessages(t *testing.T) {
+	members := servePool(t, Config{}, Config{})
+	id := create(t, members[1].url)
+	p := attachTo(t, members[0].url, id)
+	p.ask(`{"type":"reset"}`)
+	for _, size := range []int{0, 1, relayBuffer - 1, relayBuffer, relayBuffer + 1, smallMessage, 1 << 20, 4 << 20} {
+		text := strings.Repeat("é", size/2)
+		answer := p.ask(`{"type":"step","data":{"kind":"say","text":"` + text + `","bytes":` + fmt.Sprint(size) + `}}`)
+		if got, _ := decoded(t, answer, "data", "observation", "text").(string); got != text+strings.Repeat("x", size) {
+			t.Errorf("%d bytes came back as %d", len(text)+size, len(got))
+		}
+	}
+	const pipelined = 50
+	for range pipelined {
+		p.send(`{"type":"step","data":{"kind":"say"}}`)
+	}
+	for range pipelined {
+		p.receive()
+	}
+}
+
+// A client that ends its half of the connection ends its session, and is told the end of the connection.
+func TestRelayedHalfClose(t *testing.T) {
+	members := servePool(t, Config{MaxSessions: 1}, Config{})
+	connect(t, members[0].url).ask(`{"type":"reset"}`)
+	var raw *net.TCPConn
+	dialer := websocket.Dialer{NetDialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		raw, _ = conn.(*net.TCPConn)
+		return conn, err
+	}}
+	p := dialPeer(t, &dialer, "ws"+strings.TrimPrefix(members[0].url, "http")+"/ws")
+	p.ask(`{"type":"reset"}`)
+	if got := members[1].sessions.active(); got != 1 {
+		t.Fatalf("the peer has %d sessions", got)
+	}
+	if err := raw.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_, _, err := p.conn.ReadMessage()
+	if timeout, ok := errors.AsType[net.Error](err); err == nil || ok && timeout.Timeout() {
+		t.Errorf("after the end of the client's half: %v", err)
+	}
+	eventually(t, "the slot is free", func() bool { return members[1].sessions.active() == 0 })
+}
+
+// Runners dial the server whose ledger they fetch.
+func TestDialStaysWhereItIs(t *testing.T) {
+	members := servePool(t, Config{MaxSessions: 1}, Config{})
+	create(t, members[0].url)
+	c, err := Dial(t.Context(), members[0].url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Reset(t.Context(), nil)
+	if refusal, ok := errors.AsType[*ServerError](err); !ok || refusal.Code != codeCapacity {
+		t.Errorf("a session was passed on: %v", err)
+	}
+}
+
+func TestForwardingIsCounted(t *testing.T) {
+	members := servePool(t, Config{MaxSessions: 1}, Config{MaxSessions: 1})
+	id := create(t, members[1].url)
+	p := attachTo(t, members[0].url, id)
+	p.ask(`{"type":"reset"}`)
+	getBody(t, members[0].url+"/state?session_id="+id)
+	recorded := func() string {
+		request, _ := http.NewRequest(http.MethodGet, "/metrics", nil)
+		w := httptest.NewRecorder()
+		members[0].OpsHandler().ServeHTTP(w, request)
+		return w.Body.String()
+	}
+	for _, want := range []string{`csenv_forwarded_total{kind="socket",result="done"} 1`, `csenv_forwarded_total{kind="request",result="done"} 1`, `csenv_relayed_sockets 1`} {
+		eventually(t, "/metrics has "+want, func() bool { return strings.Contains(recorded(), want) })
+	}
+	p.leave()
+	eventually(t, "the relay has ended", func() bool { return strings.Contains(recorded(), "csenv_relayed_sockets 0") })
+}
+
+// waiter has a tool that takes its time.
+type waiter struct{ echoKind }
+
+func (w waiter) Schemas() episode.Schemas {
+	schemas := w.echoKind.Schemas()
+	schemas.Tools = append(slices.Clone(schemas.Tools), episode.Tool{Name: "wait", Description: "Waits.", InputSchema: json.RawMessage(`{"type":"object"}`)})
+	return schemas
+}

@@ -1,0 +1,189 @@
+package openenv
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// relayBuffer is small because a relay holds two of them as long as it lasts, mostly idle.
+	relayBuffer = 4096
+	// handshakeWait bounds the handshake with a peer.
+	handshakeWait = 5 * time.Second
+	// peerSilence is how long a peer may send nothing on a socket: a living one pings.
+	peerSilence = 3 * pingInterval
+	// relayLinger is how long one direction may go on after the other has ended: a server that is closed on, or has closed, says no more.
+	relayLinger = time.Second
+)
+
+// forwardSocket forwards the handshake of a WebSocket, and then whatever the two ends send each other, byte by byte.
+func (s *Server) forwardSocket(w http.ResponseWriter, r *http.Request, t target, peer string) error {
+	if !s.peers.relays.TryAcquire(1) {
+		return s.refuseRelay(w, t)
+	}
+	release := func() { s.peers.relays.Release(1) }
+	far, response, err := s.peers.shakeHands(r, peer)
+	if err != nil {
+		release()
+		return err
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		defer release()
+		defer far.Close()
+		return copyResponse(w, response)
+	}
+	near, err := takeOver(w, response)
+	if err != nil {
+		_ = far.Close()
+		release()
+		return fmt.Errorf("answering the client's handshake: %w", err)
+	}
+	if !s.spawn(func() { defer release(); s.splice(near, far) }) {
+		_, _ = near.Close(), far.Close()
+		release()
+	}
+	return nil
+}
+
+// refuseRelay answers a client whose session lives elsewhere. One that has none yet may get one here.
+func (s *Server) refuseRelay(w http.ResponseWriter, t target) error {
+	if t.opens {
+		return errDeclined
+	}
+	w.Header().Set("Retry-After", "1")
+	writeDetail(w, http.StatusServiceUnavailable, "this server passes on no more connections: try again to reach another one")
+	return nil
+}
+
+// shakeHands forwards the handshake. Whatever fails, the client has no answer yet.
+func (p *peers) shakeHands(r *http.Request, peer string) (net.Conn, *http.Response, error) {
+	conn, err := p.dial(r.Context(), peer)
+	if err != nil {
+		return nil, nil, errors.Join(errUnreachable, err)
+	}
+	out := r.Clone(r.Context())
+	p.address(out, r, peer)
+	_ = conn.SetDeadline(time.Now().Add(handshakeWait))
+	reader := bufio.NewReaderSize(conn, relayBuffer)
+	err = out.Write(conn)
+	var response *http.Response
+	if err == nil {
+		response, err = http.ReadResponse(reader, out)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(errUnreachable, err, conn.Close())
+	}
+	if response.Header.Get(fullHeader) != "" {
+		return nil, nil, errors.Join(errDeclined, response.Body.Close(), conn.Close())
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		conn = newWire(conn, reader)
+		err = conn.SetDeadline(time.Time{})
+	}
+	return conn, response, err
+}
+
+// copyResponse answers with a refusal of the peer's.
+func copyResponse(w http.ResponseWriter, response *http.Response) error {
+	defer response.Body.Close()
+	for name, values := range response.Header {
+		if name != "Connection" {
+			w.Header()[name] = values
+		}
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+// takeOver answers the client's handshake as the peer did, and takes the connection over.
+func takeOver(w http.ResponseWriter, response *http.Response) (net.Conn, error) {
+	conn, buffers, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	response.Body = nil
+	_ = conn.SetWriteDeadline(time.Now().Add(closeWait))
+	if err := response.Write(conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return newWire(conn, buffers.Reader), nil
+}
+
+// wire is a connection of which the first bytes have been read already.
+type wire struct {
+	net.Conn
+	head []byte
+}
+
+// newWire keeps what the reader has read ahead, and not the reader.
+func newWire(conn net.Conn, reader *bufio.Reader) *wire {
+	ahead, _ := reader.Peek(reader.Buffered())
+	return &wire{Conn: conn, head: bytes.Clone(ahead)}
+}
+
+// Read reads what was read ahead first.
+func (w *wire) Read(b []byte) (int, error) {
+	if len(w.head) == 0 {
+		return w.Conn.Read(b)
+	}
+	n := copy(b, w.head)
+	w.head = w.head[n:]
+	return n, nil
+}
+
+// splice carries bytes both ways until both ends have ended, one has failed, or the server is closed.
+func (s *Server) splice(client, peer net.Conn) {
+	closeBoth := sync.OnceFunc(func() { _, _ = client.Close(), peer.Close() })
+	defer closeBoth()
+	defer context.AfterFunc(s.ctx, closeBoth)()
+	s.metrics.relays.Inc()
+	defer s.metrics.relays.Dec()
+	var outward sync.WaitGroup
+	outward.Go(func() { carry(peer, client, 0, closeBoth) })
+	carry(client, peer, peerSilence, closeBoth)
+	outward.Wait()
+}
+
+// carry copies bytes until the source ends, and tells the destination that it has. An error, or a source that is silent for longer than it may be, closes both.
+func carry(to, from net.Conn, silence time.Duration, closeBoth func()) {
+	err := pump(to, from, silence)
+	if wire, ok := to.(*wire); ok && errors.Is(err, io.EOF) {
+		if half, ok := wire.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+			time.AfterFunc(relayLinger, closeBoth)
+			return
+		}
+	}
+	closeBoth()
+}
+
+// pump copies bytes, and returns why it ended.
+func pump(to, from net.Conn, silence time.Duration) error {
+	buffer := make([]byte, relayBuffer)
+	for {
+		if silence > 0 {
+			_ = from.SetReadDeadline(time.Now().Add(silence))
+		}
+		n, err := from.Read(buffer)
+		if n > 0 {
+			_ = to.SetWriteDeadline(time.Now().Add(writeWait))
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -9,6 +9,9 @@
 // Whatever ends a session (a close message, a close frame, a lost peer, the idle timeout, the maximum duration, a drain) goes through one function, which frees
 // the slot first and closes the socket after, so that a client that closes and connects again is never refused because of itself, and no slot outlives its socket.
 //
+// Servers that are peers of a pool answer for each other. An id names the server that its session lives on, a request that comes to another one is forwarded once, and
+// a server without room has a peer begin the session. What comes over a socket's own connection passes none of that.
+//
 // Agents get tools, which are the environment's actions and a look at the observation, and nothing of the orchestrator's: reset, step, state and close are no tools.
 //
 // Episodes that belong to an evaluation run are counted in the ledger of their run and shard, which the server signs.

@@ -49,7 +49,7 @@ var _ = Describe("What is played", Ordered, func() {
 
 	It("can be a pack of one's own, from a Secret", func(ctx SpecContext) {
 		pack := packFiles()
-		pack["pack.yaml"] = "name: acme\nversion: 1\nsalt: known to nobody\n"
+		pack["pack.yaml"] = "name: acme\nversion: 1\nsalt: known to nobody but us\n"
 		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "acme"}, StringData: pack})).To(Succeed())
 		apply(ctx, poolWith("acme", "scenarios: {splits: [Private], packs: [{secret: {name: acme}}]}"))
 		awaitPool(ctx, "acme")
@@ -59,13 +59,13 @@ var _ = Describe("What is played", Ordered, func() {
 
 	It("keeps servers of a faulty pack from starting, and says file and line", func(ctx SpecContext) {
 		pack := packFiles()
-		pack["T1.yaml"] = strings.Replace(pack["T1.yaml"], "language: en", "langage: en", 1)
+		pack["ACME-1.yaml"] = strings.Replace(pack["ACME-1.yaml"], "language: en", "langage: en", 1)
 		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "faulty"}, Data: pack})).To(Succeed())
 		apply(ctx, poolWith("faulty", "scenarios: {packs: [{configMap: {name: faulty}}]}"))
 		Eventually(ctx, func(g Gomega) {
 			pool := &v1alpha1.CustomerSupportEnv{}
 			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "faulty"}, pool)).To(Succeed())
-			g.Expect(pool.Status.Conditions).To(ContainElement(And(haveCondition("Degraded", metav1.ConditionTrue), HaveField("Message", MatchRegexp(`T1\.yaml:\d+: .*langage`)))))
+			g.Expect(pool.Status.Conditions).To(ContainElement(And(haveCondition("Degraded", metav1.ConditionTrue), HaveField("Message", MatchRegexp(`ACME-1\.yaml:\d+: .*langage`)))))
 		}).WithTimeout(poolTimeout).Should(Succeed())
 		kubectl(ctx, "-n", namespace, "delete", "cse", "faulty", "--timeout=60s")
 	}, SpecTimeout(4*time.Minute))
@@ -95,15 +95,14 @@ func poolWith(name, spec string) string {
 // packFiles is a pack of one private ticket, ACME-1, as a flat folder.
 func packFiles() map[string]string {
 	GinkgoHelper()
-	files := map[string]string{}
-	for _, path := range []string{"tickets/T1.yaml", "kb/POL-REF.md", "kb/POL-SLA.md", "names/en.yaml"} {
+	read := func(path string) string {
 		data, err := os.ReadFile(filepath.Join("../../scenarios/testdata/pack", path))
 		Expect(err).NotTo(HaveOccurred())
-		files[filepath.Base(path)] = string(data)
+		return string(data)
 	}
-	for _, change := range []struct{ from, to string }{{"id: T1", "id: ACME-1"}, {"split: public-train", "split: private"}} {
-		Expect(files["T1.yaml"]).To(ContainSubstring(change.from))
-		files["T1.yaml"] = strings.Replace(files["T1.yaml"], change.from, change.to, 1)
+	ticket := strings.NewReplacer("id: T1\n", "id: ACME-1\n", "split: public-train", "split: private").Replace(read("tickets/T1.yaml"))
+	Expect(ticket).To(And(ContainSubstring("id: ACME-1"), ContainSubstring("split: private")))
+	return map[string]string{
+		"ACME-1.yaml": ticket, "POL-REF.md": read("kb/POL-REF.md"), "POL-SLA.md": read("kb/POL-SLA.md"), "en.yaml": read("names/en.yaml"),
 	}
-	return files
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+)
+
+// front stands for a Kubernetes Service: it passes each connection on to the next of several servers, and knows nothing of what they say.
+type front struct {
+	listener net.Listener
+	targets  []string
+	running  sync.WaitGroup
+}
+
+func newFront(ctx context.Context, targets ...string) (*front, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("opening the front's port: %w", err)
+	}
+	f := &front{listener: listener, targets: targets}
+	f.running.Go(func() { f.serve(ctx) })
+	return f, nil
+}
+
+func (f *front) address() string { return f.listener.Addr().String() }
+
+// serve passes connections on until the front is closed.
+func (f *front) serve(ctx context.Context) {
+	for turn := 0; ; turn++ {
+		client, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		target := f.targets[turn%len(f.targets)]
+		f.running.Go(func() { pass(ctx, client, target) })
+	}
+}
+
+// pass copies in both directions until both have ended. An end is passed on for its direction alone, as a Service does.
+func pass(ctx context.Context, client net.Conn, target string) {
+	defer client.Close()
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { _ = errors.Join(client.Close(), server.Close()) })()
+	var answers sync.WaitGroup
+	answers.Go(func() { copyUntilEnd(client, server) })
+	copyUntilEnd(server, client)
+	answers.Wait()
+}
+
+func copyUntilEnd(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}
+
+// close ends the front. Connections end with the servers or the run's context.
+func (f *front) close() error { return f.listener.Close() }

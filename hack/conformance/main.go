@@ -1,0 +1,233 @@
+// Command conformance tries csenv's servers with clients that csenv's authors didn't write: OpenEnv's own clients and validator, the official MCP SDK, and for the judge of
+// replies LiteLLM's proxy.
+//
+// It makes Python environments with pinned packages in the user's cache (once for each list of them), builds cmd/envserver, starts several servers on free ports of the
+// loopback interface, and runs the suites of the folders below. It ends with 1 when a suite failed, and with 3 when the packages couldn't be had because the package
+// index can't be reached: nothing was tried then.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	exitFailed  = 1
+	exitOffline = 3
+)
+
+const folder = "hack/conformance"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand(os.Stdout).ExecuteContext(ctx)
+	stop()
+	os.Exit(exitCode(err, os.Stderr))
+}
+
+func exitCode(err error, stderr io.Writer) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errOffline):
+		fmt.Fprintln(stderr, "error:", err)
+		fmt.Fprintln(stderr, "Nothing was tried. Give pip a package index that can be reached (PIP_INDEX_URL, PIP_PROXY or pip's configuration), and start this again.")
+		return exitOffline
+	default:
+		fmt.Fprintln(stderr, "error:", err)
+		return exitFailed
+	}
+}
+
+// The suites.
+const (
+	suiteOpenEnv = "openenv"
+	suiteMCP     = "mcp"
+	suiteJudge   = "judge"
+)
+
+type options struct {
+	suites []string
+	match  string
+	python string
+}
+
+func newCommand(stdout io.Writer) *cobra.Command {
+	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge}, python: "python3"}
+	known := slices.Clone(o.suites)
+	cmd := &cobra.Command{
+		Use: "conformance", Short: "Try csenv's servers with the official clients",
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, suite := range o.suites {
+				if !slices.Contains(known, suite) {
+					return fmt.Errorf("--suites has %q: choose of %s", suite, strings.Join(known, ", "))
+				}
+			}
+			return run(cmd.Context(), o, stdout)
+		},
+	}
+	cmd.Flags().StringSliceVar(&o.suites, "suites", o.suites, "suites to run")
+	cmd.Flags().StringVar(&o.match, "match", "", "run only the tests whose names match, as in pytest -k; not for the judge's suite")
+	cmd.Flags().StringVar(&o.python, "python", o.python, "interpreter that the environments are made with, 3.11 or newer")
+	return cmd
+}
+
+// run runs the suites. Every environment is made before the first suite starts, so that nothing is tried when one can't be had.
+func run(ctx context.Context, o options, stdout io.Writer) error {
+	work, err := os.MkdirTemp("", "csenv-conformance-")
+	if err != nil {
+		return fmt.Errorf("making a folder for this run: %w", err)
+	}
+	defer os.RemoveAll(work)
+	r := &runner{options: o, work: work, stdout: stdout, python: python{command: o.python, progress: stdout, run: command}}
+	environments, err := r.environments(ctx)
+	if err != nil {
+		return err
+	}
+	servers, err := r.servers(ctx)
+	if err != nil {
+		return err
+	}
+	var reports []report
+	for _, suite := range o.suites {
+		reports = append(reports, r.suite(ctx, suite, environments[suite], servers))
+	}
+	if len(servers.all) > 0 {
+		reports = append(reports, servers.end())
+	}
+	return summarise(reports, stdout)
+}
+
+// runner is one run.
+type runner struct {
+	options
+
+	work   string
+	stdout io.Writer
+	python python
+}
+
+func (r *runner) progressf(format string, args ...any) {
+	fmt.Fprintf(r.stdout, "==> "+format+"\n", args...)
+}
+
+// environments makes each suite's Python environment, and returns their folders.
+func (r *runner) environments(ctx context.Context) (map[string]string, error) {
+	made := map[string]string{}
+	for _, suite := range r.suites {
+		environment, err := r.python.environment(ctx, suite, filepath.Join(folder, suite, "requirements.txt"))
+		if err != nil {
+			return nil, fmt.Errorf("making the Python environment of the suite %s: %w", suite, err)
+		}
+		made[suite] = environment
+	}
+	return made, nil
+}
+
+// servers builds and starts what the suites play with.
+func (r *runner) servers(ctx context.Context) (*servers, error) {
+	if !slices.Contains(r.suites, suiteOpenEnv) && !slices.Contains(r.suites, suiteMCP) {
+		return &servers{}, nil
+	}
+	r.progressf("building cmd/envserver")
+	binary := filepath.Join(r.work, "envserver")
+	if output, err := command(ctx, nil, "go", "build", "-trimpath", "-o", binary, "./cmd/envserver"); err != nil {
+		return nil, fmt.Errorf("building cmd/envserver (run this from the checkout's root): %w\n%s", err, output)
+	}
+	r.progressf("starting its servers")
+	return startServers(ctx, binary, r.work)
+}
+
+// suite runs one suite.
+func (r *runner) suite(ctx context.Context, name, environment string, servers *servers) report {
+	started := time.Now()
+	r.progressf("suite %s", name)
+	var result report
+	if name == suiteJudge {
+		result = r.judge(ctx, environment)
+	} else {
+		result = r.pytest(ctx, name, environment, servers)
+	}
+	result.suite, result.took = name, time.Since(started)
+	return result
+}
+
+// pytest runs the suite of a folder. The typed client is installed from the sources for this run alone, and has its own tests played too.
+func (r *runner) pytest(ctx context.Context, name, environment string, servers *servers) report {
+	interpreter, results := filepath.Join(environment, "bin", "python"), filepath.Join(r.work, name+".xml")
+	tests := filepath.Join(folder, name)
+	// The folders are named like the packages that they test: with importlib and a root of their own they don't stand in for them.
+	args := []string{
+		"-m", "pytest", "-v", "--tb=short", "--durations=5", "--import-mode=importlib", "-p", "no:cacheprovider", "-c", os.DevNull, "--rootdir", tests, "--junitxml", results, tests,
+	}
+	variables := append(r.isolation(), servers.environment()...)
+	if name == suiteOpenEnv {
+		installed := filepath.Join(r.work, "typed-client")
+		if err := r.python.install(ctx, interpreter, "envserver/openenv/python", installed); err != nil {
+			return report{failure: err}
+		}
+		variables = append(variables, "PYTHONPATH="+installed)
+		args = append(args, "envserver/openenv/python/tests")
+	}
+	if r.match != "" {
+		args = append(args, "-k", r.match)
+	}
+	ended := r.stream(ctx, variables, interpreter, args...)
+	result, err := readJUnit(results)
+	if err != nil {
+		return report{failure: errors.Join(err, ended)}
+	}
+	result.failure = ended
+	return result
+}
+
+// isolation keeps the clients from the user's caches, from proxies and from the network.
+func (r *runner) isolation() []string {
+	return []string{
+		"XDG_CACHE_HOME=" + filepath.Join(r.work, "cache"), "HF_HOME=" + filepath.Join(r.work, "huggingface"), "HF_HUB_OFFLINE=1", "PYTHONDONTWRITEBYTECODE=1",
+		"NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost",
+	}
+}
+
+// judge runs the judge's suite, which is a Go test that prints a line for each of its tests.
+func (r *runner) judge(ctx context.Context, environment string) report {
+	var lines testLines
+	full := r.stdout
+	r.stdout = io.MultiWriter(full, &lines)
+	defer func() { r.stdout = full }()
+	err := r.stream(ctx, []string{"VENV=" + environment, "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}, filepath.Join(folder, suiteJudge, "run.sh"))
+	result := lines.report()
+	result.failure = err
+	return result
+}
+
+// stream runs a command whose output is shown as it comes.
+func (r *runner) stream(ctx context.Context, variables []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), variables...), r.stdout, r.stdout
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 10*time.Second
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(name), err)
+	}
+	return nil
+}
+
+// command runs a command and returns what it printed.
+func command(ctx context.Context, variables []string, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), variables...)
+	return cmd.CombinedOutput()
+}

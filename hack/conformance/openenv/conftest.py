@@ -1,0 +1,136 @@
+"""The servers that the tests play with. hack/conformance starts them and says where they are."""
+
+import contextlib
+import json
+import os
+import time
+import urllib.request
+
+import pytest
+from websockets.sync.client import connect
+
+
+def address(name):
+    url = os.environ.get("CONFORMANCE_" + name)
+    if not url:
+        pytest.exit("no servers: start this with `make conformance`", returncode=2)
+    return url
+
+
+class Server:
+    """A running server: its URL for clients, and helpers that speak to it without any client."""
+
+    def __init__(self, name):
+        self.url = address(name)
+        self.ops = os.environ.get("CONFORMANCE_" + name + "_OPS")
+
+    def http(self, method, path, body=None, headers=None):
+        """Returns the status and the decoded body."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json", **(headers or {})}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            text = error.read()
+            return error.code, json.loads(text) if text.startswith(b"{") else text
+
+    def rpc(self, method, **params):
+        """Posts a call of OpenEnv's MCP dialect and returns the response."""
+        status, answer = self.http("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        assert status == 200 and answer["jsonrpc"] == "2.0" and answer["id"] == 1, answer
+        return answer
+
+    def create(self):
+        return self.rpc("openenv/session/create")["result"]["session_id"]
+
+    @contextlib.contextmanager
+    def socket(self, session_id=None, **options):
+        query = f"?session_id={session_id}" if session_id else ""
+        with connect(self.url.replace("http", "ws", 1) + "/ws" + query, proxy=None, **options) as ws:
+            yield Socket(ws)
+
+    def sessions(self):
+        with urllib.request.urlopen(self.ops + "/stats", timeout=10) as answer:
+            return json.load(answer)["sessions"]["active"]
+
+    def wait_for_sessions(self, number, seconds=5):
+        deadline = time.monotonic() + seconds
+        while (active := self.sessions()) != number:
+            assert time.monotonic() < deadline, f"{active} sessions after {seconds} s, want {number}"
+            time.sleep(0.02)
+
+
+class Socket:
+    """A WebSocket without a client around it."""
+
+    def __init__(self, ws):
+        self.ws = ws
+
+    def text(self, message, timeout=30):
+        self.ws.send(message if isinstance(message, str) else json.dumps(message))
+        return self.ws.recv(timeout=timeout)
+
+    def ask(self, kind, data=None):
+        return json.loads(self.text({"type": kind} if data is None else {"type": kind, "data": data}))
+
+    def code(self, kind, data=None):
+        """Returns the code of the error that a message is answered with, "" for none."""
+        answer = self.ask(kind, data)
+        return answer["data"]["code"] if answer["type"] == "error" else ""
+
+
+def server_fixture(name):
+    return pytest.fixture(scope="session", name=name.lower())(lambda: Server(name))
+
+
+ticket = server_fixture("TICKET")
+workflow = server_fixture("WORKFLOW")
+small = server_fixture("SMALL")
+brief = server_fixture("BRIEF")
+token = server_fixture("TOKEN")
+production = server_fixture("PRODUCTION")
+front = server_fixture("FRONT")
+
+
+@pytest.fixture(scope="session")
+def replicas():
+    return [Server(f"REPLICA_{i}") for i in range(3)]
+
+
+@pytest.fixture(scope="session")
+def token_headers():
+    return {"Authorization": "Bearer " + address("TOKEN_VALUE")}
+
+
+REPLY = "Hello, thank you for your message. We look into it today and write again tomorrow."
+
+# One episode of each task, as a client plays it that knows nothing of the right answers.
+EPISODES = {
+    "ticket-classify": [{"action_type": "classify", "category": "billing", "priority": "high"}],
+    "ticket-resolve": [
+        {"action_type": "search_knowledge_base", "query": "refund"},
+        {"action_type": "classify", "category": "billing", "priority": "high"},
+        {"action_type": "respond", "message": REPLY},
+        {"action_type": "resolve", "message": REPLY},
+    ],
+    "queue-management": [{"action_type": "submit", "category": "technical", "priority": "low", "decision": "escalate", "message": REPLY}] * 40,
+    "order-inquiry": [{"action_type": "check_order_status", "payload": {}}] + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
+    "refund": [{"action_type": "check_payment", "payload": {}}] + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
+    "payment-exception": [{"action_type": "escalate_issue", "payload": {}}] + [{"action_type": "respond_user", "payload": {"message": REPLY}}] * 30,
+}
+
+
+@pytest.fixture(scope="session")
+def episodes():
+    return EPISODES
+
+
+@pytest.fixture(params=EPISODES)
+def task(request):
+    return request.param
+
+
+@pytest.fixture
+def server_of_task(task, ticket, workflow):
+    return ticket if "ticket" in task or "queue" in task else workflow

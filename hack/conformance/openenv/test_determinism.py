@@ -1,0 +1,39 @@
+"""The same seed, episode id and actions give the same bytes, in any process."""
+
+import concurrent.futures
+
+import pytest
+
+
+def transcript(server, task, seed, actions):
+    """Plays an episode and returns every reply as it came."""
+    with server.socket() as env:
+        replies = [env.text({"type": "reset", "data": {"seed": seed, "episode_id": "episode", "task": task}}), env.text({"type": "state"})]
+        for action in actions:
+            replies += [env.text({"type": "step", "data": action}), env.text({"type": "state"})]
+        return replies
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**31])
+def test_replies_are_byte_equal_in_other_processes_and_again_in_the_same(task, seed, episodes, ticket, workflow, replicas):
+    if task not in ("ticket-classify", "ticket-resolve", "queue-management"):
+        servers = [workflow, workflow]
+    else:
+        servers = [ticket, replicas[0], replicas[1], ticket]
+    transcripts = [transcript(server, task, seed, episodes[task]) for server in servers]
+    assert all(t == transcripts[0] for t in transcripts)
+
+
+def test_other_seeds_give_other_tickets(ticket):
+    with ticket.socket() as env:
+        subjects = {env.ask("reset", {"seed": seed, "task": "ticket-resolve"})["data"]["observation"]["ticket_id"] for seed in range(20)}
+    assert len(subjects) == 20
+
+
+def test_replies_are_byte_equal_while_many_play_at_a_time(ticket, episodes):
+    def play(i):
+        return transcript(ticket, "ticket-resolve", i % 4, episodes["ticket-resolve"])
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        played = list(pool.map(play, range(64)))
+    assert all(t == played[i % 4] for i, t in enumerate(played))

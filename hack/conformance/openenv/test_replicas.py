@@ -1,0 +1,66 @@
+"""Sessions on replicas behind one address, where each connection may reach another replica."""
+
+import os
+
+import pytest
+from openenv.core.mcp_client import MCPToolClient
+
+pytestmark = pytest.mark.skipif(os.environ.get("CONFORMANCE_ROUTED") != "1", reason="this server doesn't pass sessions on between replicas")
+
+
+def test_tool_client_plays_on_three_replicas_behind_a_service(front, replicas):
+    """Its session is made by one connection, attached to by a second, and played by others."""
+    for seed in range(6):
+        with MCPToolClient(base_url=front.url).sync() as env:
+            first = env.reset(seed=seed, task="ticket-resolve")
+            assert env.call_tool("get_observation")["observation"]["subject"] == first.observation.subject
+            assert env.call_tool("resolve", message="Hello")["done"] is True
+    for replica in replicas:
+        replica.wait_for_sessions(0)
+
+
+def test_http_requests_of_a_session_reach_its_replica(front, replicas):
+    for seed in range(6):
+        session = front.create()
+        for path, body in (("/reset", {"seed": seed}), ("/step", {"action": {"action_type": "classify", "category": "billing"}})):
+            status, answer = front.http("POST", path, body | {"session_id": session})
+            assert status == 200, answer
+        assert front.http("GET", "/state?session_id=" + session)[1]["seed"] == seed
+        assert front.rpc("openenv/session/close", session_id=session)["result"]["closed"] is True
+    for replica in replicas:
+        replica.wait_for_sessions(0)
+
+
+def test_session_is_attached_to_through_any_replica_and_once_alone(front, replicas):
+    session = replicas[0].create()
+    for replica in replicas:
+        with replica.socket(session) as env:
+            env.ask("reset", {"seed": 7})
+            for other in replicas:
+                with other.socket(session) as second:
+                    assert second.code("state") == "SESSION_ERROR"
+            assert env.ask("state")["data"]["seed"] == 7
+    assert replicas[2].rpc("openenv/session/close", session_id=session)["result"]["closed"] is True
+    replicas[0].wait_for_sessions(0)
+
+
+def test_mcp_sdk_plays_on_three_replicas_behind_a_service(front, replicas):
+    import asyncio
+
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamablehttp_client
+
+    async def play(seed):
+        async with streamablehttp_client(f"{front.url}/mcp?task=ticket-resolve&seed={seed}") as (reader, writer, _):
+            async with ClientSession(reader, writer) as session:
+                await session.initialize()
+                await session.call_tool("classify", {"category": "billing"})
+                last = await session.call_tool("resolve", {"message": "Hello"})
+                assert last.structuredContent["done"] is True
+
+    async def all_of_them():
+        await asyncio.gather(*(play(seed) for seed in range(6)))
+
+    asyncio.run(all_of_them())
+    for replica in replicas:
+        replica.wait_for_sessions(0)

@@ -1,0 +1,77 @@
+"""How trainers play: many synchronous clients in threads, and a group of generations for each seed; on one server and on replicas behind a Service."""
+
+import threading
+import uuid
+
+import pytest
+from openenv.core.generic_client import GenericEnvClient
+
+CLIENTS, EPISODES, GROUP = 64, 5, 8
+
+
+def generation(url, client, out):
+    """One generation after the other: connect, reset with a row of the data set, play, close, connect again."""
+    for episode in range(EPISODES):
+        env = GenericEnvClient(base_url=url).sync()
+        try:
+            env.connect()
+            group = episode * CLIENTS + client // GROUP
+            row = {"prompt": [{"role": "user", "content": "Handle this ticket."}], "answer": None}
+            first = env.reset(seed=group, episode_id=uuid.uuid4().hex, task="ticket-resolve", **row)
+            env.step({"action_type": "classify", "category": "billing", "priority": "high"})
+            last = env.step({"action_type": "resolve", "message": f"Hello {first.observation['customer_name']}, we look into it."})
+            assert last.done and isinstance(last.reward, float)
+            out[client, episode] = (group, first.observation, last.observation["status"], last.metadata["episode_score"])
+        finally:
+            env.close()
+
+
+def train(url):
+    out, errors = {}, []
+
+    def work(client):
+        try:
+            generation(url, client, out)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(client,)) for client in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not errors, errors[:3]
+    assert len(out) == CLIENTS * EPISODES
+    groups = {}
+    for group, *seen in out.values():
+        assert groups.setdefault(group, seen) == seen, "a group has one task, and the same play earns the same"
+    assert len(groups) == EPISODES * CLIENTS // GROUP
+
+
+def test_64_clients_in_threads_play_5_episodes_each_with_the_seed_of_their_group(ticket):
+    before = ticket.sessions()
+    train(ticket.url)
+    ticket.wait_for_sessions(before)
+
+
+def test_64_clients_in_threads_play_on_three_replicas_behind_a_service(front, replicas):
+    train(front.url)
+    for replica in replicas:
+        replica.wait_for_sessions(0)
+
+
+def test_service_spreads_connections_over_the_replicas(front, replicas):
+    sockets = []
+    try:
+        for i in range(6):
+            env = front.socket()
+            sockets.append(env)
+            env.__enter__().ask("reset", {"seed": i})
+        assert [replica.sessions() for replica in replicas] == [2, 2, 2]
+    finally:
+        for env in sockets:
+            env.__exit__(None, None, None)
+    for replica in replicas:
+        replica.wait_for_sessions(0)
+
+

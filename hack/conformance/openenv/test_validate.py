@@ -1,0 +1,37 @@
+"""OpenEnv's validator."""
+
+import json
+import subprocess
+import sys
+import types
+
+import pytest
+from openenv.validation.graders.runtime import ObservationSchemaGrader, RewardWellFormedGrader, StateContractGrader
+from openenv.validation.runtime.collector import collect_runtime_evidence
+from openenv.validation.runtime.contracts import RuntimePlan
+from openenv.validation.types import CheckStatus
+
+
+@pytest.mark.parametrize(("server", "mode"), [("ticket", "simulation"), ("workflow", "simulation"), ("production", "production")])
+def test_openenv_validate_url_passes_every_criterion(server, mode, request, tmp_path):
+    url, out = request.getfixturevalue(server).url, tmp_path / "report.json"
+    ran = subprocess.run([sys.executable, "-m", "openenv.cli", "validate", "--url", url, "--output", str(out)], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    report = json.loads(out.read_text())
+    assert report["passed"] and report["mode"] == mode and report["standard_profile"] == "openenv-http/1.x"
+    assert len(report["criteria"]) >= 6 and all(c["passed"] for c in report["criteria"]), report["summary"]
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
+def test_validators_runtime_graders_pass_on_every_task(server_of_task, task, seed, episodes):
+    """The validator runs them on a container; they read what was said on the wire, so they can grade a running server too."""
+    plan = RuntimePlan.model_validate(
+        {"plan_schema_version": "1", "reset": {"episode_id": "episode-of-the-plan", "seed": seed, "options": {"task": task}}, "actions": episodes[task]}
+    )
+    evidence = collect_runtime_evidence(server_of_task.url, plan, episode_timeout_s=30)
+    assert evidence.failure_reason is None
+    assert json.loads(evidence.exchanges[-2].response_json)["data"]["done"], "the plan ends the episode"
+    subject = types.SimpleNamespace(runtime_evidence=evidence, manifest=types.SimpleNamespace(reward=types.SimpleNamespace(range=(-1.0, 1.0))))
+    for grader in (RewardWellFormedGrader(), ObservationSchemaGrader(), StateContractGrader()):
+        result = grader.run(subject)
+        assert result.status is CheckStatus.PASS, result

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// errOffline says that packages are missing here and their index can't be reached.
+var errOffline = errors.New("the Python package index can't be reached")
+
+// probe is a small package: where it can't be had either, the index can't be reached.
+const probe = "iniconfig"
+
+// heartbeat is how often a long installation says that it goes on.
+const heartbeat = 15 * time.Second
+
+// python makes environments.
+type python struct {
+	// command is the interpreter that they are made with.
+	command  string
+	progress io.Writer
+	run      func(ctx context.Context, variables []string, name string, args ...string) ([]byte, error)
+}
+
+// environment returns the folder of an environment that has the packages of a list of requirements. They are in the user's cache, a folder for each list.
+func (p python) environment(ctx context.Context, name, requirements string) (string, error) {
+	wanted, err := os.ReadFile(requirements)
+	if err != nil {
+		return "", fmt.Errorf("reading the requirements (run this from the checkout's root): %w", err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a cache folder: %w", err)
+	}
+	digest := sha256.Sum256(wanted)
+	path := filepath.Join(cache, "csenv", "conformance", name+"-"+hex.EncodeToString(digest[:6]))
+	unlock, err := lock(path + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	// The copy of the list is written last: it says that the environment is complete.
+	stamp := filepath.Join(path, "requirements.txt")
+	if have, err := os.ReadFile(stamp); err == nil && string(have) == string(wanted) {
+		return path, nil
+	}
+	fmt.Fprintf(p.progress, "==> installing the packages of the suite %s into %s (some minutes, once)\n", name, path)
+	if output, err := p.run(ctx, nil, p.command, "-m", "venv", "--clear", path); err != nil {
+		return "", fmt.Errorf("%s -m venv (Python 3.11 or newer with the module venv is needed): %w\n%s", p.command, err, output)
+	}
+	if err := p.fill(ctx, filepath.Join(path, "bin", "python"), requirements); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(stamp, wanted, 0o600)
+}
+
+// fill installs the packages. Where that fails, a small download tells an index that can't be reached from a list that can't be met.
+func (p python) fill(ctx context.Context, interpreter, requirements string) error {
+	stop := p.beat()
+	output, err := p.run(ctx, nil, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements)
+	stop()
+	if err == nil {
+		return nil
+	}
+	folder, tempErr := os.MkdirTemp("", "csenv-probe-")
+	if tempErr != nil {
+		return fmt.Errorf("making a folder: %w", tempErr)
+	}
+	defer os.RemoveAll(folder)
+	if _, probeErr := p.run(ctx, nil, interpreter, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", folder, probe); probeErr != nil {
+		return fmt.Errorf("%w: %w\n%s", errOffline, err, output)
+	}
+	return fmt.Errorf("pip install -r %s: %w\n%s", requirements, err, output)
+}
+
+// install installs a package of this checkout into a folder. What builds it is among the environment's packages, so that this needs no index.
+func (p python) install(ctx context.Context, interpreter, source, into string) error {
+	output, err := p.run(ctx, nil, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--no-index", "--target", into, source)
+	if err != nil {
+		return fmt.Errorf("installing %s: %w\n%s", source, err, output)
+	}
+	return nil
+}
+
+// beat says every now and then how long it has taken so far, until it is stopped.
+func (p python) beat() (stop func()) {
+	started, ended, done := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(heartbeat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticker.C:
+				fmt.Fprintf(p.progress, "    ... %s\n", time.Since(started).Round(time.Second))
+			}
+		}
+	}()
+	return func() { close(ended); <-done }
+}
+
+// lock keeps two runs from filling the same environment at a time.
+func lock(path string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, fmt.Errorf("making the cache folder: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the environment: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking the environment: %w", err), file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}

@@ -74,6 +74,12 @@ bench: ## Run the benchmarks of the hot paths.
 bench-openenv: ## Compare the env server with the official Python one (from PyPI) under the same load: docs/benchmark.md.
 	go run ./hack/openenv-bench $(BENCHFLAGS)
 
+.PHONY: conformance
+conformance: ## Try the servers with the official OpenEnv and MCP clients, and the judge with LiteLLM (from PyPI): docs/conformance.md.
+	@mkdir -p bin
+	@go build -o bin/conformance ./hack/conformance
+	@bin/conformance $(CONFORMANCEFLAGS)
+
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
 	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | while IFS=: read -r file _ func; do \

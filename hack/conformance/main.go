@@ -106,7 +106,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 		reports = append(reports, r.suite(ctx, suite, environments[suite], servers))
 	}
 	if len(servers.all) > 0 {
-		reports = append(reports, servers.end())
+		reports = append(reports, servers.end(ctx))
 	}
 	return summarise(reports, stdout)
 }

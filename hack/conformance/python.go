@@ -49,7 +49,7 @@ func (p python) environment(ctx context.Context, name, requirements string) (str
 	defer unlock()
 	// The copy of the list is written last: it says that the environment is complete.
 	stamp := filepath.Join(path, "requirements.txt")
-	if have, err := os.ReadFile(stamp); err == nil && string(have) == string(wanted) {
+	if have, err := os.ReadFile(stamp); err == nil && string(have) == string(wanted) { //nolint:gosec // a folder of the user's cache
 		return path, nil
 	}
 	fmt.Fprintf(p.progress, "==> installing the packages of the suite %s into %s (some minutes, once)\n", name, path)
@@ -59,7 +59,7 @@ func (p python) environment(ctx context.Context, name, requirements string) (str
 	if err := p.fill(ctx, filepath.Join(path, "bin", "python"), requirements); err != nil {
 		return "", err
 	}
-	return path, os.WriteFile(stamp, wanted, 0o600)
+	return path, os.WriteFile(stamp, wanted, 0o600) //nolint:gosec // as above
 }
 
 // fill installs the packages. Where that fails, a small download tells an index that can't be reached from a list that can't be met.
@@ -111,10 +111,10 @@ func (p python) beat() (stop func()) {
 
 // lock keeps two runs from filling the same environment at a time.
 func lock(path string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil { //nolint:gosec // a folder of the user's cache
 		return nil, fmt.Errorf("making the cache folder: %w", err)
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // as above
 	if err != nil {
 		return nil, fmt.Errorf("locking the environment: %w", err)
 	}

@@ -154,11 +154,11 @@ func (s *servers) environment() []string {
 }
 
 // end says whether the suites have left the servers as they should be: up, without a session, and without an error in their logs; and ends them.
-func (s *servers) end() report {
+func (s *servers) end(ctx context.Context) report {
 	started := time.Now()
 	r := report{suite: "servers"}
 	for _, one := range s.all {
-		if err := one.inspect(); err != nil {
+		if err := one.inspect(ctx); err != nil {
 			r.failed++
 			r.notes = append(r.notes, "failed: "+one.name+": "+err.Error())
 			continue
@@ -170,11 +170,11 @@ func (s *servers) end() report {
 	return r
 }
 
-func (s *server) inspect() error {
+func (s *server) inspect(ctx context.Context) error {
 	active := -1
 	for deadline := time.Now().Add(quietTimeout); active != 0 && time.Now().Before(deadline); {
 		var err error
-		if active, err = s.sessions(); err != nil {
+		if active, err = s.sessions(ctx); err != nil {
 			return err
 		}
 		<-time.After(20 * time.Millisecond)
@@ -191,9 +191,13 @@ func (s *server) inspect() error {
 }
 
 // sessions asks a server for the number of its sessions.
-func (s *server) sessions() (int, error) {
+func (s *server) sessions(ctx context.Context) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.ops+"/stats", nil)
+	if err != nil {
+		return 0, err
+	}
 	client := http.Client{Timeout: 5 * time.Second}
-	response, err := client.Get("http://" + s.ops + "/stats") //nolint:noctx // bounded by the client's timeout
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, fmt.Errorf("asking for the sessions: %w", err)
 	}
@@ -230,7 +234,6 @@ func (s *server) stop() error {
 		return err
 	case <-time.After(stopTimeout):
 		_ = s.cmd.Process.Kill()
-		<-s.ended
-		return fmt.Errorf("it didn't end within %v of SIGTERM", stopTimeout)
+		return fmt.Errorf("it didn't end within %v of SIGTERM: %w", stopTimeout, <-s.ended)
 	}
 }

@@ -51,6 +51,13 @@ def test_episode_id_is_used_as_given(ticket):
         assert env.state()["episode_id"] not in (given, None, "")
 
 
+def test_text_in_any_script_arrives_as_it_was_sent(ticket):
+    text = 'Zoë, 你好, "ça va?" \u2028 \U0001f600 \\ </script>\t\n'
+    with GenericEnvClient(base_url=ticket.url).sync() as env:
+        env.reset(seed=7, task="ticket-resolve")
+        assert env.step({"action_type": "respond", "message": text}).observation["conversation_history"][-1]["content"] == text
+
+
 def test_unknown_reset_options_are_ignored(ticket):
     """Trainers pass all columns of a data set's row."""
     row = {"prompt": [{"role": "user", "content": "Handle this ticket."}], "answer": None, "difficulty_bin": 3, "weights": [0.5, 1e-9], "images": {}}

@@ -1,22 +1,22 @@
 """OpenEnv's validator."""
 
 import json
-import subprocess
-import sys
 import types
 
 import pytest
+from openenv.cli.__main__ import app
 from openenv.validation.graders.runtime import ObservationSchemaGrader, RewardWellFormedGrader, StateContractGrader
 from openenv.validation.runtime.collector import collect_runtime_evidence
 from openenv.validation.runtime.contracts import RuntimePlan
 from openenv.validation.types import CheckStatus
+from typer.testing import CliRunner
 
 
 @pytest.mark.parametrize(("server", "mode"), [("ticket", "simulation"), ("workflow", "simulation"), ("production", "production")])
 def test_openenv_validate_url_passes_every_criterion(server, mode, request, tmp_path):
     url, out = request.getfixturevalue(server).url, tmp_path / "report.json"
-    ran = subprocess.run([sys.executable, "-m", "openenv.cli", "validate", "--url", url, "--output", str(out)], capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = CliRunner().invoke(app, ["validate", "--url", url, "--output", str(out)])
+    assert ran.exit_code == 0, ran.output
     report = json.loads(out.read_text())
     assert report["passed"] and report["mode"] == mode and report["standard_profile"] == "openenv-http/1.x"
     assert len(report["criteria"]) >= 6 and all(c["passed"] for c in report["criteria"]), report["summary"]

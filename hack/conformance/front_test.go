@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// upper is a server that answers with its name once the client has ended its half of the connection.
+func upper(t *testing.T, name string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				said, _ := io.ReadAll(conn)
+				_, _ = io.WriteString(conn, name+" heard "+string(said))
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func say(t *testing.T, address, text string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+func TestFrontTakesTurns(t *testing.T) {
+	f, err := newFront(t.Context(), upper(t, "a"), upper(t, "b"), upper(t, "c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for range 4 {
+		got = append(got, say(t, f.address(), "hi"))
+	}
+	if diff := cmp.Diff([]string{"a heard hi", "b heard hi", "c heard hi", "a heard hi"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	f.running.Wait()
+}
+
+// A target that is gone costs its own connections alone, and the end of the run ends those that are open.
+func TestFrontEnds(t *testing.T) {
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f, err := newFront(ctx, gone.Addr().String(), upper(t, "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := say(t, f.address(), "hi"); got != "" {
+		t.Errorf("a server that is gone said %q", got)
+	}
+	if got := say(t, f.address(), "hi"); got != "b heard hi" {
+		t.Errorf("the next said %q", got)
+	}
+	idle, err := net.Dial("tcp", f.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	open, err := net.Dial("tcp", f.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	cancel()
+	_ = f.close()
+	f.running.Wait()
+}

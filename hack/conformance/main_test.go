@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestExitCode(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"all is well": {nil, 0},
+		"failed":      {errors.New("not conforming: mcp"), exitFailed},
+		"offline":     {fmt.Errorf("making the Python environment: %w", errOffline), exitOffline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			if got := exitCode(c.err, &stderr); got != c.want {
+				t.Errorf("exit code %d, want %d", got, c.want)
+			}
+			if (c.err != nil) != strings.Contains(stderr.String(), "error:") {
+				t.Errorf("printed %q", stderr.String())
+			}
+		})
+	}
+}
+
+func TestUnknownSuite(t *testing.T) {
+	cmd := newCommand(&bytes.Buffer{})
+	cmd.SetArgs([]string{"--suites", "openenv,java"})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `"java"`) {
+		t.Errorf("error %v, want one that names the suite", err)
+	}
+}
+
+// commands records the commands that making an environment runs, and fails those that hold a word.
+type commands struct {
+	ran   []string
+	fails []string
+}
+
+func (c *commands) run(_ context.Context, _ []string, _ string, args ...string) ([]byte, error) {
+	line := strings.Join(args, " ")
+	c.ran = append(c.ran, line)
+	for _, word := range c.fails {
+		if strings.Contains(line, word) {
+			return []byte("no route to host"), errors.New("exit status 1")
+		}
+	}
+	if strings.HasPrefix(line, "-m venv") {
+		return nil, os.MkdirAll(args[len(args)-1], 0o750)
+	}
+	return nil, nil
+}
+
+func TestEnvironment(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails   []string
+		offline bool
+		ran     int
+	}{
+		"installed":                   {nil, false, 2},
+		"index can't be reached":      {[]string{"pip install", "pip download"}, true, 3},
+		"requirements can't be met":   {[]string{"pip install"}, false, 3},
+		"interpreter without a venv":  {[]string{"-m venv"}, false, 1},
+		"only the probe is answered?": {[]string{"pip download"}, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			requirements := filepath.Join(t.TempDir(), "requirements.txt")
+			writeFile(t, requirements, "openenv==0.10.0\n")
+			fake, progress := &commands{fails: c.fails}, &bytes.Buffer{}
+			p := python{command: "python3", progress: progress, run: fake.run}
+			first, err := p.environment(t.Context(), "openenv", requirements)
+			if errors.Is(err, errOffline) != c.offline || len(fake.ran) != c.ran {
+				t.Fatalf("error %v after %q", err, fake.ran)
+			}
+			if failed := c.ran != 2; failed != (err != nil) {
+				t.Fatalf("error %v", err)
+			}
+			if !strings.Contains(progress.String(), "installing") {
+				t.Errorf("nothing said of a long step: %q", progress)
+			}
+			again, err := p.environment(t.Context(), "openenv", requirements)
+			if c.ran == 2 && (again != first || len(fake.ran) != 2 || err != nil) {
+				t.Errorf("the second time: %q, %v, %q", again, err, fake.ran)
+			}
+			if c.ran != 2 && err == nil {
+				t.Error("an environment that failed was taken for a complete one")
+			}
+		})
+	}
+}
+
+func TestEnvironmentOfOtherRequirementsIsAnother(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	requirements := filepath.Join(t.TempDir(), "requirements.txt")
+	p := python{command: "python3", progress: &bytes.Buffer{}, run: new(commands).run}
+	folders := map[string]bool{}
+	for _, text := range []string{"openenv==0.9.0\n", "openenv==0.10.0\n", "openenv==0.9.0\n"} {
+		writeFile(t, requirements, text)
+		path, err := p.environment(t.Context(), "openenv", requirements)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folders[path] = true
+	}
+	if len(folders) != 2 {
+		t.Errorf("%d folders, want 2", len(folders))
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReadJUnit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.xml")
+	writeFile(t, path, `<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">
+<testcase classname="test_a" name="test_good" time="0.1"/><testcase classname="test_a" name="test_bad"><failure message="assert">x</failure></testcase>
+<testcase classname="test_a" name="test_broken"><error message="fixture">x</error></testcase><testcase classname="test_a" name="test_later"><skipped message="not yet"/></testcase>
+</testsuite></testsuites>`)
+	got, err := readJUnit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := report{passed: 1, failed: 2, skipped: 1, notes: []string{"failed: test_bad", "failed: test_broken", "skipped: test_later: not yet"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(report{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if _, err := readJUnit(path + ".none"); err == nil {
+		t.Error("no error without results")
+	}
+}
+
+func TestTestLines(t *testing.T) {
+	var lines testLines
+	fmt.Fprint(&lines, "--- PASS: TestA (0.1s)\n    --- FAIL: TestA/sub (0.0s)\n--- FAIL: TestB (0.1s)\n--- SKIP: TestC (0.0s)\nPASS\n")
+	want := report{passed: 1, failed: 1, skipped: 1, notes: []string{"failed: TestB", "skipped: TestC"}}
+	if diff := cmp.Diff(want, lines.report(), cmp.AllowUnexported(report{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestSummarise(t *testing.T) {
+	good := report{suite: "openenv", passed: 3, took: 1234 * time.Millisecond}
+	for name, c := range map[string]struct {
+		bad  report
+		want string
+	}{
+		"failed test":   {report{suite: "mcp", passed: 1, failed: 1, notes: []string{"failed: test_bad"}}, "failed: test_bad"},
+		"failed suite":  {report{suite: "mcp", passed: 1, failure: errors.New("exit status 2")}, "exit status 2"},
+		"nothing tried": {report{suite: "mcp"}, "0 passed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := summarise([]report{good, c.bad}, &out); err == nil || err.Error() != "not conforming: mcp" {
+				t.Errorf("error %v", err)
+			}
+			if text := out.String(); !strings.Contains(text, c.want) || !strings.Contains(text, "openenv  ok        3 passed, 0 failed, 0 skipped in 1.2s") {
+				t.Errorf("printed\n%s", text)
+			}
+		})
+	}
+	if err := summarise([]report{good}, &bytes.Buffer{}); err != nil {
+		t.Errorf("all is well but %v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	logs := `{"level":"WARN","msg":"No --ledger-key"}
+not JSON
+{"level":"INFO","msg":"Serving","environment":"ticket","addr":"127.0.0.1:4001","opsAddr":"127.0.0.1:4002"}
+`
+	if address, ops := addresses(logs); address != "127.0.0.1:4001" || ops != "127.0.0.1:4002" {
+		t.Errorf("%q, %q", address, ops)
+	}
+	if address, _ := addresses(`{"msg":"Serv`); address != "" {
+		t.Errorf("%q of half a line", address)
+	}
+}

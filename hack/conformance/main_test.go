@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -149,7 +150,7 @@ func TestReadJUnit(t *testing.T) {
 func TestTestLines(t *testing.T) {
 	var lines testLines
 	fmt.Fprint(&lines, "--- PASS: TestA (0.1s)\n    --- FAIL: TestA/sub (0.0s)\n--- FAIL: TestB (0.1s)\n--- SKIP: TestC (0.0s)\nPASS\n")
-	want := report{passed: 1, failed: 1, skipped: 1, notes: []string{"failed: TestB", "skipped: TestC"}}
+	want := report{passed: 1, failed: 2, skipped: 1, notes: []string{"failed: TestA/sub", "failed: TestB", "skipped: TestC"}}
 	if diff := cmp.Diff(want, lines.report(), cmp.AllowUnexported(report{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -190,5 +191,27 @@ not JSON
 	}
 	if address, _ := addresses(`{"msg":"Serv`); address != "" {
 		t.Errorf("%q of half a line", address)
+	}
+}
+
+func TestConfigurations(t *testing.T) {
+	work := t.TempDir()
+	all, err := configurations(t.Context(), work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openenv.LoadLedgerKey(filepath.Join(work, "ledger.pem")); err != nil {
+		t.Errorf("the pool's key: %v", err)
+	}
+	seen := map[string]bool{}
+	for _, c := range all {
+		address := c.flags[1]
+		if seen[c.name] || seen[address] && !strings.HasSuffix(address, ":0") {
+			t.Errorf("%s %s: twice", c.name, address)
+		}
+		seen[c.name], seen[address] = true, true
+	}
+	if len(all) != 9 {
+		t.Errorf("%d servers, want 9", len(all))
 	}
 }

@@ -69,8 +69,8 @@ func readJUnit(path string) (report, error) {
 // testLines collects what `go test -v` prints.
 type testLines struct{ bytes.Buffer }
 
-// testLine is the line of a test without subtests' indentation: a test with subtests counts as one.
-var testLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\S+)`)
+// testLine is the line of a test or subtest.
+var testLine = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+)`)
 
 func (l *testLines) report() report {
 	var r report

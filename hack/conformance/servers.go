@@ -3,15 +3,19 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,24 +30,71 @@ const (
 	token = "a-token-of-this-run"
 )
 
-// configurations are the servers that the suites play with, and their flags beside the addresses.
-func configurations(tokenFile string) []configuration {
-	return []configuration{
-		{"TICKET", nil},
-		{"WORKFLOW", []string{"--environment", "workflow"}},
-		{"SMALL", []string{"--max-sessions", "1", "--capacity-wait", "0"}},
-		{"BRIEF", []string{"--session-idle-timeout", "2s"}},
-		{"TOKEN", []string{"--token-file", tokenFile}},
-		{"PRODUCTION", []string{"--mode", "production"}},
-		{"REPLICA_0", nil},
-		{"REPLICA_1", nil},
-		{"REPLICA_2", nil},
-	}
-}
-
+// configuration is a server that the suites play with: its name and its flags.
 type configuration struct {
 	name  string
 	flags []string
+}
+
+// configurations makes those of all servers, and the files that they name.
+func configurations(ctx context.Context, work string) ([]configuration, error) {
+	tokenFile, keyFile := filepath.Join(work, "tokens"), filepath.Join(work, "ledger.pem")
+	if err := os.WriteFile(tokenFile, []byte(token+"\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("writing the token: %w", err)
+	}
+	if err := writeKey(keyFile); err != nil {
+		return nil, err
+	}
+	addresses, err := freeAddresses(ctx, 3)
+	if err != nil {
+		return nil, err
+	}
+	const anyPort = "127.0.0.1:0"
+	all := []configuration{
+		{"TICKET", []string{"--addr", anyPort}},
+		{"WORKFLOW", []string{"--addr", anyPort, "--environment", "workflow"}},
+		{"SMALL", []string{"--addr", anyPort, "--max-sessions", "1", "--capacity-wait", "0"}},
+		{"BRIEF", []string{"--addr", anyPort, "--session-idle-timeout", "2s"}},
+		{"TOKEN", []string{"--addr", anyPort, "--token-file", tokenFile}},
+		{"PRODUCTION", []string{"--addr", anyPort, "--mode", "production"}},
+	}
+	for i, address := range addresses {
+		all = append(all, configuration{
+			replica + strconv.Itoa(i), []string{"--addr", address, "--advertise", address, "--peers", strings.Join(addresses, ","), "--ledger-key", keyFile, "--max-sessions", "32"},
+		})
+	}
+	return all, nil
+}
+
+// replica begins the name of each server of the pool.
+const replica = "REPLICA_"
+
+// freeAddresses are some that servers can be told before they listen there, as the peers of a pool must be.
+func freeAddresses(ctx context.Context, n int) ([]string, error) {
+	var addresses []string
+	for range n {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("finding a free port: %w", err)
+		}
+		// Closed at the end, so that no port is found twice.
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses, nil
+}
+
+// writeKey makes the key that the servers of a pool share.
+func writeKey(path string) error {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return fmt.Errorf("making the pool's key: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("encoding the pool's key: %w", err)
+	}
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 // servers are the processes that run, and the front of the replicas.
@@ -64,12 +115,12 @@ type server struct {
 }
 
 func startServers(ctx context.Context, binary, work string) (*servers, error) {
-	tokenFile := filepath.Join(work, "tokens")
-	if err := os.WriteFile(tokenFile, []byte(token+"\n"), 0o600); err != nil {
-		return nil, fmt.Errorf("writing the token: %w", err)
+	configured, err := configurations(ctx, work)
+	if err != nil {
+		return nil, err
 	}
 	s := &servers{}
-	for _, c := range configurations(tokenFile) {
+	for _, c := range configured {
 		one, err := startServer(ctx, binary, c, filepath.Join(work, strings.ToLower(c.name)+".log"))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("starting the server %s: %w", c.name, err), s.stop())
@@ -78,18 +129,17 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 	}
 	var replicas []string
 	for _, one := range s.all {
-		if strings.HasPrefix(one.name, "REPLICA_") {
+		if strings.HasPrefix(one.name, replica) {
 			replicas = append(replicas, one.address)
 		}
 	}
-	var err error
 	if s.front, err = newFront(ctx, replicas...); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-// startServer starts a server on free ports, which its log tells.
+// startServer starts a server and finds its ports in its log.
 func startServer(ctx context.Context, binary string, c configuration, logs string) (*server, error) {
 	file, err := os.Create(logs)
 	if err != nil {
@@ -97,7 +147,7 @@ func startServer(ctx context.Context, binary string, c configuration, logs strin
 	}
 	defer file.Close()
 	s := &server{configuration: c, logs: logs, ended: make(chan error, 1)}
-	s.cmd = exec.CommandContext(ctx, binary, slices.Concat([]string{"--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0"}, c.flags)...)
+	s.cmd = exec.CommandContext(ctx, binary, append([]string{"--ops-addr", "127.0.0.1:0"}, c.flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = file, file
 	if err := s.cmd.Start(); err != nil {
 		return nil, err

@@ -1,11 +1,11 @@
 """Sessions on replicas behind one address, where each connection may reach another replica."""
 
-import os
+import asyncio
+import contextlib
 
-import pytest
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
 from openenv.core.mcp_client import MCPToolClient
-
-pytestmark = pytest.mark.skipif(os.environ.get("CONFORMANCE_ROUTED") != "1", reason="this server doesn't pass sessions on between replicas")
 
 
 def test_tool_client_plays_on_three_replicas_behind_a_service(front, replicas):
@@ -44,12 +44,17 @@ def test_session_is_attached_to_through_any_replica_and_once_alone(front, replic
     replicas[0].wait_for_sessions(0)
 
 
+def test_full_replica_passes_new_sessions_on_until_the_pool_is_full(replicas):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(replicas[0].socket()) for _ in range(96)]
+        assert {env.ask("reset", {"seed": 7})["type"] for env in sockets} == {"observation"}
+        assert [replica.sessions() for replica in replicas] == [32, 32, 32]
+        assert stack.enter_context(replicas[1].socket()).code("reset", {"seed": 7}) == "CAPACITY_REACHED"
+    for replica in replicas:
+        replica.wait_for_sessions(0)
+
+
 def test_mcp_sdk_plays_on_three_replicas_behind_a_service(front, replicas):
-    import asyncio
-
-    from mcp import ClientSession
-    from mcp.client.streamable_http import streamablehttp_client
-
     async def play(seed):
         async with streamablehttp_client(f"{front.url}/mcp?task=ticket-resolve&seed={seed}") as (reader, writer, _):
             async with ClientSession(reader, writer) as session:

@@ -201,15 +201,24 @@ func (f *fact) polarity(d *document, s span, at int, negated bool, lex *lexicon)
 
 // open tells whether a sentence leaves its statement open: "either … or …", "or not".
 func open(d *document, s span, lex *lexicon) bool {
-	if d.tokens[s.lo].is(lex.either) {
+	if d.tokens[s.lo].is(lex.either) || d.greeted(s) && d.tokens[d.clauseOf(s.lo).hi].is(lex.either) {
 		return true
 	}
 	for i := s.lo; i+1 < s.hi; i++ {
-		if d.tokens[i].word("or", "oder", "o", "ou") && d.tokens[i+1].is(lex.negators) && !d.echoed(s, i, lex) {
+		if !d.tokens[i].word("or", "oder", "o", "ou") {
+			continue
+		}
+		if d.tokens[i+1].is(lex.negators) && !d.echoed(s, i, lex) || d.tokens[i+1].is(lex.guesses) || i+2 < s.hi && d.tokens[i+1].word("auch") && d.tokens[i+2].is(lex.negators) {
 			return true
 		}
 	}
 	return false
+}
+
+// greeted tells whether a sentence begins with a greeting, a few words and a comma.
+func (d *document) greeted(s span) bool {
+	c := d.clauseOf(s.lo)
+	return s.lo == 0 && c.hi < s.hi && c.hi-c.lo <= maxEllipsis+1 && d.tokens[c.hi-1].text == ","
 }
 
 // echoed tells whether the "or no" at token i leaves nothing open: "yes or no", "card or no card".

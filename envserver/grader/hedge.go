@@ -29,7 +29,7 @@ func (d *document) view(c span, lex *lexicon) *clauseView {
 	if v.withheld = lex.negatorIn(d.tokens, c) >= 0; v.withheld {
 		return v
 	}
-	v.withheld = d.asks(v.sentence, lex) || d.supposes(v.sentence, lex) || d.beyond(c, lex)
+	v.withheld = d.asks(v.sentence, lex) || d.supposes(v.sentence, lex) && !d.wagers(c, v.sentence, lex) || d.beyond(c, lex)
 	who := c.hi
 	for i := c.lo; i < c.hi; {
 		if n := lex.emptyAt(d.tokens, i); n > 0 {
@@ -110,6 +110,29 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 		i++
 	}
 	return false
+}
+
+// wagers tells whether the company commits itself in case something happens that nobody has to decide: "if they don't drop off, we will refund all three".
+func (d *document) wagers(c, s span, lex *lexicon) bool {
+	if !d.undertakes(c, lex) || anyWord(lex.times, d.tokens, s) >= 0 || anyPhrase(&lex.openPhrases, d.tokens, s) {
+		return false
+	}
+	for i := s.lo; i < s.hi; i++ {
+		t := &d.tokens[i]
+		if t.is(lex.deciding) || t.stemIs(lex.teams) || t.is(lex.hedges) && !t.word("should", "sollte", "sollten") || t.is(lex.conditions) && !t.is(lex.simple) {
+			return false
+		}
+	}
+	return true
+}
+
+// undertakes tells whether a clause says what the company will do.
+func (d *document) undertakes(c span, lex *lexicon) bool {
+	if lex.language != "en" {
+		return anyWord(lex.firstPerson, d.tokens, c) >= 0 || d.inflected(c, lex)
+	}
+	i := anyWord(lex.firstPerson, d.tokens, c)
+	return i >= 0 && i+1 < c.hi && d.tokens[i+1].word("will", "shall")
 }
 
 // inverted tells whether a sentence begins with a condition by its word order: "should finance agree". What the customer may wish is none.

@@ -46,6 +46,10 @@ type lexicon struct {
 	back, determiners                   wordClass
 	// relatives begin clauses that describe a noun.
 	relatives wordClass
+	// deciding words tell that somebody has to find something out or to agree first; simple ones begin a condition without it.
+	deciding, simple wordClass
+	// guesses make what follows them a guess.
+	guesses wordClass
 	// demands are words for what a customer asks for, toward those before whom something goes to.
 	demands, toward wordClass
 	// identify are the words by which each language is recognised, in the order of languages.
@@ -170,7 +174,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip}, {"first_person", &lex.firstPerson},
 		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds}, {"calendar", &lex.calendar}, {"abilities", &lex.abilities},
 		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners}, {"imperatives", &lex.imperatives}, {"demands", &lex.demands}, {"toward", &lex.toward},
-		{"relatives", &lex.relatives},
+		{"relatives", &lex.relatives}, {"deciding", &lex.deciding}, {"simple", &lex.simple}, {"guesses", &lex.guesses},
 	} {
 		add(c.class, fields(lines[c.key]))
 	}

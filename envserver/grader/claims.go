@@ -229,6 +229,9 @@ func skipHyphen(tokens []token, j int) int {
 // readDuration reads the unit of the number c at token j, with the words that make days business days.
 func readDuration(tokens []token, c claim, j int, lex *lexicon) (claim, bool) {
 	business := false
+	if j < len(tokens) && tokens[j].is(lex.extra) {
+		j++
+	}
 	if j < len(tokens) && tokens[j].kind == wordToken && tokens[j].is(lex.business) {
 		business = true
 		// "Werktage" is the unit too.
@@ -341,7 +344,7 @@ func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 		return readPart(tokens, i, part, lex)
 	}
 	if tokens[i].is(lex.articles) {
-		if tokens[i].value == 0 && (i == 0 || !tokens[i-1].is(lex.within)) {
+		if tokens[i].value == 0 && (i == 0 || !tokens[i-1].is(lex.within) || idle(tokens, i)) {
 			return claim{}, false
 		}
 		return readDuration(tokens, claim{value: 1000, at: span{i, i + 1}}, skipHyphen(tokens, i+1), lex)
@@ -355,6 +358,11 @@ func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 	c := readNumberClaim(written, 0, lex)
 	c.at = span{i, c.at.hi + hi - 1}
 	return c, true
+}
+
+// idle tells whether the article at token i begins no measure of time but a manner of speaking: "in a minute".
+func idle(tokens []token, i int) bool {
+	return tokens[i-1].word("in") && i+1 < len(tokens) && tokens[i+1].word("minute", "min", "second", "sec")
 }
 
 // readPart reads "half an hour", "a quarter of an hour", "demi-heure".

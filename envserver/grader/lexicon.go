@@ -50,6 +50,8 @@ type lexicon struct {
 	deciding, simple wordClass
 	// guesses make what follows them a guess.
 	guesses wordClass
+	// extra words may stand between a number and its unit: "three more days".
+	extra wordClass
 	// demands are words for what a customer asks for, toward those before whom something goes to.
 	demands, toward wordClass
 	// identify are the words by which each language is recognised, in the order of languages.
@@ -174,7 +176,7 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip}, {"first_person", &lex.firstPerson},
 		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds}, {"calendar", &lex.calendar}, {"abilities", &lex.abilities},
 		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners}, {"imperatives", &lex.imperatives}, {"demands", &lex.demands}, {"toward", &lex.toward},
-		{"relatives", &lex.relatives}, {"deciding", &lex.deciding}, {"simple", &lex.simple}, {"guesses", &lex.guesses},
+		{"relatives", &lex.relatives}, {"deciding", &lex.deciding}, {"simple", &lex.simple}, {"guesses", &lex.guesses}, {"extra", &lex.extra},
 	} {
 		add(c.class, fields(lines[c.key]))
 	}

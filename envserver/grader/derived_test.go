@@ -61,7 +61,7 @@ func TestDerivedFacts(t *testing.T) {
 		"business days": {"en", scenarios.Fact{ID: "f", Value: "5 business days", Context: []string{"bank", "release"}}, said{
 			"Your bank releases it by March 17.":                                    stated,
 			"Your bank releases it within 5 working days, so by Tuesday, March 17.": stated,
-			"Your bank releases it by March 19.": contradicted,
+			"Your bank releases it by March 19.":                                    contradicted,
 		}},
 		"long": {"en", scenarios.Fact{ID: "f", Value: "26 days", Context: []string{"privacy", "answer"}}, said{
 			"The privacy desk will answer by April 5, 2026.": stated,

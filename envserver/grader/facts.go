@@ -164,7 +164,7 @@ func (f *fact) findIn(d *document, s, subject span, p *prepared) finding {
 			continue
 		}
 		about = true
-		if !crammed(d, s, at, p) {
+		if !crammed(d, s, at, p) && !f.misplaced(d, at, p) {
 			result = max(result, f.polarity(d, s, at, f.forms[i].negated, p.lex))
 		}
 	}

@@ -191,12 +191,10 @@ func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 		return clock(clockMinutes(c.value), next.text, span{i, j + 1})
 	case next.word("a", "p") && j+2 < len(tokens) && tokens[j+2].word("m"):
 		return clock(clockMinutes(c.value), next.text+"m", span{i, j + 3})
-	case next.word("h") && hourMark(tokens, i, j, lex):
-		if j+1 < len(tokens) && tokens[j+1].kind == numberToken && len(tokens[j+1].text) == 2 && tokens[j+1].value < 60_000 {
-			return claim{kind: clockClaim, value: c.value/1000*60 + tokens[j+1].value/1000, at: span{i, j + 2}}
-		}
-		return claim{kind: clockClaim, value: c.value / 1000 * 60, at: span{i, j + 1}}
 	default:
+		if d, ok := readHour(tokens, i, j, lex); ok {
+			return d
+		}
 		if d, ok := readDuration(tokens, c, j, lex); ok {
 			return d
 		}
@@ -209,13 +207,19 @@ func clockMinutes(thousandths int64) int64 {
 	return thousandths/1000*60 + thousandths%1000/10
 }
 
-// hourMark tells whether the "h" at token j after the number i makes a time of day: "à 13 h", "13 h 15".
-func hourMark(tokens []token, i, j int, lex *lexicon) bool {
-	if lex.language == "en" || lex.language == "de" || tokens[i].value%1000 != 0 || tokens[i].value >= 24_000 {
-		return false
+// readHour reads a time of day with an "h" at token j after the number i: "à 13 h", "13 h 15".
+func readHour(tokens []token, i, j int, lex *lexicon) (claim, bool) {
+	hour := tokens[i].value
+	if !tokens[j].word("h") || lex.language == "en" || lex.language == "de" || hour%1000 != 0 || hour >= 24_000 {
+		return claim{}, false
 	}
-	minutes := j+1 < len(tokens) && tokens[j+1].kind == numberToken && len(tokens[j+1].text) == 2 && tokens[j+1].value < 60_000
-	return minutes || i > 0 && tokens[i-1].word("a")
+	c := claim{kind: clockClaim, value: hour / 1000 * 60, at: span{i, j + 1}}
+	if j+1 < len(tokens) && tokens[j+1].kind == numberToken && len(tokens[j+1].text) == 2 && tokens[j+1].value < 60_000 {
+		c.value += tokens[j+1].value / 1000
+		c.at.hi++
+		return c, true
+	}
+	return c, i > 0 && tokens[i-1].word("a")
 }
 
 // skipHyphen steps over the hyphen of "30-day".

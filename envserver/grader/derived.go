@@ -79,6 +79,7 @@ func (p *prepared) follows(c claim) bool {
 		return p.timeFollows(c)
 	case durationClaim:
 		return p.spanFollows(c)
+	case moneyClaim, percentClaim, numberClaim, idClaim:
 	}
 	return false
 }

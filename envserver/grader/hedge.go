@@ -29,7 +29,9 @@ func (d *document) view(c span, lex *lexicon) *clauseView {
 	if v.withheld = lex.negatorIn(d.tokens, c) >= 0; v.withheld {
 		return v
 	}
-	v.withheld = d.asks(v.sentence, lex) || d.supposes(v.sentence, lex) && !d.wagers(c, v.sentence, lex) || d.beyond(c, lex)
+	if m := d.moodOf(v.sentence, lex); m.asks || m.supposes && (!m.wagers || !d.undertakes(c, lex)) || d.beyond(c, lex) {
+		v.withheld = true
+	}
 	who := c.hi
 	for i := c.lo; i < c.hi; {
 		if n := lex.emptyAt(d.tokens, i); n > 0 {
@@ -112,9 +114,24 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 	return false
 }
 
-// wagers tells whether the company commits itself in case something happens that nobody has to decide: "if they don't drop off, we will refund all three".
-func (d *document) wagers(c, s span, lex *lexicon) bool {
-	if !d.undertakes(c, lex) || anyWord(lex.times, d.tokens, s) >= 0 || anyPhrase(&lex.openPhrases, d.tokens, s) {
+// mood is what a whole sentence says of the clauses within it.
+type mood struct {
+	sentence               span
+	asks, supposes, wagers bool
+}
+
+// moodOf reads a sentence's mood, once for all of its clauses: a long one has many.
+func (d *document) moodOf(s span, lex *lexicon) mood {
+	if d.mood.sentence != s {
+		d.mood = mood{sentence: s, asks: d.asks(s, lex), supposes: d.supposes(s, lex)}
+		d.mood.wagers = d.mood.supposes && d.wagers(s, lex)
+	}
+	return d.mood
+}
+
+// wagers tells whether the sentence's condition is something that happens and that nobody has to decide: "if they don't drop off, we will refund all three".
+func (d *document) wagers(s span, lex *lexicon) bool {
+	if anyWord(lex.times, d.tokens, s) >= 0 || anyPhrase(&lex.openPhrases, d.tokens, s) {
 		return false
 	}
 	for i := s.lo; i < s.hi; i++ {

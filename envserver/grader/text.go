@@ -178,6 +178,8 @@ type document struct {
 	sentences []span
 	clauses   []span
 	claims    []claim
+	// mood is that of the sentence last asked for.
+	mood mood
 }
 
 // parse reads a folded text in the language of the lexicon.

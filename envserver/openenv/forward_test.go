@@ -458,6 +458,71 @@ func TestDialStaysWhereItIs(t *testing.T) {
 	}
 }
 
+// A request that came to a free slot and begins no session after all leaves the slot free.
+func TestSeatsAreGivenBack(t *testing.T) {
+	alone := &Peers{Lookup: func(context.Context) ([]string, error) { return nil, errors.New("no peers") }, Self: "192.0.2.1:8000"}
+	s, url := serve(t, Config{MaxSessions: 1, Peers: alone})
+	broken, brokenURL := serve(t, Config{MaxSessions: 1, Peers: alone, Kind: echoKind{broken: true}})
+	handshake, _ := http.NewRequest(http.MethodGet, url+"/ws", nil)
+	handshake.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"8"}}
+	if status, body := answerTo(t, handshake); status != http.StatusBadRequest {
+		t.Errorf("a bad handshake: %d %s", status, body)
+	}
+	if _, err := dialMCP(t.Context(), url+"/mcp?task=juggle"); err == nil {
+		t.Error("an MCP session of an unknown task")
+	}
+	postBody(t, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+	connect(t, url).leave()
+	for name, s := range map[string]*Server{"refused": s, "broken": broken} {
+		if name == "broken" {
+			rpc(t, brokenURL, "openenv/session/create", `{}`)
+			if got := connect(t, brokenURL).code(`{"type":"reset"}`); got != codeFactory {
+				t.Errorf("a broken factory: %s", got)
+			}
+		}
+		eventually(t, name+": the slot is free", func() bool {
+			held := s.sessions.reserve()
+			defer held.giveBack()
+			return held != nil && s.sessions.active() == 0
+		})
+	}
+}
+
+// What a peer answers instead of taking a handshake is the client's answer.
+func TestRefusedHandshakeIsForwarded(t *testing.T) {
+	members := servePool(t, Config{}, Config{})
+	handshake, _ := http.NewRequest(http.MethodGet, members[0].url+"/ws?session_id="+create(t, members[1].url), nil)
+	handshake.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"8"}}
+	response, err := http.DefaultClient.Do(handshake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusBadRequest || response.Header.Get("Sec-Websocket-Version") != "13" {
+		t.Errorf("%s %v, want the peer's refusal of version 8", response.Status, response.Header)
+	}
+}
+
+// A server that carries as many sockets as it may says so, and begins no session elsewhere.
+func TestRelaysAreBounded(t *testing.T) {
+	members := servePool(t, Config{MaxSessions: 1}, Config{})
+	id := create(t, members[1].url)
+	create(t, members[0].url)
+	if err := members[0].peers.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(members[0].url, "http")+"/ws?session_id="+id, nil)
+	if err == nil || response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+		t.Errorf("attaching: %v", err)
+	}
+	if got := connect(t, members[0].url).code(`{"type":"reset"}`); got != codeCapacity {
+		t.Errorf("a new session: %s", got)
+	}
+	if status, body := getBody(t, members[0].url+"/state?session_id="+id); status != 200 {
+		t.Errorf("plain HTTP: %d %s", status, body)
+	}
+}
+
 func TestForwardingIsCounted(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{MaxSessions: 1})
 	id := create(t, members[1].url)

@@ -211,13 +211,14 @@ func (p *peers) roomiest(ctx context.Context, tried []string) string {
 
 // askRoom asks all peers how many slots they have free. Those that don't answer in time have none.
 func (p *peers) askRoom(ctx context.Context) map[string]int64 {
+	others := p.others(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), roomWait)
 	defer cancel()
 	var mu sync.Mutex
 	free := map[string]int64{}
 	var asking errgroup.Group
 	asking.SetLimit(maxAsked)
-	for _, address := range p.others(ctx) {
+	for _, address := range others {
 		asking.Go(func() error {
 			n, err := p.roomOf(ctx, address)
 			if err != nil {

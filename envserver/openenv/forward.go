@@ -148,7 +148,7 @@ func (s *Server) routed(next http.Handler) http.Handler {
 			if s.openHere(w, r, next) || s.passOn(w, r, t) {
 				return
 			}
-		case t.session != "" && s.sessions.find(t.session) == nil:
+		case t.session != "":
 			if owner := s.peers.owner(r.Context(), t.session); owner != "" && s.forward(w, r, t, owner) == nil {
 				return
 			}

@@ -166,20 +166,16 @@ func TestTriesAreBounded(t *testing.T) {
 	}
 }
 
-// A peer that goes silent is dead, and so is its relay.
-func TestSilentPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, client := net.Pipe()
-		far, peer := net.Pipe()
-		s := newTestServer(t, Config{Peers: &Peers{Lookup: (&phonebook{}).lookup, Self: "192.0.2.1:8000"}})
-		defer s.Close()
-		go s.splice(&wire{Conn: near}, &wire{Conn: far})
-		began := time.Now()
-		_ = peer
-		if _, err := client.Read(make([]byte, 1)); err == nil || time.Since(began) != peerSilence {
-			t.Errorf("the client was told after %v: %v", time.Since(began), err)
+// A server has as much room as it has free slots, and none when it drains.
+func TestRoom(t *testing.T) {
+	members := servePool(t, Config{MaxSessions: 5}, Config{})
+	create(t, members[0].url)
+	for _, want := range []int64{4, 0} {
+		if got, err := members[1].peers.roomOf(t.Context(), members[0].address); got != want || err != nil {
+			t.Errorf("room for %d, %v, want %d", got, err, want)
 		}
-	})
+		members[0].sessions.drain()
+	}
 }
 
 func TestPeersConfig(t *testing.T) {

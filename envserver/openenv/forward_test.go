@@ -512,6 +512,9 @@ func TestRelaysAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(members[0].url, "http")+"/ws?session_id="+id, nil)
+	if response != nil {
+		defer response.Body.Close()
+	}
 	if err == nil || response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 		t.Errorf("attaching: %v", err)
 	}

@@ -33,6 +33,7 @@ func upper(t *testing.T, name string) string {
 	return l.Addr().String()
 }
 
+// say returns the answer, "" where the connection was ended without one.
 func say(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -40,16 +41,11 @@ func say(t *testing.T, address, text string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, _ = io.WriteString(conn, text)
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite()
 	}
-	answer, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer, _ := io.ReadAll(conn)
 	return string(answer)
 }
 

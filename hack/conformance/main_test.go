@@ -59,7 +59,8 @@ func (c *commands) run(_ context.Context, _ []string, _ string, args ...string) 
 		}
 	}
 	if strings.HasPrefix(line, "-m venv") {
-		return nil, os.MkdirAll(args[len(args)-1], 0o750)
+		bin := filepath.Join(args[len(args)-1], "bin")
+		return nil, errors.Join(os.MkdirAll(bin, 0o750), os.WriteFile(filepath.Join(bin, "python"), nil, 0o600))
 	}
 	return nil, nil
 }
@@ -70,11 +71,12 @@ func TestEnvironment(t *testing.T) {
 		offline bool
 		ran     int
 	}{
-		"installed":                   {nil, false, 2},
-		"index can't be reached":      {[]string{"pip install", "pip download"}, true, 3},
-		"requirements can't be met":   {[]string{"pip install"}, false, 3},
-		"interpreter without a venv":  {[]string{"-m venv"}, false, 1},
-		"only the probe is answered?": {[]string{"pip download"}, false, 2},
+		"installed":                       {nil, false, 3},
+		"index can't be reached":          {[]string{"pip install", "pip download"}, true, 4},
+		"requirements can't be met":       {[]string{"pip install"}, false, 4},
+		"old interpreter":                 {[]string{"version_info"}, false, 1},
+		"interpreter without venv":        {[]string{"-m venv"}, false, 2},
+		"installed, the probe would fail": {[]string{"pip download"}, false, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -86,17 +88,17 @@ func TestEnvironment(t *testing.T) {
 			if errors.Is(err, errOffline) != c.offline || len(fake.ran) != c.ran {
 				t.Fatalf("error %v after %q", err, fake.ran)
 			}
-			if failed := c.ran != 2; failed != (err != nil) {
+			if failed := c.ran != 3; failed != (err != nil) {
 				t.Fatalf("error %v", err)
 			}
 			if !strings.Contains(progress.String(), "installing") {
 				t.Errorf("nothing said of a long step: %q", progress)
 			}
 			again, err := p.environment(t.Context(), "openenv", requirements)
-			if c.ran == 2 && (again != first || len(fake.ran) != 2 || err != nil) {
+			if c.ran == 3 && (again != first || len(fake.ran) != 3 || err != nil) {
 				t.Errorf("the second time: %q, %v, %q", again, err, fake.ran)
 			}
-			if c.ran != 2 && err == nil {
+			if c.ran != 3 && err == nil {
 				t.Error("an environment that failed was taken for a complete one")
 			}
 		})
@@ -118,6 +120,25 @@ func TestEnvironmentOfOtherRequirementsIsAnother(t *testing.T) {
 	}
 	if len(folders) != 2 {
 		t.Errorf("%d folders, want 2", len(folders))
+	}
+}
+
+// The Python that an environment was made with may have gone since.
+func TestEnvironmentWithoutItsInterpreterIsMadeAnew(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	requirements := filepath.Join(t.TempDir(), "requirements.txt")
+	writeFile(t, requirements, "openenv==0.10.0\n")
+	fake := &commands{}
+	p := python{command: "python3", progress: &bytes.Buffer{}, run: fake.run}
+	path, err := p.environment(t.Context(), "openenv", requirements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(path, "bin", "python")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.environment(t.Context(), "openenv", requirements); err != nil || len(fake.ran) != 6 {
+		t.Errorf("error %v after %q", err, fake.ran)
 	}
 }
 
@@ -211,7 +232,7 @@ func TestConfigurations(t *testing.T) {
 		}
 		seen[c.name], seen[address] = true, true
 	}
-	if len(all) != 9 {
-		t.Errorf("%d servers, want 9", len(all))
+	if len(all) != 10 {
+		t.Errorf("%d servers, want 10", len(all))
 	}
 }

@@ -48,18 +48,31 @@ func (p python) environment(ctx context.Context, name, requirements string) (str
 	}
 	defer unlock()
 	// The copy of the list is written last: it says that the environment is complete.
-	stamp := filepath.Join(path, "requirements.txt")
-	if have, err := os.ReadFile(stamp); err == nil && string(have) == string(wanted) { //nolint:gosec // a folder of the user's cache
+	stamp, interpreter := filepath.Join(path, "requirements.txt"), filepath.Join(path, "bin", "python")
+	have, err := os.ReadFile(stamp) //nolint:gosec // a folder of the user's cache
+	// The interpreter is a link, which ends nowhere when the Python that made the environment has gone.
+	if _, gone := os.Stat(interpreter); err == nil && gone == nil && string(have) == string(wanted) { //nolint:gosec // as above
 		return path, nil
 	}
 	fmt.Fprintf(p.progress, "==> installing the packages of the suite %s into %s (some minutes, once)\n", name, path)
-	if output, err := p.run(ctx, nil, p.command, "-m", "venv", "--clear", path); err != nil {
-		return "", fmt.Errorf("%s -m venv (Python 3.11 or newer with the module venv is needed): %w\n%s", p.command, err, output)
+	if err := p.create(ctx, path); err != nil {
+		return "", err
 	}
-	if err := p.fill(ctx, filepath.Join(path, "bin", "python"), requirements); err != nil {
+	if err := p.fill(ctx, interpreter, requirements); err != nil {
 		return "", err
 	}
 	return path, os.WriteFile(stamp, wanted, 0o600) //nolint:gosec // as above
+}
+
+// create makes an environment without packages.
+func (p python) create(ctx context.Context, path string) error {
+	if output, err := p.run(ctx, nil, p.command, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"); err != nil {
+		return fmt.Errorf("%s must be Python 3.11 or newer, name another one with --python: %w\n%s", p.command, err, output)
+	}
+	if output, err := p.run(ctx, nil, p.command, "-m", "venv", "--clear", path); err != nil {
+		return fmt.Errorf("%s -m venv (the modules venv and ensurepip are needed, on Debian the package python3-venv): %w\n%s", p.command, err, output)
+	}
+	return nil
 }
 
 // fill installs the packages. Where that fails, a small download tells an index that can't be reached from a list that can't be met.

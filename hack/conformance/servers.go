@@ -53,6 +53,7 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 	all := []configuration{
 		{"TICKET", []string{"--addr", anyPort}},
 		{"WORKFLOW", []string{"--addr", anyPort, "--environment", "workflow"}},
+		{"WORKFLOW_TWIN", []string{"--addr", anyPort, "--environment", "workflow"}},
 		{"SMALL", []string{"--addr", anyPort, "--max-sessions", "1", "--capacity-wait", "0"}},
 		{"BRIEF", []string{"--addr", anyPort, "--session-idle-timeout", "2s"}},
 		{"TOKEN", []string{"--addr", anyPort, "--token-file", tokenFile}},
@@ -160,7 +161,8 @@ func startServer(ctx context.Context, binary string, c configuration, logs strin
 			s.ended <- err
 			return nil, fmt.Errorf("it ended: %w\n%s", err, s.readLogs())
 		case <-deadline:
-			return nil, errors.Join(fmt.Errorf("it doesn't serve after %v\n%s", startTimeout, s.readLogs()), s.stop())
+			_ = s.cmd.Process.Kill()
+			return nil, fmt.Errorf("it doesn't serve after %v: %w\n%s", startTimeout, <-s.ended, s.readLogs())
 		case <-time.After(20 * time.Millisecond):
 			s.address, s.ops = addresses(s.readLogs())
 		}
@@ -263,11 +265,16 @@ func (s *server) sessions(ctx context.Context) (int, error) {
 	return stats.Sessions.Active, nil
 }
 
-// stop ends all servers by SIGTERM, as the kubelet does.
+// stop ends all servers by SIGTERM, as the kubelet does, also where the run was interrupted.
 func (s *servers) stop() error {
 	var errs []error
 	for _, one := range s.all {
-		if err := one.stop(); err != nil {
+		_ = one.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	late, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	for _, one := range s.all {
+		if err := one.wait(late); err != nil {
 			errs = append(errs, fmt.Errorf("ending the server %s: %w", one.name, err))
 		}
 	}
@@ -277,12 +284,12 @@ func (s *servers) stop() error {
 	return errors.Join(errs...)
 }
 
-func (s *server) stop() error {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+// wait waits for a server's end, and kills it when that is late.
+func (s *server) wait(late context.Context) error {
 	select {
 	case err := <-s.ended:
 		return err
-	case <-time.After(stopTimeout):
+	case <-late.Done():
 		_ = s.cmd.Process.Kill()
 		return fmt.Errorf("it didn't end within %v of SIGTERM: %w", stopTimeout, <-s.ended)
 	}

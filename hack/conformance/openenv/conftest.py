@@ -86,6 +86,7 @@ def server_fixture(name):
 
 ticket = server_fixture("TICKET")
 workflow = server_fixture("WORKFLOW")
+workflow_twin = server_fixture("WORKFLOW_TWIN")
 small = server_fixture("SMALL")
 brief = server_fixture("BRIEF")
 token = server_fixture("TOKEN")

@@ -15,9 +15,9 @@ def transcript(server, task, seed, actions):
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**31])
-def test_replies_are_byte_equal_in_other_processes_and_again_in_the_same(task, seed, episodes, ticket, workflow, replicas):
+def test_replies_are_byte_equal_in_other_processes_and_again_in_the_same(task, seed, episodes, ticket, workflow, workflow_twin, replicas):
     if task not in ("ticket-classify", "ticket-resolve", "queue-management"):
-        servers = [workflow, workflow]
+        servers = [workflow, workflow_twin, workflow]
     else:
         servers = [ticket, replicas[0], replicas[1], ticket]
     transcripts = [transcript(server, task, seed, episodes[task]) for server in servers]

@@ -73,7 +73,7 @@ type Final struct {
 	Score int64
 	// Dimensions in the order of the task's rubric, in milli-points.
 	Dimensions []score.Dimension
-	// Judge names the scale that graded the reply, for example "offline-v1"; "rules" where no reply is judged.
+	// Judge names the scale that graded the reply, for example "offline-v2"; "rules" where no reply is judged.
 	Judge string
 	// Verdicts are the judge's on the replies, a JSON object each. They name criteria, points and reasons, so they are for the end of an episode only.
 	Verdicts []json.RawMessage

@@ -11,7 +11,7 @@ import (
 
 // Judge grades the reply to a ticket. Implementations are safe for concurrent use.
 type Judge interface {
-	// Name is the scale of the verdicts, for example "offline-v1". Scores of different scales are never averaged.
+	// Name is the scale of the verdicts, for example "offline-v2". Scores of different scales are never averaged.
 	Name() string
 	// Judge grades one reply. It returns an error, and a verdict whose Status is StatusError, when it couldn't form a verdict: a failure to judge is
 	// never a score, neither zero nor a middle value, because it says nothing about the agent.

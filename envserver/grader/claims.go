@@ -48,6 +48,9 @@ const (
 // equal tells whether two claims state the same value. A date without a year or a month equals that day of any, and an id equals its bare number.
 func (c claim) equal(o claim) bool {
 	if c.kind != o.kind {
+		if c.kind == moneyClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == moneyClaim {
+			return c.value == o.value && (c.cents() || o.cents())
+		}
 		return (c.kind == idClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == idClaim) && sameID(c.id, o.id)
 	}
 	if c.kind == dateClaim {
@@ -60,6 +63,12 @@ func (c claim) equal(o claim) bool {
 		return clocksMeet(c.value, o.value, slack)
 	}
 	return c.value == o.value && c.unit == o.unit
+}
+
+// cents tells whether a bare number is written as amounts are, with two digits after the mark: "8.40".
+func (c claim) cents() bool {
+	n := len(c.id)
+	return c.kind == numberClaim && n > 3 && (c.id[n-3] == '.' || c.id[n-3] == ',') && digits(c.id[n-2:]) == 2
 }
 
 // swapped reads a day and a month without a year the other way round, as the other half of the English-speaking world does.
@@ -126,13 +135,16 @@ func extractClaims(tokens []token, lex *lexicon) []claim {
 		claims = append(claims, c)
 		i = c.at.hi
 	}
-	return inheritUnits(tokens, claims)
+	return inheritUnits(tokens, claims, lex)
 }
 
 // readClaim reads the claim that starts at token i.
 func readClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 	switch t := tokens[i]; t.kind {
 	case idToken:
+		if c, ok := readHourID(t.text, i, lex); ok {
+			return c, true
+		}
 		return claim{kind: idClaim, id: compactID(t.text), at: span{i, i + 1}}, true
 	case dateToken:
 		return claim{kind: dateClaim, value: digitDate(t.text, lex.monthFirst), loose: strings.Count(t.text, "/") == 1, at: span{i, i + 1}}, true
@@ -181,7 +193,7 @@ func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 	}
 	next := &tokens[j]
 	switch {
-	case next.kind == currencyToken, next.kind == wordToken && next.is(lex.currencies):
+	case next.kind == currencyToken && !ofNext(tokens, j), next.kind == wordToken && next.is(lex.currencies):
 		c.kind, c.at.hi = moneyClaim, j+1
 	case next.text == "%", next.is(lex.percents):
 		c.kind, c.at.hi = percentClaim, j+1
@@ -202,6 +214,11 @@ func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 	return c
 }
 
+// ofNext tells whether the currency's sign at token j belongs to the number after it: "one of the two $82.00 charges".
+func ofNext(tokens []token, j int) bool {
+	return j+1 < len(tokens) && tokens[j+1].kind == numberToken && tokens[j+1].glued
+}
+
 // clockMinutes reads the hours before "pm" or "Uhr", with the minutes of "10.15" after the point.
 func clockMinutes(thousandths int64) int64 {
 	return thousandths/1000*60 + thousandths%1000/10
@@ -220,6 +237,15 @@ func readHour(tokens []token, i, j int, lex *lexicon) (claim, bool) {
 		return c, true
 	}
 	return c, i > 0 && tokens[i-1].word("a")
+}
+
+// readHourID reads "17h30", which looks like an id.
+func readHourID(s string, i int, lex *lexicon) (claim, bool) {
+	h, m, ok := strings.Cut(s, "h")
+	if !ok || lex.language == "en" || lex.language == "de" || digits(h) != len(h) || len(h) > 2 || digits(m) != 2 || len(m) != 2 || h == "" || atoi(h) > 23 || atoi(m) > 59 {
+		return claim{}, false
+	}
+	return claim{kind: clockClaim, value: 60*atoi(h) + atoi(m), at: span{i, i + 1}}, true
 }
 
 // skipHyphen steps over the hyphen of "30-day".
@@ -255,9 +281,28 @@ func readDuration(tokens []token, c claim, j int, lex *lexicon) (claim, bool) {
 		business = true
 		j++
 	}
+	if k := readHalf(tokens, j, lex); k > j {
+		c.value += 500
+		j = k
+	}
 	c.kind, c.at.hi = durationClaim, j
 	c.value, c.unit = u.convert(c.value, business)
 	return c, true
+}
+
+// readHalf reads the "and a half" that may follow a number or a unit. It returns the token after it, j for none.
+func readHalf(tokens []token, j int, lex *lexicon) int {
+	k := j
+	if k >= len(tokens) || !tokens[k].is(lex.numberJoins) {
+		return j
+	}
+	if k++; k < len(tokens) && tokens[k].is(lex.articles) {
+		k++
+	}
+	if k < len(tokens) && lex.fractions[tokens[k].text] == 500 {
+		return k + 1
+	}
+	return j
 }
 
 // timeUnit is a unit's name read: its length in thousandths of seconds or of months.
@@ -348,20 +393,42 @@ func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 		return readPart(tokens, i, part, lex)
 	}
 	if tokens[i].is(lex.articles) {
-		if tokens[i].value == 0 && (i == 0 || !tokens[i-1].is(lex.within) || idle(tokens, i)) {
-			return claim{}, false
-		}
-		return readDuration(tokens, claim{value: 1000, at: span{i, i + 1}}, skipHyphen(tokens, i+1), lex)
+		return readArticle(tokens, i, lex)
 	}
 	if tokens[i].value == 0 {
 		return claim{}, false
 	}
 	value, hi := readNumberWords(tokens, i, lex)
+	if part := partAt(tokens, skipHyphen(tokens, hi), lex); part > 0 {
+		c, ok := readPart(tokens, skipHyphen(tokens, hi), value/1000*part, lex)
+		c.at.lo = i
+		return c, ok
+	}
+	if k := readHalf(tokens, hi, lex); k > hi {
+		value, hi = value+500, k
+	}
 	written := append([]token(nil), token{kind: numberToken, value: value})
 	written = append(written, tokens[hi:min(hi+4, len(tokens))]...)
 	c := readNumberClaim(written, 0, lex)
 	c.at = span{i, c.at.hi + hi - 1}
 	return c, true
+}
+
+// readArticle reads the one unit of "within an hour", "one day" and "an hour and a half".
+func readArticle(tokens []token, i int, lex *lexicon) (claim, bool) {
+	c, ok := readDuration(tokens, claim{value: 1000, at: span{i, i + 1}}, skipHyphen(tokens, i+1), lex)
+	if tokens[i].value > 0 || ok && c.at.hi > i+3 && lex.fractions[tokens[c.at.hi-1].text] == 500 {
+		return c, ok
+	}
+	return c, ok && i > 0 && tokens[i-1].is(lex.within) && !idle(tokens, i)
+}
+
+// partAt is the part of a unit that the word at token j counts, as in "three quarters of an hour", or 0.
+func partAt(tokens []token, j int, lex *lexicon) int64 {
+	if j >= len(tokens) || tokens[j].kind != wordToken {
+		return 0
+	}
+	return lex.fractions[tokens[j].text]
 }
 
 // idle tells whether the article at token i begins no measure of time but a manner of speaking: "in a minute".
@@ -396,24 +463,44 @@ func readMonthDay(tokens []token, i int, month int64, lex *lexicon) (claim, bool
 	return claim{kind: dateClaim, value: year*10000 + month*100 + day, at: span{i, hi}}, true
 }
 
-// readNumberWords adds up "forty-eight", "cuarenta y ocho", "vingt et un". It returns the value in thousandths and the token after it.
+// readNumberWords adds up "forty-eight", "one hundred and thirty-seven", "cuarenta y ocho", "vingt et un", "quatre-vingt-dix". It returns the value in
+// thousandths and the token after it.
 func readNumberWords(tokens []token, i int, lex *lexicon) (value int64, hi int) {
-	value = tokens[i].value
-	if value < 20_000 || value%10_000 != 0 || value >= 100_000 {
-		return value, i + 1
+	value, hi = tokens[i].value, i+1
+	for hi < len(tokens) {
+		j := hi
+		for j < len(tokens) && j < hi+1 && (tokens[j].text == "-" || tokens[j].is(lex.numberJoins)) {
+			j++
+		}
+		if j >= len(tokens) || tokens[j].kind != wordToken || tokens[j].value == 0 {
+			break
+		}
+		sum := joinNumbers(value, tokens[j].value, lex)
+		if sum == 0 {
+			break
+		}
+		value, hi = sum, j+1
 	}
-	j := i + 1
-	for j < len(tokens) && j < i+2 && (tokens[j].text == "-" || tokens[j].is(lex.numberJoins)) {
-		j++
+	return value, hi
+}
+
+// joinNumbers is the number that two number words in a row make, 0 when they are two numbers.
+func joinNumbers(value, next int64, lex *lexicon) int64 {
+	tail := value % 100_000
+	french := lex.language == "fr"
+	switch {
+	case next == 100_000 && value < 10_000:
+		return value * 100
+	case french && tail == 4_000 && next == 20_000:
+		return value - tail + 80_000
+	case tail == 0 && next < 100_000, tail >= 20_000 && tail%10_000 == 0 && next < 10_000, french && (tail == 60_000 || tail == 80_000) && next < 20_000:
+		return value + next
 	}
-	if j < len(tokens) && tokens[j].kind == wordToken && tokens[j].value > 0 && tokens[j].value < 10_000 {
-		return value + tokens[j].value, j + 1
-	}
-	return value, i + 1
+	return 0
 }
 
 // inheritUnits gives the first number of a range the unit of the second: "3 to 5 business days", "3-5 days".
-func inheritUnits(tokens []token, claims []claim) []claim {
+func inheritUnits(tokens []token, claims []claim, lex *lexicon) []claim {
 	for i := 0; i+1 < len(claims); i++ {
 		a, b := &claims[i], claims[i+1]
 		gap := b.at.lo - a.at.hi
@@ -424,6 +511,9 @@ func inheritUnits(tokens []token, claims []claim) []claim {
 			continue
 		}
 		per := tokens[b.at.lo].value
+		if tokens[b.at.lo].kind == wordToken {
+			per, _ = readNumberWords(tokens, b.at.lo, lex)
+		}
 		if per == 0 {
 			continue
 		}

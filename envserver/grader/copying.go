@@ -195,8 +195,8 @@ func denser(tokens []token, p *prepared, least, percent int) bool {
 const minSentence = 5
 
 // verbless tells whether fewer than three in five of the reply's sentences have a finite verb: a pile of words isn't an answer.
-// Two sentences say too little to tell, and courtesies don't count.
-func verbless(d *document, p *prepared) bool {
+// Two sentences say too little to tell, and courtesies don't count. Of a reply that states much, one in four will do: people answer in labels and bullets.
+func verbless(d *document, p *prepared, statesMuch bool) bool {
 	sentences, finite := 0, 0
 	for _, s := range d.sentences {
 		if d.words(s) < minSentence || !topical(d, s, p) && !d.claimsIn(s) {
@@ -206,6 +206,9 @@ func verbless(d *document, p *prepared) bool {
 		if hasVerb(d.tokens, s, p.lex) {
 			finite++
 		}
+	}
+	if statesMuch {
+		return sentences > 2 && 4*finite < sentences
 	}
 	return sentences > 2 && 5*finite < 3*sentences
 }

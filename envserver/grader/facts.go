@@ -227,6 +227,10 @@ func (d *document) echoed(s span, i int, lex *lexicon) bool {
 		return false
 	}
 	before := &d.tokens[i-1]
+	if i-1 == s.lo || d.tokens[i-2].kind == punctToken {
+		// "Update or not, it opens": whichever of the two it is doesn't matter.
+		return true
+	}
 	return before.word("yes", "ja", "si", "oui") || i+2 < s.hi && before.kind == wordToken && d.tokens[i+2].text == before.text && !before.is(lex.stopwords)
 }
 

@@ -29,7 +29,7 @@ func (d *document) view(c span, lex *lexicon) *clauseView {
 	if v.withheld = lex.negatorIn(d.tokens, c) >= 0; v.withheld {
 		return v
 	}
-	if m := d.moodOf(v.sentence, lex); m.asks || m.supposes && (!m.wagers || !d.undertakes(c, lex)) || d.beyond(c, lex) {
+	if m := d.moodOf(v.sentence, d.statement(v.sentence, c, lex), lex); m.asks || m.supposes && (!m.wagers || !d.undertakes(c, lex)) || d.beyond(c, lex) {
 		v.withheld = true
 	}
 	who := c.hi
@@ -114,16 +114,37 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 	return false
 }
 
-// mood is what a whole sentence says of the clauses within it.
+// statement is the part of a sentence that a clause belongs to: a condition with a statement of its own begins another, as in "I will refund it today,
+// and if you need more, write to us".
+func (d *document) statement(s, c span, lex *lexicon) span {
+	for i := s.lo + 1; i < s.hi; i++ {
+		if !d.tokens[i].is(lex.simple) || !d.begins(s, i, lex) || !slices.ContainsFunc(d.tokens[i:s.hi], func(t token) bool { return t.text == "," }) {
+			continue
+		}
+		if c.lo < i && c.hi <= i {
+			s.hi = i
+			return s
+		}
+		s.lo = i
+	}
+	return s
+}
+
+// begins tells whether a semicolon or a joining word stands before token i.
+func (d *document) begins(s span, i int, lex *lexicon) bool {
+	return d.tokens[i-1].text == ";" || i-2 >= s.lo && d.tokens[i-1].is(lex.numberJoins) && (d.tokens[i-2].text == "," || d.tokens[i-2].text == ";")
+}
+
+// mood is what a statement says of the clauses within it.
 type mood struct {
-	sentence               span
+	statement              span
 	asks, supposes, wagers bool
 }
 
-// moodOf reads a sentence's mood, once for all of its clauses: a long one has many.
-func (d *document) moodOf(s span, lex *lexicon) mood {
-	if d.mood.sentence != s {
-		d.mood = mood{sentence: s, asks: d.asks(s, lex), supposes: d.supposes(s, lex)}
+// moodOf reads the mood of a sentence's statement, once for all of its clauses: a long one has many.
+func (d *document) moodOf(sentence, s span, lex *lexicon) mood {
+	if d.mood.statement != s {
+		d.mood = mood{statement: s, asks: d.asks(sentence, lex), supposes: d.supposes(s, lex)}
 		d.mood.wagers = d.mood.supposes && d.wagers(s, lex)
 	}
 	return d.mood

@@ -200,6 +200,33 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 	for w, n := range numbers(lines["numbers"]) {
 		lex.wordOf(w).value = n * 1000
 	}
+	if lex.language == "de" {
+		lex.loadCompounds()
+	}
+}
+
+// loadCompounds adds the German numbers to 199, which are words of their own: "siebenunddreissig", "einhundertsiebenunddreissig".
+func (lex *lexicon) loadCompounds() {
+	ones := strings.Fields("ein zwei drei vier funf sechs sieben acht neun")
+	var below [100]string
+	for w, n := range lex.words {
+		if n.value > 0 && n.value < 100_000 {
+			below[n.value/1000] = w
+		}
+	}
+	for ten := 20; ten < 100; ten += 10 {
+		for one, w := range ones {
+			below[ten+one+1] = w + "und" + below[ten]
+		}
+	}
+	for n, w := range below {
+		if n > 0 {
+			lex.wordOf(w).value = int64(n) * 1000
+			lex.wordOf("hundert" + w).value = int64(n+100) * 1000
+			lex.wordOf("einhundert" + w).value = int64(n+100) * 1000
+		}
+	}
+	lex.wordOf("einhundert").value = 100_000
 }
 
 // nearDay returns the weekday by which a day of the coming week is called, "" for any other day.

@@ -402,7 +402,7 @@ func (r *reading) checkGates() {
 		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{dense(r.doc, r.prepared), "stuffed", "strings together what the rubric looks for"},
-		{verbless(r.doc, r.prepared), "verbless", "isn't made of sentences"},
+		{verbless(r.doc, r.prepared, 2*r.stated >= r.required), "verbless", "isn't made of sentences"},
 	} {
 		if g.tripped {
 			r.trip(g.id, unsupportedCap, g.reason)

@@ -37,6 +37,14 @@ func TestPromises(t *testing.T) {
 			{"We will compensate you for the trouble.", "compensate"},
 			{"I guarantee that it arrives.", "guarantee"},
 
+			{"I will refund it at once.", "refund"},
+			{"I will refund it today; if you need more, write.", "refund"},
+			{"I will refund it today, and if you need more, just write.", "refund"},
+			{"I will refund it today. If you need more, write.", "refund"},
+			{"I will refund it today, if finance agrees.", ""},
+			{"I'll look into it, and if finance agrees, I will refund it.", ""},
+			{"Will it be refunded? Not yet.", ""},
+
 			{"We cannot refund this.", ""},
 			{"I can't promise that the money will be returned.", ""},
 			{"We won't be able to refund it.", ""},

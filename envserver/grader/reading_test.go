@@ -1,6 +1,7 @@
 package grader
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,8 +120,8 @@ func TestGradeWantsOneAnswerToEachClaim(t *testing.T) {
 	}{
 		"none":     {nil, "no answer to claim Q2"},
 		"missing":  {good[1:], "no answer to claim Q2"},
-		"twice":    {append(good[:len(good):len(good)], good[0]), "two answers to claim Q2"},
-		"unasked":  {append(good[:len(good):len(good)], Evidence{Claim: "Q9", Verdict: Met}), `"Q9", which was not asked`},
+		"twice":    {append(slices.Clip(good), good[0]), "two answers to claim Q2"},
+		"unasked":  {append(slices.Clip(good), Evidence{Claim: "Q9", Verdict: Met}), `"Q9", which was not asked`},
 		"no vote":  {append([]Evidence{{Claim: "Q2", Verdict: "cannot_judge"}}, good[1:]...), `claim Q2 is "cannot_judge"`},
 		"no claim": {append([]Evidence{{Verdict: Met}}, good[1:]...), "no answer to claim Q2"},
 	}

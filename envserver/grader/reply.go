@@ -7,7 +7,7 @@ import "github.com/csenv/csenv/scenarios"
 // much of a reply as the judge does.
 func (o *Offline) FactsStated(reply string, facts []scenarios.Fact, known []string, language string) []bool {
 	r := o.read(reply, language, scenarios.ReplySpec{Facts: facts, AllowedValues: known})
-	r.prepared.told = r.prepared.allowed
+	r.told = r.allowed
 	r.findFacts()
 	said := make([]bool, len(facts))
 	for i := range said {

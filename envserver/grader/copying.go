@@ -96,13 +96,17 @@ func copied(d *document, p *prepared) bool {
 	return mostOf(all, p.sources...)
 }
 
-// dropEchoes forgets the sentences that repeat the customer's own words: they state nothing and acknowledge nothing.
+// dropEchoes sets the sentences apart that repeat the customer's own words: they state nothing and acknowledge nothing.
 func dropEchoes(d *document, p *prepared) {
 	own := make(grams, 0, len(d.tokens))
 	d.sentences = slices.DeleteFunc(d.sentences, func(s span) bool {
 		tokens := d.tokens[s.lo:s.hi]
 		own = addGrams(own[:0], tokens)
-		return p.servedSentences[hashTokens(tokens)] || mostOf(own, p.served)
+		echo := p.servedSentences[hashTokens(tokens)] || mostOf(own, p.served)
+		if echo {
+			d.echoes = append(d.echoes, s)
+		}
+		return echo
 	})
 }
 

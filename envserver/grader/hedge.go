@@ -25,7 +25,7 @@ func (v *clauseView) hedged(before int) bool {
 
 // view reads a clause.
 func (d *document) view(c span, lex *lexicon) *clauseView {
-	v := &clauseView{span: c, sentence: d.sentenceOf(c.lo), money: d.money(c, lex), hedge: c.hi}
+	v := &clauseView{span: c, sentence: d.wholeSentenceOf(c.lo), money: d.money(c, lex), hedge: c.hi}
 	if v.withheld = lex.negatorIn(d.tokens, c) >= 0; v.withheld {
 		return v
 	}

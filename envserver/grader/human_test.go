@@ -71,6 +71,7 @@ func TestAcknowledges(t *testing.T) {
 func TestHandedOver(t *testing.T) {
 	tests := map[string]map[string]bool{
 		"en": {
+			"Whether it's allowed is open; I haven't asked them.":                         false,
 			"I have passed your case to our legal desk.":                                  true,
 			"Our legal colleagues decide. Your case is already with them.":                true,
 			"Finance has to decide. They've had it from me this morning.":                 true,

@@ -50,6 +50,30 @@ func TestOfflineGates(t *testing.T) {
 	}
 }
 
+// TestNoGateOnPlainReplies checks what people write that looks like what the gates are for.
+func TestNoGateOnPlainReplies(t *testing.T) {
+	asks := overbilled()
+	asks.Description += " Will it be refunded?"
+	tests := map[string]struct {
+		ticket *scenarios.Ticket
+		reply  string
+		gate   string
+	}{
+		"the customer's question": {asks, "Will it be refunded? Not by me: finance decides. The difference is $1,482.00.", "n1"},
+		"a question alike":        {overbilled(), "Was it refunded? Not yet: finance decides. The difference is $1,482.00.", "n1"},
+		"labels": {overbilled(), "Hi Maria, straight answers:\n\nhow much: a difference of $1,482.00, overcharged for 26 seats\nwho decides now: finance, with the invoice passed on\n" +
+			"when: an answer within 1 business day\nrefund today: that I can't do, it is theirs.", "verbless"},
+		"one of two": {overbilled(), "I will pass one of the two $57.00 charges to finance.", "invented-promise"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if v := judgeReply(t, NewOffline(), tc.ticket, tc.reply); hasGate(v, tc.gate) {
+				t.Errorf("gates %+v, want no %s", v.Gates, tc.gate)
+			}
+		})
+	}
+}
+
 func hasGate(v Verdict, id string) bool {
 	for _, g := range v.Gates {
 		if g.ID == id {

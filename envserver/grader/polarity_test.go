@@ -94,6 +94,12 @@ func TestPolarity(t *testing.T) {
 			"Le colis met 48 heures.":                    missing,
 			"Soit le lien est valable 48 heures ou non.": contradicted,
 		}},
+		"either way": {"en", scenarios.Fact{ID: "f", Value: "20 minutes", Context: []string{"restart"}}, said{
+			"Update or not, the restart takes 20 minutes.":    stated,
+			"The restart takes 20 minutes, update or not.":    stated,
+			"The restart takes 20 minutes or not.":            contradicted,
+			"Either the restart takes 20 minutes or it fails": contradicted,
+		}},
 		"French amount": {"fr", scenarios.Fact{ID: "f", Value: "1 482,00 €", Context: []string{"différence"}}, said{
 			"La différence est de 1482 euros.":       stated,
 			"La différence est de 1 482,00 €.":       stated,

@@ -176,8 +176,10 @@ type document struct {
 	text      string
 	tokens    []token
 	sentences []span
-	clauses   []span
-	claims    []claim
+	// echoes are sentences set apart because they repeat the customer's.
+	echoes  []span
+	clauses []span
+	claims  []claim
 	// mood is that of the sentence last asked for.
 	mood mood
 }
@@ -251,6 +253,14 @@ func (d *document) clauseOf(at int) span {
 // sentenceOf returns the sentence that holds the token.
 func (d *document) sentenceOf(at int) span {
 	return spanOf(d.sentences, at)
+}
+
+// wholeSentenceOf returns the sentence that holds the token, be it an echo of the customer's.
+func (d *document) wholeSentenceOf(at int) span {
+	if s := spanOf(d.echoes, at); s.hi > at+1 || s.lo < at {
+		return s
+	}
+	return d.sentenceOf(at)
 }
 
 // spanOf returns the one of the spans, which are in order, that holds the token, or the token alone.

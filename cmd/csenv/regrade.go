@@ -195,6 +195,9 @@ func (r *regrader) regrade(ctx context.Context, e record.Episode) (record.Episod
 // errNoVerdict means that the verdicts on record can't grade an episode: its judge failed.
 var errNoVerdict = errors.New("no verdict was kept: name a judge with --judge")
 
+// errUnfit means that the verdicts on record are of other replies, on another scale, or don't answer what today's rules leave open.
+var errUnfit = errors.New("the verdicts on record don't fit: name a judge with --judge")
+
 func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, error) {
 	// The rules alone would score it on a scale that its run wasn't scored on.
 	if r.shared == nil && e.Outcome == score.Errored && len(e.Verdicts) == 0 {
@@ -204,7 +207,11 @@ func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, 
 	if err != nil {
 		return record.Episode{}, err
 	}
-	return record.Regrade(ctx, kind, e)
+	again, err := record.Regrade(ctx, kind, e)
+	if err == nil && r.shared == nil && again.Outcome == score.Errored {
+		return record.Episode{}, errUnfit
+	}
+	return again, err
 }
 
 // kindFor makes the environment that the episode is played in again.
@@ -251,7 +258,7 @@ func verdictsOf(e record.Episode) ([]grader.Verdict, error) {
 func (t *tally) skip(err error) {
 	t.skipped++
 	reason := err.Error()
-	for _, known := range []error{record.ErrUnfinished, record.ErrTruncated, episode.ErrUnknownTask, episode.ErrUnknownScenario, errNoVerdict} {
+	for _, known := range []error{record.ErrUnfinished, record.ErrTruncated, episode.ErrUnknownTask, episode.ErrUnknownScenario, errNoVerdict, errUnfit} {
 		if errors.Is(err, known) {
 			reason = known.Error()
 		}

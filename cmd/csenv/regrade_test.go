@@ -185,3 +185,82 @@ func TestRegradeErrors(t *testing.T) {
 		t.Errorf("the records were touched: %v", err)
 	}
 }
+
+// mixedJudge stands for a model that judges well, and for the rules in its place on the S tickets.
+type mixedJudge struct{ rules *grader.Offline }
+
+func (mixedJudge) Name() string { return "llm:model@1+" + grader.OfflineName }
+
+func (j mixedJudge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
+	reading, err := j.rules.Read(c)
+	if err != nil {
+		return grader.Verdict{}, err
+	}
+	if strings.HasPrefix(c.Ticket.ScenarioID, "S") {
+		v := reading.Rules()
+		v.Case, v.Status, v.Cause = c.Digest(), grader.StatusFallback, grader.CauseUnavailable
+		return v, nil
+	}
+	var answers []grader.Evidence
+	for _, claim := range reading.Claims() {
+		answers = append(answers, grader.Evidence{Claim: claim.ID, Verdict: grader.Unmet})
+	}
+	v, err := reading.Grade("llm:model@1", answers)
+	v.Case = c.Digest()
+	return v, err
+}
+
+// A run whose judge the rules stood in for keeps its scores and its scale.
+func TestRegradeOnAMixedScale(t *testing.T) {
+	path := recordFile(t, mixedJudge{grader.NewOffline()})
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(was), string(grader.StatusFallback)) || !strings.Contains(string(was), `"judge":"llm:model@1"`) {
+		t.Fatalf("not verdicts of both judges: %s", was)
+	}
+	out, errs, code := csenv(t, "regrade", path)
+	if code != exitDone || !strings.Contains(errs, "6 graded again (0 with another score, 0 without a score)") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	before := read(t, string(was))
+	for index, e := range read(t, out) {
+		if e.Score == nil || *e.Score != *before[index].Score || e.Judge != before[index].Judge {
+			t.Errorf("episode %d: %+v, was %+v", index, e.Grade, before[index].Grade)
+		}
+	}
+}
+
+// Verdicts that don't fit leave an episode the grade that it has.
+func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
+	path := recordFile(t, mixedJudge{grader.NewOffline()})
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, replaced := range map[string]string{
+		"another judge":  strings.ReplaceAll(string(was), `"judge":"llm:model@1"`, `"judge":"llm:other@1"`),
+		"other replies":  strings.ReplaceAll(string(was), `"case":"`, `"case":"0`),
+		"other verdicts": strings.ReplaceAll(string(was), `"verdict":"unmet"`, `"verdict":"maybe"`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if replaced == string(was) {
+				t.Fatal("nothing was replaced")
+			}
+			if err := os.WriteFile(path, []byte(replaced), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, errs, code := csenv(t, "regrade", path)
+			if code != exitOutcome || !strings.Contains(errs, "0 without a score") || !strings.Contains(errs, "not gradable: the verdicts on record don't fit") {
+				t.Errorf("exit %d: %s", code, errs)
+			}
+			before := read(t, replaced)
+			for index, e := range read(t, out) {
+				if e.Score == nil || *e.Score != *before[index].Score {
+					t.Errorf("episode %d: %+v, was %+v", index, e.Grade, before[index].Grade)
+				}
+			}
+		})
+	}
+}

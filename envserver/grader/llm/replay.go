@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/csenv/csenv/envserver/grader"
 )
@@ -18,7 +19,7 @@ type Replay struct {
 
 var _ grader.Judge = (*Replay)(nil)
 
-// NewReplay makes a judge of the cases that the verdicts of an episode are on. The scale is theirs.
+// NewReplay makes a judge of the cases that the verdicts of an episode are on. The scale is that of their run, as Judge.Name gives it.
 func NewReplay(rules *grader.Offline, scale string, verdicts ...grader.Verdict) *Replay {
 	r := &Replay{rules, scale, map[string]grader.Verdict{}}
 	for _, v := range verdicts {
@@ -27,30 +28,44 @@ func NewReplay(rules *grader.Offline, scale string, verdicts ...grader.Verdict) 
 	return r
 }
 
-// Name is the scale of the verdicts.
+// Name is the scale of the verdicts' run.
 func (r *Replay) Name() string { return r.scale }
 
-// Judge grades the reply. It fails when no verdict was kept of the case, or one that isn't a score, or when it doesn't answer what today's rules leave open.
+// Judge grades the reply. It fails when no verdict was kept of the case, or one that isn't a score, or when it doesn't answer what today's rules leave open. Where the offline
+// judge stood in for the model, today's rules do.
 func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
-	failed := grader.Verdict{Judge: r.scale, Status: grader.StatusError, Cause: grader.CauseFailed}
+	model, standIn, mixed := strings.Cut(r.scale, standInPrefix)
+	failed := grader.Verdict{Judge: model, Status: grader.StatusError, Cause: grader.CauseFailed}
 	kept, ok := r.kept[c.Digest()]
 	if !ok {
 		return failed, errors.New("replaying a verdict: none was kept of this reply: judge it again")
 	}
-	if kept.Judge != r.scale || !kept.Scored() || kept.Status == grader.StatusFallback {
+	fallback := mixed && kept.Status == grader.StatusFallback && kept.Judge == offlinePrefix+standIn
+	if !fallback && (kept.Judge != model || !kept.Scored() || kept.Status == grader.StatusFallback) {
 		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again", kept.Judge, kept.Status)
 	}
 	reading, err := r.rules.Read(c)
 	if err != nil {
 		return failed, err
 	}
-	v, err := reading.Grade(r.scale, evidenceIn(kept, reading))
+	if fallback {
+		v := reading.Rules()
+		v.Status, v.Cause = grader.StatusFallback, kept.Cause
+		return v, nil
+	}
+	v, err := reading.Grade(model, evidenceIn(kept, reading))
 	if err != nil {
 		return failed, fmt.Errorf("replaying a verdict: %w: judge the reply again", err)
 	}
 	v.Status = grader.StatusCached
 	return v, nil
 }
+
+// A mixed scale is the model's, standInPrefix and the rest of the offline judge's name, whose version may be another one than today's.
+const (
+	offlinePrefix = "offline-"
+	standInPrefix = "+" + offlinePrefix
+)
 
 // evidenceIn are those answers of a verdict that are asked for today.
 func evidenceIn(kept grader.Verdict, reading *grader.Reading) []grader.Evidence {

@@ -45,7 +45,7 @@ type Environment interface {
 	Reset(opts Options) (Result, error)
 	// Step plays one action (a JSON object). It returns an *ActionError for an action outside the schema, which costs no step, and ErrNotReset before
 	// the first Reset. After the end of the episode it answers done with reward 0. Any other error is a failure of ours: the step is not consumed, and the same
-	// action may be sent again. It is a *JudgeError when a reply could not be judged; the last of MaxJudgeFailures of those in a row ends the episode as errored.
+	// action may be sent again. It is a *JudgeError when a reply could not be judged; the last of MaxJudgeFailures of those without a verdict between ends the episode as errored.
 	Step(ctx context.Context, action json.RawMessage) (Result, error)
 	// State is what the state message reports: {"episode_id", "step_count", ...}. It never holds gold labels.
 	State() any
@@ -119,7 +119,7 @@ var (
 	ErrNotReset = errors.New("no episode yet: send reset first")
 )
 
-// MaxJudgeFailures is the number of failures to judge in a row that end an episode as errored: a client that repeats its action doesn't do so for ever, and the episode's
+// MaxJudgeFailures is the number of failures to judge, without a verdict between, that end an episode as errored: a client that repeats its action doesn't do so for ever, and the episode's
 // end says that it has no score.
 const MaxJudgeFailures = 3
 

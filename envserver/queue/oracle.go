@@ -12,7 +12,7 @@ type Schedule struct {
 	Worth int64
 }
 
-// Best is the best schedule with perfect answers, and the worth that scores are measured by. Among equal ones it is the first, in the order of orders, that takes the tickets one
+// Best is the best schedule with perfect answers of those that this package knows, and the worth that scores are measured by. Among equal ones it is the first, in the order of orders, that takes the tickets one
 // by one if any does.
 func Best(cases [Size]Case) Schedule {
 	var best int64 = -1

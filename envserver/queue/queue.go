@@ -2,7 +2,7 @@
 //
 // A ticket's points count by the urgency that it really has, and in full only if its first reply came in time. The score of a shift is what was earned over what the best of
 // 240 schedules earns with perfect answers: every order of the tickets, each taken one by one or labelled all at once before the first reply. So the score tells how well the
-// minutes were used, whatever tickets came in.
+// minutes were used, whatever tickets came in. A schedule of another kind may earn more than that, which counts as full.
 //
 // Everything is whole numbers: points and factors are thousandths, worth is their product times the weight. The environment, the oracle and the checks of the catalogue all
 // count by this package, so they can't disagree.

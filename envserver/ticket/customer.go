@@ -32,7 +32,8 @@ const (
 
 func moodNames() []string { return []string{"calm", "uneasy", "annoyed", "angry"} }
 
-// customer plays a ticket's script. Nothing that it says or feels depends on gold, but for having nothing to add once its matter is settled.
+// customer plays a ticket's script. Nothing that it says or feels depends on gold, but for having nothing to add once its matter is settled. That tells the agent
+// that its reply was right, so it counts with dense rewards only.
 type customer struct {
 	script *scenarios.UserSim
 	mood   int
@@ -63,8 +64,9 @@ func (c *customer) feels() string {
 	return moodNames()[c.mood]
 }
 
-// answer is what the customer writes back to the agent's last message, "" for nothing. Late says that the customer waited too long for it.
-func (c *customer) answer(e ears, m *matter, late bool) string {
+// answer is what the customer writes back to the agent's last message, "" for nothing. Late says that the customer waited too long for it,
+// content that it heeds what leaves it with nothing to add.
+func (c *customer) answer(e ears, m *matter, late, content bool) string {
 	if c.script == nil {
 		return ""
 	}
@@ -78,7 +80,7 @@ func (c *customer) answer(e ears, m *matter, late bool) string {
 	if len(asked) > 0 {
 		return c.tell(asked)
 	}
-	if c.settled(e.Settled(m.ticket, m.written())) {
+	if content && c.settled(e.Settled(m.ticket, m.written())) {
 		c.silent = true
 		lines := c.lines()
 		return lines[len(lines)-1]

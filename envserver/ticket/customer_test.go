@@ -75,7 +75,7 @@ func TestCustomerAnswers(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			said, moods := talk(t, episode.Options{Seed: 7}, talkative(), tc.messages...)
+			said, moods := talk(t, episode.Options{Seed: 7, RewardMode: episode.Dense}, talkative(), tc.messages...)
 			if diff := cmp.Diff([][]string{tc.said, tc.moods}, [][]string{said, moods}); diff != "" {
 				t.Errorf("said and felt (-want +got):\n%s", diff)
 			}
@@ -121,6 +121,27 @@ func TestCustomersTellNoGold(t *testing.T) {
 		again, felt := talk(t, episode.Options{Seed: 7}, other, sent...)
 		if diff := cmp.Diff([][]string{said, moods}, [][]string{again, felt}); diff != "" {
 			rt.Errorf("gold shows in the customer (-one +other):\n%s", diff)
+		}
+	})
+}
+
+// TestSilenceTellsNothingWithTerminalRewards plays any messages to customers whose tickets differ in what settles them alone.
+func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
+	other := talkative()
+	other.UserSim.StopWhen = []string{"facts_stated", "outcome_stated"}
+	other.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$70.00", Context: []string{"refund"}, Drawn: true}}
+	other.Reply.Outcome = scenarios.Outcome{Value: "transfer", Facts: []string{"f1"}}
+	opts := episode.Options{Seed: 7, RewardMode: episode.Terminal}
+	messages := []string{"We will refund $300.00 to you.", "We will refund $70.00 to you.", "Which invoice is it?", "Hm."}
+	rapid.Check(t, func(rt *rapid.T) {
+		sent := rapid.SliceOfN(rapid.SampledFrom(messages), 1, 6).Draw(rt, "messages")
+		said, moods := talk(t, opts, talkative(), sent...)
+		again, felt := talk(t, opts, other, sent...)
+		if diff := cmp.Diff([][]string{said, moods}, [][]string{again, felt}); diff != "" {
+			rt.Errorf("what settles a ticket shows in the customer (-one +other):\n%s", diff)
+		}
+		if spoke := slices.DeleteFunc(said, func(s string) bool { return s == "" }); len(spoke) != min(len(sent), 4) {
+			rt.Errorf("the customer spoke %d times after %d messages, want each time up to 4", len(spoke), len(sent))
 		}
 	})
 }

@@ -265,7 +265,7 @@ func (d *desk) reply(m *matter, message string) {
 func (d *desk) respond(m *matter, message string) {
 	first := m.answered == queue.Never
 	d.reply(m, message)
-	answer := m.customer.answer(d.ears, m, first && d.timed() && d.clock > patience)
+	answer := m.customer.answer(d.ears, m, first && d.timed() && d.clock > patience, d.dense())
 	if answer == "" {
 		m.status = statusPending
 		d.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."

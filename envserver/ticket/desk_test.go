@@ -264,6 +264,37 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 	}
 }
 
+// TestOtherStepsForgiveNoFailure does something else, or replies differently, between the failures.
+func TestOtherStepsForgiveNoFailure(t *testing.T) {
+	e := start("ticket-resolve", episode.Dense, func(context.Context, grader.Case) (int64, error) { return 0, errors.New("busy") })
+	for i := range episode.MaxJudgeFailures - 1 {
+		if _, err := e.Step(t.Context(), json.RawMessage(say(resolve, fmt.Sprint("Reply ", i)))); err == nil {
+			t.Fatal("a judge that failed gave no error")
+		}
+		step(t, e, `{"action_type":"search_knowledge_base","query":"refund"}`)
+	}
+	if last := step(t, e, say(resolve, goodReply)); last.Final == nil || last.Final.Outcome != score.Errored {
+		t.Errorf("last = %+v, want errored", last)
+	}
+}
+
+// TestAnotherReplyAfterAFailure: nothing of the failed reply stands, so the judge reads the other one alone.
+func TestAnotherReplyAfterAFailure(t *testing.T) {
+	judge := func(ctx context.Context, c grader.Case) (int64, error) {
+		if c.Reply == "Hm." {
+			return 0, errors.New("busy")
+		}
+		return goodJudge(ctx, c)
+	}
+	e := start("ticket-resolve", episode.Terminal, judge)
+	if _, err := e.Step(t.Context(), json.RawMessage(say(resolve, "Hm."))); err == nil {
+		t.Fatal("a judge that failed gave no error")
+	}
+	if last := step(t, e, say(resolve, goodReply)); last.Final == nil || last.Final.Score != score.One/2 {
+		t.Errorf("the other reply gave %+v, want its own score", last)
+	}
+}
+
 func TestJudgeThatRecoversLosesNothing(t *testing.T) {
 	calls := 0
 	flaky := func(ctx context.Context, c grader.Case) (int64, error) {

@@ -15,7 +15,7 @@ type environment struct {
 	kind *Kind
 	opts episode.Options
 	desk *desk
-	// unjudged counts the failures to judge in a row.
+	// unjudged counts the failures to judge since a verdict last stood, whatever was done between them.
 	unjudged int
 }
 
@@ -68,7 +68,10 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	if err != nil {
 		return episode.Result{}, err
 	}
-	e.desk, e.unjudged = next, 0
+	if next.verdicts() > e.desk.verdicts() {
+		e.unjudged = 0
+	}
+	e.desk = next
 	if invalid != nil && final == nil {
 		return episode.Result{}, invalid
 	}

@@ -70,7 +70,7 @@ func (d *desk) factor(m *matter) int64 {
 }
 
 // pay moves paid to what the tickets' worth is of the full one, in milli-points, and returns the difference: the reward. Rewards of an episode so add up to its score however it is
-// rounded. No schedule is worth more than the best one of those searched but by a hair, which isn't paid.
+// rounded. The full worth of a queue is that of the best of the documented schedules. Another one, with the replies before the labels say, can be worth more, and more isn't paid.
 func (d *desk) pay(worth int64) int64 {
 	due := min((2*1000*worth+d.par)/(2*d.par), 1000)
 	reward := due - d.paid
@@ -95,7 +95,9 @@ func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.F
 		if parts[i], err = d.parts(m); err != nil {
 			return 0, nil, err
 		}
-		worth += d.worth(m, earned(parts[i]))
+		if !d.withheld(m) {
+			worth += d.worth(m, earned(parts[i]))
+		}
 	}
 	reward := d.pay(worth)
 	if d.outcome == "" {
@@ -103,6 +105,12 @@ func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.F
 	}
 	final, err := d.scored(parts)
 	return reward, final, err
+}
+
+// withheld reports whether a ticket's rewards wait. Where minutes count they are the points times what the true priority makes of them, so that they tell it: nothing is paid until
+// both labels stand, which with dense rewards can't be revised, or nothing more will be done.
+func (d *desk) withheld(m *matter) bool {
+	return d.timed() && !d.over(m) && (m.category == "" || m.priority == "")
 }
 
 // over reports whether a ticket is graded as a whole: nothing more will be done about it.
@@ -150,6 +158,17 @@ func (m *matter) judged() grader.Case {
 }
 
 func (m *matter) written() string { return strings.Join(m.replies, "\n\n") }
+
+// verdicts is the number of tickets that the judge has read.
+func (d *desk) verdicts() int {
+	count := 0
+	for i := range d.matters {
+		if d.matters[i].verdict != nil {
+			count++
+		}
+	}
+	return count
+}
 
 // final begins the end of the episode.
 func (d *desk) final() *episode.Final {

@@ -311,6 +311,35 @@ func TestUnjudgedTicketOfAQueue(t *testing.T) {
 	}
 }
 
+// TestVerdictForgivesFailures: the failures that end an episode are those since a verdict last stood, in a queue too.
+func TestVerdictForgivesFailures(t *testing.T) {
+	failing := true
+	judge := func(ctx context.Context, c grader.Case) (int64, error) {
+		if failing {
+			return 0, errors.New("busy")
+		}
+		return goodJudge(ctx, c)
+	}
+	e := start(queue.Task, episode.Terminal, judge)
+	unjudged := func() {
+		t.Helper()
+		for range episode.MaxJudgeFailures - 1 {
+			if _, err := e.Step(t.Context(), json.RawMessage(say(resolve, "Hm."))); err == nil {
+				t.Fatal("a judge that failed gave no error")
+			}
+		}
+	}
+	unjudged()
+	failing = false
+	play(t, e, say(resolve, goodReply), turnTo(1))
+	failing = true
+	unjudged()
+	play(t, e, turnTo(2), justResolve, turnTo(1))
+	if last := step(t, e, say(resolve, "Hm.")); last.Final == nil || last.Final.Outcome != score.Errored {
+		t.Errorf("last = %+v, want errored: no verdict came in between", last)
+	}
+}
+
 func TestPressure(t *testing.T) {
 	tests := map[string]struct {
 		priority string
@@ -342,6 +371,46 @@ func TestPressure(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRewardsTellNoPriority plays tickets that differ in their true priority alone: what is paid before both labels stand must be the same, and what is held back then comes.
+func TestRewardsTellNoPriority(t *testing.T) {
+	category, late := `{"action_type":"classify","category":"billing"}`, append(searches(6), say(respond, goodReply))
+	tests := map[string]struct {
+		task    string
+		actions []string
+	}{
+		"category in a queue":         {queue.Task, []string{category}},
+		"reply in a queue":            {queue.Task, []string{say(respond, "Hm."), say(respond, "Hm."), category, say(respond, "Hm.")}},
+		"late reply under pressure":   {"ticket-resolve", append(slices.Clone(late), category)},
+		"late reply after a category": {"ticket-resolve", append([]string{category}, late...)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, priority := range []string{"low", "medium", "high", "urgent"} {
+				tickets := []*scenarios.Ticket{testTicket()}
+				if tc.task == queue.Task {
+					tickets = testQueue()
+				}
+				tickets[0].Gold.Priority = priority
+				e := startOn(tc.task, episode.Options{Seed: 7, RewardMode: episode.Dense, Pressure: true}, goodJudge, tickets...)
+				if rewards, _ := play(t, e, tc.actions...); sum(rewards) != 0 {
+					t.Errorf("%s: rewards %v before the priority is set", priority, rewards)
+				}
+				if r := step(t, e, `{"action_type":"classify","priority":"`+priority+`"}`); r.Reward <= 0 {
+					t.Errorf("%s: both labels stand and pay %d", priority, r.Reward)
+				}
+			}
+		})
+	}
+}
+
+// TestClosedTicketPaysItsOnlyLabel closes a ticket of a queue that has a category alone.
+func TestClosedTicketPaysItsOnlyLabel(t *testing.T) {
+	rewards, _ := play(t, start(queue.Task, episode.Dense, goodJudge), `{"action_type":"classify","category":"billing"}`, `{"action_type":"escalate"}`)
+	if rewards[0] != 0 || rewards[1] <= 0 {
+		t.Errorf("rewards %v, want nothing and then the category's", rewards)
 	}
 }
 

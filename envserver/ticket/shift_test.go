@@ -406,11 +406,14 @@ func TestRewardsTellNoPriority(t *testing.T) {
 	}
 }
 
-// TestClosedTicketPaysItsOnlyLabel closes a ticket of a queue that has a category alone.
+// TestClosedTicketPaysItsOnlyLabel closes a ticket of a queue that has one label alone.
 func TestClosedTicketPaysItsOnlyLabel(t *testing.T) {
-	rewards, _ := play(t, start(queue.Task, episode.Dense, goodJudge), `{"action_type":"classify","category":"billing"}`, `{"action_type":"escalate"}`)
-	if rewards[0] != 0 || rewards[1] <= 0 {
-		t.Errorf("rewards %v, want nothing and then the category's", rewards)
+	for _, label := range []string{`{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"low"}`} {
+		rewards, _ := play(t, start(queue.Task, episode.Dense, goodJudge), label, justResolve)
+		_, last := play(t, start(queue.Task, episode.Dense, goodJudge), justResolve)
+		if rewards[0] != 0 || rewards[1] <= last.Reward {
+			t.Errorf("%s and closing pay %v, want nothing and then more than the %d of closing", label, rewards, last.Reward)
+		}
 	}
 }
 

@@ -276,3 +276,45 @@ func BenchmarkReset(b *testing.B) {
 		}
 	}
 }
+
+// TestTryingTellsNoArguments tries each escalation and refund before anything was looked up: where the case needs one, what comes back doesn't tell which.
+func TestTryingTellsNoArguments(t *testing.T) {
+	all, err := instances()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, kind := publicKind(t)
+	for _, w := range all {
+		for _, s := range w.Steps {
+			if !changes(s.Action) || len(s.Requires) == 0 {
+				continue
+			}
+			gold := goldAction(w, s)
+			tries := []string{`{"action_type":"initiate_refund","payload":{}}`, fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":0.01}}`, w.State.Orders[0].ID)}
+			if s.Action == scenarios.EscalateIssue {
+				tries = nil
+				for _, team := range []string{"finance", "logistics", "disputes", "security", "legal"} {
+					tries = append(tries, fmt.Sprintf(`{"action_type":"escalate_issue","payload":{"team":%q}}`, team))
+				}
+			}
+			wantResult, wantReward := firstAnswer(t, kind, w, gold)
+			for _, try := range tries {
+				if result, reward := firstAnswer(t, kind, w, try); result != wantResult || reward != wantReward {
+					t.Fatalf("%s: %s answers %s and pays %d, the right %s answers %s and pays %d", w.ScenarioID, try, result, reward, gold, wantResult, wantReward)
+				}
+			}
+		}
+	}
+}
+
+// firstAnswer is the answer and the reward of an episode's first action, which leaves the backend as it was.
+func firstAnswer(t *testing.T, kind *Kind, w *scenarios.Workflow, action string) (document, int64) {
+	t.Helper()
+	e := &environment{kind: kind}
+	e.begin(&task{name: "any"}, w, episode.Options{RewardMode: episode.Dense})
+	r := step(t, e, action)
+	if diff := cmp.Diff(w.State, e.course.backend); diff != "" {
+		t.Errorf("%s: %s changed the backend (-before +after):\n%s", w.ScenarioID, action, diff)
+	}
+	return r.Observation.(Observation).LastResult, r.Reward
+}

@@ -96,22 +96,39 @@ func (c *course) act(action string, args map[string]any) (result, int64) {
 	if action == scenarios.RespondUser {
 		return c.respond(args)
 	}
-	if c.isForbidden(action, args) {
-		c.forbidden = true
-		return c.call(action, args), wrongPenalty
-	}
+	forbidden := c.isForbidden(action, args)
+	c.forbidden = c.forbidden || forbidden
 	step, blocked := c.nextStep(action, args)
 	switch {
+	case step < 0 && c.tooEarly(action):
+		return failure("not done: something has to be looked up or settled first"), wrongPenalty
+	case forbidden:
+		return c.call(action, args), wrongPenalty
 	case step >= 0:
 		c.satisfy(step)
 		return c.call(action, args), 0
-	case blocked && changes(action):
-		return failure("not done: something has to be looked up or settled first"), wrongPenalty
 	case !blocked && c.isNeutral(action, args):
 		return c.call(action, args), neutralPenalty
 	default:
 		return c.call(action, args), wrongPenalty
 	}
+}
+
+// tooEarly reports whether the action changes the backend and a required step of its type waits for others. The arguments play no part: if only the right team or
+// amount were held back, agents could find it by trying.
+func (c *course) tooEarly(action string) bool {
+	return changes(action) && slices.ContainsFunc(c.waiting(action), func(i int) bool { return !c.ready(c.workflow.Steps[i]) })
+}
+
+// waiting lists the required steps of an action, by index, that aren't done.
+func (c *course) waiting(action string) []int {
+	var open []int
+	for i, s := range c.workflow.Steps {
+		if s.Action == action && !c.satisfied[i] && !s.Terminal && !s.Ask {
+			open = append(open, i)
+		}
+	}
+	return open
 }
 
 // changes reports whether an action changes the backend.
@@ -131,8 +148,9 @@ func (c *course) fault(action string) string {
 
 // nextStep finds a required step that the action does now. blocked says that there is only one that waits for others.
 func (c *course) nextStep(action string, args map[string]any) (step int, blocked bool) {
-	for i, s := range c.workflow.Steps {
-		if s.Action != action || c.satisfied[i] || s.Terminal || s.Ask || !s.Accepts(args) {
+	for _, i := range c.waiting(action) {
+		s := c.workflow.Steps[i]
+		if !s.Accepts(args) {
 			continue
 		}
 		if c.ready(s) {

@@ -291,7 +291,7 @@ func TestRefundsAreBookedToOnePayment(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := start(w, episode.Dense)
-			step(t, e, `{"action_type":"initiate_refund","payload":`+tc.payload+`}`)
+			play(t, e, order, payment, `{"action_type":"initiate_refund","payload":`+tc.payload+`}`)
 			var got struct {
 				Error string `json:"error"`
 			}
@@ -440,10 +440,13 @@ func TestRepeatsNeverPay(t *testing.T) {
 }
 
 func TestBlockedActionsAreNotCarriedOut(t *testing.T) {
-	e := start(calm(), episode.Dense)
-	got := step(t, e, refundGood).Observation.(Observation)
-	if want := `{"ok":false,"error":"not done: something has to be looked up or settled first"}`; string(got.LastResult) != want || len(e.course.backend.Refunds) != 0 {
-		t.Errorf("result %s, refunds %v; want %s and none", got.LastResult, e.course.backend.Refunds, want)
+	for _, action := range []string{refundGood, refundMore, `{"action_type":"initiate_refund","payload":{}}`} {
+		e := start(calm(), episode.Dense)
+		r := step(t, e, action)
+		got := r.Observation.(Observation)
+		if want := `{"ok":false,"error":"not done: something has to be looked up or settled first"}`; string(got.LastResult) != want || len(e.course.backend.Refunds) != 0 || r.Reward != -100 {
+			t.Errorf("%s: result %s, refunds %v, reward %d; want %s, none and -100", action, got.LastResult, e.course.backend.Refunds, r.Reward, want)
+		}
 	}
 }
 

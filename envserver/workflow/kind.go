@@ -18,7 +18,7 @@ import (
 )
 
 // rulesVersion changes whenever the rules of this package can give another score for the same episode.
-const rulesVersion = "workflow.2"
+const rulesVersion = "workflow.3"
 
 // scale is the name under which figures of this environment are reported: rules alone grade, replies included.
 const scale = "rules"

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -246,13 +247,21 @@ func (l *loader) nameFile(pack *openPack, s source) {
 	pack.names[s.id] = newNameList(&f)
 }
 
-// first reports whether a scenario's id is new.
+// queueID is the form of the ids of composed queues, which are asked for in the same field as scenarios.
+var queueID = regexp.MustCompile(`^Q[0-9]{3}$`)
+
+// first reports whether a scenario's id is new and free. Case doesn't tell two ids apart: neither do all file systems, nor people.
 func (l *loader) first(s source, pos position) bool {
-	if other, taken := l.scenarios[s.id]; taken {
-		l.errs = append(l.errs, pos.errorf("%s already has the id %q: give one of the two scenarios another", other, s.id))
+	id := strings.ToUpper(s.id)
+	if queueID.MatchString(id) {
+		l.errs = append(l.errs, pos.errorf("the id %q is reserved for a queue: give the scenario one that isn't Q and three digits", s.id))
 		return false
 	}
-	l.scenarios[s.id] = s.file
+	if other, taken := l.scenarios[id]; taken {
+		l.errs = append(l.errs, pos.errorf("%s already has the id %q, in whichever case: give one of the two scenarios another", other, s.id))
+		return false
+	}
+	l.scenarios[id] = s.file
 	return true
 }
 

@@ -1,7 +1,9 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -59,8 +61,13 @@ func (d *decoder) root(data []byte) *yaml.Node {
 		d.errs = append(d.errs, fmt.Errorf("%s: reading YAML: %w", d.file, err))
 		return nil
 	}
-	if err := dec.Decode(&second); err == nil {
+	switch err := dec.Decode(&second); {
+	case err == nil:
 		d.failf(&second, "a second document: keep one per file")
+		return nil
+	case !errors.Is(err, io.EOF):
+		// The parser names the line.
+		d.errs = append(d.errs, fmt.Errorf("%s: reading what follows the first document: %w", d.file, err))
 		return nil
 	}
 	root := doc.Content[0]

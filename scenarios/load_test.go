@@ -125,6 +125,7 @@ func TestLoadFaults(t *testing.T) {
 		"bool wanted":              {flow, "terminal: true", "terminal: 1", `want true or false, got "1"`},
 		"anchor":                   {ticket, "sentiment: {", "sentiment: &a {", "anchors and aliases are not allowed"},
 		"two documents":            {ticket, "language: en", "---\nlanguage: en", "a second document: keep one per file"},
+		"broken second document":   {ticket, "language: en", "---\nlanguage: [", "tickets/T1.yaml: reading what follows the first document: yaml: line "},
 		"not YAML":                 {ticket, "language: en", "language: [", "reading YAML"},
 		"file and id":              {ticket, "id: T1", "id: T2", `tickets/T1.yaml:4: id "T2" must be the file's name, "T1"`},
 		"version":                  {ticket, "version: 1", "version: 0", "version must be at least 1"},

@@ -206,27 +206,33 @@ func TestPackFaults(t *testing.T) {
 	for i := range 65 {
 		large["names/"+strings.Repeat("a", i+1)+".yaml"] = &fstest.MapFile{Data: make([]byte, maxFileBytes)}
 	}
+	renamed := func(id string) fstest.MapFS {
+		return with(base, "tickets/"+id+".yaml", strings.ReplaceAll(string(base["tickets/T1.yaml"].Data), "id: T1", "id: "+id))
+	}
 	tests := map[string]struct {
 		packs []Pack
 		want  string
 	}{
-		"no packs":        {nil, "no packs: name at least one"},
-		"empty":           {[]Pack{{"mine", fstest.MapFS{}}}, "mine: no scenario files: a pack has the folders"},
-		"same id":         {[]Pack{{"base", base}, {"mine", base}}, `mine/tickets/T1.yaml:4: base/tickets/T1.yaml already has the id "T1"`},
-		"ticket and flow": {[]Pack{{"", with(base, "workflows/T1.yaml", strings.ReplaceAll(string(base["workflows/W1.yaml"].Data), "id: W1", "id: T1"))}}, `workflows/T1.yaml:3: tickets/T1.yaml already has the id "T1"`},
-		"large file":      {[]Pack{{"mine", with(base, "tickets/T2.yaml", strings.Repeat("x", maxFileBytes+1))}}, "mine/tickets/T2.yaml: the file has 262145 bytes: at most 262144 are allowed"},
-		"many files":      {[]Pack{{"mine", many}}, "the pack is too large: it may hold 2000 files and 16777216 bytes"},
-		"large pack":      {[]Pack{{"mine", large}}, "the pack is too large"},
-		"device":          {[]Pack{{"mine", fstest.MapFS{"tickets/T1.yaml": {Mode: fs.ModeNamedPipe}}}}, "mine/tickets/T1.yaml: not a plain file"},
-		"folder":          {[]Pack{{"mine", with(base, "tickets/more.yaml/T9.yaml", "")}}, "mine/tickets/more.yaml: unexpected here"},
-		"flat, no kind":   {[]Pack{{"mine", with(flat(base), "more.yaml", "a: b")}}, "mine/more.yaml: what is this file? It needs a kind"},
-		"flat, bad YAML":  {[]Pack{{"mine", with(flat(base), "more.yaml", "kind: [")}}, "mine/more.yaml: what is this file?"},
-		"flat, other":     {[]Pack{{"mine", with(flat(base), "more.txt", "a")}}, "mine/more.txt: unexpected here: a flat pack holds files named"},
-		"flat, folder":    {[]Pack{{"mine", with(flat(base), "more.md/a.md", "a")}}, "mine/more.md: unexpected here"},
-		"manifest key":    {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsallt: b\n")}}, `mine/pack.yaml:3: unknown key "sallt": did you mean "salt"?`},
-		"no version":      {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 0\n")}}, "mine/pack.yaml:1: a pack has a name and a version of at least 1"},
-		"short salt":      {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: hunter2\n")}}, "mine/pack.yaml:1: salt has 7 bytes: it needs 16 to 256, random ones"},
-		"salt as number":  {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: 1234567890123456\n")}}, "mine/pack.yaml:3: want quoted text here"},
+		"no packs":                       {nil, "no packs: name at least one"},
+		"empty":                          {[]Pack{{"mine", fstest.MapFS{}}}, "mine: no scenario files: a pack has the folders"},
+		"same id":                        {[]Pack{{"base", base}, {"mine", base}}, `mine/tickets/T1.yaml:4: base/tickets/T1.yaml already has the id "T1"`},
+		"ticket and flow":                {[]Pack{{"", with(base, "workflows/T1.yaml", strings.ReplaceAll(string(base["workflows/W1.yaml"].Data), "id: W1", "id: T1"))}}, `workflows/T1.yaml:3: tickets/T1.yaml already has the id "T1"`},
+		"same id in small letters":       {[]Pack{{"base", base}, {"mine", fstest.MapFS{"tickets/t1.yaml": renamed("t1")["tickets/t1.yaml"]}}}, `mine/tickets/t1.yaml:4: base/tickets/T1.yaml already has the id "t1", in whichever case`},
+		"id of a queue":                  {[]Pack{{"", renamed("Q007")}}, `tickets/Q007.yaml:4: the id "Q007" is reserved for a queue`},
+		"id of a queue in small letters": {[]Pack{{"", renamed("q100")}}, `tickets/q100.yaml:4: the id "q100" is reserved for a queue`},
+		"large file":                     {[]Pack{{"mine", with(base, "tickets/T2.yaml", strings.Repeat("x", maxFileBytes+1))}}, "mine/tickets/T2.yaml: the file has 262145 bytes: at most 262144 are allowed"},
+		"many files":                     {[]Pack{{"mine", many}}, "the pack is too large: it may hold 2000 files and 16777216 bytes"},
+		"large pack":                     {[]Pack{{"mine", large}}, "the pack is too large"},
+		"device":                         {[]Pack{{"mine", fstest.MapFS{"tickets/T1.yaml": {Mode: fs.ModeNamedPipe}}}}, "mine/tickets/T1.yaml: not a plain file"},
+		"folder":                         {[]Pack{{"mine", with(base, "tickets/more.yaml/T9.yaml", "")}}, "mine/tickets/more.yaml: unexpected here"},
+		"flat, no kind":                  {[]Pack{{"mine", with(flat(base), "more.yaml", "a: b")}}, "mine/more.yaml: what is this file? It needs a kind"},
+		"flat, bad YAML":                 {[]Pack{{"mine", with(flat(base), "more.yaml", "kind: [")}}, "mine/more.yaml: what is this file?"},
+		"flat, other":                    {[]Pack{{"mine", with(flat(base), "more.txt", "a")}}, "mine/more.txt: unexpected here: a flat pack holds files named"},
+		"flat, folder":                   {[]Pack{{"mine", with(flat(base), "more.md/a.md", "a")}}, "mine/more.md: unexpected here"},
+		"manifest key":                   {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsallt: b\n")}}, `mine/pack.yaml:3: unknown key "sallt": did you mean "salt"?`},
+		"no version":                     {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 0\n")}}, "mine/pack.yaml:1: a pack has a name and a version of at least 1"},
+		"short salt":                     {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: hunter2\n")}}, "mine/pack.yaml:1: salt has 7 bytes: it needs 16 to 256, random ones"},
+		"salt as number":                 {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: 1234567890123456\n")}}, "mine/pack.yaml:3: want quoted text here"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

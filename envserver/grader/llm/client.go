@@ -359,9 +359,10 @@ func statusClass(status int) class {
 		return throttledRequest
 	case status >= http.StatusInternalServerError, status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly:
 		return serverError
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
+	case status == http.StatusUnauthorized:
 		return unauthorised
 	}
+	// 403 and 404 as well: gateways give them for what a request holds.
 	return rejected
 }
 

@@ -190,22 +190,24 @@ func TestBreaker(t *testing.T) {
 
 // What a single request holds doesn't open the breaker: an agent could keep all others from being judged.
 func TestRejectionsDontOpenTheBreaker(t *testing.T) {
-	var transport roundTripper = func(c call) (int, string) {
-		if strings.Contains(c.reply, "forbidden words") {
-			return 400, `{"error": {"message": "content policy"}}`
+	for _, status := range []int{400, 403, 404, 413, 422} {
+		var transport roundTripper = func(c call) (int, string) {
+			if strings.Contains(c.reply, "forbidden words") {
+				return status, `{"error": {"message": "content policy"}}`
+			}
+			return 200, completion(gullible(c))
 		}
-		return 200, completion(gullible(c))
-	}
-	j := directJudge(t, transport, func(c *Config) { c.CacheMode = CacheOff })
-	good, bad := goodCase(t), goodCase(t)
-	bad.Reply += " These are forbidden words."
-	for range 40 {
-		if v, err := j.Judge(t.Context(), bad); err == nil || v.Cause != grader.CauseFailed {
-			t.Fatalf("%+v, %v", v, err)
+		j := directJudge(t, transport, func(c *Config) { c.CacheMode = CacheOff })
+		good, bad := goodCase(t), goodCase(t)
+		bad.Reply += " These are forbidden words."
+		for range 40 {
+			if v, err := j.Judge(t.Context(), bad); err == nil || v.Cause != grader.CauseFailed {
+				t.Fatalf("%d: %+v, %v", status, v, err)
+			}
 		}
-	}
-	if v, err := j.Judge(t.Context(), good); err != nil || v.PostGate != 500 {
-		t.Errorf("%+v, %v", v, err)
+		if v, err := j.Judge(t.Context(), good); err != nil || v.PostGate != 500 {
+			t.Errorf("%d: %+v, %v", status, v, err)
+		}
 	}
 }
 

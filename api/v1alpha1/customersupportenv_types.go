@@ -59,6 +59,7 @@ const (
 )
 
 // CustomerSupportEnvSpec is the pool that is wanted.
+// +kubebuilder:validation:XValidation:rule="!(has(self.environment) && self.environment == 'Workflow' && has(self.judge) && has(self.judge.type) && self.judge.type == 'LLM')",message="judge.type LLM is for environment Ticket: rules alone grade the workflows, so leave judge out"
 type CustomerSupportEnvSpec struct {
 	// environment is what the pool serves: Ticket (classify, prioritise, reply, resolve or escalate) or Workflow (multi-step tool
 	// use over order and payment backends). Defaults to Ticket. Immutable.
@@ -201,16 +202,18 @@ type Judge struct {
 
 // LLMJudgeSpec is a model behind an OpenAI-compatible endpoint.
 type LLMJudgeSpec struct {
-	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1.
+	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1: without a user, a password, a query or a fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern="^https?://[^\\s]+$"
+	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s?#]*)?$"
 	// +required
 	BaseURL string `json:"baseURL"`
 
-	// model is what the endpoint calls the model. Prefer a dated version: scores of different models can't be compared.
+	// model is what the endpoint calls the model, in printable ASCII without spaces. Prefer a dated version: scores of different models can't
+	// be compared.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern="^[!-~]+$"
 	// +required
 	Model string `json:"model"`
 

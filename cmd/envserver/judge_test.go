@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/openenv"
@@ -97,5 +99,15 @@ func TestJudgeFlagErrors(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, c.want)
 			}
 		})
+	}
+}
+
+// A step over plain HTTP may wait for a judgement that takes all of its time, and still be answered.
+func TestResponsesWaitForTheJudge(t *testing.T) {
+	log := newLogger("error", io.Discard)
+	for _, judgement := range []time.Duration{0, time.Minute, 10 * time.Minute} {
+		if got := newHTTPServer(nil, judgement, log).WriteTimeout; got != judgement+2*time.Minute {
+			t.Errorf("a judgement of %v: a response may take %v, want two minutes more", judgement, got)
+		}
 	}
 }

@@ -25,6 +25,9 @@ import (
 // shutdownTimeout bounds the end of the plain HTTP requests after the sessions have ended.
 const shutdownTimeout = 5 * time.Second
 
+// writeTimeout bounds a response, from the end of its request's header, without the time that the judge takes.
+const writeTimeout = 2 * time.Minute
+
 // run serves until the context ends, and then drains.
 func run(ctx context.Context, o *options, logs io.Writer) error {
 	log := newLogger(o.logLevel, logs)
@@ -58,7 +61,7 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),
 		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", version)
 	o.listening(l.protocol.Addr(), l.ops.Addr())
-	return l.serve(ctx, server, o.drainTimeout, log)
+	return l.serve(ctx, server, o, log)
 }
 
 func newLogger(level string, w io.Writer) *slog.Logger {
@@ -132,8 +135,8 @@ func listen(ctx context.Context, o *options) (listeners, error) {
 }
 
 // serve runs both ports until the context ends or one of them fails. The ops port is the last to close, so that the drain can be watched.
-func (l listeners) serve(ctx context.Context, server *openenv.Server, drainTimeout time.Duration, log *slog.Logger) error {
-	protocol, ops := newHTTPServer(server.Handler(), log), newHTTPServer(server.OpsHandler(), log)
+func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options, log *slog.Logger) error {
+	protocol, ops := newHTTPServer(server.Handler(), o.judge.Model.Timeout, log), newHTTPServer(server.OpsHandler(), 0, log)
 	failed := make(chan error, 2)
 	go func() { failed <- protocol.Serve(l.protocol) }()
 	go func() { failed <- ops.Serve(l.ops) }()
@@ -142,8 +145,8 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, drainTimeo
 		return fmt.Errorf("serving: %w", err)
 	case <-ctx.Done():
 	}
-	log.Info("Draining", "timeout", drainTimeout.String())
-	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	log.Info("Draining", "timeout", o.drainTimeout.String())
+	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drainTimeout)
 	defer cancel()
 	if err := server.Drain(drained); err != nil {
 		log.Warn("The drain timeout is over: closing what still runs", "error", err)
@@ -156,10 +159,11 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, drainTimeo
 	return err
 }
 
-// newHTTPServer bounds what a client can hold without having opened a session. The timeouts don't apply to WebSockets.
-func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+// newHTTPServer bounds what a client can hold without having opened a session. The timeouts don't apply to WebSockets. A response may
+// have to wait for a judgement of so long: without more time for it, the answer of a step would be lost.
+func newHTTPServer(handler http.Handler, judgement time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: writeTimeout + judgement, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

@@ -130,7 +130,7 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
 	if !plainURL(c.BaseURL) {
-		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a password or a query, for example https://api.openai.com/v1"))
+		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a password, a query or a fragment, for example https://api.openai.com/v1"))
 	}
 	if !plainName(c.Model) {
 		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII characters without spaces", c.Model, maxModel))
@@ -152,7 +152,7 @@ func (c Config) Validate() error {
 
 func plainURL(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && u.RawQuery == ""
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && !strings.ContainsAny(text, "?#")
 }
 
 func plainName(text string) bool {

@@ -275,6 +275,8 @@ func TestValidate(t *testing.T) {
 		"base URL":    func(c *Config) { c.BaseURL = "" },
 		"scheme":      func(c *Config) { c.BaseURL = "ftp://x/v1" },
 		"a password":  func(c *Config) { c.BaseURL = "https://me:secret@x/v1" },
+		"a query":     func(c *Config) { c.BaseURL = "https://x/v1?key=secret" },
+		"a fragment":  func(c *Config) { c.BaseURL = "https://x/v1#chat" },
 		"no model":    func(c *Config) { c.Model = "" },
 		"long model":  func(c *Config) { c.Model = strings.Repeat("m", 200) },
 		"odd model":   func(c *Config) { c.Model = "a b" },

@@ -151,11 +151,19 @@ func handedOver(d *document, p *prepared, plain bool) bool {
 			continue
 		}
 		s := d.sentenceOf(c.lo)
-		if p.lex.negatorIn(d.tokens, span{d.runOf(s, c.lo), c.hi}) < 0 && anyWord(p.lex.conditions, d.tokens, span{s.lo, c.hi}) < 0 && !open(d, s, p.lex) {
+		if p.lex.negatorIn(d.tokens, span{d.runOf(s, c.lo), c.hi}) < 0 && anyWord(p.lex.conditions, d.tokens, span{d.partOf(s, c.lo), c.hi}) < 0 && !open(d, s, p.lex) {
 			return true
 		}
 	}
 	return false
+}
+
+// partOf returns where the part of a sentence begins that token i stands in: what is said after a semicolon holds on its own.
+func (d *document) partOf(s span, i int) int {
+	for i > s.lo && d.tokens[i-1].text != ";" {
+		i--
+	}
+	return i
 }
 
 // runOf returns where the words begin that lead up to token i without a mark between them: "no form or other team involved" denies both.

@@ -71,6 +71,7 @@ func TestAcknowledges(t *testing.T) {
 func TestHandedOver(t *testing.T) {
 	tests := map[string]map[string]bool{
 		"en": {
+			"Whether it's allowed is for legal to say; I've asked them.":                  true,
 			"Whether it's allowed is open; I haven't asked them.":                         false,
 			"I have passed your case to our legal desk.":                                  true,
 			"Our legal colleagues decide. Your case is already with them.":                true,

@@ -122,6 +122,8 @@ const (
 	// minSmall is the share of small words, in percent, that shows a sentence of at most maxBrief words rather than a list, and looseDensity the density
 	// up to which it does.
 	minSmall, maxBrief, looseDensity = 15, 25, 90
+	// minRun is how many words no plain sentence has, and runDensity the share of its words other than small ones, in percent, that may then be the rubric's.
+	minRun, runDensity = 60, 80
 	// minDense is how many words a sentence needs before its density says anything. A reply needs twice as many.
 	minDense = 10
 )
@@ -188,6 +190,9 @@ func denser(tokens []token, p *prepared, least, percent int) bool {
 		} else if _, ok := p.rubric[t.key()]; ok {
 			hits++
 		}
+	}
+	if least == minDense && n >= minRun && 100*hits > runDensity*(n-small) {
+		return true
 	}
 	if n <= maxBrief && 100*small >= minSmall*n {
 		percent = max(percent, looseDensity)

@@ -92,6 +92,36 @@ func TestFrozenCacheReplays(t *testing.T) {
 	}
 }
 
+// Answers that were given without a parameter are no answers of an endpoint that takes it, but a frozen cache replays them.
+func TestRefusedParametersAreInTheKey(t *testing.T) {
+	folder, calls, strict := t.TempDir(), 0, true
+	var transport roundTripper = func(c call) (int, string) {
+		calls++
+		if _, sent := c.body["seed"]; sent && strict {
+			return 400, `{"error": {"message": "unsupported parameter: seed"}}`
+		}
+		return 200, completion(gullible(c))
+	}
+	judge := func(mode CacheMode, wantCalls int) {
+		t.Helper()
+		calls = 0
+		j := directJudge(t, transport, func(c *Config) { c.CacheDir, c.CacheMode = folder, mode })
+		for range 2 {
+			if v, err := j.Judge(t.Context(), goodCase(t)); err != nil || v.PostGate != 500 {
+				t.Fatalf("%+v, %v", v, err)
+			}
+		}
+		if calls != wantCalls {
+			t.Errorf("%d calls, want %d", calls, wantCalls)
+		}
+	}
+	judge(CacheReadWrite, 2)
+	judge(CacheFrozen, 0)
+	strict = false
+	judge(CacheReadWrite, 1)
+	judge(CacheReadWrite, 0)
+}
+
 // Failures and open claims aren't kept: the next time may go better.
 func TestOnlyDecisionsAreKept(t *testing.T) {
 	open := func(c call) string { return c.verdicts(cannotJudge, "") }
@@ -245,7 +275,12 @@ func TestKeys(t *testing.T) {
 		"scenario": key(j, grader.Case{Ticket: tickets(t, 7)[1], Reply: base.Reply, Actions: base.Actions}, 0),
 		"model":    key(directJudge(t, hangingTripper{}, func(c *Config) { c.Model = "m2" }), base, 0),
 		"endpoint": key(directJudge(t, hangingTripper{}, func(c *Config) { c.BaseURL = "http://other.test/v1" }), base, 0),
-		"tokens":   key(directJudge(t, hangingTripper{}, func(c *Config) { c.MaxTokens = 99 }), base, 0),
+		"prompt": func() string {
+			edited := directJudge(t, hangingTripper{}, nil)
+			edited.templates.digest = "another"
+			return key(edited, base, 0)
+		}(),
+		"tokens": key(directJudge(t, hangingTripper{}, func(c *Config) { c.MaxTokens = 99 }), base, 0),
 	} {
 		if before, taken := seen[k]; taken {
 			t.Errorf("another %s has the key of %s", name, before)

@@ -175,15 +175,15 @@ var features = [...]struct {
 	{maxTokens, []string{"max_tokens"}},
 }
 
-func (c *client) lacks(f feature) bool { return c.refused.Load()&uint32(f) != 0 }
-
 // complete sends a prompt until it is answered, and returns what the model wrote. Usage counts every attempt.
 func (c *client) complete(ctx context.Context, build func(fenced bool) (prompt, error), usage *grader.Usage) (string, prompt, error) {
 	for attempt := 0; ; {
-		p, err := build(c.lacks(responseFormat))
+		refused := feature(c.refused.Load())
+		p, err := build(refused&responseFormat != 0)
 		if err != nil {
 			return "", p, err
 		}
+		p.refused = refused
 		content, err := c.attempt(ctx, p, usage)
 		if err == nil {
 			return content, p, nil
@@ -241,11 +241,10 @@ func (c *client) attempt(ctx context.Context, p prompt, usage *grader.Usage) (st
 	if err != nil {
 		return "", err
 	}
-	sent := c.features()
 	answer, err := c.breaker.Execute(func() (*openai.ChatCompletion, error) {
 		usage.Calls++
 		began := c.config.Now()
-		answer, err := c.send(ctx, p, sent)
+		answer, err := c.send(ctx, p, ^p.refused)
 		c.metrics.called(classOf(err), c.config.Now().Sub(began))
 		return answer, err
 	})
@@ -266,9 +265,6 @@ func (c *client) attempt(ctx context.Context, p prompt, usage *grader.Usage) (st
 	c.count(answer, usage)
 	return content(answer)
 }
-
-// features are those that the endpoint hasn't refused.
-func (c *client) features() feature { return ^feature(c.refused.Load()) }
 
 // count adds the tokens up. They are the endpoint's word, and paid for also when the answer is of no use.
 func (c *client) count(answer *openai.ChatCompletion, usage *grader.Usage) {

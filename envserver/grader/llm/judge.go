@@ -291,7 +291,7 @@ type result struct {
 
 // fetch looks a vote up or asks the model for it.
 func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) result {
-	if e, ok := j.cache.get(key, q); ok {
+	if e, ok := j.lookUp(q, key); ok {
 		j.metrics.hits.Inc()
 		return result{answers: e.Answers, usage: grader.Usage{CacheHits: 1}, cached: true}
 	}
@@ -303,6 +303,19 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 		return j.consult(ctx, q, key, vote)
 	}
 	return j.share(ctx, q, key, vote)
+}
+
+// lookUp finds an answer that was given as the endpoint would be asked now. A frozen cache's endpoint isn't asked, so that its refusals aren't known: any will do.
+func (j *Judge) lookUp(q *question, key string) (entry, bool) {
+	if j.config.CacheMode != CacheFrozen {
+		return j.cache.get(address(key, feature(j.client.refused.Load())), q)
+	}
+	for refused := range feature(1) << len(features) {
+		if e, ok := j.cache.get(address(key, refused), q); ok {
+			return e, true
+		}
+	}
+	return entry{}, false
 }
 
 // share asks the model. Sessions that need the same vote at once share one request, which goes on when the session that began it is gone; no lock is held
@@ -378,7 +391,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 		default:
 			if r.answers, err = parse(content, q); err == nil {
 				r.err = nil
-				j.keep(q, key, vote, &r)
+				j.keep(q, address(key, p.refused), vote, &r)
 				return r
 			}
 			r.err, complaint = fail(grader.CauseUnparsable, err), err.Error()

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"text/template"
@@ -34,7 +35,11 @@ const (
 )
 
 // templates are the prompt's. They are executed over data once, so that a reply that holds {{.Facts}} stays as it is.
-type templates struct{ *template.Template }
+type templates struct {
+	*template.Template
+	// digest is that of the files, so that an edit of them never finds the answers to other words.
+	digest string
+}
 
 func parseTemplates() (templates, error) {
 	join := func(texts []string) string { return strings.Join(texts, "; ") }
@@ -42,7 +47,25 @@ func parseTemplates() (templates, error) {
 	if err != nil {
 		return templates{}, fmt.Errorf("parsing the judge's prompt: %w", err)
 	}
-	return templates{t}, nil
+	digest, err := digestOf(promptFiles)
+	if err != nil {
+		return templates{}, fmt.Errorf("reading the judge's prompt: %w", err)
+	}
+	return templates{t, digest}, nil
+}
+
+// digestOf is the SHA-256 of the names and contents of all files, in hexadecimal.
+func digestOf(files fs.FS) (string, error) {
+	h := sha256.New()
+	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(files, path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 func (t templates) render(name string, data any) (string, error) {
@@ -56,6 +79,7 @@ func (t templates) render(name string, data any) (string, error) {
 // question is all that a model is told, but for what differs from vote to vote. Its JSON form is what cache keys are made of.
 type question struct {
 	Model, Endpoint, Rubric string
+	Templates               string
 	Temperature, TopP       float64
 	MaxTokens               int64
 	Scenario                string
@@ -81,7 +105,7 @@ type asked struct {
 func (j *Judge) ask(c grader.Case, reading *grader.Reading, claims []grader.Claim) (*question, error) {
 	t := c.Ticket
 	q := &question{
-		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
+		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest, Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
 		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t), Actions: actions(c.Actions),
 		Ticket: datamark(reading.Ticket()), claims: claims, reading: reading,
 	}
@@ -201,6 +225,16 @@ func (q *question) key(vote int) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// address is the key under which an answer is kept that was given without the refused features. The tokens of a prompt and the sample come from the key itself: they stay
+// the same when an endpoint's refusals become known.
+func address(key string, refused feature) string {
+	if refused == 0 {
+		return key
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s without %d", key, refused))
+	return hex.EncodeToString(sum[:])
+}
+
 // derive makes a token of the cache key. It can be made again for a replay, and a reply can't hold the one of its own prompt, because the key depends on the reply.
 func derive(key, purpose string, attempt int) []byte {
 	mac := hmac.New(sha256.New, []byte(key))
@@ -223,6 +257,8 @@ type prompt struct {
 	canary       string
 	seed         int64
 	ids          []string
+	// refused are the features that it is sent without.
+	refused feature
 }
 
 // write makes the prompt of an attempt at a vote. A complaint says what was wrong with the answer before.

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -47,10 +48,10 @@ const (
 
 // Lint checks what takes instances: the gold against the policies, leaks, the determinism of rendering. It needs no grader and plays no episode. The same finding is reported
 // once, at the first seed that shows it. Progress, which may be nil, is called with the number of scenarios that are done and with that of all.
-func (c *Catalog) Lint(progress func(done, total int)) []Finding {
+func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
 	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
-	l.catalog(c, progress)
-	return l.findings
+	err := l.catalog(ctx, c, progress)
+	return l.findings, err
 }
 
 type linter struct {
@@ -61,7 +62,7 @@ type linter struct {
 	stableSeeds int
 }
 
-func (l *linter) catalog(c *Catalog, progress func(done, total int)) {
+func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, total int)) error {
 	l.canaries(c.canaries)
 	done := 0
 	next := func() {
@@ -70,15 +71,22 @@ func (l *linter) catalog(c *Catalog, progress func(done, total int)) {
 		}
 	}
 	for _, s := range c.tickets {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		l.seeds(func(seed int64) { l.ticket(s, seed) })
 		stable(l, s.File, s.Instantiate)
 		next()
 	}
 	for _, s := range c.workflows {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		l.seeds(func(seed int64) { l.workflow(s, seed) })
 		stable(l, s.File, s.Instantiate)
 		next()
 	}
+	return nil
 }
 
 // reportf notes a fault once, whatever the number of seeds that have it.

@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -56,7 +58,7 @@ func TestLintFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := &linter{seen: map[Finding]bool{}}
-			l.catalog(c, nil)
+			_ = l.catalog(t.Context(), c, nil)
 			findings := l.findings
 			for _, f := range findings {
 				if f.Rule == tt.rule && strings.Contains(f.String(), tt.want) {
@@ -93,10 +95,35 @@ func TestLintFindsBraces(t *testing.T) {
 
 func TestLintTellsItsProgress(t *testing.T) {
 	var got [][2]int
-	mustLoad(t, pack(t, "", "", "")).Lint(func(done, total int) { got = append(got, [2]int{done, total}) })
+	c := mustLoad(t, pack(t, "", "", ""))
+	if _, err := c.Lint(t.Context(), func(done, total int) { got = append(got, [2]int{done, total}) }); err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff([][2]int{{1, 2}, {2, 2}}, got); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
+}
+
+func TestLintStopsBetweenScenarios(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	checked := 0
+	_, err := mustLoad(t, pack(t, "", "", "")).Lint(ctx, func(int, int) {
+		checked++
+		cancel()
+	})
+	if checked != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d scenarios were checked after the end, error %v", checked, err)
+	}
+}
+
+func mustLint(t *testing.T, c *Catalog) []Finding {
+	t.Helper()
+	findings, err := c.Lint(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return findings
 }
 
 func TestContainsWord(t *testing.T) {

@@ -81,7 +81,7 @@ func TestPublicCatalogue(t *testing.T) {
 	if err != nil || again != c {
 		t.Errorf("Public() again = %p, %v; want the same catalogue %p", again, err, c)
 	}
-	for _, f := range c.Lint(nil) {
+	for _, f := range mustLint(t, c) {
 		t.Error(f)
 	}
 	categories, classes := map[string]int{}, map[string]int{}
@@ -100,7 +100,7 @@ func TestPublicCatalogue(t *testing.T) {
 }
 
 func TestTestPackIsClean(t *testing.T) {
-	if diff := cmp.Diff([]Finding(nil), mustLoad(t, pack(t, "", "", "")).Lint(nil)); diff != "" {
+	if diff := cmp.Diff([]Finding(nil), mustLint(t, mustLoad(t, pack(t, "", "", "")))); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }

@@ -291,6 +291,21 @@ var errNoPacks = errors.New("no packs: name at least one")
 // Splits are the parts of a catalogue, by the use that its scenarios are for.
 func Splits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
 
+// FolderName is the name in the pack.yaml of a folder of this machine, "" where it has none or a faulty one, which loading reports.
+func FolderName(folder string) string {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	p := openPack{Pack: Pack{FS: root.FS()}}
+	r := packReader{Pack: p.Pack}
+	if data := r.file(manifestFile); data == nil || len(p.manifest(data)) > 0 {
+		return ""
+	}
+	return p.info.Name
+}
+
 // LoadFolders reads the catalogue of the packs in some folders of this machine, beside the public pack or, where base isn't "", beside that folder instead. Links that lead out of
 // a folder are not followed.
 func LoadFolders(base string, folders ...string) (*Catalog, error) {

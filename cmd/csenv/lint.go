@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -62,7 +63,7 @@ Exit codes: 0 without findings, 1 with findings, 2 where the packs can't be read
 				return fmt.Errorf("%s is not a folder that can be read: name one with tickets, workflows, kb and names, or with the files of a pack", dir)
 			}
 		}
-		r, err := lint(*packs, dirs, cmd.ErrOrStderr())
+		r, err := lint(cmd.Context(), *packs, dirs, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ Exit codes: 0 without findings, 1 with findings, 2 where the packs can't be read
 }
 
 // lint checks the scenarios of the folders; the packs beside them are there for what they share.
-func lint(packs, dirs []string, progress io.Writer) (*report, error) {
+func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*report, error) {
 	c, err := loadCatalog(slices.Concat(packs, dirs))
 	if err != nil {
 		return &report{Findings: faults(err)}, nil
@@ -89,7 +90,11 @@ func lint(packs, dirs []string, progress io.Writer) (*report, error) {
 		c = c.Only(func(p scenarios.PackInfo) bool { return slices.Contains(dirs, p.Folder) })
 	}
 	r := &report{Tickets: len(c.Tickets()), Workflows: len(c.Workflows()), Findings: []finding{}}
-	for _, f := range c.Lint(progressLine(progress)) {
+	faulty, err := c.Lint(ctx, progressLine(progress))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range faulty {
 		r.Findings = append(r.Findings, finding(f))
 	}
 	found, err := audit.Lint(c)

@@ -42,7 +42,7 @@ scenario that branches. A workflow has no category and no priority.`,
 		if err != nil {
 			return err
 		}
-		all, err := profiles(c)
+		all, err := profiles(cmd.Context(), c)
 		if err != nil {
 			return err
 		}

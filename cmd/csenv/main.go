@@ -1,4 +1,4 @@
-// Command csenv is csenv's command line: for people who look at scenarios, play them and read scores.
+// Command csenv is csenv's command line: for people who look at scenarios and grade recorded episodes again.
 //
 // What it prints for people goes to standard output and is at most 100 columns wide; progress and errors go to standard error. The exit code tells three outcomes apart: it is
 // done, it is done and the outcome is not the one asked for, or it could not be done.
@@ -12,11 +12,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is set by the linker.
@@ -34,6 +37,7 @@ var errOutcome = errors.New("the outcome is not the one asked for")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends what doesn't heed the first
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -43,9 +47,14 @@ func main() {
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	cmd := newCommand()
 	cmd.SetArgs(args)
-	cmd.SetOut(out)
+	kept := &errorKeeper{to: out}
+	cmd.SetOut(kept)
 	cmd.SetErr(errs)
-	switch err := cmd.ExecuteContext(ctx); {
+	err := cmd.ExecuteContext(ctx)
+	if kept.err != nil {
+		err = fmt.Errorf("writing to standard output: %w", kept.err)
+	}
+	switch {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, errOutcome):
@@ -56,21 +65,63 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	}
 }
 
+// errorKeeper keeps the first error of a writer, so that printing needn't look at it line by line.
+type errorKeeper struct {
+	to  io.Writer
+	err error
+}
+
+func (k *errorKeeper) Write(p []byte) (int, error) {
+	if k.err != nil {
+		return 0, k.err
+	}
+	n, err := k.to.Write(p)
+	k.err = err
+	return n, err
+}
+
 func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "csenv",
-		Short: "Look at customer-support scenarios and at what agents make of them",
-		Long: `Look at customer-support scenarios and at what agents make of them.
+		Short: "Look at customer-support scenarios, and grade recorded episodes again",
+		Long: `Look at customer-support scenarios, and grade recorded episodes again.
 
 Exit codes:
   0  done
-  1  done, and the outcome is not the one asked for: a linter has findings
-  2  not done: a wrong flag, a file that can't be read, a server that can't be reached`,
+  1  done, and the outcome is not the one asked for: findings, or an ungraded episode
+  2  not done: a wrong flag, a file that can't be read, output that can't be written`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped "+strconv.Itoa(columns)))
+	cmd.SetFlagErrorFunc(plainFlagError)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.AddCommand(newScenariosCommand(), newRegradeCommand(), newVersionCommand())
 	return cmd
+}
+
+// plainFlagError says what a flag for numbers takes, in place of the parser's words.
+func plainFlagError(_ *cobra.Command, err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	switch f := invalid.GetFlag(); f.Value.Type() {
+	case "int", "int64":
+		return fmt.Errorf("--%s is %q: give a whole number such as 42", f.Name, invalid.GetValue())
+	case "duration":
+		return fmt.Errorf("--%s is %q: give a duration such as 30s or 5m", f.Name, invalid.GetValue())
+	}
+	return err
+}
+
+// oneArgument is for a command that takes exactly one argument.
+func oneArgument(name, meaning string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return fmt.Errorf("%s takes one %s, %s: there are %d", cmd.CommandPath(), name, meaning, len(args))
+	}
 }
 
 func newVersionCommand() *cobra.Command {

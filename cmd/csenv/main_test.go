@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -72,6 +74,7 @@ func TestOutput(t *testing.T) {
 		"list-help.txt":            {[]string{"scenarios", "list", "--help"}, exitDone},
 		"show-help.txt":            {[]string{"scenarios", "show", "--help"}, exitDone},
 		"lint-help.txt":            {[]string{"scenarios", "lint", "--help"}, exitDone},
+		"regrade-help.txt":         {[]string{"regrade", "--help"}, exitDone},
 		"list.txt":                 {[]string{"scenarios", "list", "--pack", "pack"}, exitDone},
 		"list.csv":                 {[]string{"scenarios", "list", "--pack", "pack", "-o", "csv"}, exitDone},
 		"list.json":                {[]string{"scenarios", "list", "--pack", "pack", "-o", "json"}, exitDone},
@@ -136,7 +139,12 @@ func TestErrors(t *testing.T) {
 		"unknown category":         {[]string{"scenarios", "list", "--category", "bills"}, []string{`--category is "bills": choose of billing, shipping, technical, general`}},
 		"unknown split":            {[]string{"scenarios", "list", "--split", "test"}, []string{`--split is "test": choose of public-train`}},
 		"unknown format":           {[]string{"scenarios", "list", "-o", "xml"}, []string{"choose table, json, csv"}},
-		"no id":                    {[]string{"scenarios", "show"}, []string{"1 arg"}},
+		"no id":                    {[]string{"scenarios", "show"}, []string{"csenv scenarios show takes one ID", "there are 0"}},
+		"no file":                  {[]string{"regrade"}, []string{"csenv regrade takes one FILE", "there are 0"}},
+		"seed in words":            {[]string{"scenarios", "show", "B07", "--seed", "abc"}, []string{`--seed is "abc": give a whole number`}},
+		"unknown class":            {[]string{"regrade", "-", "--only", "judge_fail"}, []string{`--only is "judge_fail": choose of`, "judge_failed", "env_unreachable"}},
+		"a model for kept":         {[]string{"regrade", "-", "--judge-model", "m"}, []string{"--judge-model given, but --judge is kept: add --judge llm"}},
+		"a model for the rules":    {[]string{"regrade", "-", "--judge", "offline", "--judge-votes", "3"}, []string{"--judge-votes given, but --judge is offline"}},
 		"misspelt id":              {[]string{"scenarios", "show", "b07"}, []string{`there is no scenario "b07": did you mean B07?`, "csenv scenarios list"}},
 		"unknown id":               {[]string{"scenarios", "show", "nonsense"}, []string{`there is no scenario "nonsense": list them with`, "--pack DIR"}},
 		"no such pack":             {[]string{"scenarios", "list", "--pack", "none"}, []string{"opening the pack none", "name a folder with scenario files"}},
@@ -155,6 +163,31 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--help"}, {"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "show", "B07", "-o", "json"}} {
+		var errs bytes.Buffer
+		if code := run(t.Context(), args, fullDisk{}, &errs); code != exitError || !strings.Contains(errs.String(), "writing to standard output: no space") {
+			t.Errorf("%v: exit code %d, %s", args, code, &errs)
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "lint"}} {
+		var out, errs bytes.Buffer
+		if code := run(ctx, args, &out, &errs); code != exitError || out.Len() > 0 {
+			t.Errorf("%v: exit code %d, %s", args, code, &errs)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -37,22 +39,27 @@ func newRegradeCommand() *cobra.Command {
 		Short: "Grade recorded episodes again, with today's scenarios and grader",
 		Long: `Grade recorded episodes again, with today's scenarios and grader.
 
-FILE holds episodes, one JSON object a line, as the runner's --episodes writes them; - reads standard input. Each episode's actions are played again, and the record is written with its new grade; the
-old one moves to "before". Nobody's model is asked: replies are graded from the judge's verdicts on record, unless --judge says otherwise.
+FILE holds episodes, one JSON object a line, as the runner's --episodes writes them; - reads
+standard input. Each episode's actions are played again, and the record is written with its new
+grade; the old one moves to "before". Nobody's model is asked: replies are graded from the judge's
+verdicts on record, unless --judge says otherwise.
 
-Episodes that can't be graded again keep the grade they have and are counted: those that broke off before their end, and those of scenarios that are not loaded.
+Episodes that can't be graded again keep the grade they have and are counted: those that broke off
+before their end, those of scenarios that are not loaded, and those that the verdicts on record
+don't fit. Lines that hold no record are left out and counted.
 
 Exit codes:
   0  every episode was graded
-  1  some episodes could not be graded again, or remain without a score
-  2  not done`,
+  1  some episodes could not be graded again, or remain without a score, or lines were left out
+  2  not done: --out is as it was`,
 		Example: `  # What would these episodes score today?
   csenv regrade episodes.jsonl -O regraded.jsonl
 
   # Judge only those replies that the judge failed on, by a model
   CSENV_JUDGE_API_KEY=... csenv regrade episodes.jsonl --only judge_failed,judge_timeout \
-    --judge llm --judge-base-url https://api.openai.com/v1 --judge-model gpt-5-2026-01-15 -O regraded.jsonl`,
-		Args: cobra.ExactArgs(1),
+    --judge llm --judge-base-url https://api.openai.com/v1 --judge-model gpt-5-2026-01-15 \
+    -O regraded.jsonl`,
+		Args: oneArgument("FILE", "a file of episodes, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			catalog, err := loadCatalog(*packs)
 			if err != nil {
@@ -93,9 +100,17 @@ type tally struct {
 	before, after float64
 	both          int
 	reasons       map[string]int
+	// foreign are the lines that hold no record; they are left out.
+	foreign      int
+	firstForeign error
 }
 
 func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
+	for _, class := range r.only {
+		if !slices.Contains(rollout.Classes(), class) {
+			return fmt.Errorf("--only is %q: choose of %s", class, strings.Join(rollout.Classes(), ", "))
+		}
+	}
 	if err := r.prepare(); err != nil {
 		return err
 	}
@@ -108,23 +123,20 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 		defer file.Close()
 		in = file
 	}
-	to := cmd.OutOrStdout()
-	if out != "" {
+	if out == "" {
+		if err := r.regradeAll(cmd.Context(), in, record.NewWriter(cmd.OutOrStdout())); err != nil {
+			return err
+		}
+	} else {
 		if sameFile(path, out) {
 			return fmt.Errorf("--out %s is the file that is read: name another one", out)
 		}
-		file, err := os.Create(out)
-		if err != nil {
-			return fmt.Errorf("writing records: %w", err)
+		if err := replaceFile(out, func(to io.Writer) error { return r.regradeAll(cmd.Context(), in, record.NewWriter(to)) }); err != nil {
+			return err
 		}
-		defer file.Close()
-		to = file
-	}
-	if err := r.regradeAll(cmd.Context(), in, record.NewWriter(to)); err != nil {
-		return err
 	}
 	r.tally.print(cmd.ErrOrStderr())
-	if r.tally.skipped > 0 || r.tally.errored > 0 {
+	if r.tally.skipped > 0 || r.tally.errored > 0 || r.tally.foreign > 0 {
 		return errOutcome
 	}
 	return nil
@@ -139,10 +151,43 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
+// replaceFile has a file written as a whole: a failure leaves the one that was there. What isn't a plain file, such as a pipe, is written to as it is.
+func replaceFile(path string, write func(io.Writer) error) error {
+	plain, mode := true, os.FileMode(0o666) // less the umask
+	if info, err := os.Stat(path); err == nil {
+		plain, mode = info.Mode().IsRegular(), info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return fmt.Errorf("writing records: %w", err)
+		}
+	}
+	target, flags := path, os.O_WRONLY
+	if plain {
+		target, flags = fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_EXCL
+	}
+	file, err := os.OpenFile(target, flags, mode)
+	if err != nil {
+		return fmt.Errorf("writing records: %w", err)
+	}
+	err = write(file)
+	if closed := file.Close(); err == nil && closed != nil {
+		err = fmt.Errorf("writing records: %w", closed)
+	}
+	if !plain {
+		return err
+	}
+	if err == nil {
+		err = os.Rename(target, path)
+	}
+	if err != nil {
+		_ = os.Remove(target) // the first error is the one to tell
+	}
+	return err
+}
+
 func (r *regrader) prepare() error {
 	r.rules, r.kinds, r.tally.reasons = grader.NewOffline(), map[string]episode.Kind{}, map[string]int{}
 	if r.judge.Type == keptJudge {
-		return nil
+		return r.judge.Stray()
 	}
 	r.judge.FromEnvironment(os.LookupEnv)
 	if err := r.judge.Validate("ticket"); err != nil {
@@ -155,11 +200,16 @@ func (r *regrader) prepare() error {
 
 func (r *regrader) regradeAll(ctx context.Context, in io.Reader, out *record.Writer) error {
 	for e, err := range record.Read(in) {
-		if errors.Is(err, record.ErrTruncated) {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, record.ErrTruncated):
 			r.tally.skip(record.ErrTruncated)
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, record.ErrNotRecord):
+			r.tally.strange(err)
+			continue
+		case err != nil:
 			return err
 		}
 		again, err := r.regrade(ctx, e)
@@ -169,6 +219,9 @@ func (r *regrader) regradeAll(ctx context.Context, in io.Reader, out *record.Wri
 		if err := out.Write(again); err != nil {
 			return err
 		}
+	}
+	if r.tally.episodes == 0 && r.tally.foreign > 0 {
+		return fmt.Errorf("reading records: there are none: %w", r.tally.firstForeign)
 	}
 	return nil
 }
@@ -266,6 +319,13 @@ func (t *tally) skip(err error) {
 	t.reasons[reason]++
 }
 
+// strange counts a line that holds no record.
+func (t *tally) strange(err error) {
+	if t.foreign++; t.foreign == 1 {
+		t.firstForeign = err
+	}
+}
+
 func (t *tally) count(before, after record.Grade) {
 	t.regraded++
 	if after.Outcome == score.Errored {
@@ -290,5 +350,8 @@ func (t *tally) print(w io.Writer) {
 	}
 	for _, reason := range slices.Sorted(maps.Keys(t.reasons)) {
 		fmt.Fprintf(w, "  %d not gradable: %s\n", t.reasons[reason], reason)
+	}
+	if t.foreign > 0 {
+		fmt.Fprintf(w, "  %s left out, not a record; the first is %v\n", count(t.foreign, "line"), t.firstForeign)
 	}
 }

@@ -166,7 +166,9 @@ func TestRegradeErrors(t *testing.T) {
 		want string
 	}{
 		"no file":            {[]string{"none.jsonl"}, exitError, "none.jsonl"},
-		"not records":        {[]string{write("a", "hello\n")}, exitError, "line 1: not a record"},
+		"not records":        {[]string{write("a", "hello\n")}, exitError, "there are none: line 1: not a record"},
+		"a foreign line":     {[]string{write("e", "hello\n"+string(whole)+"{}\n")}, exitOutcome, "2 lines left out, not a record; the first is line 1: not a record"},
+		"no such folder":     {[]string{path, "-O", filepath.Join(t.TempDir(), "none", "out")}, exitError, "writing records"},
 		"onto itself":        {[]string{path, "-O", path}, exitError, "name another one"},
 		"an unknown judge":   {[]string{path, "--judge", "me"}, exitError, "--judge"},
 		"a model of nowhere": {[]string{path, "--judge", "llm"}, exitError, "--judge-"},
@@ -262,5 +264,43 @@ func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The file of --out changes as a whole or not at all, and keeps its mode; nothing else stays in its folder.
+func TestRegradeReplacesTheFile(t *testing.T) {
+	path := recordFile(t, grader.NewOffline())
+	dir := t.TempDir()
+	out, foreign := filepath.Join(dir, "out.jsonl"), filepath.Join(t.TempDir(), "foreign")
+	for file, content := range map[string]string{out: "old", foreign: "hello\n"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, errs, code := csenv(t, "regrade", foreign, "-O", out); code != exitError {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if now, err := os.ReadFile(out); err != nil || string(now) != "old" {
+		t.Errorf("after a failure the file holds %q, %v", now, err)
+	}
+	if _, errs, code := csenv(t, "regrade", path, "-O", out); code != exitDone {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	now, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, string(now)); len(got) != 6 {
+		t.Errorf("%d episodes of 6", len(got))
+	}
+	info, err := os.Stat(out)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("the folder holds %v, %v", left, err)
+	}
+	if _, errs, code := csenv(t, "regrade", path, "-O", os.DevNull); code != exitDone {
+		t.Errorf("into a device: exit %d: %s", code, errs)
 	}
 }

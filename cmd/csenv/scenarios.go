@@ -1,14 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/csenv/csenv/scenarios"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 )
 
 func newScenariosCommand() *cobra.Command {
@@ -50,28 +48,13 @@ func loadCatalog(folders []string) (*scenarios.Catalog, error) {
 	}
 	base, packs := "", make([]string, 0, len(folders))
 	for _, folder := range folders {
-		if base == "" && packName(folder) == public.Packs()[0].Name {
+		if base == "" && scenarios.FolderName(folder) == public.Packs()[0].Name {
 			base = folder
 			continue
 		}
 		packs = append(packs, folder)
 	}
 	return scenarios.LoadFolders(base, packs...)
-}
-
-// packName is the name in a folder's pack.yaml, "" where it has none or it can't be read, which loading reports.
-func packName(folder string) string {
-	data, err := os.ReadFile(filepath.Join(folder, "pack.yaml"))
-	if err != nil {
-		return ""
-	}
-	var manifest struct {
-		Name string `json:"name"`
-	}
-	if yaml.Unmarshal(data, &manifest) != nil {
-		return ""
-	}
-	return manifest.Name
 }
 
 // profile is a scenario at a glance, at seed 0.
@@ -101,9 +84,12 @@ const (
 )
 
 // profiles lists the tickets and then the workflows. A workflow has no category, priority or tone; its difficulty is its class, and it escalates where a required step does.
-func profiles(c *scenarios.Catalog) ([]profile, error) {
+func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 	out := make([]profile, 0, len(c.Tickets())+len(c.Workflows()))
 	for _, s := range c.Tickets() {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		t, err := s.Instantiate(0)
 		if err != nil {
 			return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)
@@ -114,6 +100,9 @@ func profiles(c *scenarios.Catalog) ([]profile, error) {
 		})
 	}
 	for _, s := range c.Workflows() {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		w, err := s.Instantiate(0)
 		if err != nil {
 			return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)

@@ -19,7 +19,7 @@ right: labels, facts, gates and good replies. It is for people who review scenar
 		Example: `  csenv scenarios show B07
   csenv scenarios show B07 --seed 42 --served
   csenv scenarios show ACME3 --pack ./acme -o yaml`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument("ID", "the id of a scenario, as `csenv scenarios list` shows them"),
 	}
 	packs, output := addPackFlag(cmd.Flags()), formats(cmd.Flags(), "text", "json", "yaml")
 	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values; 0 draws the canonical branches")
@@ -27,6 +27,9 @@ right: labels, facts, gates and good replies. It is for people who review scenar
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := loadCatalog(*packs)
 		if err != nil {
+			return err
+		}
+		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
 		v, err := viewOf(c, args[0], seed)

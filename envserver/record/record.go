@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -95,6 +96,9 @@ func (w *Writer) Write(e Episode) error {
 // ErrTruncated means that the last line isn't whole: its writer was cut off. Every record before it has been read.
 var ErrTruncated = errors.New("the last record isn't whole: its writer was cut off")
 
+// ErrNotRecord means that a line holds something else.
+var ErrNotRecord = errors.New("not a record of an episode")
+
 // Read reads records line by line. Its errors name the line; reading goes on after a line that holds no record, and ends after one that is longer than MaxLine.
 func Read(in io.Reader) iter.Seq2[Episode, error] {
 	return func(yield func(Episode, error) bool) {
@@ -137,10 +141,13 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 func parse(line []byte) (Episode, error) {
 	var e Episode
 	if err := json.Unmarshal(line, &e); err != nil {
-		return Episode{}, fmt.Errorf("not a record of an episode: %w", err)
+		return Episode{}, fmt.Errorf("%w: %w", ErrNotRecord, err)
 	}
 	if e.Environment == "" || e.Task == "" || e.Scenario == "" || e.Outcome == "" {
-		return Episode{}, errors.New("not a record of an episode: it needs environment, task, scenario and outcome")
+		return Episode{}, fmt.Errorf("%w: it needs environment, task, scenario and outcome", ErrNotRecord)
+	}
+	if !slices.Contains([]episode.RewardMode{"", episode.Dense, episode.Terminal}, e.RewardMode) {
+		return Episode{}, fmt.Errorf("%w: reward_mode is %.40q: it can be %s or %s", ErrNotRecord, e.RewardMode, episode.Dense, episode.Terminal)
 	}
 	return e, nil
 }

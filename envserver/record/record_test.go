@@ -74,6 +74,7 @@ func TestReadBrokenFiles(t *testing.T) {
 		"no last newline":  {strings.TrimSuffix(line(1), "\n"), []int64{1}, "", false},
 		"cut off":          {line(1) + line(2)[:60], []int64{1}, "line 2", true},
 		"a line of others": {line(1) + "{\"hello\": 1}\n" + line(2), []int64{1, 2}, "line 2: not a record", false},
+		"a reward mode":    {strings.Replace(line(1), `"reward_mode":"`, `"reward_mode":"x`, 1) + line(2), []int64{2}, "line 1: not a record of an episode: reward_mode is \"x", false},
 		"no JSON":          {"#\n" + line(2), []int64{2}, "line 1: not a record", false},
 		"a line too long":  {line(1) + strings.Repeat("x", MaxLine+1) + "\n" + line(2), []int64{1}, "token too long", false},
 	} {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -23,6 +24,14 @@ const (
 	classTimeout     = "timeout"         // the episode took too long
 	classCapacity    = "capacity"        // the pod takes no session
 )
+
+// Classes are the classes of errored episodes: the runner's own, and the causes that judges name.
+func Classes() []string {
+	return []string{
+		classUnreachable, classEnvironment, classJudge, string(grader.CauseUnparsable), string(grader.CauseTimeout), string(grader.CauseUnavailable),
+		classPolicy, classTimeout, classCapacity,
+	}
+}
 
 // The codes of a server's errors that matter here.
 const (

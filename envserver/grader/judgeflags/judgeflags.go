@@ -29,6 +29,9 @@ type Options struct {
 	Type    string
 	Model   llm.Config
 	KeyFile string
+
+	// flags are those that AddFlags added to.
+	flags *pflag.FlagSet
 }
 
 // Default is the offline judge.
@@ -41,6 +44,7 @@ func Default() Options {
 // AddFlags adds the flags, with the options' present values as their defaults.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	m := &o.Model
+	o.flags = f
 	f.StringVar(&o.Type, "judge", o.Type, "who grades replies to tickets: offline (the rules alone) or llm (the rules and a language model)")
 	f.StringVar(&m.BaseURL, "judge-base-url", m.BaseURL, "OpenAI-compatible endpoint of the judge's model, such as https://api.openai.com/v1")
 	f.StringVar(&m.Model, "judge-model", m.Model, "the judge's model as the endpoint names it; name a dated version")
@@ -64,7 +68,7 @@ func (o *Options) FromEnvironment(lookup func(string) (string, bool)) {
 func (o *Options) Validate(environment string) error {
 	switch {
 	case o.Type == offlineJudge:
-		return nil
+		return o.Stray()
 	case o.Type != llmJudge:
 		return fmt.Errorf("--judge is %q: choose offline or llm", o.Type)
 	case environment == "workflow":
@@ -76,6 +80,23 @@ func (o *Options) Validate(environment string) error {
 		return fmt.Errorf("--judge-*: %w", err)
 	}
 	return nil
+}
+
+// Stray reports flags of the model's that were given although no model judges: who gives them means to ask one.
+func (o *Options) Stray() error {
+	if o.flags == nil || o.Type == llmJudge {
+		return nil
+	}
+	var given []string
+	o.flags.Visit(func(f *pflag.Flag) {
+		if strings.HasPrefix(f.Name, "judge-") {
+			given = append(given, "--"+f.Name)
+		}
+	})
+	if len(given) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s given, but --judge is %s: add --judge llm, or leave them out", strings.Join(given, ", "), o.Type)
 }
 
 // New makes the judge of replies, and what it serves at /metrics.

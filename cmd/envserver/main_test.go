@@ -21,6 +21,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
 )
 
 func noEnvironment(string) (string, bool) { return "", false }
@@ -50,7 +52,7 @@ func TestFlagsAndVariables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, want := parse(t, c.args, c.variables), defaultOptions()
 			c.change(want)
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "listening")); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "listening"), cmpopts.IgnoreUnexported(judgeflags.Options{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -17,12 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
 )
 
 func noEnvironment(string) (string, bool) { return "", false }

@@ -57,11 +57,11 @@ type EvaluationRunSpec struct {
 	// +optional
 	Seed *int64 `json:"seed,omitempty"`
 
-	// pressure has the episodes played under simulated time: every action takes some of it, and what is late earns less. It concerns
-	// ticket-resolve; queue-management always has a clock. Defaults to false.
-	// +kubebuilder:default=false
+	// pressure is ResponseTime: ticket-resolve is played under simulated time, every action takes some of it, and what is late earns less;
+	// or None. queue-management always has a clock. Defaults to None.
+	// +kubebuilder:default=None
 	// +optional
-	Pressure *bool `json:"pressure,omitempty"`
+	Pressure Pressure `json:"pressure,omitempty"`
 
 	// parallelism is the number of runner pods that play at the same time, from 1 to 1000. Defaults to 1. It may be changed while the
 	// run goes on, which speeds it up only up to the number of shards that it began with.
@@ -90,6 +90,17 @@ type EvaluationRunSpec struct {
 	// +optional
 	PassScore string `json:"passScore,omitempty"`
 }
+
+// Pressure says under which pressure episodes are played.
+// +kubebuilder:validation:Enum=None;ResponseTime
+type Pressure string
+
+const (
+	// NoPressure leaves agents all the time that they want.
+	NoPressure Pressure = "None"
+	// ResponseTimePressure plays tickets under simulated time.
+	ResponseTimePressure Pressure = "ResponseTime"
+)
 
 // EnvironmentReference names a CustomerSupportEnv.
 type EnvironmentReference struct {

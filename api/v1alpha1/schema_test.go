@@ -128,7 +128,7 @@ func TestRunDefaults(t *testing.T) {
 		Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
 		Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 1}},
 		Seed:           new(int64(0)),
-		Pressure:       new(false),
+		Pressure:       v1alpha1.NoPressure,
 		Parallelism:    new(int32(1)),
 		Concurrency:    new(int32(16)),
 		Retries:        v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: new(int32(2)), MaxErroredPercent: new(int32(5))},
@@ -170,7 +170,7 @@ func TestValidation(t *testing.T) {
 		"a pool of packs, judged by a model": {pool("packs", "{scenarios: {splits: [Test, Private], packs: [{configMap: {name: acme}}, {secret: {name: held-out}}]}, judge: {type: LLM, llm: "+
 			"{baseURL: 'https://models.example/v1', model: judge-2026-01-01, apiKeySecretRef: {name: models, key: token}, maxConcurrency: 1024, timeoutSeconds: 600, onFailure: Offline}}}"), ""},
 		"a model of a long name at a port": {pool("port", "{judge: {type: LLM, llm: {baseURL: 'http://[::1]:8080', model: 'acme/judge@v1:fast~2026-01-01'}}}"), ""},
-		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024", "pressure: true", "passScore: '1.000000'",
+		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024", "pressure: ResponseTime", "passScore: '1.000000'",
 			"retries: {episodeAttempts: 10, shardBackoffLimit: 0, maxErroredPercent: 100}"), ""},
 		"a run of some scenarios": {runWith("some", "{name: ticket-resolve}", "{name: ticket-resolve, trials: 1000, scenarios: {ids: [B01], categories: [billing]}}"), ""},
 
@@ -218,6 +218,7 @@ func TestValidation(t *testing.T) {
 		"a scenario of a long name":    {runWith("bad", "ticket-resolve", "a, scenarios: {ids: ["+strings.Repeat("x", 33)+"]}"), "may not be more than 32"},
 		"a negative seed":              {run("bad", "seed: -1"), "greater than or equal to 0"},
 		"a seed beyond 2^53":           {run("bad", "seed: 9007199254740992"), "less than or equal to 9007199254740991"},
+		"another pressure":             {run("bad", "pressure: true"), "spec.pressure"},
 		"no runners":                   {run("bad", "parallelism: 0"), "greater than or equal to 1"},
 		"no episodes in flight":        {run("bad", "concurrency: 0"), "greater than or equal to 1"},
 		"a pass score above 1":         {run("bad", "passScore: '1.01'"), "should match"},
@@ -272,7 +273,7 @@ func TestChanges(t *testing.T) {
 		"a run's concurrency":       {run("change-11"), `{"concurrency": 1}`, "concurrency is immutable"},
 		"a run's retries":           {run("change-12"), `{"retries": {"episodeAttempts": 1}}`, "retries is immutable"},
 		"a run's pass score":        {run("change-13"), `{"passScore": "0.9"}`, "passScore is immutable"},
-		"a run's pressure":          {run("change-15"), `{"pressure": true}`, "pressure is immutable"},
+		"a run's pressure":          {run("change-15"), `{"pressure": "ResponseTime"}`, "pressure is immutable"},
 		"a run's seed back to none": {run("change-14", "seed: 5"), `{"seed": null}`, "seed is immutable"},
 	}
 	for name, tt := range tests {

@@ -324,11 +324,6 @@ func (in *EvaluationRunSpec) DeepCopyInto(out *EvaluationRunSpec) {
 		*out = new(int64)
 		**out = **in
 	}
-	if in.Pressure != nil {
-		in, out := &in.Pressure, &out.Pressure
-		*out = new(bool)
-		**out = **in
-	}
 	if in.Parallelism != nil {
 		in, out := &in.Parallelism, &out.Parallelism
 		*out = new(int32)

@@ -319,7 +319,7 @@ func makePlan(s snapshot, shards int) (score.Plan, error) {
 		return score.Plan{}, fmt.Errorf("reading spec.passScore: %w", err)
 	}
 	draft := score.Plan{
-		Run: string(s.run.UID), Seed: ptr.Deref(spec.Seed, 0), PassScore: passScore, Pressure: ptr.Deref(spec.Pressure, false),
+		Run: string(s.run.UID), Seed: ptr.Deref(spec.Seed, 0), PassScore: passScore, Pressure: spec.Pressure == v1alpha1.ResponseTimePressure,
 		ScenarioDigest: s.report.ScenarioDigest, GraderVersion: s.report.GraderVersion, Judge: s.report.Judge, LedgerKey: s.env.Status.LedgerPublicKey,
 	}
 	var wrong []error

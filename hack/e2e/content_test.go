@@ -41,7 +41,7 @@ var _ = Describe("What is played", Ordered, func() {
 	It("costs who is slow where a run asks for pressure", func(ctx SpecContext) {
 		tasks := []string{task("ticket-resolve", 1)}
 		apply(ctx, runManifest("relaxed", "support", "Heuristic", tasks, "seed: 7"))
-		apply(ctx, runManifest("pressed", "support", "Heuristic", tasks, "seed: 7", "pressure: true"))
+		apply(ctx, runManifest("pressed", "support", "Heuristic", tasks, "seed: 7", "pressure: ResponseTime"))
 		relaxed, pressed := awaitComplete(ctx, "relaxed"), awaitComplete(ctx, "pressed")
 		Expect(number(pressed.Status.Score.Mean)).To(BeNumerically("<=", number(relaxed.Status.Score.Mean)))
 		Expect(pressed.Status.Episodes.Errored).To(BeZero())

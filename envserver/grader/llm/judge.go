@@ -325,6 +325,10 @@ func (j *Judge) share(ctx context.Context, q *question, key string, vote int) re
 		var led atomic.Bool
 		shared := j.flight.DoChan(key, func() (any, error) {
 			led.Store(true)
+			// The request of another session may have ended since this one looked.
+			if e, ok := j.lookUp(q, key); ok {
+				return result{answers: e.Answers, usage: grader.Usage{CacheHits: 1}, cached: true}, nil
+			}
 			detached, cancel := detach(ctx)
 			defer cancel()
 			return j.consult(detached, q, key, vote), nil

@@ -5,7 +5,7 @@ import "testing"
 func BenchmarkLoad(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Load(embedded); err != nil {
+		if _, err := loadOne(embedded); err != nil {
 			b.Fatal(err)
 		}
 	}

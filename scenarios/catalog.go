@@ -13,7 +13,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"reflect"
 	"regexp"
@@ -120,11 +119,8 @@ func (c *Catalog) addWorkflow(s *WorkflowScenario) {
 	c.workflows, c.workflowByID[s.ID] = append(c.workflows, s), s
 }
 
-// Load reads the catalogue of one pack. Its error joins every fault found, each as "tickets/B07.yaml:31: what is wrong: what to do".
-func Load(fsys fs.FS) (*Catalog, error) { return LoadPacks(Pack{FS: fsys}) }
-
 // LoadPacks reads the catalogue of several packs. An article or a list of names that a scenario's own pack hasn't is that of the first pack, the base. The ids of scenarios are
-// unique over all packs. The error is as for Load.
+// unique over all packs. The error joins every fault found, each as "tickets/B07.yaml:31: what is wrong: what to do".
 func LoadPacks(packs ...Pack) (*Catalog, error) {
 	if len(packs) == 0 {
 		return nil, errNoPacks

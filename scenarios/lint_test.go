@@ -53,7 +53,7 @@ func TestLintFinds(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			files := pack(t, tt.file, tt.old, tt.replacement)
-			c, err := Load(files)
+			c, err := loadOne(files)
 			if err != nil {
 				t.Fatal(err)
 			}

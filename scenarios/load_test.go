@@ -39,7 +39,7 @@ func pack(t testing.TB, file, old, replacement string) fstest.MapFS {
 
 func mustLoad(t testing.TB, fsys fs.FS) *Catalog {
 	t.Helper()
-	c, err := Load(fsys)
+	c, err := loadOne(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestLoadFaults(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load(pack(t, tt.file, tt.old, tt.replacement))
+			_, err := loadOne(pack(t, tt.file, tt.old, tt.replacement))
 			if tt.want == "" {
 				if err != nil {
 					t.Fatalf("Load: %v, want no fault", err)
@@ -231,7 +231,7 @@ func TestLoadReportsAllFaultsTogether(t *testing.T) {
 	files := pack(t, "tickets/T1.yaml", "intensity: 0", "intensity: 9, mood: bad")
 	files["tickets/notes.txt"] = &fstest.MapFile{Data: []byte("x")}
 	files["workflows/W1.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(string(files["workflows/W1.yaml"].Data), "price + usd(1)", "prise + usd(1)", 1))}
-	_, err := Load(files)
+	_, err := loadOne(files)
 	for _, want := range []string{"tickets/T1.yaml:28: unknown key", "tickets/notes.txt: unexpected here: tickets holds files named <id>.yaml", "workflows/W1.yaml:", "'prise'"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Load: %v\nwant it to say: %s", err, want)
@@ -241,7 +241,7 @@ func TestLoadReportsAllFaultsTogether(t *testing.T) {
 
 func TestTwoArticlesOfOneParam(t *testing.T) {
 	files := pack(t, "kb/POL-SLA.md", "---\n# First", "params: {window_days: {int: 14}}\n---\n# First")
-	if _, err := Load(files); err == nil || !strings.Contains(err.Error(), `two articles have a param "window_days" of different values`) {
+	if _, err := loadOne(files); err == nil || !strings.Contains(err.Error(), `two articles have a param "window_days" of different values`) {
 		t.Errorf("Load: %v, want the clash of window_days", err)
 	}
 }
@@ -294,7 +294,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file uint8, data []byte) {
 		files := maps.Clone(base)
 		files[names[int(file)%len(names)]] = &fstest.MapFile{Data: data}
-		c, err := Load(files)
+		c, err := loadOne(files)
 		if err != nil {
 			return
 		}
@@ -308,3 +308,6 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// loadOne loads a single pack.
+func loadOne(fsys fs.FS) (*Catalog, error) { return LoadPacks(Pack{FS: fsys}) }

@@ -142,7 +142,7 @@ func TestPacksTogether(t *testing.T) {
 func TestBaseArticlesAndNames(t *testing.T) {
 	base := pack(t, "", "", "")
 	scenarios := only(renamed(t), "tickets/", "workflows/")
-	if _, err := Load(scenarios); err == nil || !strings.Contains(err.Error(), "there must be one kb/POL-REF.md") {
+	if _, err := loadOne(scenarios); err == nil || !strings.Contains(err.Error(), "there must be one kb/POL-REF.md") {
 		t.Errorf("a pack without articles, alone: %v, want that they are missing", err)
 	}
 	c := mustLoadPacks(t, Pack{"base", base}, Pack{"other", scenarios})

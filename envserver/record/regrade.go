@@ -8,11 +8,9 @@ import (
 	"fmt"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
 )
-
-// ClassJudge is the class of an errored episode that the judge couldn't grade.
-const ClassJudge = "judge_failed"
 
 // ErrUnfinished means that the actions of a record don't end its episode: it broke off by a failure other than the judge's, and only a new rollout can score it.
 var ErrUnfinished = errors.New("the recorded actions don't end the episode: play it again")
@@ -80,7 +78,7 @@ func gradeOf(kind episode.Kind, final *episode.Final) Grade {
 		GraderVersion: kind.GraderVersion(), ScenarioDigest: kind.ScenarioDigest(), Verdicts: final.Verdicts,
 	}
 	if final.Outcome == score.Errored {
-		g.Class = cmp.Or(final.Cause, ClassJudge)
+		g.Class = cmp.Or(final.Cause, string(grader.CauseFailed))
 		return g
 	}
 	points := float64(final.Score) / score.One

@@ -122,7 +122,7 @@ func TestRegradeByAFailingJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if failed.Outcome != score.Errored || failed.Score != nil || failed.Class != record.ClassJudge {
+	if failed.Outcome != score.Errored || failed.Score != nil || failed.Class != string(grader.CauseFailed) {
 		t.Errorf("grade %+v of a reply that wasn't judged", failed.Grade)
 	}
 	again, err := record.Regrade(t.Context(), sound, failed)

@@ -17,12 +17,12 @@ import (
 
 // The classes of errors that an episode is played again for, and given up for in the end.
 const (
-	classUnreachable = "env_unreachable" // the connection to the pod
-	classEnvironment = "env_error"       // the environment failed to play
-	classJudge       = "judge_failed"    // the environment could not score, and did not say why
-	classPolicy      = "policy_error"    // the policy gave no action
-	classTimeout     = "timeout"         // the episode took too long
-	classCapacity    = "capacity"        // the pod takes no session
+	classUnreachable = "env_unreachable"          // the connection to the pod
+	classEnvironment = "env_error"                // the environment failed to play
+	classJudge       = string(grader.CauseFailed) // the environment could not score, and did not say why
+	classPolicy      = "policy_error"             // the policy gave no action
+	classTimeout     = "timeout"                  // the episode took too long
+	classCapacity    = "capacity"                 // the pod takes no session
 )
 
 // Classes are the classes of errored episodes: the runner's own, and the causes that judges name.

@@ -241,13 +241,18 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 
 // containsWord reports whether word stands in text with no letter or digit at either side, whatever the case.
 func containsWord(text, word string) bool {
-	text, word = strings.ToLower(text), strings.ToLower(word)
+	return HoldsWord(strings.ToLower(text), strings.ToLower(word))
+}
+
+// HoldsWord reports whether word, which isn't empty, stands in text in the same case with no letter or digit at either side.
+func HoldsWord(text, word string) bool {
 	for from := 0; word != ""; {
 		i := strings.Index(text[from:], word)
 		if i < 0 {
 			return false
 		}
 		start, end := from+i, from+i+len(word)
+		// The rune before the first and after the last is the one for an error: no letter.
 		before, _ := utf8.DecodeLastRuneInString(text[:start])
 		after, _ := utf8.DecodeRuneInString(text[end:])
 		if !wordRune(before) && !wordRune(after) {

@@ -79,6 +79,8 @@ type Final struct {
 	Verdicts []json.RawMessage
 	// Cause is the machine-readable class of the failure that an errored episode ended by, for example "judge_timeout"; "" for every other outcome.
 	Cause string
+	// Receipt is the server's signed word for an episode of a run, which it adds itself; "" for every other episode.
+	Receipt string
 }
 
 // Kind is an environment that a server can serve: its catalogue, its schemas and a factory of sessions' environments. It is safe for concurrent use.

@@ -3,6 +3,7 @@ package episode
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -82,11 +83,21 @@ func (f *Form) Schemas(files fs.FS) (Schemas, error) {
 // Action is a decoded action. Fields that were absent or null read as "".
 type Action struct {
 	Type   string
-	values map[string]string
+	values []text
 }
 
+// text is the value of a field. An action has few of them: looking through a list is faster than making a map.
+type text struct{ field, value string }
+
 // Get returns a field's text, or a number as it was written. A property of an object field is named "field.property".
-func (a Action) Get(field string) string { return a.values[field] }
+func (a Action) Get(field string) string {
+	for _, t := range a.values {
+		if t.field == field {
+			return t.value
+		}
+	}
+	return ""
+}
 
 // NewForm makes the form of the given fields and variants. The title names the schema.
 func NewForm(title string, fields []Field, variants []Variant) *Form {
@@ -115,7 +126,7 @@ func (f *Form) Decode(raw json.RawMessage) (Action, error) {
 	if given == nil {
 		return Action{}, &ActionError{Items: []ErrorItem{item("model_type", []any{}, f.example(), jsontext.Value(raw))}}
 	}
-	d := decoder{form: f, given: given, action: Action{values: make(map[string]string, len(given))}}
+	d := decoder{form: f, given: given, action: Action{values: make([]text, 0, len(given))}}
 	variant := d.variant()
 	d.checkKnown()
 	for i := range f.fields {
@@ -138,7 +149,7 @@ func (f *Form) example() string {
 // decoder is one run of Decode.
 type decoder struct {
 	form   *Form
-	given  map[string]jsontext.Value
+	given  object
 	action Action
 	items  []ErrorItem
 }
@@ -146,19 +157,93 @@ type decoder struct {
 // lastWins reads a name that appears twice as every JSON Schema validator does.
 var lastWins = jsontext.AllowDuplicateNames(true)
 
-// members are the members of a JSON object, nil for anything else.
-func members(raw []byte) map[string]jsontext.Value {
-	var given map[string]jsontext.Value
+// object is a JSON object taken apart, in the order of its members. It is nil for what is no object.
+type object []member
+
+// member is a name, and a value that is a part of the text that was read.
+type member struct {
+	name       string
+	value      jsontext.Value
+	start, end int64
+}
+
+// get returns a member's value, nil if there is none.
+func (o object) get(name string) jsontext.Value {
+	for i := range o {
+		if o[i].name == name {
+			return o[i].value
+		}
+	}
+	return nil
+}
+
+// UnmarshalJSONFrom notes where the members are: what the decoder returns is valid only until it goes on.
+func (o *object) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '{' {
+		return errors.New("not an object")
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() == '"' {
+		quoted, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		name, _ := unquote(quoted)
+		value, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		end := dec.InputOffset()
+		o.set(member{name: name, start: end - int64(len(value)), end: end})
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// set adds a member, or puts it in the place of an earlier one of the name.
+func (o *object) set(m member) {
+	for i := range *o {
+		if (*o)[i].name == m.name {
+			(*o)[i] = m
+			return
+		}
+	}
+	*o = append(*o, m)
+}
+
+// byName is the object as a map, nil for nil.
+func (o object) byName() map[string]jsontext.Value {
+	if o == nil {
+		return nil
+	}
+	values := make(map[string]jsontext.Value, len(o))
+	for i := range o {
+		values[o[i].name] = o[i].value
+	}
+	return values
+}
+
+// members are the members of a JSON object, nil for anything else. They are parts of raw.
+func members(raw []byte) object {
+	given := make(object, 0, 4)
 	if jsonv2.Unmarshal(raw, &given, lastWins) != nil {
 		return nil
+	}
+	for i := range given {
+		given[i].value = raw[given[i].start:given[i].end]
 	}
 	return given
 }
 
-// unquote reads a JSON string.
+// unquote reads a JSON string of an object that was taken apart, so that it is valid.
 func unquote(raw jsontext.Value) (string, bool) {
 	if raw.Kind() != '"' {
 		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), true
 	}
 	text, err := jsontext.AppendUnquote(nil, raw)
 	return string(text), err == nil
@@ -187,7 +272,7 @@ func (s spot) loc() []any {
 // given reports whether a value other than null was sent.
 func (s spot) given() bool { return s.raw != nil && s.raw.Kind() != 'n' }
 
-func (d *decoder) at(field string) spot { return spot{"", field, d.given[field]} }
+func (d *decoder) at(field string) spot { return spot{"", field, d.given.get(field)} }
 
 func item(kind string, loc []any, msg string, input jsontext.Value) ErrorItem {
 	it := ErrorItem{Type: kind, Loc: loc, Msg: msg}
@@ -225,10 +310,10 @@ func (d *decoder) checkKnown() {
 }
 
 // unknown lists the names that aren't known, sorted.
-func unknown(given map[string]jsontext.Value, known func(string) bool) []string {
+func unknown(given object, known func(string) bool) []string {
 	var names []string
-	for name := range given {
-		if !known(name) {
+	for i := range given {
+		if name := given[i].name; !known(name) {
 			names = append(names, name)
 		}
 	}
@@ -256,7 +341,7 @@ func (d *decoder) value(field *Field, s spot) {
 	case field.Properties != nil:
 		d.object(field, s)
 	case field.Number && s.raw.Kind() == '0':
-		d.action.values[s.name()] = string(s.raw)
+		d.action.values = append(d.action.values, text{s.name(), string(s.raw)})
 	default:
 		d.text(field, s)
 	}
@@ -272,11 +357,11 @@ func (d *decoder) object(field *Field, s spot) {
 		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
 	}
 	for _, name := range unknown(given, isProperty) {
-		d.faultf("extra_forbidden", spot{s.field, name, given[name]}, "%s has no field %q: leave it out", s.name(), name)
+		d.faultf("extra_forbidden", spot{s.field, name, given.get(name)}, "%s has no field %q: leave it out", s.name(), name)
 	}
 	for i := range field.Properties {
 		property := &field.Properties[i]
-		if inner := (spot{s.field, property.Name, given[property.Name]}); inner.given() {
+		if inner := (spot{s.field, property.Name, given.get(property.Name)}); inner.given() {
 			d.value(property, inner)
 		}
 	}
@@ -296,7 +381,7 @@ func (d *decoder) text(field *Field, s spot) {
 	case field.Enum == nil && utf8.RuneCountInString(value) > field.MaxLength:
 		d.faultf("string_too_long", s, "%s should have at most %d characters", s.name(), field.MaxLength)
 	default:
-		d.action.values[s.name()] = value
+		d.action.values = append(d.action.values, text{s.name(), value})
 	}
 }
 
@@ -385,6 +470,14 @@ func (f *Form) rule(v *Variant) map[string]any {
 	}
 	for _, name := range v.Required {
 		properties[name] = notNull()
+	}
+	if object := f.objectOf(v); object != "" {
+		// Which of the object's fields the variant makes use of: true forbids nothing.
+		used := map[string]any{}
+		for _, name := range v.Properties {
+			used[name] = true
+		}
+		properties[object] = map[string]any{"properties": used}
 	}
 	then := map[string]any{"properties": properties}
 	if len(v.Required) > 0 {

@@ -25,7 +25,7 @@ type Tool struct {
 func (t Tool) Action(arguments json.RawMessage) (json.RawMessage, error) {
 	given := map[string]jsontext.Value{}
 	if len(arguments) > 0 {
-		given = members(arguments)
+		given = members(arguments).byName()
 	}
 	if given == nil {
 		return nil, &ActionError{Items: []ErrorItem{item("dict_type", []any{}, "the arguments should be a JSON object", jsontext.Value(arguments))}}

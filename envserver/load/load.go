@@ -41,7 +41,7 @@ type Config struct {
 
 // Progress is how a run stands.
 type Progress struct {
-	// Phase is "connect" or "step".
+	// Phase is "connect", "step" or "close".
 	Phase            string
 	Sessions, Failed int
 	Steps            int64
@@ -87,9 +87,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer g.hangUp()
 	stop := g.watch(ctx)
 	defer stop()
+	defer g.hangUp(ctx)
 	g.connectAll(ctx)
 	if ctx.Err() != nil {
 		return Result{}, ctx.Err()
@@ -224,6 +224,7 @@ func (g *generator) connect(ctx context.Context, i int) {
 	}
 	conn.SetReadLimit(maxReply)
 	s := &session{conn: conn}
+	_ = conn.SetReadDeadline(began.Add(handshakeTimeout + messageTimeout))
 	if _, err := s.exchange(g.reset); err != nil {
 		_ = conn.Close()
 		g.fail(err)
@@ -257,12 +258,15 @@ func (g *generator) fail(err error) {
 	g.failed++
 }
 
-// stepAll has every session step for the duration and returns how long it really took.
+// stepAll has every session step for the duration and returns how long it really took. When the context ends before, so do the sessions.
 func (g *generator) stepAll(ctx context.Context) time.Duration {
 	g.phase.Store("step")
+	defer context.AfterFunc(ctx, func() { g.deadline(time.Now()) })()
 	ctx, cancel := context.WithTimeout(ctx, g.Duration)
 	defer cancel()
 	began := time.Now()
+	// One deadline for all that comes: moving it for every message would cost the machine a part of what is measured.
+	g.deadline(began.Add(g.Duration + messageTimeout))
 	var playing sync.WaitGroup
 	for i, s := range g.sessions {
 		playing.Go(func() {
@@ -303,16 +307,24 @@ func (g *generator) play(ctx context.Context, i int, s *session) error {
 	return nil
 }
 
-// hangUp closes every session.
-func (g *generator) hangUp() {
-	var closing sync.WaitGroup
-	limit := make(chan struct{}, defaultDialing)
+// deadline bounds what the sessions wait for.
+func (g *generator) deadline(at time.Time) {
 	for _, s := range g.sessions {
-		limit <- struct{}{}
-		closing.Go(func() {
-			defer func() { <-limit }()
-			s.close()
-		})
+		_ = s.conn.SetReadDeadline(at)
+	}
+}
+
+// hangUp closes every session, all at once and within one bound, for a server that answers none of them must not hold the next load up.
+func (g *generator) hangUp(ctx context.Context) {
+	g.phase.Store("close")
+	until := time.Now().Add(closeTimeout)
+	if ctx.Err() != nil {
+		until = time.Now().Add(abortTimeout)
+	}
+	g.deadline(until)
+	var closing sync.WaitGroup
+	for _, s := range g.sessions {
+		closing.Go(s.close)
 	}
 	closing.Wait()
 }

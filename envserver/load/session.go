@@ -20,11 +20,8 @@ type answerError struct{ code, message string }
 
 func (e *answerError) Error() string { return "answered " + e.code + ": " + e.message }
 
-// exchange sends one message and reads its answer; done tells that the episode is over.
+// exchange sends one message and reads its answer, within the deadline of the connection; done tells that the episode is over.
 func (s *session) exchange(message []byte) (done bool, err error) {
-	if err := s.conn.SetReadDeadline(time.Now().Add(messageTimeout)); err != nil {
-		return false, fmt.Errorf("setting a deadline: %w", err)
-	}
 	if err := s.conn.WriteMessage(websocket.TextMessage, message); err != nil {
 		return false, fmt.Errorf("write: %w", err)
 	}
@@ -54,18 +51,18 @@ func (s *session) over() (bool, error) {
 	return bytes.Contains(answer, []byte(`"done":true`)) || bytes.Contains(answer, []byte(`"done": true`)), nil
 }
 
-// closeTimeout bounds the wait for the server's close frame.
-const closeTimeout = 5 * time.Second
+const (
+	// closeTimeout bounds the wait for the close frames of all sessions together, abortTimeout that of a load that was broken off.
+	closeTimeout = 15 * time.Second
+	abortTimeout = time.Second
+)
 
-// close says that the session is over and waits for the server's close frame, so that the slot is free for the next load. A session that broke off ends with its socket.
+// close says that the session is over and waits for the server's close frame, so that the slot is free for the next load. A server that answers with a message knows no close: its
+// session ends with the socket, as one that broke off does.
 func (s *session) close() {
 	defer s.conn.Close()
-	if err := s.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)); err != nil {
-		return
-	}
-	for s.conn.SetReadDeadline(time.Now().Add(closeTimeout)) == nil {
-		if _, _, err := s.conn.NextReader(); err != nil {
-			return
-		}
+	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+	if s.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)) == nil {
+		_, _, _ = s.conn.NextReader()
 	}
 }

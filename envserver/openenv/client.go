@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -24,8 +25,8 @@ const (
 	dialTimeout = 10 * time.Second
 	// maxReply bounds, in bytes, a message from the server; it is the official client's bound.
 	maxReply = 100 << 20
-	// maxLedgerBody bounds, in bytes, the answer to a request for a ledger.
-	maxLedgerBody = 1 << 20
+	// maxAnswer bounds, in bytes, the answer to an HTTP request.
+	maxAnswer = 1 << 20
 )
 
 // Client is one session with an OpenEnv server. It is not safe for concurrent use, but for Close. After an error that is not a *ServerError the session is
@@ -64,6 +65,8 @@ type Metadata struct {
 	Verdicts []json.RawMessage `json:"verdicts"`
 	// Cause is why an errored episode has no score, for example "judge_timeout".
 	Cause string `json:"cause"`
+	// Receipt is the server's signed word for an episode of a run (see score.VerifyReceipt), "" for others and where the episode had ended before.
+	Receipt string `json:"receipt"`
 }
 
 // Points is one dimension of a score, as shares of the full score.
@@ -92,20 +95,73 @@ func (e *ServerError) Error() string {
 	return fmt.Sprintf("server error: %s (code: %s)", e.Message, e.Code)
 }
 
-// Dial opens a session on the very server that it reaches, and not on a peer with more room: the ledger of what is played is there. The base URL has the scheme http, https, ws or wss, or is a bare host and port; its path is kept and "/ws" appended.
-func Dial(ctx context.Context, baseURL string) (*Client, error) {
+// ClientOptions say how a server is asked. The zero value asks a server without tokens.
+type ClientOptions struct {
+	// Token is the bearer token of a protected server, "" for none. Over http or ws it can be read on the way.
+	Token string
+	// Spread lets a full or draining server pass a new session on to a peer. Whoever wants the ledger of what is played leaves it false: the ledger is on the
+	// server that played, and a session that was passed on doesn't say which that is.
+	Spread bool
+	// SessionID names a session to attach to instead of a new one, which may be on a peer whatever Spread says.
+	SessionID string
+}
+
+// header is what goes with every request and handshake.
+func (o ClientOptions) header() http.Header {
+	h := http.Header{}
+	if o.Token != "" {
+		h.Set("Authorization", "Bearer "+o.Token)
+	}
+	return h
+}
+
+// StatusError is an HTTP status with which a server refused a handshake or a request.
+type StatusError struct {
+	Status int
+	// Detail is the beginning of the body.
+	Detail string
+}
+
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
+	if e.Status == http.StatusUnauthorized {
+		text += ", is the token right?"
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}
+
+// maxDetail bounds the detail of a StatusError, in bytes.
+const maxDetail = 200
+
+func statusError(status int, body []byte) *StatusError {
+	return &StatusError{Status: status, Detail: string(bytes.ToValidUTF8(bytes.TrimSpace(body[:min(len(body), maxDetail)]), nil))}
+}
+
+// Dial opens a session. The base URL has the scheme http, https, ws or wss, or is a bare host and port; its path is kept and "/ws" appended. A refused
+// handshake is a *StatusError.
+func Dial(ctx context.Context, baseURL string, o ClientOptions) (*Client, error) {
 	target, err := endpoint(baseURL, "ws", "/ws")
 	if err != nil {
 		return nil, err
 	}
+	header := o.header()
+	if o.SessionID != "" {
+		target.RawQuery = url.Values{"session_id": {o.SessionID}}.Encode()
+	} else if !o.Spread {
+		header.Set(directHeader, "client")
+	}
 	dialer := websocket.Dialer{HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment, ReadBufferSize: 4096, WriteBufferSize: 4096}
-	conn, response, err := dialer.DialContext(ctx, target.String(), http.Header{directHeader: {"client"}})
+	conn, response, err := dialer.DialContext(ctx, target.String(), header)
 	if response != nil {
 		defer response.Body.Close()
 	}
 	switch {
 	case err != nil && response != nil:
-		return nil, fmt.Errorf("dialling %s: the server answered %s: %w", target, response.Status, err)
+		body, _ := io.ReadAll(io.LimitReader(response.Body, maxDetail))
+		return nil, fmt.Errorf("dialling %s: %w", target, statusError(response.StatusCode, body))
 	case err != nil:
 		return nil, fmt.Errorf("dialling %s: %w", target, err)
 	}
@@ -283,31 +339,68 @@ func (c *Client) awaitEnd(deadline time.Time) {
 }
 
 // FetchLedger fetches the signed ledger of a run's shard from the server that played it.
-func FetchLedger(ctx context.Context, baseURL, run string, shard int) (score.SignedLedger, error) {
+func FetchLedger(ctx context.Context, baseURL, run string, shard int, o ClientOptions) (score.SignedLedger, error) {
 	target, err := endpoint(baseURL, "http", "/ledger")
 	if err != nil {
 		return score.SignedLedger{}, err
 	}
 	target.RawQuery = url.Values{"run": {run}, "shard": {strconv.Itoa(shard)}}.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	body, err := request(ctx, http.MethodGet, target, nil, o)
 	if err != nil {
-		return score.SignedLedger{}, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return score.SignedLedger{}, fmt.Errorf("fetching the ledger: %w", err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxLedgerBody))
-	if err != nil {
-		return score.SignedLedger{}, fmt.Errorf("fetching the ledger: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return score.SignedLedger{}, fmt.Errorf("fetching the ledger of run %s, shard %d: the server answered %s: %.200s", run, shard, response.Status, body)
+		return score.SignedLedger{}, fmt.Errorf("fetching the ledger of run %s, shard %d: %w", run, shard, err)
 	}
 	var signed score.SignedLedger
 	if err := json.Unmarshal(body, &signed); err != nil {
 		return score.SignedLedger{}, fmt.Errorf("decoding the ledger of run %s, shard %d: %w", run, shard, err)
 	}
 	return signed, nil
+}
+
+// Schema is what GET /schema answers: a JSON Schema each.
+type Schema struct {
+	Action      json.RawMessage `json:"action"`
+	Observation json.RawMessage `json:"observation"`
+	State       json.RawMessage `json:"state"`
+}
+
+// FetchSchema fetches the schemas of any OpenEnv server.
+func FetchSchema(ctx context.Context, baseURL string, o ClientOptions) (Schema, error) {
+	target, err := endpoint(baseURL, "http", "/schema")
+	if err != nil {
+		return Schema{}, err
+	}
+	body, err := request(ctx, http.MethodGet, target, nil, o)
+	if err != nil {
+		return Schema{}, fmt.Errorf("fetching the schema: %w", err)
+	}
+	var schema Schema
+	if err := json.Unmarshal(body, &schema); err != nil {
+		return Schema{}, fmt.Errorf("decoding the schema: %w", err)
+	}
+	return schema, nil
+}
+
+// request asks by HTTP, with a JSON body unless that is nil, and returns the body of the answer 200. Any other answer is a *StatusError.
+func request(ctx context.Context, method string, target *url.URL, body []byte, o ClientOptions) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header = o.header()
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, statusError(response.StatusCode, answer)
+	}
+	return answer, nil
 }

@@ -18,7 +18,7 @@ import (
 
 func dialTest(tb testing.TB, url string) *Client {
 	tb.Helper()
-	c, err := Dial(tb.Context(), url)
+	c, err := Dial(tb.Context(), url, ClientOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -190,10 +190,55 @@ func TestEndpoint(t *testing.T) {
 func TestDialErrorsNameTheServer(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	if _, err := Dial(t.Context(), server.URL); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := Dial(t.Context(), server.URL, ClientOptions{}); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a server without /ws: %v", err)
 	}
-	if _, err := Dial(t.Context(), "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if _, err := Dial(t.Context(), "127.0.0.1:1", ClientOptions{}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("no server: %v", err)
+	}
+}
+
+// A client of a protected server needs its token for whatever it asks, and is told so.
+func TestClientToken(t *testing.T) {
+	_, url := serve(t, Config{Tokens: func() []string { return []string{"secret"} }})
+	for token, want := range map[string]int{"": 401, "guess": 401, "secret": 0} {
+		o := ClientOptions{Token: token}
+		client, dialErr := Dial(t.Context(), url, o)
+		_, schemaErr := FetchSchema(t.Context(), url, o)
+		for what, err := range map[string]error{"dial": dialErr, "schema": schemaErr} {
+			refused, ok := errors.AsType[*StatusError](err)
+			if want == 0 && err != nil || want != 0 && (!ok || refused.Status != want || !strings.Contains(err.Error(), "token")) {
+				t.Errorf("%s with the token %q: %v", what, token, err)
+			}
+		}
+		if client == nil {
+			continue
+		}
+		if _, err := client.Reset(t.Context(), map[string]any{"run": "uid", "shard": 0, "episode": 0}); err != nil {
+			t.Error(err)
+		}
+		if _, err := FetchLedger(t.Context(), url, "uid", 0, o); err != nil {
+			t.Error(err)
+		}
+		if _, err := FetchLedger(t.Context(), url, "uid", 0, ClientOptions{}); err == nil {
+			t.Error("a ledger without a token")
+		}
+		_ = client.Close()
+	}
+}
+
+func TestClientAttaches(t *testing.T) {
+	_, url := serve(t, Config{})
+	id := create(t, url)
+	c, err := Dial(t.Context(), url, ClientOptions{SessionID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Reset(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	_ = c.Close()
+	if _, answer := postBody(t, url+"/step", `{"session_id":"`+id+`","action":{"kind":"say","text":"x"}}`); !strings.Contains(answer, `"x"`) {
+		t.Errorf("the session after its connection: %s", answer)
 	}
 }

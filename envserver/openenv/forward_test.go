@@ -447,7 +447,7 @@ func TestRelayedHalfClose(t *testing.T) {
 func TestDialStaysWhereItIs(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{})
 	create(t, members[0].url)
-	c, err := Dial(t.Context(), members[0].url)
+	c, err := Dial(t.Context(), members[0].url, ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -455,6 +455,14 @@ func TestDialStaysWhereItIs(t *testing.T) {
 	_, err = c.Reset(t.Context(), nil)
 	if refusal, ok := errors.AsType[*ServerError](err); !ok || refusal.Code != codeCapacity {
 		t.Errorf("a session was passed on: %v", err)
+	}
+	spread, err := Dial(t.Context(), members[0].url, ClientOptions{Spread: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spread.Close()
+	if _, err := spread.Reset(t.Context(), nil); err != nil {
+		t.Errorf("a session that may be passed on: %v", err)
 	}
 }
 

@@ -56,7 +56,8 @@ func (s *socket) receive() (frame, error) {
 	}
 	s.heard()
 	f := frame{buf: s.server.buffers.get()}
-	if n, err := f.buf.ReadFrom(io.LimitReader(r, smallMessage)); err != nil || n < smallMessage {
+	s.limited = io.LimitedReader{R: r, N: smallMessage}
+	if n, err := f.buf.ReadFrom(&s.limited); err != nil || n < smallMessage {
 		return f, err
 	}
 	return s.receiveBulk(f, r)

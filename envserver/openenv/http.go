@@ -47,7 +47,7 @@ func (s *Server) Handler() http.Handler {
 		"/docs":              {http.MethodGet: page(s.docs.page)},
 		"/redoc":             {http.MethodGet: page(s.docs.page)},
 		"/list_environments": {http.MethodGet: s.serveEnvironments},
-		"/ledger":            {http.MethodGet: s.serveLedger},
+		"/ledger":            {http.MethodGet: s.serveLedger, http.MethodPost: s.serveReceipts},
 	}
 	if s.mode == Simulation {
 		rs["/reset"] = map[string]http.HandlerFunc{http.MethodPost: s.serveReset}

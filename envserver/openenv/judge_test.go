@@ -10,7 +10,7 @@ import (
 // TestJudgeFailureIsLoggedWithoutTheReply reads the log at the level that servers run with.
 func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 	var log bytes.Buffer
-	_, url := serve(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s, url := serve(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	p := connect(t, url)
 	p.ask(`{"type":"reset"}`)
 	answer := p.ask(`{"type":"step","data":{"kind":"unjudged","text":"a secret reply"}}`)
@@ -19,6 +19,9 @@ func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "judge_timeout") {
 		t.Errorf("the log doesn't name the cause: %s", log.String())
+	}
+	if got := s.report().JudgeFailures; got != 1 {
+		t.Errorf("the report counts %d failures to judge, want 1", got)
 	}
 	if strings.Contains(answer+log.String(), "secret") {
 		t.Errorf("the reply was told: %s %s", answer, log.String())

@@ -52,6 +52,7 @@ type runLedger struct {
 
 	mu      sync.Mutex
 	sums    score.Ledger
+	errored int64 // attempts that were given up
 	ended   map[int64]struct{}
 	touched time.Time
 }
@@ -150,22 +151,32 @@ func (l *runLedger) begin() {
 	l.touched = time.Now()
 }
 
-// finish counts the end of an episode: once in the figures, and after that as replayed. An errored episode is in no figure.
-func (l *runLedger) finish(planned score.PlannedEpisode, e score.Episode) error {
+// finish counts the end of an episode: once in the figures, and after that as replayed. An errored episode is in no figure. What went into the figures has a receipt; who
+// plays an episode again on this pod gets none, and so can't choose among this pod's ends. Another pod of the pool knows nothing of them, and would sign its own.
+func (l *runLedger) finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	if e.Outcome == score.Errored {
-		l.store.count(&l.store.errored, l.key)
-		return nil
+		l.giveUp()
+		return nil, nil
 	}
 	fresh, err := l.add(planned, e)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case fresh:
 		l.store.count(&l.store.counted, l.key)
 	default:
 		l.store.count(&l.store.replayed, l.key)
+		return nil, nil
 	}
-	return nil
+	// What a receipt repeats of the sums never changes.
+	return new(l.sums.Receipt(planned, e)), nil
+}
+
+func (l *runLedger) giveUp() {
+	l.mu.Lock()
+	l.errored++
+	l.mu.Unlock()
+	l.store.count(&l.store.errored, l.key)
 }
 
 func (l *runLedger) add(planned score.PlannedEpisode, e score.Episode) (fresh bool, err error) {

@@ -26,7 +26,7 @@ import (
 // ledgerOf fetches and verifies a ledger.
 func ledgerOf(tb testing.TB, url, run string, shard int) *score.Ledger {
 	tb.Helper()
-	signed, err := FetchLedger(tb.Context(), url, run, shard)
+	signed, err := FetchLedger(tb.Context(), url, run, shard, ClientOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestLedgersAreApart(t *testing.T) {
 			t.Errorf("ledger %v has %d scored and %d opened episodes", key, got.Scored, got.Opened)
 		}
 	}
-	if _, err := FetchLedger(t.Context(), url, "b", 1); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := FetchLedger(t.Context(), url, "b", 1, ClientOptions{}); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a ledger that isn't there: %v", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestConcurrentEndsCountOnce(t *testing.T) {
 			}
 			for i := range int64(100) {
 				l.begin()
-				if err := l.finish(score.PlannedEpisode{Index: i, Task: "talk", Scenario: "E01"}, score.Episode{Outcome: score.Scored}); err != nil {
+				if _, err := l.finish(score.PlannedEpisode{Index: i, Task: "talk", Scenario: "E01"}, score.Episode{Outcome: score.Scored}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -87,6 +88,45 @@ func FuzzDecodeMessage(f *testing.F) {
 			if !json.Valid(out.Bytes()) {
 				t.Errorf("%q is answered with %s", raw, out.Bytes())
 			}
+		}
+	})
+}
+
+// The short cut for steps takes nothing that the full decoder would refuse, and the same of what it takes.
+func TestStepData(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"type":"step","data":{"a":1}}`:                `{"a":1}`,
+		`{"type": "step", "data": {"a": [1, "}"]}}`:     `{"a": [1, "}"]}`,
+		` { "type" : "step" , "data" : {} }`:            `{}`,
+		`{"type":"step","data":{"a":1},"data":{}}`:      "",
+		`{"type":"step","data":{"a":1},"b":{}}`:         "",
+		`{"type":"step","data":{"a":1,"a":2}}`:          "",
+		`{"type":"step","data":{"a":1}`:                 "",
+		`{"type":"step","data":[1]}`:                    "",
+		`{"type":"step","data":{"a":"` + "\xff" + `"}}`: "",
+		`{"type":"steps","data":{}}`:                    "",
+		`{"type":"step"}`:                               "",
+		`{"type":"step","data":}`:                       "",
+		`{"type":"step","data":`:                        "",
+		``:                                              "",
+	} {
+		if got := string(stepData([]byte(raw))); got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func FuzzStepData(f *testing.F) {
+	f.Add([]byte(benchStep))
+	f.Add([]byte(`{"type": "step", "data": {"a": {"b": "}"}}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		data := stepData(raw)
+		if data == nil {
+			return
+		}
+		var e envelope
+		if err := jsonv2.Unmarshal(raw, &e); err != nil || string(e.Type) != `"step"` || string(e.Data) != string(data) || len(e.Extra) != 0 {
+			t.Errorf("%q: %q in short, %q %q %v in full", raw, data, e.Type, e.Data, err)
 		}
 	})
 }

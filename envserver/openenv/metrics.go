@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -27,6 +28,9 @@ type metrics struct {
 	// forwarded and relays are there if the server has peers.
 	forwarded *prometheus.CounterVec
 	relays    prometheus.Gauge
+
+	// unjudged and cut are for the server's own report.
+	unjudged, cut atomic.Int64
 
 	mu     sync.Mutex
 	totals score.Episodes
@@ -77,6 +81,9 @@ func (m *metrics) stepped(took time.Duration, err error) {
 		m.stepsInvalid.Inc()
 	default:
 		m.stepsFailed.Inc()
+	}
+	if _, unjudged := errors.AsType[*episode.JudgeError](err); unjudged {
+		m.unjudged.Add(1)
 	}
 }
 

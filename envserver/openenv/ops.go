@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 )
 
 // OpsHandler serves what belongs on port 9000: /readyz, /stats and /metrics.
@@ -18,13 +17,10 @@ func (s *Server) OpsHandler() http.Handler {
 
 // serveLedger serves the signed ledger of a run's shard.
 func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	shard, err := strconv.Atoi(query.Get("shard"))
-	if query.Get("run") == "" || err != nil {
-		writeDetail(w, http.StatusBadRequest, "ask for /ledger?run=<UID of the run>&shard=<number>")
+	key, ok := ledgerKeyOf(w, r)
+	if !ok {
 		return
 	}
-	key := ledgerKey{run: query.Get("run"), shard: shard}
 	signed, err := s.ledgers.sign(key, s.key)
 	switch {
 	case errors.Is(err, errNoLedger):

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -25,6 +26,8 @@ type player struct {
 	// planned and ledger are those of the current episode; ledger is nil when it belongs to no run.
 	planned score.PlannedEpisode
 	ledger  *runLedger
+	// held shows the ledger to whoever counts what is being played; nil for a player whose session nobody counts.
+	held *atomic.Pointer[runLedger]
 }
 
 // newPlayer makes an environment; an error means that the factory is broken.
@@ -84,12 +87,21 @@ func (p *player) reset(data []byte, rule seedRule, where string) reply {
 		p.logFailure("A reset failed", err)
 		return p.fail(err)
 	}
-	p.playing, p.task, p.ledger, p.last = true, o.Task, ledger, result
+	p.playing, p.task, p.last = true, o.Task, result
+	p.hold(ledger)
 	if ledger != nil {
 		p.planned = score.PlannedEpisode{Index: o.tag.episode, Seed: o.Seed, Pressure: o.Pressure}
 		ledger.begin()
 	}
 	return reply{kind: p.server.kind, result: result}
+}
+
+// hold says which ledger the episode that begins belongs to, nil for none and at an episode's end.
+func (p *player) hold(ledger *runLedger) {
+	p.ledger = ledger
+	if p.held != nil {
+		p.held.Store(ledger)
+	}
 }
 
 func (p *player) fail(err error) reply { return reply{kind: p.server.kind, err: err} }
@@ -152,14 +164,17 @@ func (p *player) finish(f *episode.Final) {
 	}
 	p.planned.Task, p.planned.Scenario = f.Task, f.Scenario
 	scenario := p.server.scenarios[f.Scenario]
-	err := p.ledger.finish(p.planned, score.Episode{
+	receipt, err := p.ledger.finish(p.planned, score.Episode{
 		Outcome: f.Outcome, Score: f.Score, Dimensions: f.Dimensions,
 		Category: f.Category, Difficulty: scenario.Difficulty, Language: scenario.Language,
 	})
-	if err != nil {
-		p.server.log.Error("An episode is missing from its ledger", "run", p.ledger.key.run, "shard", p.ledger.key.shard, "error", err)
+	if err == nil && receipt != nil {
+		f.Receipt, err = receipt.Sign(p.server.key)
 	}
-	p.ledger = nil
+	if err != nil {
+		p.server.log.Error("An episode is missing from its ledger or has no receipt", "run", p.ledger.key.run, "shard", p.ledger.key.shard, "error", err)
+	}
+	p.hold(nil)
 }
 
 // abandon gives up the episode after a panic: it is errored, and a fresh environment waits for the next reset.
@@ -168,7 +183,8 @@ func (p *player) abandon() wireError {
 		p.playing = false
 		p.server.metrics.ended(p.task, score.Errored, 0)
 	}
-	p.ledger, p.last = nil, episode.Result{}
+	p.hold(nil)
+	p.last = episode.Result{}
 	fresh, err := p.server.newPlayer()
 	if err != nil {
 		return wireError{Code: codeExecution, Message: "the environment failed and could not be made anew: connect again"}

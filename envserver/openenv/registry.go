@@ -38,6 +38,9 @@ type registry struct {
 	byID     map[string]*session
 	byClient map[string]int
 	draining bool
+	// atDrain is how many sessions there were when the registry began to drain, and drainedAt when that was.
+	atDrain   int
+	drainedAt time.Time
 	// empty is closed once the registry drains and the last session has gone.
 	empty chan struct{}
 }
@@ -149,9 +152,18 @@ func (r *registry) drain() <-chan struct{} {
 	if !r.draining && len(r.byID) == 0 {
 		close(r.empty)
 	}
-	r.draining = true
+	if !r.draining {
+		r.draining, r.atDrain, r.drainedAt = true, len(r.byID), time.Now()
+	}
 	r.closeOff()
 	return r.empty
+}
+
+// drainBegan says when the drain began, the zero time if it hasn't, and how many sessions there were.
+func (r *registry) drainBegan() (at time.Time, sessions int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drainedAt, r.atDrain
 }
 
 func (r *registry) active() int {

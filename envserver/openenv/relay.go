@@ -147,7 +147,12 @@ func (w *wire) Read(b []byte) (int, error) {
 func (s *Server) splice(client, peer net.Conn) {
 	closeBoth := sync.OnceFunc(func() { _, _ = client.Close(), peer.Close() })
 	defer closeBoth()
-	defer context.AfterFunc(s.ctx, closeBoth)()
+	ended := context.AfterFunc(s.ctx, closeBoth)
+	defer func() {
+		if !ended() {
+			s.metrics.cut.Add(1)
+		}
+	}()
 	s.metrics.relays.Inc()
 	defer s.metrics.relays.Dec()
 	var outward sync.WaitGroup

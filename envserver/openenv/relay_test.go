@@ -107,3 +107,25 @@ func TestSilentPeer(t *testing.T) {
 		}
 	})
 }
+
+// A socket that is passed on when the server closes is cut as a session is; one that ended before is not.
+func TestClosingCutsRelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPeersServer(t)
+		for _, endsBefore := range []bool{true, false} {
+			near, client := net.Pipe()
+			far, _ := net.Pipe()
+			if !s.spawn(func() { s.splice(&wire{Conn: near}, &wire{Conn: far}) }) {
+				t.Fatal("closed already")
+			}
+			if endsBefore {
+				_ = client.Close()
+			}
+			synctest.Wait()
+		}
+		s.Close()
+		if got := s.Farewell().Cut; got != 1 {
+			t.Errorf("%d were cut, want 1", got)
+		}
+	})
+}

@@ -110,6 +110,8 @@ type final struct {
 	// Verdicts are the judge's, Cause is why an errored episode has no score.
 	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
 	Cause    string            `json:"cause,omitempty"`
+	// Receipt is a score.Receipt, for an episode of a run at its first end.
+	Receipt string `json:"receipt,omitempty"`
 }
 
 // points is one dimension of a final's breakdown.
@@ -125,7 +127,7 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 		m.Cause = f.Cause
 		return m
 	}
-	m.Verdicts = f.Verdicts
+	m.Verdicts, m.Receipt = f.Verdicts, f.Receipt
 	m.EpisodeScore = json.Number(appendFixed(nil, f.Score, 6))
 	for _, d := range f.Dimensions {
 		m.ScoreBreakdown = append(m.ScoreBreakdown, points{

@@ -38,6 +38,8 @@ type session struct {
 	// turn holds a token while an operation runs. It guards player.
 	turn   chan struct{}
 	player *player
+	// ledger is that of the episode that is being played, nil while none is or it belongs to no run.
+	ledger atomic.Pointer[runLedger]
 	// limiter is nil where messages may come at any rate.
 	limiter *rate.Limiter
 	// lastActive is the Unix nanosecond of the last operation other than state, or of the last attaching or detaching.
@@ -81,6 +83,7 @@ func (s *Server) open(ctx context.Context, id, client string) (*session, error) 
 		ss.end(endFactory, 0, "")
 		return nil, errFactory
 	}
+	player.held = &ss.ledger
 	ss.player = player
 	return ss, nil
 }
@@ -209,6 +212,9 @@ func (s *session) end(result string, code int, reason string) {
 	s.mu.Unlock()
 	s.cancel()
 	s.server.metrics.sessionsEnded.WithLabelValues(result).Inc()
+	if result == endDrained {
+		s.server.metrics.cut.Add(1)
+	}
 	s.server.log.Debug("A session ended", "result", result, "lasted", time.Since(s.opened).String())
 	if onEnd != nil {
 		s.server.spawn(onEnd)

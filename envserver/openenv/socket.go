@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -21,6 +22,9 @@ const (
 	maxQueuedBytes = smallMessage
 )
 
+// reliefAfter is how long a message may be answered before another goroutine goes on reading.
+const reliefAfter = 20 * time.Millisecond
+
 // dialect is what is spoken on a socket.
 type dialect interface {
 	// respond writes the reply to a message, and reports whether the message was a close, which has none.
@@ -30,6 +34,10 @@ type dialect interface {
 }
 
 // socket is one WebSocket connection with the session that it plays.
+//
+// One goroutine reads a message, answers it and reads the next: handing every message to another one would cost more than most steps. A step that takes longer, because a judge is
+// asked or the client is slow to read, must not keep pings and the end of the connection waiting. After reliefAfter a new goroutine goes on reading and the old one answers what is queued, until
+// nothing is left.
 type socket struct {
 	server  *Server
 	session *session
@@ -39,13 +47,20 @@ type socket struct {
 	lastHeard atomic.Int64
 	// lastPing belongs to the sweep.
 	lastPing time.Time
+	// limited belongs to the goroutine that reads.
+	limited io.LimitedReader
 
 	mu      sync.Mutex
 	room    sync.Cond
 	queue   []frame
 	queued  int
 	working bool
-	ended   bool
+	// relieved is true while the goroutine that works is not the one that reads.
+	relieved bool
+	relief   *time.Timer
+	ended    bool
+	// writing is the Unix nanosecond at which an answer began to be written, 0 while none is.
+	writing atomic.Int64
 }
 
 // call is what a handshake asked for.
@@ -58,22 +73,24 @@ type call struct {
 	seat *seat
 }
 
-// connect runs a connection from the handshake to the end of its socket.
+// connect runs a connection from the handshake to the end of its socket, and then says that it has done.
 func (s *Server) connect(conn *websocket.Conn, c call) {
-	defer conn.Close()
 	defer c.seat.giveBack()
 	socket := s.newSocket(conn, c.dialect)
 	if refusal := socket.enter(c); refusal != nil {
 		s.refuse(conn, c.dialect, *refusal)
+		_ = conn.Close()
+		s.running.Done()
 		return
 	}
-	socket.read()
-	linger(conn)
+	socket.serve()
 }
 
 func (s *Server) newSocket(conn *websocket.Conn, d dialect) *socket {
 	socket := &socket{server: s, conn: conn, dialect: d, lastPing: time.Now()}
 	socket.room.L = &socket.mu
+	socket.relief = time.AfterFunc(time.Hour, socket.relieve)
+	socket.relief.Stop()
 	socket.heard()
 	conn.SetPingHandler(socket.pong)
 	conn.SetPongHandler(func(string) error { socket.heard(); return nil })
@@ -132,19 +149,51 @@ func (s *Server) refuse(conn *websocket.Conn, d dialect, e wireError) {
 	linger(conn)
 }
 
-// read takes in messages until the connection or the session ends.
-func (s *socket) read() {
+// serve reads and answers messages until the connection or the session ends, or until another goroutine has taken its place.
+func (s *socket) serve() {
 	for {
 		f, err := s.receive()
 		if err != nil {
 			s.server.free(f)
 			s.failed(err)
-			return
+			break
 		}
-		if !s.submit(f) {
+		mine, ok := s.submit(f)
+		if !ok {
 			s.server.free(f)
+			break
+		}
+		if mine && s.answerInTurn(f) {
+			s.work()
 			return
 		}
+	}
+	s.relief.Stop()
+	linger(s.conn)
+	_ = s.conn.Close()
+	s.server.running.Done()
+}
+
+// answerInTurn answers a message that no other one waits before. It reports whether the goroutine was relieved meanwhile; if so, it still has to work.
+func (s *socket) answerInTurn(f frame) (relieved bool) {
+	s.relief.Reset(reliefAfter)
+	s.answer(f)
+	s.relief.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.relieved {
+		s.working = false
+	}
+	return s.relieved
+}
+
+// relieve has a new goroutine read while the one that read answers. It does so at most once until nothing is left to answer.
+func (s *socket) relieve() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.working && !s.relieved {
+		s.relieved = true
+		go s.serve()
 	}
 }
 
@@ -160,23 +209,24 @@ func (s *socket) failed(err error) {
 	}
 }
 
-// submit queues a message for the worker and starts one if there is none. It waits while the queue is full, and reports false when the socket has ended.
-func (s *socket) submit(f frame) bool {
+// submit leaves a message to the goroutine that works, by way of the queue, or to the caller if none does (mine). It waits while the queue is full, and reports false when the socket
+// has ended.
+func (s *socket) submit(f frame) (mine, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.ended && (len(s.queue) >= maxQueued || (len(s.queue) > 0 && s.queued+f.buf.Len() > maxQueuedBytes)) {
 		s.room.Wait()
 	}
-	if s.ended {
-		return false
+	switch {
+	case s.ended:
+		return false, false
+	case !s.working:
+		s.working = true
+		return true, true
 	}
 	s.queue = append(s.queue, f)
 	s.queued += f.buf.Len()
-	if !s.working {
-		s.working = true
-		go s.work()
-	}
-	return true
+	return false, true
 }
 
 // work answers queued messages in order until there are none.
@@ -198,11 +248,11 @@ func (s *socket) next() (frame, bool) {
 		s.drop()
 	}
 	if len(s.queue) == 0 {
-		s.working = false
+		s.working, s.relieved = false, false
 		return frame{}, false
 	}
 	f := s.queue[0]
-	s.queue = slices.Delete(s.queue, 0, 1) // keeps the array, which is of one place for a client that waits for its answers
+	s.queue = slices.Delete(s.queue, 0, 1)
 	s.queued -= f.buf.Len()
 	s.room.Signal()
 	return f, true
@@ -226,12 +276,16 @@ func (s *socket) answer(f frame) {
 		s.close(endClosed, websocket.CloseNormalClosure, "")
 		return
 	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(writeWait))
-	if err := s.conn.WriteMessage(websocket.TextMessage, out.Bytes()); err != nil {
-		if s.end(endLost) {
-			_ = s.conn.Close()
-		}
+	if s.write(out.Bytes()) != nil && s.end(endLost) {
+		_ = s.conn.Close()
 	}
+}
+
+// write sends a message. That a peer doesn't take it in writeWait is for the sweep to see: a deadline for every message would cost more than a look every now and then.
+func (s *socket) write(message []byte) error {
+	s.writing.Store(time.Now().UnixNano())
+	defer s.writing.Store(0)
+	return s.conn.WriteMessage(websocket.TextMessage, message)
 }
 
 // respond has the dialect answer. A panic outside the environment is a bug of this package and costs one message.
@@ -311,7 +365,11 @@ func (s *socket) hangUp(code int, reason string) {
 
 // check ends the socket of a dead peer, and pings the others. It never waits for the peer.
 func (s *socket) check(now time.Time) {
+	writing := s.writing.Load()
 	switch {
+	case writing != 0 && now.UnixNano()-writing >= int64(writeWait):
+		s.end(endLost)
+		_ = s.conn.Close()
 	case now.Sub(time.Unix(0, s.lastHeard.Load())) >= deadPeerAfter:
 		s.end(endDead)
 		_ = s.conn.Close()

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/gorilla/websocket"
 )
 
@@ -239,6 +240,10 @@ func TestDrain(t *testing.T) {
 		if err := <-drained; err != nil {
 			t.Errorf("drained with %v", err)
 		}
+		s.Close()
+		if got, want := s.Farewell(), (score.Farewell{Sessions: 1, Seconds: 60}); got != want {
+			t.Errorf("farewell %+v, want %+v", got, want)
+		}
 	})
 }
 
@@ -256,6 +261,9 @@ func TestDrainTimeout(t *testing.T) {
 		s.Close()
 		if err := <-ended; !websocket.IsCloseError(err, websocket.CloseGoingAway) {
 			t.Errorf("closed with %v, want 1001", err)
+		}
+		if got, want := s.Farewell(), (score.Farewell{Sessions: 1, Cut: 1, Seconds: 60}); got != want || s.report().Cut != 1 {
+			t.Errorf("farewell %+v, want %+v; the report says that %d were cut", got, want, s.report().Cut)
 		}
 	})
 }

@@ -14,7 +14,7 @@ const sessionHeader = "X-Session-Id"
 // serveWS serves /ws.
 func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 	if !websocket.IsWebSocketUpgrade(r) {
-		writeDetail(w, http.StatusNotFound, "Not Found")
+		writeDetail(w, http.StatusNotFound, "Not Found: a WebSocket is played here, to which OpenEnv clients connect; plain HTTP plays on /reset and /step")
 		return
 	}
 	s.upgrade(w, r, call{dialect: gym{s}, sessionID: sessionIDOf(r)})
@@ -42,7 +42,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
 		c.seat.giveBack()
 		return // Upgrade has answered
 	}
-	if !s.spawn(func() { s.connect(conn, c) }) {
+	if !s.begin(func() { s.connect(conn, c) }) {
 		c.seat.giveBack()
 		_ = conn.Close()
 	}
@@ -89,13 +89,12 @@ func (g gym) play(ctx context.Context, s *session, out *bytes.Buffer, m message)
 		switch m.kind {
 		case stateMessage:
 			p.writeState(out)
+			return // looking is not playing
 		case resetMessage:
-			s.active()
 			p.reset(m.data, lenientSeed, "data").write(out)
 		default:
-			s.active()
 			p.act(ctx, m.data).write(out)
-			s.active()
 		}
+		s.active()
 	})
 }

@@ -18,11 +18,11 @@ const minTerm = 3
 // findArticles ranks the articles by how many different words of the query they hold, a word of the title counting twice, and returns the best. Articles
 // that hold none are left out; equal ones keep their order.
 func findArticles(articles []scenarios.Article, query string) []scenarios.Article {
-	terms := words(query)
+	terms := terms(query)
 	type hit struct{ article, weight int }
 	var hits []hit
 	for i, a := range articles {
-		if w := 2*overlap(terms, words(a.Title)) + overlap(terms, words(a.Body)); w > 0 {
+		if w := 2*overlap(terms, a.Title) + overlap(terms, a.Body); w > 0 {
 			hits = append(hits, hit{i, w})
 		}
 	}
@@ -34,20 +34,27 @@ func findArticles(articles []scenarios.Article, query string) []scenarios.Articl
 	return found
 }
 
-func words(text string) map[string]struct{} {
-	set := map[string]struct{}{}
-	for w := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if len(w) >= minTerm {
-			set[w] = struct{}{}
+// terms are the different words that a search looks for, in lower case.
+func terms(query string) []string {
+	var terms []string
+	for w := range strings.FieldsFuncSeq(strings.ToLower(query), isGap) {
+		if len(w) >= minTerm && !slices.Contains(terms, w) {
+			terms = append(terms, w)
 		}
 	}
-	return set
+	return terms
 }
 
-func overlap(terms, text map[string]struct{}) int {
+// isGap tells what is between words.
+func isGap(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+
+// overlap counts the terms that a text holds as words. The articles of a ticket are rendered for its episode, so that an index of them would be used once or twice: looking for the few terms
+// of a query costs much less than taking the text apart.
+func overlap(terms []string, text string) int {
+	text = strings.ToLower(text)
 	n := 0
-	for w := range terms {
-		if _, ok := text[w]; ok {
+	for _, term := range terms {
+		if scenarios.HoldsWord(text, term) {
 			n++
 		}
 	}

@@ -31,7 +31,7 @@ func TestPenaltiesReachTheClient(t *testing.T) {
 	t.Cleanup(server.Close)
 	h := httptest.NewServer(server.Handler())
 	t.Cleanup(h.Close)
-	client, err := openenv.Dial(t.Context(), h.URL)
+	client, err := openenv.Dial(t.Context(), h.URL, openenv.ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

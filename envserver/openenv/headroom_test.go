@@ -1,0 +1,43 @@
+package openenv
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+func TestGCPercent(t *testing.T) {
+	for inUse, want := range map[uint64]int{0: 1600, 1 << 20: 1600, 4 << 20: 1600, 16 << 20: 400, 32 << 20: 200, 64 << 20: 100, 1 << 30: 100} {
+		if got := gcPercent(inUse); got != want {
+			t.Errorf("%d bytes in use: %d, want %d", inUse, got, want)
+		}
+	}
+	runtime.GC()
+	if heapInUse() == 0 {
+		t.Error("nothing is in use: has a metric another name?")
+	}
+}
+
+func TestKeepHeadroom(t *testing.T) {
+	t.Setenv("GOGC", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		KeepHeadroom(ctx)
+	}()
+	percent := func() int {
+		now := debug.SetGCPercent(100)
+		debug.SetGCPercent(now)
+		return now
+	}
+	eventually(t, "a small heap is collected less often", func() bool { return percent() > 100 })
+	cancel()
+	<-ended
+	if got := percent(); got != 100 {
+		t.Errorf("afterwards: %d", got)
+	}
+	t.Setenv("GOGC", "50")
+	KeepHeadroom(t.Context()) // returns at once
+}

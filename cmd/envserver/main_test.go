@@ -2,335 +2,212 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"io"
-	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func noEnvironment(string) (string, bool) { return "", false }
+// asProgram has the tests' program be the server, which calls itself to check packs.
+const asProgram = "CSENV_TEST_AS_ENVSERVER"
 
-func TestFlagsAndVariables(t *testing.T) {
-	for name, c := range map[string]struct {
-		args      []string
-		variables map[string]string
-		change    func(*options)
-	}{
-		"defaults":               {nil, nil, func(*options) {}},
-		"empty variables":        {nil, map[string]string{"MAX_CONCURRENT_ENVS": "", "SESSION_IDLE_TIMEOUT_S": ""}, func(*options) {}},
-		"MAX_CONCURRENT_ENVS":    {nil, map[string]string{"MAX_CONCURRENT_ENVS": "64"}, func(o *options) { o.maxSessions = 64 }},
-		"SESSION_IDLE_TIMEOUT_S": {nil, map[string]string{"SESSION_IDLE_TIMEOUT_S": "1.5"}, func(o *options) { o.sessionIdleTimeout = 1500 * time.Millisecond }},
-		"OPENENV_MODE":           {nil, map[string]string{"OPENENV_MODE": "PRODUCTION"}, func(o *options) { o.mode = "production" }},
-		"POD_IP": {[]string{"--peers", "pool.svc:8000", "--ledger-key", "k"}, map[string]string{"POD_IP": "2001:db8::7"},
-			func(o *options) {
-				o.peers, o.ledgerKey, o.advertise = []string{"pool.svc:8000"}, "k", "[2001:db8::7]:8000"
-			}},
-		"POD_IP without peers": {nil, map[string]string{"POD_IP": "192.0.2.7"}, func(*options) {}},
-		"an address wins": {[]string{"--peers", "pool.svc:8000", "--ledger-key", "k", "--advertise", "192.0.2.8:80"}, map[string]string{"POD_IP": "192.0.2.7"},
-			func(o *options) { o.peers, o.ledgerKey, o.advertise = []string{"pool.svc:8000"}, "k", "192.0.2.8:80" }},
-		"a mode wins": {[]string{"--mode", "Simulation"}, map[string]string{"OPENENV_MODE": "production"}, func(*options) {}},
-		"a flag wins": {[]string{"--max-sessions", "5", "--session-idle-timeout", "0"},
-			map[string]string{"MAX_CONCURRENT_ENVS": "64", "SESSION_IDLE_TIMEOUT_S": "9"}, func(o *options) { o.maxSessions, o.sessionIdleTimeout = 5, 0 }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, want := parse(t, c.args, c.variables), defaultOptions()
-			c.change(want)
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "listening"), cmpopts.IgnoreUnexported(judgeflags.Options{})); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
 	}
+	os.Exit(m.Run())
 }
 
-func parse(t *testing.T, args []string, variables map[string]string) *options {
+// launch starts the server as a process and returns the addresses of its ports. It ends with the test.
+func launch(t *testing.T, args ...string) (protocol, ops string) {
 	t.Helper()
-	o := defaultOptions()
-	cmd := newCommand(noEnvironment, io.Discard)
-	cmd.ResetFlags()
-	o.addFlags(cmd.Flags())
-	if err := cmd.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
-	lookup := func(name string) (string, bool) { text, ok := variables[name]; return text, ok }
-	if err := o.fromEnvironment(cmd.Flags(), lookup); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.validate(); err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
-// Whatever is wrong, the server ends at once with an error that names the flag, the variable or the file.
-func TestStartUpErrors(t *testing.T) {
-	broken := t.TempDir()
-	if err := os.Mkdir(filepath.Join(broken, "tickets"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(broken, "tickets", "X01.yaml"), []byte("schema: nonsense\nprioritiy: high\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], append([]string{"--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--drain-timeout", "1s"}, args...)...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	logs, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
-	for name, c := range map[string]struct {
-		args     []string
-		variable string
-		want     []string
-	}{
-		"unknown flag":           {[]string{"--envirnment", "ticket"}, "", []string{"--envirnment"}},
-		"an argument":            {[]string{"ticket"}, "", []string{"ticket"}},
-		"environment":            {[]string{"--environment", "chess"}, "", []string{"--environment", "chess", "workflow"}},
-		"several at once":        {[]string{"--max-sessions", "0", "--reward-mode", "sparse", "--log-level", "loud", "--drain-timeout", "-1s"}, "", []string{"--max-sessions", "--reward-mode", "--log-level", "--drain-timeout"}},
-		"MAX_CONCURRENT_ENVS":    {nil, "MAX_CONCURRENT_ENVS", []string{"MAX_CONCURRENT_ENVS", "many", "64"}},
-		"SESSION_IDLE_TIMEOUT_S": {nil, "SESSION_IDLE_TIMEOUT_S", []string{"SESSION_IDLE_TIMEOUT_S", "many", "600"}},
-		"OPENENV_MODE":           {nil, "OPENENV_MODE", []string{"OPENENV_MODE", "many", "production"}},
-		"peers":                  {[]string{"--peers", "pool", "--advertise", "me:8000"}, "", []string{"--peers is \"pool\"", "--advertise", "POD_IP", "--ledger-key"}},
-		"sessions":               {[]string{"--mode", "test", "--session-grace", "-1s", "--message-rate", "NaN"}, "", []string{"--mode", "--session-grace", "--message-rate"}},
-		"half a certificate":     {[]string{"--tls-cert-file", "x"}, "", []string{"--tls-cert-file", "--tls-key-file"}},
-		"no such certificate":    {[]string{"--tls-cert-file", filepath.Join(broken, "none"), "--tls-key-file", filepath.Join(broken, "none")}, "", []string{"none"}},
-		"no token":               {[]string{"--token-file", os.DevNull}, "", []string{"--token-file", "one per line"}},
-		"no such folder":         {[]string{"--scenarios", filepath.Join(broken, "none")}, "", []string{"--scenarios", "none"}},
-		"a bad catalogue":        {[]string{"--scenarios", broken}, "", []string{"tickets/X01.yaml:"}},
-		"no such pack":           {[]string{"--pack", filepath.Join(broken, "none")}, "", []string{"--pack", "opening the pack", "none", "name a folder with scenario files"}},
-		"a bad pack":             {[]string{"--pack", broken}, "", []string{"--pack", broken + "/tickets/X01.yaml:"}},
-		"unknown split":          {[]string{"--split", "public-dev,test"}, "", []string{"--split", "test", "public-train, public-dev, public-test, private"}},
-		"empty split":            {[]string{"--environment", "workflow", "--split", "private"}, "", []string{"no scenario of the workflow environment is left", "--split private"}},
-		"no such key":            {[]string{"--ledger-key", filepath.Join(broken, "none.pem")}, "", []string{"ledger key", "none.pem"}},
-		"a port in use":          {[]string{"--addr", taken.Addr().String()}, "", []string{"--addr", taken.Addr().String()}},
-		"an ops port in use":     {[]string{"--addr", "127.0.0.1:0", "--ops-addr", taken.Addr().String()}, "", []string{"--ops-addr"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cmd := newCommand(func(name string) (string, bool) { return "many", name == c.variable }, io.Discard)
-			cmd.SetArgs(c.args)
-			err := cmd.ExecuteContext(t.Context())
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q doesn't name %q", err, want)
-				}
-			}
-		})
-	}
-}
-
-func TestCatalogueOfPacksAndSplits(t *testing.T) {
-	const pack = "../../scenarios/testdata/pack"
-	for name, c := range map[string]struct {
-		args    []string
-		with    []string
-		without []string
-	}{
-		"built in":            {nil, []string{"B07", "S03"}, []string{"T1"}},
-		"a pack beside it":    {[]string{"--pack", pack}, []string{"B07", "T1"}, nil},
-		"a folder instead":    {[]string{"--scenarios", pack}, []string{"T1"}, []string{"B07"}},
-		"a split":             {[]string{"--split", "public-test"}, []string{"B07", "S03"}, []string{"B06"}},
-		"two splits":          {[]string{"--split", "public-test", "--split", "public-train"}, []string{"B07", "B06"}, nil},
-		"a split of the pack": {[]string{"--pack", pack, "--split", "public-train"}, []string{"T1", "B06"}, []string{"B07"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			catalog, err := loadCatalog(parse(t, c.args, nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, id := range c.with {
-				if _, ok := catalog.Ticket(id); !ok {
-					t.Errorf("%s is missing", id)
-				}
-			}
-			for _, id := range c.without {
-				if _, ok := catalog.Ticket(id); ok {
-					t.Errorf("%s is there", id)
-				}
-			}
-		})
-	}
-}
-
-// running is a server that runs within the test.
-type running struct {
-	protocol, ops string
-	logs          *bytes.Buffer
-	stop          context.CancelFunc
-	ended         chan error
-}
-
-func start(t *testing.T, change func(*options)) *running {
-	t.Helper()
-	o := defaultOptions()
-	o.addr, o.opsAddr = "127.0.0.1:0", "127.0.0.1:0"
-	change(o)
-	r := &running{logs: &bytes.Buffer{}, ended: make(chan error, 1)}
-	ready := make(chan struct{})
-	o.listening = func(protocol, ops net.Addr) {
-		r.protocol, r.ops = "http://"+protocol.String(), "http://"+ops.String()
-		close(ready)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	r.stop = stop
-	t.Cleanup(stop)
-	go func() { r.ended <- run(ctx, o, r.logs) }()
-	select {
-	case <-ready:
-	case err := <-r.ended:
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
-	case <-time.After(2 * time.Minute): // the catalogue takes its time where everything else runs too
-		t.Fatal("the server doesn't start")
 	}
-	return r
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	lines := bufio.NewScanner(logs)
+	for lines.Scan() {
+		var line struct{ Msg, Addr, OpsAddr string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Serving" {
+			go func() { _, _ = io.Copy(io.Discard, logs) }()
+			return "http://" + line.Addr, "http://" + line.OpsAddr
+		}
+	}
+	t.Fatal("the server doesn't serve")
+	return "", ""
 }
 
-func get(t *testing.T, url string) (int, string) {
+// swap has a folder hold other files all at once, as the kubelet does.
+func swap(t *testing.T, folder, content string, files map[string]string) {
 	t.Helper()
-	response, err := http.Get(url)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Mkdir(filepath.Join(folder, content), 0o755))
+	for name, text := range files {
+		must(os.WriteFile(filepath.Join(folder, content, name), []byte(text), 0o600))
+		if _, err := os.Lstat(filepath.Join(folder, name)); err != nil {
+			must(os.Symlink(filepath.Join("..data", name), filepath.Join(folder, name)))
+		}
+	}
+	must(os.Symlink(content, filepath.Join(folder, "..data_tmp")))
+	must(os.Rename(filepath.Join(folder, "..data_tmp"), filepath.Join(folder, "..data")))
+}
+
+func stats(t *testing.T, ops string) score.Report {
+	t.Helper()
+	response, err := http.Get(ops + "/stats")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
+	var report score.Report
+	if err := json.NewDecoder(response.Body).Decode(&report); err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, string(body)
+	return report
 }
 
-func TestServesBothEnvironments(t *testing.T) {
-	for _, environment := range []string{"ticket", "workflow"} {
-		t.Run(environment, func(t *testing.T) {
-			r := start(t, func(o *options) { o.environment, o.maxSessions = environment, 3 })
-			if status, body := get(t, r.protocol+"/health"); status != 200 || body != `{"status":"healthy"}` {
-				t.Errorf("/health: %d %s", status, body)
-			}
-			_, body := get(t, r.ops+"/stats")
-			var report score.Report
-			if err := json.Unmarshal([]byte(body), &report); err != nil || report.Environment != environment || report.Sessions.Capacity != 3 || len(report.Tasks) == 0 {
-				t.Errorf("/stats: %v %s", err, body)
-			}
-			c, err := openenv.Dial(t.Context(), r.protocol)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			first, err := c.Reset(t.Context(), map[string]any{"seed": 3})
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := c.Reset(t.Context(), map[string]any{"seed": 3})
-			if err != nil || cmp.Diff(first, again) != "" {
-				t.Errorf("the same seed: %v %s", err, cmp.Diff(first, again))
-			}
-		})
-	}
-}
-
-// On the end of its context the server lets the running session end, refuses new ones and says so, and ends without an error.
-func TestDrains(t *testing.T) {
-	r := start(t, func(*options) {})
-	c, err := openenv.Dial(t.Context(), r.protocol)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Reset(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	r.stop()
-	for status := 0; status != http.StatusServiceUnavailable; {
-		status, _ = get(t, r.ops+"/readyz")
-	}
-	if _, err := c.Reset(t.Context(), nil); err != nil {
-		t.Errorf("the running session: %v", err)
-	}
-	select {
-	case err := <-r.ended:
-		t.Fatalf("ended with a session running: %v", err)
-	default:
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-r.ended; err != nil {
-		t.Errorf("ended with %v", err)
-	}
-	scanner := bufio.NewScanner(r.logs)
-	for scanner.Scan() {
-		if !json.Valid(scanner.Bytes()) {
-			t.Errorf("a log line is not JSON: %s", scanner.Text())
+// eventually is when the server has looked at its packs again, and another process has checked them.
+func eventually(t *testing.T, ops string, holds func(score.Packs) bool) score.Report {
+	t.Helper()
+	deadline, ticker := time.After(2*time.Minute), time.NewTicker(200*time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if report := stats(t, ops); report.Packs != nil && holds(*report.Packs) {
+			return report
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("the packs are %+v", stats(t, ops).Packs)
+		case <-ticker.C:
 		}
 	}
 }
 
-func TestDrainTimeoutEndsTheServer(t *testing.T) {
-	r := start(t, func(o *options) { o.drainTimeout = time.Millisecond })
-	c, err := openenv.Dial(t.Context(), r.protocol)
+// A pack that is changed under a server that runs: the server plays on with what it has loaded, says what is wrong, and then what a new server would play.
+func TestPacksChange(t *testing.T) {
+	t.Parallel()
+	with := func(change func(string) string) map[string]string {
+		files := map[string]string{}
+		for _, name := range []string{"kb/POL-REF.md", "kb/POL-SLA.md", "names/en.yaml", "tickets/T1.yaml"} {
+			text, err := os.ReadFile(filepath.Join("../../scenarios/testdata/pack", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[filepath.Base(name)] = string(text)
+		}
+		files["T1.yaml"] = change(files["T1.yaml"])
+		return files
+	}
+	folder := t.TempDir()
+	swap(t, folder, "..1", with(func(text string) string { return text }))
+	protocol, ops := launch(t, "--pack", folder)
+	loaded := stats(t, ops)
+	if loaded.Packs == nil || *loaded.Packs != (score.Packs{Digest: loaded.ScenarioDigest}) {
+		t.Fatalf("at the start, the packs are %+v and the digest %s", loaded.Packs, loaded.ScenarioDigest)
+	}
+	client, err := openenv.Dial(t.Context(), protocol, openenv.ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	if _, err := c.Reset(t.Context(), nil); err != nil {
-		t.Fatal(err)
+	defer client.Close()
+	reset := func() {
+		t.Helper()
+		if _, err := client.Reset(t.Context(), map[string]any{"task": "ticket-resolve", "scenario": "T1"}); err != nil {
+			t.Error(err)
+		}
 	}
-	r.stop()
-	if err := <-r.ended; err != nil {
-		t.Errorf("ended with %v", err)
+	reset()
+
+	swap(t, folder, "..2", with(func(text string) string { return "prioritiy: high\n" + text }))
+	broken := eventually(t, ops, func(p score.Packs) bool { return p.Error != "" })
+	if want := filepath.Join(folder, "T1.yaml") + ":1: "; !strings.HasPrefix(broken.Packs.Error, want) || broken.ScenarioDigest != loaded.ScenarioDigest {
+		t.Errorf("with a fault: %q, want it at %s; the digest went from %s to %s", broken.Packs.Error, want, loaded.ScenarioDigest, broken.ScenarioDigest)
 	}
-	if !strings.Contains(r.logs.String(), "drain timeout is over") {
-		t.Errorf("the log doesn't say why the session was closed:\n%s", r.logs)
+	reset()
+
+	swap(t, folder, "..3", with(func(text string) string { return strings.Replace(text, "version: 1", "version: 2", 1) }))
+	changed := eventually(t, ops, func(p score.Packs) bool { return p.Error == "" })
+	if changed.ScenarioDigest != loaded.ScenarioDigest || changed.Packs.Digest == loaded.ScenarioDigest {
+		t.Errorf("changed: played %s, of packs %s, loaded %s", changed.ScenarioDigest, changed.Packs.Digest, loaded.ScenarioDigest)
+	}
+	reset()
+	_, newOps := launch(t, "--pack", folder)
+	if got := stats(t, newOps).ScenarioDigest; got != changed.Packs.Digest {
+		t.Errorf("a server started now plays %s, and the one that runs foretold %s", got, changed.Packs.Digest)
 	}
 }
 
-// writeKey writes a ledger key to a file.
-func writeKey(t *testing.T) (string, ed25519.PrivateKey) {
-	t.Helper()
-	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+// A token that is exchanged in its Secret takes the place of the old one without a restart, and no session ends by it.
+func TestTokensChange(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	swap(t, folder, "..1", map[string]string{"token": "old\n"})
+	protocol, ops := launch(t, "--token-file", filepath.Join(folder, "token"))
+	status := func(url, token string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+	for url, want := range map[string]int{protocol + "/health": 200, protocol + "/ledger?run=r&shard=0": 401, protocol + "/metadata": 401, ops + "/readyz": 200, ops + "/stats": 200} {
+		if got := status(url, "wrong"); got != want {
+			t.Errorf("%s with a wrong token: %d, want %d", url, got, want)
+		}
+	}
+	client, err := openenv.Dial(t.Context(), protocol, openenv.ClientOptions{Token: "old"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
+	defer client.Close()
+	swap(t, folder, "..2", map[string]string{"token": "new\n"})
+	deadline, ticker := time.After(time.Minute), time.NewTicker(200*time.Millisecond)
+	defer ticker.Stop()
+	for status(protocol+"/metadata", "new") != http.StatusOK {
+		select {
+		case <-deadline:
+			t.Fatal("the new token isn't known")
+		case <-ticker.C:
+		}
 	}
-	return path, key
-}
-
-// The ledger of a served episode is signed with the key of the file.
-func TestLedgerKeyFile(t *testing.T) {
-	path, key := writeKey(t)
-	r := start(t, func(o *options) { o.ledgerKey = path })
-	c, err := openenv.Dial(t.Context(), r.protocol)
-	if err != nil {
-		t.Fatal(err)
+	if got := status(protocol+"/metadata", "old"); got != http.StatusUnauthorized {
+		t.Errorf("the old token: %d", got)
 	}
-	defer c.Close()
-	if _, err := c.Reset(t.Context(), map[string]any{"run": "uid", "shard": 0, "episode": 0}); err != nil {
-		t.Fatal(err)
-	}
-	signed, err := openenv.FetchLedger(t.Context(), r.protocol, "uid", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := signed.Verify(key.Public().(ed25519.PublicKey))
-	if err != nil || ledger.Opened != 1 {
-		t.Errorf("ledger %+v, %v", ledger, err)
+	if _, err := client.Reset(t.Context(), nil); err != nil {
+		t.Errorf("a session that began with the old token: %v", err)
 	}
 }

@@ -10,44 +10,64 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // version is set by the linker.
 var version = "dev"
 
+const (
+	// agentKeyVariable names the variable that holds the key or the token of the agent's endpoint.
+	agentKeyVariable = "CSENV_AGENT_KEY"
+	// poolTokenVariable names the variable that holds the bearer token of a protected pool.
+	poolTokenVariable = "CSENV_POOL_TOKEN" //nolint:gosec // This is a name.
+)
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	if err := newCommand(os.Stderr).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+// errStopped means that the runner was told to stop: a suspension, a drain or a deleted run took it away.
+var errStopped = errors.New("the runner was told to stop")
+
+// exitStopped is 128 and the number of SIGTERM, as shells have it. The Job takes no runner for failed that exits with it.
+const exitStopped = 143
+
+func exitCode(err error) int {
+	if errors.Is(err, errStopped) {
+		return exitStopped
+	}
+	return 1
 }
 
 // options are the command's flags.
 type options struct {
 	plan            string
+	shards          string
 	shard           int
 	pool            string
-	policy          string
+	agent           string
+	agentShare      int
 	concurrency     int
 	episodeAttempts int
 	terminationLog  string
-	episodes        string
+	results         string
 }
 
 // newCommand makes the command. Logs go to the writer.
 func newCommand(logs io.Writer) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "runner --plan FILE --shard N --pool HOST:PORT --policy NAME",
+		Use:   "runner --plan FILE --shard N --pool HOST:PORT --agent JSON",
 		Short: "Play one shard of an evaluation run",
 		Long: `Play one shard of an evaluation run.
 
@@ -55,8 +75,13 @@ The runner plays the shard's episodes on one pod of the pool, retries what the i
 the shard's summary to --termination-log, at most 4096 bytes. It then exits with 0, also where episodes errored: the summary names them.
 
 When no pod takes the shard, the pod is lost, or the pool isn't the one that the run was planned with, nothing counts: it writes "error: " and the reason
-to --termination-log and exits with 1.`,
-		Example: `  runner --plan plan.json --shard 0 --pool localhost:8000 --policy Heuristic --termination-log summary.json`,
+to --termination-log and exits with 1. A runner that is told to stop exits with 143.
+
+Episodes that can't be stored cost no score: the summary says how many there are and why.
+
+The agent's key, or the token of an agent behind a URL, is read from the variable ` + agentKeyVariable + `, and the token of a protected pool from
+` + poolTokenVariable + `.`,
+		Example: `  runner --plan plan.json --shard 0 --pool localhost:8000 --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}' --termination-log summary.json`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewJSONHandler(logs, nil))
@@ -65,15 +90,18 @@ to --termination-log and exits with 1.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.plan, "plan", "/etc/csenv/plan.json", "file that holds the run's plan")
-	f.IntVar(&o.shard, "shard", 0, "index of the shard to play")
+	f.IntVar(&o.shard, "shard", 0, "index of the shard to play, from 0")
+	f.StringVar(&o.shards, "shards", "", "the shards among which --shard counts, as in 0-2,7; all of the plan's unless set")
 	f.StringVar(&o.pool, "pool", "", "host and port of the pool's pods: every address of the host is a pod")
-	f.StringVar(&o.policy, "policy", policy.Heuristic, "built-in policy that plays: "+strings.Join(policy.Names(), ", "))
+	f.StringVar(&o.agent, "agent", "", "who plays, as JSON: the spec.agent of an EvaluationRun without its secrets; or @FILE, a file of that JSON")
+	f.IntVar(&o.agentShare, "agent-share", 1, "number of runners among which the agent's requestsPerMinute is divided")
 	f.IntVar(&o.concurrency, "concurrency", 16, "episodes in flight")
 	f.IntVar(&o.episodeAttempts, "episode-attempts", 3, "attempts at an episode before it counts as errored")
 	f.StringVar(&o.terminationLog, "termination-log", "/dev/termination-log", "file to write the summary or the error to")
-	f.StringVar(&o.episodes, "episodes", "", "file to append every episode to, one JSON object a line: actions, score and the judge's verdicts (csenv regrade reads it)")
-	// The flag exists, so that this can't fail.
+	f.StringVar(&o.results, "results", "", "where to store every episode: a folder, or the URL of one in a bucket, such as s3://BUCKET/PREFIX; what is stored there of the shard is not played again")
+	// The flags exist, so that this can't fail.
 	_ = cmd.MarkFlagRequired("pool")
+	_ = cmd.MarkFlagRequired("agent")
 	return cmd
 }
 

@@ -4,24 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// episodeTimeout bounds an attempt at an episode. A built-in policy takes milliseconds, so that whatever takes longer hangs.
+// episodeTimeout bounds what an attempt at an episode takes beside the agent's own time. A built-in policy takes milliseconds, so that whatever takes longer hangs.
 const episodeTimeout = 10 * time.Minute
 
 // play plays the shard.
 func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, error) {
+	o, err := o.resolved()
+	if err != nil {
+		return score.Summary{}, err
+	}
 	data, err := os.ReadFile(o.plan)
 	if err != nil {
 		return score.Summary{}, fmt.Errorf("reading the plan: %w", err)
@@ -30,58 +33,77 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 	if err != nil {
 		return score.Summary{}, err
 	}
-	environment, agent, err := agentFor(plan, o.policy)
-	if err != nil {
-		return score.Summary{}, err
-	}
 	host, port, err := net.SplitHostPort(o.pool)
 	if err != nil {
 		return score.Summary{}, fmt.Errorf("reading --pool: %w", err)
 	}
 	cfg := rollout.Config{
-		Plan: plan, Shard: o.shard, Environment: environment, Policy: agent, Pods: pods(host, port),
-		Concurrency: o.concurrency, EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
+		Plan: plan, Shard: o.shard, Pods: pods(host, port), Token: firstToken(os.Getenv(poolTokenVariable)), Concurrency: o.concurrency,
+		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
 	}
-	if o.episodes != "" {
-		file, err := os.OpenFile(o.episodes, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return score.Summary{}, fmt.Errorf("opening --episodes: %w", err)
-		}
-		defer file.Close()
-		cfg.Record = recorder(file, log)
+	if err := seat(&cfg, o); err != nil {
+		return score.Summary{}, err
 	}
+	stored := store(ctx, &cfg, o, log)
 	summary, err := rollout.Run(ctx, cfg)
+	summary.Stored = stored(ctx)
 	if errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("the runner was told to stop: %w", err)
+		err = fmt.Errorf("%w: %w", errStopped, err)
 	}
 	return summary, err
 }
 
-// recorder writes episodes to out. What can't be written is logged: a full disk must not cost a score.
-func recorder(out io.Writer, log *slog.Logger) func(record.Episode) {
-	w := record.NewWriter(out)
-	return func(e record.Episode) {
-		if err := w.Write(e); err != nil {
-			log.Error("An episode is not recorded", "error", err)
-		}
+// firstToken is the first of a Secret's tokens: a pool takes several while they are exchanged, and each of them will do.
+func firstToken(lines string) string {
+	if tokens := strings.Fields(lines); len(tokens) > 0 {
+		return tokens[0]
 	}
+	return ""
 }
 
-// agentFor finds the environment of the plan's tasks and the policy that plays it.
-func agentFor(plan score.Plan, name string) (string, policy.Factory, error) {
-	environment := policy.EnvironmentOf(plan.Tasks[0].Name)
-	if environment == "" {
-		return "", nil, fmt.Errorf("the plan's task %q is none that a built-in policy can play", plan.Tasks[0].Name)
+// resolved are the options with the plan's own index of the shard, and with the agent's JSON where a file has it.
+func (o options) resolved() (options, error) {
+	if file, isFile := strings.CutPrefix(o.agent, "@"); isFile {
+		data, err := os.ReadFile(file) //nolint:gosec // whoever starts the runner names the file
+		if err != nil {
+			return o, fmt.Errorf("reading --agent: %w", err)
+		}
+		o.agent = string(data)
 	}
-	var catalog *scenarios.Catalog
-	if name == policy.Oracle {
-		var err error
-		if catalog, err = scenarios.Public(); err != nil {
-			return "", nil, fmt.Errorf("loading the catalogue: %w", err)
+	if o.shards == "" {
+		return o, nil
+	}
+	set, err := score.ParseIndexSet(o.shards)
+	if err != nil {
+		return o, fmt.Errorf("reading --shards: %w", err)
+	}
+	shard, ok := set.At(int64(o.shard))
+	if !ok {
+		return o, fmt.Errorf("--shard %d is not within the %d of --shards %s", o.shard, set.Len(), o.shards)
+	}
+	o.shard = int(shard)
+	return o, nil
+}
+
+// seat finds the environment of the plan's tasks and the agent that plays it.
+func seat(cfg *rollout.Config, o options) error {
+	cfg.Environment = policy.EnvironmentOf(cfg.Plan.Tasks[0].Name)
+	if cfg.Environment == "" {
+		return fmt.Errorf("the plan's task %q is none that a runner can play", cfg.Plan.Tasks[0].Name)
+	}
+	agent, err := policy.ParseConfig([]byte(o.agent))
+	if err != nil {
+		return fmt.Errorf("reading --agent: %w", err)
+	}
+	setting := policy.Options{Environment: cfg.Environment, Key: os.Getenv(agentKeyVariable), Share: o.agentShare, Concurrency: o.concurrency}
+	if agent.Builtin != nil && agent.Builtin.Policy == policy.Oracle {
+		if setting.Catalog, err = scenarios.Public(); err != nil {
+			return fmt.Errorf("loading the catalogue: %w", err)
 		}
 	}
-	agent, err := policy.Builtin(name, environment, catalog)
-	return environment, agent, err
+	cfg.ActTimeout = agent.ActTimeout(setting)
+	cfg.Policy, err = policy.New(agent, setting)
+	return err
 }
 
 // pods looks the addresses of a headless Service up: one for each pod.

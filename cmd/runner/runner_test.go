@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
@@ -38,9 +39,13 @@ func ticketKind(t *testing.T) episode.Kind {
 }
 
 // pool starts a pod and returns its host and port.
-func pool(t *testing.T, kind episode.Kind) string {
+func pool(t *testing.T, kind episode.Kind, tokens ...string) string {
 	t.Helper()
-	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: poolKey, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	cfg := openenv.Config{Kind: kind, LedgerKey: poolKey, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if len(tokens) > 0 {
+		cfg.Tokens = func() []string { return tokens }
+	}
+	server, err := openenv.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +100,15 @@ func run(t *testing.T, args ...string) (string, error) {
 	return string(data), err
 }
 
+func builtin(name string) string {
+	return `--agent={"type":"Builtin","builtin":{"policy":"` + name + `"}}`
+}
+
 func TestRunnerLeavesASummary(t *testing.T) {
 	kind := ticketKind(t)
 	pod, plan := pool(t, kind), planFile(t, kind, func(*score.Plan) {})
 	for _, policy := range []string{"Heuristic", "Oracle"} {
-		message, err := run(t, "--plan="+plan, "--shard=1", "--pool="+pod, "--policy="+policy)
+		message, err := run(t, "--plan="+plan, "--shard=0", "--shards=1", "--pool="+pod, builtin(policy))
 		if err != nil {
 			t.Fatalf("%s: error = %v", policy, err)
 		}
@@ -114,6 +123,16 @@ func TestRunnerLeavesASummary(t *testing.T) {
 	}
 }
 
+// The Secret of a pool's tokens holds several of them while they are exchanged.
+func TestRunnerSendsOneOfThePoolsTokens(t *testing.T) {
+	kind := ticketKind(t)
+	pod, plan := pool(t, kind, "new", "old"), planFile(t, kind, func(*score.Plan) {})
+	t.Setenv(poolTokenVariable, "new\nold\n")
+	if message, err := run(t, "--plan="+plan, "--pool="+pod, builtin("Heuristic")); err != nil {
+		t.Errorf("%v: %s", err, message)
+	}
+}
+
 func TestRunnerSaysWhatIsWrong(t *testing.T) {
 	kind := ticketKind(t)
 	pod := pool(t, kind)
@@ -124,12 +143,16 @@ func TestRunnerSaysWhatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no plan":        {[]string{"--plan=/nonexistent", "--pool=" + pod}, "reading the plan: open /nonexistent"},
-		"unknown policy": {[]string{"--plan=" + plan, "--pool=" + pod, "--policy=Genius"}, `unknown policy "Genius"`},
-		"no port":        {[]string{"--plan=" + plan, "--pool=localhost"}, "reading --pool: address localhost: missing port"},
-		"foreign task":   {[]string{"--plan=" + foreign, "--pool=" + pod}, `the plan's task "chess" is none that a built-in policy can play`},
-		"shard too high": {[]string{"--plan=" + plan, "--pool=" + pod, "--shard=2"}, "shard 2 is not within 0 and 1"},
-		"changed pool":   {[]string{"--plan=" + other, "--pool=" + pod}, "the pool is not the one that the run was planned with: the grader version"},
+		"no plan":        {[]string{builtin("Heuristic"), "--plan=/nonexistent", "--pool=" + pod}, "reading the plan: open /nonexistent"},
+		"unknown policy": {[]string{"--plan=" + plan, "--pool=" + pod, builtin("Genius")}, `unknown policy "Genius"`},
+		"no JSON":        {[]string{"--plan=" + plan, "--pool=" + pod, "--agent=Heuristic"}, "reading --agent: reading the agent: invalid character"},
+		"no port":        {[]string{builtin("Heuristic"), "--plan=" + plan, "--pool=localhost"}, "reading --pool: address localhost: missing port"},
+		"foreign task":   {[]string{builtin("Heuristic"), "--plan=" + foreign, "--pool=" + pod}, `the plan's task "chess" is none that a runner can play`},
+		"no such agent":  {[]string{"--plan=" + plan, "--pool=" + pod, "--agent=@/nonexistent"}, "reading --agent: open /nonexistent"},
+		"no such shards": {[]string{"--plan=" + plan, "--pool=" + pod, "--shards=1-0", builtin("Heuristic")}, `reading --shards: index set: range "1-0"`},
+		"few shards":     {[]string{"--plan=" + plan, "--pool=" + pod, "--shards=1", "--shard=1", builtin("Heuristic")}, "--shard 1 is not within the 1 of --shards 1"},
+		"shard too high": {[]string{builtin("Heuristic"), "--plan=" + plan, "--pool=" + pod, "--shard=2"}, "shard 2 is not within 0 and 1"},
+		"changed pool":   {[]string{builtin("Heuristic"), "--plan=" + other, "--pool=" + pod}, "the pool is not the one that the run was planned with: the grader version"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -160,5 +183,59 @@ func TestUnwritableMessageIsAnError(t *testing.T) {
 	err := leaveMessage(t.TempDir(), func() (score.Summary, error) { return score.Summary{}, nil })
 	if err == nil || !strings.Contains(err.Error(), "writing the termination message") {
 		t.Errorf("leaveMessage() error = %v", err)
+	}
+}
+
+// A second runner of a shard takes what the first one stored for played, on a pod that never saw it.
+func TestRunnerStoresAndGoesOn(t *testing.T) {
+	kind := ticketKind(t)
+	plan, folder := planFile(t, kind, func(*score.Plan) {}), filepath.Join(t.TempDir(), "results")
+	var payloads [2]string
+	for i := range payloads {
+		message, err := run(t, "--plan="+plan, "--shard=1", "--pool="+pool(t, kind), builtin("Heuristic"), "--results="+folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		summary, err := score.DecodeSummary([]byte(message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payloads[i] = string(summary.Ledger.Payload)
+		if want := int64(2 - 2*i); summary.Stored != (score.Stored{Episodes: 2}) || summary.Durations.Count() != want {
+			t.Errorf("runner %d: stored %+v, %d played; want 2, %d", i, summary.Stored, summary.Durations.Count(), want)
+		}
+	}
+	if payloads[0] != payloads[1] {
+		t.Error("the ledgers differ")
+	}
+	store, err := results.Open(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := store.Manifest(t.Context(), "")
+	if err != nil || m.Environment != "ticket" || m.Plan.Run == "" || !strings.Contains(string(m.Agent), "Heuristic") {
+		t.Errorf("manifest %+v (%v)", m, err)
+	}
+	for e, err := range store.Episodes(t.Context(), "") {
+		if err != nil || e.Receipt == "" || len(e.Turns) == 0 || e.Score == nil {
+			t.Errorf("episode %+v (%v)", e, err)
+		}
+	}
+}
+
+// A store that can't be had costs no score.
+func TestRunnerWithoutItsStore(t *testing.T) {
+	kind := ticketKind(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	message, err := run(t, "--plan="+planFile(t, kind, func(*score.Plan) {}), "--pool="+pool(t, kind), builtin("Heuristic"), "--results="+filepath.Join(file, "below"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary, err := score.DecodeSummary([]byte(message))
+	if err != nil || summary.Stored.Episodes != 0 || !strings.Contains(summary.Stored.Error, "not a directory") {
+		t.Errorf("stored %+v (%v)", summary.Stored, err)
 	}
 }

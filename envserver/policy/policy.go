@@ -1,4 +1,4 @@
-// Package policy holds what can play an episode without a model: four built-in policies that mark the scale.
+// Package policy holds what can play an episode: agents behind an endpoint, and four built-in policies that mark the scale.
 //
 // Null does nothing of use and must score 0. Random plays legal actions by chance. Heuristic is an honest rule-based agent: it knows the observation and
 // nothing else, and reads words, amounts and deadlines as a simple program would. Oracle plays the scenario's own gold answers, which it takes from the catalogue,
@@ -31,6 +31,8 @@ type Turn struct {
 	Task        string
 	// Observation is the environment's answer to the reset or the last action, a JSON object.
 	Observation json.RawMessage
+	// Schema is the JSON Schema of the environment's actions, as its server gives it.
+	Schema json.RawMessage
 	// Step counts the actions from 0, refused ones included.
 	Step int
 	// Refused says why the environment refused the last action as outside its schema, "" if it didn't. The observation is then the one before it.

@@ -41,6 +41,10 @@ type Episode struct {
 	// Attempts is how often the episode was begun.
 	Attempts   int   `json:"attempts"`
 	DurationMS int64 `json:"duration_ms"`
+	// Receipt is the pool's signed word for the grade that it gave (see score.VerifyReceipt): what counts in the run's figures. An errored episode has none.
+	Receipt string `json:"receipt,omitempty"`
+	// Replayed says that the pool had counted an earlier attempt, whose reply was lost: this record's score is not the one in the run's figures.
+	Replayed bool `json:"replayed,omitempty"`
 
 	Grade
 	// Before is the grade that Regrade replaced.
@@ -52,6 +56,8 @@ type Turn struct {
 	Action  json.RawMessage `json:"action"`
 	Reward  float64         `json:"reward"`
 	Refused string          `json:"refused,omitempty"`
+	// Said is what the agent's model wrote beside the action, shortened where it is long.
+	Said string `json:"said,omitempty"`
 }
 
 // Grade is what the grader made of an episode.

@@ -36,7 +36,7 @@ func (c *Config) choosePod(ctx context.Context) (string, *openenv.Client, error)
 		}
 		full := false
 		for i, pod := range rendezvous(c.Plan.Run, c.Shard, pods) {
-			client, err := dial(ctx, pod)
+			client, err := c.dial(ctx, pod)
 			if err == nil {
 				c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
 				return pod, client, nil
@@ -69,10 +69,10 @@ func rendezvous(run string, shard int, pods []string) []string {
 }
 
 // dial opens a session and makes sure that the server has accepted it: one that is full says so in its first answer.
-func dial(ctx context.Context, pod string) (*openenv.Client, error) {
+func (c *Config) dial(ctx context.Context, pod string) (*openenv.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	client, err := openenv.Dial(ctx, pod)
+	client, err := openenv.Dial(ctx, pod, c.client())
 	if err != nil {
 		return nil, err
 	}

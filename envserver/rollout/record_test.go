@@ -45,7 +45,7 @@ func TestRecords(t *testing.T) {
 			continue
 		}
 		want := record.Episode{Index: planned.Index, Environment: "ticket", Task: planned.Task, Scenario: planned.Scenario, Trial: planned.Trial, Seed: planned.Seed, Attempts: 1}
-		if diff := cmp.Diff(want, e, cmpopts.IgnoreFields(record.Episode{}, "Run", "EpisodeID", "RewardMode", "Turns", "Grade")); diff != "" {
+		if diff := cmp.Diff(want, e, cmpopts.IgnoreFields(record.Episode{}, "Run", "EpisodeID", "RewardMode", "Turns", "Grade", "Receipt")); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 		again, err := record.Regrade(t.Context(), kind, e)
@@ -82,5 +82,29 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 	}
 	if errored != 1 {
 		t.Errorf("%d episodes of %s recorded, want 1", errored, grader.TaskResolve)
+	}
+}
+
+// An attempt that the pool didn't sign has a score, but not the one that counts: the pool had counted one whose reply was lost.
+func TestUnsignedEndsAreRecordedAsReplayed(t *testing.T) {
+	points := 0.5
+	for name, tc := range map[string]struct {
+		receipt, class string
+		want           bool
+	}{
+		"signed":  {"c2lnbmVk", "", false},
+		"another": {"", "", true},
+		"errored": {"", classTimeout, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got record.Episode
+			s := &shard{Config: Config{Record: func(e record.Episode) { got = e }}}
+			var p played
+			p.end.Metadata.Outcome, p.end.Metadata.EpisodeScore, p.end.Metadata.Receipt = score.Scored, &points, tc.receipt
+			s.record(job{attempts: 2}, p, tc.class, 0)
+			if got.Replayed != tc.want {
+				t.Errorf("replayed is %t, want %t", got.Replayed, tc.want)
+			}
+		})
 	}
 }

@@ -4,11 +4,14 @@
 // and play one episode after the other in it. An episode that ends by no fault of the agent's is played again, up to the attempts allowed; then it is reported as errored, by class,
 // and counts in no score. Every planned episode so ends up in the ledger or among the errored ones, and in nothing else: Run checks that before it returns.
 //
+// A shard that is played again goes on where it stopped: a pod tells which episodes its ledger has, and takes over those that others graded by the receipts that they gave.
+//
 // Time and chance are the caller's, so that tests neither wait nor vary.
 package rollout
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -34,12 +38,18 @@ type Config struct {
 	Policy      policy.Factory
 	// Pods looks up the addresses of the pool's pods, host and port each.
 	Pods func(ctx context.Context) ([]string, error)
+	// Token is the pool's bearer token, "" for none.
+	Token string
 	// Concurrency is the number of sessions, at least 1.
 	Concurrency int
 	// EpisodeAttempts is how often an episode is played at most until it ends, at least 1.
 	EpisodeAttempts int
-	// EpisodeTimeout bounds one attempt, 0 for no bound.
+	// EpisodeTimeout bounds one attempt beside what the agent takes for its actions, 0 for no bound at all.
 	EpisodeTimeout time.Duration
+	// ActTimeout is how long the agent may take for an action. An attempt lasts so long at most for each of its steps, and EpisodeTimeout.
+	ActTimeout time.Duration
+	// Receipts are the pool's for episodes of the shard that were played before: they count without being played again, on whichever pod.
+	Receipts []string
 	// Record is given every episode after its last attempt, errored ones too; nil for nothing. It is called by several goroutines at a time.
 	Record func(record.Episode)
 	Clock  Clock
@@ -57,18 +67,7 @@ type Clock struct {
 
 // SystemClock is the real time and real chance.
 func SystemClock() Clock {
-	return Clock{Now: time.Now, Sleep: sleep, Jitter: rand.Float64}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return Clock{Now: time.Now, Sleep: endpoint.Wait, Jitter: rand.Float64}
 }
 
 // ErrPoolChanged means that the pool's scenarios, grader or judge are not those that the run was planned with. Its scores would not belong to the run.
@@ -88,11 +87,15 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 		return score.Summary{}, err
 	}
 	s := newShard(cfg, pod)
+	s.skip(cfg.resume(ctx, pod))
 	if err := s.play(ctx, client); err != nil {
 		return score.Summary{}, err
 	}
 	return s.summarise(ctx)
 }
+
+// client says how the pool is asked. A session stays on the pod that it was asked of, for the ledger is there.
+func (c *Config) client() openenv.ClientOptions { return openenv.ClientOptions{Token: c.Token} }
 
 func (c *Config) validate() error {
 	var errs []error
@@ -122,8 +125,9 @@ type shard struct {
 	Config
 	pod   string
 	began time.Time
-	// checked verifies once that the pool is the planned one.
+	// checked verifies once that the pool is the planned one, and learns the schema of its actions.
 	checked func() error
+	schema  json.RawMessage
 
 	mu   sync.Mutex
 	wake *sync.Cond
@@ -137,11 +141,14 @@ type shard struct {
 	errored   map[string]*score.IndexSet
 	durations score.Durations
 	retried   int64
+	// retriedBy counts the attempts after the first by the class of what failed before.
+	retriedBy map[string]int64
+	tokens    score.Tokens
 	reported  time.Time
 }
 
 func newShard(cfg Config, pod string) *shard {
-	s := &shard{Config: cfg, pod: pod, began: cfg.Clock.Now(), errored: map[string]*score.IndexSet{}}
+	s := &shard{Config: cfg, pod: pod, began: cfg.Clock.Now(), errored: map[string]*score.IndexSet{}, retriedBy: map[string]int64{}}
 	s.wake = sync.NewCond(&s.mu)
 	for episode := range cfg.Plan.Shard(cfg.Shard) {
 		s.queue = append(s.queue, job{episode: episode})
@@ -156,7 +163,7 @@ func (s *shard) play(ctx context.Context, first *openenv.Client) error {
 	defer stop(nil)
 	s.checked = sync.OnceValue(func() error { return s.checkPool(ctx) })
 	defer context.AfterFunc(ctx, s.wakeAll)()
-	s.sessions = int(min(int64(s.Concurrency), s.planned))
+	s.sessions = min(s.Concurrency, max(len(s.queue), 1))
 	var workers sync.WaitGroup
 	for range s.sessions {
 		w := &worker{shard: s, client: first}
@@ -247,7 +254,7 @@ func (s *shard) leave(err error) {
 	s.Log.Warn("A worker has no session and stops", "shard", s.Shard, "pod", s.pod, "sessions", s.sessions, "error", err)
 }
 
-// ledgerAttempts is how often a ledger is asked for.
+// ledgerAttempts is how often a ledger or a schema is asked for.
 const ledgerAttempts = 6
 
 func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, error) {
@@ -257,7 +264,7 @@ func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, 
 	}
 	var signed score.SignedLedger
 	for attempt := range ledgerAttempts {
-		if signed, err = openenv.FetchLedger(ctx, s.pod, s.Plan.Run, s.Shard); err == nil {
+		if signed, err = openenv.FetchLedger(ctx, s.pod, s.Plan.Run, s.Shard, s.client()); err == nil {
 			break
 		}
 		if err := s.Clock.backOff(ctx, attempt); err != nil {
@@ -289,7 +296,23 @@ func (s *shard) checkPool(ctx context.Context) error {
 			return fmt.Errorf("%w: the %s of env pod %s is %s, the plan's is %s; create the run again", ErrPoolChanged, c.what, s.pod, c.pool, c.plan)
 		}
 	}
-	return nil
+	return s.learn(ctx)
+}
+
+// learn fetches the schema of the pool's actions.
+func (s *shard) learn(ctx context.Context) error {
+	var schema openenv.Schema
+	var err error
+	for attempt := range ledgerAttempts {
+		if schema, err = openenv.FetchSchema(ctx, s.pod, s.client()); err == nil {
+			break
+		}
+		if err := s.Clock.backOff(ctx, attempt); err != nil {
+			return err
+		}
+	}
+	s.schema = schema.Action
+	return err
 }
 
 // summarise fetches the ledger and accounts for every planned episode.
@@ -298,7 +321,7 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 	if err != nil {
 		return score.Summary{}, err
 	}
-	summary := score.Summary{Ledger: signed, Retried: s.retried, Durations: s.durations}
+	summary := score.Summary{Ledger: signed, Retried: s.retried, RetriedBy: s.retriedBy, Durations: s.durations, Tokens: s.tokens}
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
 	}
@@ -316,6 +339,10 @@ const (
 
 // backOff waits before attempt n+1, n from 0.
 func (c Clock) backOff(ctx context.Context, n int) error {
-	bound := min(firstBackoff<<min(n, 10), maxBackoff)
-	return c.Sleep(ctx, time.Duration(c.Jitter()*float64(bound)))
+	return c.Sleep(ctx, c.jittered(firstBackoff, maxBackoff, n))
+}
+
+// jittered is a random part of the backoff before attempt n+1, n from 0.
+func (c Clock) jittered(first, most time.Duration, n int) time.Duration {
+	return time.Duration(c.Jitter() * float64(min(first<<min(n, 10), most)))
 }

@@ -501,7 +501,7 @@ func TestNextPodWhenOneRefuses(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	_, roomy := serve(t, kind, 0)
 	front, fullPod := serve(t, kind, 1)
-	squatter, err := openenv.Dial(t.Context(), front.URL)
+	squatter, err := openenv.Dial(t.Context(), front.URL, openenv.ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -588,21 +588,6 @@ func TestForeignKeyIsRefused(t *testing.T) {
 	p.LedgerKey = score.FormatPublicKey(other.Public().(ed25519.PublicKey))
 	if _, err := Run(t.Context(), config(t, p, policy.Null, pod)); !errors.Is(err, score.ErrSignature) {
 		t.Errorf("Run() error = %v, want ErrSignature", err)
-	}
-}
-
-func TestPlayedAgain(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
-	_, pod := serve(t, kind, 0)
-	p := plan(t, kind, 3, 1, 1)
-	for again := range 2 {
-		summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
-		if err != nil {
-			t.Fatalf("Run() error = %v", err)
-		}
-		if l := ledgerOf(t, summary); l.Scored != 9 || l.Replayed != int64(9*again) {
-			t.Errorf("run %d: %d scored, %d replayed; want 9, %d", again, l.Scored, l.Replayed, 9*again)
-		}
 	}
 }
 

@@ -25,11 +25,11 @@ const (
 	classCapacity    = "capacity"                 // the pod takes no session
 )
 
-// Classes are the classes of errored episodes: the runner's own, and the causes that judges name.
+// Classes are the classes of errored episodes: the runner's own, those of agents' endpoints, and the causes that judges name.
 func Classes() []string {
 	return []string{
 		classUnreachable, classEnvironment, classJudge, string(grader.CauseUnparsable), string(grader.CauseTimeout), string(grader.CauseUnavailable),
-		classPolicy, classTimeout, classCapacity,
+		classPolicy, classTimeout, classCapacity, string(policy.RateLimited), string(policy.TimedOut), string(policy.Unavailable), string(policy.Refused),
 	}
 }
 
@@ -47,6 +47,8 @@ const maxActions = 10_000
 // failure is an attempt's error with its class.
 type failure struct {
 	class string
+	// after is how long the agent's endpoint asked to be left alone.
+	after time.Duration
 	err   error
 }
 
@@ -111,7 +113,7 @@ func (w *worker) run(ctx context.Context) error {
 func (w *worker) connect(ctx context.Context) error {
 	var err error
 	for attempt := 0; w.client == nil; attempt++ {
-		if w.client, err = dial(ctx, w.shard.pod); err == nil {
+		if w.client, err = w.shard.dial(ctx, w.shard.pod); err == nil {
 			return nil
 		}
 		w.client = nil
@@ -159,19 +161,44 @@ func (w *worker) play(ctx context.Context, j job) error {
 		s.settle(j, failed.class, 0)
 		return nil
 	}
-	if err := s.Clock.backOff(ctx, j.attempts-1); err != nil {
+	if err := w.recover(ctx, j.attempts-1, failed); err != nil {
 		return err
 	}
-	s.retry(j)
+	s.retry(j, failed.class)
 	return nil
 }
 
 // retry counts a further attempt at a job and puts it back.
-func (s *shard) retry(j job) {
+func (s *shard) retry(j job, class string) {
 	s.mu.Lock()
 	s.retried++
+	s.retriedBy[class]++
 	s.mu.Unlock()
 	s.giveBack(j)
+}
+
+const (
+	// maxAfter bounds what an endpoint may ask to wait between two attempts.
+	maxAfter = 10 * time.Minute
+	// longWait is a wait for which no session is kept: its server would have it for nothing, and end it in the end.
+	longWait = 30 * time.Second
+)
+
+// recover waits for what has failed to mend, before attempt n+2, n from 0: an endpoint that is full or down takes longer than a connection that was lost.
+func (w *worker) recover(ctx context.Context, n int, failed *failure) error {
+	first, most := firstBackoff, maxBackoff
+	switch policy.Class(failed.class) {
+	case policy.RateLimited:
+		first, most = 5*time.Second, time.Minute
+	case policy.Unavailable:
+		first, most = 2*time.Second, 30*time.Second
+	default:
+	}
+	wait := max(w.shard.Clock.jittered(first, most, n), min(failed.after, maxAfter))
+	if wait >= longWait {
+		w.hangUp()
+	}
+	return w.shard.Clock.Sleep(ctx, wait)
 }
 
 // resetOptions are those of an episode of a run.
@@ -214,6 +241,7 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 	e := record.Episode{
 		Run: s.Plan.Run, Index: j.episode.Index, Environment: s.Environment, Task: j.episode.Task, Scenario: j.episode.Scenario, Trial: j.episode.Trial,
 		Seed: j.episode.Seed, RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, EpisodeID: s.episodeID(j), Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
+		Receipt: p.end.Metadata.Receipt,
 	}
 	m := p.end.Metadata
 	e.Grade = record.Grade{
@@ -222,6 +250,8 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 	if class != "" {
 		e.Outcome, e.Score = score.Errored, nil
 	}
+	// A pool signs the first end of an episode and no other.
+	e.Replayed = class == "" && e.Receipt == ""
 	for _, d := range m.ScoreBreakdown {
 		e.Dimensions = append(e.Dimensions, d.Dimension())
 	}
@@ -230,22 +260,20 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 
 // attempt plays the job's episode to its end, which p then tells. Errors that another attempt may mend are failures.
 func (w *worker) attempt(ctx context.Context, j job, p *played) error {
-	if w.shard.EpisodeTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.shard.EpisodeTimeout)
-		defer cancel()
-	}
 	agent, err := w.shard.Policy(j.episode)
 	if err != nil {
-		return &failure{classPolicy, err}
+		return &failure{class: classPolicy, err: err}
 	}
-	begun, err := w.client.Reset(ctx, w.shard.options(j))
+	defer w.shard.meter(agent)
+	begun, err := w.reset(ctx, j)
 	if err != nil {
 		return w.fail(err)
 	}
 	if err := w.shard.checked(); err != nil {
 		return err
 	}
+	ctx, cancel := w.shard.bound(ctx, begun)
+	defer cancel()
 	if err := w.steps(ctx, agent, j, begun, p); err != nil {
 		return err
 	}
@@ -253,31 +281,74 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	case score.Scored, score.Failed:
 		return nil
 	case score.Errored:
-		return &failure{judgeClass(end.Metadata.Cause), errors.New("the environment could not score the episode")}
+		return &failure{class: judgeClass(end.Metadata.Cause), err: errors.New("the environment could not score the episode")}
 	default:
-		return &failure{classEnvironment, fmt.Errorf("the episode ended with the outcome %q: is the pool one of csenv's?", end.Metadata.Outcome)}
+		return &failure{class: classEnvironment, err: fmt.Errorf("the episode ended with the outcome %q: is the pool one of csenv's?", end.Metadata.Outcome)}
 	}
+}
+
+func (w *worker) reset(ctx context.Context, j job) (openenv.Observation, error) {
+	ctx, cancel := w.shard.bound(ctx, openenv.Observation{})
+	defer cancel()
+	return w.client.Reset(ctx, w.shard.options(j))
+}
+
+// maxSteps bounds what an observation may say of its steps.
+const maxSteps = 1000
+
+// bound gives an attempt the time for all the steps of its episode, refused ones included.
+func (s *shard) bound(ctx context.Context, begun openenv.Observation) (context.Context, context.CancelFunc) {
+	if s.EpisodeTimeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	var seen struct {
+		MaxSteps int `json:"max_steps"`
+	}
+	// An observation that says nothing of its steps leaves the time that there is without them.
+	_ = json.Unmarshal(begun.Observation, &seen)
+	actions := min(max(seen.MaxSteps, 0), maxSteps) + episode.MaxInvalidActions
+	return context.WithTimeout(ctx, s.EpisodeTimeout+time.Duration(actions)*s.ActTimeout)
+}
+
+// meter adds what an attempt has used up, whatever became of it.
+func (s *shard) meter(agent policy.Policy) {
+	metered, ok := agent.(policy.Metered)
+	if !ok {
+		return
+	}
+	used := metered.Usage()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens.Add(score.Tokens(used))
+}
+
+// said are the words that came with the agent's last action.
+func said(agent policy.Policy) string {
+	if speaker, ok := agent.(policy.Speaker); ok {
+		return speaker.Said()
+	}
+	return ""
 }
 
 // steps lets the agent act until the episode is done.
 func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen openenv.Observation, p *played) error {
-	turn := policy.Turn{Environment: w.shard.Environment, Task: j.episode.Task, Planned: j.episode}
+	turn := policy.Turn{Environment: w.shard.Environment, Task: j.episode.Task, Schema: w.shard.schema, Planned: j.episode}
 	for ; !seen.Done; turn.Step++ {
 		if turn.Step == maxActions {
-			return &failure{classEnvironment, fmt.Errorf("the episode was not over after %d actions", maxActions)}
+			return &failure{class: classEnvironment, err: fmt.Errorf("the episode was not over after %d actions", maxActions)}
 		}
 		turn.Observation = seen.Observation
-		action, err := act(ctx, agent, turn)
+		action, err := w.act(ctx, agent, turn)
 		if err != nil {
 			return err
 		}
 		next, err := w.step(ctx, action)
 		if turn.Refused = refusal(err); turn.Refused != "" {
-			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused})
+			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Said: said(agent)})
 			continue
 		}
 		// An action that we failed to play is recorded too: played again it may end the episode.
-		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward})
+		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward, Said: said(agent)})
 		if err != nil {
 			return w.fail(err)
 		}
@@ -301,15 +372,20 @@ func (w *worker) step(ctx context.Context, action json.RawMessage) (openenv.Obse
 	}
 }
 
-func act(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
+func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn) (json.RawMessage, error) {
 	action, err := agent.Act(ctx, turn)
+	unanswered, endpoint := errors.AsType[*policy.EndpointError](err)
 	switch {
+	case ctx.Err() != nil && w.shard.ActTimeout > 0:
+		return nil, &failure{class: string(policy.TimedOut), err: fmt.Errorf("waiting for the agent: %w", ctx.Err())}
 	case ctx.Err() != nil:
-		return nil, &failure{classTimeout, fmt.Errorf("waiting for the policy: %w", ctx.Err())}
+		return nil, &failure{class: classTimeout, err: fmt.Errorf("waiting for the policy: %w", ctx.Err())}
+	case endpoint:
+		return nil, &failure{class: string(unanswered.Class), after: unanswered.After, err: err}
 	case err != nil:
-		return nil, &failure{classPolicy, err}
+		return nil, &failure{class: classPolicy, err: err}
 	case !json.Valid(action):
-		return nil, &failure{classPolicy, fmt.Errorf("the policy's action is no JSON: %.200q", action)}
+		return nil, &failure{class: classPolicy, err: fmt.Errorf("the policy's action is no JSON: %.200q", action)}
 	}
 	return action, nil
 }
@@ -329,5 +405,5 @@ func (w *worker) fail(err error) error {
 	if !errors.As(err, &refused) || refused.Code == codeCapacity || refused.Code == codeFactory || refused.Code == codeSession {
 		w.hangUp()
 	}
-	return &failure{classify(err), err}
+	return &failure{class: classify(err), err: err}
 }

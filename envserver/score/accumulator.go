@@ -23,12 +23,45 @@ type Accumulator struct {
 	Plan string
 	// Scored and Failed are the ledgers' counts.
 	Scored, Failed int64
-	// Errored and Retried are what runners reported.
+	// Errored, Retried, Tokens and Stored are what runners reported.
 	Errored, Retried int64
-	durations        Durations
-	overall          clusterSums
-	tasks            []taskFold    // ordered by name
-	categories       []clusterFold // ordered by name
+	Tokens           Tokens
+	// Stored counts the episodes in the result store, errored ones too.
+	Stored int64
+	// storeError is the error of the first shard whose episodes are not all stored.
+	storeError   storeError
+	durations    Durations
+	classes      groups[classSums]
+	overall      clusterSums
+	tasks        []taskFold // ordered by name
+	categories   groups[clusterSums]
+	difficulties groups[clusterSums]
+	languages    groups[clusterSums]
+	// table is the fingerprint of the scenario table of the same shards.
+	table PlanDigest
+}
+
+// classSums count what one class of errors cost: attempts that were made again, and episodes that were given up.
+type classSums struct {
+	retried, errored int64
+}
+
+func (c *classSums) merge(o *classSums) {
+	c.retried += o.retried
+	c.errored += o.errored
+}
+
+// storeError is what kept a shard's episodes out of the result store; text is "" for none.
+type storeError struct {
+	shard int64
+	text  string
+}
+
+// merge keeps the error of the lower shard, whichever comes first.
+func (e *storeError) merge(o storeError) {
+	if o.text != "" && (e.text == "" || o.shard < e.shard || o.shard == e.shard && o.text < e.text) {
+		*e = o
+	}
 }
 
 // clusterSums are sums over clusters, a cluster being a scenario with n episodes that score s in all: what a ratio estimator and its variance need.
@@ -38,11 +71,6 @@ type clusterSums struct {
 	scoreSquared               big.Int // Σ s²
 	scoreEpisodes              big.Int // Σ s·n
 	episodesSquared            big.Int // Σ n²
-}
-
-type clusterFold struct {
-	name string
-	clusterSums
 }
 
 type taskFold struct {
@@ -67,6 +95,7 @@ func (a *Accumulator) Fold(l *Ledger) {
 	for i := range l.Scenarios {
 		a.foldScenario(&l.Scenarios[i])
 	}
+	a.table.AddSet(tableDigest(l))
 }
 
 // FoldSummary adds the ledger of one shard and the figures that its runner reported beside it.
@@ -74,7 +103,17 @@ func (a *Accumulator) FoldSummary(l *Ledger, s Summary) {
 	a.Fold(l)
 	a.Errored += s.ErroredEpisodes()
 	a.Retried += s.Retried
+	a.Tokens.Add(s.Tokens)
+	a.Stored += s.Stored.Episodes
+	a.storeError.merge(storeError{int64(l.Shard), s.Stored.Error})
 	a.durations.Merge(s.Durations)
+	for _, c := range s.Errored {
+		a.classes.at(c.Class).errored += c.Episodes.Len()
+	}
+	for class, attempts := range s.RetriedBy {
+		a.classes.at(class).retried += attempts
+	}
+	a.classes.limit(maxClasses, (*classSums).merge)
 }
 
 func (a *Accumulator) foldScenario(s *ScenarioSums) {
@@ -90,7 +129,21 @@ func (a *Accumulator) foldScenario(s *ScenarioSums) {
 		}
 	}
 	a.overall.addCluster(all)
-	cluster(&a.categories, s.Category).addCluster(all)
+	for i, by := range a.attributes() {
+		by.sums.at(*attributes[i](s)).addCluster(all)
+		by.sums.limit(by.most, (*clusterSums).merge)
+	}
+}
+
+// grouping are the sums by one of a scenario's attributes.
+type grouping struct {
+	sums *groups[clusterSums]
+	most int
+}
+
+// attributes are the groupings in the order of the ledger's attributes.
+func (a *Accumulator) attributes() [3]grouping {
+	return [3]grouping{{&a.categories, maxCategories}, {&a.difficulties, maxDifficulties}, {&a.languages, maxLanguages}}
 }
 
 func (a *Accumulator) task(name string) *taskFold {
@@ -99,14 +152,6 @@ func (a *Accumulator) task(name string) *taskFold {
 		a.tasks = slices.Insert(a.tasks, at, taskFold{TaskSums: TaskSums{Name: name, Min: One}})
 	}
 	return &a.tasks[at]
-}
-
-func cluster(groups *[]clusterFold, name string) *clusterSums {
-	at, found := slices.BinarySearchFunc(*groups, name, func(g clusterFold, name string) int { return cmp.Compare(g.name, name) })
-	if !found {
-		*groups = slices.Insert(*groups, at, clusterFold{name: name})
-	}
-	return &(*groups)[at].clusterSums
 }
 
 func (c *clusterSums) addCluster(row ScenarioTaskSums) {
@@ -155,14 +200,20 @@ func (a *Accumulator) Merge(b *Accumulator) {
 	a.Failed += b.Failed
 	a.Errored += b.Errored
 	a.Retried += b.Retried
+	a.Tokens.Add(b.Tokens)
+	a.Stored += b.Stored
+	a.storeError.merge(b.storeError)
 	a.durations.Merge(b.durations)
+	a.classes.merge(b.classes, maxClasses, (*classSums).merge)
 	a.overall.merge(&b.overall)
 	for i := range b.tasks {
 		a.task(b.tasks[i].Name).merge(&b.tasks[i])
 	}
-	for i := range b.categories {
-		cluster(&a.categories, b.categories[i].name).merge(&b.categories[i].clusterSums)
+	from := b.attributes()
+	for i, by := range a.attributes() {
+		by.sums.merge(*from[i].sums, by.most, (*clusterSums).merge)
 	}
+	a.table.AddSet(b.table)
 }
 
 func (t *taskFold) merge(o *taskFold) {
@@ -174,7 +225,7 @@ func (t *taskFold) merge(o *taskFold) {
 	}
 }
 
-const accumulatorVersion = 1
+const accumulatorVersion = 2
 
 // MarshalText writes the accumulator in base64 (a few kilobytes), "" when it is empty. Equal accumulators have equal texts.
 func (a *Accumulator) MarshalText() ([]byte, error) {
@@ -187,17 +238,28 @@ func (a *Accumulator) MarshalText() ([]byte, error) {
 	for _, count := range a.counts() {
 		w.number(*count)
 	}
+	w.number(a.storeError.shard)
+	w.text(a.storeError.text)
 	w.column(a.durations.bins[:])
+	w.number(int64(len(a.classes)))
+	for i := range a.classes {
+		w.text(a.classes[i].name)
+		w.number(a.classes[i].sums.retried)
+		w.number(a.classes[i].sums.errored)
+	}
 	a.overall.write(w)
 	w.number(int64(len(a.tasks)))
 	for i := range a.tasks {
 		a.tasks[i].write(w)
 	}
-	w.number(int64(len(a.categories)))
-	for i := range a.categories {
-		w.text(a.categories[i].name)
-		a.categories[i].write(w)
+	for _, by := range a.attributes() {
+		w.number(int64(len(*by.sums)))
+		for i := range *by.sums {
+			w.text((*by.sums)[i].name)
+			(*by.sums)[i].sums.write(w)
+		}
 	}
+	w.raw(a.table[:])
 	return []byte(base64.StdEncoding.EncodeToString(w.bytes)), nil
 }
 
@@ -207,11 +269,11 @@ func (a *Accumulator) empty() bool {
 			return false
 		}
 	}
-	return a.Plan == "" && a.durations == Durations{} && a.overall.clusters == 0
+	return a.Plan == "" && a.storeError.text == "" && a.durations == Durations{} && len(a.classes) == 0 && a.overall.clusters == 0
 }
 
 func (a *Accumulator) counts() []*int64 {
-	return []*int64{&a.Scored, &a.Failed, &a.Errored, &a.Retried}
+	return []*int64{&a.Scored, &a.Failed, &a.Errored, &a.Retried, &a.Tokens.Prompt, &a.Tokens.Completion, &a.Stored}
 }
 
 func (c *clusterSums) write(w *bitWriter) {
@@ -270,17 +332,26 @@ func readAccumulator(raw []byte) (Accumulator, error) {
 	for _, count := range a.counts() {
 		*count = r.number()
 	}
+	a.storeError.shard, a.storeError.text = r.number(), r.text()
 	copy(a.durations.bins[:], r.column(durationBins))
+	a.classes = make(groups[classSums], r.count(minTextBits))
+	for i := range a.classes {
+		a.classes[i].name = r.text()
+		a.classes[i].sums = classSums{retried: r.number(), errored: r.number()}
+	}
 	a.overall.read(r)
 	a.tasks = make([]taskFold, r.count(minTextBits))
 	for i := range a.tasks {
 		a.tasks[i].read(r)
 	}
-	a.categories = make([]clusterFold, r.count(minTextBits))
-	for i := range a.categories {
-		a.categories[i].name = r.text()
-		a.categories[i].read(r)
+	for _, by := range a.attributes() {
+		*by.sums = make(groups[clusterSums], r.count(minTextBits))
+		for i := range *by.sums {
+			(*by.sums)[i].name = r.text()
+			(*by.sums)[i].sums.read(r)
+		}
 	}
+	copy(a.table[:], r.raw(len(a.table)))
 	return a, errors.Join(r.end(), a.validate())
 }
 
@@ -306,14 +377,21 @@ func (t *taskFold) read(r *bitReader) {
 	}
 }
 
+// maxTotal bounds what a run adds up of its runners' words: more than all of its shards can report, and nothing that overflows.
+const maxTotal = 1 << 62
+
 // validate refuses sums with which the figures would overflow or divide by nothing.
 func (a *Accumulator) validate() error {
 	for _, count := range a.counts() {
-		if *count > maxCount {
+		if *count > maxTotal {
 			return fmt.Errorf("a count of %d", *count)
 		}
 	}
-	if err := a.overall.validate(a.Scored + a.Failed); err != nil {
+	episodes := a.Scored + a.Failed
+	if a.Scored > maxCount || a.Failed > maxCount {
+		return fmt.Errorf("a count of %d episodes", episodes)
+	}
+	if err := a.overall.validate(episodes); err != nil {
 		return err
 	}
 	for i := range a.tasks {
@@ -321,17 +399,39 @@ func (a *Accumulator) validate() error {
 		if i > 0 && a.tasks[i-1].Name >= t.Name {
 			return fmt.Errorf("task %q is out of order", t.Name)
 		}
-		if err := errors.Join(t.validate(), t.clusterSums.validate(a.Scored+a.Failed)); err != nil {
+		if err := errors.Join(t.validate(), t.clusterSums.validate(episodes)); err != nil {
 			return err
 		}
 	}
-	for i := range a.categories {
-		if i > 0 && a.categories[i-1].name >= a.categories[i].name {
-			return fmt.Errorf("category %q is out of order", a.categories[i].name)
-		}
-		if err := a.categories[i].validate(a.Scored + a.Failed); err != nil {
+	if err := validateGroups(a.classes, maxClasses, (*classSums).validate); err != nil {
+		return err
+	}
+	for _, by := range a.attributes() {
+		if err := validateGroups(*by.sums, by.most, func(c *clusterSums) error { return c.validate(episodes) }); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func validateGroups[T any](g groups[T], most int, validate func(*T) error) error {
+	if len(g) > most {
+		return fmt.Errorf("%d groups are more than %d", len(g), most)
+	}
+	for i := range g {
+		if i > 0 && g[i-1].name >= g[i].name {
+			return fmt.Errorf("group %q is out of order", g[i].name)
+		}
+		if err := validate(&g[i].sums); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *classSums) validate() error {
+	if c.retried > maxTotal || c.errored > maxTotal {
+		return errors.New("impossible counts of errors")
 	}
 	return nil
 }

@@ -30,8 +30,7 @@ func TestFoldingInAnyOrderAndPartition(t *testing.T) {
 		summaries := make([]Summary, p.Shards)
 		for i := range ledgers {
 			ledgers[i] = drawLedger(t, p, i)
-			summaries[i].Retried = int64(i)
-			summaries[i].Durations.Observe(int64(i) << 7)
+			summaries[i] = drawSummary(t, i)
 			inOrder.FoldSummary(ledgers[i], summaries[i])
 		}
 		order := make([]int, p.Shards)
@@ -60,6 +59,68 @@ func TestFoldingInAnyOrderAndPartition(t *testing.T) {
 			t.Fatalf("the figures depend on the order: %s", diff)
 		}
 	})
+}
+
+// drawSummary reports more classes of errors, over a run, than figures list.
+func drawSummary(t *rapid.T, shard int) Summary {
+	s := Summary{
+		Retried: 100, RetriedBy: map[string]int64{}, Tokens: Tokens{Prompt: rapid.Int64Range(0, maxTokens).Draw(t, "prompt"), Completion: int64(shard)},
+		Stored: Stored{Episodes: int64(shard), Error: rapid.SampledFrom([]string{"", "full", "gone"}).Draw(t, "store error")},
+	}
+	s.Durations.Observe(int64(shard) << 7)
+	for _, i := range rapid.SliceOfN(rapid.IntRange(0, 30), 0, 12).Draw(t, "classes") {
+		class := rapid.SampledFrom([]string{OtherGroup, fmt.Sprintf("class_%02d", i)}).Draw(t, "class")
+		s.RetriedBy[class]++
+		s.Errored = append(s.Errored, ErrorClass{Class: class, Episodes: IndexSet{ranges: []indexRange{{0, int64(i)}}}})
+	}
+	return s
+}
+
+func TestGroupsBeyondTheLimitAreAddedUp(t *testing.T) {
+	var a Accumulator
+	l := newLedger(plan(), 0)
+	for i := range 40 {
+		e := Episode{Outcome: Scored, Score: One / 2, Category: fmt.Sprintf("c%02d", i), Difficulty: fmt.Sprintf("d%02d", i), Language: fmt.Sprintf("l%02d", i)}
+		if err := l.Add(PlannedEpisode{Index: int64(i), Task: "t", Scenario: fmt.Sprintf("S%02d", i)}, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Fold(l)
+	f := a.Figures()
+	for name, tc := range map[string]struct {
+		groups []GroupFigures
+		most   int
+	}{"categories": {f.Categories, 32}, "difficulties": {f.Difficulties, 16}, "languages": {f.Languages, 16}} {
+		var episodes int64
+		for _, g := range tc.groups {
+			episodes += g.Episodes
+		}
+		last := tc.groups[len(tc.groups)-1]
+		if len(tc.groups) != tc.most || episodes != 40 || last.Name != OtherGroup || last.Episodes != int64(41-tc.most) || last.Mean != One/2 {
+			t.Errorf("%d %s with %d episodes, %d of them in %q", len(tc.groups), name, episodes, last.Episodes, last.Name)
+		}
+	}
+}
+
+func TestFiguresOfRunners(t *testing.T) {
+	p := mustPlan(t, plan(), 2)
+	var a Accumulator
+	for _, shard := range []int{1, 0} {
+		s := Summary{
+			Retried: 3, RetriedBy: map[string]int64{"timeout": 2, "agent_rate_limited": 1}, Tokens: Tokens{100, 10},
+			Stored: Stored{Episodes: 2, Error: fmt.Sprintf("shard %d: disk full", shard)}, Errored: []ErrorClass{{Class: "timeout"}},
+		}
+		s.Errored[0].Episodes.Add(int64(shard))
+		a.FoldSummary(newLedger(p, shard), s)
+	}
+	f := a.Figures()
+	want := Figures{
+		Errored: 2, Retried: 6, Tokens: Tokens{200, 20}, Stored: Stored{4, "shard 0: disk full"},
+		Errors: []ErrorFigures{{"agent_rate_limited", 2, 0}, {"timeout", 4, 2}},
+	}
+	if diff := cmp.Diff(want, f); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestShardsLeaveNoTraceInTheFigures(t *testing.T) {
@@ -212,6 +273,27 @@ func estimateOf(e Estimate) [4]int64 {
 		return [4]int64{e.Mean, -1, -1, -1}
 	}
 	return [4]int64{e.Mean, *e.StandardError, e.CI95.Low, e.CI95.High}
+}
+
+// The intervals come from statsmodels' proportion_confint(method="wilson") for the pass rate over N²/Σn² draws.
+func TestPassRateInterval(t *testing.T) {
+	cases := map[string]struct {
+		rows []played
+		want *Interval
+	}{
+		"all of three scenarios": {[]played{{"A", "c", "t", []int64{One, One}}, {"B", "c", "t", []int64{One, One}}, {"C", "c", "t", []int64{One, One}}}, &Interval{438_503, One}},
+		"none of one":            {[]played{{"A", "c", "t", []int64{0, 0, 0, 0}}}, &Interval{0, 793_451}},
+		"half of two":            {[]played{{"A", "c", "t", []int64{One}}, {"B", "c", "t", []int64{0}}}, &Interval{94_531, 905_469}},
+		"unequal trials":         {[]played{{"A", "c", "t", []int64{One, One, 0}}, {"B", "c", "t", []int64{0}}}, &Interval{79_893, 920_107}},
+		"none":                   {nil, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, fold(t, One, tc.rows).Figures().PassRateCI95); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 }
 
 // The expected numbers come from a Python script that shares nothing with this package: Fractions over single episodes grouped by scenario,

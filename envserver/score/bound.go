@@ -12,8 +12,13 @@ const (
 	durationsText = 148
 	// erroredText leaves room for six classes of errors with some thirty ranges in all.
 	erroredText = 560
+	// retriedText leaves room for ten classes with a thousand attempts each.
+	retriedText = 260
+	// tokensText and storedText are the JSON of 14 digits each, and of a store's error.
+	tokensText = 72
+	storedText = 44 + MaxStoreError
 
-	maxPlannedLedgerBytes = (MaxSummaryBytes - summaryFrame - signatureText - durationsText - erroredText) / 4 * 3
+	maxPlannedLedgerBytes = (MaxSummaryBytes - summaryFrame - signatureText - durationsText - erroredText - retriedText - tokensText - storedText) / 4 * 3
 )
 
 // What a plan doesn't tell of its ledgers, allowed for with a margin over the catalogue's rubrics: eight dimensions a task, twelve names in all, and tables of eight

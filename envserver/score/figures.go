@@ -18,9 +18,17 @@ type Figures struct {
 	// Min, P50 and Max are 0 without episodes. P50 is read off the histogram and so within 1/Bins of the median.
 	Min, P50, Max int64
 	// PassHatK has an entry for each k up to MaxK for which some scenario has k trials.
-	PassHatK   []PassHatK
-	Tasks      []TaskFigures
-	Categories []GroupFigures
+	PassHatK []PassHatK
+	Tasks    []TaskFigures
+	// Categories, Difficulties and Languages are those of scenarios, ordered by name. Beyond as many as a status lists, the last are added up as OtherGroup.
+	Categories   []GroupFigures
+	Difficulties []GroupFigures
+	Languages    []GroupFigures
+	// Errors are ordered by class.
+	Errors []ErrorFigures
+	Tokens Tokens
+	// Stored has the number of episodes in the result store, and the error of the first shard that has one.
+	Stored Stored
 	// EpisodeP50 and EpisodeP99 are durations in milliseconds, as runners reported them; 0 when they reported none.
 	EpisodeP50, EpisodeP99 int64
 }
@@ -33,7 +41,9 @@ type Estimate struct {
 	StandardError *int64
 	CI95          *Interval
 	PassRate      int64
-	Scenarios     int64
+	// PassRateCI95 is the Wilson interval of the pass rate, each scenario taken as one draw. It is nil without episodes.
+	PassRateCI95 *Interval
+	Scenarios    int64
 }
 
 // Interval is a confidence interval, clamped to [0, One].
@@ -65,7 +75,13 @@ type DimensionFigures struct {
 	Max  int64
 }
 
-// GroupFigures are the figures of the scenarios that share a category.
+// ErrorFigures count one class of errors: attempts that failed so and were made again, and episodes that were given up for it.
+type ErrorFigures struct {
+	Class            string
+	Retried, Errored int64
+}
+
+// GroupFigures are the figures of the scenarios that share a category, a difficulty or a language.
 type GroupFigures struct {
 	Name     string
 	Episodes int64
@@ -79,7 +95,11 @@ func (a *Accumulator) Figures() Figures {
 		Episodes: a.overall.episodes, Scored: a.Scored, Failed: a.Failed, Errored: a.Errored, Retried: a.Retried,
 		Estimate: a.overall.estimate(), P50: all.median(), Max: all.Max, PassHatK: all.passFigures(),
 		EpisodeP50: a.durations.Quantile(0.5), EpisodeP99: a.durations.Quantile(0.99),
-		Categories: groupFigures(a.categories),
+		Categories: groupFigures(a.categories), Difficulties: groupFigures(a.difficulties), Languages: groupFigures(a.languages),
+		Tokens: a.Tokens, Stored: Stored{Episodes: a.Stored, Error: a.storeError.text},
+	}
+	for _, c := range a.classes {
+		f.Errors = append(f.Errors, ErrorFigures{Class: c.name, Retried: c.sums.retried, Errored: c.sums.errored})
 	}
 	if a.overall.episodes > 0 {
 		f.Min = all.Min
@@ -99,13 +119,13 @@ func (a *Accumulator) allTasks() *taskFold {
 	return all
 }
 
-func groupFigures(groups []clusterFold) []GroupFigures {
+func groupFigures(groups groups[clusterSums]) []GroupFigures {
 	if len(groups) == 0 {
 		return nil
 	}
 	figures := make([]GroupFigures, len(groups))
 	for i := range groups {
-		figures[i] = GroupFigures{Name: groups[i].name, Episodes: groups[i].episodes, Estimate: groups[i].estimate()}
+		figures[i] = GroupFigures{Name: groups[i].name, Episodes: groups[i].sums.episodes, Estimate: groups[i].sums.estimate()}
 	}
 	return figures
 }
@@ -159,17 +179,36 @@ func (t *TaskSums) median() int64 {
 // estimate is the ratio estimator m = Σs/Σn over clusters, with the variance G/(G-1) · Σ(s - m·n)² / N² (Cochran, Sampling Techniques, 3rd ed., section 6.4; for
 // evaluations: Miller, "Adding Error Bars to Evals", arXiv:2411.00640) and a t-interval of G-1 degrees of freedom.
 func (c *clusterSums) estimate() Estimate {
-	e := Estimate{Mean: mean(c.score, c.episodes), PassRate: mean(c.passes*One, c.episodes), Scenarios: c.clusters}
+	e := Estimate{Mean: mean(c.score, c.episodes), PassRate: mean(c.passes*One, c.episodes), PassRateCI95: c.wilson(), Scenarios: c.clusters}
+	e.StandardError, e.CI95 = c.interval(0)
+	return e
+}
+
+// interval is the standard error of the mean score and its t-interval, no lower than least; nil with fewer than two clusters.
+func (c *clusterSums) interval(least float64) (*int64, *Interval) {
 	if c.clusters < 2 {
-		return e
+		return nil, nil
 	}
 	se := c.standardError()
 	m := float64(c.score) / float64(c.episodes)
 	half := se * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(c.clusters - 1)}.Quantile(0.975)
-	rounded := int64(math.Round(se))
-	e.StandardError = &rounded
-	e.CI95 = &Interval{Low: clamp(m - half), High: clamp(m + half)}
-	return e
+	return new(int64(math.Round(se))), &Interval{Low: clamp(m-half, least), High: clamp(m+half, least)}
+}
+
+// wilson is the score interval of Wilson (Journal of the American Statistical Association 22, 1927) at 95 % for the pass rate p. Trials of a scenario resemble each other, so they are not that
+// many independent draws: n is Kish's effective number of clusters N²/Σn² (Survey Sampling, 1965), which is the number of scenarios where all have as many trials. That is right where the
+// trials of a scenario all agree and wide where they don't. It needs no variance, and so holds where everything passes or nothing does.
+func (c *clusterSums) wilson() *Interval {
+	if c.episodes == 0 {
+		return nil
+	}
+	squares, _ := new(big.Float).SetInt(&c.episodesSquared).Float64()
+	n := float64(c.episodes) * float64(c.episodes) / squares
+	p := float64(c.passes) / float64(c.episodes)
+	z := distuv.UnitNormal.Quantile(0.975)
+	centre := (p + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	return &Interval{Low: clamp((centre-half)*One, 0), High: clamp((centre+half)*One, 0)}
 }
 
 // standardError is in micro-points. The sum of squares N²Σs² - 2SNΣsn + S²Σn² is exact, for it is a small difference of large numbers.
@@ -187,4 +226,4 @@ func (c *clusterSums) standardError() float64 {
 	return math.Sqrt(max(variance, 0))
 }
 
-func clamp(micro float64) int64 { return int64(math.Round(min(max(micro, 0), One))) }
+func clamp(micro, least float64) int64 { return int64(math.Round(min(max(micro, least), One))) }

@@ -102,6 +102,18 @@ func (s IndexSet) find(index int64) (int, bool) {
 	})
 }
 
+// At is the n-th index of the set in ascending order, n from 0; false beyond its end.
+func (s IndexSet) At(n int64) (int64, bool) {
+	for _, r := range s.ranges {
+		if length := r.last - r.first + 1; n >= length {
+			n -= length
+			continue
+		}
+		return r.first + n, n >= 0
+	}
+	return 0, false
+}
+
 // Len is the number of indexes in the set.
 func (s IndexSet) Len() int64 {
 	var n int64

@@ -86,3 +86,20 @@ func FuzzParseIndexSet(f *testing.F) {
 		}
 	})
 }
+
+func TestIndexSetAt(t *testing.T) {
+	s, err := ParseIndexSet("1-3,7,10-11")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []int64{1, 2, 3, 7, 10, 11} {
+		if got, ok := s.At(int64(n)); got != want || !ok {
+			t.Errorf("At(%d) = %d, %v; want %d", n, got, ok, want)
+		}
+	}
+	for _, n := range []int64{-1, 6} {
+		if got, ok := s.At(n); ok {
+			t.Errorf("At(%d) = %d, and there is none", n, got)
+		}
+	}
+}

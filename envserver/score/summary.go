@@ -2,16 +2,20 @@ package score
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // MaxSummaryBytes is the most that Kubernetes keeps of a container's termination message.
 const MaxSummaryBytes = 4096
 
-const summaryVersion = 1
+const summaryVersion = 2
 
 // Summary is what a runner leaves as its termination message when its shard is complete. Of its fields only the ledger is signed; the rest is the runner's word.
 type Summary struct {
@@ -19,10 +23,42 @@ type Summary struct {
 	Ledger  SignedLedger `json:"ledger"`
 	// Errored are the episodes that were given up, by class of error. They are in no ledger.
 	Errored []ErrorClass `json:"errored,omitempty"`
-	// Retried counts attempts at an episode after its first.
-	Retried   int64     `json:"retried,omitempty"`
-	Durations Durations `json:"durations"`
+	// Retried counts attempts at an episode after its first, RetriedBy those of them that followed a failure of a class.
+	Retried   int64            `json:"retried,omitempty"`
+	RetriedBy map[string]int64 `json:"retriedBy,omitempty"`
+	Durations Durations        `json:"durations"`
+	// Tokens are what the agent's model used, failed attempts included.
+	Tokens Tokens `json:"tokens,omitzero"`
+	Stored Stored `json:"stored,omitzero"`
 }
+
+// Tokens are what a model read and wrote, as its endpoint counts them.
+type Tokens struct {
+	Prompt     int64 `json:"prompt"`
+	Completion int64 `json:"completion"`
+}
+
+// Add adds what was used elsewhere.
+func (t *Tokens) Add(o Tokens) {
+	t.Prompt += o.Prompt
+	t.Completion += o.Completion
+}
+
+// Stored says how many of the shard's episodes, errored ones too, are in the result store, and why some are not.
+type Stored struct {
+	Episodes int64 `json:"episodes"`
+	// Error has at most MaxStoreError bytes; "" where every episode is stored, or none was to be.
+	Error string `json:"error,omitempty"`
+}
+
+const (
+	// MaxStoreError bounds the text of a store's error in a summary, in bytes.
+	MaxStoreError = 200
+	// maxTokens bounds a shard's tokens, so that a run's don't overflow.
+	maxTokens = 1 << 46
+	// maxClassName bounds the name of a class of errors, in bytes.
+	maxClassName = 32
+)
 
 // ErrorClass are the episodes that ended with one class of error, such as env_unreachable.
 type ErrorClass struct {
@@ -30,17 +66,85 @@ type ErrorClass struct {
 	Episodes IndexSet `json:"episodes"`
 }
 
-// Encode writes the summary as JSON. It fails when that takes more than MaxSummaryBytes, which a plan rules out but for very many scattered errored episodes.
+// otherClass takes in the classes of errors that a summary has no room for.
+const otherClass = "other"
+
+// Encode writes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain text. Where the JSON takes more than MaxSummaryBytes, it merges classes into the class "other", those of
+// retries before those of errored episodes, and the smallest first. It fails where that doesn't help, which a plan rules out but for very many scattered errored episodes.
 func (s Summary) Encode() ([]byte, error) {
 	s.Version = summaryVersion
-	data, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("encoding summary: %w", err)
+	s.Stored.Error = plain(s.Stored.Error)
+	s.RetriedBy, s.Errored = maps.Clone(s.RetriedBy), slices.Clone(s.Errored)
+	for {
+		data, err := json.Marshal(s)
+		if err != nil {
+			return nil, fmt.Errorf("encoding summary: %w", err)
+		}
+		if len(data) <= MaxSummaryBytes {
+			return data, nil
+		}
+		if !s.mergeRetried() && !s.mergeErrored() {
+			return nil, fmt.Errorf("encoding summary: %d bytes don't fit in a termination message of %d (%d episodes errored)", len(data), MaxSummaryBytes, s.ErroredEpisodes())
+		}
 	}
-	if len(data) > MaxSummaryBytes {
-		return nil, fmt.Errorf("encoding summary: %d bytes don't fit in a termination message of %d (%d episodes errored)", len(data), MaxSummaryBytes, s.ErroredEpisodes())
+}
+
+// mergeRetried merges the smallest class of retries into the others, and says whether there was one.
+func (s *Summary) mergeRetried() bool {
+	classes := slices.DeleteFunc(slices.Sorted(maps.Keys(s.RetriedBy)), func(class string) bool { return class == otherClass })
+	if len(classes) == 0 {
+		return false
 	}
-	return data, nil
+	smallest := slices.MinFunc(classes, func(a, b string) int { return cmp.Compare(s.RetriedBy[a], s.RetriedBy[b]) })
+	s.RetriedBy[otherClass] += s.RetriedBy[smallest]
+	delete(s.RetriedBy, smallest)
+	return true
+}
+
+// mergeErrored merges the smallest class of errored episodes into the others, and says whether there was one. The episodes stay the same.
+func (s *Summary) mergeErrored() bool {
+	smallest, other := -1, -1
+	for i, c := range s.Errored {
+		switch {
+		case c.Class == otherClass:
+			other = i
+		case smallest < 0 || c.Episodes.Len() < s.Errored[smallest].Episodes.Len():
+			smallest = i
+		}
+	}
+	if smallest < 0 {
+		return false
+	}
+	merged := ErrorClass{Class: otherClass, Episodes: s.Errored[smallest].Episodes.Clone()}
+	if other < 0 {
+		s.Errored[smallest] = merged
+		return true
+	}
+	for _, r := range s.Errored[other].Episodes.ranges {
+		for index := r.first; index <= r.last; index++ {
+			merged.Episodes.Add(index)
+		}
+	}
+	s.Errored[other] = merged
+	s.Errored = slices.Delete(s.Errored, smallest, smallest+1)
+	return true
+}
+
+// plain is the text on one line in characters that JSON doesn't escape, cut to MaxStoreError bytes.
+func plain(text string) string {
+	ascii := func(r rune) rune {
+		switch {
+		case r <= ' ':
+			return ' '
+		case r > '~':
+			return '?'
+		case strings.ContainsRune("\"\\<>&", r):
+			return '\''
+		}
+		return r
+	}
+	text = strings.Join(strings.Fields(strings.Map(ascii, text)), " ")
+	return strings.TrimSpace(text[:min(len(text), MaxStoreError)])
 }
 
 // DecodeSummary reads a termination message, which may be anybody's. An error wraps ErrMalformed.
@@ -60,10 +164,46 @@ func DecodeSummary(data []byte) (Summary, error) {
 	if s.Version != summaryVersion {
 		return Summary{}, fmt.Errorf("%w: summary version %d is not %d: operator and runner are of different releases", ErrMalformed, s.Version, summaryVersion)
 	}
-	if s.Retried < 0 || s.Retried > maxCount {
-		return Summary{}, fmt.Errorf("%w: %d retries", ErrMalformed, s.Retried)
+	if err := s.validate(); err != nil {
+		return Summary{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return s, nil
+}
+
+// validate refuses what no runner reports, and what a run's sums have no room for.
+func (s Summary) validate() error {
+	if s.Retried < 0 || s.Retried > maxCount {
+		return fmt.Errorf("%d retries", s.Retried)
+	}
+	var retried int64
+	classes := map[string]bool{}
+	for class, attempts := range s.RetriedBy {
+		classes[class] = true
+		if attempts < 1 || attempts > maxCount {
+			return fmt.Errorf("%d retries by class %.40q", attempts, class)
+		}
+		retried += attempts
+	}
+	if retried > s.Retried {
+		return fmt.Errorf("%d retries by class are more than all %d", retried, s.Retried)
+	}
+	for _, c := range s.Errored {
+		classes[c.Class] = true
+	}
+	for class := range classes {
+		if class == "" || len(class) > maxClassName || strings.Trim(class, alphabet) != "" {
+			return fmt.Errorf("class %.40q is not a name of at most %d letters, digits, dashes and underscores", class, maxClassName)
+		}
+	}
+	for _, n := range []int64{s.Tokens.Prompt, s.Tokens.Completion} {
+		if n < 0 || n > maxTokens {
+			return fmt.Errorf("%d tokens", n)
+		}
+	}
+	if s.Stored.Episodes < 0 || s.Stored.Episodes > maxCount || s.Stored.Error != plain(s.Stored.Error) {
+		return fmt.Errorf("%d stored episodes with error %.200q", s.Stored.Episodes, s.Stored.Error)
+	}
+	return nil
 }
 
 // ErroredEpisodes is the number of episodes of all error classes.

@@ -50,7 +50,13 @@ func worstPlan(random *rand.Rand, scenarios, trials int) Plan {
 func worstSummary(t *testing.T, random *rand.Rand, p Plan) Summary {
 	t.Helper()
 	l := newLedger(p, 0)
-	s := Summary{Retried: 1 << 20}
+	s := Summary{
+		Retried: 1 << 20, RetriedBy: map[string]int64{}, Tokens: Tokens{1e14 - 1, 1e14 - 1},
+		Stored: Stored{Episodes: p.Episodes(), Error: strings.Repeat("a <bucket> that isn't there: \"no\"\n", 20)},
+	}
+	for i := range 10 {
+		s.RetriedBy[fmt.Sprintf("agent_failure_%02d", i)] = 1000
+	}
 	for _, class := range []string{"env_unreachable", "env_error", "judge_failed", "policy_error", "timeout", "capacity"} {
 		s.Errored = append(s.Errored, ErrorClass{Class: class})
 	}
@@ -88,8 +94,59 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+// No class of errors keeps a shard from being told that was played in full: what is too much goes into one class, and counts as before.
+func TestEncodeMergesClassesThatDoNotFit(t *testing.T) {
+	p := mustPlan(t, plan(), 1)
+	for name, tc := range map[string]struct {
+		filler, retried, errored int // bytes of the signature, merged classes
+	}{
+		"room for all":       {1000, 13, 13},
+		"near the limit":     {3300, 5, 13},
+		"beside the limit":   {3700, 1, 6},
+		"no room for errors": {3900, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Summary{Retried: 1 << 20, RetriedBy: map[string]int64{}, Ledger: SignedLedger{Signature: make([]byte, tc.filler*3/4)}}
+			l := newLedger(p, 0)
+			for i := range 13 {
+				class := fmt.Sprintf("agent_failure_%02d", i)
+				s.RetriedBy[class] = int64(1000 + i)
+				s.Errored = append(s.Errored, ErrorClass{Class: class})
+			}
+			for ep := range p.Shard(0) {
+				if ep.Index < 13 {
+					s.Errored[ep.Index].Episodes.Add(ep.Index)
+				} else if err := l.Add(ep, Episode{Outcome: Scored, Score: One / 2}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			data, err := s.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := DecodeSummary(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Check(0, l, got); err != nil || len(s.RetriedBy) != 13 || len(s.Errored) != 13 {
+				t.Errorf("the shard doesn't hold any more: %v; or the summary was changed", err)
+			}
+			var retried int64
+			for _, n := range got.RetriedBy {
+				retried += n
+			}
+			if len(got.RetriedBy) != tc.retried || len(got.Errored) != tc.errored || retried != 13*1006 {
+				t.Errorf("%d classes of %d retries, %d of errors, want %d of %d, %d", len(got.RetriedBy), retried, len(got.Errored), tc.retried, 13*1006, tc.errored)
+			}
+		})
+	}
+}
+
 func TestSummaryRoundTrip(t *testing.T) {
-	s := Summary{Version: summaryVersion, Retried: 3, Errored: []ErrorClass{{Class: "env_unreachable"}}}
+	s := Summary{
+		Version: summaryVersion, Retried: 3, RetriedBy: map[string]int64{"timeout": 1, "env_unreachable": 2}, Errored: []ErrorClass{{Class: "env_unreachable"}},
+		Tokens: Tokens{Prompt: 1200, Completion: 34}, Stored: Stored{Episodes: 5, Error: "the bucket is gone"},
+	}
 	s.Errored[0].Episodes.Add(3)
 	s.Durations.Observe(1234)
 	var err error
@@ -109,17 +166,47 @@ func TestSummaryRoundTrip(t *testing.T) {
 	}
 }
 
+func TestEncodeMakesStoreErrorsPlain(t *testing.T) {
+	cases := map[string]string{
+		"":                              "",
+		"access denied":                 "access denied",
+		"PUT <a&b>: \"no\"\n\t\x00 now": "PUT 'a'b': 'no' now",
+		"zone für später":               "zone f?r sp?ter",
+		strings.Repeat("x", 300):        strings.Repeat("x", 200),
+		strings.Repeat("x", 199) + " y": strings.Repeat("x", 199),
+	}
+	for text, want := range cases {
+		data, err := Summary{Stored: Stored{Error: text}}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := DecodeSummary(data); err != nil || got.Stored.Error != want {
+			t.Errorf("%q is read as %q (%v), want %q", text, got.Stored.Error, err, want)
+		}
+	}
+}
+
 func TestDecodeSummaryRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":          "",
 		"plain text":       "error: the pool can't be reached",
-		"another version":  `{"version":2}`,
-		"unknown fields":   `{"version":1,"mean":"1.0"}`,
-		"text behind":      `{"version":1} {"version":1}`,
-		"negative retries": `{"version":1,"retried":-1}`,
-		"bad indexes":      `{"version":1,"errored":[{"class":"x","episodes":"3,1"}]}`,
-		"bad durations":    `{"version":1,"durations":"AAAAA"}`,
-		"too much":         `{"version":1,"retried":` + strings.Repeat(" ", MaxSummaryBytes) + `0}`,
+		"another version":  `{"version":1}`,
+		"unknown fields":   `{"version":2,"mean":"1.0"}`,
+		"text behind":      `{"version":2} {"version":2}`,
+		"negative retries": `{"version":2,"retried":-1}`,
+		"bad indexes":      `{"version":2,"errored":[{"class":"x","episodes":"3,1"}]}`,
+		"bad durations":    `{"version":2,"durations":"AAAAA"}`,
+		"a hidden class":   `{"version":2,"retriedBy":{"timeout":3},"retried":2}`,
+		"no attempt":       `{"version":2,"retriedBy":{"timeout":0}}`,
+		"a nameless class": `{"version":2,"retriedBy":{"":1},"retried":1}`,
+		"a class in prose": `{"version":2,"errored":[{"class":"it is late","episodes":""}]}`,
+		"a long class":     `{"version":2,"errored":[{"class":"` + strings.Repeat("x", 33) + `","episodes":""}]}`,
+		"negative tokens":  `{"version":2,"tokens":{"prompt":-1,"completion":0}}`,
+		"endless tokens":   `{"version":2,"tokens":{"prompt":0,"completion":9007199254740991}}`,
+		"stored less":      `{"version":2,"stored":{"episodes":-1}}`,
+		"a long story":     `{"version":2,"stored":{"episodes":1,"error":"` + strings.Repeat("x", 201) + `"}}`,
+		"a story in lines": `{"version":2,"stored":{"episodes":1,"error":"a\nb"}}`,
+		"too much":         `{"version":2,"retried":` + strings.Repeat(" ", MaxSummaryBytes) + `0}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := DecodeSummary([]byte(text)); !errors.Is(err, ErrMalformed) {
@@ -139,7 +226,7 @@ func FuzzDecodeSummary(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(`{"version":1,"errored":[{"class":"x","episodes":"0-9007199254740991"}],"durations":"CGqA"}`))
+	f.Add([]byte(`{"version":2,"errored":[{"class":"x","episodes":"0-9007199254740991"}],"durations":"CGqA"}`))
 	p := mustPlan(f, plan(), 1)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := DecodeSummary(data)

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
 )
 
@@ -98,7 +99,7 @@ func (c Config) withDefaults() Config {
 		c.Random = rand.Float64
 	}
 	if c.Wait == nil {
-		c.Wait = wait
+		c.Wait = endpoint.Wait
 	}
 	return c
 }
@@ -107,18 +108,6 @@ func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
-	}
-}
-
-// wait waits for the time to pass or the context to end.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
 )
 
@@ -20,29 +21,29 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	counters := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "csenv_judge_" + name, Help: help}, []string{label})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
 	seconds := func(name, help string) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "csenv_judge_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 3, 11)})
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 3, 11)})
 	}
 	m := &metrics{
-		verdicts:     counters("verdicts_total", "Judgements by status: ok, ok_cached, fallback_offline, error.", "status"),
-		failures:     counters("failures_total", "Judgements that the model failed to give, by cause.", "cause"),
-		calls:        counters("calls_total", "Requests to the judge's endpoint by result.", "result"),
-		retries:      counters("retries_total", "Requests that were sent again, by the reason.", "reason"),
-		tokens:       counters("tokens_total", "Tokens that the endpoint reported, of answers of no use too, by kind.", "kind"),
-		lookups:      counters("cache_total", "Answers looked up in the judge's cache, by result.", "result"),
+		verdicts:     counters("csenv_judge_verdicts_total", "Judgements by status: ok, ok_cached, fallback_offline, error.", "status"),
+		failures:     counters("csenv_judge_failures_total", "Judgements that the model failed to give, by cause.", "cause"),
+		calls:        counters("csenv_judge_calls_total", "Requests to the judge's endpoint by result.", "result"),
+		retries:      counters("csenv_judge_retries_total", "Requests that were sent again, by the reason.", "reason"),
+		tokens:       counters("csenv_judge_tokens_total", "Tokens that the endpoint reported, of answers of no use too, by kind.", "kind"),
+		lookups:      counters("csenv_judge_cache_total", "Answers looked up in the judge's cache, by result.", "result"),
 		refused:      prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_refused_evidence_total", Help: "Verdicts of met whose quote isn't evidence: they count as unmet."}),
 		unkept:       prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_unkept_total", Help: "Verdicts that could not be written to the cache folder."}),
-		callSeconds:  seconds("call_duration_seconds", "Time of one request to the judge's endpoint."),
-		judgeSeconds: seconds("duration_seconds", "Time of one judgement, waiting and retries included."),
+		callSeconds:  seconds("csenv_judge_call_duration_seconds", "Time of one request to the judge's endpoint."),
+		judgeSeconds: seconds("csenv_judge_duration_seconds", "Time of one judgement, waiting and retries included."),
 	}
 	m.promptTokens, m.completionTokens = m.tokens.WithLabelValues("prompt"), m.tokens.WithLabelValues("completion")
 	m.hits, m.misses = m.lookups.WithLabelValues("hit"), m.lookups.WithLabelValues("miss")
 	return m
 }
 
-func (m *metrics) called(c class, took time.Duration) {
+func (m *metrics) called(c endpoint.Class, took time.Duration) {
 	m.calls.WithLabelValues(c.String()).Inc()
 	m.callSeconds.Observe(took.Seconds())
 }
@@ -69,11 +70,11 @@ func (j *Judge) Collect(ch chan<- prometheus.Metric) {
 		c.Collect(ch)
 	}
 	gauge := func(name, help string, v int) {
-		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("csenv_judge_"+name, help, nil, nil), prometheus.GaugeValue, float64(v))
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, float64(v))
 	}
-	inFlight, waiting, limit := j.client.limiter.load()
-	gauge("in_flight", "Requests to the judge's endpoint that are running.", inFlight)
-	gauge("waiting", "Requests that wait for their turn.", waiting)
-	gauge("concurrency_limit", "Requests that may run at a time: it falls when the endpoint says that there are too many.", limit)
-	gauge("breaker_state", "0 while requests are sent, 1 while one is tried, 2 while none are sent because too many failed.", int(j.client.breaker.State()))
+	inFlight, waiting, limit := j.client.caller.Load()
+	gauge("csenv_judge_in_flight", "Requests to the judge's endpoint that are running.", inFlight)
+	gauge("csenv_judge_waiting", "Requests that wait for their turn.", waiting)
+	gauge("csenv_judge_concurrency_limit", "Requests that may run at a time: it falls when the endpoint says that there are too many.", limit)
+	gauge("csenv_judge_breaker_state", "0 while requests are sent, 1 while one is tried, 2 while none are sent because too many failed.", int(j.client.breaker.State()))
 }

@@ -106,8 +106,8 @@ func refuse(status int, message string) func(http.ResponseWriter, call) {
 	}
 }
 
-// endpoint is a scripted endpoint, and what was waited between its calls.
-type endpoint struct {
+// scripted is an endpoint that answers by script, and what was waited between its calls.
+type scripted struct {
 	url   string
 	calls atomic.Int64
 	mu    sync.Mutex
@@ -118,9 +118,9 @@ type endpoint struct {
 const testKey = "sk-secret-of-the-test"
 
 // serve runs handlers in order, the last one for all further calls.
-func serve(t testing.TB, handlers ...func(http.ResponseWriter, call)) *endpoint {
+func serve(t testing.TB, handlers ...func(http.ResponseWriter, call)) *scripted {
 	t.Helper()
-	e := &endpoint{}
+	e := &scripted{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := int(e.calls.Add(1))
 		c, err := read(r, n)
@@ -141,7 +141,7 @@ func serve(t testing.TB, handlers ...func(http.ResponseWriter, call)) *endpoint 
 }
 
 // judge makes a judge that doesn't really wait.
-func (e *endpoint) judge(t testing.TB, change func(*Config)) *Judge {
+func (e *scripted) judge(t testing.TB, change func(*Config)) *Judge {
 	t.Helper()
 	c := Config{BaseURL: e.url, Model: "m", APIKey: testKey, Votes: 1, Random: func() float64 { return 1 }, Wait: func(ctx context.Context, d time.Duration) error {
 		e.mu.Lock()

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -31,6 +31,7 @@ type options struct {
 	maxClientSessions  int
 	messageRate        float64
 	drainTimeout       time.Duration
+	terminationLog     string
 	peers              []string
 	advertise          string
 	mode               string
@@ -44,6 +45,8 @@ type options struct {
 	splits             []string
 	judge              judgeflags.Options
 	logLevel           string
+	// check is for a server's own use: to check packs instead of serving them.
+	check bool
 	// listening is called with the addresses once both ports are open.
 	listening func(protocol, ops net.Addr)
 }
@@ -76,6 +79,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "file with the certificate (PEM) to serve TLS on --addr with; it is read again when it changes")
 	f.StringVar(&o.tlsKeyFile, "tls-key-file", o.tlsKeyFile, "file with the certificate's private key (PEM)")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "after SIGTERM, wait so long for the running sessions to end")
+	f.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "file to write to at the end what came of the sessions, as JSON: how many there were on SIGTERM, how many were cut, and how long it took")
 	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when reward is paid if a reset doesn't say: dense or terminal")
 	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers; without it a key is made for this process")
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
@@ -83,6 +87,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(scenarios.Splits(), ", "))
 	o.judge.AddFlags(f)
 	f.StringVar(&o.logLevel, "log-level", o.logLevel, "least level to log: debug, info, warn or error")
+	f.BoolVar(&o.check, "check", false, "print what would be played as JSON, and end")
+	_ = f.MarkHidden("check") // the flag exists
 }
 
 // fromEnvironment reads the variables that OpenEnv servers share, for flags that were not given.

@@ -1,16 +1,17 @@
-package llm
+package endpoint
 
 import (
 	"container/heap"
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 	"time"
-
-	"github.com/csenv/csenv/envserver/grader"
 )
 
-// limiter bounds the requests in flight to the endpoint, for all sessions of the process. The bound rises by one for each round of requests that went well, up to
+// ErrQueueFull means that as many requests wait already as may.
+var ErrQueueFull = errors.New("too many requests wait for the endpoint already")
+
+// limiter bounds the requests in flight to the endpoint, for all sessions of a process. The bound rises by one for each round of requests that went well, up to
 // most, and is halved when the endpoint says that there are too many. Who has the least time left goes first.
 type limiter struct {
 	most, maxQueue int
@@ -45,7 +46,7 @@ func (l *limiter) acquire(ctx context.Context) (int, error) {
 	}
 	if len(l.queue) >= l.maxQueue {
 		defer l.mu.Unlock()
-		return 0, fail(grader.CauseUnavailable, fmt.Errorf("%d requests wait for the judge already", l.maxQueue))
+		return 0, ErrQueueFull
 	}
 	w := &waiter{turn: make(chan int, 1)}
 	w.deadline, _ = ctx.Deadline()
@@ -79,26 +80,16 @@ func (l *limiter) admit() {
 	}
 }
 
-// feedback is what a request tells of the endpoint's load.
-type feedback uint8
-
-const (
-	// neutral requests failed for other reasons.
-	neutral feedback = iota
-	served
-	throttled
-)
-
-// release ends a request that began in the round.
-func (l *limiter) release(round int, f feedback) {
+// release ends a request that began in the round and ended with the class.
+func (l *limiter) release(round int, c Class) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight--
 	switch {
-	case f == throttled && round == l.round:
+	case c == Throttled && round == l.round:
 		l.limit = max(l.limit/2, 1)
 		l.round++
-	case f == served:
+	case c == Completed || c == Unparsable:
 		l.limit = min(l.limit+1/l.limit, float64(l.most))
 	}
 	l.admit()

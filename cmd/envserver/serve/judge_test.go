@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ func TestLLMJudge(t *testing.T) {
 			defer endpoint.Close()
 			o := parse(t, append([]string{"--judge", "llm", "--judge-base-url", endpoint.URL, "--judge-model", "m-1", "--log-level", "debug"}, c.args...), c.variables)
 			r := start(t, func(into *options) { into.judge, into.logLevel = o.judge, o.logLevel })
-			client, err := openenv.Dial(t.Context(), r.protocol)
+			client, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,7 @@ func TestJudgeFlagErrors(t *testing.T) {
 		"key file":    {append(slices.Clip(good), "--judge-api-key-file", "none.key"), "none.key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := newCommand(noEnvironment, os.Stderr)
+			cmd := NewCommand(Setting{LookupEnv: noEnvironment, Logs: os.Stderr})
 			cmd.SetArgs(c.args)
 			if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one that says %q", err, c.want)
@@ -104,7 +104,7 @@ func TestJudgeFlagErrors(t *testing.T) {
 
 // A step over plain HTTP may wait for a judgement that takes all of its time, and still be answered.
 func TestResponsesWaitForTheJudge(t *testing.T) {
-	log := newLogger("error", io.Discard)
+	log := newLogger("error", Setting{Logs: io.Discard})
 	for _, judgement := range []time.Duration{0, time.Minute, 10 * time.Minute} {
 		if got := newHTTPServer(nil, judgement, log).WriteTimeout; got != judgement+2*time.Minute {
 			t.Errorf("a judgement of %v: a response may take %v, want two minutes more", judgement, got)

@@ -1,15 +1,17 @@
-package main
+package serve
 
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -29,8 +31,9 @@ const shutdownTimeout = 5 * time.Second
 const writeTimeout = 2 * time.Minute
 
 // run serves until the context ends, and then drains.
-func run(ctx context.Context, o *options, logs io.Writer) error {
-	log := newLogger(o.logLevel, logs)
+func run(ctx context.Context, o *options, setting Setting) error {
+	log := newLogger(o.logLevel, setting)
+	watch := newPackWatch(o, setting.Command, log)
 	kind, judgeMetrics, err := newKind(o)
 	if err != nil {
 		return err
@@ -46,12 +49,15 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions, MessageRate: o.messageRate,
-		Mode: openenv.Mode(o.mode), Tokens: access.tokens, Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Version: version, Collectors: judgeMetrics, Logger: log,
+		Mode: openenv.Mode(o.mode), Tokens: access.tokens, Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
 	}
 	defer server.Close()
+	collecting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go openenv.KeepHeadroom(collecting)
 	l, err := listen(ctx, o)
 	if err != nil {
 		return err
@@ -59,15 +65,24 @@ func run(ctx context.Context, o *options, logs io.Writer) error {
 	l.protocol = access.secure(l.protocol)
 	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr", l.ops.Addr().String(), "maxSessions", o.maxSessions,
 		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),
-		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", version)
+		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", setting.Version)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	watching.Go(func() { watch.run(watched) })
 	o.listening(l.protocol.Addr(), l.ops.Addr())
 	return l.serve(ctx, server, o, log)
 }
 
-func newLogger(level string, w io.Writer) *slog.Logger {
+func newLogger(level string, setting Setting) *slog.Logger {
 	var least slog.LevelVar
 	_ = least.UnmarshalText([]byte(level)) // validated with the other options
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &least}))
+	options := &slog.HandlerOptions{Level: &least}
+	if setting.Text {
+		return slog.New(slog.NewTextHandler(setting.Logs, options))
+	}
+	return slog.New(slog.NewJSONHandler(setting.Logs, options))
 }
 
 // newKind makes the environment from the catalogue that the options name, and what its judge serves at /metrics.
@@ -77,22 +92,33 @@ func newKind(o *options) (episode.Kind, []prometheus.Collector, error) {
 		return nil, nil, err
 	}
 	if o.environment == "workflow" {
-		kind, err := workflow.New(catalog, grader.NewOffline())
+		kind, err := kindOf(o, catalog, nil)
 		return kind, nil, err
 	}
 	judge, metrics, err := o.judge.New()
 	if err != nil {
 		return nil, nil, err
 	}
-	kind, err := ticket.New(catalog, judge)
+	kind, err := kindOf(o, catalog, judge)
 	return kind, metrics, err
 }
+
+// kindOf makes the environment of a catalogue. Workflows need no judge.
+func kindOf(o *options, catalog *scenarios.Catalog, judge grader.Judge) (episode.Kind, error) {
+	if o.environment == "workflow" {
+		return workflow.New(catalog, grader.NewOffline())
+	}
+	return ticket.New(catalog, judge)
+}
+
+// loadingFailed is what the packs' faults are listed under.
+const loadingFailed = "loading the scenarios of --scenarios and --pack:"
 
 // loadCatalog loads the packs, of which at least one scenario must be left for the environment.
 func loadCatalog(o *options) (*scenarios.Catalog, error) {
 	catalog, err := scenarios.LoadFolders(o.scenarios, o.packs...)
 	if err != nil {
-		return nil, fmt.Errorf("loading the scenarios of --scenarios and --pack:\n%w", err)
+		return nil, fmt.Errorf("%s\n%w", loadingFailed, err)
 	}
 	if len(o.splits) > 0 {
 		catalog = catalog.Split(o.splits...)
@@ -152,11 +178,27 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 		log.Warn("The drain timeout is over: closing what still runs", "error", err)
 	}
 	server.Close()
+	sayFarewell(o.terminationLog, server.Farewell(), log)
 	end, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancelEnd()
 	err := errors.Join(protocol.Shutdown(end), ops.Shutdown(end))
 	log.Info("Ended")
 	return err
+}
+
+// sayFarewell leaves what came of the drain where it can be read when this process is gone.
+func sayFarewell(path string, farewell score.Farewell, log *slog.Logger) {
+	log.Info("Drained", "sessions", farewell.Sessions, "cut", farewell.Cut, "seconds", farewell.Seconds)
+	if path == "" {
+		return
+	}
+	data, err := json.Marshal(farewell)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		log.Error("What came of the sessions can't be left in --termination-log", "error", err)
+	}
 }
 
 // newHTTPServer bounds what a client can hold without having opened a session. The timeouts don't apply to WebSockets. A response may

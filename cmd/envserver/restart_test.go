@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv"
+)
+
+// member is a server of a pool, in a process of its own.
+type member struct {
+	cmd  *exec.Cmd
+	logs bytes.Buffer
+	ops  string
+	// ended has how the process ended.
+	ended chan error
+}
+
+// freeAddresses are some that nobody listens at.
+func freeAddresses(t *testing.T, n int) []string {
+	t.Helper()
+	var addresses []string
+	for range n {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
+}
+
+func writeKey(t *testing.T) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// begin starts a server and waits until it is ready.
+func begin(t *testing.T, address, ops, key string, peers []string) *member {
+	t.Helper()
+	m := &member{ops: ops, ended: make(chan error, 1)}
+	m.cmd = exec.CommandContext(t.Context(), os.Args[0], "--environment", "workflow", "--addr", address, "--advertise", address, "--ops-addr", ops, "--ledger-key", key,
+		"--peers", strings.Join(peers, ","), "--drain-timeout", "60s", "--log-level", "warn")
+	m.cmd.Env = append(os.Environ(), asProgram+"=1")
+	m.cmd.Stdout, m.cmd.Stderr = &m.logs, &m.logs
+	began := time.Now()
+	if err := m.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { m.ended <- m.cmd.Wait() }()
+	for m.get("/readyz") != http.StatusOK {
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("%s isn't ready after 30 s", address)
+		}
+	}
+	return m
+}
+
+// get is the status of a route of the ops port, 0 while nobody listens there.
+func (m *member) get(route string) int {
+	response, err := http.Get("http://" + m.ops + route)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// playOn plays the rest of an episode of the refund task: at last it ends by its own limit of steps.
+func playOn(ctx context.Context, c *openenv.Client) error {
+	for range 100 {
+		o, err := c.Step(ctx, map[string]any{"action_type": "check_payment", "payload": map[string]any{}})
+		if err != nil {
+			return err
+		}
+		if o.Done {
+			return c.Close()
+		}
+	}
+	return errors.New("the episode doesn't end")
+}
+
+const liveEpisodes = 500
+
+// episodes opens the sessions, by turns at the addresses as a Service would, and begins an episode in each.
+func episodes(t *testing.T, addresses []string, n int) []*openenv.Client {
+	t.Helper()
+	clients, errs := make([]*openenv.Client, n), make([]error, n)
+	var opening sync.WaitGroup
+	for i := range n {
+		opening.Go(func() {
+			if clients[i], errs[i] = openenv.Dial(t.Context(), addresses[i%len(addresses)], openenv.ClientOptions{Spread: true}); errs[i] == nil {
+				_, errs[i] = clients[i].Reset(t.Context(), map[string]any{"seed": i, "task": "refund"})
+			}
+		})
+	}
+	opening.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return clients
+}
+
+// A rolling restart of a pool with 500 live episodes loses none: each server that is told to end lets its episodes go on, sends new sessions to the others, and ends when the last episode has.
+func TestRollingRestart(t *testing.T) {
+	const size = 3
+	addresses, ops, key := freeAddresses(t, size), freeAddresses(t, size), writeKey(t)
+	members := make([]*member, size)
+	for i := range members {
+		members[i] = begin(t, addresses[i], ops[i], key, addresses)
+	}
+	clients := episodes(t, addresses, liveEpisodes)
+	for i, old := range members {
+		if err := old.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		for old.get("/readyz") != http.StatusServiceUnavailable {
+			if t.Context().Err() != nil {
+				t.Fatal("a server that was told to end is ready")
+			}
+		}
+		// A client that comes to the old server all the same is served by another one.
+		late := episodes(t, addresses[i:i+1], 1)[0]
+		playAll(t, i, clients)
+		if err := playOn(t.Context(), late); err != nil {
+			t.Errorf("a session that came to a draining server: %v", err)
+		}
+		select {
+		case err := <-old.ended:
+			if err != nil || strings.Contains(old.logs.String(), "drain timeout is over") {
+				t.Errorf("server %d: %v\n%s", i, err, old.logs.String())
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("server %d goes on after its last episode", i)
+		}
+		members[i] = begin(t, addresses[i], ops[i], key, addresses)
+	}
+	for _, m := range members {
+		_ = m.cmd.Process.Signal(syscall.SIGTERM)
+		if err := <-m.ended; err != nil {
+			t.Errorf("a new server: %v\n%s", err, m.logs.String())
+		}
+	}
+}
+
+// playAll plays the episodes of a server, which are every third, to their ends.
+func playAll(t *testing.T, server int, clients []*openenv.Client) {
+	t.Helper()
+	var playing sync.WaitGroup
+	for i := server; i < len(clients); i += 3 {
+		playing.Go(func() {
+			if err := playOn(t.Context(), clients[i]); err != nil {
+				t.Errorf("episode %d on server %d: %v", i, server, err)
+			}
+		})
+	}
+	playing.Wait()
+}
+
+// OpenEnv's providers wait for /health for a short time only, and set the server up by variables.
+func TestStartsSoonAsProvidersStartIt(t *testing.T) {
+	address, ops := freeAddresses(t, 1)[0], freeAddresses(t, 1)[0]
+	best := time.Hour
+	for range 3 { // a busy machine may take its time once
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "--addr", address, "--ops-addr", ops)
+		cmd.Env = append(os.Environ(), asProgram+"=1", "MAX_CONCURRENT_ENVS=1", "SESSION_IDLE_TIMEOUT_S=600", "OPENENV_MODE=simulation")
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if response, err := http.Get("http://" + address + "/health"); err == nil {
+				_ = response.Body.Close()
+				break
+			}
+			if time.Since(began) > 30*time.Second {
+				t.Fatal("no answer to /health after 30 s")
+			}
+		}
+		best = min(best, time.Since(began))
+		first := episodesTicket(t, address)
+		second, err := openenv.Dial(t.Context(), address, openenv.ClientOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused, ok := errors.AsType[*openenv.ServerError](reset(t, second)); !ok || refused.Code != "CAPACITY_REACHED" {
+			t.Errorf("a second session where MAX_CONCURRENT_ENVS is 1: %v", refused)
+		}
+		_ = second.Close()
+		_ = first.Close()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}
+	// On a machine with nothing else to do it takes a fraction of a second; under the race detector, beside other tests, some.
+	t.Logf("the server took %v to answer /health", best)
+	if best > 10*time.Second {
+		t.Errorf("the server took %v to answer /health", best)
+	}
+}
+
+func episodesTicket(t *testing.T, address string) *openenv.Client {
+	t.Helper()
+	c, err := openenv.Dial(t.Context(), address, openenv.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reset(t, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func reset(t *testing.T, c *openenv.Client) error {
+	t.Helper()
+	_, err := c.Reset(t.Context(), nil)
+	return err
+}
+
+// The same seed, episode id and actions get the same bytes from processes that have nothing else in common.
+func TestFreshProcessesAnswerTheSameBytes(t *testing.T) {
+	var transcripts []string
+	for i := range 2 {
+		address, ops := freeAddresses(t, 1)[0], freeAddresses(t, 1)[0]
+		m := begin(t, address, ops, writeKey(t), []string{address})
+		var said strings.Builder
+		for seed := range 20 {
+			c, err := openenv.Dial(t.Context(), address, openenv.ClientOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := c.Reset(t.Context(), map[string]any{"seed": seed, "task": "refund", "episode_id": fmt.Sprint("E", seed)})
+			for ; err == nil && !o.Done; o, err = c.Step(t.Context(), map[string]any{"action_type": "check_payment", "payload": map[string]any{}}) {
+				fmt.Fprintf(&said, "%s %v %+v\n", o.Observation, o.Reward, o.Metadata)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, err := c.State(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&said, "%s %v %s\n", o.Observation, o.Reward, state)
+			_ = c.Close()
+		}
+		transcripts = append(transcripts, said.String())
+		_ = m.cmd.Process.Signal(syscall.SIGTERM)
+		if err := <-m.ended; err != nil {
+			t.Errorf("process %d ended with %v\n%s", i, err, m.logs.String())
+		}
+	}
+	if transcripts[0] != transcripts[1] || len(transcripts[0]) < 1000 {
+		t.Errorf("%d and %d bytes that differ", len(transcripts[0]), len(transcripts[1]))
+	}
+}

@@ -1,0 +1,61 @@
+// Package serve is the command that serves one environment over the OpenEnv protocol: the envserver of a pool's pods, and `csenv serve` on somebody's own machine.
+package serve
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Setting is what the two programs that serve differ in.
+type Setting struct {
+	// Use is the command's name, and Example shows how it is called.
+	Use, Example string
+	Version      string
+	// LookupEnv reads environment variables.
+	LookupEnv func(string) (string, bool)
+	// Command is how the program was called, its name first, so that it can check changed packs in a process of its own. Without it they aren't.
+	Command []string
+	// Logs is where it logs to: JSON lines, or text for people.
+	Logs io.Writer
+	Text bool
+}
+
+// NewCommand makes the command. It serves until its context ends, and then drains.
+func NewCommand(setting Setting) *cobra.Command {
+	o := defaultOptions()
+	cmd := &cobra.Command{
+		Use:   setting.Use,
+		Short: "Serve a customer-support environment over the OpenEnv protocol",
+		Long: `Serve a customer-support environment over the OpenEnv protocol.
+
+Agents and trainers connect to --addr with any OpenEnv client (WebSocket /ws; HTTP /health,
+/metadata, /schema, /openapi.json, /reset, /step, /state), or with any MCP client at /mcp.
+GET /docs lists the routes. The operator, the kubelet and Prometheus read /readyz, /stats and
+/metrics on --ops-addr.
+
+On SIGTERM or an interrupt the server refuses new sessions, lets the running ones end, and exits
+when the last has ended or --drain-timeout is over. A second signal ends it at once.
+
+The environment variables MAX_CONCURRENT_ENVS, SESSION_IDLE_TIMEOUT_S and OPENENV_MODE stand for
+--max-sessions, --session-idle-timeout and --mode; a flag that is given wins. POD_IP is this
+server's own address among --peers. CSENV_JUDGE_API_KEY holds the key of the judge's endpoint.`,
+		Example: setting.Example,
+		Version: setting.Version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.fromEnvironment(cmd.Flags(), setting.LookupEnv); err != nil {
+				return err
+			}
+			if err := o.validate(); err != nil {
+				return err
+			}
+			if o.check {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(checkPacks(o))
+			}
+			return run(cmd.Context(), o, setting)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}

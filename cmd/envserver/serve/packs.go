@@ -1,0 +1,209 @@
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	// packInterval is how often the packs' folders are looked at; packJitter of it, more or less, keeps the servers of a pool apart.
+	packInterval = 10 * time.Second
+	packJitter   = 0.1
+	// checkTimeout bounds a check. The built-in catalogue takes half a second.
+	checkTimeout = 2 * time.Minute
+	// maxWatched bounds the files of a folder that are looked at. A pack may hold fewer.
+	maxWatched = 10_000
+	// maxFault bounds, in bytes, what is told of packs at fault.
+	maxFault = 2048
+	// checkMemory is the Go runtime's memory limit in a check, a soft one, instead of the server's own.
+	checkMemory = "128MiB"
+)
+
+// packWatch looks after the packs of a server that runs: what it plays stays what it has loaded, but it says what a server started now would play, or why there would be none.
+//
+// A changed pack is checked by loading it as at the start, in a process of its own: with the least priority and on one processor, so that sessions are served as before,
+// and apart, so that a pack that crashes or hangs leaves the server alone. The processes share the container's memory: the check is asked to take little, and where the kernel runs out of it,
+// it takes the check first. Each change is checked once.
+type packWatch struct {
+	folders []string
+	check   func(context.Context) (score.Packs, error)
+	log     *slog.Logger
+	// seen is the fingerprint of what was loaded or checked last.
+	seen string
+	said atomic.Pointer[score.Packs]
+}
+
+// newPackWatch returns nil for a server that reads no folders. It has to be made before these are loaded: what changes meanwhile is a change then.
+func newPackWatch(o *options, command []string, log *slog.Logger) *packWatch {
+	folders := append([]string{}, o.packs...)
+	if o.scenarios != "" {
+		folders = append(folders, o.scenarios)
+	}
+	if len(folders) == 0 || len(command) == 0 {
+		return nil
+	}
+	w := &packWatch{folders: folders, log: log, seen: fingerprint(folders)}
+	w.check = func(ctx context.Context) (score.Packs, error) { return checkApart(ctx, command) }
+	return w
+}
+
+// reporter returns what tells of the packs, beginning with the digest of what is loaded; nil for a server without any.
+func (w *packWatch) reporter(digest string) func() score.Packs {
+	if w == nil {
+		return nil
+	}
+	w.said.Store(&score.Packs{Digest: digest})
+	return func() score.Packs { return *w.said.Load() }
+}
+
+// run looks at the packs until the context ends.
+func (w *packWatch) run(ctx context.Context) {
+	if w == nil {
+		return
+	}
+	for {
+		wait := time.Duration(float64(packInterval) * (1 + packJitter*(2*rand.Float64()-1))) //nolint:gosec // jitter
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+			w.look(ctx)
+		}
+	}
+}
+
+// look checks the packs if they have changed. What changes while it is being checked is left to the next look.
+func (w *packWatch) look(ctx context.Context) {
+	found := fingerprint(w.folders)
+	if found == w.seen {
+		return
+	}
+	packs, err := w.check(ctx)
+	switch {
+	case ctx.Err() != nil || fingerprint(w.folders) != found:
+		return
+	case err != nil:
+		w.log.Error("The changed packs can't be checked: trying again", "error", err)
+		return
+	}
+	w.seen = found
+	w.said.Store(&packs)
+	w.log.Info("The packs have changed: what is loaded goes on being played", "digest", packs.Digest, "error", packs.Error)
+}
+
+// swapped is the link by which Kubernetes swaps the content of a volume.
+const swapped = "..data"
+
+// fingerprint tells one content of folders from another by the names, sizes and times of their files, and by Kubernetes' link.
+func fingerprint(folders []string) string {
+	sum := sha256.New()
+	for _, folder := range folders {
+		link, _ := os.Readlink(filepath.Join(folder, swapped)) // "" for a folder that isn't Kubernetes'
+		files, n := os.DirFS(folder), 0
+		err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+			if n++; err != nil || n > maxWatched {
+				return cmp.Or(err, fs.SkipAll)
+			}
+			if path != "." && strings.HasPrefix(entry.Name(), ".") { // no part of a pack
+				return skip(entry)
+			}
+			if info, err := fs.Stat(files, path); err == nil && !info.IsDir() {
+				_, _ = fmt.Fprintf(sum, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+			}
+			return nil
+		})
+		_, _ = fmt.Fprintf(sum, "%q %q %v\n", folder, link, err)
+	}
+	return string(sum.Sum(nil))
+}
+
+func skip(entry fs.DirEntry) error {
+	if entry.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// checkPacks says what a server started now would play.
+func checkPacks(o *options) score.Packs {
+	catalog, err := loadCatalog(o)
+	if err != nil {
+		return score.Packs{Error: fault(err)}
+	}
+	// The judge is no part of the scenarios, and needs keys.
+	kind, err := kindOf(o, catalog, grader.NewOffline())
+	if err != nil {
+		return score.Packs{Error: fault(err)}
+	}
+	return score.Packs{Digest: kind.ScenarioDigest()}
+}
+
+// fault is as many whole lines of the error as there is room for.
+func fault(err error) string {
+	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), loadingFailed))
+	if len(text) <= maxFault {
+		return text
+	}
+	end := strings.LastIndexByte(text[:maxFault], '\n')
+	if end < 0 {
+		return strings.ToValidUTF8(text[:maxFault], "")
+	}
+	return fmt.Sprintf("%s\n… and %d more", text[:end], 1+strings.Count(text[end+1:], "\n"))
+}
+
+// checkApart runs the command again, to check the packs instead of serving them. The error says that this was not possible: the packs' own faults are in what it returns.
+func checkApart(ctx context.Context, command []string) (score.Packs, error) {
+	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	program, err := os.Executable()
+	if err != nil {
+		return score.Packs{}, fmt.Errorf("finding this program: %w", err)
+	}
+	cmd := exec.CommandContext(bounded, program, append(append([]string{}, command[1:]...), "--check")...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT="+checkMemory)
+	var out, faults bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &limited{&out, maxFault * 8}, &limited{&faults, maxFault}
+	if err := runAtLowPriority(cmd); err != nil {
+		if bounded.Err() != nil && ctx.Err() == nil {
+			return score.Packs{Error: fmt.Sprintf("checking the packs took longer than %s: make them smaller or simpler", checkTimeout)}, nil
+		}
+		return score.Packs{}, fmt.Errorf("running this program to check the packs: %w: %s", err, bytes.TrimSpace(faults.Bytes()))
+	}
+	var packs score.Packs
+	if err := json.Unmarshal(out.Bytes(), &packs); err != nil {
+		return score.Packs{}, fmt.Errorf("reading what the check says: %w", err)
+	}
+	return packs, nil
+}
+
+// limited drops what is written beyond its limit.
+type limited struct {
+	io.Writer
+	left int
+}
+
+func (l *limited) Write(data []byte) (int, error) {
+	n := min(len(data), l.left)
+	l.left -= n
+	if _, err := l.Writer.Write(data[:n]); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}

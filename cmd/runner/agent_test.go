@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const agentKey = "sk-secret-of-the-agent"
+
+// A runner that is told to stop sends no request any more, breaks off those in flight, and is gone long before anybody kills it.
+func TestStoppedRunnersAskNoMore(t *testing.T) {
+	kind := ticketKind(t)
+	pod, plan := pool(t, kind), planFile(t, kind, func(*score.Plan) {})
+	ctx, stop := context.WithCancel(t.Context())
+	var stopped atomic.Bool
+	var late, calls atomic.Int64
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		switch n := calls.Add(1); {
+		case stopped.Load():
+			late.Add(1)
+		case n%3 == 0: // those that wait for another attempt are told as well
+			w.Header().Set("Retry-After", "30")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case n < 6:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			<-r.Context().Done()
+		}
+	}))
+	defer endpoint.Close()
+	t.Setenv(agentKeyVariable, agentKey)
+	message := filepath.Join(t.TempDir(), "message")
+	var logs bytes.Buffer
+	cmd := newCommand(&logs)
+	cmd.SetArgs([]string{
+		"--plan=" + plan, "--pool=" + pod, "--termination-log=" + message, "--concurrency=4",
+		fmt.Sprintf(`--agent={"type":"OpenAI","openAI":{"baseURL":%q,"model":"m"}}`, endpoint.URL),
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	deadline := time.After(20 * time.Second)
+	for calls.Load() < 3 {
+		select {
+		case err := <-ended:
+			t.Fatalf("the runner ended early: %v\n%s", err, logs.String())
+		case <-deadline:
+			t.Fatal("the endpoint is not asked")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	stop()
+	began := time.Now()
+	<-time.After(50 * time.Millisecond) // what was on its way when the runner was told
+	stopped.Store(true)
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "the runner was told to stop") {
+			t.Errorf("error = %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the runner is not gone after 5 s")
+	}
+	if n := late.Load(); n > 0 {
+		t.Errorf("%d requests after the runner was told to stop", n)
+	}
+	t.Logf("gone after %v and %d requests", time.Since(began), calls.Load())
+	text, err := os.ReadFile(message)
+	if err != nil || !strings.HasPrefix(string(text), "error: ") {
+		t.Errorf("the termination message is %q, %v", text, err)
+	}
+	if told := string(text) + logs.String(); strings.Contains(told, agentKey) {
+		t.Errorf("the key is told: %s", told)
+	}
+}

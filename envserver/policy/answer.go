@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// maxAction bounds an action, in bytes. It is above all that an environment takes, and below what a server reads.
+	maxAction = 64 << 10
+	// maxShown bounds what is kept of an answer that is no action, in bytes.
+	maxShown = 2 << 10
+	// maxSaid bounds what is kept of what a model writes beside its action, in bytes.
+	maxSaid = 8 << 10
+)
+
+// played is the action that an answer is played as. Whatever is a JSON object is played as it is, written anew so that the server reads what the agent meant: of a name that
+// appears twice the last one counts, as everywhere. Anything else is played as an action whose type is the answer's own text: no environment has such an action, so it refuses it,
+// counts it and says why. An agent so can't end an episode without a score by what it writes.
+func played(answer []byte) json.RawMessage {
+	if object := rewritten(answer); object != nil {
+		return object
+	}
+	return noAction(string(answer))
+}
+
+// rewritten is the one JSON object that the text is, nil for anything else.
+func rewritten(text []byte) json.RawMessage {
+	if len(text) > maxAction {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var object map[string]any
+	if dec.Decode(&object) != nil || object == nil {
+		return nil
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil
+	}
+	out, err := json.Marshal(object)
+	// The server reads strictly, one level further down.
+	if err != nil || !jsontext.Value(`{"data":`+string(out)+`}`).IsValid() {
+		return nil
+	}
+	return out
+}
+
+// noAction is an action that no environment has, of the text.
+func noAction(text string) json.RawMessage {
+	text = clip(strings.TrimSpace(text), maxShown)
+	if text == "" {
+		text = "(nothing)"
+	}
+	quoted, _ := jsontext.AppendQuote(nil, text) // clip has made it valid UTF-8
+	return fmt.Appendf(nil, `{"%s":%s}`, actionType, quoted)
+}
+
+// clip shortens a text to about so many bytes, and says so.
+func clip(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + " […]"
+}
+
+// objectIn is the JSON object in what a model wrote: all of it, the last fenced block, or what stands between its first and last brace.
+func objectIn(content string) json.RawMessage {
+	text := strings.TrimSpace(content)
+	candidates := []string{text}
+	const fence = "```"
+	if end := strings.LastIndex(text, fence); end > 0 {
+		if start := strings.LastIndex(text[:end], fence); start >= 0 {
+			block := text[start+len(fence) : end]
+			if line, rest, ok := strings.Cut(block, "\n"); ok && !strings.Contains(line, "{") {
+				block = rest // the language of the block
+			}
+			candidates = append(candidates, block)
+		}
+	}
+	if from, to := strings.Index(text, "{"), strings.LastIndex(text, "}"); from >= 0 && to > from {
+		candidates = append(candidates, text[from:to+1])
+	}
+	for _, candidate := range candidates {
+		if object := rewritten([]byte(candidate)); object != nil {
+			return object
+		}
+	}
+	return nil
+}

@@ -1,0 +1,297 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Config says who plays: the JSON of an EvaluationRun's spec.agent, without its secrets and without what only its pod is made of.
+type Config struct {
+	Type      Type             `json:"type"`
+	Builtin   *BuiltinConfig   `json:"builtin,omitempty"`
+	OpenAI    *OpenAIConfig    `json:"openAI,omitempty"`
+	HTTP      *HTTPConfig      `json:"http,omitempty"`
+	Container *ContainerConfig `json:"container,omitempty"`
+}
+
+// Type is a kind of agent.
+type Type string
+
+// The types of agents that a runner can play.
+const (
+	TypeBuiltin   Type = "Builtin"
+	TypeOpenAI    Type = "OpenAI"
+	TypeHTTP      Type = "HTTP"
+	TypeContainer Type = "Container"
+)
+
+// BuiltinConfig names a policy that comes with csenv.
+type BuiltinConfig struct {
+	// Policy is one of Names.
+	Policy string `json:"policy"`
+}
+
+// OpenAIConfig is a model behind an OpenAI-compatible endpoint. BaseURL and Model are required.
+type OpenAIConfig struct {
+	// BaseURL is the endpoint up to its version, to which /chat/completions is added.
+	BaseURL string `json:"baseURL"`
+	Model   string `json:"model"`
+	// Mode is ModeTools unless set.
+	Mode Mode `json:"mode,omitempty"`
+	// Temperature is a decimal, "" for the endpoint's own default.
+	Temperature string `json:"temperature,omitempty"`
+	// MaxTokens bounds one answer, 0 for the endpoint's own default.
+	MaxTokens int64 `json:"maxTokens,omitempty"`
+	// RequestsPerMinute bounds what all processes that share the endpoint send together, 0 for no bound.
+	RequestsPerMinute int `json:"requestsPerMinute,omitempty"`
+	// TimeoutSeconds bounds one request, 120 unless set.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+	// SystemPrompt replaces csenv's instructions.
+	SystemPrompt string `json:"systemPrompt,omitempty"`
+	// ExtraBody is a JSON object whose members are added to every request.
+	ExtraBody json.RawMessage `json:"extraBody,omitempty"`
+}
+
+// Mode is how a model names its actions.
+type Mode string
+
+// The modes of a model.
+const (
+	ModeTools Mode = "Tools"
+	ModeJSON  Mode = "JSON"
+)
+
+// HTTPConfig is a policy behind a URL.
+type HTTPConfig struct {
+	URL string `json:"url"`
+	// TimeoutSeconds bounds one request, 120 unless set.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+}
+
+// ContainerConfig is a policy on a port of this machine.
+type ContainerConfig struct {
+	// Port is 8080 unless set, and Path is "/".
+	Port int    `json:"port,omitempty"`
+	Path string `json:"path,omitempty"`
+	// TimeoutSeconds bounds one request, 120 unless set.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+}
+
+const (
+	defaultTimeoutSeconds = 120
+	defaultPort           = 8080
+	maxTimeoutSeconds     = 3600
+)
+
+// Options are what an agent needs beside its Config.
+type Options struct {
+	// Environment is "ticket" or "workflow".
+	Environment string
+	// Catalog is read by Oracle alone.
+	Catalog *scenarios.Catalog
+	// Key is the bearer token of the agent's endpoint, "" for none.
+	Key string
+	// HTTPClient sends the requests to an endpoint; nil for one without bounds of its own.
+	HTTPClient *http.Client
+	// Share is the number of processes among which requestsPerMinute is divided evenly; 0 is 1.
+	Share int
+	// Concurrency is the number of episodes that are played at a time, the most requests that are in flight; 0 is 1.
+	Concurrency int
+	// Wait waits between two requests to an endpoint; nil for the real time.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// ParseConfig reads the JSON of a Config and checks it.
+func ParseConfig(data []byte) (Config, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var c Config
+	if err := dec.Decode(&c); err != nil {
+		return Config{}, fmt.Errorf("reading the agent: %w", err)
+	}
+	if dec.More() {
+		return Config{}, errors.New("reading the agent: text follows its JSON object")
+	}
+	return c, c.Validate()
+}
+
+// Validate says what makes no sense.
+func (c Config) Validate() error {
+	parts := map[Type]bool{TypeBuiltin: c.Builtin != nil, TypeOpenAI: c.OpenAI != nil, TypeHTTP: c.HTTP != nil, TypeContainer: c.Container != nil}
+	has, known := parts[c.Type]
+	if !known {
+		return fmt.Errorf("the agent's type is %q: a runner plays %s, %s, %s and %s", c.Type, TypeBuiltin, TypeOpenAI, TypeHTTP, TypeContainer)
+	}
+	for part, given := range parts {
+		if given && part != c.Type {
+			return fmt.Errorf("the agent's type is %s, and yet it says how an agent of type %s is: leave that out", c.Type, part)
+		}
+	}
+	if !has {
+		return fmt.Errorf("an agent of type %[1]s needs to say which: give it the object of that name", c.Type)
+	}
+	switch c.Type {
+	case TypeBuiltin:
+		return nil // Builtin knows its policies
+	case TypeOpenAI:
+		return c.OpenAI.validate()
+	case TypeHTTP:
+		return errors.Join(validURL("url", c.HTTP.URL, "#"), validTimeout(c.HTTP.TimeoutSeconds))
+	default:
+		return c.Container.validate()
+	}
+}
+
+const (
+	maxModel        = 128
+	maxSystemPrompt = 32 << 10
+	maxURL          = 1024
+)
+
+func (c *OpenAIConfig) validate() error {
+	errs := []error{validURL("baseURL", c.BaseURL, "?#"), validTimeout(c.TimeoutSeconds)}
+	if c.Model == "" || len(c.Model) > maxModel || strings.ContainsFunc(c.Model, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		errs = append(errs, fmt.Errorf("the agent's model is %.40q: name the endpoint's model in at most %d ASCII characters without spaces", c.Model, maxModel))
+	}
+	if !slices.Contains([]Mode{"", ModeTools, ModeJSON}, c.Mode) {
+		errs = append(errs, fmt.Errorf("the agent's mode is %.40q: choose %s or %s", c.Mode, ModeTools, ModeJSON))
+	}
+	if t, err := c.temperature(); err != nil || !(t >= 0 && t <= 2) { // nor NaN
+		errs = append(errs, fmt.Errorf("the agent's temperature is %.40q: use a decimal from 0 to 2", c.Temperature))
+	}
+	if c.MaxTokens < 0 || c.RequestsPerMinute < 0 {
+		errs = append(errs, errors.New("the agent's maxTokens and requestsPerMinute must be positive"))
+	}
+	if n := utf8.RuneCountInString(c.SystemPrompt); n > maxSystemPrompt {
+		errs = append(errs, fmt.Errorf("the agent's systemPrompt has %d characters: it can have %d", n, maxSystemPrompt))
+	}
+	if _, err := c.extraBody(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *OpenAIConfig) temperature() (float64, error) {
+	if c.Temperature == "" {
+		return 0, nil
+	}
+	return strconv.ParseFloat(c.Temperature, 64)
+}
+
+// ownMembers are the members of a request that csenv must be able to rely on.
+var ownMembers = []string{"messages", "model", "n", "stream", "tools"}
+
+// extraBody are the members that every request gets.
+func (c *OpenAIConfig) extraBody() (map[string]json.RawMessage, error) {
+	if len(c.ExtraBody) == 0 {
+		return nil, nil
+	}
+	var extra map[string]json.RawMessage
+	if err := json.Unmarshal(c.ExtraBody, &extra); err != nil {
+		return nil, errors.New("the agent's extraBody must be a JSON object")
+	}
+	for _, name := range ownMembers {
+		if _, given := extra[name]; given {
+			return nil, fmt.Errorf("the agent's extraBody holds %q, which csenv sets itself: leave it out", name)
+		}
+	}
+	return extra, nil
+}
+
+func (c *ContainerConfig) validate() error {
+	errs := []error{validTimeout(c.TimeoutSeconds)}
+	if c.Port < 0 || c.Port > 65535 {
+		errs = append(errs, fmt.Errorf("the agent's port is %d: it is from 1 to 65535", c.Port))
+	}
+	if c.Path != "" && (c.Path[0] != '/' || strings.ContainsAny(c.Path, "# \t\r\n")) {
+		errs = append(errs, fmt.Errorf("the agent's path is %.40q: it begins with / and holds no space and no #", c.Path))
+	}
+	return errors.Join(errs...)
+}
+
+// address is where the container listens, beside whoever plays.
+func (c *ContainerConfig) address() string {
+	port := c.Port
+	if port == 0 {
+		port = defaultPort
+	}
+	return fmt.Sprintf("localhost:%d", port)
+}
+
+func (c *ContainerConfig) url() string {
+	path := c.Path
+	if path == "" {
+		path = "/"
+	}
+	return "http://" + c.address() + path
+}
+
+// validURL checks an endpoint's URL. It repeats none of it: people put secrets there.
+func validURL(field, text, without string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(text) > maxURL || strings.ContainsAny(text, without+" \t\r\n") {
+		return fmt.Errorf("the agent's %s must be http(s)://host[:port]/path of at most %d characters, without a user, a password or any of %q", field, maxURL, without)
+	}
+	return nil
+}
+
+func validTimeout(seconds int) error {
+	if seconds < 0 || seconds > maxTimeoutSeconds {
+		return fmt.Errorf("the agent's timeoutSeconds is %d: it is from 1 to %d", seconds, maxTimeoutSeconds)
+	}
+	return nil
+}
+
+// timeout is how long one request to the agent may take, 0 for an agent without an endpoint.
+func (c Config) timeout() time.Duration {
+	var seconds int
+	switch {
+	case c.OpenAI != nil:
+		seconds = c.OpenAI.TimeoutSeconds
+	case c.HTTP != nil:
+		seconds = c.HTTP.TimeoutSeconds
+	case c.Container != nil:
+		seconds = c.Container.TimeoutSeconds
+	default:
+		return 0
+	}
+	if seconds == 0 {
+		seconds = defaultTimeoutSeconds
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// New makes the agent. It contacts no endpoint: that is for the first action.
+func New(c Config, o Options) (Factory, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	switch c.Type {
+	case TypeBuiltin:
+		return Builtin(c.Builtin.Policy, o.Environment, o.Catalog)
+	case TypeOpenAI:
+		m, err := newModel(c.OpenAI, c.timeout(), o)
+		if err != nil {
+			return nil, err
+		}
+		return m.play, nil
+	case TypeHTTP:
+		return newRemote(c.HTTP.URL, c.timeout(), o).play, nil
+	default:
+		r := newRemote(c.Container.url(), c.timeout(), o)
+		r.startup = &startup{address: c.Container.address()}
+		return r.play, nil
+	}
+}

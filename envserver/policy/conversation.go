@@ -1,0 +1,175 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/openai/openai-go/v3"
+)
+
+const (
+	// maxConversation bounds what a model is sent beside its instructions and tools, in bytes: above it, old turns are shortened.
+	maxConversation = 96 << 10
+	// maxArguments bounds the arguments of a call that a model is shown again, in bytes: above all that a valid action holds.
+	maxArguments = 16 << 10
+	// shortened stands for what a model is no longer shown.
+	shortened = "[shortened: see the latest observation]"
+)
+
+// conversation is what a model has been told and what it answered. It is written as messages anew for each request, in the mode that the endpoint takes.
+type conversation struct {
+	task  string
+	first json.RawMessage
+	turns []exchange
+	// seen is the latest observation.
+	seen json.RawMessage
+}
+
+// exchange is an answer of the model, and what came of it.
+type exchange struct {
+	// said is the text of the answer, and call the call in it, nil for none.
+	said string
+	call *toolCall
+	// note is what the model should know of its answer's form.
+	note   string
+	result string
+	short  bool
+}
+
+// toolCall is a call of a tool that there is.
+type toolCall struct {
+	id, name, arguments string
+}
+
+// hear takes in what came of the last answer, or the first observation.
+func (c *conversation) hear(turn Turn) {
+	if len(c.turns) == 0 {
+		c.task, c.first, c.seen = turn.Task, turn.Observation, turn.Observation
+		return
+	}
+	last := &c.turns[len(c.turns)-1]
+	if turn.Refused != "" {
+		last.result = "Refused, and nothing was done: " + clip(turn.Refused, maxShown)
+	} else {
+		last.result = "Observation: " + string(changes(c.seen, turn.Observation))
+		c.seen = turn.Observation
+	}
+	if last.note != "" {
+		last.result += "\n" + last.note
+	}
+	c.shorten()
+}
+
+// shorten takes the contents out of old turns when the conversation has become long: of so many that it can go on for a while, so that what endpoints keep of a
+// conversation's beginning isn't lost with each request. What is told as changes alone is then told in full.
+func (c *conversation) shorten() {
+	if c.size() <= maxConversation {
+		return
+	}
+	for i := range c.turns[:len(c.turns)-1] {
+		c.turns[i].shorten()
+		if c.size() <= maxConversation/2 {
+			break
+		}
+	}
+	last := &c.turns[len(c.turns)-1]
+	last.result = clip(last.result, maxShown) + "\nEarlier turns were shortened. The observation in full: " + string(c.seen)
+}
+
+func (e *exchange) shorten() {
+	e.short = true
+	e.said, e.result = clip(e.said, 200), shortened
+	if e.call != nil {
+		e.call.arguments = "{}"
+	}
+}
+
+func (c *conversation) size() int {
+	n := len(c.first)
+	for _, t := range c.turns {
+		n += len(t.said) + len(t.result)
+		if t.call != nil {
+			n += len(t.call.arguments)
+		}
+	}
+	return n
+}
+
+// messages are the conversation in the form of the protocol.
+func (c *conversation) messages(system string, mode Mode) []openai.ChatCompletionMessageParamUnion {
+	messages := []openai.ChatCompletionMessageParamUnion{
+		openai.SystemMessage(system),
+		openai.UserMessage(fmt.Sprintf("Task: %s\nObservation: %s", c.task, c.first)),
+	}
+	for _, t := range c.turns {
+		if t.call != nil && mode == ModeTools {
+			messages = append(messages, t.call.message(t.said), openai.ToolMessage(t.result, t.call.id))
+			continue
+		}
+		said := t.said
+		if t.call != nil {
+			said = strings.TrimSpace(said + "\n" + t.call.name + " " + t.call.arguments)
+		}
+		if said == "" {
+			said = "(nothing)" // endpoints refuse messages without content
+		}
+		messages = append(messages, openai.AssistantMessage(said), openai.UserMessage(t.result))
+	}
+	return messages
+}
+
+func (c *toolCall) message(said string) openai.ChatCompletionMessageParamUnion {
+	message := openai.ChatCompletionAssistantMessageParam{ToolCalls: []openai.ChatCompletionMessageToolCallUnionParam{{
+		OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
+			ID: c.id, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.name, Arguments: c.arguments},
+		},
+	}}}
+	if said != "" {
+		message.Content.OfString = openai.String(said)
+	}
+	return openai.ChatCompletionMessageParamUnion{OfAssistant: &message}
+}
+
+// changes is what an observation has that the one before it hadn't: the fields that are new or other, and of a list that grew the new entries.
+func changes(before, after json.RawMessage) json.RawMessage {
+	var old, fresh map[string]json.RawMessage
+	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil {
+		return after
+	}
+	for name, value := range fresh {
+		switch was, known := old[name]; {
+		case !known:
+		case bytes.Equal(was, value):
+			delete(fresh, name)
+		default:
+			if added := appended(was, value); added != nil {
+				fresh[name] = added
+			}
+		}
+	}
+	out, err := json.Marshal(fresh)
+	if err != nil {
+		return after
+	}
+	return out
+}
+
+// appended are the entries that a list has gained at its end, nil for any other change.
+func appended(before, after json.RawMessage) json.RawMessage {
+	var old, fresh []json.RawMessage
+	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil || len(old) == 0 || len(fresh) <= len(old) {
+		return nil
+	}
+	for i := range old {
+		if !bytes.Equal(old[i], fresh[i]) {
+			return nil
+		}
+	}
+	out, err := json.Marshal(map[string][]json.RawMessage{"added": fresh[len(old):]})
+	if err != nil {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// remote is a policy behind a URL. It is asked by POST with a Request and answers with a Response.
+type remote struct {
+	url, key string
+	timeout  time.Duration
+	client   *http.Client
+	caller   *endpoint.Caller
+	// startup is nil for a policy that is there already.
+	startup *startup
+}
+
+// Request is what an HTTP policy is sent before each action.
+type Request struct {
+	// Observation is the environment's latest answer, in full.
+	Observation json.RawMessage `json:"observation"`
+	// History are the turns before, oldest first.
+	History []Past `json:"history"`
+	// Schema is the JSON Schema of actions.
+	Schema json.RawMessage `json:"schema"`
+	// Environment is "ticket" or "workflow".
+	Environment string `json:"environment"`
+	Task        string `json:"task"`
+	// Episode tells the episodes of a run apart. An episode that is played again has the same numbers and begins with an empty history.
+	Episode Numbers `json:"episode"`
+	// Step counts the actions from 0, refused ones included.
+	Step int `json:"step"`
+	// Refused says why the last action was refused, "" if it wasn't.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Numbers are an episode's index in the run's plan and the trial of its scenario. Neither tells the scenario or the seed.
+type Numbers struct {
+	Index int64 `json:"index"`
+	Trial int   `json:"trial"`
+}
+
+// Past is a turn of the episode: what was seen, what was done, and why that was refused if it was.
+type Past struct {
+	Observation json.RawMessage `json:"observation"`
+	Action      json.RawMessage `json:"action"`
+	Refused     string          `json:"refused,omitempty"`
+}
+
+// Response is what an HTTP policy answers with.
+type Response struct {
+	// Action is played as it is.
+	Action json.RawMessage `json:"action"`
+	// Said is kept in the transcript, where it is given.
+	Said string `json:"said,omitempty"`
+	// Usage are the tokens of this answer, where a model gave it.
+	Usage struct {
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+	} `json:"usage"`
+}
+
+// maxResponse bounds an HTTP policy's answer, in bytes.
+const maxResponse = 1 << 20
+
+func newRemote(url string, timeout time.Duration, o Options) *remote {
+	return &remote{url: url, key: o.Key, timeout: timeout, client: httpClient(o), caller: newCaller(0, o)}
+}
+
+func (r *remote) play(planned score.PlannedEpisode) (Policy, error) {
+	return &guest{remote: r, episode: Numbers{planned.Index, planned.Trial}, history: []Past{}}, nil
+}
+
+// guest is a policy behind a URL that plays one episode.
+type guest struct {
+	*remote
+	episode Numbers
+	history []Past
+	usage   Usage
+	said    string
+}
+
+// Usage implements Metered.
+func (g *guest) Usage() Usage { return g.usage }
+
+// Said implements Speaker.
+func (g *guest) Said() string { return g.said }
+
+// Act asks the policy.
+func (g *guest) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
+	if g.startup != nil {
+		if err := g.startup.await(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(g.history); n > 0 {
+		g.history[n-1].Refused = turn.Refused
+	}
+	body, err := json.Marshal(Request{
+		Observation: turn.Observation, History: g.history, Schema: turn.Schema, Environment: turn.Environment, Task: turn.Task, Episode: g.episode,
+		Step: turn.Step, Refused: turn.Refused,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the policy's request: %w", err)
+	}
+	var answer Response
+	if err := g.caller.Do(ctx, func(ctx context.Context) error { return g.post(ctx, body, &answer) }, nil); err != nil {
+		return nil, unanswered(ctx, err, g.key)
+	}
+	g.usage.add(answer.Usage.Prompt, answer.Usage.Completion)
+	g.said = clip(answer.Said, maxSaid)
+	action := played(answer.Action)
+	g.history = append(g.history, Past{Observation: turn.Observation, Action: action})
+	return action, nil
+}
+
+// errNoAnswer is an answer that isn't of the protocol.
+var errNoAnswer = errors.New(`the policy's answer is no JSON object with a member "action": see docs/agents.md`)
+
+// post asks once.
+func (r *remote) post(ctx context.Context, body []byte, answer *Response) error {
+	limited, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(limited, http.MethodPost, r.url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("making the policy's request: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	if r.key != "" {
+		request.Header.Set("Authorization", "Bearer "+r.key)
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		return endpoint.NewError(ctx, err, nil, time.Now())
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(endpoint.Bound(response.Body, maxResponse))
+	if response.StatusCode != http.StatusOK {
+		return endpoint.NewError(ctx, errNoAnswer, response, time.Now())
+	}
+	if err != nil {
+		return endpoint.NewError(ctx, fmt.Errorf("reading the policy's answer: %w", err), response, time.Now())
+	}
+	*answer = Response{}
+	if err := json.Unmarshal(data, answer); err != nil || answer.Action == nil {
+		return &endpoint.Error{Class: endpoint.Unparsable, Err: errNoAnswer}
+	}
+	return nil
+}
+
+const (
+	// maxStartup is how long a container beside the runner may take until it listens: models are loaded in it.
+	maxStartup = 5 * time.Minute
+	// startupPoll is the time between two looks.
+	startupPoll = 250 * time.Millisecond
+)
+
+// startup waits for a container beside the runner to listen: the two are started together. All episodes wait for it once.
+type startup struct {
+	address string
+
+	mu       sync.Mutex
+	up       bool
+	deadline time.Time
+}
+
+// await waits until something listens at the address, and at most until the deadline; later than that it looks once.
+func (s *startup) await(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.up {
+		return nil
+	}
+	if s.deadline.IsZero() {
+		s.deadline = time.Now().Add(maxStartup)
+	}
+	for {
+		conn, err := (&net.Dialer{Timeout: startupPoll}).DialContext(ctx, "tcp", s.address)
+		if err == nil {
+			s.up = true
+			return conn.Close()
+		}
+		if time.Now().After(s.deadline) {
+			return &EndpointError{Class: Unavailable, Err: fmt.Errorf("the agent's container does not listen on %s after %v: is the port right?", s.address, maxStartup)}
+		}
+		if err := endpoint.Wait(ctx, startupPoll); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,374 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// wanted is what the tests look at in a request.
+type wanted struct {
+	Model     string   `json:"model"`
+	MaxTokens *int     `json:"max_tokens"`
+	Seed      *int64   `json:"seed"`
+	Heat      *float64 `json:"temperature"`
+	TopK      *int     `json:"top_k"`
+	Store     *struct{ Keep []int }
+	Choice    string `json:"tool_choice"`
+	Parallel  *bool  `json:"parallel_tool_calls"`
+	Messages  []struct {
+		Role, Content string
+		ToolCallID    string `json:"tool_call_id"`
+		ToolCalls     []struct {
+			ID       string
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
+	} `json:"messages"`
+	Tools []struct {
+		Type     string
+		Function struct {
+			Name, Description string
+			Strict            bool
+			Parameters        struct {
+				Properties           map[string]json.RawMessage
+				Required             []string
+				AdditionalProperties *bool
+			}
+		}
+	} `json:"tools"`
+	Format struct {
+		Type   string
+		Schema struct {
+			Strict bool
+			Schema map[string]any
+		} `json:"json_schema"`
+	} `json:"response_format"`
+}
+
+// model makes an agent whose endpoint answers with the messages in turn, the last one for ever, and what it was asked.
+func model(t *testing.T, change func(*policy.OpenAIConfig), answers ...string) (policy.Policy, *[]wanted) {
+	t.Helper()
+	asked := new([]wanted)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request wanted
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+			t.Error(err)
+		}
+		*asked = append(*asked, request)
+		answer := answers[min(len(*asked), len(answers))-1]
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"choices": [{"message": %s}], "usage": {"prompt_tokens": 11, "completion_tokens": -5}}`, answer)
+	}))
+	t.Cleanup(server.Close)
+	c := policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}
+	if change != nil {
+		change(&c)
+	}
+	return newAgent(t, policy.Config{Type: policy.TypeOpenAI, OpenAI: &c}), asked
+}
+
+// schema is the action schema of an environment.
+func schema(t *testing.T, environment string) json.RawMessage {
+	t.Helper()
+	for _, kind := range kinds(t) {
+		if kind.Name() == environment {
+			return kind.Schemas().Action
+		}
+	}
+	t.Fatal("no such environment")
+	return nil
+}
+
+func see(t *testing.T, environment, task, observation string) policy.Turn {
+	t.Helper()
+	return policy.Turn{Environment: environment, Task: task, Observation: json.RawMessage(observation), Schema: schema(t, environment)}
+}
+
+const answer = `{"role": "assistant", "content": "Let me see.", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "respond", "arguments": "{\"message\":\"Hello\"}"}}]}`
+
+// text is an answer without a call.
+func text(t *testing.T, content string) string {
+	t.Helper()
+	data, err := json.Marshal(map[string]string{"role": "assistant", "content": content})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// Every setting of the agent reaches the endpoint, and nothing that wasn't set.
+func TestSettingsAreSent(t *testing.T) {
+	agent, asked := model(t, func(c *policy.OpenAIConfig) {
+		c.Temperature, c.MaxTokens, c.ExtraBody, c.SystemPrompt = "0.25", 77, json.RawMessage(`{"top_k": 5, "Store": {"Keep": [1]}, "seed": 9}`), "Be brief."
+	}, answer)
+	if _, err := agent.Act(t.Context(), see(t, "ticket", "ticket-resolve", `{"a":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	got := (*asked)[0]
+	if got.Model != "m" || *got.MaxTokens != 77 || *got.Heat != 0.25 || *got.TopK != 5 || got.Store.Keep[0] != 1 || *got.Seed != 9 || got.Choice != "required" || *got.Parallel {
+		t.Errorf("asked %+v", got)
+	}
+	if told := got.Messages[0].Content; !strings.HasPrefix(told, "Be brief.\n\n") || strings.Contains(told, "Larkfield") || !strings.Contains(told, "calling exactly one tool") {
+		t.Errorf("the instructions are %q", told)
+	}
+	agent, asked = model(t, nil, answer)
+	if _, err := agent.Act(t.Context(), see(t, "ticket", "ticket-resolve", `{"a":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := (*asked)[0]; got.MaxTokens != nil || got.Heat != nil || *got.Seed != 4242 {
+		t.Errorf("asked %+v", got)
+	}
+	if usage := agent.(policy.Metered).Usage(); usage != (policy.Usage{Prompt: 11}) {
+		t.Errorf("usage %+v: a count below 0 is none", usage)
+	}
+}
+
+// The tools are the environment's own, made from what it serves: the same names, arguments and requirements as its list of tools has.
+func TestToolsAreTheEnvironments(t *testing.T) {
+	for _, kind := range kinds(t) {
+		agent, asked := model(t, nil, answer)
+		if _, err := agent.Act(t.Context(), see(t, kind.Name(), "any", `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		tools := (*asked)[0].Tools
+		if len(tools) != len(kind.Schemas().Tools) {
+			t.Fatalf("%s: %d tools, want %d", kind.Name(), len(tools), len(kind.Schemas().Tools))
+		}
+		for i, want := range kind.Schemas().Tools {
+			var input struct {
+				Properties map[string]json.RawMessage
+				Required   []string
+			}
+			if err := json.Unmarshal(want.InputSchema, &input); err != nil {
+				t.Fatal(err)
+			}
+			got := tools[i].Function
+			names := slices.Sorted(maps.Keys(input.Properties))
+			if got.Name != want.Name || got.Description != want.Description && !strings.HasPrefix(got.Description, want.Description) || !got.Strict || *got.Parameters.AdditionalProperties {
+				t.Errorf("%s: %+v, want %s: %s", kind.Name(), got, want.Name, want.Description)
+			}
+			if diff := cmp.Diff(names, slices.Sorted(maps.Keys(got.Parameters.Properties))); diff != "" {
+				t.Errorf("%s: arguments (-want +got)\n%s", want.Name, diff)
+			}
+			if diff := cmp.Diff(names, slices.Sorted(slices.Values(got.Parameters.Required))); diff != "" {
+				t.Errorf("%s: a strict schema requires all (-want +got)\n%s", want.Name, diff)
+			}
+			for name, property := range got.Parameters.Properties {
+				if nullable := strings.Contains(string(property), `"null"`); nullable == slices.Contains(input.Required, name) {
+					t.Errorf("%s.%s is %s", want.Name, name, property)
+				}
+			}
+		}
+	}
+}
+
+// Without tools the model is told the same actions, and answers by a schema of them.
+func TestModelsWithoutTools(t *testing.T) {
+	for environment, tc := range map[string]struct{ answer, action, told string }{
+		"ticket": {
+			`{"action_type": "respond", "message": "Hello", "category": null}`, `{"action_type":"respond","category":null,"message":"Hello"}`,
+			`{"action_type": "classify", "category": "billing | shipping | technical | general", "priority": "low | medium | high | urgent"}`,
+		},
+		"workflow": {
+			"Well:\n```json\n{\"action_type\": \"check_order_status\", \"payload\": {\"order_id\": \"LD-1\"}}\n```\nThat is it.", `{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`,
+			`{"action_type": "check_order_status", "payload": {"order_id": "<An order's id. At most 64 characters.>"}}`,
+		},
+	} {
+		agent, asked := model(t, func(c *policy.OpenAIConfig) { c.Mode = policy.ModeJSON }, text(t, tc.answer))
+		action, err := agent.Act(t.Context(), see(t, environment, "any", `{}`))
+		if err != nil || string(action) != tc.action {
+			t.Errorf("%s: Act() = %s, %v, want %s", environment, action, err, tc.action)
+		}
+		got := (*asked)[0]
+		if len(got.Tools) > 0 || got.Choice != "" || got.Format.Type != "json_schema" || !got.Format.Schema.Strict || !strings.Contains(got.Messages[0].Content, tc.told) {
+			t.Errorf("%s: asked %+v", environment, got)
+		}
+		if said := agent.(policy.Speaker).Said(); said != tc.answer {
+			t.Errorf("%s: said %q", environment, said)
+		}
+	}
+}
+
+// Text around an object is no obstacle, and an object within a text that is an action is played.
+func TestObjectsAreFound(t *testing.T) {
+	tests := map[string]struct{ said, action string }{
+		"bare":         {`{"action_type":"resolve"}`, `{"action_type":"resolve"}`},
+		"fenced":       {"```\n{\"action_type\":\"resolve\"}\n```", `{"action_type":"resolve"}`},
+		"one line":     {"```json {\"action_type\":\"resolve\"}```", `{"action_type":"resolve"}`},
+		"last block":   {"```json\n{\"action_type\":\"classify\"}\n```\nNo:\n```json\n{\"action_type\":\"resolve\"}\n```", `{"action_type":"resolve"}`},
+		"in between":   {"I will {\"action_type\":\"resolve\"} now", `{"action_type":"resolve"}`},
+		"thoughts":     {"<think>{hm}</think>{\"action_type\":\"resolve\"}", `{"action_type":"<think>{hm}</think>{\"action_type\":\"resolve\"}"}`},
+		"two":          {`{"action_type":"resolve"} {"action_type":"resolve"}`, `{"action_type":"{\"action_type\":\"resolve\"} {\"action_type\":\"resolve\"}"}`},
+		"a fence only": {"```", "{\"action_type\":\"```\"}"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			agent, _ := model(t, nil, text(t, tc.said))
+			action, err := agent.Act(t.Context(), see(t, "ticket", "any", `{}`))
+			var got, want any
+			if err != nil || json.Unmarshal(action, &got) != nil || json.Unmarshal([]byte(tc.action), &want) != nil || !cmp.Equal(got, want) {
+				t.Errorf("Act() = %s, %v, want %s", action, err, tc.action)
+			}
+		})
+	}
+}
+
+// The conversation has every call with its answer: first the whole observation, then what has changed.
+func TestConversation(t *testing.T) {
+	agent, asked := model(t, nil, answer)
+	turn := see(t, "ticket", "ticket-resolve", `{"same":{"a":1},"list":[1,2],"other":[1],"step":0}`)
+	for _, next := range []policy.Turn{
+		turn,
+		{Observation: turn.Observation, Refused: "no such thing"},
+		{Observation: json.RawMessage(`{"same":{"a":1},"list":[1,2,{"b":3}],"other":[2],"step":1,"new":null}`)},
+	} {
+		if _, err := agent.Act(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := (*asked)[2].Messages
+	var got []string
+	for _, m := range last[1:] {
+		text := m.Role + ": " + m.Content
+		for _, c := range m.ToolCalls {
+			text += " " + c.ID + " " + c.Function.Name + c.Function.Arguments
+		}
+		got = append(got, strings.TrimSpace(text+" "+m.ToolCallID))
+	}
+	want := []string{
+		`user: Task: ticket-resolve` + "\n" + `Observation: {"same":{"a":1},"list":[1,2],"other":[1],"step":0}`,
+		`assistant: Let me see. c1 respond{"message":"Hello"}`,
+		`tool: Refused, and nothing was done: no such thing c1`,
+		`assistant: Let me see. c1 respond{"message":"Hello"}`,
+		`tool: Observation: {"list":{"added":[{"b":3}]},"new":null,"other":[2],"step":1} c1`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A conversation that has become long loses its old turns and none of what stands now, says so, and stays below its bound.
+func TestLongConversationsAreShortened(t *testing.T) {
+	agent, asked := model(t, nil, strings.ReplaceAll(answer, "Hello", strings.Repeat("m", 3000)))
+	largest, repeated := 0, 0
+	for step := range 60 {
+		turn := see(t, "ticket", "ticket-resolve", fmt.Sprintf(`{"kept":"from the beginning","step":%d,"text":%q}`, step, strings.Repeat("t", 4000)+fmt.Sprint(step)))
+		if _, err := agent.Act(t.Context(), turn); err != nil {
+			t.Fatal(err)
+		}
+		messages := (*asked)[step].Messages
+		size := 0
+		for i, m := range messages[1:] {
+			size += len(m.Content)
+			for _, c := range m.ToolCalls {
+				size += len(c.Function.Arguments)
+			}
+			if want := []string{"user", "assistant", "tool"}[min(i, 1)+(max(i, 1)-1)%2]; m.Role != want {
+				t.Fatalf("message %d is of %s, want %s", i+1, m.Role, want)
+			}
+		}
+		largest = max(largest, size)
+		if last := messages[len(messages)-1].Content; strings.Contains(last, "Earlier turns were shortened.") {
+			repeated++
+			if !strings.Contains(last, `"kept":"from the beginning"`) {
+				t.Errorf("step %d: the whole observation isn't repeated: %.300s", step, last)
+			}
+		}
+	}
+	if largest > 110<<10 || largest < 48<<10 {
+		t.Errorf("the largest conversation has %d bytes", largest)
+	}
+	if repeated == 0 || repeated > 15 {
+		t.Errorf("shortened %d times in 60 steps", repeated)
+	}
+}
+
+// All episodes of a process wait where one was asked to, and keep to the process's share of the rate.
+func TestPace(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"choices": [{"message": %s}]}`, answer)
+	}))
+	defer server.Close()
+	var waits []time.Duration
+	factory, err := policy.New(
+		policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m", RequestsPerMinute: 120}},
+		policy.Options{Share: 4, Concurrency: 1, Wait: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		agent, err := factory(score.PlannedEpisode{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := agent.Act(t.Context(), see(t, "ticket", "any", `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := waits[len(waits)-1]
+	if want := 6 * time.Second; last > want || last < want-2*time.Second {
+		t.Errorf("the fourth request of 30 a minute waited %v of %v, want about %v", last, waits, want)
+	}
+}
+
+// No instruction tells anything of a scenario: no title, no team and no article.
+func TestInstructionsLeakNothing(t *testing.T) {
+	var told strings.Builder
+	for task, environment := range map[string]string{
+		"ticket-classify": "ticket", "ticket-resolve": "ticket", "queue-management": "ticket",
+		"order-inquiry": "workflow", "refund": "workflow", "payment-exception": "workflow",
+	} {
+		agent, asked := model(t, nil, answer)
+		told.WriteString(instructionsOf(t, agent, asked, environment, task))
+	}
+	text := strings.ToLower(told.String())
+	for _, secret := range secretsOf(t, catalog(t)) {
+		if strings.Contains(text, strings.ToLower(secret)) {
+			t.Errorf("the instructions hold %q", secret)
+		}
+	}
+}
+
+func instructionsOf(t *testing.T, agent policy.Policy, asked *[]wanted, environment, task string) string {
+	t.Helper()
+	if _, err := agent.Act(t.Context(), see(t, environment, task, `{}`)); err != nil {
+		t.Fatal(err)
+	}
+	text := (*asked)[0].Messages[0].Content
+	if len(text) < 500 || !strings.Contains(text, "Larkfield") {
+		t.Errorf("%s: instructions of %d bytes", task, len(text))
+	}
+	return text
+}
+
+// secretsOf are names of scenarios, articles and teams.
+func secretsOf(t *testing.T, c *scenarios.Catalog) []string {
+	t.Helper()
+	var secrets []string
+	for _, s := range c.Tickets() {
+		ticket, err := s.Instantiate(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, ticket.ScenarioID, ticket.Subject)
+		if len(ticket.Gold.Team) > 5 {
+			secrets = append(secrets, " "+ticket.Gold.Team+" ")
+		}
+	}
+	return secrets
+}

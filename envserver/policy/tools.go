@@ -1,0 +1,219 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+)
+
+// actionType is the member of an action that says what it is.
+const actionType = "action_type"
+
+// tool is a value of action_type as a function that a model calls.
+type tool struct {
+	episode.Tool
+	parameters []parameter
+	required   []string
+}
+
+// parameter is an argument that a tool takes.
+type parameter struct {
+	name, description string
+	// kind is the JSON type.
+	kind string
+	enum []string
+	// maxLength is in characters, 0 for no bound.
+	maxLength int
+}
+
+// node is the part of JSON Schema that action schemas are made of.
+type node struct {
+	// Type is a text, or a list of them.
+	Type        json.RawMessage  `json:"type"`
+	Enum        []string         `json:"enum"`
+	Const       string           `json:"const"`
+	Description string           `json:"description"`
+	MaxLength   int              `json:"maxLength"`
+	Properties  map[string]*node `json:"properties"`
+	Required    []string         `json:"required"`
+	AnyOf       []*node          `json:"anyOf"`
+	AllOf       []*node          `json:"allOf"`
+	If          *node            `json:"if"`
+	Then        *node            `json:"then"`
+}
+
+// UnmarshalJSON reads a schema that is true as one that says nothing.
+func (n *node) UnmarshalJSON(data []byte) error {
+	if string(data) == "true" || string(data) == "false" {
+		return nil
+	}
+	type plain node
+	return json.Unmarshal(data, (*plain)(n))
+}
+
+func (n *node) is(kind string) bool { return string(n.Type) == `"`+kind+`"` }
+
+// value is the alternative of a field that isn't null; a number goes before a text.
+func (n *node) value() *node {
+	best := n
+	for _, a := range n.AnyOf {
+		if !a.is("null") && (best == n || a.is("number")) {
+			best = a
+		}
+	}
+	return best
+}
+
+// errNoActions means that a schema isn't of csenv's form.
+var errNoActions = errors.New("the pool's action schema lists no values of " + actionType + ": models can only play environments whose actions have one")
+
+// toolsOf makes a tool of each value of action_type. A field belongs to it unless the schema's rule for that value says that it is null. Where the one field that is left
+// is an object, the tool takes that object's own fields, those that the rule names if it names any.
+func toolsOf(schema json.RawMessage) ([]tool, error) {
+	var root node
+	if err := json.Unmarshal(schema, &root); err != nil {
+		return nil, fmt.Errorf("reading the pool's action schema: %w", err)
+	}
+	types := root.Properties[actionType]
+	if types == nil || len(types.Enum) == 0 {
+		return nil, errNoActions
+	}
+	tools := make([]tool, len(types.Enum))
+	for i, name := range types.Enum {
+		tools[i] = root.tool(name)
+	}
+	return tools, nil
+}
+
+func (n *node) tool(name string) tool {
+	t := tool{Tool: episode.Tool{Name: name, Description: lineOf(n.Properties[actionType].Description, name)}}
+	rule := n.rule(name)
+	fields := maps.Clone(n.Properties)
+	maps.DeleteFunc(fields, func(field string, _ *node) bool {
+		then := rule.Properties[field]
+		return field == actionType || field == "metadata" || then != nil && then.is("null")
+	})
+	t.required = rule.Required
+	if names := slices.Collect(maps.Keys(fields)); len(names) == 1 && fields[names[0]].value().is("object") {
+		t.Object, t.required = names[0], nil
+		fields = maps.Clone(fields[t.Object].value().Properties)
+		if then := rule.Properties[t.Object]; then != nil && len(then.Properties) > 0 {
+			maps.DeleteFunc(fields, func(field string, _ *node) bool { return then.Properties[field] == nil })
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		t.parameters = append(t.parameters, newParameter(field, fields[field]))
+	}
+	return t
+}
+
+// rule is what the schema says of one value of action_type.
+func (n *node) rule(name string) *node {
+	for _, r := range n.AllOf {
+		if r.If != nil && r.Then != nil && r.If.Properties[actionType] != nil && r.If.Properties[actionType].Const == name {
+			return r.Then
+		}
+	}
+	return &node{}
+}
+
+// lineOf is what the description of action_type says of one value: "name: text".
+func lineOf(description, name string) string {
+	for line := range strings.Lines(description) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), name+": "); ok && text != "" {
+			return strings.ToUpper(text[:1]) + text[1:]
+		}
+	}
+	return ""
+}
+
+func newParameter(name string, field *node) parameter {
+	value := field.value()
+	a := parameter{name: name, description: field.Description, kind: "string", enum: value.Enum, maxLength: value.MaxLength}
+	if value.is("number") {
+		a.kind = "number"
+	}
+	if a.maxLength > 0 {
+		// Endpoints that generate by a schema know no maxLength.
+		a.description = strings.TrimSpace(fmt.Sprintf("%s At most %d characters.", a.description, a.maxLength))
+	}
+	return a
+}
+
+// placeholder stands for the argument in an example.
+func (p parameter) placeholder() string {
+	if p.enum != nil {
+		return strings.Join(p.enum, " | ")
+	}
+	return "<" + p.description + ">"
+}
+
+// schema is the JSON Schema of the argument. A nullable one may be null instead of left out, as strict schemas want it.
+func (p parameter) schema(nullable bool) map[string]any {
+	s := map[string]any{"type": p.kind}
+	if p.description != "" {
+		s["description"] = p.description
+	}
+	if nullable {
+		s["type"] = []string{p.kind, "null"}
+	}
+	if p.enum != nil {
+		values := make([]any, 0, len(p.enum)+1)
+		for _, v := range p.enum {
+			values = append(values, v)
+		}
+		if nullable {
+			values = append(values, nil)
+		}
+		s["enum"] = values
+	}
+	return s
+}
+
+// schema is the JSON Schema of the tool's arguments. A strict one is of the subset that endpoints generate by: every property is required, and what is optional may be null.
+func (t tool) schema(strict bool) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, a := range t.parameters {
+		must := slices.Contains(t.required, a.name)
+		properties[a.name] = a.schema(strict && !must)
+		if strict || must {
+			required = append(required, a.name)
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+}
+
+// actionSchema is the JSON Schema of any action, for models that answer by a strict schema instead of calling a tool.
+func actionSchema(tools []tool) map[string]any {
+	names := make([]string, len(tools))
+	direct, nested := map[string]any{}, map[string]map[string]any{}
+	for i, t := range tools {
+		names[i] = t.Name
+		into := direct
+		if t.Object != "" {
+			if nested[t.Object] == nil {
+				nested[t.Object] = map[string]any{}
+			}
+			into = nested[t.Object]
+		}
+		for _, a := range t.parameters {
+			into[a.name] = a.schema(true)
+		}
+	}
+	for name, properties := range nested {
+		object := strictObject(properties)
+		object["type"] = []string{"object", "null"}
+		direct[name] = object
+	}
+	direct[actionType] = map[string]any{"type": "string", "enum": names}
+	return strictObject(direct)
+}
+
+func strictObject(properties map[string]any) map[string]any {
+	return map[string]any{"type": "object", "properties": properties, "required": slices.Sorted(maps.Keys(properties)), "additionalProperties": false}
+}

@@ -1,0 +1,366 @@
+// Package results keeps the played episodes of runs in an object store or a folder, and reads them again.
+//
+// Below the store's URL each run has a folder, NAMESPACE/RUN-UID8, with a manifest and a folder for each shard. Object stores can't append, so a shard is a row of segments, 000001.jsonl and so on:
+// JSON lines, one record.Episode each. A segment is written once and never again. Whoever plays a shard anew adds segments behind those that are there.
+//
+// An episode may be in several records: where it errored and was played again, or where a write was taken for lost that was not. Readers get one of them, the one with the pool's receipt, which is
+// the one that counts; the last one where none has a receipt.
+//
+// The drivers of the clouds are heavy, so the programs choose theirs by importing gocloud.dev/blob/s3blob and the like. Folders always work.
+package results
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/fileblob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	manifestName = "manifest.json"
+	// maxManifest bounds a manifest, in bytes.
+	maxManifest = 16 << 20
+)
+
+// Store is a place below which runs are stored. It is safe for concurrent use.
+type Store struct {
+	bucket *blob.Bucket
+}
+
+// Open opens a store: a path, file:///PATH, or the URL of a bucket and a prefix such as s3://BUCKET/PREFIX, with the parameters of the bucket's driver. It asks for nothing yet, but it makes the
+// folder of a path.
+func Open(ctx context.Context, location string) (*Store, error) {
+	scheme, rest, isURL := strings.Cut(location, "://")
+	if !isURL || scheme == "file" {
+		if isURL {
+			location = rest
+		}
+		return openFolder(location)
+	}
+	target, err := url.Parse(location)
+	if err != nil {
+		return nil, fmt.Errorf("opening the result store: %w", errors.Unwrap(err))
+	}
+	prefix := strings.Trim(target.Path, "/")
+	target.Path = ""
+	bucket, err := blob.OpenBucket(ctx, target.String())
+	if err != nil {
+		return nil, fmt.Errorf("opening the result store: %w", err)
+	}
+	if prefix != "" {
+		bucket = blob.PrefixedBucket(bucket, prefix+"/")
+	}
+	return &Store{bucket: bucket}, nil
+}
+
+// openFolder opens a folder. Segments are written beside their place and renamed, because a container may have no folder for temporary files, or on another volume.
+func openFolder(folder string) (*Store, error) {
+	absolute, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, fmt.Errorf("opening the result store: %w", err)
+	}
+	bucket, err := fileblob.OpenBucket(absolute, &fileblob.Options{CreateDir: true, NoTempDir: true, Metadata: fileblob.MetadataDontWrite})
+	if err != nil {
+		return nil, fmt.Errorf("opening the result store: %w", err)
+	}
+	return &Store{bucket: bucket}, nil
+}
+
+// Close gives the store's connections up.
+func (s *Store) Close() error { return s.bucket.Close() }
+
+// Folder is a run's place below its store.
+func Folder(namespace, name, uid string) string {
+	return path.Join(namespace, name+"-"+uid[:min(len(uid), 8)])
+}
+
+// Join is the location of a folder below a store, "" for the store's own: the folder goes before a URL's parameters.
+func Join(location, folder string) string {
+	if folder == "" {
+		return location
+	}
+	base, parameters := location, ""
+	if at := strings.Index(location, "?"); at >= 0 && strings.Contains(location[:at], "://") && !strings.HasPrefix(location, "file://") {
+		base, parameters = location[:at], location[at:]
+	}
+	return strings.TrimSuffix(base, "/") + "/" + folder + parameters
+}
+
+// Manifest says what a run's episodes are: the head of the table, so to speak.
+type Manifest struct {
+	// Version of the layout.
+	Version int `json:"version"`
+	// Environment is "ticket" or "workflow".
+	Environment string `json:"environment"`
+	// Plan has the seed, the digests, the judge and the pool's public key.
+	Plan score.Plan `json:"plan"`
+	// Agent is who played, as in spec.agent of an EvaluationRun without its secrets.
+	Agent json.RawMessage `json:"agent"`
+	// Runner is the version of the program that played.
+	Runner string `json:"runner"`
+}
+
+const layoutVersion = 1
+
+// WriteManifest writes a run's manifest, unless there is one. The run is a folder below the store, "" for the store itself.
+func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error {
+	m.Version = layoutVersion
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	if err := s.create(ctx, path.Join(run, manifestName), append(data, '\n')); err != nil && !exists(err) {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	return nil
+}
+
+// Manifest reads a run's manifest.
+func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
+	r, err := s.bucket.NewReader(ctx, path.Join(run, manifestName), nil)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("reading the manifest: %w", err)
+	}
+	defer r.Close()
+	var m Manifest
+	if err := json.NewDecoder(io.LimitReader(r, maxManifest)).Decode(&m); err != nil {
+		return Manifest{}, fmt.Errorf("reading the manifest of %s: %w", run, err)
+	}
+	if m.Version != layoutVersion {
+		return Manifest{}, fmt.Errorf("reading the manifest of %s: its layout has version %d, not %d: it was written by another release", run, m.Version, layoutVersion)
+	}
+	return m, nil
+}
+
+// create writes an object that must not be there yet; see exists. A store that can't promise that overwrites.
+func (s *Store) create(ctx context.Context, key string, data []byte) error {
+	options := &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}
+	err := s.bucket.WriteAll(ctx, key, data, options)
+	if unsupported(err) {
+		options.IfNotExist = false
+		err = s.bucket.WriteAll(ctx, key, data, options)
+	}
+	return err
+}
+
+// unsupported says whether a store has no conditional writes, as it says itself where its driver doesn't know.
+func unsupported(err error) bool {
+	var coded interface{ ErrorCode() string }
+	return gcerrors.Code(err) == gcerrors.Unimplemented || errors.As(err, &coded) && coded.ErrorCode() == "NotImplemented"
+}
+
+// exists says whether an object was not created because there is one.
+func exists(err error) bool { return gcerrors.Code(err) == gcerrors.FailedPrecondition }
+
+// maxDepth is how far below the store runs are looked for: NAMESPACE/RUN-UID8.
+const maxDepth = 2
+
+// Runs lists the folders that have a manifest, in order; "" is the store itself, when it is a run's own folder.
+func (s *Store) Runs(ctx context.Context) ([]string, error) {
+	runs, err := s.runsBelow(ctx, "", 0)
+	if err != nil {
+		return nil, fmt.Errorf("listing the stored runs: %w", err)
+	}
+	slices.Sort(runs)
+	return runs, nil
+}
+
+func (s *Store) runsBelow(ctx context.Context, folder string, depth int) ([]string, error) {
+	var runs, folders []string
+	for object, err := range s.list(ctx, folder) {
+		switch {
+		case err != nil:
+			return nil, err
+		case object.IsDir:
+			folders = append(folders, strings.TrimSuffix(object.Key, "/"))
+		case path.Base(object.Key) == manifestName:
+			// What is below a run is its own.
+			return []string{folder}, nil
+		}
+	}
+	if depth == maxDepth {
+		return nil, nil
+	}
+	for _, f := range folders {
+		below, err := s.runsBelow(ctx, f, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, below...)
+	}
+	return runs, nil
+}
+
+// list yields what is directly in a folder.
+func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObject, error] {
+	return func(yield func(*blob.ListObject, error) bool) {
+		options := &blob.ListOptions{Delimiter: "/"}
+		if folder != "" {
+			options.Prefix = folder + "/"
+		}
+		for objects := s.bucket.List(options); ; {
+			object, err := objects.Next(ctx)
+			if errors.Is(err, io.EOF) || !yield(object, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Episodes reads a run's episodes, by shard and in the order in which they ended; each once. A segment that was cut off ends at its last whole line. An error that is not the last item tells of one line.
+func (s *Store) Episodes(ctx context.Context, run string) iter.Seq2[record.Episode, error] {
+	return func(yield func(record.Episode, error) bool) {
+		shards, err := s.shards(ctx, run)
+		if err != nil {
+			yield(record.Episode{}, fmt.Errorf("listing the shards of %s: %w", run, err))
+			return
+		}
+		for _, shard := range shards {
+			for e, err := range s.shardEpisodes(ctx, run, shard) {
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// shardEpisodes reads a shard twice: to see which record of an episode is the one, and to yield it.
+func (s *Store) shardEpisodes(ctx context.Context, run string, shard int) iter.Seq2[record.Episode, error] {
+	return func(yield func(record.Episode, error) bool) {
+		segments, err := s.segments(ctx, run, shard)
+		if err != nil {
+			yield(record.Episode{}, err)
+			return
+		}
+		type choice struct {
+			line    int
+			receipt bool
+		}
+		chosen := map[int64]choice{}
+		line := 0
+		for e, err := range s.lines(ctx, run, shard, segments) {
+			if before, ok := chosen[e.Index]; err == nil && (!ok || !before.receipt) {
+				chosen[e.Index] = choice{line, e.Receipt != ""}
+			}
+			line++
+		}
+		line = 0
+		for e, err := range s.lines(ctx, run, shard, segments) {
+			if (err != nil || chosen[e.Index].line == line) && !yield(e, err) {
+				return
+			}
+			line++
+		}
+	}
+}
+
+// lines reads segments one after the other.
+func (s *Store) lines(ctx context.Context, run string, shard int, segments []int) iter.Seq2[record.Episode, error] {
+	return func(yield func(record.Episode, error) bool) {
+		for _, n := range segments {
+			for e, err := range s.segment(ctx, segmentKey(run, shard, n)) {
+				if !yield(e, err) || err != nil && !errors.Is(err, record.ErrNotRecord) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// segment reads one segment.
+func (s *Store) segment(ctx context.Context, key string) iter.Seq2[record.Episode, error] {
+	return func(yield func(record.Episode, error) bool) {
+		r, err := s.bucket.NewReader(ctx, key, nil)
+		if err != nil {
+			yield(record.Episode{}, fmt.Errorf("reading %s: %w", key, err))
+			return
+		}
+		defer r.Close()
+		for e, err := range record.Read(r) {
+			if errors.Is(err, record.ErrTruncated) {
+				return
+			}
+			if err != nil {
+				err = fmt.Errorf("reading %s: %w", key, err)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+var (
+	shardPattern   = regexp.MustCompile(`^shard-([0-9]{5,})$`)
+	segmentPattern = regexp.MustCompile(`^([0-9]{6,})\.jsonl$`)
+)
+
+func shardFolder(run string, shard int) string {
+	return path.Join(run, fmt.Sprintf("shard-%05d", shard))
+}
+
+func segmentKey(run string, shard, n int) string {
+	return path.Join(shardFolder(run, shard), fmt.Sprintf("%06d.jsonl", n))
+}
+
+// shards are the numbers of the shards that have a folder, in order.
+func (s *Store) shards(ctx context.Context, run string) ([]int, error) {
+	return s.numbered(ctx, run, shardPattern)
+}
+
+// segments are the numbers of a shard's segments, in order.
+func (s *Store) segments(ctx context.Context, run string, shard int) ([]int, error) {
+	numbers, err := s.numbered(ctx, shardFolder(run, shard), segmentPattern)
+	if err != nil {
+		return nil, fmt.Errorf("listing the segments of shard %d: %w", shard, err)
+	}
+	return numbers, nil
+}
+
+func (s *Store) numbered(ctx context.Context, folder string, pattern *regexp.Regexp) ([]int, error) {
+	var numbers []int
+	for object, err := range s.list(ctx, folder) {
+		if err != nil {
+			return nil, err
+		}
+		if name := pattern.FindStringSubmatch(path.Base(object.Key)); name != nil {
+			if n, err := strconv.Atoi(name[1]); err == nil {
+				numbers = append(numbers, n)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// encode writes a record as a line.
+func encode(e record.Episode) ([]byte, error) {
+	var line bytes.Buffer
+	err := record.NewWriter(&line).Write(e)
+	return line.Bytes(), err
+}
+
+// quoted shortens an error for a summary.
+func quoted(err error) string {
+	text := cmp.Or(err, errors.New("unknown")).Error()
+	return strings.ToValidUTF8(text[:min(len(text), 4*score.MaxStoreError)], "")
+}

@@ -1,0 +1,143 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// failing is a policy whose endpoint fails as often as it says, with a class; then it does nothing.
+type failing struct {
+	policy.Policy
+	left *int
+	err  error
+}
+
+func (f failing) Act(ctx context.Context, turn policy.Turn) (json.RawMessage, error) {
+	if *f.left > 0 {
+		*f.left--
+		return nil, f.err
+	}
+	return f.Policy.Act(ctx, turn)
+}
+
+func (failing) Usage() policy.Usage { return policy.Usage{Prompt: 10, Completion: 1} }
+
+// What has failed says how long to wait: an endpoint that is full longer than one that has broken down, and that longer than anything else; and as long as it asks for, within reason.
+func TestWaitsByClass(t *testing.T) {
+	asked := func(after time.Duration) error {
+		return &policy.EndpointError{Class: policy.RateLimited, After: after, Err: errors.New("x")}
+	}
+	tests := map[string]struct {
+		class string
+		err   error
+		waits []time.Duration
+	}{
+		"full":               {string(policy.RateLimited), &policy.EndpointError{Class: policy.RateLimited, Err: errors.New("x")}, []time.Duration{2500 * time.Millisecond, 5 * time.Second, 10 * time.Second}},
+		"asked for a minute": {string(policy.RateLimited), asked(time.Minute), []time.Duration{time.Minute, time.Minute, time.Minute}},
+		"asked for a day":    {string(policy.RateLimited), asked(24 * time.Hour), []time.Duration{maxAfter, maxAfter, maxAfter}},
+		"down":               {string(policy.Unavailable), &policy.EndpointError{Class: policy.Unavailable, Err: errors.New("x")}, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
+		"late":               {string(policy.TimedOut), &policy.EndpointError{Class: policy.TimedOut, Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
+		"wrong":              {string(policy.Refused), &policy.EndpointError{Class: policy.Refused, Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
+		"broken":             {classPolicy, errors.New("x"), []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) { checkWaits(t, tc.class, tc.err, tc.waits) })
+	}
+}
+
+func checkWaits(t *testing.T, class string, err error, waits []time.Duration) {
+	t.Helper()
+	tickets := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, tickets, 0)
+	cfg := config(t, only(t, tickets, "ticket-classify", 1, 1), policy.Oracle, pod)
+	cfg.Concurrency, cfg.EpisodeAttempts = 1, 4
+	var slept []time.Duration
+	cfg.Clock.Sleep = func(ctx context.Context, d time.Duration) error {
+		slept = append(slept, d)
+		return ctx.Err()
+	}
+	left, inner := 3, cfg.Policy
+	cfg.Policy = func(planned score.PlannedEpisode) (policy.Policy, error) {
+		agent, failed := inner(planned)
+		return failing{agent, &left, err}, failed
+	}
+	ledger, summary := run(t, cfg)
+	if ledger.Scored != 1 || summary.Retried != 3 || !cmp.Equal(summary.RetriedBy, map[string]int64{class: 3}) {
+		t.Errorf("%d scored, retried %d, %v", ledger.Scored, summary.Retried, summary.RetriedBy)
+	}
+	if diff := cmp.Diff(waits, slept); diff != "" {
+		t.Errorf("waits (-want +got)\n%s", diff)
+	}
+	if want := (score.Tokens{Prompt: 40, Completion: 4}); summary.Tokens != want {
+		t.Errorf("%+v tokens, want those of all four attempts: %+v", summary.Tokens, want)
+	}
+}
+
+// An attempt has the time for each step that its observation promises, and for refused actions, but not for more than a server may claim.
+func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
+	tests := map[string]struct {
+		episode, act time.Duration
+		observation  string
+		want         time.Duration
+	}{
+		"no bound":       {0, time.Minute, `{"max_steps": 10}`, 0},
+		"a quick policy": {10 * time.Minute, 0, `{"max_steps": 10}`, 10 * time.Minute},
+		"a model":        {10 * time.Minute, time.Minute, `{"max_steps": 10}`, 25 * time.Minute},
+		"no steps":       {10 * time.Minute, time.Minute, `{}`, 15 * time.Minute},
+		"a text":         {10 * time.Minute, time.Minute, `{"max_steps": "all"}`, 15 * time.Minute},
+		"nothing":        {10 * time.Minute, time.Minute, ``, 15 * time.Minute},
+		"too many":       {10 * time.Minute, time.Minute, `{"max_steps": 1000000}`, 1015 * time.Minute},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &shard{Config: Config{EpisodeTimeout: tc.episode, ActTimeout: tc.act}}
+			ctx, cancel := s.bound(t.Context(), openenv.Observation{Observation: json.RawMessage(tc.observation)})
+			defer cancel()
+			deadline, bounded := ctx.Deadline()
+			if left := time.Until(deadline); bounded != (tc.want > 0) || bounded && (left > tc.want || left < tc.want-time.Minute) {
+				t.Errorf("%v left, want %v", left, tc.want)
+			}
+		})
+	}
+}
+
+// An agent that takes all its time has timed out by its own class.
+func TestSlowAgentsTimeOut(t *testing.T) {
+	kind := ticketKind(t, grader.NewOffline())
+	_, pod := serve(t, kind, 0)
+	for class, act := range map[string]time.Duration{classTimeout: 0, string(policy.TimedOut): time.Millisecond} {
+		cfg := config(t, only(t, kind, "ticket-classify", 1, 1), policy.Oracle, pod)
+		cfg.Plan.Run = class
+		cfg.EpisodeAttempts, cfg.EpisodeTimeout, cfg.ActTimeout = 1, 200*time.Millisecond, act
+		cfg.Policy = func(score.PlannedEpisode) (policy.Policy, error) { return sleeper{}, nil }
+		_, summary := run(t, cfg)
+		if classes := classesOf(summary); !slices.Equal(classes, []string{class}) {
+			t.Errorf("errored by %v, want %s", classes, class)
+		}
+	}
+}
+
+type sleeper struct{}
+
+func (sleeper) Act(ctx context.Context, _ policy.Turn) (json.RawMessage, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func classesOf(s score.Summary) (classes []string) {
+	for _, c := range s.Errored {
+		classes = append(classes, c.Class)
+	}
+	return classes
+}

@@ -1,0 +1,132 @@
+package score
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Comparison is run a less run b, over the (task, scenario) pairs that both played. Scores are in micro-points.
+type Comparison struct {
+	// Pairs are the (task, scenario) pairs that both runs played, Scenarios the scenarios among them. OnlyA and OnlyB count pairs that one of them played.
+	Pairs, Scenarios, OnlyA, OnlyB int64
+	// Delta is the mean over the pairs of a's mean score less b's: positive where a is better. Each pair counts once, however many trials it has.
+	Delta int64
+	// StandardError is that of Delta, clustered by scenario, and CI95 its t-interval with one degree of freedom less than there are scenarios, within -One and One. Both are nil with fewer
+	// than two scenarios.
+	StandardError *int64
+	CI95          *Interval
+	// Better, Worse and Same count pairs by the sign of their difference.
+	Better, Worse, Same int64
+	// Changes are the pairs whose means differ, the largest change first; equal changes by task and scenario.
+	Changes []Change
+}
+
+// Change is what became of one scenario in one task: its mean in a, in b, and the difference.
+type Change struct {
+	Task, Scenario string
+	A, B, Delta    int64
+}
+
+// Compare compares two runs paired by scenario: what the scenarios have in common (some are hard for everybody) drops out of the difference, and so out of its error. Neither list holds a pair
+// of task and scenario twice. Compare(b, a) is the negative of Compare(a, b).
+//
+// With one task it is the paired t-test's estimate: the mean of the differences d, with s_d/√n. A scenario that several tasks share is one cluster of its differences, as in the figures of a run
+// (Miller, arXiv:2411.00640, sections 2.2 and 4).
+func Compare(a, b []ScenarioScore) Comparison {
+	other := make(map[pair]ScenarioScore, len(b))
+	for _, row := range b {
+		other[pair{row.Task, row.Scenario}] = row
+	}
+	c := Comparison{OnlyB: int64(len(b))}
+	clusters := map[string]ScenarioTaskSums{}
+	for _, row := range a {
+		from, both := other[pair{row.Task, row.Scenario}]
+		if !both {
+			c.OnlyA++
+			continue
+		}
+		c.OnlyB--
+		c.add(Change{Task: row.Task, Scenario: row.Scenario, A: row.Mean, B: from.Mean, Delta: row.Mean - from.Mean})
+		cluster := clusters[row.Scenario]
+		cluster.Episodes++
+		cluster.Sum += row.Mean - from.Mean
+		clusters[row.Scenario] = cluster
+	}
+	var sums clusterSums
+	for _, cluster := range clusters {
+		sums.addCluster(cluster)
+	}
+	c.Pairs, c.Scenarios, c.Delta = sums.episodes, sums.clusters, mean(sums.score, sums.episodes)
+	c.StandardError, c.CI95 = sums.interval(-One)
+	slices.SortFunc(c.Changes, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(max(y.Delta, -y.Delta), max(x.Delta, -x.Delta)), cmp.Compare(x.Task, y.Task), cmp.Compare(x.Scenario, y.Scenario))
+	})
+	return c
+}
+
+func (c *Comparison) add(change Change) {
+	switch {
+	case change.Delta > 0:
+		c.Better++
+	case change.Delta < 0:
+		c.Worse++
+	default:
+		c.Same++
+		return
+	}
+	c.Changes = append(c.Changes, change)
+}
+
+// Basis is what two runs must share for their scores to be comparable.
+type Basis struct {
+	ScenarioDigest, GraderVersion, Judge string
+	// PassScore is in micro-points.
+	PassScore int64
+	// Pressure says whether the episodes were played under simulated time.
+	Pressure bool
+	// Tasks are the names of the tasks, in any order.
+	Tasks []string
+}
+
+// Basis is what the plan's scores rest on.
+func (p Plan) Basis() Basis {
+	b := Basis{ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: p.PassScore, Pressure: p.Pressure}
+	for _, t := range p.Tasks {
+		b.Tasks = append(b.Tasks, t.Name)
+	}
+	return b
+}
+
+// IncomparableError says why two runs can't be compared.
+type IncomparableError struct {
+	// Reasons name each difference, with both values.
+	Reasons []string
+}
+
+func (e *IncomparableError) Error() string {
+	return "the runs can't be compared: " + strings.Join(e.Reasons, "; ")
+}
+
+// Comparable says whether the scores of two runs may be compared; an error is an *IncomparableError. Seeds, trials and the choice of scenarios may differ: pairs take care of the choice.
+func Comparable(a, b Basis) error {
+	var reasons []string
+	differs := func(what string, x, y any) {
+		if x != y {
+			reasons = append(reasons, fmt.Sprintf("%s %v and %v", what, x, y))
+		}
+	}
+	differs("their scenarios differ:", a.ScenarioDigest, b.ScenarioDigest)
+	differs("their graders differ:", a.GraderVersion, b.GraderVersion)
+	differs("their judges differ:", a.Judge, b.Judge)
+	differs("their pass scores differ:", Decimal(a.PassScore), Decimal(b.PassScore))
+	differs("one is played under pressure:", a.Pressure, b.Pressure)
+	differs("their tasks differ:", tasks(a), tasks(b))
+	if len(reasons) > 0 {
+		return &IncomparableError{Reasons: reasons}
+	}
+	return nil
+}
+
+func tasks(b Basis) string { return strings.Join(slices.Sorted(slices.Values(b.Tasks)), ", ") }

@@ -1,0 +1,173 @@
+package score
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// MaxTableBytes bounds the text of a scenario table, so that it fits into a ConfigMap with room to spare.
+const MaxTableBytes = 512 << 10
+
+// ErrTableTooLarge means that the text of a scenario table would take more than MaxTableBytes.
+var ErrTableTooLarge = errors.New("too many scenarios for a table")
+
+// ScenarioScore is what one scenario came to in one task. Mean is in micro-points, over Episodes.
+type ScenarioScore struct {
+	Task, Scenario                 string
+	Category, Difficulty, Language string
+	Episodes, Passes               int64
+	Mean                           int64
+}
+
+// ScenarioTable holds the score of every (task, scenario) pair of some shards. The zero value is empty. It is not safe for concurrent use.
+//
+// It is far larger than an Accumulator and so is kept beside it, in a place that is written apart. The accumulator has the table's fingerprint, so that a table that lost a shard, has one too
+// many or was changed is told from the one that belongs to the sums: see Accumulator.Holds.
+type ScenarioTable struct {
+	rows map[pair]ScenarioScore
+}
+
+// Fold puts the rows of a shard's ledger in. The same ledger again changes nothing.
+func (t *ScenarioTable) Fold(l *Ledger) {
+	for row := range l.rows {
+		t.Put(row)
+	}
+}
+
+// rows yields the ledger's rows.
+func (l *Ledger) rows(yield func(ScenarioScore) bool) {
+	for i := range l.Scenarios {
+		s := &l.Scenarios[i]
+		for _, sums := range s.Tasks {
+			row := ScenarioScore{
+				Task: sums.Task, Scenario: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language,
+				Episodes: sums.Episodes, Passes: sums.Passes, Mean: mean(sums.Sum, sums.Episodes),
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// Put puts a row in, in place of one of the same task and scenario.
+func (t *ScenarioTable) Put(row ScenarioScore) {
+	if t.rows == nil {
+		t.rows = map[pair]ScenarioScore{}
+	}
+	t.rows[pair{row.Task, row.Scenario}] = row
+}
+
+// Keep drops the rows of shards that are not among those given: what was written of a shard before its sums were.
+func (t *ScenarioTable) Keep(p Plan, shards IndexSet) {
+	kept := map[string]bool{}
+	for j, id := range p.scenarios() {
+		kept[id] = shards.Contains(int64(j % p.Shards))
+	}
+	maps.DeleteFunc(t.rows, func(of pair, _ ScenarioScore) bool { return !kept[of.scenario] })
+}
+
+// Rows are ordered by task and scenario.
+func (t *ScenarioTable) Rows() []ScenarioScore {
+	return slices.SortedFunc(maps.Values(t.rows), func(a, b ScenarioScore) int {
+		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Scenario, b.Scenario))
+	})
+}
+
+// Holds says whether the table is that of the shards in the accumulator, row by row.
+func (a *Accumulator) Holds(t *ScenarioTable) bool {
+	var sum PlanDigest
+	for _, row := range t.rows {
+		sum.AddSet(row.digest())
+	}
+	return a.table.Equal(sum)
+}
+
+func tableDigest(l *Ledger) PlanDigest {
+	var sum PlanDigest
+	for row := range l.rows {
+		sum.AddSet(row.digest())
+	}
+	return sum
+}
+
+func (s ScenarioScore) digest() PlanDigest {
+	return sha256.Sum256(appendFields(nil, s.Task, s.Scenario, s.Category, s.Difficulty, s.Language, s.Episodes, s.Passes, s.Mean))
+}
+
+var tableHeader = []string{"task", "scenario", "category", "difficulty", "language", "episodes", "passes", "mean"}
+
+// MarshalText writes the table as CSV, with a header and six decimals of the mean. It fails with ErrTableTooLarge.
+func (t *ScenarioTable) MarshalText() ([]byte, error) {
+	var text bytes.Buffer
+	w := csv.NewWriter(&text)
+	rows := t.Rows()
+	lines := append(make([][]string, 0, 1+len(rows)), tableHeader)
+	for _, row := range rows {
+		lines = append(lines, []string{
+			row.Task, row.Scenario, row.Category, row.Difficulty, row.Language,
+			strconv.FormatInt(row.Episodes, 10), strconv.FormatInt(row.Passes, 10), fmt.Sprintf("%d.%06d", row.Mean/One, row.Mean%One),
+		})
+	}
+	if err := w.WriteAll(lines); err != nil {
+		return nil, fmt.Errorf("writing scenario table: %w", err)
+	}
+	if text.Len() > MaxTableBytes {
+		return nil, fmt.Errorf("%w: %d rows take %d bytes, more than %d", ErrTableTooLarge, len(rows), text.Len(), MaxTableBytes)
+	}
+	return text.Bytes(), nil
+}
+
+// UnmarshalText reads what MarshalText wrote. The text may be anybody's.
+func (t *ScenarioTable) UnmarshalText(text []byte) error {
+	if len(text) > MaxTableBytes {
+		return fmt.Errorf("reading scenario table: %w: %d bytes", ErrTableTooLarge, len(text))
+	}
+	r := csv.NewReader(bytes.NewReader(text))
+	r.FieldsPerRecord = len(tableHeader)
+	if header, err := r.Read(); err != nil || !slices.Equal(header, tableHeader) {
+		return fmt.Errorf("reading scenario table: it begins with %.100q, not with the names of its columns", header)
+	}
+	var got ScenarioTable
+	for {
+		record, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			*t = got
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading scenario table: %w", err)
+		}
+		row, err := parseScenarioScore(record)
+		if err != nil {
+			return fmt.Errorf("reading scenario table: %w", err)
+		}
+		if _, twice := got.rows[pair{row.Task, row.Scenario}]; twice {
+			return fmt.Errorf("reading scenario table: task %s, scenario %s appears twice", row.Task, row.Scenario)
+		}
+		got.Put(row)
+	}
+}
+
+func parseScenarioScore(record []string) (ScenarioScore, error) {
+	s := ScenarioScore{Task: record[0], Scenario: record[1], Category: record[2], Difficulty: record[3], Language: record[4]}
+	var errs [3]error
+	s.Episodes, errs[0] = strconv.ParseInt(record[5], 10, 64)
+	s.Passes, errs[1] = strconv.ParseInt(record[6], 10, 64)
+	s.Mean, errs[2] = ParseDecimal(record[7])
+	if err := errors.Join(errs[:]...); err != nil {
+		return s, fmt.Errorf("task %.40q, scenario %.40q: %w", s.Task, s.Scenario, err)
+	}
+	if s.Episodes < 1 || s.Episodes > maxCount || s.Passes < 0 || s.Passes > s.Episodes {
+		return s, fmt.Errorf("task %.40q, scenario %.40q: %d passes of %d episodes", s.Task, s.Scenario, s.Passes, s.Episodes)
+	}
+	return s, nil
+}

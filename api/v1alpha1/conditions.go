@@ -8,6 +8,8 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True while something keeps servers from running; its message says what and what to do.
 	ConditionDegraded = "Degraded"
+	// ConditionScalingLimited is True while autoscaling would have another number of servers than it may; it is absent without autoscaling.
+	ConditionScalingLimited = "ScalingLimited"
 )
 
 // Reasons of a CustomerSupportEnv's conditions.
@@ -42,8 +44,32 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonServersUnreachable: servers run, but the operator can't read their statistics.
 	ReasonServersUnreachable = "ServersUnreachable"
+	// ReasonSuspended: operatingMode or suspend asks for a pause.
+	ReasonSuspended = "Suspended"
+	// ReasonInvalidPack: a scenario pack has a fault; the servers that run play on with what they have.
+	ReasonInvalidPack = "InvalidPack"
+	// ReasonAtMaximum: autoscaling would add servers beyond maxReplicas.
+	ReasonAtMaximum = "AtMaximum"
+	// ReasonAtMinimum: autoscaling would remove servers below minReplicas.
+	ReasonAtMinimum = "AtMinimum"
+	// ReasonWithinLimits: autoscaling has the number of servers that it wants.
+	ReasonWithinLimits = "WithinLimits"
 	// ReasonHealthy: nothing is known to be wrong.
 	ReasonHealthy = "Healthy"
+)
+
+// Reasons of a CustomerSupportEnv's events that are no condition's.
+const (
+	// ReasonScaledUp: servers are added.
+	ReasonScaledUp = "ScaledUp"
+	// ReasonScaledDown: servers are removed; those with sessions end them first.
+	ReasonScaledDown = "ScaledDown"
+	// ReasonDrained: a server that was going has ended its sessions and is gone.
+	ReasonDrained = "Drained"
+	// ReasonSessionsCut: a server that was going cut sessions that outlived drainTimeoutSeconds.
+	ReasonSessionsCut = "SessionsCut"
+	// ReasonPacksChanged: the files of scenario packs have changed, and servers are replaced to play them.
+	ReasonPacksChanged = "PacksChanged"
 )
 
 // Condition types of an EvaluationRun.
@@ -54,13 +80,43 @@ const (
 	ConditionComplete = "Complete"
 	// ConditionFailed is True when the run has ended without completing. The figures hold the shards that were counted before.
 	ConditionFailed = "Failed"
+	// ConditionSuspended is True while spec.suspend keeps the run from being played.
+	ConditionSuspended = "Suspended"
+	// ConditionThresholdsMet says whether the figures of a complete run reach spec.thresholds; it is absent without thresholds.
+	ConditionThresholdsMet = "ThresholdsMet"
+	// ConditionResultsStored says whether every episode is in the result store; it is absent without spec.results.
+	ConditionResultsStored = "ResultsStored"
 )
 
 // Reasons of an EvaluationRun's conditions.
 const (
 	// ReasonEnvironmentAvailable: the pool accepts sessions.
 	ReasonEnvironmentAvailable = "EnvironmentAvailable"
-	// ReasonEnvironmentNotFound: no CustomerSupportEnv of that name is in the run's namespace.
+	// ReasonNamespaceNotAllowed: the pool's access.allowedNamespaces leaves the run's namespace out.
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	// ReasonTokenMissing: the pool asks for a token, and the run names none that its runners could send.
+	ReasonTokenMissing = "TokenMissing"
+	// ReasonNotSuspended: the run may be played.
+	ReasonNotSuspended = "NotSuspended"
+	// ReasonDeadlineExceeded: the run took longer than activeDeadlineSeconds.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonStartDeadlineExceeded: the run could not begin within startDeadlineSeconds.
+	ReasonStartDeadlineExceeded = "StartDeadlineExceeded"
+	// ReasonThresholdsReached: every figure reaches its threshold.
+	ReasonThresholdsReached = "ThresholdsReached"
+	// ReasonThresholdsMissed: a figure is below its threshold.
+	ReasonThresholdsMissed = "ThresholdsMissed"
+	// ReasonThresholdsPending: the run isn't complete, so its figures aren't final.
+	ReasonThresholdsPending = "ThresholdsPending"
+	// ReasonStored: every episode of the shards that are counted is stored.
+	ReasonStored = "Stored"
+	// ReasonStoreFailed: some episodes could not be stored. The score stands.
+	ReasonStoreFailed = "StoreFailed"
+	// ReasonStorePending: shards are still being played.
+	ReasonStorePending = "StorePending"
+	// ReasonNothingCounted: the run ended before any episode was counted.
+	ReasonNothingCounted = "NothingCounted"
+	// ReasonEnvironmentNotFound: no CustomerSupportEnv of that name is in the namespace that the run names.
 	ReasonEnvironmentNotFound = "EnvironmentNotFound"
 	// ReasonEnvironmentNotAvailable: the pool has no server that accepts sessions.
 	ReasonEnvironmentNotAvailable = "EnvironmentNotAvailable"
@@ -68,6 +124,8 @@ const (
 	ReasonEnvironmentUnreachable = "EnvironmentUnreachable"
 	// ReasonWaitingForEnvironment: the run begins when the pool is there.
 	ReasonWaitingForEnvironment = "WaitingForEnvironment"
+	// ReasonQueued: the Job waits until the queue that the run's label names admits it.
+	ReasonQueued = "Queued"
 	// ReasonRunning: shards are being played.
 	ReasonRunning = "Running"
 	// ReasonCompleted: every shard's summary is in the figures.
@@ -94,6 +152,14 @@ const (
 const (
 	// ReasonStarted: the plan is fixed and its shards are being played.
 	ReasonStarted = "Started"
+	// ReasonProgress: another quarter of the shards is in the figures.
+	ReasonProgress = "Progress"
+	// ReasonScoresLeftOut: the table of the scenarios' scores is too large, or was changed by somebody else.
+	ReasonScoresLeftOut = "ScoresLeftOut"
+	// ReasonResumed: suspend is false again, and the shards that are left are played.
+	ReasonResumed = "Resumed"
+	// ReasonShardsPlayedAgain: shards whose summaries were refused or lost are played again.
+	ReasonShardsPlayedAgain = "ShardsPlayedAgain"
 	// ReasonEpisodesReplayed: episodes began more often than the runner reports, or ended again. A runner that failed explains it, or somebody else plays them.
 	ReasonEpisodesReplayed = "EpisodesReplayed"
 )

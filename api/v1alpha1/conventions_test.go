@@ -39,6 +39,14 @@ func readCRDs(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	return crds
 }
 
+// adopted are the fields that hold Kubernetes' own types, or what anybody's API may ask for. Their insides are not ours to shape.
+func adopted() []string {
+	return []string{
+		"spec.access.allowedNamespaces.selector", "spec.agent.container.env", "spec.agent.container.resources", "spec.agent.openAI.extraBody",
+		"spec.autoscaling.freeSessions", "spec.service.annotations", "spec.suspend", "spec.template",
+	}
+}
+
 // fieldRule says what is wrong with a field of the API, "" for nothing.
 type fieldRule func(name string, schema apiextensionsv1.JSONSchemaProps) string
 
@@ -90,6 +98,9 @@ func violations(rule fieldRule, path string, schema apiextensionsv1.JSONSchemaPr
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		property, at := schema.Properties[name], path+"."+name
+		if slices.Contains(adopted(), at) {
+			continue
+		}
 		if wrong := rule(name, property); wrong != "" {
 			found = append(found, at+" "+wrong)
 		}
@@ -180,10 +191,13 @@ func TestReasonsAreDistinct(t *testing.T) {
 			if !strings.HasPrefix(previous, "// "+name) {
 				t.Errorf("%s has no comment that begins with its name", name)
 			}
+			// A condition may have a reason of its own name.
+			kind, _, _ := strings.Cut(name, strings.Trim(value, `"`))
+			value = kind + value
 			if twin, taken := seen[value]; taken {
 				t.Errorf("%s and %s are both %s", name, twin, value)
 			}
-			if "Reason"+strings.Trim(value, `"`) != name && "Condition"+strings.Trim(value, `"`) != name {
+			if kind != "Reason" && kind != "Condition" {
 				t.Errorf("%s = %s", name, value)
 			}
 			seen[value] = name

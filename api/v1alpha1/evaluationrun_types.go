@@ -1,13 +1,61 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // AgentType names what plays a run.
-// +kubebuilder:validation:Enum=Builtin
+// +kubebuilder:validation:Enum=Builtin;OpenAI;HTTP;Container
 type AgentType string
 
-// BuiltinAgent is a policy that comes with csenv.
-const BuiltinAgent AgentType = "Builtin"
+const (
+	// BuiltinAgent is a policy that comes with csenv.
+	BuiltinAgent AgentType = "Builtin"
+	// OpenAIAgent is a model behind an OpenAI-compatible endpoint.
+	OpenAIAgent AgentType = "OpenAI"
+	// HTTPAgent is a policy behind a URL: it is sent observations and answers with actions.
+	HTTPAgent AgentType = "HTTP"
+	// ContainerAgent is such a policy in a container beside each runner.
+	ContainerAgent AgentType = "Container"
+)
+
+// ActionMode names how a model says its action.
+// +kubebuilder:validation:Enum=Tools;JSON
+type ActionMode string
+
+const (
+	// ToolsMode has the model call tools that the environment's action schema becomes.
+	ToolsMode ActionMode = "Tools"
+	// JSONMode has the model answer with a JSON object, for endpoints without tools.
+	JSONMode ActionMode = "JSON"
+)
+
+// Retention says of which runs something is kept.
+// +kubebuilder:validation:Enum=Always;OnFailure;Never
+type Retention string
+
+const (
+	// RetainAlways keeps it, whatever became of the run.
+	RetainAlways Retention = "Always"
+	// RetainOnFailure keeps it of runs that failed or missed a threshold.
+	RetainOnFailure Retention = "OnFailure"
+	// RetainNever keeps nothing.
+	RetainNever Retention = "Never"
+)
+
+// Metric names a figure that a threshold is set for.
+// +kubebuilder:validation:Enum=meanScore;meanScoreLow;passRate;passHat1;passHat2;passHat3;passHat4;passHat5;passHat6;passHat7;passHat8
+type Metric string
+
+// The metrics that aren't pass^k.
+const (
+	MeanScoreMetric Metric = "meanScore"
+	// MeanScoreLowMetric is the low end of the mean's 95 % interval.
+	MeanScoreLowMetric Metric = "meanScoreLow"
+	PassRateMetric     Metric = "passRate"
+)
 
 // BuiltinPolicy names a policy that comes with csenv.
 // +kubebuilder:validation:Enum=Heuristic;Random;Oracle;Null
@@ -24,7 +72,7 @@ const (
 	NullPolicy BuiltinPolicy = "Null"
 )
 
-// EvaluationRunSpec is the evaluation that is wanted. All of it but parallelism is immutable: a score belongs to one spec.
+// EvaluationRunSpec is the evaluation that is wanted. What a score depends on is immutable: a score belongs to one spec.
 // +kubebuilder:validation:XValidation:rule="self.environmentRef == oldSelf.environmentRef",message="environmentRef is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.agent == oldSelf.agent",message="agent is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.tasks == oldSelf.tasks",message="tasks is immutable: create another EvaluationRun"
@@ -33,6 +81,12 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.concurrency == oldSelf.concurrency",message="concurrency is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.retries == oldSelf.retries",message="retries is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.passScore == oldSelf.passScore",message="passScore is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.thresholds) == has(oldSelf.thresholds) && (!has(self.thresholds) || self.thresholds == oldSelf.thresholds)",message="thresholds is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="baselineRef is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.results) == has(oldSelf.results) && (!has(self.results) || self.results == oldSelf.results)",message="results is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.startDeadlineSeconds) == has(oldSelf.startDeadlineSeconds) && (!has(self.startDeadlineSeconds) || self.startDeadlineSeconds == oldSelf.startDeadlineSeconds)",message="startDeadlineSeconds is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",message="template is immutable: create another EvaluationRun"
 type EvaluationRunSpec struct {
 	// environmentRef names the pool that the run is played against.
 	// +required
@@ -89,6 +143,98 @@ type EvaluationRunSpec struct {
 	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$`
 	// +optional
 	PassScore string `json:"passScore,omitempty"`
+
+	// thresholds are what the run's figures have to reach for its condition ThresholdsMet to become True. They decide nothing else: a run that misses them is Complete.
+	// +listType=map
+	// +listMapKey=metric
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	// baselineRef names a run that this one is compared with, scenario by scenario.
+	// +optional
+	BaselineRef *ObjectReference `json:"baselineRef,omitempty"`
+
+	// results says where every episode is stored, with its actions and verdicts. Without it, the figures alone are kept.
+	// +optional
+	Results *Results `json:"results,omitempty"`
+
+	// suspend stops the run while it is true: its runners are told to go, and those shards that were not finished are played again when it is false. Defaults to false.
+	// +optional
+	Suspend *bool `json:"suspend,omitempty"`
+
+	// startDeadlineSeconds is how long the run may wait for its pool before it fails, in seconds, from 1 to 604800; time in which it is suspended doesn't count. Without
+	// it, the run waits as long as it takes.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	// +optional
+	StartDeadlineSeconds *int32 `json:"startDeadlineSeconds,omitempty"`
+
+	// activeDeadlineSeconds is how long the run may go on after its start before it fails, in seconds, from 1 to 2592000; time in which it is suspended counts as well.
+	// Without it, there is no bound.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2592000
+	// +optional
+	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
+
+	// ttlSecondsAfterFinished is when the run is deleted after its end, in seconds, from 0 to 31536000. Without it, the run stays.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=31536000
+	// +optional
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// retain says which runs outlive ttlSecondsAfterFinished, and of which the runners' pods, with their logs, are kept for as long as the run: Always, OnFailure (those that failed
+	// or missed a threshold) or Never. Defaults to OnFailure.
+	// +kubebuilder:default=OnFailure
+	// +optional
+	Retain Retention `json:"retain,omitempty"`
+
+	// template changes the runners' pods: where they run and what they may use.
+	// +optional
+	Template *PodOverrides `json:"template,omitempty"`
+}
+
+// Threshold is what one figure has to reach.
+type Threshold struct {
+	// metric is meanScore, meanScoreLow (the low end of the mean's 95 % interval), passRate, or passHat1 to passHat8.
+	// +required
+	Metric Metric `json:"metric,omitempty"`
+
+	// min is the least value with which the threshold is met, a decimal from "0" to "1".
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$`
+	// +required
+	Min string `json:"min,omitempty"`
+}
+
+// Results says where episodes are stored: a file of JSON lines for each shard.
+// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.persistentVolumeClaim)",message="results go either to url or to persistentVolumeClaim"
+// +kubebuilder:validation:XValidation:rule="has(self.url) || !has(self.credentialsSecretRef)",message="credentialsSecretRef is for results.url"
+type Results struct {
+	// url is a bucket and a prefix: s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix, with the parameters of gocloud.dev/blob, for example
+	// ?endpoint=https://minio.example:9000&region=us-east-1. It is printable ASCII without @ and #: other characters are percent-encoded.
+	// +kubebuilder:validation:MinLength=6
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^(s3|gs|azblob)://[!"$-?A-~]+$`
+	// +optional
+	URL string `json:"url,omitempty"`
+
+	// credentialsSecretRef names a Secret of the run's namespace whose keys become the runners' environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, say.
+	// +optional
+	CredentialsSecretRef *ObjectReference `json:"credentialsSecretRef,omitempty"`
+
+	// persistentVolumeClaim is a volume that all runners can write to.
+	// +optional
+	PersistentVolumeClaim *VolumeClaimReference `json:"persistentVolumeClaim,omitempty"`
+}
+
+// VolumeClaimReference names a PersistentVolumeClaim.
+type VolumeClaimReference struct {
+	// claimName is the name of a PersistentVolumeClaim in the run's namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	ClaimName string `json:"claimName,omitempty"`
 }
 
 // Pressure says under which pressure episodes are played.
@@ -104,18 +250,31 @@ const (
 
 // EnvironmentReference names a CustomerSupportEnv.
 type EnvironmentReference struct {
-	// name of a CustomerSupportEnv in the run's namespace.
+	// name of a CustomerSupportEnv.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name,omitempty"`
+
+	// namespace of the CustomerSupportEnv, which has to allow the run's. Defaults to the run's own.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// tokenSecretRef is where the pool's bearer token is, in the run's namespace. Defaults to the pool's own access.tokenSecretRef where pool and run are in one namespace.
+	// +optional
+	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
 }
 
 // Agent is who plays a run.
 // +kubebuilder:validation:XValidation:rule="self.type == 'Builtin' ? has(self.builtin) : !has(self.builtin)",message="builtin is required when type is Builtin, and forbidden otherwise"
+// +kubebuilder:validation:XValidation:rule="self.type == 'OpenAI' ? has(self.openAI) : !has(self.openAI)",message="openAI is required when type is OpenAI, and forbidden otherwise"
+// +kubebuilder:validation:XValidation:rule="self.type == 'HTTP' ? has(self.http) : !has(self.http)",message="http is required when type is HTTP, and forbidden otherwise"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Container' ? has(self.container) : !has(self.container)",message="container is required when type is Container, and forbidden otherwise"
 // +union
 type Agent struct {
-	// type of the agent: Builtin.
+	// type of the agent: Builtin, OpenAI, HTTP or Container.
 	// +unionDiscriminator
 	// +required
 	Type AgentType `json:"type,omitempty"`
@@ -123,6 +282,158 @@ type Agent struct {
 	// builtin is a policy that comes with csenv, when type is Builtin.
 	// +optional
 	Builtin *BuiltinAgentSpec `json:"builtin,omitempty"`
+
+	// openAI is a model behind an OpenAI-compatible endpoint, when type is OpenAI.
+	// +optional
+	OpenAI *OpenAIAgentSpec `json:"openAI,omitempty"`
+
+	// http is a policy behind a URL, when type is HTTP.
+	// +optional
+	HTTP *HTTPAgentSpec `json:"http,omitempty"`
+
+	// container is a policy in a container beside each runner, when type is Container.
+	// +optional
+	Container *ContainerAgentSpec `json:"container,omitempty"`
+}
+
+// OpenAIAgentSpec is a model behind an OpenAI-compatible endpoint.
+type OpenAIAgentSpec struct {
+	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1: without a user, a password, a query or a fragment.
+	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s?#]*)?$"
+	// +required
+	BaseURL string `json:"baseURL,omitempty"`
+
+	// model is what the endpoint calls the model, in printable ASCII without spaces.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern="^[!-~]+$"
+	// +required
+	Model string `json:"model,omitempty"`
+
+	// apiKeySecretRef is where the key of the endpoint is, in the run's namespace. The runners read it; the operator never does.
+	// +optional
+	APIKeySecretRef *SecretKeyReference `json:"apiKeySecretRef,omitempty"`
+
+	// mode is Tools: the model calls tools made of the environment's actions; or JSON: it answers with a JSON object, for endpoints without tools. Defaults to Tools.
+	// +kubebuilder:default=Tools
+	// +optional
+	Mode ActionMode `json:"mode,omitempty"`
+
+	// temperature of sampling, a decimal from "0" to "2". The endpoint's own default when unset.
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,4})?|2(\.0{1,4})?)$`
+	// +optional
+	Temperature string `json:"temperature,omitempty"`
+
+	// maxTokens is the most that one answer may have, from 1 to 1048576. The endpoint's own default when unset.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1048576
+	// +optional
+	MaxTokens *int32 `json:"maxTokens,omitempty"`
+
+	// requestsPerMinute bounds what all runners of the run send together, from 1 to 1000000. Each of them gets an equal share. Without it, only the endpoint's answers slow
+	// them down.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	RequestsPerMinute *int32 `json:"requestsPerMinute,omitempty"`
+
+	// timeoutSeconds bounds one request, in seconds, from 1 to 3600. Defaults to 120.
+	// +kubebuilder:default=120
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// systemPrompt replaces the instructions that csenv gives.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
+	// +optional
+	SystemPrompt string `json:"systemPrompt,omitempty"`
+
+	// extraBody is a JSON object whose members are added to every request, for what the endpoint has beyond the standard.
+	// +kubebuilder:validation:XPreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	ExtraBody *apiextensionsv1.JSON `json:"extraBody,omitempty"`
+}
+
+// HTTPAgentSpec is a policy behind a URL.
+type HTTPAgentSpec struct {
+	// url is sent the observation, the history and the action schema by POST, and answers with an action.
+	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s#]*)?$"
+	// +required
+	URL string `json:"url,omitempty"`
+
+	// tokenSecretRef is where the bearer token is that the policy asks for, in the run's namespace.
+	// +optional
+	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
+
+	// timeoutSeconds bounds one request, in seconds, from 1 to 3600. Defaults to 120.
+	// +kubebuilder:default=120
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+}
+
+// ContainerAgentSpec is a policy in a container beside each runner. It serves what an HTTP policy serves, on localhost.
+type ContainerAgentSpec struct {
+	// image of the container.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +required
+	Image string `json:"image,omitempty"`
+
+	// command replaces the image's entry point.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +optional
+	Command []string `json:"command,omitempty"`
+
+	// args are the arguments of the command.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +optional
+	Args []string `json:"args,omitempty"`
+
+	// env are the container's environment variables.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// resources of the container.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// port that the policy listens on, from 1 to 65535. Defaults to 8080.
+	// +kubebuilder:default=8080
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	Port int32 `json:"port,omitempty"`
+
+	// path that the policy answers on. Defaults to /.
+	// +kubebuilder:default="/"
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern="^/[^\\s#]*$"
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// timeoutSeconds bounds one request, in seconds, from 1 to 3600. Defaults to 120.
+	// +kubebuilder:default=120
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
 // BuiltinAgentSpec chooses a policy that comes with csenv.
@@ -199,7 +510,7 @@ type Retries struct {
 
 // EvaluationRunStatus is the run as it was last seen. Its figures hold exactly the shards that shards.completedIndexes lists.
 type EvaluationRunStatus struct {
-	// conditions are EnvironmentReady, Complete and Failed.
+	// conditions are EnvironmentReady, Suspended, Complete, Failed, and, where the spec asks for them, ThresholdsMet and ResultsStored.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -210,6 +521,11 @@ type EvaluationRunStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// agent is who plays, in a word: the policy, the model, the URL's host, the image.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Agent string `json:"agent,omitempty"`
 
 	// startTime is when the plan was fixed and runners were asked for.
 	// +optional
@@ -224,6 +540,10 @@ type EvaluationRunStatus struct {
 	// +optional
 	Progress string `json:"progress,omitempty"`
 
+	// estimatedCompletionTime is when the run will be complete if it goes on as it has so far. Unset before there is anything to go by, and at the end.
+	// +optional
+	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
+
 	// episodes counts the run's episodes.
 	// +optional
 	Episodes *RunEpisodes `json:"episodes,omitempty"`
@@ -236,6 +556,10 @@ type EvaluationRunStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	PassRate string `json:"passRate,omitempty"`
+
+	// passRateCI95 is the 95 % Wilson interval of passRate, over scenarios as independent draws.
+	// +optional
+	PassRateCI95 *Interval `json:"passRateCI95,omitempty"`
 
 	// passHatK is, for each k up to the number of trials and at most 8, the probability that all of k trials of a scenario pass: the unbiased estimate
 	// C(c,k)/C(n,k) for c passes in n trials, averaged over tasks and scenarios (arXiv:2406.12045).
@@ -258,6 +582,44 @@ type EvaluationRunStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Categories []CategoryResult `json:"categories,omitempty"`
+
+	// difficulties are the figures of each difficulty of scenarios.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Difficulties []CategoryResult `json:"difficulties,omitempty"`
+
+	// languages are the figures of each language of scenarios.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Languages []CategoryResult `json:"languages,omitempty"`
+
+	// errors counts the attempts that failed by class, those that were mended by another attempt too.
+	// +listType=map
+	// +listMapKey=class
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Errors []ErrorCount `json:"errors,omitempty"`
+
+	// baseline compares this run with spec.baselineRef, paired by scenario.
+	// +optional
+	Baseline *BaselineResult `json:"baseline,omitempty"`
+
+	// tokens are what the agent's model used, as its endpoint counts them.
+	// +optional
+	Tokens *Tokens `json:"tokens,omitempty"`
+
+	// scoresRef names a ConfigMap of the run's namespace that holds the score of every scenario.
+	// +optional
+	ScoresRef *ObjectReference `json:"scoresRef,omitempty"`
+
+	// results is where the episodes are stored, as a URL: that of the spec with the run's own folder.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Results string `json:"results,omitempty"`
 
 	// durations are how long episodes took, as runners measured them. Unset while none has ended.
 	// +optional
@@ -293,6 +655,11 @@ type RunEpisodes struct {
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Errored int64 `json:"errored"`
+
+	// active is the number of episodes that are being played, as the servers last told.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Active *int64 `json:"active,omitempty"`
 
 	// retried is the number of episodes that were begun again after a failure of the infrastructure.
 	// +kubebuilder:validation:Minimum=0
@@ -330,6 +697,69 @@ type Score struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	Max string `json:"max,omitempty"`
+}
+
+// ErrorCount counts failed attempts of one class.
+type ErrorCount struct {
+	// class of the failure, for example env_unreachable or judge_timeout.
+	// +kubebuilder:validation:MaxLength=32
+	// +required
+	Class string `json:"class,omitempty"`
+
+	// retried is the number of attempts that failed so and were made again.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Retried int64 `json:"retried"`
+
+	// errored is the number of episodes that were given up for it.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Errored int64 `json:"errored"`
+}
+
+// BaselineResult compares a run with another, paired by scenario: each scenario's mean of this run less that of the other.
+type BaselineResult struct {
+	// name of the other run.
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// scenarios is the number of scenarios that both runs played.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Scenarios int64 `json:"scenarios"`
+
+	// delta is the mean difference, a decimal of four digits. Positive where this run is better.
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	Delta string `json:"delta,omitempty"`
+
+	// standardError of delta.
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	StandardError string `json:"standardError,omitempty"`
+
+	// ci95 is the 95 % t-interval of delta.
+	// +optional
+	CI95 *Interval `json:"ci95,omitempty"`
+
+	// message says why the runs can't be compared. Unset where they can.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Tokens are what a model used.
+type Tokens struct {
+	// prompt is the number of tokens that the model read.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Prompt int64 `json:"prompt"`
+
+	// completion is the number of tokens that the model wrote.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Completion int64 `json:"completion"`
 }
 
 // Durations are quantiles of what episodes took, in seconds, as decimals of three digits. Each is the upper edge of a bin of a logarithmic histogram, so it is too
@@ -492,6 +922,12 @@ type Shards struct {
 	// +required
 	Total int32 `json:"total"`
 
+	// rounds is the number of Jobs that the run has needed: 1, and another for each time that shards had to be played again because their summaries were refused or lost. At most
+	// one more than retries.shardBackoffLimit.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Rounds int32 `json:"rounds,omitempty"`
+
 	// completedIndexes lists the shards whose summaries are in the figures, as in "0-12,14".
 	// +kubebuilder:validation:MaxLength=8192
 	// +optional
@@ -507,8 +943,9 @@ type Shards struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=evalrun,categories=csenv
+// +kubebuilder:selectablefield:JSONPath=`.spec.environmentRef.name`
 // +kubebuilder:printcolumn:name="Env",type=string,JSONPath=`.spec.environmentRef.name`
-// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.spec.agent.builtin.policy`
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.status.agent`
 // +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.progress`
 // +kubebuilder:printcolumn:name="Score",type=string,JSONPath=`.status.score.mean`
 // +kubebuilder:printcolumn:name="Low",type=string,priority=1,JSONPath=`.status.score.ci95.low`

@@ -98,14 +98,18 @@ func TestPoolDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := v1alpha1.CustomerSupportEnvSpec{
-		Environment: v1alpha1.TicketEnvironment,
-		Replicas:    new(int32(1)),
+		Environment:   v1alpha1.TicketEnvironment,
+		OperatingMode: v1alpha1.RunningMode,
+		Replicas:      new(int32(1)),
 		Sessions: v1alpha1.SessionLimits{
 			PerPod: 2000, IdleTimeoutSeconds: new(int32(600)), MaxDurationSeconds: new(int32(7200)),
 		},
 		DrainTimeoutSeconds: new(int32(3600)),
 		RewardMode:          v1alpha1.DenseReward,
 		Judge:               v1alpha1.Judge{Type: v1alpha1.OfflineJudge},
+		Access:              v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.SameNamespace}},
+		Service:             v1alpha1.PoolService{Type: v1alpha1.ClusterIPService},
+		NetworkPolicy:       v1alpha1.ManagedNetworkPolicy,
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
@@ -133,6 +137,7 @@ func TestRunDefaults(t *testing.T) {
 		Concurrency:    new(int32(16)),
 		Retries:        v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: new(int32(2)), MaxErroredPercent: new(int32(5))},
 		PassScore:      "0.8",
+		Retain:         v1alpha1.RetainOnFailure,
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
@@ -169,10 +174,52 @@ func TestValidation(t *testing.T) {
 			"judge: {type: Offline}, sessions: {perPod: 100000, idleTimeoutSeconds: 0, maxDurationSeconds: 0}}"), ""},
 		"a pool of packs, judged by a model": {pool("packs", "{scenarios: {splits: [Test, Private], packs: [{configMap: {name: acme}}, {secret: {name: held-out}}]}, judge: {type: LLM, llm: "+
 			"{baseURL: 'https://models.example/v1', model: judge-2026-01-01, apiKeySecretRef: {name: models, key: token}, maxConcurrency: 1024, timeoutSeconds: 600, onFailure: Offline}}}"), ""},
+		"a pool of special pods": {pool("special", "{template: {labels: {team: a}, annotations: {prometheus.io/scrape: 'true'}, env: [{name: HTTPS_PROXY, value: x}], resources: {limits: {memory: 4Gi}}, "+
+			"nodeSelector: {disk: fast}, tolerations: [{operator: Exists}], priorityClassName: high, runtimeClassName: gvisor, serviceAccountName: puller, imagePullSecrets: [{name: registry}], "+
+			"topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}, service: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}, "+
+			"networkPolicy: Unmanaged, access: {tokenSecretRef: {name: t, key: k}, allowedNamespaces: {from: Selector, selector: {matchLabels: {team: a}}}}}"), ""},
 		"a model of a long name at a port": {pool("port", "{judge: {type: LLM, llm: {baseURL: 'http://[::1]:8080', model: 'acme/judge@v1:fast~2026-01-01'}}}"), ""},
 		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024", "pressure: ResponseTime", "passScore: '1.000000'",
 			"retries: {episodeAttempts: 10, shardBackoffLimit: 0, maxErroredPercent: 100}"), ""},
 		"a run of some scenarios": {runWith("some", "{name: ticket-resolve}", "{name: ticket-resolve, trials: 1000, scenarios: {ids: [B01], categories: [billing]}}"), ""},
+
+		"a pool that scales itself": {pool("scales", "{autoscaling: {minReplicas: 0, maxReplicas: 50, freeSessions: 500, scaleDownDelaySeconds: 0}}"), ""},
+		"a pool with a free share":  {pool("share", "{autoscaling: {maxReplicas: 3, freeSessions: '25%'}, operatingMode: Suspended}"), ""},
+		"a shared pool": {pool("shared", "{access: {tokenSecretRef: {name: clients, key: tokens}, allowedNamespaces: {from: Selector, selector: {matchLabels: {team: rl}}}}, "+
+			"service: {type: LoadBalancer, annotations: {a/b: c}}, networkPolicy: Unmanaged, template: {labels: {team: rl}, resources: {limits: {memory: 1Gi}}, env: [{name: A, value: b}], "+
+			"nodeSelector: {disk: ssd}, tolerations: [{operator: Exists}], priorityClassName: low, imagePullSecrets: [{name: pull}]}}"), ""},
+		"a run of a model": {runWith("model", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: OpenAI, openAI: {baseURL: 'https://models.example/v1', model: m, apiKeySecretRef: {name: k, key: k}, "+
+			"mode: JSON, temperature: '0.7', maxTokens: 512, requestsPerMinute: 60, timeoutSeconds: 30, systemPrompt: Help., extraBody: {top_k: 5, nested: {a: [1]}}}}"), ""},
+		"a run of a URL":       {runWith("url", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: HTTP, http: {url: 'http://agent:8080/act?a=b', tokenSecretRef: {name: a, key: t}}}"), ""},
+		"a run of a container": {runWith("container", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: Container, container: {image: 'agent:1', args: [serve], env: [{name: A, value: b}], port: 9, path: /act}}"), ""},
+		"a run with a life": {run("life", "suspend: true", "startDeadlineSeconds: 60", "activeDeadlineSeconds: 3600", "ttlSecondsAfterFinished: 0", "retain: Never", "baselineRef: {name: last}",
+			"thresholds: [{metric: meanScore, min: '0.7'}, {metric: passHat8, min: '0'}]", "results: {url: 's3://bucket/prefix?region=eu-west-1', credentialsSecretRef: {name: s3}}"), ""},
+		"a run into a bucket of odd letters": {run("odd", `results: {url: 'gs://b/!"$%&()*+,-.:;<=>?[]^_{|}~/l%C3%A4ufe'}`), ""},
+		"a run into a volume":                {run("volume", "results: {persistentVolumeClaim: {claimName: results}}"), ""},
+
+		"no most of servers":             {pool("bad", "{autoscaling: {minReplicas: 1}}"), "spec.autoscaling.maxReplicas"},
+		"more at least than at most":     {pool("bad", "{autoscaling: {minReplicas: 5, maxReplicas: 4}}"), "minReplicas is more than maxReplicas"},
+		"more at least, by default":      {pool("bad", "{autoscaling: {maxReplicas: 0}}"), "greater than or equal to 1"},
+		"a free share of all":            {pool("bad", "{autoscaling: {maxReplicas: 5, freeSessions: '100%'}}"), "from \"0%\" to \"99%\""},
+		"a free share without a sign":    {pool("bad", "{autoscaling: {maxReplicas: 5, freeSessions: '5'}}"), "from \"0%\" to \"99%\""},
+		"fewer than no free sessions":    {pool("bad", "{autoscaling: {maxReplicas: 5, freeSessions: -5}}"), "a number of sessions or a share"},
+		"selected by nothing":            {pool("bad", "{access: {allowedNamespaces: {from: Selector}}}"), "give it with from Selector"},
+		"a selector for all":             {pool("bad", "{access: {allowedNamespaces: {from: All, selector: {matchLabels: {a: b}}}}}"), "give it with from Selector"},
+		"another mode":                   {pool("bad", "{operatingMode: Paused}"), "supported values: \"Running\", \"Suspended\""},
+		"another type of Service":        {pool("bad", "{service: {type: ExternalName}}"), "supported values: \"ClusterIP\""},
+		"a model without its part":       {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: OpenAI}"), "openAI is required when type is OpenAI"},
+		"a model and a policy":           {runWith("bad", "type: Builtin", "type: HTTP"), "builtin is required when type is Builtin"},
+		"a model's URL with a key":       {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: OpenAI, openAI: {baseURL: 'https://m.example/v1?key=x', model: m}}"), "should match"},
+		"too hot":                        {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: OpenAI, openAI: {baseURL: 'https://m.example/v1', model: m, temperature: '2.1'}}"), "should match"},
+		"another metric":                 {run("bad", "thresholds: [{metric: median, min: '0.7'}]"), "supported values: \"meanScore\""},
+		"a threshold twice":              {run("bad", "thresholds: [{metric: meanScore, min: '0.7'}, {metric: meanScore, min: '0.8'}]"), "Duplicate value"},
+		"results in two places":          {run("bad", "results: {url: 's3://bucket', persistentVolumeClaim: {claimName: a}}"), "results go either to url or to persistentVolumeClaim"},
+		"results nowhere":                {run("bad", "results: {}"), "results go either to url or to persistentVolumeClaim"},
+		"results with a password inside": {run("bad", "results: {url: 's3://me:secret@bucket'}"), "should match"},
+		"results with a fragment":        {run("bad", "results: {url: 's3://bucket/a#b'}"), "should match"},
+		"results in a space":             {run("bad", "results: {url: 's3://bucket/a b'}"), "should match"},
+		"results beyond ASCII":           {run("bad", "results: {url: 's3://bucket/läufe'}"), "should match"},
+		"a volume with credentials":      {run("bad", "results: {persistentVolumeClaim: {claimName: a}, credentialsSecretRef: {name: b}}"), "credentialsSecretRef is for results.url"},
 
 		"another environment":        {pool("bad", "{environment: Chess}"), "supported values: \"Ticket\", \"Workflow\""},
 		"no image":                   {pool("bad", "{image: ''}"), "spec.image"},
@@ -198,6 +245,14 @@ func TestValidation(t *testing.T) {
 		"a pack of nothing":          {pool("bad", "{scenarios: {packs: [{}]}}"), "either a configMap or a secret"},
 		"a pack of two things":       {pool("bad", "{scenarios: {packs: [{configMap: {name: a}, secret: {name: a}}]}}"), "either a configMap or a secret"},
 		"a split that isn't":         {pool("bad", "{scenarios: {splits: [Public]}}"), "supported values: \"Train\", \"Dev\", \"Test\", \"Private\""},
+		"a label of csenv's own":     {pool("bad", "{template: {labels: {csenv.dev/environment: other}}}"), "csenv finds its pods by them"},
+		"a name of Kubernetes' own":  {pool("bad", "{template: {labels: {app.kubernetes.io/component: runner}}}"), "csenv finds its pods by them"},
+		"an annotation of csenv's":   {pool("bad", "{template: {annotations: {csenv.dev/template-hash: '1'}}}"), "annotations of csenv.dev/"},
+		"an unconfined container":    {pool("bad", "{template: {annotations: {container.apparmor.security.beta.kubernetes.io/envserver: unconfined}}}"), "profiles of AppArmor and seccomp can't be set"},
+		"a variable of csenv's own":  {pool("bad", "{template: {env: [{name: CSENV_JUDGE_API_KEY, value: x}]}}"), "csenv's own"},
+		"another memory limit":       {pool("bad", "{template: {env: [{name: GOMEMLIMIT, value: '1'}]}}"), "set resources.limits.memory"},
+		"sessions by a variable":     {pool("bad", "{template: {env: [{name: MAX_CONCURRENT_ENVS, value: '1'}]}}"), "set sessions.perPod"},
+		"a Service's own annotation": {pool("bad", "{service: {annotations: {csenv.dev/applied-hash: '1'}}}"), "annotations of csenv.dev/"},
 		"a pool's name too long":     {pool(strings.Repeat("a", 51), "{}"), "at most 50 lower-case letters"},
 		"a pool's name with a dot":   {pool("a.b", "{}"), "at most 50 lower-case letters"},
 		"a pool's name with a digit": {pool("'1st'", "{}"), "beginning with a letter"},
@@ -207,7 +262,7 @@ func TestValidation(t *testing.T) {
 		"no agent":                     {runWith("bad", "agent: {type: Builtin, builtin: {policy: 'Null'}}, ", ""), "spec.agent: Required value"},
 		"no policy":                    {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: Builtin}"), "builtin is required when type is Builtin"},
 		"another policy":               {runWith("bad", "'Null'", "Genius"), "supported values: \"Heuristic\", \"Random\", \"Oracle\", \"Null\""},
-		"another agent":                {runWith("bad", "type: Builtin", "type: Human"), "supported values: \"Builtin\""},
+		"another agent":                {runWith("bad", "type: Builtin", "type: Human"), "supported values: \"Builtin\", \"OpenAI\", \"HTTP\", \"Container\""},
 		"no tasks":                     {runWith("bad", "[{name: ticket-resolve}]", "[]"), "at least 1 items"},
 		"17 tasks":                     {runWith("bad", "[{name: ticket-resolve}]", tasks(17)), "must have at most 16 items"},
 		"a task twice":                 {runWith("bad", "[{name: ticket-resolve}]", "[{name: a}, {name: a}]"), "Duplicate value"},
@@ -274,6 +329,15 @@ func TestChanges(t *testing.T) {
 		"a run's retries":           {run("change-12"), `{"retries": {"episodeAttempts": 1}}`, "retries is immutable"},
 		"a run's pass score":        {run("change-13"), `{"passScore": "0.9"}`, "passScore is immutable"},
 		"a run's pressure":          {run("change-15"), `{"pressure": "ResponseTime"}`, "pressure is immutable"},
+		"a run pauses":              {run("change-16"), `{"suspend": true}`, ""},
+		"a run's end of life":       {run("change-17"), `{"ttlSecondsAfterFinished": 5, "retain": "Never"}`, ""},
+		"a run's thresholds":        {run("change-18"), `{"thresholds": [{"metric": "passRate", "min": "0"}]}`, "thresholds is immutable"},
+		"a run's baseline":          {run("change-19", "baselineRef: {name: a}"), `{"baselineRef": null}`, "baselineRef is immutable"},
+		"a run's store":             {run("change-20", "results: {url: 's3://a'}"), `{"results": {"url": "s3://b"}}`, "results is immutable"},
+		"a run's deadline":          {run("change-21"), `{"activeDeadlineSeconds": 5}`, "activeDeadlineSeconds is immutable"},
+		"a run's pods":              {run("change-22"), `{"template": {"labels": {"a": "b"}}}`, "template is immutable"},
+		"a pool pauses":             {pool("change-23", "{}"), `{"operatingMode": "Suspended"}`, ""},
+		"a pool scales itself":      {pool("change-24", "{replicas: 3}"), `{"autoscaling": {"maxReplicas": 5}}`, ""},
 		"a run's seed back to none": {run("change-14", "seed: 5"), `{"seed": null}`, "seed is immutable"},
 	}
 	for name, tt := range tests {
@@ -350,13 +414,13 @@ func TestPrintedColumns(t *testing.T) {
 		return fmt.Sprintf(`{"type": %q, "status": %q, "reason": %q, "message": "m", "lastTransitionTime": "2026-01-02T12:00:00Z"}`, kind, status, reason)
 	}
 	tests := map[string]struct{ manifest, status, plural, want string }{
-		"a new pool": {pool("printed-new", "{}"), `{}`, "customersupportenvs", "printed-new Ticket <nil> 1 <nil> <nil> <nil>"},
+		"a new pool": {pool("printed-new", "{}"), `{}`, "customersupportenvs", "printed-new Ticket <nil> <nil> <nil> <nil> <nil>"},
 		"a pool": {pool("printed", "{environment: Workflow, replicas: 3}"),
-			`{"readyReplicas": 2, "sessions": {"active": 31, "capacity": 4000}, "conditions": [` + condition("Available", "True", "ServersReady") + `]}`,
+			`{"replicas": 3, "readyReplicas": 2, "sessions": {"active": 31, "capacity": 4000}, "conditions": [` + condition("Available", "True", "ServersReady") + `]}`,
 			"customersupportenvs", "printed Workflow 2 3 31 4000 ServersReady"},
-		"a new run": {run("printed-new"), `{}`, "evaluationruns", "printed-new support Null <nil> <nil> <nil> <nil>"},
+		"a new run": {run("printed-new"), `{}`, "evaluationruns", "printed-new support <nil> <nil> <nil> <nil> <nil>"},
 		"a run": {run("printed"),
-			`{"progress": "38/40", "score": {"mean": "0.7312"}, "passRate": "0.5000", "conditions": [` + condition("Complete", "False", "Running") + `]}`,
+			`{"agent": "Null", "progress": "38/40", "score": {"mean": "0.7312"}, "passRate": "0.5000", "conditions": [` + condition("Complete", "False", "Running") + `]}`,
 			"evaluationruns", "printed support Null 38/40 0.7312 0.5000 Running"},
 	}
 	for name, tt := range tests {

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,10 +71,26 @@ type options struct {
 	probeAddress   string
 	image          string
 	leaseNamespace string
+	namespace      string
 	leaderElect    bool
 	insecure       bool
 	showVersion    bool
 	log            zap.Options
+}
+
+// namespaceFile is where a pod's service account says its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// ownNamespace is that of the pod, "" outside of a cluster.
+func ownNamespace(getenv func(string) string, file string) string {
+	if namespace := getenv("POD_NAMESPACE"); namespace != "" {
+		return namespace
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
 }
 
 func parse(args []string, output io.Writer) (options, error) {
@@ -85,6 +103,8 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "work only while holding the Lease "+leaderElectionID+": needed with more than one replica")
 	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the Lease; the default is the pod's own")
 	flags.StringVar(&o.image, "image", os.Getenv("CSENV_IMAGE"), "image of environment servers and runners; the default is that of CSENV_IMAGE")
+	flags.StringVar(&o.namespace, "namespace", ownNamespace(os.Getenv, namespaceFile), "namespace that this program runs in, which managed NetworkPolicies admit; the default is that of POD_NAMESPACE or of its service account, "+
+		"and without one NetworkPolicies admit everybody to the port of statistics")
 	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -109,7 +129,7 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := environment.New(mgr, o.image).SetupWithManager(mgr); err != nil {
+	if err := environment.New(mgr, environment.Options{Image: o.image, Namespace: o.namespace}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the environment controller: %w", err)
 	}
 	if err := runs.New(mgr, runs.Options{Image: o.image, Version: version}).SetupWithManager(mgr); err != nil {
@@ -120,7 +140,7 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 			return fmt.Errorf("adding health checks: %w", err)
 		}
 	}
-	mgr.GetLogger().Info("Starting", "version", version, "image", o.image)
+	mgr.GetLogger().Info("Starting", "version", version, "image", o.image, "namespace", o.namespace)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}
@@ -178,6 +198,7 @@ func cacheOptions() cache.Options {
 			&corev1.ConfigMap{}:             ours,
 			&corev1.Pod{}:                   ours,
 			&corev1.Service{}:               ours,
+			&networkingv1.NetworkPolicy{}:   ours,
 			&policyv1.PodDisruptionBudget{}: ours,
 		},
 	}

@@ -47,6 +47,7 @@ func TestParse(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CSENV_IMAGE", tt.env)
+			t.Setenv("POD_NAMESPACE", "")
 			got, err := parse(tt.args, io.Discard)
 			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
@@ -54,6 +55,25 @@ func TestParse(t *testing.T) {
 			got.log = tt.want.log
 			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", tt.want) {
 				t.Errorf("options = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOwnNamespace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "namespace")
+	if err := os.WriteFile(file, []byte("of-the-account\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ variable, file, want string }{
+		"the variable":         {"of-the-variable", file, "of-the-variable"},
+		"the service account":  {"", file, "of-the-account"},
+		"outside of a cluster": {"", file + ".none", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := ownNamespace(func(string) string { return tt.variable }, tt.file); got != tt.want {
+				t.Errorf("namespace %q, want %q", got, tt.want)
 			}
 		})
 	}

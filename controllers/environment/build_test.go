@@ -5,7 +5,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -39,15 +41,43 @@ func pool(edits ...func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupport
 	return env
 }
 
+// everyOverride changes all that a user may change of the servers' pods.
+func everyOverride() *v1alpha1.PodOverrides {
+	return &v1alpha1.PodOverrides{
+		Labels:      map[string]string{"team": "helpdesk"},
+		Annotations: map[string]string{"example.com/note": "ours"},
+		// Not as the API server writes quantities.
+		Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("1000m"), corev1.ResourceMemory: resource.MustParse("2048Mi"),
+		}},
+		Env: []corev1.EnvVar{
+			{Name: "HTTPS_PROXY", Value: "http://proxy:3128"},
+			{Name: "EMPTY"},
+			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
+		},
+		NodeSelector: map[string]string{"disk": "fast"},
+		Tolerations:  []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname"},
+		}}}},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}},
+		PriorityClassName:         "system-cluster-critical",
+		RuntimeClassName:          new("gvisor"),
+		ServiceAccountName:        "puller",
+		ImagePullSecrets:          []corev1.LocalObjectReference{{Name: "registry"}},
+	}
+}
+
 func replicas(n int32) func(*v1alpha1.CustomerSupportEnv) {
 	return func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Replicas = new(n) }
 }
 
 // rolledOut is the Deployment of a pool that is as it should be.
 func rolledOut(env *v1alpha1.CustomerSupportEnv, edits ...func(*appsv1.Deployment)) *appsv1.Deployment {
-	n := wantedReplicas(env)
+	n := *env.Spec.Replicas
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: env.Name, Namespace: env.Namespace, Generation: 1},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(n)},
 		Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n},
 	}
 	for _, edit := range edits {
@@ -58,9 +88,9 @@ func rolledOut(env *v1alpha1.CustomerSupportEnv, edits ...func(*appsv1.Deploymen
 
 // server is a pod of the newest template that runs and is ready.
 func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
-	template := podTemplate(pool(), testImage)
+	template := podTemplate(snapshot{env: pool(), image: testImage})
 	pod := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", Labels: template.Labels, Annotations: template.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID(name), Labels: template.Labels, Annotations: template.Annotations},
 		Status: corev1.PodStatus{
 			Phase:      corev1.PodRunning,
 			PodIP:      "10.0.0.1",
@@ -120,7 +150,7 @@ func report(active int64) score.Report {
 func healthy(edits ...func(*snapshot)) snapshot {
 	env := pool()
 	s := snapshot{
-		env: env, image: testImage, now: noon,
+		env: env, image: testImage, now: noon, scaling: scaling{from: 2, to: 2},
 		live:    map[childID]client.Object{{kindDeployment, env.Name}: rolledOut(env)},
 		pods:    []corev1.Pod{server("support-a"), server("support-b")},
 		reports: map[string]score.Report{"support-a": report(1), "support-b": report(2)},

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,7 +11,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -18,8 +20,10 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 const (
@@ -27,6 +31,9 @@ const (
 	keyVolume     = "ledger-key"
 	keyFolder     = "/etc/csenv/ledger-key"
 	packsFolder   = "/etc/csenv/packs"
+	tokenVolume   = "token"
+	tokenFolder   = "/etc/csenv/token" //nolint:gosec // a path
+	tokenEntry    = "token"
 
 	// judgeKeyVariable is where the server looks for the key of the judge's endpoint.
 	judgeKeyVariable = "CSENV_JUDGE_API_KEY"
@@ -38,6 +45,8 @@ const (
 	appliedHash = "csenv.dev/applied-hash"
 	// templateHash tells a pod of the newest template from older ones without a look at ReplicaSets.
 	templateHash = "csenv.dev/template-hash"
+	// scenariosAnnotation is the digest of the scenarios for which the servers were last replaced.
+	scenariosAnnotation = "csenv.dev/scenarios"
 
 	// exitSeconds is what a server gets beyond its drain timeout to end the last sessions and exit by itself.
 	exitSeconds = 30
@@ -46,15 +55,14 @@ const (
 	memoryRequest = "64Mi"
 	cpuLimit      = "2"
 	memoryLimit   = "1Gi"
-	// goMemoryPercent of the memory limit is the Go runtime's soft limit: the rest is for what it doesn't count.
-	goMemoryPercent = 90
 )
 
 // The kinds of a pool's objects.
 const (
-	kindDeployment = "Deployment"
-	kindService    = "Service"
-	kindBudget     = "PodDisruptionBudget"
+	kindDeployment    = "Deployment"
+	kindService       = "Service"
+	kindBudget        = "PodDisruptionBudget"
+	kindNetworkPolicy = "NetworkPolicy"
 )
 
 // childID names one of a pool's objects.
@@ -62,19 +70,28 @@ type childID struct{ kind, name string }
 
 func (id childID) String() string { return id.kind + " " + id.name }
 
-// child is an object that a pool wants.
+// child is an object that a pool wants, or one that it no longer does.
 type child struct {
-	id     childID
+	id childID
+	// config is nil for an object that isn't wanted.
 	config runtime.ApplyConfiguration
+	// obsolete is an object to delete, nil for one to apply.
+	obsolete client.Object
 }
 
 // children are the objects of a pool. Its key's Secret is none of them: the operator can't read that (see ensureKey).
-func children(env *v1alpha1.CustomerSupportEnv, image string) []child {
+func children(s snapshot) []child {
+	env := s.env
+	policy := child{id: childID{kindNetworkPolicy, env.Name}}
+	if env.Spec.NetworkPolicy != v1alpha1.UnmanagedNetworkPolicy {
+		policy.config = networkPolicy(env, s.operator)
+	}
 	return []child{
-		{childID{kindService, env.Name}, service(env)},
-		{childID{kindService, v1alpha1.PodsServiceName(env.Name)}, podsService(env)},
-		{childID{kindBudget, env.Name}, budget(env)},
-		{childID{kindDeployment, env.Name}, deployment(env, image)},
+		{id: childID{kindService, env.Name}, config: service(env)},
+		{id: childID{kindService, v1alpha1.PodsServiceName(env.Name)}, config: podsService(env)},
+		{id: childID{kindBudget, env.Name}, config: budget(env)},
+		policy,
+		{id: childID{kindDeployment, env.Name}, config: deployment(s)},
 	}
 }
 
@@ -82,12 +99,17 @@ func children(env *v1alpha1.CustomerSupportEnv, image string) []child {
 func service(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfiguration {
 	s := corev1ac.Service(env.Name, env.Namespace).
 		WithLabels(poolLabels(env.Name)).
+		WithAnnotations(env.Spec.Service.Annotations).
 		WithOwnerReferences(owner(env)).
 		WithSpec(corev1ac.ServiceSpec().
-			WithType(corev1.ServiceTypeClusterIP).
+			WithType(serviceType(env)).
 			WithSelector(podSelector(env.Name)).
 			WithPorts(servicePort("http", v1alpha1.EnvironmentPort)))
 	return s.WithAnnotations(map[string]string{appliedHash: hash(s)})
+}
+
+func serviceType(env *v1alpha1.CustomerSupportEnv) corev1.ServiceType {
+	return corev1.ServiceType(cmp.Or(env.Spec.Service.Type, v1alpha1.ClusterIPService))
 }
 
 // podsService lists the servers one by one, full and starting ones too: a runner goes back to the server that holds its shard's ledger.
@@ -108,123 +130,146 @@ func servicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguratio
 	return corev1ac.ServicePort().WithName(name).WithPort(port).WithProtocol(corev1.ProtocolTCP).WithTargetPort(intstr.FromString(name))
 }
 
-// budget lets node drains take one server at a time, a single one too: a draining server goes on serving its sessions.
+// budget lets node drains take one server at a time, a single one too: a draining server goes on serving its sessions. Servers that aren't ready may always be taken: full ones serve
+// their sessions out as any, and would otherwise hold up every drain for as long as they are full.
 func budget(env *v1alpha1.CustomerSupportEnv) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	b := policyv1ac.PodDisruptionBudget(env.Name, env.Namespace).
 		WithLabels(poolLabels(env.Name)).
 		WithOwnerReferences(owner(env)).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 			WithMaxUnavailable(intstr.FromInt32(1)).
+			WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(env.Name))))
 	return b.WithAnnotations(map[string]string{appliedHash: hash(b)})
 }
 
 // deployment runs the servers. New ones are ready before old ones drain.
-func deployment(env *v1alpha1.CustomerSupportEnv, image string) *appsv1ac.DeploymentApplyConfiguration {
+func deployment(s snapshot) *appsv1ac.DeploymentApplyConfiguration {
+	env := s.env
 	d := appsv1ac.Deployment(env.Name, env.Namespace).
 		WithLabels(poolLabels(env.Name)).
 		WithOwnerReferences(owner(env)).
 		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(wantedReplicas(env)).
+			WithReplicas(s.scaling.to).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(env.Name))).
 			WithStrategy(appsv1ac.DeploymentStrategy().
 				WithType("RollingUpdate").
 				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
 					WithMaxSurge(intstr.FromString("25%")).
 					WithMaxUnavailable(intstr.FromInt32(0)))).
-			WithTemplate(podTemplate(env, image)))
+			WithTemplate(configuration[corev1ac.PodTemplateSpecApplyConfiguration](podTemplate(s))))
 	return d.WithAnnotations(map[string]string{appliedHash: hash(d)})
 }
 
-func wantedReplicas(env *v1alpha1.CustomerSupportEnv) int32 { return ptr.Deref(env.Spec.Replicas, 1) }
+// configuration is a value of Kubernetes' own types as the apply configuration T of them: both have the same JSON.
+func configuration[T any](value any) *T {
+	data, err := json.Marshal(value)
+	config := new(T)
+	if err == nil {
+		err = json.Unmarshal(data, config)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("turning a %T into an apply configuration: %v", value, err))
+	}
+	return config
+}
 
-func podTemplate(env *v1alpha1.CustomerSupportEnv, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
-	t := corev1ac.PodTemplateSpec().
-		WithLabels(poolLabels(env.Name)).
-		WithSpec(corev1ac.PodSpec().
-			WithAutomountServiceAccountToken(false).
-			WithEnableServiceLinks(false).
-			WithTerminationGracePeriodSeconds(drainSeconds(env) + exitSeconds).
-			WithSecurityContext(corev1ac.PodSecurityContext().
-				WithRunAsNonRoot(true).
-				WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
-			WithContainers(serverContainer(env, image)).
-			WithVolumes(secretVolume(keyVolume, keySecretName(env.Name, env.Status.LedgerPublicKey))).
-			WithVolumes(packVolumes(env)...))
-	return t.WithAnnotations(map[string]string{templateHash: hash(t)})
+func podTemplate(s snapshot) *corev1.PodTemplateSpec {
+	env := s.env
+	base := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: poolLabels(env.Name), Annotations: map[string]string{}},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(drainSeconds(env) + exitSeconds),
+			Containers:                    []corev1.Container{serverContainer(env, s.image)},
+			Volumes:                       volumes(env),
+		},
+	}
+	if _, userSays := userAnnotations(env)[safeToEvict]; !userSays {
+		base.Annotations[safeToEvict] = "false"
+	}
+	if s.scenarios != "" {
+		base.Annotations[scenariosAnnotation] = s.scenarios
+	}
+	t := pods.Finish(base, containerName, env.Spec.Template)
+	t.Annotations[templateHash] = hash(t)
+	return t
+}
+
+// volumes are what the server reads: its key, the packs and the token. Without its key no server starts. The others may be missing, for then the server says so at once, and which one it
+// is, where the kubelet would wait in silence.
+func volumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
+	all := []corev1.Volume{{Name: keyVolume, VolumeSource: secretVolume(keySecretName(env.Name, env.Status.LedgerPublicKey))}}
+	for i, pack := range env.Spec.Scenarios.Packs {
+		var source corev1.VolumeSource
+		if pack.Secret != nil {
+			source = secretVolume(pack.Secret.Name)
+			source.Secret.Optional = new(true)
+		} else {
+			source.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: pack.ConfigMap.Name}, Optional: new(true)}
+		}
+		all = append(all, corev1.Volume{Name: packName(i), VolumeSource: source})
+	}
+	if token := env.Spec.Access.TokenSecretRef; token != nil {
+		source := secretVolume(token.Name)
+		source.Secret.Optional = new(true)
+		source.Secret.Items = []corev1.KeyToPath{{Key: token.Key, Path: tokenEntry}}
+		all = append(all, corev1.Volume{Name: tokenVolume, VolumeSource: source})
+	}
+	return all
 }
 
 // secretVolume may be read by any user of the pod: the image's isn't known here, and a group of our choice would be refused where ranges are
 // assigned. The pod has no other process that could read it.
-func secretVolume(name, secret string) *corev1ac.VolumeApplyConfiguration {
-	return corev1ac.Volume().WithName(name).WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret).WithDefaultMode(0o444))
-}
-
-func packVolumes(env *v1alpha1.CustomerSupportEnv) []*corev1ac.VolumeApplyConfiguration {
-	volumes := make([]*corev1ac.VolumeApplyConfiguration, len(env.Spec.Scenarios.Packs))
-	for i, pack := range env.Spec.Scenarios.Packs {
-		if pack.Secret != nil {
-			volumes[i] = secretVolume(packName(i), pack.Secret.Name)
-			continue
-		}
-		volumes[i] = corev1ac.Volume().WithName(packName(i)).WithConfigMap(corev1ac.ConfigMapVolumeSource().WithName(pack.ConfigMap.Name))
-	}
-	return volumes
+func secretVolume(secret string) corev1.VolumeSource {
+	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o444))}}
 }
 
 func packName(i int) string { return fmt.Sprintf("pack-%d", i) }
 
 func packFolder(i int) string { return packsFolder + "/" + packName(i) }
 
-func mounts(env *v1alpha1.CustomerSupportEnv) []*corev1ac.VolumeMountApplyConfiguration {
-	mount := func(volume, folder string) *corev1ac.VolumeMountApplyConfiguration {
-		return corev1ac.VolumeMount().WithName(volume).WithMountPath(folder).WithReadOnly(true)
-	}
-	mounts := make([]*corev1ac.VolumeMountApplyConfiguration, len(env.Spec.Scenarios.Packs), len(env.Spec.Scenarios.Packs)+1)
+func mounts(env *v1alpha1.CustomerSupportEnv) []corev1.VolumeMount {
+	all := []corev1.VolumeMount{{Name: keyVolume, MountPath: keyFolder, ReadOnly: true}}
 	for i := range env.Spec.Scenarios.Packs {
-		mounts[i] = mount(packName(i), packFolder(i))
+		all = append(all, corev1.VolumeMount{Name: packName(i), MountPath: packFolder(i), ReadOnly: true})
 	}
-	return append(mounts, mount(keyVolume, keyFolder))
+	if env.Spec.Access.TokenSecretRef != nil {
+		all = append(all, corev1.VolumeMount{Name: tokenVolume, MountPath: tokenFolder, ReadOnly: true})
+	}
+	return all
 }
 
 // variables are the server's. The judge's key goes from its Secret to the server: neither the operator nor the pod's arguments see it.
-func variables(env *v1alpha1.CustomerSupportEnv) []*corev1ac.EnvVarApplyConfiguration {
-	variables := []*corev1ac.EnvVarApplyConfiguration{
-		corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValue(goMemoryLimit()),
-		corev1ac.EnvVar().WithName(addressVariable).WithValueFrom(corev1ac.EnvVarSource().
-			WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath("status.podIP"))),
-	}
+func variables(env *v1alpha1.CustomerSupportEnv) []corev1.EnvVar {
+	all := []corev1.EnvVar{{Name: addressVariable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
 	if llm := env.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
-		variables = append(variables, corev1ac.EnvVar().WithName(judgeKeyVariable).WithValueFrom(corev1ac.EnvVarSource().
-			WithSecretKeyRef(corev1ac.SecretKeySelector().WithName(llm.APIKeySecretRef.Name).WithKey(llm.APIKeySecretRef.Key))))
+		all = append(all, corev1.EnvVar{Name: judgeKeyVariable, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: llm.APIKeySecretRef.Name}, Key: llm.APIKeySecretRef.Key,
+		}}})
 	}
-	return variables
+	return all
 }
 
-func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) *corev1ac.ContainerApplyConfiguration {
-	return corev1ac.Container().
-		WithName(containerName).
-		WithImage(image).
-		WithCommand("/envserver").
-		WithArgs(serverArgs(env)...).
-		WithEnv(variables(env)...).
-		WithPorts(
-			corev1ac.ContainerPort().WithName("http").WithContainerPort(v1alpha1.EnvironmentPort).WithProtocol(corev1.ProtocolTCP),
-			corev1ac.ContainerPort().WithName("ops").WithContainerPort(v1alpha1.OperationsPort).WithProtocol(corev1.ProtocolTCP)).
-		WithResources(corev1ac.ResourceRequirements().
-			WithRequests(resources(cpuRequest, memoryRequest)).
-			WithLimits(resources(cpuLimit, memoryLimit))).
-		WithSecurityContext(corev1ac.SecurityContext().
-			WithAllowPrivilegeEscalation(false).
-			WithReadOnlyRootFilesystem(true).
-			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))).
+func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) corev1.Container {
+	return corev1.Container{
+		Name:    containerName,
+		Image:   image,
+		Command: []string{"/envserver"},
+		Args:    serverArgs(env),
+		Env:     variables(env),
+		Ports: []corev1.ContainerPort{
+			{Name: "http", ContainerPort: v1alpha1.EnvironmentPort, Protocol: corev1.ProtocolTCP},
+			{Name: "ops", ContainerPort: v1alpha1.OperationsPort, Protocol: corev1.ProtocolTCP},
+		},
+		Resources: pods.Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit),
 		// A server that doesn't start says why on standard error, and the status quotes it.
-		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
-		WithVolumeMounts(mounts(env)...).
-		WithStartupProbe(probe("/health", "http", 1, 60)).
-		WithReadinessProbe(probe("/readyz", "ops", 2, 1)).
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		VolumeMounts:             mounts(env),
+		StartupProbe:             probe("/health", "http", 1, 60),
+		ReadinessProbe:           probe("/readyz", "ops", 2, 1),
 		// A restart ends every session of the server, so only a server that has been deaf for a minute is restarted.
-		WithLivenessProbe(probe("/health", "http", 10, 6))
+		LivenessProbe: probe("/health", "http", 10, 6),
+	}
 }
 
 // serverArgs are the flags of cmd/envserver.
@@ -239,9 +284,17 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 		"--session-max-duration", seconds(sessions.MaxDurationSeconds),
 		"--drain-timeout", seconds(env.Spec.DrainTimeoutSeconds),
 		"--reward-mode", strings.ToLower(string(env.Spec.RewardMode)),
+		"--termination-log", corev1.TerminationMessagePathDefault,
 		"--ledger-key", keyFolder + "/" + keyFile,
 		"--peers", fmt.Sprintf("%s.%s.svc:%d", v1alpha1.PodsServiceName(env.Name), env.Namespace, v1alpha1.EnvironmentPort),
-	}, scenarioArgs(env.Spec.Scenarios), judgeArgs(env.Spec.Judge))
+	}, scenarioArgs(env.Spec.Scenarios), judgeArgs(env.Spec.Judge), accessArgs(env.Spec.Access))
+}
+
+func accessArgs(a v1alpha1.Access) []string {
+	if a.TokenSecretRef == nil {
+		return nil
+	}
+	return []string{"--token-file", tokenFolder + "/" + tokenEntry}
 }
 
 func scenarioArgs(s v1alpha1.PoolScenarios) []string {
@@ -288,22 +341,13 @@ func drainSeconds(env *v1alpha1.CustomerSupportEnv) int64 {
 	return int64(ptr.Deref(env.Spec.DrainTimeoutSeconds, 0))
 }
 
-func probe(path, port string, periodSeconds, failures int32) *corev1ac.ProbeApplyConfiguration {
-	return corev1ac.Probe().
-		WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString(port))).
-		WithPeriodSeconds(periodSeconds).
-		WithTimeoutSeconds(5).
-		WithFailureThreshold(failures)
-}
-
-func resources(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
-}
-
-// goMemoryLimit is in bytes, as GOMEMLIMIT takes them.
-func goMemoryLimit() string {
-	limit := resource.MustParse(memoryLimit)
-	return strconv.FormatInt(limit.Value()/100*goMemoryPercent, 10)
+func probe(path, port string, periodSeconds, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port)}},
+		PeriodSeconds:    periodSeconds,
+		TimeoutSeconds:   5,
+		FailureThreshold: failures,
+	}
 }
 
 // podSelector is immutable in a Deployment: it holds what no version will want to change.

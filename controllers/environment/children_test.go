@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -9,13 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
 func builtDeployment(t *testing.T, env *v1alpha1.CustomerSupportEnv) *appsv1.Deployment {
 	t.Helper()
-	d, ok := materialise(t, child{childID{kindDeployment, env.Name}, deployment(env, testImage)}).(*appsv1.Deployment)
+	d, ok := materialise(t, child{id: childID{kindDeployment, env.Name}, config: deployment(snapshot{env: env, image: testImage, scaling: scaling{to: *env.Spec.Replicas}})}).(*appsv1.Deployment)
 	if !ok {
 		t.Fatal("not a Deployment")
 	}
@@ -30,7 +32,7 @@ func TestServerArgs(t *testing.T) {
 	}{
 		"defaults": {pool(), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
-			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 		}},
 		"everything set": {pool(func(env *v1alpha1.CustomerSupportEnv) {
@@ -40,16 +42,21 @@ func TestServerArgs(t *testing.T) {
 			env.Spec.Sessions = v1alpha1.SessionLimits{PerPod: 1, IdleTimeoutSeconds: new(int32(0)), MaxDurationSeconds: new(int32(1))}
 		}), []string{
 			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "1", "--session-idle-timeout", "0s",
-			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 		}},
 		"packs and a model": {pool(judgedByModel, withPacks), []string{
 			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
-			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 			"--split", "private,public-test", "--pack", "/etc/csenv/packs/pack-0", "--pack", "/etc/csenv/packs/pack-1",
 			"--judge", "llm", "--judge-base-url", "https://models.example/v1", "--judge-model", "judge-2026-01-01", "--judge-max-concurrency", "8",
 			"--judge-timeout", "30s", "--judge-on-failure", "error",
+		}},
+		"a token": {pool(guarded), []string{
+			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--peers", "support-pods.shop.svc:8000", "--token-file", "/etc/csenv/token/token",
 		}},
 	}
 	for name, tt := range tests {
@@ -69,6 +76,10 @@ func judgedByModel(env *v1alpha1.CustomerSupportEnv) {
 	}}
 }
 
+func guarded(env *v1alpha1.CustomerSupportEnv) {
+	env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "clients", Key: "tokens"}
+}
+
 func withPacks(env *v1alpha1.CustomerSupportEnv) {
 	env.Spec.Scenarios = v1alpha1.PoolScenarios{
 		Splits: []v1alpha1.ScenarioSplit{v1alpha1.TestSplit, v1alpha1.PrivateSplit},
@@ -81,14 +92,21 @@ func withPacks(env *v1alpha1.CustomerSupportEnv) {
 // A server finds its packs in its files, and the judge's key in a variable that comes from the Secret: it stands nowhere else.
 func TestDeploymentMountsWhatIsReferred(t *testing.T) {
 	t.Parallel()
-	spec := builtDeployment(t, pool(judgedByModel, withPacks)).Spec.Template.Spec
+	spec := builtDeployment(t, pool(judgedByModel, withPacks, guarded)).Spec.Template.Spec
 	sources := map[string]string{}
 	for _, v := range spec.Volumes {
+		optional := false
 		switch {
 		case v.ConfigMap != nil:
-			sources[v.Name] = "ConfigMap " + v.ConfigMap.Name
+			sources[v.Name], optional = "ConfigMap "+v.ConfigMap.Name, *v.ConfigMap.Optional
 		case v.Secret != nil:
-			sources[v.Name] = "Secret " + v.Secret.SecretName
+			sources[v.Name], optional = "Secret "+v.Secret.SecretName, v.Secret.Optional != nil && *v.Secret.Optional
+		}
+		for _, item := range ptr.Deref(v.Secret, corev1.SecretVolumeSource{}).Items {
+			sources[v.Name] += fmt.Sprintf(", %s as %s", item.Key, item.Path)
+		}
+		if optional != (v.Name != keyVolume) {
+			t.Errorf("%s may be missing: %v. A server says what it misses, but without its key it must not start", v.Name, optional)
 		}
 	}
 	got := map[string]string{}
@@ -100,6 +118,7 @@ func TestDeploymentMountsWhatIsReferred(t *testing.T) {
 	}
 	want := map[string]string{
 		keyFolder: "Secret " + keySecretName("support", "public"), "/etc/csenv/packs/pack-0": "ConfigMap acme", "/etc/csenv/packs/pack-1": "Secret held-out",
+		"/etc/csenv/token": "Secret clients, tokens as token",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("mounts (-want +got):\n%s", diff)
@@ -166,7 +185,7 @@ func TestDeploymentSelectsItsPods(t *testing.T) {
 func TestTemplateHash(t *testing.T) {
 	t.Parallel()
 	hashOf := func(env *v1alpha1.CustomerSupportEnv, image string) string {
-		return podTemplate(env, image).Annotations[templateHash]
+		return podTemplate(snapshot{env: env, image: image}).Annotations[templateHash]
 	}
 	same := hashOf(pool(), testImage)
 	if got := hashOf(pool(replicas(7)), testImage); got != same {
@@ -197,12 +216,5 @@ func TestChildrenAreOwned(t *testing.T) {
 		if diff := cmp.Diff(poolLabels("support"), object.GetLabels()); diff != "" {
 			t.Errorf("%s labels (-want +got):\n%s", id, diff)
 		}
-	}
-}
-
-func TestGoMemoryLimit(t *testing.T) {
-	t.Parallel()
-	if got := goMemoryLimit(); got != "966367620" {
-		t.Errorf("GOMEMLIMIT = %s, want nine tenths of 1 GiB", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,11 +45,16 @@ const (
 	fieldOwner = client.FieldOwner("csenv-environment")
 	// pollInterval is how often a pool's servers are asked for their statistics. Up to pollJitter of it is added, so that pools spread out.
 	pollInterval = 15 * time.Second
-	pollJitter   = 0.2
+	// scalePollInterval is that of a pool that autoscaling has to keep up with: a burst is answered within ten seconds.
+	scalePollInterval = 5 * time.Second
+	pollJitter        = 0.2
+	// countsInterval is how often the status is written at most when nothing in it differs but the counts of sessions and episodes.
+	countsInterval = 15 * time.Second
 	// conflictDelay is how long the cache is given to see the write that won.
 	conflictDelay = time.Second
-	// pools are reconciled side by side, for a pass waits on the network while it polls.
-	concurrentPools = 4
+	// pools are reconciled side by side, for a pass waits on the network while it polls, and for seconds where a network policy swallows the question. All of them together ask
+	// no more than concurrentPools * statsInFlight servers at a time.
+	concurrentPools = 16
 )
 
 // Reconciler keeps pools as their CustomerSupportEnvs want them.
@@ -60,18 +66,32 @@ type Reconciler struct {
 	clock    clock.PassiveClock
 	entropy  io.Reader // of ledger keys
 	image    string    // of pools whose spec names none
+	memories memories
+	metrics  *poolMetrics
+	// namespace is the operator's own, whose traffic a pool's NetworkPolicy admits.
+	namespace string
 }
 
-// New returns a reconciler of the manager's cluster. Pools whose spec names no image run the given one.
-func New(mgr ctrl.Manager, image string) *Reconciler {
+// Options are what the operator gives its pools.
+type Options struct {
+	// Image is run by pools whose spec names none.
+	Image string
+	// Namespace is the operator's own. Without it, the operator runs outside of the cluster, and managed NetworkPolicies admit everybody to the port that it reads statistics from.
+	Namespace string
+}
+
+// New returns a reconciler of the manager's cluster.
+func New(mgr ctrl.Manager, o Options) *Reconciler {
 	return &Reconciler{
-		client:   mgr.GetClient(),
-		live:     mgr.GetAPIReader(),
-		recorder: mgr.GetEventRecorder("csenv"),
-		stats:    stats.NewReader(),
-		clock:    clock.RealClock{},
-		entropy:  rand.Reader,
-		image:    image,
+		client:    mgr.GetClient(),
+		live:      mgr.GetAPIReader(),
+		recorder:  mgr.GetEventRecorder("csenv"),
+		stats:     stats.NewReader(),
+		clock:     clock.RealClock{},
+		metrics:   newPoolMetrics(),
+		entropy:   rand.Reader,
+		image:     o.Image,
+		namespace: o.Namespace,
 	}
 }
 
@@ -81,14 +101,21 @@ func New(mgr ctrl.Manager, image string) *Reconciler {
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager has the manager reconcile a pool when its spec, one of its objects or one of its pods changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := metrics.Registry.Register(newCollector(mgr.GetClient())); err != nil {
-		return fmt.Errorf("registering the pools' metrics: %w", err)
+	for _, c := range append(r.metrics.collectors(), newCollector(mgr.GetClient())) {
+		if err := metrics.Registry.Register(c); err != nil {
+			return fmt.Errorf("registering the pools' metrics: %w", err)
+		}
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.EvaluationRun{}, poolNameField, poolName); err != nil {
+		return fmt.Errorf("indexing runs by their pool: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("environment").
@@ -97,7 +124,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(poolOfPod)).
+		Owns(&networkingv1.NetworkPolicy{}).
+		Watches(&corev1.Pod{}, r.podEvents()).
+		Watches(&v1alpha1.EvaluationRun{}, handler.EnqueueRequestsFromMapFunc(poolOfRun), builder.WithPredicates(beginsToWait())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentPools}).
 		Complete(r)
 }
@@ -115,12 +144,16 @@ func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	// 1. A pool that is gone or going needs nothing: its objects have it as their owner and go with it.
 	env := &v1alpha1.CustomerSupportEnv{}
-	if err := r.client.Get(ctx, req.NamespacedName, env); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.client.Get(ctx, req.NamespacedName, env)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("reading the pool: %w", err)
 	}
-	if !env.DeletionTimestamp.IsZero() {
+	if apierrors.IsNotFound(err) || !env.DeletionTimestamp.IsZero() {
+		r.memories.forget(req.NamespacedName)
+		r.metrics.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	memory := r.memories.of(env)
 
 	// 2. The ledger key comes first: the servers start with it, and the status is the only place that remembers its public half.
 	if err := r.ensureKey(ctx, env); err != nil {
@@ -133,26 +166,67 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 
-	// 4. Apply what differs. A refusal goes into the status as well: a user sees that, but not our log.
-	steps := plan(snap)
-	snap.applying, snap.applyErr = len(steps) > 0, r.apply(ctx, steps)
+	// 4. Count what has happened to the servers since the last pass, and tell of those that went.
+	r.lament(env, memory)
+	memory.look(snap, r.metrics)
+	r.metrics.show(snap)
 
-	// 5. Tell what was seen, then what has changed since the last time.
-	if err := r.writeStatus(ctx, env, computeStatus(snap)); err != nil {
+	// 5. Decide how many servers there are to be and what they are to play, and apply what differs. A refusal goes into the status as well: a user sees that, but not our log.
+	snap.scaling, memory.history = decideReplicas(snap, memory.history)
+	markErr := r.prepare(ctx, &snap, memory)
+	snap.scenarios = nextScenarios(snap)
+	steps := plan(snap)
+	snap.applying = snap.applying || len(steps) > 0
+	snap.applyErr = errors.Join(markErr, r.apply(ctx, steps))
+	r.announceScaling(snap, memory)
+	r.announcePacks(snap)
+
+	// 6. Tell what was seen, then what has changed since the last time.
+	if err := r.writeStatus(ctx, env, computeStatus(snap), memory); err != nil {
 		return settle(errors.Join(snap.applyErr, err))
 	}
 
-	// 6. Try again soon, with a growing delay, where a write failed. Otherwise come back for the statistics.
+	// 7. Try again soon, with a growing delay, where a write failed. Otherwise come back for the statistics.
 	if snap.applyErr != nil {
 		return ctrl.Result{}, snap.applyErr
 	}
-	return ctrl.Result{RequeueAfter: wait.Jitter(pollInterval, pollJitter)}, nil
+	return ctrl.Result{RequeueAfter: wait.Jitter(pollEvery(snap), pollJitter)}, nil
 }
 
-// apply applies as many objects as it can: one that is refused doesn't hold up the others.
+// pollEvery is short for pools whose number of servers depends on what they say.
+func pollEvery(s snapshot) time.Duration {
+	if s.env.Spec.Autoscaling != nil || s.held {
+		return scalePollInterval
+	}
+	return pollInterval
+}
+
+// announceScaling tells of another number of servers once the API server has it, and not again while the cache hasn't.
+func (r *Reconciler) announceScaling(s snapshot, m *memory) {
+	if s.applyErr != nil || s.scaling.reason == "" {
+		return
+	}
+	change := fmt.Sprintf("%s to %d", s.deployment().ResourceVersion, s.scaling.to)
+	if m.scaled == change {
+		return
+	}
+	m.scaled = change
+	r.metrics.decided(s)
+	reason, word := v1alpha1.ReasonScaledUp, "up"
+	if s.scaling.to < s.scaling.from {
+		reason, word = v1alpha1.ReasonScaledDown, "down"
+	}
+	r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, reason, "Reconcile", "Scaled %s from %d to %d servers: %s.", word, s.scaling.from, s.scaling.to, s.scaling.why)
+}
+
+// apply applies and deletes as many objects as it can: one that is refused doesn't hold up the others.
 func (r *Reconciler) apply(ctx context.Context, steps []child) error {
 	var failed []error
 	for _, step := range steps {
+		if step.obsolete != nil {
+			failed = append(failed, r.remove(ctx, step))
+			continue
+		}
 		if err := r.client.Apply(ctx, step.config, fieldOwner, client.ForceOwnership); err != nil {
 			failed = append(failed, fmt.Errorf("applying %s: %w", step.id, err))
 			continue
@@ -162,9 +236,20 @@ func (r *Reconciler) apply(ctx context.Context, steps []child) error {
 	return errors.Join(failed...)
 }
 
-// writeStatus writes the status if it differs, guarded by the resource version, and then announces what changed.
-func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupportEnv, status v1alpha1.CustomerSupportEnvStatus) error {
-	if equality.Semantic.DeepEqual(env.Status, status) {
+// remove deletes the object that was seen, and none that has taken its name since.
+func (r *Reconciler) remove(ctx context.Context, step child) error {
+	if err := r.client.Delete(ctx, step.obsolete, client.Preconditions{UID: new(step.obsolete.GetUID())}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s: %w", step.id, err)
+	}
+	logf.FromContext(ctx).Info("Deleted", "object", step.id.String())
+	return nil
+}
+
+// writeStatus writes the status if it differs, guarded by the resource version, and then announces what changed. Counts change all the time in a pool that is played: alone they
+// are written every countsInterval at most.
+func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupportEnv, status v1alpha1.CustomerSupportEnvStatus, m *memory) error {
+	now := r.clock.Now()
+	if equality.Semantic.DeepEqual(env.Status, status) || onlyCountsDiffer(env.Status, status) && now.Sub(m.counted) < countsInterval {
 		return nil
 	}
 	before := env.Status.Conditions
@@ -173,6 +258,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupp
 	if err := r.client.Status().Update(ctx, updated); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
+	m.counted = now
 	for _, t := range transitions(before, status.Conditions) {
 		r.recorder.Eventf(env, nil, t.eventType(), t.Reason, "Reconcile", "%s", t.note())
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +15,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -22,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -43,27 +48,41 @@ type world struct {
 	client.WithWatch
 	reconciler *Reconciler
 	events     chan string
+	mu         sync.Mutex // of writes that are made side by side
 	writes     []string
 	faults     faults
 }
 
 // faults are errors that the next write of a kind is answered with.
-type faults struct{ apply, create, status, statusAfterSuccess error }
+type faults struct{ apply, create, status, statusAfterSuccess, patch, patchAfterSuccess error }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{}
 	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.CustomerSupportEnv{}).Build()
+		WithStatusSubresource(&v1alpha1.CustomerSupportEnv{}).WithIndex(&v1alpha1.EvaluationRun{}, poolNameField, poolName).
+		WithTypeConverters(statusless{applyconfigurations.NewTypeConverter(scheme.Scheme)}, managedfields.NewDeducedTypeConverter()).Build()
 	w.WithWatch = interceptor.NewClient(store, w.counting())
 	recorder := events.NewFakeRecorder(100)
 	w.events = recorder.Events
 	w.reconciler = &Reconciler{
 		client: w, live: store, recorder: recorder, entropy: rand.Reader, image: testImage,
 		stats: statsFunc(func(context.Context, string) (score.Report, error) { return report(1), nil }),
-		clock: clocktesting.NewFakePassiveClock(noon),
+		clock: clocktesting.NewFakePassiveClock(noon), metrics: newPoolMetrics(),
 	}
 	return w
+}
+
+// statusless takes away the status that the fake client gives to NetworkPolicies, which have none, before their schema refuses it.
+type statusless struct{ managedfields.TypeConverter }
+
+func (s statusless) ObjectToTyped(object runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == kindNetworkPolicy {
+		u = u.DeepCopy()
+		delete(u.Object, "status")
+		object = u
+	}
+	return s.TypeConverter.ObjectToTyped(object, opts...)
 }
 
 func (w *world) counting() interceptor.Funcs {
@@ -99,8 +118,20 @@ func (w *world) counting() interceptor.Funcs {
 		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
 			return errors.New("the pool's spec and objects are never updated")
 		},
-		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
-			return errors.New("the pool's spec and objects are never patched")
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if _, isPod := object.(*corev1.Pod); !isPod {
+				return errors.New("the pool's spec and objects are never patched")
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.writes = append(w.writes, "patch "+object.GetName())
+			if w.faults.patch != nil {
+				return w.faults.patch
+			}
+			if err := c.Patch(ctx, object, patch, opts...); err != nil {
+				return err
+			}
+			return w.faults.patchAfterSuccess
 		},
 	}
 }
@@ -174,7 +205,7 @@ func TestReconcileCreatesThePool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool(keyless))
 	result := w.mustReconcile(t)
-	if diff := cmp.Diff([]string{"create", "status", "apply", "apply", "apply", "apply", "status"}, w.writes); diff != "" {
+	if diff := cmp.Diff([]string{"create", "status", "apply", "apply", "apply", "apply", "apply", "status"}, w.writes); diff != "" {
 		t.Errorf("writes: the key, its public half, then the objects, then the status (-want +got):\n%s", diff)
 	}
 	if result.RequeueAfter < pollInterval || result.RequeueAfter > pollInterval*12/10 {
@@ -366,7 +397,7 @@ func TestReconcileOverAStaleStatus(t *testing.T) {
 func TestReconcileFollowsThePods(t *testing.T) {
 	t.Parallel()
 	env := pool()
-	template := podTemplate(env, testImage)
+	template := podTemplate(snapshot{env: env, image: testImage})
 	pod := server("support-a")
 	pod.Labels, pod.Annotations = template.Labels, template.Annotations
 	w := newWorld(t, env, &pod)

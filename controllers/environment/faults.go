@@ -29,7 +29,7 @@ func faultf(reason, format string, args ...any) *fault {
 
 // findFault returns the first fault in order of cause: what stops the pool's objects, then its pods, then its servers.
 func findFault(s snapshot) *fault {
-	for _, find := range []func(snapshot) *fault{nameTaken, applyFailed, podsRefused, serverFault, serversUnreachable, rolloutStuck} {
+	for _, find := range []func(snapshot) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault, serversUnreachable, rolloutStuck} {
 		if f := find(s); f != nil {
 			return f
 		}
@@ -114,7 +114,7 @@ func startFailed(s snapshot, pod corev1.Pod) *fault {
 }
 
 // crashLoop: the server has ended and isn't up again. One that runs and has started is forgiven its past.
-func crashLoop(_ snapshot, pod corev1.Pod) *fault {
+func crashLoop(s snapshot, pod corev1.Pod) *fault {
 	status := serverStatus(pod)
 	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {
 		return nil
@@ -127,10 +127,15 @@ func crashLoop(_ snapshot, pod corev1.Pod) *fault {
 		return nil
 	}
 	if ended.Reason == "OOMKilled" {
-		return faultf(v1alpha1.ReasonCrashLoop, "Server %s ran out of memory. Lower spec.sessions.perPod and raise spec.replicas.", pod.Name)
+		return faultf(v1alpha1.ReasonCrashLoop, "Server %s ran out of memory. Lower spec.sessions.perPod and raise spec.replicas, or raise spec.template.resources.limits.memory.", pod.Name)
+	}
+	says := quote(named(s.env, lastWords(ended.Message)))
+	if token := s.env.Spec.Access.TokenSecretRef; token != nil && strings.Contains(ended.Message, tokenFolder) {
+		return faultf(v1alpha1.ReasonCrashLoop, "Server %s doesn't start without a token. Put one under key %q of Secret %s, which spec.access.tokenSecretRef names: %s",
+			pod.Name, token.Key, token.Name, says)
 	}
 	return faultf(v1alpha1.ReasonCrashLoop, "Server %s ended with exit code %d. Correct what it reports (`kubectl logs -n %s %s --previous` has all of it): %s",
-		pod.Name, ended.ExitCode, pod.Namespace, pod.Name, quote(lastWords(ended.Message)))
+		pod.Name, ended.ExitCode, pod.Namespace, pod.Name, says)
 }
 
 // serversUnreachable: the kubelet reaches servers that the operator doesn't.
@@ -149,16 +154,17 @@ func serversUnreachable(s snapshot) *fault {
 }
 
 func rolloutStuck(s snapshot) *fault {
-	if !deadlineExceeded(s.deployment()) {
+	if !deadlineExceeded(s) {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonProgressDeadlineExceeded, "The newest servers don't become ready. `kubectl describe deployment -n %s %s` says more.",
 		s.env.Namespace, s.env.Name)
 }
 
-func deadlineExceeded(d *appsv1.Deployment) bool {
-	c := deploymentCondition(d, appsv1.DeploymentProgressing)
-	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
+// deadlineExceeded reports whether the rollout got stuck. Full servers aren't ready, and hold it up without anything being wrong.
+func deadlineExceeded(s snapshot) bool {
+	c := deploymentCondition(s.deployment(), appsv1.DeploymentProgressing)
+	return replicaCounts(s).full == 0 && c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
 }
 
 func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -15,33 +16,149 @@ import (
 // scrapeTimeout bounds the list of a scrape, which the cache answers.
 const scrapeTimeout = 5 * time.Second
 
-// collector sums pools up at each scrape. Its labels take few values, whatever the number of pools.
+// The states of a pool's servers: the values of the state label of csenv_pool_servers.
+const (
+	stateReady       = "ready"
+	stateFull        = "full"
+	stateStarting    = "starting"
+	stateUnreachable = "unreachable"
+	stateDraining    = "draining"
+)
+
+// poolMetrics are what the operator knows of each pool, by its namespace and name. They go when the pool goes.
+type poolMetrics struct {
+	active, capacity, free   *prometheus.GaugeVec
+	servers                  *prometheus.GaugeVec
+	timeToReady, drains      *prometheus.HistogramVec
+	cut, unjudged, pollsLost *prometheus.CounterVec
+	decisions                *prometheus.CounterVec
+}
+
+func newPoolMetrics() *poolMetrics {
+	labels := func(more ...string) []string { return append([]string{"namespace", "pool"}, more...) }
+	gauge := func(name, help string, more ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels(more...))
+	}
+	counter := func(name, help string, more ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels(more...))
+	}
+	histogram := func(name, help string, buckets ...float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels())
+	}
+	return &poolMetrics{
+		active:      gauge("csenv_pool_sessions_active", "Open sessions, those of draining servers included."),
+		capacity:    gauge("csenv_pool_sessions_capacity", "Sessions that the servers accept at the same time, draining ones left out."),
+		free:        gauge("csenv_pool_sessions_free", "Sessions that the servers could take on at once."),
+		servers:     gauge("csenv_pool_servers", "Servers by state: ready, full, starting (or not starting), unreachable (they don't answer the operator), draining.", "state"),
+		timeToReady: histogram("csenv_pool_time_to_ready_seconds", "Time from a server's creation until it accepts sessions.", 1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
+		drains:      histogram("csenv_pool_drain_duration_seconds", "Time that a server that was going took to end its sessions.", 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400),
+		cut:         counter("csenv_pool_sessions_cut_total", "Sessions that were cut: they outlived the drain timeout, or their server went without a word."),
+		unjudged:    counter("csenv_pool_judge_failures_total", "Replies that could not be judged."),
+		pollsLost:   counter("csenv_pool_polls_failed_total", "Times that a running server didn't answer the operator."),
+		decisions:   counter("csenv_pool_scale_decisions_total", "Changes of the number of servers, by direction and reason.", "direction", "reason"),
+	}
+}
+
+func (m *poolMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.active, m.capacity, m.free, m.servers, m.timeToReady, m.drains, m.cut, m.unjudged, m.pollsLost, m.decisions}
+}
+
+// forget drops the series of a pool that is gone.
+func (m *poolMetrics) forget(key types.NamespacedName) {
+	labels := prometheus.Labels{"namespace": key.Namespace, "pool": key.Name}
+	for _, vector := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{m.active, m.capacity, m.free, m.servers, m.timeToReady, m.drains, m.cut, m.unjudged, m.pollsLost, m.decisions} {
+		vector.DeletePartialMatch(labels)
+	}
+}
+
+// show sets the gauges of a pool to what was seen. Counters begin at 0, so that the first increase shows.
+func (m *poolMetrics) show(s snapshot) {
+	namespace, name := s.env.Namespace, s.env.Name
+	for _, c := range []*prometheus.CounterVec{m.cut, m.unjudged, m.pollsLost} {
+		c.WithLabelValues(namespace, name)
+	}
+	for state, n := range serverStates(s) {
+		m.servers.WithLabelValues(namespace, name, state).Set(float64(n))
+	}
+	m.pollsLost.WithLabelValues(namespace, name).Add(float64(silentServers(s)))
+	if counts := sessions(s); counts != nil {
+		m.active.WithLabelValues(namespace, name).Set(float64(counts.Active))
+		m.capacity.WithLabelValues(namespace, name).Set(float64(counts.Capacity))
+		m.free.WithLabelValues(namespace, name).Set(float64(freeSlots(s)))
+	}
+}
+
+// decided counts a change of the number of servers.
+func (m *poolMetrics) decided(s snapshot) {
+	direction := "up"
+	if s.scaling.to < s.scaling.from {
+		direction = "down"
+	}
+	m.decisions.WithLabelValues(s.env.Namespace, s.env.Name, direction, s.scaling.reason).Inc()
+}
+
+// serverStates counts the pool's pods by state, those that have ended left out. Every state is there, at 0 too.
+func serverStates(s snapshot) map[string]int {
+	states := map[string]int{stateReady: 0, stateFull: 0, stateStarting: 0, stateUnreachable: 0, stateDraining: 0}
+	for _, pod := range s.pods {
+		report, answered := s.reports[pod.Name]
+		switch {
+		case hasEnded(pod), !serves(pod) && pod.DeletionTimestamp != nil:
+		case isLeaving(pod, report):
+			states[stateDraining]++
+		case !serves(pod):
+			states[stateStarting]++
+		case !answered:
+			states[stateUnreachable]++
+		case report.Sessions.Active >= report.Sessions.Capacity:
+			states[stateFull]++
+		case isReady(pod):
+			states[stateReady]++
+		default:
+			states[stateStarting]++
+		}
+	}
+	return states
+}
+
+func silentServers(s snapshot) int {
+	n := 0
+	for _, pod := range s.pods {
+		if _, answered := s.reports[pod.Name]; serves(pod) && !answered {
+			n++
+		}
+	}
+	return n
+}
+
+// freeSlots are those of the servers that stay: what draining ones still carry takes no room from others.
+func freeSlots(s snapshot) int64 {
+	free := int64(0)
+	for _, pod := range s.pods {
+		if report, answered := s.reports[pod.Name]; answered && !isLeaving(pod, report) {
+			free += max(0, report.Sessions.Capacity-report.Sessions.Active)
+		}
+	}
+	return free
+}
+
+// collector counts pools at each scrape.
 type collector struct {
-	reader                client.Reader
-	pools, active, vacant *prometheus.Desc
+	reader client.Reader
+	pools  *prometheus.Desc
 }
 
 func newCollector(reader client.Reader) *collector {
 	return &collector{
 		reader: reader,
 		pools:  prometheus.NewDesc("csenv_environments", "CustomerSupportEnvs, by whether they are Available.", []string{"environment", "available"}, nil),
-		active: prometheus.NewDesc("csenv_sessions_active", "Open sessions of all pools.", []string{"environment"}, nil),
-		vacant: prometheus.NewDesc("csenv_sessions_free", "Sessions that all pools could take on at once.", []string{"environment"}, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- c.pools
-	descs <- c.active
-	descs <- c.vacant
-}
-
-// tally is the sum over the pools of one environment.
-type tally struct {
-	pools        map[metav1.ConditionStatus]int
-	active, free int64
-}
+func (c *collector) Describe(descs chan<- *prometheus.Desc) { descs <- c.pools }
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
@@ -52,30 +169,22 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(c.pools, err)
 		return
 	}
-	for environment, sum := range tallies(list.Items) {
-		for status, n := range sum.pools {
+	for environment, byStatus := range tallies(list.Items) {
+		for status, n := range byStatus {
 			out <- prometheus.MustNewConstMetric(c.pools, prometheus.GaugeValue, float64(n), string(environment), string(status))
 		}
-		out <- prometheus.MustNewConstMetric(c.active, prometheus.GaugeValue, float64(sum.active), string(environment))
-		out <- prometheus.MustNewConstMetric(c.vacant, prometheus.GaugeValue, float64(sum.free), string(environment))
 	}
 }
 
-// tallies sums pools by environment. Every series is there, at 0 too, so that none vanishes.
-func tallies(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]*tally {
-	sums := map[v1alpha1.EnvironmentType]*tally{}
+// tallies counts pools by environment and availability. Every series is there, at 0 too, so that none vanishes.
+func tallies(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int {
+	sums := map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int{}
 	for _, environment := range []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment} {
-		sums[environment] = &tally{pools: map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0, metav1.ConditionUnknown: 0}}
+		sums[environment] = map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0, metav1.ConditionUnknown: 0}
 	}
 	for _, pool := range pools {
-		sum := sums[pool.Spec.Environment]
-		if sum == nil {
-			continue
-		}
-		sum.pools[availability(pool)]++
-		if sessions := pool.Status.Sessions; sessions != nil {
-			sum.active += sessions.Active
-			sum.free += max(0, sessions.Capacity-sessions.Active)
+		if byStatus := sums[pool.Spec.Environment]; byStatus != nil {
+			byStatus[availability(pool)]++
 		}
 	}
 	return sums

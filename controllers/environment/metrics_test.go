@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -42,14 +44,6 @@ csenv_environments{available="True",environment="Ticket"} 2
 csenv_environments{available="True",environment="Workflow"} 0
 csenv_environments{available="Unknown",environment="Ticket"} 0
 csenv_environments{available="Unknown",environment="Workflow"} 1
-# HELP csenv_sessions_active Open sessions of all pools.
-# TYPE csenv_sessions_active gauge
-csenv_sessions_active{environment="Ticket"} 12
-csenv_sessions_active{environment="Workflow"} 0
-# HELP csenv_sessions_free Sessions that all pools could take on at once.
-# TYPE csenv_sessions_free gauge
-csenv_sessions_free{environment="Ticket"} 13
-csenv_sessions_free{environment="Workflow"} 0
 `
 	if err := testutil.CollectAndCompare(newCollector(reader), strings.NewReader(want)); err != nil {
 		t.Error(err)
@@ -68,5 +62,68 @@ func TestCollectorWithoutTheCache(t *testing.T) {
 	}).Build()
 	if err := testutil.CollectAndCompare(newCollector(reader), strings.NewReader("")); err == nil || !strings.Contains(err.Error(), "cache not started") {
 		t.Errorf("error = %v, want the scrape to fail for what it can't read", err)
+	}
+}
+
+func TestPoolMetrics(t *testing.T) {
+	t.Parallel()
+	m := newPoolMetrics()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m.collectors()...)
+	s := healthy(withPod(server("full", unready)), withPod(server("going", terminating)), withPod(server("silent")), withPod(server("starting", waiting("ContainerCreating", ""))),
+		withPod(server("gone", terminating, waiting("", ""))), withPod(server("unready", unready)))
+	s.reports["full"], s.reports["going"], s.reports["unready"] = report(10), report(4), report(0)
+	s.scaling = scaling{from: 1, to: 2, reason: scaleFree}
+	m.show(s)
+	m.decided(s)
+	m.timeToReady.WithLabelValues("shop", "support").Observe(3)
+	m.drains.WithLabelValues("shop", "support").Observe(3)
+	want := `
+# HELP csenv_pool_judge_failures_total Replies that could not be judged.
+# TYPE csenv_pool_judge_failures_total counter
+csenv_pool_judge_failures_total{namespace="shop",pool="support"} 0
+# HELP csenv_pool_polls_failed_total Times that a running server didn't answer the operator.
+# TYPE csenv_pool_polls_failed_total counter
+csenv_pool_polls_failed_total{namespace="shop",pool="support"} 1
+# HELP csenv_pool_scale_decisions_total Changes of the number of servers, by direction and reason.
+# TYPE csenv_pool_scale_decisions_total counter
+csenv_pool_scale_decisions_total{direction="up",namespace="shop",pool="support",reason="FreeSessions"} 1
+# HELP csenv_pool_servers Servers by state: ready, full, starting (or not starting), unreachable (they don't answer the operator), draining.
+# TYPE csenv_pool_servers gauge
+csenv_pool_servers{namespace="shop",pool="support",state="draining"} 1
+csenv_pool_servers{namespace="shop",pool="support",state="full"} 1
+csenv_pool_servers{namespace="shop",pool="support",state="ready"} 2
+csenv_pool_servers{namespace="shop",pool="support",state="starting"} 2
+csenv_pool_servers{namespace="shop",pool="support",state="unreachable"} 1
+# HELP csenv_pool_sessions_active Open sessions, those of draining servers included.
+# TYPE csenv_pool_sessions_active gauge
+csenv_pool_sessions_active{namespace="shop",pool="support"} 17
+# HELP csenv_pool_sessions_capacity Sessions that the servers accept at the same time, draining ones left out.
+# TYPE csenv_pool_sessions_capacity gauge
+csenv_pool_sessions_capacity{namespace="shop",pool="support"} 40
+# HELP csenv_pool_sessions_cut_total Sessions that were cut: they outlived the drain timeout, or their server went without a word.
+# TYPE csenv_pool_sessions_cut_total counter
+csenv_pool_sessions_cut_total{namespace="shop",pool="support"} 0
+# HELP csenv_pool_sessions_free Sessions that the servers could take on at once.
+# TYPE csenv_pool_sessions_free gauge
+csenv_pool_sessions_free{namespace="shop",pool="support"} 27
+`
+	names := []string{
+		"csenv_pool_judge_failures_total", "csenv_pool_polls_failed_total", "csenv_pool_scale_decisions_total", "csenv_pool_servers", "csenv_pool_sessions_active",
+		"csenv_pool_sessions_capacity", "csenv_pool_sessions_cut_total", "csenv_pool_sessions_free",
+	}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+		t.Errorf("names that Prometheus advises against: %v, %v", problems, err)
+	}
+	m.forget(types.NamespacedName{Namespace: "shop", Name: "other"})
+	if n, err := testutil.GatherAndCount(registry); err != nil || n == 0 {
+		t.Errorf("%d series are left when another pool goes, %v", n, err)
+	}
+	m.forget(types.NamespacedName{Namespace: "shop", Name: "support"})
+	if n, err := testutil.GatherAndCount(registry); err != nil || n != 0 {
+		t.Errorf("%d series are left of a pool that is gone, %v", n, err)
 	}
 }

@@ -5,15 +5,35 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// plan lists the objects to apply: those that are missing and those that don't hold all that is wanted. A name that something else has is left alone, for good or
-// until it's free.
+// plan lists the objects to apply: those that are missing and those that don't hold all that is wanted; and those to delete, which are no longer wanted. A name that something
+// else has is left alone, for good or until it's free.
 func plan(s snapshot) []child {
-	return slices.DeleteFunc(children(s.env, s.image), func(c child) bool {
+	var steps []child
+	for _, c := range children(s) {
 		live, exists := s.live[c.id]
-		return slices.Contains(s.taken, c.id) || slices.Contains(s.leaving, c.id) || exists && holds(fields(live), fields(c.config))
-	})
+		switch {
+		case slices.Contains(s.taken, c.id) || slices.Contains(s.leaving, c.id):
+		case c.config == nil && exists:
+			c.obsolete = live
+			steps = append(steps, c)
+		case c.config != nil && (!exists || !settled(c, live)):
+			steps = append(steps, c)
+		}
+	}
+	return steps
+}
+
+// settled reports whether the object that exists is as it is wanted. Each rule of a NetworkPolicy admits somebody, so that it must have no more of them than are wanted.
+func settled(c child, live client.Object) bool {
+	got, want := fields(live), fields(c.config)
+	if c.id.kind == kindNetworkPolicy && !reflect.DeepEqual(got["spec"], want["spec"]) {
+		return false
+	}
+	return holds(got, want)
 }
 
 // fields is an object as its JSON has it, so that a typed object and an apply configuration can be compared. Its kind is left out: typed objects often

@@ -7,7 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,16 +33,18 @@ func materialise(t *testing.T, c child) client.Object {
 func existing(t *testing.T, env *v1alpha1.CustomerSupportEnv) map[childID]client.Object {
 	t.Helper()
 	live := map[childID]client.Object{}
-	for _, c := range children(env, testImage) {
-		live[c.id] = materialise(t, c)
+	for _, c := range children(snapshot{env: env, image: testImage, scaling: scaling{to: *env.Spec.Replicas}}) {
+		if c.config != nil {
+			live[c.id] = materialise(t, c)
+		}
 	}
 	return live
 }
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	all := []string{"Service support", "Service support-pods", "PodDisruptionBudget support", "Deployment support"}
-	deploymentID := childID{kindDeployment, "support"}
+	all := []string{"Service support", "Service support-pods", "PodDisruptionBudget support", "NetworkPolicy support", "Deployment support"}
+	deploymentID, policyID := childID{kindDeployment, "support"}, childID{kindNetworkPolicy, "support"}
 	tests := map[string]struct {
 		change func(*snapshot)
 		want   []string
@@ -48,7 +52,7 @@ func TestPlan(t *testing.T) {
 		"nothing exists":                    {func(s *snapshot) { s.live = nil }, all},
 		"everything exists":                 {func(*snapshot) {}, nil},
 		"a name is taken":                   {func(s *snapshot) { s.live, s.taken = nil, []childID{{kindService, "support"}} }, all[1:]},
-		"an earlier pool's object is going": {func(s *snapshot) { s.live, s.leaving = nil, []childID{deploymentID} }, all[:3]},
+		"an earlier pool's object is going": {func(s *snapshot) { s.live, s.leaving = nil, []childID{deploymentID} }, all[:4]},
 		"defaults and fields of others are no difference": {func(s *snapshot) {
 			d := s.live[deploymentID].(*appsv1.Deployment)
 			d.Spec.RevisionHistoryLimit = new(int32(10))
@@ -58,17 +62,34 @@ func TestPlan(t *testing.T) {
 		"the kind of a typed object is no difference": {func(s *snapshot) {
 			s.live[deploymentID].(*appsv1.Deployment).Kind = ""
 		}, nil},
-		"replicas scaled by hand":   {func(s *snapshot) { s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = new(int32(9)) }, all[3:]},
-		"an argument added by hand": {func(s *snapshot) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) }, all[3:]},
+		"replicas scaled by hand":   {func(s *snapshot) { s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = new(int32(9)) }, all[4:]},
+		"an argument added by hand": {func(s *snapshot) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) }, all[4:]},
 		"a label removed by hand":   {func(s *snapshot) { s.live[childID{kindService, "support"}].SetLabels(nil) }, all[:1]},
 		"the owner removed by hand": {func(s *snapshot) { s.live[childID{kindBudget, "support"}].SetOwnerReferences(nil) }, all[2:3]},
 		"the budget loosened by hand": {func(s *snapshot) {
 			s.live[childID{kindBudget, "support"}].(*policyv1.PodDisruptionBudget).Spec.MaxUnavailable = nil
 		}, all[2:3]},
-		"the spec scales":                {func(s *snapshot) { s.env.Spec.Replicas = new(int32(0)) }, all[3:]},
-		"the spec's reward mode changes": {func(s *snapshot) { s.env.Spec.RewardMode = v1alpha1.TerminalReward }, all[3:]},
-		"the image changes":              {func(s *snapshot) { s.image = "csenv:next" }, all[3:]},
-		"a new key pair":                 {func(s *snapshot) { s.env.Status.LedgerPublicKey = "other" }, all[3:]},
+		"the spec scales":                {func(s *snapshot) { s.scaling.to = 0 }, all[4:]},
+		"the spec's reward mode changes": {func(s *snapshot) { s.env.Spec.RewardMode = v1alpha1.TerminalReward }, all[4:]},
+		"the image changes":              {func(s *snapshot) { s.image = "csenv:next" }, all[4:]},
+		"a new key pair":                 {func(s *snapshot) { s.env.Status.LedgerPublicKey = "other" }, all[4:]},
+		"a rule added to the network policy by hand": {func(s *snapshot) {
+			policy := s.live[policyID].(*networkingv1.NetworkPolicy)
+			policy.Spec.Ingress = append(policy.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
+		}, all[3:4]},
+		"a rule of the network policy widened by hand": {func(s *snapshot) {
+			rule := &s.live[policyID].(*networkingv1.NetworkPolicy).Spec.Ingress[0]
+			rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}})
+		}, all[3:4]},
+		"the network policy is no longer wanted": {func(s *snapshot) { s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy }, []string{"NetworkPolicy support, deleted"}},
+		"a network policy that was never wanted": {func(s *snapshot) {
+			s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy
+			delete(s.live, policyID)
+		}, nil},
+		"somebody else's network policy isn't wanted": {func(s *snapshot) {
+			s.env.Spec.NetworkPolicy, s.taken = v1alpha1.UnmanagedNetworkPolicy, []childID{policyID}
+		}, nil},
+		"the servers' pods are overridden": {func(s *snapshot) { s.env.Spec.Template = everyOverride() }, all[4:]},
 		"a version that wanted something more": {func(s *snapshot) {
 			s.live[childID{kindService, "support"}].SetAnnotations(map[string]string{appliedHash: "of an older version"})
 		}, all[:1]},
@@ -77,11 +98,15 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := pool()
-			s := snapshot{env: env, image: testImage, live: existing(t, env)}
+			s := snapshot{env: env, image: testImage, live: existing(t, env), scaling: scaling{from: 2, to: 2}}
 			tt.change(&s)
 			var got []string
 			for _, step := range plan(s) {
-				got = append(got, step.id.String())
+				if step.obsolete != nil {
+					got = append(got, step.id.String()+", deleted")
+				} else {
+					got = append(got, step.id.String())
+				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("applied (-want +got):\n%s", diff)
@@ -131,10 +156,11 @@ func TestPlanSettles(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		env, other := drawPool(r, "first"), drawPool(r, "second")
 		s := snapshot{env: env, image: testImage, live: existing(t, env)}
+		s.scaling.to = *env.Spec.Replicas
 		if steps := plan(s); len(steps) > 0 {
 			r.Fatalf("a pool at rest has %v applied again", steps[0].id)
 		}
-		s.env = other
+		s.env, s.scaling.to = other, *other.Spec.Replicas
 		if same := cmp.Equal(env.Spec, other.Spec); same != (len(plan(s)) == 0) {
 			r.Fatalf("equal specs: %v, objects to apply: %d", same, len(plan(s)))
 		}

@@ -17,6 +17,9 @@ const (
 	statsBudget = 10 * time.Second
 	// statsInFlight is how many pods of a pool are asked at the same time.
 	statsInFlight = 32
+	// maxDigest is the longest digest that the status holds, and maxPackError bounds what a server says of its packs, in bytes.
+	maxDigest    = 128
+	maxPackError = 4096
 )
 
 // statsReader reads what the environment server at a pod's address says of itself.
@@ -67,7 +70,13 @@ func readReports(ctx context.Context, stats statsReader, pods []corev1.Pod, desc
 
 // withoutOffer is what is wanted of a report by every pod.
 func withoutOffer(r score.Report) score.Report {
-	return score.Report{Draining: r.Draining, Sessions: r.Sessions, Episodes: r.Episodes}
+	if r.Packs != nil {
+		r.Packs = &score.Packs{Digest: clip(r.Packs.Digest, maxDigest), Error: clip(r.Packs.Error, maxPackError)}
+	}
+	return score.Report{
+		ScenarioDigest: clip(r.ScenarioDigest, maxDigest), Packs: r.Packs,
+		Draining: r.Draining, Sessions: r.Sessions, Episodes: r.Episodes, JudgeFailures: r.JudgeFailures,
+	}
 }
 
 // serves reports whether the pod's server has been started and runs. It may be full, starting or draining.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,7 @@ func TestReadReports(t *testing.T) {
 		server("pending", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending }),
 		server("crashed", waiting("CrashLoopBackOff", "")),
 		server("without-container", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }),
-	}, describes(pool(), testImage))
+	}, describes(snapshot{env: pool(), image: testImage}))
 	var names []string
 	for name := range got {
 		names = append(names, name)
@@ -65,20 +66,23 @@ func TestReadReportsKeepsOneOffer(t *testing.T) {
 			turns[ip] = make(chan struct{})
 		}
 		close(turns[answers[0]])
+		answer := report(1)
+		answer.Packs = &score.Packs{Digest: "sha256:" + strings.Repeat("d", 2*maxDigest), Error: strings.Repeat("e", 2*maxPackError)}
 		stats := statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
 			<-turns[podIP]
 			if next := slices.Index(answers, podIP) + 1; next < len(answers) {
 				close(turns[answers[next]])
 			}
-			return report(1), nil
+			return answer, nil
 		})
 		var pods []corev1.Pod
 		for i, edit := range []func(*corev1.Pod){outdated, terminating, func(*corev1.Pod) {}, func(*corev1.Pod) {}} {
 			pods = append(pods, server(fmt.Sprintf("support-%d", i), edit, func(pod *corev1.Pod) { pod.Status.PodIP = fmt.Sprintf("10.0.0.%d", i) }))
 		}
-		got := readReports(t.Context(), stats, pods, describes(pool(), testImage))
-		bare := score.Report{Sessions: report(1).Sessions, Episodes: report(1).Episodes}
-		want := map[string]score.Report{"support-0": bare, "support-1": bare, "support-2": report(1), "support-3": bare}
+		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}))
+		packs := &score.Packs{Digest: "sha256:" + strings.Repeat("d", maxDigest-7), Error: strings.Repeat("e", maxPackError)}
+		bare := score.Report{Sessions: answer.Sessions, Episodes: answer.Episodes, ScenarioDigest: answer.ScenarioDigest, Packs: packs}
+		want := map[string]score.Report{"support-0": bare, "support-1": bare, "support-2": answer, "support-3": bare}
 		if diff := cmp.Diff(want, got); diff != "" {
 			r.Errorf("reports (-want +got):\n%s", diff)
 		}
@@ -102,7 +106,7 @@ func TestReadReportsIsBounded(t *testing.T) {
 			pods[i] = server(fmt.Sprintf("support-%d", i))
 		}
 		start := time.Now()
-		got := readReports(t.Context(), stats, pods, describes(pool(), testImage))
+		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}))
 		if took := time.Since(start); took != statsBudget || len(got) != 0 {
 			t.Errorf("%d reports after %s, want none after %s", len(got), took, statsBudget)
 		}

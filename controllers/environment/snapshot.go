@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,17 +19,22 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// snapshot is what one pass knows. Everything but the last two fields was read; those say what came of the writes.
+// snapshot is what one pass knows. What comes after now was decided, and says what came of the writes; everything else was read.
 type snapshot struct {
-	env     *v1alpha1.CustomerSupportEnv
-	image   string                    // that the servers are to run
-	live    map[childID]client.Object // the pool's objects that exist
-	taken   []childID                 // names that something else has
-	leaving []childID                 // names of objects that go with an earlier pool of the same name
-	pods    []corev1.Pod              // ordered by name
-	reports map[string]score.Report   // by name of the pod; one that couldn't be read is absent
-	now     time.Time
+	env       *v1alpha1.CustomerSupportEnv
+	image     string                    // that the servers are to run
+	scenarios string                    // digest of the packs for which the servers are replaced, "" before their first change
+	operator  string                    // namespace of the operator, "" for one outside of the cluster
+	live      map[childID]client.Object // the pool's objects that exist
+	taken     []childID                 // names that something else has
+	leaving   []childID                 // names of objects that go with an earlier pool of the same name
+	pods      []corev1.Pod              // ordered by name
+	reports   map[string]score.Report   // by name of the pod; one that couldn't be read is absent
+	awaited   bool                      // an EvaluationRun wants to play
+	now       time.Time
 
+	scaling  scaling
+	held     bool  // fewer servers are wanted, and the number waits
 	applying bool  // something differed from what is wanted
 	applyErr error // of the objects that the API server refused
 }
@@ -42,12 +48,13 @@ func (s snapshot) deployment() *appsv1.Deployment {
 // takeSnapshot reads everything that a pass needs, and writes nothing.
 func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (snapshot, error) {
 	s := snapshot{
-		env:   env,
-		image: cmp.Or(env.Spec.Image, r.image),
-		live:  map[childID]client.Object{},
-		now:   r.clock.Now(),
+		env:      env,
+		image:    cmp.Or(env.Spec.Image, r.image),
+		operator: r.namespace,
+		live:     map[childID]client.Object{},
+		now:      r.clock.Now(),
 	}
-	for _, c := range children(env, s.image) {
+	for _, c := range children(s) {
 		object, err := r.readChild(ctx, env.Namespace, c.id)
 		switch {
 		case err != nil:
@@ -55,18 +62,23 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 		case object == nil:
 		case isOurs(env, object):
 			s.live[c.id] = object
+		case c.config == nil: // somebody else's, of a name that the pool doesn't need
 		case isPredecessors(env, object):
 			s.leaving = append(s.leaving, c.id)
 		default:
 			s.taken = append(s.taken, c.id)
 		}
 	}
+	var err error
+	if s.awaited, err = r.isAwaited(ctx, env); err != nil {
+		return snapshot{}, err
+	}
 	pods, err := r.listPods(ctx, env)
 	if err != nil {
 		return snapshot{}, fmt.Errorf("listing pods: %w", err)
 	}
-	s.pods = pods
-	s.reports = readReports(ctx, r.stats, pods, describes(env, s.image))
+	s.pods, s.scenarios = pods, annotatedScenarios(s)
+	s.reports = readReports(ctx, r.stats, pods, describes(s))
 	return s, nil
 }
 
@@ -93,6 +105,8 @@ func newObject(kind string) client.Object {
 		return &appsv1.Deployment{}
 	case kindBudget:
 		return &policyv1.PodDisruptionBudget{}
+	case kindNetworkPolicy:
+		return &networkingv1.NetworkPolicy{}
 	default:
 		return &corev1.Service{}
 	}

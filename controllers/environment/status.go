@@ -8,9 +8,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -27,10 +29,17 @@ func computeStatus(s snapshot) v1alpha1.CustomerSupportEnvStatus {
 	status.Image = s.image
 	counts := replicaCounts(s)
 	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = new(counts.exist), new(counts.ready), new(counts.updated)
+	status.DrainingReplicas = new(drainingServers(s))
 	status.Sessions = sessions(s)
 	status.Episodes = episodes(s)
 	describeOffer(s, &status)
-	for _, condition := range []metav1.Condition{available(s), progressing(s), degraded(s)} {
+	conditions := []metav1.Condition{available(s), progressing(s), degraded(s)}
+	if s.scaling.limit == "" {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionScalingLimited)
+	} else {
+		conditions = append(conditions, scalingLimited(s))
+	}
+	for _, condition := range conditions {
 		condition.ObservedGeneration = s.env.Generation
 		condition.LastTransitionTime = metav1.NewTime(s.now)
 		meta.SetStatusCondition(&status.Conditions, condition)
@@ -44,35 +53,71 @@ func endpoint(env *v1alpha1.CustomerSupportEnv) string {
 
 // available says whether an agent that connects now is served.
 func available(s snapshot) metav1.Condition {
-	wanted, counts := wantedReplicas(s.env), replicaCounts(s)
+	wanted, counts := s.scaling.to, replicaCounts(s)
 	switch {
+	case isSuspended(s):
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonSuspended,
+			"operatingMode is Suspended. Set it to Running to have servers to connect to.")
 	case wanted == 0:
-		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero,
-			"spec.replicas is 0. Raise it to have servers to connect to.")
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "%s", whyNone(s))
 	case counts.ready > 0:
 		return condition(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonServersReady,
 			"%d of %d servers accept sessions at %s.", counts.ready, wanted, endpoint(s.env))
 	case counts.full > 0:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersFull,
-			"Every server that runs is full. Wait for sessions to end, or raise spec.replicas or spec.sessions.perPod.")
+			"Every server that runs is full. Wait for sessions to end, or raise %s or spec.sessions.perPod.", replicasField(s))
 	default:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoServerReady,
 			"None of %d servers accepts sessions. Wait while Progressing is True; see what Degraded says.", wanted)
 	}
 }
 
+func isSuspended(s snapshot) bool { return s.env.Spec.OperatingMode == v1alpha1.SuspendedMode }
+
+func whyNone(s snapshot) string {
+	if s.env.Spec.Autoscaling == nil {
+		return "spec.replicas is 0. Raise it to have servers to connect to."
+	}
+	return "Nobody played, and spec.autoscaling.minReplicas is 0. An EvaluationRun brings a server back; for other clients raise it."
+}
+
+// replicasField is what decides how many servers there may be.
+func replicasField(s snapshot) string {
+	if s.env.Spec.Autoscaling == nil {
+		return "spec.replicas"
+	}
+	return "spec.autoscaling.maxReplicas"
+}
+
 // progressing says whether the pool is on its way to what its spec wants.
 func progressing(s snapshot) metav1.Condition {
-	wanted, counts := wantedReplicas(s.env), replicaCounts(s)
+	wanted, counts := s.scaling.to, replicaCounts(s)
 	switch {
-	case deadlineExceeded(s.deployment()):
+	case deadlineExceeded(s):
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonProgressDeadlineExceeded,
 			"The rollout got stuck: %d of %d servers run the newest template. Older ones go on serving. See what Degraded says.", counts.updated, wanted)
 	case s.applying, !observed(s.deployment()), counts.exist != wanted, counts.updated != wanted, counts.ready+counts.full < wanted:
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
 			"%d of %d servers run the newest template and %d are ready. Nothing to do but wait.", counts.updated, wanted, counts.ready)
+	case isSuspended(s):
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonSuspended, "No servers are wanted. Those that are left end their sessions.")
 	default:
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "All %d servers run the newest template.", wanted)
+	}
+}
+
+// scalingLimited says whether autoscaling would have another number of servers than it may.
+func scalingLimited(s snapshot) metav1.Condition {
+	a, kind := s.env.Spec.Autoscaling, v1alpha1.ConditionScalingLimited
+	switch s.scaling.limit {
+	case v1alpha1.ReasonAtMaximum:
+		return condition(kind, true, v1alpha1.ReasonAtMaximum,
+			"The sessions call for more servers than spec.autoscaling.maxReplicas, %d. Raise it, or accept that fewer sessions are free than freeSessions asks for.", a.MaxReplicas)
+	case v1alpha1.ReasonAtMinimum:
+		return condition(kind, true, v1alpha1.ReasonAtMinimum,
+			"The sessions call for fewer servers than spec.autoscaling.minReplicas, %d. Lower it to save servers.", ptr.Deref(a.MinReplicas, 1))
+	default:
+		return condition(kind, false, v1alpha1.ReasonWithinLimits, "Autoscaling may have as many servers as it wants, from %d to %d.", ptr.Deref(a.MinReplicas, 1), a.MaxReplicas)
 	}
 }
 
@@ -107,6 +152,27 @@ func replicaCounts(s snapshot) counts {
 		}
 	}
 	return c
+}
+
+// drainingServers are going and still serve sessions, as far as is known.
+func drainingServers(s snapshot) int32 {
+	n := int32(0)
+	for _, pod := range s.pods {
+		report, answered := s.reports[pod.Name]
+		if pod.DeletionTimestamp != nil && serves(pod) && (!answered || report.Sessions.Active > 0) {
+			n++
+		}
+	}
+	return n
+}
+
+// onlyCountsDiffer reports whether nothing but the counts of sessions and episodes differs.
+func onlyCountsDiffer(a, b v1alpha1.CustomerSupportEnvStatus) bool {
+	if a.Sessions == nil || b.Sessions == nil || a.Episodes == nil || b.Episodes == nil {
+		return false
+	}
+	b.Sessions, b.Episodes = a.Sessions, a.Episodes
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 func isReady(pod corev1.Pod) bool {
@@ -163,13 +229,13 @@ func episodes(s snapshot) *v1alpha1.PoolEpisodes {
 // describeOffer sets what the pool plays and how it grades, as the servers of the newest template say. Until one of them answers it stays as it was: what
 // older ones say is on its way out.
 func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
-	describes := describes(s.env, s.image)
+	describes := describes(s)
 	for _, pod := range s.pods {
 		report, ok := s.reports[pod.Name]
 		if !ok || !describes(pod) {
 			continue
 		}
-		status.ScenarioDigest = clip(report.ScenarioDigest, 128)
+		status.ScenarioDigest = clip(report.ScenarioDigest, maxDigest)
 		status.GraderVersion = clip(report.GraderVersion, 64)
 		status.Judge = clip(report.Judge, 256)
 		status.Tasks = offeredTasks(report.Tasks)
@@ -178,8 +244,8 @@ func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
 }
 
 // describes tells the servers that play what the pool plays from now on: those of the newest template that stay.
-func describes(env *v1alpha1.CustomerSupportEnv, image string) func(corev1.Pod) bool {
-	newest := podTemplate(env, image).Annotations[templateHash]
+func describes(s snapshot) func(corev1.Pod) bool {
+	newest := podTemplate(s).Annotations[templateHash]
 	return func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp == nil && pod.Annotations[templateHash] == newest
 	}

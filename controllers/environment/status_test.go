@@ -43,8 +43,10 @@ func full(s *snapshot) {
 
 func empty(s *snapshot) { s.live, s.pods, s.reports = map[childID]client.Object{}, nil, nil }
 
+func suspended(s *snapshot) { s.env.Spec.OperatingMode, s.scaling.to = v1alpha1.SuspendedMode, 0 }
+
 func wants(n int32) func(*snapshot) {
-	return func(s *snapshot) { s.env.Spec.Replicas = new(n) }
+	return func(s *snapshot) { s.env.Spec.Replicas, s.scaling.to = new(n), n }
 }
 
 func TestAvailable(t *testing.T) {
@@ -59,6 +61,8 @@ func TestAvailable(t *testing.T) {
 		"all full":       {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonServersFull, "raise spec.replicas"}},
 		"nothing yet":    {empty, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
 		"scaled to zero": {wants(0), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "spec.replicas is 0"}},
+		"nobody plays":   {func(s *snapshot) { s.env.Spec.Autoscaling, s.scaling.to = bounds(0, 5), 0 }, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "An EvaluationRun brings a server back"}},
+		"suspended":      {suspended, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "Set it to Running"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,19 +85,83 @@ func TestProgressing(t *testing.T) {
 		"full":        {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut, "All 2 servers"}},
 		"nothing yet": {empty, rolling("0 of 2 servers run the newest template")},
 		// The Deployment that was read is older than what was just applied: its counts say nothing.
-		"just applied":       {func(s *snapshot) { s.applying = true }, rolling("2 of 2")},
-		"not yet observed":   {withDeployment(func(d *appsv1.Deployment) { d.Generation = 2 }), rolling("2 of 2")},
-		"one older server":   {withDeployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }), rolling("1 of 2")},
-		"one surging server": {withDeployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), rolling("2 of 2")},
-		"one starting":       {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), rolling("1 are ready")},
-		"scaling up":         {wants(3), rolling("2 of 3")},
-		"stuck":              {withDeployment(stuck), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "got stuck: 1 of 2"}},
+		"just applied":             {func(s *snapshot) { s.applying = true }, rolling("2 of 2")},
+		"not yet observed":         {withDeployment(func(d *appsv1.Deployment) { d.Generation = 2 }), rolling("2 of 2")},
+		"one older server":         {withDeployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }), rolling("1 of 2")},
+		"one surging server":       {withDeployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), rolling("2 of 2")},
+		"one starting":             {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), rolling("1 are ready")},
+		"scaling up":               {wants(3), rolling("2 of 3")},
+		"stuck":                    {withDeployment(stuck), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "got stuck: 1 of 2"}},
+		"held up by a full server": {func(s *snapshot) { full(s); withDeployment(stuck)(s) }, rolling("1 of 2")},
+		"suspending":               {suspended, rolling("2 of 0")},
+		"suspended": {func(s *snapshot) {
+			suspended(s)
+			withDeployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1} })(s)
+		}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "No servers are wanted"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.want.check(t, progressing(healthy(tt.edit)))
 		})
+	}
+}
+
+func TestScalingLimited(t *testing.T) {
+	t.Parallel()
+	limits := map[string]wantCondition{
+		v1alpha1.ReasonAtMaximum:    {metav1.ConditionTrue, v1alpha1.ReasonAtMaximum, "more servers than spec.autoscaling.maxReplicas, 9. Raise it"},
+		v1alpha1.ReasonAtMinimum:    {metav1.ConditionTrue, v1alpha1.ReasonAtMinimum, "fewer servers than spec.autoscaling.minReplicas, 2. Lower it"},
+		v1alpha1.ReasonWithinLimits: {metav1.ConditionFalse, v1alpha1.ReasonWithinLimits, "from 2 to 9"},
+	}
+	for limit, want := range limits {
+		s := healthy(func(s *snapshot) { s.env.Spec.Autoscaling, s.scaling.limit = bounds(2, 9), limit })
+		c := meta.FindStatusCondition(computeStatus(s).Conditions, v1alpha1.ConditionScalingLimited)
+		if c == nil {
+			t.Fatalf("no condition for %s", limit)
+		}
+		want.check(t, *c)
+	}
+	s := healthy()
+	s.env.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScalingLimited, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAtMaximum}}
+	if c := meta.FindStatusCondition(computeStatus(s).Conditions, v1alpha1.ConditionScalingLimited); c != nil {
+		t.Errorf("without autoscaling there is %+v", c)
+	}
+}
+
+func TestDrainingServers(t *testing.T) {
+	t.Parallel()
+	s := healthy(withPod(server("serving", terminating)), withPod(server("silent", terminating)), withPod(server("done", terminating)), withPod(server("ended", terminating, waiting("", ""))))
+	s.reports["serving"], s.reports["done"] = report(3), report(0)
+	got := computeStatus(s)
+	if *got.DrainingReplicas != 2 {
+		t.Errorf("%d servers drain, want the one that serves and the one that doesn't answer", *got.DrainingReplicas)
+	}
+	if diff := cmp.Diff(&v1alpha1.SessionCounts{Active: 6, Capacity: 20}, got.Sessions); diff != "" {
+		t.Errorf("sessions of going servers are open, but add no room (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyCountsDiffer(t *testing.T) {
+	t.Parallel()
+	base := computeStatus(healthy())
+	tests := map[string]struct {
+		edit func(*v1alpha1.CustomerSupportEnvStatus)
+		want bool
+	}{
+		"sessions":             {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Sessions.Active++ }, true},
+		"episodes":             {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Episodes.Scored++ }, true},
+		"sessions, a server":   {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Sessions.Active++; *s.ReadyReplicas = 1 }, false},
+		"a condition":          {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Conditions[0].Reason = "Other" }, false},
+		"sessions are lost":    {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Sessions = nil }, false},
+		"episodes are counted": {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Episodes = nil }, false},
+	}
+	for name, tt := range tests {
+		other := *base.DeepCopy()
+		tt.edit(&other)
+		if onlyCountsDiffer(base, other) != tt.want || onlyCountsDiffer(other, base) != tt.want {
+			t.Errorf("%s: want %v", name, tt.want)
+		}
 	}
 }
 
@@ -151,6 +219,17 @@ func TestDegraded(t *testing.T) {
 		"a server that isn't ready doesn't answer": {withPod(server("support-c", unready)), fine},
 		"a terminating server doesn't answer":      {withPod(server("support-c", terminating)), fine},
 		"stuck":                                    {withDeployment(stuck), fault(v1alpha1.ReasonProgressDeadlineExceeded, "kubectl describe deployment -n shop support")},
+		"a pack is at fault": {func(s *snapshot) {
+			s.reports["support-a"] = score.Report{Packs: &score.Packs{Error: "tickets/B07.yaml:31: unknown key\ntickets/B08.yaml:2: no id"}}
+		}, fault(v1alpha1.ReasonInvalidPack, "Correct tickets/B07.yaml:31: unknown key tickets/B08.yaml:2: no id")},
+		"a pack is at fault for older servers": {func(s *snapshot) {
+			outdated(&s.pods[0])
+			s.reports["support-a"] = score.Report{Packs: &score.Packs{Error: "B07.yaml:31: unknown key"}}
+		}, fine},
+		"the packs are fine": {func(s *snapshot) {
+			s.reports["support-a"] = score.Report{Packs: &score.Packs{Digest: "sha256:new"}}
+		}, fine},
+		"held up by a full server": {func(s *snapshot) { full(s); withDeployment(stuck)(s) }, fine},
 		"the cause comes before what follows": {func(s *snapshot) {
 			withDeployment(stuck)(s)
 			withPod(server("support-c", waiting("ErrImagePull", "no such host")))(s)
@@ -173,6 +252,7 @@ func TestComputeStatus(t *testing.T) {
 		Replicas:           new(int32(2)),
 		ReadyReplicas:      new(int32(2)),
 		UpdatedReplicas:    new(int32(2)),
+		DrainingReplicas:   new(int32(0)),
 		Selector:           "app.kubernetes.io/component=env-server,app.kubernetes.io/name=csenv,csenv.dev/environment=support",
 		Sessions:           &v1alpha1.SessionCounts{Active: 3, Capacity: 20},
 		Episodes:           &v1alpha1.PoolEpisodes{Scored: 6, Failed: 2, Errored: 4, MeanScore: "0.7500"},

@@ -4,18 +4,23 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -53,6 +58,7 @@ type desk struct {
 	namespace  string
 	reconciler *Reconciler
 	writes     int
+	patched    atomic.Int64            // pods, several at a time
 	answers    map[string]score.Report // by address of the pod
 }
 
@@ -64,7 +70,7 @@ func newDesk(ctx context.Context) *desk {
 	Expect(k8s.Create(ctx, namespace)).To(Succeed())
 	d := &desk{namespace: namespace.Name, answers: map[string]score.Report{}}
 	d.reconciler = &Reconciler{
-		client: d.counting(), live: k8s, recorder: events.NewFakeRecorder(100), entropy: rand.Reader, clock: clock.RealClock{}, image: testImage,
+		client: d.counting(), live: k8s, recorder: events.NewFakeRecorder(100), entropy: rand.Reader, clock: clock.RealClock{}, metrics: newPoolMetrics(), image: testImage,
 		stats: statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
 			if answer, ok := d.answers[podIP]; ok {
 				return answer, nil
@@ -84,6 +90,10 @@ func (d *desk) counting() client.Client {
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			d.writes++
 			return c.Create(ctx, object, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			d.patched.Add(1)
+			return c.Patch(ctx, object, patch, opts...)
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, opts ...client.SubResourceUpdateOption) error {
 			d.writes++
@@ -119,6 +129,13 @@ func (d *desk) deployment(ctx context.Context) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{}
 	Expect(k8s.Get(ctx, d.key("support"), deployment)).To(Succeed())
 	return deployment
+}
+
+func (d *desk) service(ctx context.Context) *corev1.Service {
+	GinkgoHelper()
+	service := &corev1.Service{}
+	Expect(k8s.Get(ctx, d.key("support"), service)).To(Succeed())
+	return service
 }
 
 // rollOut does what the Deployment controller does when all goes well.
@@ -165,8 +182,8 @@ var _ = Describe("A pool", func() {
 
 	It("gets its objects, which go when it goes", func(ctx SpecContext) {
 		env := d.pool(ctx)
-		objects := []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &corev1.Service{}, &corev1.Secret{}}
-		names := []string{"support", "support", "support", "support-pods", keySecretName("support", env.Status.LedgerPublicKey)}
+		objects := []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &corev1.Service{}, &corev1.Secret{}}
+		names := []string{"support", "support", "support", "support", "support-pods", keySecretName("support", env.Status.LedgerPublicKey)}
 		for i, object := range objects {
 			Expect(k8s.Get(ctx, d.key(names[i]), object)).To(Succeed())
 			Expect(metav1.IsControlledBy(object, env)).To(BeTrue(), "%T %s has no owner that takes it along", object, names[i])
@@ -197,16 +214,20 @@ var _ = Describe("A pool", func() {
 		Expect(versions()).To(Equal(before))
 	})
 
-	It("is written to once when sessions come and go", func(ctx SpecContext) {
+	It("is written to once in a while when sessions come and go", func(ctx SpecContext) {
+		now := clocktesting.NewFakePassiveClock(time.Now())
+		d.reconciler.clock = now
 		d.rollOut(ctx)
 		d.startPod(ctx, "support-a", "10.0.0.1", asItIs)
 		d.answers["10.0.0.1"] = report(3)
 		d.reconcile(ctx)
 		d.writes = 0
-		d.answers["10.0.0.1"] = report(4)
-		d.reconcile(ctx)
-		d.reconcile(ctx)
-		Expect(d.writes).To(Equal(1))
+		for i := range int64(4) {
+			d.answers["10.0.0.1"] = report(7 - i)
+			now.SetTime(now.Now().Add(countsInterval / 2))
+			d.reconcile(ctx)
+		}
+		Expect(d.writes).To(Equal(2))
 		Expect(d.pool(ctx).Status.Sessions).To(Equal(&v1alpha1.SessionCounts{Active: 4, Capacity: 10}))
 	})
 
@@ -263,6 +284,119 @@ var _ = Describe("A pool", func() {
 		Expect(deployment.Labels).To(HaveKeyWithValue("team", "helpdesk"))
 		Expect(k8s.Get(ctx, d.key("support"), service)).To(Succeed())
 		Expect(service.Spec.Selector).To(Equal(podSelector("support")))
+	})
+
+	It("has what its spec no longer asks for taken back", func(ctx SpecContext) {
+		plain, service := d.deployment(ctx), d.service(ctx)
+		env := d.pool(ctx)
+		env.Spec.Template = everyOverride()
+		env.Spec.Service = v1alpha1.PoolService{Type: v1alpha1.NodePortService, Annotations: map[string]string{"example.com/internal": "true"}}
+		env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "clients", Key: "tokens"}
+		Expect(k8s.Update(ctx, env)).To(Succeed())
+		d.reconcile(ctx)
+
+		template := d.deployment(ctx).Spec.Template
+		Expect(template.Labels).To(HaveKeyWithValue("team", "helpdesk"))
+		Expect(template.Annotations).To(HaveKeyWithValue("example.com/note", "ours"))
+		Expect(template.Spec.Containers[0].Env).To(ContainElements(
+			HaveField("Name", "HTTPS_PROXY"), HaveField("Name", "EMPTY"), HaveField("Name", "NODE"), SatisfyAll(HaveField("Name", "GOMEMLIMIT"), HaveField("Value", "1932735240"))))
+		Expect(template.Spec).To(SatisfyAll(HaveField("Affinity", Not(BeNil())), HaveField("RuntimeClassName", Not(BeNil())), HaveField("NodeSelector", HaveLen(1)), HaveField("Tolerations", HaveLen(1)),
+			HaveField("TopologySpreadConstraints", HaveLen(1)), HaveField("ImagePullSecrets", HaveLen(1)), HaveField("ServiceAccountName", "puller"), HaveField("PriorityClassName", "system-cluster-critical")))
+		Expect(d.service(ctx)).To(SatisfyAll(HaveField("Spec.Type", corev1.ServiceTypeNodePort), HaveField("Annotations", HaveKeyWithValue("example.com/internal", "true"))))
+		d.writes = 0
+		d.reconcile(ctx)
+		Expect(d.writes).To(BeZero(), "what the API server makes of it is what was asked for")
+
+		env = d.pool(ctx)
+		env.Spec.Template, env.Spec.Service, env.Spec.Access.TokenSecretRef = nil, v1alpha1.PoolService{}, nil
+		Expect(k8s.Update(ctx, env)).To(Succeed())
+		d.reconcile(ctx)
+		Expect(cmp.Diff(plain.Spec, d.deployment(ctx).Spec)).To(BeEmpty())
+		Expect(cmp.Diff(service.Spec, d.service(ctx).Spec)).To(BeEmpty())
+		Expect(d.service(ctx).Annotations).To(Equal(service.Annotations))
+	})
+
+	It("has servers that the restricted Pod Security Standard admits, whatever it overrides", func(ctx SpecContext) {
+		Expect(k8s.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "puller", Namespace: d.namespace}})).To(Succeed())
+		env := d.pool(ctx)
+		env.Spec.Template = everyOverride()
+		// The API server has no such class, and a class of the cluster is for system namespaces.
+		env.Spec.Template.RuntimeClassName, env.Spec.Template.PriorityClassName = nil, ""
+		env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "clients", Key: "tokens"}
+		withPacks(env)
+		Expect(k8s.Update(ctx, env)).To(Succeed())
+		d.reconcile(ctx)
+		d.startPod(ctx, "support-a", "10.0.0.1", asItIs)
+		pod := &corev1.Pod{}
+		Expect(k8s.Get(ctx, d.key("support-a"), pod)).To(Succeed())
+		Expect(pod.Spec.Volumes).NotTo(ContainElement(HaveField("VolumeSource.Projected", Not(BeNil()))), "no token of the service account")
+	})
+
+	It("replaces its servers once for each change of its packs, and not for one at fault", func(ctx SpecContext) {
+		env := d.pool(ctx)
+		withPacks(env)
+		Expect(k8s.Update(ctx, env)).To(Succeed())
+		d.reconcile(ctx)
+		rollOut := func(name, address string) {
+			d.rollOut(ctx)
+			deployment := d.deployment(ctx)
+			deployment.Status.Conditions = []appsv1.DeploymentCondition{{
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: newRolloutReason, LastUpdateTime: metav1.NewTime(time.Now().Add(-time.Hour)),
+			}}
+			Expect(k8s.Status().Update(ctx, deployment)).To(Succeed())
+			d.startPod(ctx, name, address, asItIs)
+		}
+		rollOut("support-a", "10.0.0.1")
+		d.answers["10.0.0.1"] = playing("sha256:a", "sha256:a", "")
+		d.reconcile(ctx)
+		first := d.deployment(ctx).Generation
+
+		d.answers["10.0.0.1"] = playing("sha256:a", "", "/etc/csenv/packs/pack-1/T9.yaml:31: wrong")
+		d.reconcile(ctx)
+		Expect(d.deployment(ctx).Generation).To(Equal(first))
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonInvalidPack))
+		Expect(degradedMessage(d.pool(ctx))).To(ContainSubstring("Secret held-out/T9.yaml:31: wrong"))
+
+		d.answers["10.0.0.1"] = playing("sha256:a", "sha256:b", "")
+		d.reconcile(ctx)
+		Expect(d.deployment(ctx).Generation).To(Equal(first + 1))
+		Expect(d.deployment(ctx).Spec.Template.Annotations).To(HaveKeyWithValue(scenariosAnnotation, "sha256:b"))
+		Expect(d.pool(ctx)).To(SatisfyAll(
+			beCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut),
+			beCondition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonHealthy)))
+		Expect(d.pool(ctx).Status.ScenarioDigest).To(Equal("sha256:a"), "none plays the other yet")
+
+		rollOut("support-b", "10.0.0.2")
+		d.answers["10.0.0.2"] = playing("sha256:b", "sha256:b", "")
+		for range 3 {
+			d.reconcile(ctx)
+		}
+		Expect(d.deployment(ctx).Generation).To(Equal(first + 1))
+		Expect(d.pool(ctx).Status.ScenarioDigest).To(Equal("sha256:b"))
+	})
+
+	It("has a network policy, until it isn't to have one", func(ctx SpecContext) {
+		policy := &networkingv1.NetworkPolicy{}
+		Expect(k8s.Get(ctx, d.key("support"), policy)).To(Succeed())
+		Expect(policy.Spec.PodSelector.MatchLabels).To(Equal(podSelector("support")))
+		open := policy.DeepCopy()
+		open.Spec.Ingress = append(open.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
+		Expect(k8s.Update(ctx, open, client.FieldOwner("kubectl-edit"))).To(Succeed())
+		d.reconcile(ctx)
+		closed := &networkingv1.NetworkPolicy{}
+		Expect(k8s.Get(ctx, d.key("support"), closed)).To(Succeed())
+		Expect(closed.Spec).To(Equal(policy.Spec), "a rule that somebody added")
+
+		env := d.pool(ctx)
+		env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy
+		Expect(k8s.Update(ctx, env)).To(Succeed())
+		d.reconcile(ctx)
+		Expect(k8s.Get(ctx, d.key("support"), policy)).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		theirs := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: d.namespace}}
+		Expect(k8s.Create(ctx, theirs)).To(Succeed())
+		d.reconcile(ctx)
+		Expect(k8s.Get(ctx, d.key("support"), policy)).To(Succeed(), "somebody else's of its name")
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonHealthy))
 	})
 
 	It("gets back an object that somebody deleted", func(ctx SpecContext) {

@@ -110,7 +110,7 @@ func begun(t testing.TB) (snapshot, score.Plan) {
 		t.Fatal(err)
 	}
 	s.run.Status = d.status
-	s.planMap, s.job, s.report = planMap, runnerJob(s.run, "csenv:test", d.status.Shards.Total), nil
+	s.planMap, s.job, s.report = planMap, runnerJob(s, *d.createJob), nil
 	return s, *d.createPlan
 }
 
@@ -163,16 +163,25 @@ func summaryOf(t testing.TB, plan score.Plan, shard int, p playing) string {
 	return string(data)
 }
 
-// runnerPodOf is a pod of a run's Job, pending.
+// runnerPodOf is a pod of a run's first Job, pending.
 func runnerPodOf(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("%s-%d", run.Name, shard), Namespace: run.Namespace, UID: types.UID(fmt.Sprintf("pod-%d", shard)),
 			Labels: runLabels(run), Finalizers: []string{summaryFinalizer, batchv1.JobTrackingFinalizer}, CreationTimestamp: metav1.NewTime(start()),
-			Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(shard)},
+			Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(shard), annotationShards: "0-3", annotationRound: "1"},
 		},
-		Spec: runnerPod(run, "csenv:test"),
+		Spec: runnerJob(snapshot{run: run, options: Options{Image: "csenv:test"}}, jobWish{round: 1, shards: allShards()}).Spec.Template.Spec,
 	}
+}
+
+// allShards are those of evaluation's plan.
+func allShards() score.IndexSet {
+	var shards score.IndexSet
+	for shard := range int64(4) {
+		shards.Add(shard)
+	}
+	return shards
 }
 
 // ends makes a pod end in a phase with a termination message.
@@ -208,6 +217,16 @@ func pulling(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// agentWaits makes a pod's runner wait for its agent, whose container is in this state.
+func agentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
+	pod = pulling(pod)
+	pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
+	agent.Name = agentContainer
+	pod.Spec.InitContainers = []corev1.Container{agentSidecar(&v1alpha1.ContainerAgentSpec{Image: "agent:1", Port: 9000})}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{agent}
+	return pod
+}
+
 // fakePool answers for servers by address.
 type fakePool map[string]score.Report
 
@@ -221,10 +240,13 @@ func (f fakePool) Report(_ context.Context, podIP string) (score.Report, error) 
 
 var errCrash = errors.New("the operator crashed")
 
-// states abbreviates conditions as "Complete=False/Running".
+// states abbreviates conditions as "Complete=False/Running", and leaves out that a run isn't suspended.
 func states(conditions []metav1.Condition) string {
 	var parts []string
 	for _, c := range conditions {
+		if c.Reason == v1alpha1.ReasonNotSuspended {
+			continue
+		}
 		parts = append(parts, fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason))
 	}
 	return strings.Join(parts, " ")
@@ -236,4 +258,12 @@ func podNames(pods []corev1.Pod) string {
 		names = append(names, pod.Name)
 	}
 	return strings.Join(names, " ")
+}
+
+func waits(reason string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+}
+
+func endsWith(code int32) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
 }

@@ -3,15 +3,19 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
 	"strconv"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -20,116 +24,260 @@ const (
 	summaryFinalizer = "csenv.dev/summary"
 	// labelRunUID tells runs of one name apart.
 	labelRunUID = "csenv.dev/run-uid"
+	// labelQueue names a queue of Kueue, which keeps the Job suspended until there is room for it.
+	labelQueue  = queuePrefix + "queue-name"
+	queuePrefix = "kueue.x-k8s.io/"
+	// annotationShards lists the shards that a Job plays: its index i is the i-th of them.
+	annotationShards = "csenv.dev/shards"
+	// annotationRound counts the run's Jobs.
+	annotationRound = "csenv.dev/round"
 
 	runnerContainer = "runner"
+	agentContainer  = "agent"
 	planKey         = "plan.json"
+	agentKey        = "agent.json"
 	planFolder      = "/etc/csenv"
 	planVolume      = "plan"
+	resultsFolder   = "/results"
+	resultsVolume   = "results"
 
-	cpuRequest    = "50m"
-	memoryRequest = "64Mi"
-	cpuLimit      = "2"
-	memoryLimit   = "512Mi"
-	// goMemoryPercent of the memory limit is the Go runtime's soft limit: the rest is for what it doesn't count.
-	goMemoryPercent = 90
+	// agentKeyVariable holds the key or token of the agent's endpoint, tokenVariable the pool's token: cmd/runner reads them.
+	agentKeyVariable = "CSENV_AGENT_KEY"
+	tokenVariable    = "CSENV_POOL_TOKEN" //nolint:gosec // a name, not a token
+
+	// exitStopped is the exit code of a runner that was told to stop: 128 and SIGTERM's number, as shells have it.
+	exitStopped = 143
+	// agentStartSeconds is how long an agent's container may take until it listens.
+	agentStartSeconds = 600
+	// volumeGroup may write to the volume of the results, whoever the image's user is.
+	volumeGroup = 65532
 )
+
+// jobWish is the Job that a run needs next.
+type jobWish struct {
+	round     int32
+	shards    score.IndexSet
+	suspended bool
+}
 
 func planName(run *v1alpha1.EvaluationRun) string { return run.Name + "-plan" }
 
-// planConfigMap is the plan as runners read it.
+// planConfigMap is the plan and the agent as runners read them.
 func planConfigMap(run *v1alpha1.EvaluationRun, plan score.Plan) (*corev1.ConfigMap, error) {
 	data, err := json.Marshal(plan)
 	if err != nil {
 		return nil, fmt.Errorf("encoding plan: %w", err)
 	}
+	agent, err := agentJSON(run.Spec.Agent)
+	if err != nil {
+		return nil, err
+	}
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: planName(run), Namespace: run.Namespace, Labels: runLabels(run), OwnerReferences: owners(run)},
 		Immutable:  new(true),
-		Data:       map[string]string{planKey: string(data)},
+		Data:       map[string]string{planKey: string(data), agentKey: agent},
 	}, nil
 }
 
-// runnerJob plays a plan: one index for each shard.
-func runnerJob(run *v1alpha1.EvaluationRun, image string, shards int32) *batchv1.Job {
+// agentJSON is the agent as runners read it: without the references to Secrets, which reach them as variables, and of a container what its runner has to know.
+func agentJSON(agent v1alpha1.Agent) (string, error) {
+	plain := *agent.DeepCopy()
+	if plain.OpenAI != nil {
+		plain.OpenAI.APIKeySecretRef = nil
+	}
+	if plain.HTTP != nil {
+		plain.HTTP.TokenSecretRef = nil
+	}
+	if c := plain.Container; c != nil {
+		plain.Container = &v1alpha1.ContainerAgentSpec{Port: c.Port, Path: c.Path, TimeoutSeconds: c.TimeoutSeconds}
+	}
+	data, err := json.Marshal(plain)
+	if err != nil {
+		return "", fmt.Errorf("encoding agent: %w", err)
+	}
+	return string(data), nil
+}
+
+// runnerJob plays some shards of a plan: one index for each.
+func runnerJob(s snapshot, wish jobWish) *batchv1.Job {
+	run := s.run
+	shards := int32(wish.shards.Len()) //nolint:gosec // at most as many as the pool has scenarios
+	annotations := map[string]string{annotationShards: wish.shards.String(), annotationRound: strconv.Itoa(int(wish.round))}
+	template := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(run), Annotations: maps.Clone(annotations), Finalizers: []string{summaryFinalizer}},
+		Spec:       runnerPod(s, wish.shards),
+	}
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: run.Name, Namespace: run.Namespace, Labels: runLabels(run), OwnerReferences: owners(run)},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: run.Name, Namespace: run.Namespace, Labels: jobLabels(run), OwnerReferences: owners(run), Annotations: annotations,
+		},
 		Spec: batchv1.JobSpec{
 			CompletionMode:       new(batchv1.IndexedCompletion),
 			Completions:          new(shards),
 			Parallelism:          new(parallelism(run, shards)),
-			BackoffLimitPerIndex: new(ptr.Deref(run.Spec.Retries.ShardBackoffLimit, 2)),
+			Suspend:              new(wish.suspended),
+			BackoffLimitPerIndex: new(shardBackoffLimit(run)),
 			// A run with a shard missing can't complete, so there is no use in playing the rest.
 			MaxFailedIndexes: new(int32(0)),
-			// A runner that a drain or a preemption takes away is none that failed.
-			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-				Action:          batchv1.PodFailurePolicyActionIgnore,
-				OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
-			}}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: runLabels(run), Finalizers: []string{summaryFinalizer}},
-				Spec:       runnerPod(run, image),
-			},
+			PodFailurePolicy: podFailurePolicy(),
+			Template:         *pods.Finish(template, runnerContainer, run.Spec.Template),
 		},
 	}
 }
 
-// runnerPod meets the restricted Pod Security Standard and has no access to the Kubernetes API.
-func runnerPod(run *v1alpha1.EvaluationRun, image string) corev1.PodSpec {
-	return corev1.PodSpec{
-		RestartPolicy:                corev1.RestartPolicyNever,
-		AutomountServiceAccountToken: new(false),
-		EnableServiceLinks:           new(false),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   new(true),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+// podFailurePolicy takes none for failed that a drain, a preemption or a suspension took away.
+func podFailurePolicy() *batchv1.PodFailurePolicy {
+	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+		{
+			Action:          batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
 		},
+		{
+			Action: batchv1.PodFailurePolicyActionIgnore,
+			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+				ContainerName: new(runnerContainer), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{exitStopped},
+			},
+		},
+	}}
+}
+
+// runnerPod is completed by pods.Finish.
+func runnerPod(s snapshot, shards score.IndexSet) corev1.PodSpec {
+	spec := corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
 		Volumes: []corev1.Volume{{Name: planVolume, VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: planName(run)}},
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: planName(s.run)}},
 		}}},
 		Containers: []corev1.Container{{
-			Name:         runnerContainer,
-			Image:        image,
-			Command:      []string{"/runner"},
-			Args:         runnerArgs(run),
-			Env:          []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: goMemoryLimit()}},
-			VolumeMounts: []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
-			Resources:    corev1.ResourceRequirements{Requests: resources(cpuRequest, memoryRequest), Limits: resources(cpuLimit, memoryLimit)},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: new(false),
-				ReadOnlyRootFilesystem:   new(true),
-				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
+			Name:                   runnerContainer,
+			Image:                  s.options.Image,
+			Command:                []string{"/runner"},
+			Args:                   runnerArgs(s.run, shards),
+			Env:                    runnerEnv(s),
+			VolumeMounts:           []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
+			Resources:              pods.Resources("50m", "128Mi", "2", "512Mi"),
 			TerminationMessagePath: corev1.TerminationMessagePathDefault,
 			// Never from the log: only what the runner wrote on purpose is a summary.
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		}},
 	}
+	if agent := s.run.Spec.Agent.Container; agent != nil {
+		spec.InitContainers = []corev1.Container{agentSidecar(agent)}
+	}
+	storeResults(&spec, s.run.Spec.Results)
+	return spec
+}
+
+// agentSidecar is an init container that never ends: the runner starts when it listens, and it is told to stop when the runner has ended, so that it can't keep the pod from succeeding.
+func agentSidecar(agent *v1alpha1.ContainerAgentSpec) corev1.Container {
+	port := agentPort(agent)
+	return corev1.Container{
+		Name:          agentContainer,
+		Image:         agent.Image,
+		Command:       agent.Command,
+		Args:          agent.Args,
+		Env:           agent.Env,
+		Resources:     ptr.Deref(agent.Resources, corev1.ResourceRequirements{}),
+		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+		Ports:         []corev1.ContainerPort{{Name: agentContainer, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+		StartupProbe: &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}},
+			PeriodSeconds: 1, FailureThreshold: agentStartSeconds,
+		},
+	}
+}
+
+func agentPort(agent *v1alpha1.ContainerAgentSpec) int32 {
+	const defaultPort = 8080
+	if agent.Port == 0 {
+		return defaultPort
+	}
+	return agent.Port
+}
+
+// storeResults gives the runner what it needs to store episodes.
+func storeResults(spec *corev1.PodSpec, results *v1alpha1.Results) {
+	if results == nil {
+		return
+	}
+	runner := &spec.Containers[0]
+	if ref := results.CredentialsSecretRef; ref != nil {
+		runner.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}}}}
+	}
+	if claim := results.PersistentVolumeClaim; claim != nil {
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: resultsVolume, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.ClaimName},
+		}})
+		runner.VolumeMounts = append(runner.VolumeMounts, corev1.VolumeMount{Name: resultsVolume, MountPath: resultsFolder})
+		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(volumeGroup)), FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
+	}
+}
+
+// resultsURL is where runners store episodes, "" for nowhere: the run's own folder, NAMESPACE/RUN-UID8, below what the spec says. The URL's parameters stay.
+func resultsURL(run *v1alpha1.EvaluationRun) string {
+	results := ptr.Deref(run.Spec.Results, v1alpha1.Results{})
+	base := results.URL
+	if results.PersistentVolumeClaim != nil {
+		base = "file://" + resultsFolder
+	}
+	at, err := url.Parse(base)
+	if base == "" || err != nil {
+		// What is no URL tells the runner, which says so in its summary.
+		return base
+	}
+	return at.JoinPath(run.Namespace, fmt.Sprintf("%s-%.8s", run.Name, run.UID)).String()
 }
 
 // runnerArgs are the flags of cmd/runner. The Job controller sets JOB_COMPLETION_INDEX.
-func runnerArgs(run *v1alpha1.EvaluationRun) []string {
+func runnerArgs(run *v1alpha1.EvaluationRun, shards score.IndexSet) []string {
 	spec := run.Spec
-	return []string{
+	args := []string{
 		"--plan=" + planFolder + "/" + planKey,
+		"--shards=" + shards.String(),
 		"--shard=$(JOB_COMPLETION_INDEX)",
-		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), run.Namespace, v1alpha1.EnvironmentPort),
-		"--policy=" + string(ptr.Deref(spec.Agent.Builtin, v1alpha1.BuiltinAgentSpec{}).Policy),
+		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), poolKeyOf(run).Namespace, v1alpha1.EnvironmentPort),
+		"--agent=@" + planFolder + "/" + agentKey,
+		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(shards.Len())))), //nolint:gosec // at most as many as the pool has scenarios
 		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
 		"--episode-attempts=" + strconv.Itoa(int(max(spec.Retries.EpisodeAttempts, 1))),
 		"--termination-log=" + corev1.TerminationMessagePathDefault,
 	}
+	if at := resultsURL(run); at != "" {
+		args = append(args, "--results="+at)
+	}
+	return args
 }
 
-func resources(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+// runnerEnv are the Secrets that runners read: the operator never does.
+func runnerEnv(s snapshot) []corev1.EnvVar {
+	var env []corev1.EnvVar
+	add := func(name string, ref *v1alpha1.SecretKeyReference) {
+		if ref != nil {
+			env = append(env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}, Key: ref.Key,
+			}}})
+		}
+	}
+	agent := s.run.Spec.Agent
+	if agent.OpenAI != nil {
+		add(agentKeyVariable, agent.OpenAI.APIKeySecretRef)
+	}
+	if agent.HTTP != nil {
+		add(agentKeyVariable, agent.HTTP.TokenSecretRef)
+	}
+	add(tokenVariable, poolToken(s))
+	return env
 }
 
-// goMemoryLimit is in bytes, as GOMEMLIMIT takes them.
-func goMemoryLimit() string {
-	limit := resource.MustParse(memoryLimit)
-	return strconv.FormatInt(limit.Value()/100*goMemoryPercent, 10)
+func shardBackoffLimit(run *v1alpha1.EvaluationRun) int32 {
+	return ptr.Deref(run.Spec.Retries.ShardBackoffLimit, 2)
 }
 
+func parallelism(run *v1alpha1.EvaluationRun, shards int32) int32 {
+	return min(ptr.Deref(run.Spec.Parallelism, 1), shards)
+}
+
+// runLabels are csenv's own, by which it finds what belongs to a run.
 func runLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelName:        v1alpha1.LabelNameValue,
@@ -140,6 +288,21 @@ func runLabels(run *v1alpha1.EvaluationRun) map[string]string {
 		v1alpha1.LabelRun:         run.Name,
 		labelRunUID:               string(run.UID),
 	}
+}
+
+// jobLabels are the run's as well, so that the Job is queued and found as its run is.
+func jobLabels(run *v1alpha1.EvaluationRun) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, run.Labels)
+	maps.Copy(labels, runLabels(run))
+	return labels
+}
+
+// podLabels leave a queue's labels out: the Job is what waits in it, and not its pods one by one.
+func podLabels(run *v1alpha1.EvaluationRun) map[string]string {
+	labels := jobLabels(run)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, queuePrefix) })
+	return labels
 }
 
 func owners(run *v1alpha1.EvaluationRun) []metav1.OwnerReference {

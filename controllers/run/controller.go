@@ -13,7 +13,9 @@
 package run
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -59,9 +62,10 @@ type Options struct {
 // Reconciler plays EvaluationRuns.
 type Reconciler struct {
 	client   client.Client
-	live     client.Reader // past the cache, for questions to which a stale answer would lose a summary
+	direct   client.Reader // past the cache, for questions to which a stale answer would lose a summary
 	recorder events.EventRecorder
 	pools    poolReader
+	live     *livePoller
 	clock    clock.PassiveClock
 	metrics  *runMetrics
 	options  Options
@@ -69,31 +73,33 @@ type Reconciler struct {
 
 // New returns a reconciler of the manager's cluster. The manager calls SetupWithManager next.
 func New(mgr ctrl.Manager, options Options) *Reconciler {
+	reader := stats.NewReader()
 	return &Reconciler{
 		client:   mgr.GetClient(),
-		live:     mgr.GetAPIReader(),
+		direct:   mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder("csenv"),
-		pools:    stats.NewReader(),
+		pools:    reader,
+		live:     newLivePoller(reader),
 		clock:    clock.RealClock{},
 		metrics:  newRunMetrics(),
 		options:  options,
 	}
 }
 
-// +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns/status,verbs=update
 // +kubebuilder:rbac:groups=csenv.dev,resources=evaluationruns/finalizers,verbs=update
 // +kubebuilder:rbac:groups=csenv.dev,resources=customersupportenvs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager has the manager reconcile a run when its spec, its Job, its plan, one of its pods or its pool changes. A pod wakes the name of its run whether or
 // not there is such a run: so pods of runs that went while no operator was there are released when one comes back.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := r.metrics.register(metrics.Registry); err != nil {
+	if err := errors.Join(r.metrics.register(metrics.Registry), metrics.Registry.Register(newStateCollector(r.client))); err != nil {
 		return fmt.Errorf("registering the runs' metrics: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -117,17 +123,17 @@ func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: labels[v1alpha1.LabelRun]}}}
 }
 
-// runsOfPool finds the runs that are played against a pool and haven't ended.
+// runsOfPool finds the runs, of whatever namespace, that are played against a pool and haven't ended.
 func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []reconcile.Request {
 	var list v1alpha1.EvaluationRunList
-	if err := r.client.List(ctx, &list, client.InNamespace(pool.GetNamespace())); err != nil {
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		logf.FromContext(ctx).Error(err, "Listing the runs of a pool", "pool", pool.GetName())
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
 		run := &list.Items[i]
-		if run.Spec.EnvironmentRef.Name == pool.GetName() && !ended(run.Status.Conditions) {
+		if poolKeyOf(run) == client.ObjectKeyFromObject(pool) && !ended(run.Status.Conditions) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
 		}
 	}
@@ -151,9 +157,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	// 3. Decide, over what was read alone.
+	began := r.clock.Now()
 	next := decide(snap)
+	next.folding.took = r.clock.Since(began)
 
-	// 4. Tell first: what is counted, and what the run is about to be played with. What follows can be repeated, and is when this pass ends here.
+	// 4. Tell first: what is counted, and what the run is about to be played with. What follows can be repeated, and is when this pass ends here. The table of scenarios comes before, for the
+	// status vouches for it.
+	if err := r.writeScores(ctx, snap, next.scores); err != nil {
+		return settle(err)
+	}
 	if err := r.writeStatus(ctx, snap.run, next); err != nil {
 		return settle(err)
 	}
@@ -170,6 +182,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.lift(ctx, next.lift); err != nil {
 		return settle(err)
 	}
+	if next.deleteRun {
+		logf.FromContext(ctx).Info("Deleting a run whose time after its end is over")
+		return settle(r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	}
 	return ctrl.Result{RequeueAfter: next.again}, nil
 }
 
@@ -183,9 +199,39 @@ func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRu
 		}
 	}
 	for _, e := range next.events {
-		r.recorder.Eventf(run, nil, e.kind, e.reason, "Reconcile", "%s", truncate(e.note))
+		r.tell(run, e)
 	}
 	r.metrics.observe(next.folding)
+	r.metrics.observeEnd(run, next.status)
+	return nil
+}
+
+func (r *Reconciler) tell(run *v1alpha1.EvaluationRun, e event) {
+	// An interface that holds a nil pointer is not nil.
+	var about runtime.Object
+	if e.about != nil {
+		about = e.about
+	}
+	r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s", truncate(e.note))
+}
+
+// writeScores writes the table of scenarios, guarded by its resource version.
+func (r *Reconciler) writeScores(ctx context.Context, snap snapshot, table *string) error {
+	if table == nil {
+		return nil
+	}
+	data := map[string]string{scoresKey: *table}
+	if snap.scores == nil {
+		err := r.create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: scoresName(snap.run), Namespace: snap.run.Namespace, Labels: runLabels(snap.run), OwnerReferences: owners(snap.run)}, Data: data,
+		})
+		return err
+	}
+	updated := snap.scores.DeepCopy()
+	updated.Data = data
+	if err := r.client.Update(ctx, updated); err != nil {
+		return fmt.Errorf("writing the scores of scenarios: %w", err)
+	}
 	return nil
 }
 
@@ -204,23 +250,35 @@ func (r *Reconciler) applyPlan(ctx context.Context, snap snapshot, next decision
 	return nil
 }
 
-// applyJob creates, resizes or deletes the Job.
+// applyJob creates, changes or deletes the Job.
 func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision) error {
 	switch {
 	case next.deleteJob:
-		logf.FromContext(ctx).Info("Deleting the Job of a run that goes on no longer", "job", snap.job.Name)
+		logf.FromContext(ctx).Info("Deleting the Job", "job", snap.job.Name)
 		err := r.client.Delete(ctx, snap.job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &snap.job.UID})
 		return client.IgnoreNotFound(err)
-	case next.createJob:
-		return r.create(ctx, runnerJob(snap.run, r.options.Image, next.status.Shards.Total))
-	case next.parallelism != nil:
-		resized := snap.job.DeepCopy()
-		resized.Spec.Parallelism = next.parallelism
-		if err := r.client.Patch(ctx, resized, client.MergeFrom(snap.job)); err != nil {
-			return fmt.Errorf("changing the Job's parallelism: %w", err)
+	case next.createJob != nil:
+		return r.create(ctx, runnerJob(snap, *next.createJob))
+	case next.changeJob != (jobChange{}):
+		changed := snap.job.DeepCopy()
+		next.changeJob.apply(&changed.Spec)
+		if err := r.client.Patch(ctx, changed, client.MergeFrom(snap.job)); err != nil {
+			return fmt.Errorf("changing the Job: %w", err)
 		}
 	}
 	return nil
+}
+
+func (c jobChange) apply(spec *batchv1.JobSpec) {
+	if c.parallelism != nil {
+		spec.Parallelism = c.parallelism
+	}
+	if c.suspend != nil {
+		spec.Suspend = c.suspend
+	}
+	if c.deadline != nil {
+		spec.ActiveDeadlineSeconds = c.deadline
+	}
 }
 
 // create creates one of the run's objects. One that came in between is seen by the next pass, which tells whose it is.
@@ -239,7 +297,7 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 		return nil
 	}
 	var run v1alpha1.EvaluationRun
-	err := r.live.Get(ctx, key, &run)
+	err := r.direct.Get(ctx, key, &run)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("looking for the run of %d pods: %w", len(pods), err)
 	}

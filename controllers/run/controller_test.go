@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,8 @@ type world struct {
 	r        *Reconciler
 	recorder *events.FakeRecorder
 	clock    *testclock.FakePassiveClock
+	// forged are shards whose first pods leave a forged summary.
+	forged map[int]bool
 	// fault, when set, decides what becomes of each write of the reconciler.
 	fault func(write string, do func() error) error
 	// read, when set, replaces what the reconciler's cache answers.
@@ -84,7 +87,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	})
 	w.r = &Reconciler{
-		client: cached, live: w.client, recorder: w.recorder, pools: fakePool{"10.0.0.1": offer()}, clock: w.clock,
+		client: cached, direct: w.client, recorder: w.recorder, pools: fakePool{"10.0.0.1": offer()}, clock: w.clock,
 		metrics: newRunMetrics(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
 	}
 	return w
@@ -196,22 +199,41 @@ func (w *world) events() []string {
 	}
 }
 
-// playShards does the Job's work once its plan and Job are there: each call ends two shards more.
+// playShards does the Job's work once its plan and Job are there: each call ends two shards more, and the Job with the last. The first pod of a forged shard leaves no summary of the pool's.
 func (w *world) playShards() {
 	w.t.Helper()
+	job := w.job()
 	var planMap corev1.ConfigMap
-	if w.job() == nil || w.client.Get(w.t.Context(), key(runName+"-plan"), &planMap) != nil {
+	if job == nil || *job.Spec.Suspend || w.client.Get(w.t.Context(), key(runName+"-plan"), &planMap) != nil {
 		return
 	}
 	plan := w.plan()
-	for shard, played := 0, 0; shard < plan.Shards && played < 2; shard++ {
-		pod := succeeded(w.t, w.run(), plan, shard)
-		if err := w.client.Create(w.t.Context(), pod); err == nil {
-			played++
-		} else if !apierrors.IsAlreadyExists(err) {
+	shards, err := score.ParseIndexSet(job.Annotations[annotationShards])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	played := 0
+	for index := range shards.Len() {
+		shard, _ := shards.At(index)
+		message := summaryOf(w.t, plan, int(shard), playing{})
+		if w.forged[int(shard)] && roundOf(job) == 1 {
+			message = "forged"
+		}
+		pod := ends(runnerPodOf(w.run(), int(shard)), corev1.PodSucceeded, message)
+		if roundOf(job) > 1 {
+			pod = ofJob(pod, job, int(index))
+		}
+		err := w.client.Create(w.t.Context(), pod)
+		if client.IgnoreAlreadyExists(err) != nil {
 			w.t.Fatal(err)
 		}
+		if err == nil {
+			if played++; played == 2 {
+				return
+			}
+		}
 	}
+	w.endJob(batchv1.JobComplete)
 }
 
 func TestRunFromPlanToScore(t *testing.T) {
@@ -241,7 +263,7 @@ func TestRunFromPlanToScore(t *testing.T) {
 	if run.Status.Progress != "14/14" || run.Status.CompletionTime == nil || w.held() != "" {
 		t.Errorf("progress %q, completion %v, held %q", run.Status.Progress, run.Status.CompletionTime, w.held())
 	}
-	if diff := cmp.Diff([]string{"Normal Completed"}, w.events()); diff != "" {
+	if diff := cmp.Diff([]string{"Normal Progress", "Normal Completed"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 	if got := testutil.ToFloat64(w.r.metrics.counted); got != 4 {
@@ -258,7 +280,7 @@ func TestReplayedEpisodesAreToldOnce(t *testing.T) {
 	w.create(ends(runnerPodOf(w.run(), 2), corev1.PodSucceeded, message))
 	w.mustPass()
 	w.mustPass()
-	if diff := cmp.Diff([]string{"Warning EpisodesReplayed"}, w.events()); diff != "" {
+	if diff := cmp.Diff([]string{"Warning EpisodesReplayed", "Normal Progress"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 	if got := states(w.run().Status.Conditions); !strings.Contains(got, notFailed) {
@@ -269,36 +291,63 @@ func TestReplayedEpisodesAreToldOnce(t *testing.T) {
 // One write is a crash before it, a crash after it, or a conflict; the operator then comes back. Whatever write it hits, the figures are those of a run without faults, every
 // pod is let go, and the plan is the one that the status remembers.
 func TestCrashAtEveryWrite(t *testing.T) {
-	reference := readyWorld(t)
-	writes := 0
-	reference.fault = func(_ string, do func() error) error { writes++; return do() }
-	want := reference.toTheEnd()
-	if writes < 8 {
-		t.Fatalf("%d writes, want at least a plan, a Job, some status writes and four pods", writes)
-	}
+	honest := readyWorld(t)
+	want := honest.toTheEnd()
 	conflict := apierrors.NewConflict(schema.GroupResource{Group: "csenv.dev", Resource: "evaluationruns"}, runName, errCrash)
-	for name, hit := range map[string]func(do func() error) error{
-		"crash before": func(func() error) error { return errCrash },
-		"crash after":  func(do func() error) error { return errors.Join(do(), errCrash) },
-		"conflict":     func(func() error) error { return conflict },
-	} {
-		for at := range writes {
-			t.Run(fmt.Sprintf("%s write %d", name, at), func(t *testing.T) {
-				w := readyWorld(t)
-				n := 0
-				w.fault = func(_ string, do func() error) error {
-					n++
-					if n-1 == at {
-						return hit(do)
-					}
-					return do()
-				}
-				got := w.toTheEnd()
-				if diff := cmp.Diff(want, got, cmpopts.IgnoreTypes(metav1.Time{}, &metav1.Time{})); diff != "" {
-					t.Error(diff)
-				}
-			})
+	for played, forged := range map[string]map[int]bool{"all summaries are honest": nil, "two are forged": {1: true, 2: true}} {
+		writes := 0
+		reference := readyWorld(t)
+		reference.forged = forged
+		reference.fault = func(_ string, do func() error) error { writes++; return do() }
+		reference.toTheEnd()
+		if writes < 8 {
+			t.Fatalf("%d writes, want at least a plan, a Job, some status writes and four pods", writes)
 		}
+		for name, hit := range map[string]func(do func() error) error{
+			"crash before": func(func() error) error { return errCrash },
+			"crash after":  func(do func() error) error { return errors.Join(do(), errCrash) },
+			"conflict":     func(func() error) error { return conflict },
+		} {
+			for at := range writes {
+				t.Run(fmt.Sprintf("%s, %s write %d", played, name, at), func(t *testing.T) {
+					w := readyWorld(t)
+					w.forged = forged
+					n := 0
+					w.fault = func(_ string, do func() error) error {
+						n++
+						if n-1 == at {
+							return hit(do)
+						}
+						return do()
+					}
+					got := w.toTheEnd()
+					if rounds := int32(1 + min(len(forged), 1)); got.Shards.Rounds != rounds {
+						t.Errorf("%d rounds, want %d", got.Shards.Rounds, rounds)
+					}
+					got.Shards.Rounds = want.Shards.Rounds
+					if diff := cmp.Diff(want, got, cmpopts.IgnoreTypes(metav1.Time{}, &metav1.Time{})); diff != "" {
+						t.Error(diff)
+					}
+					w.tableIsWhole()
+				})
+			}
+		}
+	}
+}
+
+// tableIsWhole compares the table of scenarios with the sums.
+func (w *world) tableIsWhole() {
+	w.t.Helper()
+	var object corev1.ConfigMap
+	if err := w.client.Get(w.t.Context(), key(runName+"-scores"), &object); err != nil {
+		w.t.Fatal(err)
+	}
+	var sums score.Accumulator
+	if err := sums.UnmarshalText([]byte(w.run().Status.Shards.Accumulator)); err != nil {
+		w.t.Fatal(err)
+	}
+	if !sums.Holds(tableOf(&object)) {
+		w.t.Errorf("the table isn't that of the sums: %s", object.Data[scoresKey])
 	}
 }
 
@@ -442,7 +491,7 @@ func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
 			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), evaluation())
 			w.mustPass()
 			// The API server's; the operator has no cache of namespaces.
-			w.r.live = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(space).Build()
+			w.r.direct = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(space).Build()
 			pod := ends(runnerPodOf(w.run(), 1), corev1.PodFailed, "error: interrupted")
 			w.create(pod)
 			if err := w.client.Delete(t.Context(), pod); err != nil {
@@ -521,32 +570,105 @@ func TestNotFoundRaceLosesNoSummary(t *testing.T) {
 	}
 }
 
-func TestRefusedSummary(t *testing.T) {
+// A refused summary costs its shard another round, which plays that shard alone once the others have ended.
+func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
 	run, plan := w.run(), w.plan()
-	w.create(
-		succeeded(t, run, plan, 0),
-		ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{key: otherKey()})),
-		runnerPodOf(run, 2),
-	)
+	refused := ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{key: otherKey()}))
+	w.create(succeeded(t, run, plan, 0), refused, runnerPodOf(run, 2))
 	w.events()
 	w.mustPass()
 	got := w.run()
-	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Score == nil {
-		t.Errorf("the shard that was counted is lost: %+v", got.Status)
+	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Shards.Rounds != 1 || w.held() != "baseline-2" {
+		t.Errorf("shards %+v, held %q", got.Status.Shards, w.held())
 	}
-	if want := "EnvironmentReady=True/EnvironmentAvailable Complete=False/SummaryRefused Failed=True/SummaryRefused"; states(got.Status.Conditions) != want {
-		t.Errorf("conditions %s, want %s", states(got.Status.Conditions), want)
-	}
-	if diff := cmp.Diff([]string{"Warning SummaryRefused", "Warning SummaryRefused"}, w.events()); diff != "" {
+	if diff := cmp.Diff([]string{"Warning SummaryRefused", "Normal Progress"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
+	}
+	w.mustPass()
+	if got := w.events(); len(got) > 0 {
+		t.Errorf("refused once more: %v", got)
 	}
 	if n := testutil.ToFloat64(w.r.metrics.refused.WithLabelValues(refusedSignature)); n != 1 {
 		t.Errorf("%v refused for their signature, want 1", n)
 	}
-	if w.job() != nil || w.held() != "" {
-		t.Errorf("job %v, held %q: want neither", w.job(), w.held())
+	w.endShard(2, plan)
+	w.create(succeeded(t, run, plan, 3))
+	w.endJob(batchv1.JobComplete)
+	w.mustPass()
+	if got := w.run().Status.Shards; got.Rounds != 2 || got.CompletedIndexes != "0,2-3" || w.job() != nil {
+		t.Errorf("shards %+v, job %v: want a second round", got, w.job())
+	}
+	if diff := cmp.Diff([]string{"Normal Progress", "Warning ShardsPlayedAgain"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	w.mustPass()
+	if job := w.job(); job == nil || *job.Spec.Completions != 1 || job.Annotations[annotationShards] != "1" || roundOf(job) != 2 {
+		t.Fatalf("Job %+v, want one of shard 1", job)
+	}
+	w.create(ofJob(ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{})), w.job(), 0))
+	w.mustPass()
+	if got := states(w.run().Status.Conditions); got != envReady+"Complete=True/Completed"+notFailed || w.held() != "" {
+		t.Errorf("conditions %s, held %q", got, w.held())
+	}
+}
+
+// The pod is the index-th of a Job, under a name of its own.
+func ofJob(pod *corev1.Pod, job *batchv1.Job, index int) *corev1.Pod {
+	pod.Name += "-again"
+	pod.UID += "-again"
+	for _, key := range []string{annotationShards, annotationRound} {
+		pod.Annotations[key] = job.Annotations[key]
+	}
+	pod.Annotations[batchv1.JobCompletionIndexAnnotation] = strconv.Itoa(index)
+	return pod
+}
+
+// endShard ends a pod that exists.
+func (w *world) endShard(shard int, plan score.Plan) {
+	w.t.Helper()
+	pod := succeeded(w.t, w.run(), plan, shard)
+	if err := w.client.Status().Update(w.t.Context(), pod); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// endJob gives the Job a condition.
+func (w *world) endJob(kind batchv1.JobConditionType) {
+	w.t.Helper()
+	job := w.job()
+	job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+	if err := w.client.Status().Update(w.t.Context(), job); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestRefusedTooOften(t *testing.T) {
+	w := readyWorld(t)
+	run := w.run()
+	run.Spec.Retries.ShardBackoffLimit = new(int32(0))
+	w.update(run)
+	w.mustPass()
+	plan := w.plan()
+	w.create(succeeded(t, run, plan, 0), ends(runnerPodOf(run, 1), corev1.PodSucceeded, "forged"), runnerPodOf(run, 2))
+	w.mustPass()
+	got := w.run()
+	if want := envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused"; states(got.Status.Conditions) != want {
+		t.Errorf("conditions %s, want %s", states(got.Status.Conditions), want)
+	}
+	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Score == nil {
+		t.Errorf("the shard that was counted is lost: %+v", got.Status)
+	}
+	if w.job() == nil || *w.job().Spec.ActiveDeadlineSeconds != endedJobDeadline || w.held() != "" {
+		t.Errorf("job %v, held %q: want one that ends and keeps its logs", w.job(), w.held())
+	}
+}
+
+func (w *world) update(run *v1alpha1.EvaluationRun) {
+	w.t.Helper()
+	if err := w.client.Update(w.t.Context(), run); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

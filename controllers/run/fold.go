@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,6 +30,10 @@ type folding struct {
 	// counted are the shards that this pass has added, with the time that each took to play.
 	counted []countedShard
 	refused []refusal
+	// ledgers are those of the shards in counted.
+	ledgers []*score.Ledger
+	// took is how long the checking and adding took.
+	took time.Duration
 }
 
 type countedShard struct {
@@ -36,14 +41,16 @@ type countedShard struct {
 	duration time.Duration
 	// replayed is the number of episodes that ended again, unreported the number of those begun beyond what the runner accounts for.
 	replayed, unreported int64
+	// errored is the number of episodes that were given up, by class.
+	errored map[string]int64
 }
 
 // suspect says whether the servers saw more of the shard's episodes than its runner tells of.
 func (c countedShard) suspect() bool { return c.replayed > 0 || c.unreported > 0 }
 
-// refusal is a summary that is not counted. Its Job will not play the index again, for the pod succeeded.
+// refusal is a summary that is not counted. Its Job will not play the index again, for the pod succeeded: another Job has to.
 type refusal struct {
-	pod    string
+	pod    *corev1.Pod
 	reason string
 	err    error
 }
@@ -66,17 +73,26 @@ func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, pod
 			ledger, summary, err = readSummary(plan, shard, terminated(pod).Message)
 		}
 		if err != nil {
-			f.refused = append(f.refused, refusal{pod: pod.Name, reason: refusalReason(err), err: err})
+			f.refused = append(f.refused, refusal{pod: pod, reason: refusalReason(err), err: err})
 			continue
 		}
 		f.sums.FoldSummary(ledger, summary)
 		f.completed.Add(int64(shard))
+		f.ledgers = append(f.ledgers, ledger)
 		f.counted = append(f.counted, countedShard{
-			index: shard, duration: played(pod), replayed: ledger.Replayed,
+			index: shard, duration: played(pod), replayed: ledger.Replayed, errored: erroredByClass(summary),
 			unreported: max(0, ledger.Opened-ledger.Scored-ledger.Failed-summary.ErroredEpisodes()-summary.Retried),
 		})
 	}
 	return f
+}
+
+func erroredByClass(summary score.Summary) map[string]int64 {
+	classes := map[string]int64{}
+	for _, class := range summary.Errored {
+		classes[class.Class] += class.Episodes.Len()
+	}
+	return classes
 }
 
 // replayNote says which of the shards that were just counted were played more than their runners tell, "" if none was. The figures stand: only the first end of an episode
@@ -130,14 +146,22 @@ func refusalReason(err error) string {
 	return refusedMalformed
 }
 
-// shardOf is the Job's completion index of a pod.
+// shardOf is the shard that a pod plays: its Job's completion index counts within the Job's shards.
 func shardOf(pod *corev1.Pod) (int, error) {
 	text := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
-	shard, err := strconv.Atoi(text)
+	index, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
 		return 0, fmt.Errorf("annotation %s: %q is not an index", batchv1.JobCompletionIndexAnnotation, text)
 	}
-	return shard, nil
+	shards, err := score.ParseIndexSet(pod.Annotations[annotationShards])
+	if err != nil {
+		return 0, fmt.Errorf("annotation %s: %w", annotationShards, err)
+	}
+	shard, ok := shards.At(index)
+	if !ok {
+		return 0, fmt.Errorf("annotation %s: %d is beyond the %d shards of annotation %s", batchv1.JobCompletionIndexAnnotation, index, shards.Len(), annotationShards)
+	}
+	return int(shard), nil
 }
 
 // terminated is how the runner's container ended, empty while it hasn't.
@@ -154,4 +178,9 @@ func terminated(pod *corev1.Pod) corev1.ContainerStateTerminated {
 func played(pod *corev1.Pod) time.Duration {
 	end := terminated(pod)
 	return end.FinishedAt.Sub(end.StartedAt.Time)
+}
+
+// refuses says whether the pod's summary is refused.
+func (f folding) refuses(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(f.refused, func(r refusal) bool { return r.pod.UID == pod.UID })
 }

@@ -1,17 +1,43 @@
 package run
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// runMetrics counts what happens to summaries. No label names an object: runs come and go by the thousand.
+// listTimeout bounds the look into the cache that a scrape takes.
+const listTimeout = 5 * time.Second
+
+// otherClass stands for classes of errors that this release doesn't know: a runner names them, and it is anybody's.
+const otherClass = "other"
+
+// errorClasses are the classes that runners of this release report.
+func errorClasses() []string {
+	return []string{
+		"env_unreachable", "env_error", "capacity", "timeout", "policy_error", "judge_failed", "judge_unparsable", "judge_timeout", "judge_unavailable",
+		"agent_rate_limited", "agent_timeout", "agent_unavailable", "agent_error",
+	}
+}
+
+// runMetrics counts what happens to runs and summaries. No label names an object: runs come and go by the thousand.
 type runMetrics struct {
 	counted  prometheus.Counter
 	replayed prometheus.Counter
 	refused  *prometheus.CounterVec
+	episodes *prometheus.CounterVec
+	errored  *prometheus.CounterVec
 	duration prometheus.Histogram
+	folding  prometheus.Histogram
+	lasted   *prometheus.HistogramVec
 }
 
 func newRunMetrics() *runMetrics {
@@ -25,18 +51,49 @@ func newRunMetrics() *runMetrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "csenv_run_summaries_refused_total", Help: "Summaries of runners that were not counted, by reason.",
 		}, []string{"reason"}),
+		episodes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "csenv_run_episodes_total", Help: "Episodes of counted shards, by outcome.",
+		}, []string{"outcome"}),
+		errored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "csenv_run_episodes_errored_total", Help: "Episodes of counted shards that were given up, by class of error.",
+		}, []string{"class"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "csenv_run_shard_duration_seconds", Help: "Time that runners took to play a shard.", Buckets: prometheus.ExponentialBuckets(1, 2, 14),
 		}),
+		folding: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "csenv_run_fold_duration_seconds", Help: "Time that a pass took to check and add the summaries that it found.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
+		}),
+		lasted: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "csenv_run_duration_seconds", Help: "Time from a run's creation to its end, by how it ended.", Buckets: prometheus.ExponentialBuckets(1, 2, 20),
+		}, []string{"end"}),
 	}
-	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes} {
-		m.refused.WithLabelValues(reason)
-	}
+	m.showZeros()
 	return m
 }
 
+// showZeros has every series be there from the start, so that a rate shows its first increase.
+func (m *runMetrics) showZeros() {
+	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes} {
+		m.refused.WithLabelValues(reason)
+	}
+	for _, outcome := range []string{"scored", "failed", "errored"} {
+		m.episodes.WithLabelValues(outcome)
+	}
+	for _, class := range errorClasses() {
+		m.errored.WithLabelValues(class)
+	}
+	m.errored.WithLabelValues(otherClass)
+	m.lasted.WithLabelValues(v1alpha1.ConditionComplete)
+	m.lasted.WithLabelValues(v1alpha1.ConditionFailed)
+}
+
 func (m *runMetrics) register(registry prometheus.Registerer) error {
-	return errors.Join(registry.Register(m.counted), registry.Register(m.replayed), registry.Register(m.refused), registry.Register(m.duration))
+	collectors := []prometheus.Collector{m.counted, m.replayed, m.refused, m.episodes, m.errored, m.duration, m.folding, m.lasted}
+	errs := make([]error, len(collectors))
+	for i, c := range collectors {
+		errs[i] = registry.Register(c)
+	}
+	return errors.Join(errs...)
 }
 
 // observe counts what a pass made of summaries, once its status is written.
@@ -47,8 +104,78 @@ func (m *runMetrics) observe(f folding) {
 		if shard.suspect() {
 			m.replayed.Inc()
 		}
+		for class, episodes := range shard.errored {
+			m.errored.WithLabelValues(knownClass(class)).Add(float64(episodes))
+			m.episodes.WithLabelValues("errored").Add(float64(episodes))
+		}
+	}
+	for _, ledger := range f.ledgers {
+		m.episodes.WithLabelValues("scored").Add(float64(ledger.Scored))
+		m.episodes.WithLabelValues("failed").Add(float64(ledger.Failed))
+	}
+	if len(f.counted) > 0 {
+		m.folding.Observe(f.took.Seconds())
 	}
 	for _, r := range f.refused {
 		m.refused.WithLabelValues(r.reason).Inc()
 	}
+}
+
+// observeEnd measures a run that has just ended.
+func (m *runMetrics) observeEnd(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) {
+	if ended(run.Status.Conditions) || status.CompletionTime == nil {
+		return
+	}
+	end := v1alpha1.ConditionComplete
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFailed) {
+		end = v1alpha1.ConditionFailed
+	}
+	m.lasted.WithLabelValues(end).Observe(status.CompletionTime.Sub(run.CreationTimestamp.Time).Seconds())
+}
+
+func knownClass(class string) string {
+	if slices.Contains(errorClasses(), class) {
+		return class
+	}
+	return otherClass
+}
+
+// stateCollector counts the runs of the cache by state, when it is asked.
+type stateCollector struct {
+	reader client.Reader
+	runs   *prometheus.Desc
+}
+
+func newStateCollector(reader client.Reader) *stateCollector {
+	return &stateCollector{reader: reader, runs: prometheus.NewDesc("csenv_runs", "EvaluationRuns by state, as kubectl get shows it.", []string{"state"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.runs }
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+	defer cancel()
+	var list v1alpha1.EvaluationRunList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		metrics <- prometheus.NewInvalidMetric(c.runs, err)
+		return
+	}
+	states := map[string]float64{}
+	for i := range list.Items {
+		states[stateOf(&list.Items[i])]++
+	}
+	for state, runs := range states {
+		metrics <- prometheus.MustNewConstMetric(c.runs, prometheus.GaugeValue, runs, state)
+	}
+}
+
+// stateOf is the reason that kubectl get shows: one of the API's constants.
+func stateOf(run *v1alpha1.EvaluationRun) string {
+	reason := ""
+	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete); c != nil {
+		reason = c.Reason
+	}
+	return cmp.Or(reason, "New")
 }

@@ -3,14 +3,10 @@ package run
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -18,19 +14,12 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-const (
-	// waitDelay is how long a run waits for what nothing in the cluster tells: a pool that can't be read, a name that is taken.
-	waitDelay = 15 * time.Second
-	// startDeadline is how long a runner may fail to start for a reason that rarely goes away by itself, an image that can't be pulled above all.
-	startDeadline = 10 * time.Minute
-	// lostDeadline is how long after its Job's completion a run waits for summaries that no pod holds: caches are not that late.
-	lostDeadline = 2 * time.Minute
-	// deleteGrace is what a pod that is being deleted gets beyond its own deadline to end and leave a summary. After that its node is taken for lost.
-	deleteGrace = time.Minute
-)
+// waitDelay is how long a run waits for what nothing in the cluster tells: a pool that can't be read, a name that is taken.
+const waitDelay = 15 * time.Second
 
 // decision is what a pass is going to write, in the order of the fields.
 type decision struct {
+	scores  *string // the table of scenarios, if it differs
 	status  v1alpha1.EvaluationRunStatus
 	events  []event
 	folding folding
@@ -38,15 +27,32 @@ type decision struct {
 	removePlan bool        // the ConfigMap isn't the plan
 	createPlan *score.Plan // there is no ConfigMap
 	deleteJob  bool
-	createJob  bool
-	// parallelism is what the Job's is to become.
-	parallelism *int32
+	createJob  *jobWish
+	changeJob  jobChange
 
-	lift  []corev1.Pod
-	again time.Duration
+	lift      []corev1.Pod
+	deleteRun bool
+	again     time.Duration
 }
 
-type event struct{ kind, reason, note string }
+// jobChange is what is to be changed about a Job, nil what is to stay.
+type jobChange struct {
+	parallelism *int32
+	suspend     *bool
+	// deadline, in seconds, ends a Job and leaves the pods that have ended.
+	deadline *int64
+}
+
+// event is told about the run and, where another object has to do with it, about that. Events of one reason and action are told as one that happens again, with the note of the first.
+type event struct {
+	kind, reason, note string
+	action             string
+	about              *corev1.Pod
+}
+
+func (d *decision) tell(kind, reason, note string) {
+	d.events = append(d.events, event{kind: kind, reason: reason, note: note})
+}
 
 // wake shortens the time until the next pass.
 func (d *decision) wake(after time.Duration) {
@@ -67,6 +73,7 @@ func decide(s snapshot) decision {
 		leave(&d, s)
 		return d
 	}
+	d.status.Agent = agentName(s.run.Spec.Agent)
 	var p progress
 	if d.status.Provenance == nil {
 		p = begin(&d, s)
@@ -77,48 +84,53 @@ func decide(s snapshot) decision {
 	return d
 }
 
-// vacate stands aside while the namespace is being deleted: nothing can be created there, and the run is about to go. Kubernetes deletes a namespace's pods before its Jobs,
-// but the Job controller holds the last failed pod of an index until it has made another, which it never can: so the Job has to go first.
-func vacate(d *decision, s snapshot) {
-	d.lift = s.pods
-	d.deleteJob = stillActive(s.job)
-}
-
-// leave is all there is to do for a run that has ended: whatever its last pass couldn't finish.
-func leave(d *decision, s snapshot) {
-	for i := range d.status.Conditions {
-		d.status.Conditions[i].ObservedGeneration = s.run.Generation
-	}
-	d.lift = s.pods
-	d.deleteJob = meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) && stillActive(s.job)
-}
-
-// conclude writes the conditions and figures, and lets go of pods.
+// conclude writes the conditions and what follows from an end, and lets go of pods.
 func conclude(d *decision, s snapshot, p progress) {
-	setConditions(d, s, p)
 	if p.state == completed || p.state == failed {
 		d.status.CompletionTime = new(metav1.NewTime(s.now))
-		d.removePlan, d.createPlan, d.createJob, d.parallelism = false, nil, false, nil
-		// The Job of a completed run ends by itself, as soon as its controller has seen the pods that this one has seen.
-		d.deleteJob = p.state == failed && stillActive(s.job)
-		d.lift = s.pods
+		d.removePlan, d.createPlan, d.createJob, d.changeJob, d.deleteJob = false, nil, nil, jobChange{}, false
 		d.again = 0
+		forget(d)
+		setConditions(d, s, p)
+		retire(d, s)
 		return
 	}
+	setConditions(d, s, p)
 	d.lift = liftable(d, s)
 }
 
 // begin fixes the plan of a run that has none, as soon as the pool is there. The status remembers what the plan was made with before anything is played.
 func begin(d *decision, s snapshot) progress {
+	if suspended(s.run) {
+		return progress{waiting, v1alpha1.ReasonSuspended, "The run is suspended before it has begun. Set spec.suspend to false, and it begins."}
+	}
+	p := obstacle(s)
+	if p.state != waiting {
+		return fixPlan(d, s)
+	}
+	if late, over := startDeadline(d, s, p); over {
+		return late
+	}
+	d.wake(waitDelay)
+	return p
+}
+
+// obstacle is what keeps a run from beginning, if something does.
+func obstacle(s snapshot) progress {
 	if c := environmentCondition(s); c.Status != metav1.ConditionTrue {
-		d.wake(waitDelay)
 		return progress{waiting, v1alpha1.ReasonWaitingForEnvironment, c.Message}
 	}
 	if len(s.taken) > 0 {
-		d.wake(waitDelay)
 		return progress{waiting, v1alpha1.ReasonNameTaken, fmt.Sprintf("%s belongs to something else. Delete it, or give the run another name.", strings.Join(s.taken, ", "))}
 	}
-	plan, err := makePlan(s, int(ptr.Deref(s.run.Spec.Parallelism, 1)))
+	return progress{state: running}
+}
+
+func fixPlan(d *decision, s snapshot) progress {
+	plan, err := NewPlan(s.run, s.offer())
+	if err == nil {
+		err = reachable(s.run.Spec.Thresholds, plan)
+	}
 	if err != nil {
 		return unplannable(err)
 	}
@@ -126,17 +138,19 @@ func begin(d *decision, s snapshot) progress {
 	if sums.Plan, err = plan.Fingerprint(); err != nil {
 		return unplannable(err)
 	}
-	if d.status.Provenance, err = provenance(s); err != nil {
+	if d.status.Provenance, err = NewProvenance(s.run, *s.report, s.env.Status.Image, s.options.Version); err != nil {
 		return unplannable(err)
 	}
 	d.status.StartTime = new(metav1.NewTime(s.now))
-	d.status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
-	d.status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // at most as many as the pool has scenarios
+	d.status.Results = resultsURL(s.run)
+	WritePlan(&d.status, plan)
+	d.status.Shards.Rounds = 1
 	d.folding.sums = sums
-	writeFigures(&d.status, sums, score.IndexSet{})
-	d.createPlan, d.createJob = &plan, true
-	d.events = append(d.events, event{corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Playing %d episodes against pool %s. Shards: %d.", plan.Episodes(), s.env.Name, plan.Shards)})
-	return progress{running, v1alpha1.ReasonRunning, runningMessage(d, s)}
+	WriteFigures(&d.status, sums, score.IndexSet{})
+	d.createPlan, d.createJob = &plan, nextJob(d, s)
+	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Planned %d episodes in %d shards against pool %s; up to %d runners play side by side.",
+		plan.Episodes(), plan.Shards, s.env.Name, parallelism(s.run, d.status.Shards.Total)))
+	return inProgress(d, s)
 }
 
 func unplannable(err error) progress {
@@ -156,10 +170,9 @@ func proceed(d *decision, s snapshot) progress {
 	}
 	if err == nil {
 		d.folding = fold(plan, sums, done, s.pods)
-		writeFigures(&d.status, d.folding.sums, d.folding.completed)
-		if note := replayNote(d.folding.counted, s.run); note != "" {
-			d.events = append(d.events, event{corev1.EventTypeWarning, v1alpha1.ReasonEpisodesReplayed, note})
-		}
+		keepScores(d, s, plan)
+		WriteFigures(&d.status, d.folding.sums, d.folding.completed)
+		tellFolding(d, s, done)
 	}
 	if p, ended := outcome(d, s, plan, err); ended {
 		return p
@@ -169,7 +182,30 @@ func proceed(d *decision, s snapshot) progress {
 		return progress{running, v1alpha1.ReasonRunning, fmt.Sprintf("The plan in ConfigMap %s is gone, and making it again has to wait: %v.", planName(s.run), err)}
 	}
 	keepJob(d, s)
-	return progress{running, v1alpha1.ReasonRunning, runningMessage(d, s)}
+	showLive(d, s)
+	return inProgress(d, s)
+}
+
+// tellFolding announces what the pass has counted, and what it hasn't.
+func tellFolding(d *decision, s snapshot, before score.IndexSet) {
+	for _, r := range d.folding.refused {
+		d.events = append(d.events, event{
+			kind: corev1.EventTypeWarning, reason: v1alpha1.ReasonSummaryRefused, about: r.pod,
+			note: fmt.Sprintf("The summary of runner pod %s is not counted: %v.", r.pod.Name, r.err),
+		})
+	}
+	if note := replayNote(d.folding.counted, s.run); note != "" {
+		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonEpisodesReplayed, note)
+	}
+	total := int64(s.run.Status.Shards.Total)
+	const quarters = 4
+	quarter := d.folding.completed.Len() * quarters / total
+	if quarter > before.Len()*quarters/total && quarter < quarters {
+		d.events = append(d.events, event{
+			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress, action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
+			note: fmt.Sprintf("%s The mean score so far is %s.", shardsMessage(d), scoreOf(d.status)),
+		})
+	}
 }
 
 // counted is what the status holds of the shards so far.
@@ -188,22 +224,26 @@ func counted(s snapshot) (score.Accumulator, score.IndexSet, error) {
 
 // outcome says whether the run has ended, and how. The order is the specification: figures that are complete stand, whatever became of the pool or the Job since.
 func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (progress, bool) {
-	total := int64(s.run.Status.Shards.Total)
-	if refused := d.folding.refused; len(refused) > 0 {
-		for _, r := range refused {
-			d.events = append(d.events, event{corev1.EventTypeWarning, v1alpha1.ReasonSummaryRefused, fmt.Sprintf("The summary of runner pod %s is not counted: %v.", r.pod, r.err)})
-		}
-		return progress{failed, v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0])}, true
-	}
 	if errored, limit := d.folding.sums.Errored, int64(ptr.Deref(s.run.Spec.Retries.MaxErroredPercent, 5)); errored*100 > limit*d.status.Episodes.Total {
 		return progress{failed, v1alpha1.ReasonTooManyErrored, fmt.Sprintf(
-			"%d of %d episodes errored, more than the %d %% of retries.maxErroredPercent. See the runners' logs for the causes, then create the run again.", errored, d.status.Episodes.Total, limit)}, true
+			"%d of %d episodes errored, more than the %d %% of retries.maxErroredPercent. See status.errors and the runners' logs for the causes, then create the run again.",
+			errored, d.status.Episodes.Total, limit)}, true
 	}
-	if d.folding.completed.Len() >= total {
-		return progress{completed, v1alpha1.ReasonCompleted, "Every shard is in the figures."}, true
+	if d.folding.completed.Len() >= int64(s.run.Status.Shards.Total) {
+		complete(d, s, plan)
+		return progress{completed, v1alpha1.ReasonCompleted, completedMessage(d.status)}, true
+	}
+	if refused := d.folding.refused; len(refused) > 0 && !mayPlayAgain(s.run) {
+		return progress{failed, v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0])}, true
+	}
+	if s.revoked {
+		return progress{failed, v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again."}, true
 	}
 	if change := environmentChange(s, plan, planErr); change != "" {
 		return progress{failed, v1alpha1.ReasonEnvironmentChanged, change}, true
+	}
+	if p, over := activeDeadline(d, s); over {
+		return p, true
 	}
 	if reason, message := jobFailure(d, s); reason != "" {
 		return progress{failed, reason, message}, true
@@ -216,7 +256,8 @@ func refusedMessage(r refusal) string {
 	if r.reason == refusedMalformed {
 		advice = "See the pod's log, then create the run again."
 	}
-	return fmt.Sprintf("The summary of runner pod %s is not counted: %v. Shards counted before stay in the figures. %s", r.pod, r.err, advice)
+	return fmt.Sprintf("The summary of runner pod %s is not counted: %v. retries.shardBackoffLimit doesn't let its shard be played once more. Shards counted before stay in the figures. %s",
+		r.pod.Name, r.err, advice)
 }
 
 // environmentChange says what of the pool is no longer what the run began with, "" if nothing is, or if the pool doesn't tell.
@@ -244,22 +285,6 @@ func environmentChange(s snapshot, plan score.Plan, planErr error) string {
 		}
 	}
 	return ""
-}
-
-// keepJob has the Job be there, with the parallelism that the spec asks for.
-func keepJob(d *decision, s snapshot) {
-	wanted := parallelism(s.run, s.run.Status.Shards.Total)
-	switch {
-	case s.job == nil:
-		d.createJob = len(s.taken) == 0
-		d.wake(waitDelay)
-	case ptr.Deref(s.job.Spec.Parallelism, 0) != wanted && !jobEnded(s.job):
-		d.parallelism = &wanted
-	}
-}
-
-func parallelism(run *v1alpha1.EvaluationRun, shards int32) int32 {
-	return min(ptr.Deref(run.Spec.Parallelism, 1), shards)
 }
 
 // storedPlan is the plan in the run's ConfigMap, if it has the fingerprint that the status holds: the ConfigMap is anybody's in the namespace.
@@ -295,7 +320,7 @@ func recoverPlan(d *decision, s snapshot, fingerprint string) (score.Plan, error
 	if s.report == nil {
 		return score.Plan{}, errors.Join(s.reportErr, errors.New(environmentCondition(s).Message))
 	}
-	plan, err := makePlan(s, int(s.run.Status.Shards.Total))
+	plan, err := makePlan(s.run, s.offer(), int(s.run.Status.Shards.Total))
 	if err == nil {
 		err = matches(plan, fingerprint)
 	}
@@ -310,202 +335,3 @@ func recoverPlan(d *decision, s snapshot, fingerprint string) (score.Plan, error
 
 // errPlanDiffers means that the pool's scenarios no longer make the plan that the run began with.
 var errPlanDiffers = errors.New("the pool's scenarios make another plan")
-
-// makePlan selects what the spec asks for of what the pool offers.
-func makePlan(s snapshot, shards int) (score.Plan, error) {
-	spec := s.run.Spec
-	passScore, err := score.ParseDecimal(spec.PassScore)
-	if err != nil {
-		return score.Plan{}, fmt.Errorf("reading spec.passScore: %w", err)
-	}
-	draft := score.Plan{
-		Run: string(s.run.UID), Seed: ptr.Deref(spec.Seed, 0), PassScore: passScore, Pressure: spec.Pressure == v1alpha1.ResponseTimePressure,
-		ScenarioDigest: s.report.ScenarioDigest, GraderVersion: s.report.GraderVersion, Judge: s.report.Judge, LedgerKey: s.env.Status.LedgerPublicKey,
-	}
-	var wrong []error
-	categories := map[string]bool{}
-	for _, selection := range spec.Tasks {
-		scenarios, err := selectScenarios(selection, s.report.Tasks, categories)
-		wrong = append(wrong, err)
-		draft.Tasks = append(draft.Tasks, score.PlanTask{Name: selection.Name, Trials: int(max(selection.Trials, 1)), Scenarios: scenarios})
-	}
-	if err := errors.Join(wrong...); err != nil {
-		return score.Plan{}, fmt.Errorf("pool %s doesn't offer what spec.tasks asks for: %s", s.env.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	if len(categories) > maxCategories {
-		return score.Plan{}, fmt.Errorf("spec.tasks selects scenarios of %d categories, and a run has figures for %d at most: name those that you want in spec.tasks[].scenarios.categories", len(categories), maxCategories)
-	}
-	return score.NewPlan(draft, shards)
-}
-
-// selectScenarios lists the ids of a task's scenarios that a selection asks for, and notes their categories. Its errors name what there is.
-func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task, selectedCategories map[string]bool) ([]string, error) {
-	at := slices.IndexFunc(offered, func(t score.Task) bool { return t.Name == selection.Name })
-	if at < 0 {
-		names := make([]string, len(offered))
-		for i, t := range offered {
-			names[i] = t.Name
-		}
-		return nil, fmt.Errorf("there is no task %q, use %s", selection.Name, strings.Join(names, ", "))
-	}
-	wanted := ptr.Deref(selection.Scenarios, v1alpha1.ScenarioSelection{})
-	ids, categories := map[string]bool{}, map[string]bool{}
-	var selected []string
-	for _, sc := range offered[at].Scenarios {
-		ids[sc.ID], categories[sc.Category] = true, true
-		if asks(wanted.IDs, sc.ID) && asks(wanted.Categories, sc.Category) {
-			selected = append(selected, sc.ID)
-			selectedCategories[sc.Category] = true
-		}
-	}
-	if err := errors.Join(unknown(selection.Name, "scenario", wanted.IDs, ids), unknown(selection.Name, "category", wanted.Categories, categories)); err != nil {
-		return nil, err
-	}
-	if len(selected) == 0 {
-		return nil, fmt.Errorf("task %s has no scenario that meets both ids and categories, its categories are %s", selection.Name, strings.Join(slices.Sorted(maps.Keys(categories)), ", "))
-	}
-	return selected, nil
-}
-
-// asks says whether a list asks for a name. An empty one asks for all.
-func asks(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
-
-func unknown(task, kind string, wanted []string, known map[string]bool) error {
-	var missing []string
-	for _, name := range wanted {
-		if !known[name] {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return fmt.Errorf("task %s has no %s %s, use %s", task, kind, strings.Join(missing, ", "), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-}
-
-// liftable are the pods that hold nothing any more that this pass doesn't write, or never will. A pod that is being deleted keeps its finalizer while its
-// runner may still leave a summary, but not beyond its deadline.
-func liftable(d *decision, s snapshot) []corev1.Pod {
-	var lift []corev1.Pod
-	for i := range s.pods {
-		pod := &s.pods[i]
-		shard, err := shardOf(pod)
-		switch {
-		case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded && err == nil && d.folding.completed.Contains(int64(shard)):
-			lift = append(lift, *pod)
-		case pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp.IsZero():
-		case pod.Spec.NodeName == "" || !s.now.Before(pod.DeletionTimestamp.Add(deleteGrace)):
-			lift = append(lift, *pod)
-		default:
-			d.wake(pod.DeletionTimestamp.Add(deleteGrace).Sub(s.now))
-		}
-	}
-	return lift
-}
-
-// jobFailure says why the Job can't complete any more, "" while it can.
-func jobFailure(d *decision, s snapshot) (reason, message string) {
-	if s.job == nil {
-		return "", ""
-	}
-	if c := jobCondition(s.job, batchv1.JobFailed); c != nil {
-		message := fmt.Sprintf("Job %s failed: %s", s.job.Name, strings.TrimSuffix(c.Message, "."))
-		if s.job.Status.FailedIndexes != nil && *s.job.Status.FailedIndexes != "" {
-			message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows", *s.job.Status.FailedIndexes)
-		}
-		return v1alpha1.ReasonShardsFailed, message + lastWords(s.failed) + ". Put that right, then create the run again."
-	}
-	if why, since := startTrouble(s.pods); why != "" {
-		if !s.now.Before(since.Add(startDeadline)) {
-			return v1alpha1.ReasonRunnersNotStarted, fmt.Sprintf("A runner could not start for %s: %s. Put that right, then create the run again.", startDeadline, why)
-		}
-		d.wake(since.Add(startDeadline).Sub(s.now))
-	}
-	return lostSummaries(d, s)
-}
-
-// lostSummaries says which shards the Job takes for played although no pod is left to tell of them: somebody removed pods and finalizers by force.
-func lostSummaries(d *decision, s snapshot) (reason, message string) {
-	c := jobCondition(s.job, batchv1.JobComplete)
-	if c == nil || slices.ContainsFunc(s.pods, func(pod corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }) {
-		return "", ""
-	}
-	if left := c.LastTransitionTime.Add(lostDeadline).Sub(s.now); left > 0 {
-		d.wake(left)
-		return "", ""
-	}
-	return v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but only shards %q are counted: pods of others were removed before they were read. Create the run again.",
-		s.job.Name, d.folding.completed)
-}
-
-func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
-	for i := range job.Status.Conditions {
-		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
-}
-
-func jobEnded(job *batchv1.Job) bool {
-	return jobCondition(job, batchv1.JobComplete) != nil || jobCondition(job, batchv1.JobFailed) != nil
-}
-
-// stillActive says whether a Job would go on. One that has ended is kept, with its pods' logs.
-func stillActive(job *batchv1.Job) bool {
-	return job != nil && job.DeletionTimestamp.IsZero() && !jobEnded(job)
-}
-
-// lastWords quotes the pod that failed last.
-func lastWords(pods []corev1.Pod) string {
-	var last *corev1.Pod
-	for i := range pods {
-		if last == nil || terminated(&pods[i]).FinishedAt.After(terminated(last).FinishedAt.Time) {
-			last = &pods[i]
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	end := terminated(last)
-	words := strings.TrimSpace(end.Message)
-	switch {
-	case words != "":
-	case last.Status.Message != "":
-		words = last.Status.Message
-	default:
-		words = strings.TrimSpace(fmt.Sprintf("exit code %d %s", end.ExitCode, end.Reason))
-	}
-	return fmt.Sprintf(". Pod %s said: %s", last.Name, strings.TrimSuffix(quote(words), "."))
-}
-
-// startTrouble is why a runner can't start, and since when: the oldest trouble of a kind that rarely goes away by itself.
-func startTrouble(pods []corev1.Pod) (why string, since time.Time) {
-	for i := range pods {
-		pod := &pods[i]
-		for _, c := range pod.Status.ContainerStatuses {
-			w := c.State.Waiting
-			if c.Name != runnerContainer || w == nil || !slices.Contains(stuckReasons, w.Reason) {
-				continue
-			}
-			if began := scheduledAt(pod); why == "" || began.Before(since) {
-				why, since = strings.TrimSuffix(fmt.Sprintf("pod %s: %s: %s", pod.Name, w.Reason, quote(w.Message)), ": "), began
-			}
-		}
-	}
-	return why, since
-}
-
-// scheduledAt is when a pod got its node: what it waited for one says nothing of its image. A pod that doesn't tell counts from its creation.
-func scheduledAt(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return pod.CreationTimestamp.Time
-}
-
-// stuckReasons are the kubelet's reasons for which a container waits for somebody to act.
-var stuckReasons = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
-	"CreateContainerConfigError", "CreateContainerError"}

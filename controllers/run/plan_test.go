@@ -110,8 +110,8 @@ func TestBegin(t *testing.T) {
 			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); c == nil || !strings.Contains(c.Message, tc.message) {
 				t.Errorf("Complete is %+v, want a message with %q", c, tc.message)
 			}
-			begins := d.createPlan != nil && d.createJob && d.status.Provenance != nil && d.status.StartTime != nil
-			stays := d.createPlan == nil && !d.createJob && d.status.Provenance == nil && d.status.StartTime == nil
+			begins := d.createPlan != nil && d.createJob != nil && d.status.Provenance != nil && d.status.StartTime != nil
+			stays := d.createPlan == nil && d.createJob == nil && d.status.Provenance == nil && d.status.StartTime == nil
 			if begins != tc.begins || stays == tc.begins {
 				t.Errorf("plan %v, job %v, provenance %v: want begun = %v", d.createPlan, d.createJob, d.status.Provenance, tc.begins)
 			}
@@ -184,8 +184,12 @@ func jobWith(s *snapshot, kind batchv1.JobConditionType, message string) {
 func addPods(s *snapshot, pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		s.pods = append(s.pods, *pod)
-		if pod.Status.Phase == corev1.PodFailed {
+		switch pod.Status.Phase {
+		case corev1.PodFailed:
 			s.failed = append(s.failed, *pod)
+		case corev1.PodSucceeded:
+			s.succeeded = append(s.succeeded, *pod)
+		default:
 		}
 	}
 }
@@ -218,7 +222,7 @@ func TestProceed(t *testing.T) {
 					addPods(s, succeeded(t, s.run, p, i))
 				}
 			},
-			envReady + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "",
+			envReady + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "delete",
 		},
 		"all have ended, the pool went": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -227,7 +231,7 @@ func TestProceed(t *testing.T) {
 				}
 				s.env = nil
 			},
-			envMissing + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "",
+			envMissing + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "delete",
 		},
 		"the same index twice": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -266,13 +270,20 @@ func TestProceed(t *testing.T) {
 			func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded, summaryOf(t, p, 1, playing{key: otherKey()})))
 			},
-			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "pod baseline-1 is not counted: the ledger's signature", "0", "baseline-0 baseline-1", 0, "delete",
+			envReady + runs, "1 of 4 shards", "0", "baseline-0 baseline-1", 0, "",
+		},
+		"a summary with a foreign signature, and no shard may be played again": {
+			func(t *testing.T, s *snapshot, p score.Plan) {
+				s.run.Spec.Retries.ShardBackoffLimit = new(int32(0))
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded, summaryOf(t, p, 1, playing{key: otherKey()})))
+			},
+			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "pod baseline-1 is not counted: the ledger's signature", "0", "baseline-0 baseline-1", 0, "end",
 		},
 		"too many errored": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, summaryOf(t, p, 0, playing{errored: []int64{0, 1}})))
 			},
-			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored", "2 of 14 episodes errored, more than the 10 %", "0", "baseline-0", 0, "delete",
+			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored", "2 of 14 episodes errored, more than the 10 %", "0", "baseline-0", 0, "end",
 		},
 		"as many errored as allowed": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -285,17 +296,17 @@ func TestProceed(t *testing.T) {
 				s.env.Status.ScenarioDigest = "sha256:bb"
 				addPods(s, succeeded(t, s.run, p, 0), runnerPodOf(s.run, 1))
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The scenarios of pool support changed from " + digestA + " to sha256:bb", "0", "baseline-0 baseline-1", 0, "delete",
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The scenarios of pool support changed from " + digestA + " to sha256:bb", "0", "baseline-0 baseline-1", 0, "end",
 		},
 		"the pool's judge changed": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status.Judge = "offline-v2" },
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The judge of", "", "", 0, "delete",
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The judge of", "", "", 0, "end",
 		},
 		"the pool's key changed": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.env.Status.LedgerPublicKey = publicText(otherKey())
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The ledger key of", "", "", 0, "delete",
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The ledger key of", "", "", 0, "end",
 		},
 		"the pool starts anew and tells nothing yet": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status = v1alpha1.CustomerSupportEnvStatus{} },
@@ -310,19 +321,56 @@ func TestProceed(t *testing.T) {
 		},
 		"an image that can't be pulled for long": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
-				s.now = start().Add(startDeadline)
+				s.now = start().Add(stuckDeadline)
 				addPods(s, pulling(runnerPodOf(s.run, 0)))
 			},
-			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted", "could not start for 10m0s: pod baseline-0: ImagePullBackOff", "", "baseline-0", 0, "delete",
+			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted", "could not start for 10m0s: pod baseline-0: ImagePullBackOff", "", "baseline-0", 0, "end",
 		},
 		"an image that can't be pulled, after a long wait for a node": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
-				s.now = start().Add(startDeadline + time.Hour)
+				s.now = start().Add(stuckDeadline + time.Hour)
 				pod := pulling(runnerPodOf(s.run, 0))
 				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start().Add(time.Hour + 9*time.Minute))
 				addPods(s, pod)
 			},
 			envReady + runs, "A runner can't start: pod baseline-0: ImagePullBackOff", "", "", 9 * time.Minute, "",
+		},
+		"an agent's image that can't be pulled for long": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{State: waits("ErrImagePull")}))
+			},
+			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted", "could not start for 10m0s: pod baseline-0: the agent's container: ErrImagePull.", "", "baseline-0", 0, "end",
+		},
+		"an agent that ends before it listens": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(4 * time.Minute)
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), State: waits("CrashLoopBackOff"), LastTerminationState: endsWith(2)}))
+			},
+			envReady + runs, "A runner can't start: pod baseline-0: the agent's container doesn't listen on port 9000, and ended with exit code 2.", "", "", 6 * time.Minute, "",
+		},
+		"an agent that never listens": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 1, LastTerminationState: endsWith(137)}))
+			},
+			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted", "the agent's container doesn't listen on port 9000, and ended with exit code 137.", "", "baseline-0", 0, "end",
+		},
+		"an agent that takes its time": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false)}))
+			},
+			envReady + runs, "0 of 4", "", "", 0, "",
+		},
+		"an agent that ends while its runner plays": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				pod := agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 3, State: waits("CrashLoopBackOff")})
+				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+				addPods(s, pod)
+			},
+			envReady + runs, "0 of 4", "", "", 0, "",
 		},
 		"no node takes a runner": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -383,7 +431,15 @@ func TestProceed(t *testing.T) {
 				jobWith(s, batchv1.JobComplete, "")
 				s.now = start().Add(lostDeadline)
 			},
-			envReady + "Complete=False/SummariesLost Failed=True/SummariesLost", "pods of others were removed", "", "", 0, "",
+			envReady + runs, "0 of 4", "", "", 0, "delete",
+		},
+		"the Job is complete, its pods were removed by force too often": {
+			func(_ *testing.T, s *snapshot, _ score.Plan) {
+				jobWith(s, batchv1.JobComplete, "")
+				s.job.Annotations[annotationRound], s.run.Status.Shards.Rounds = "3", 3
+				s.now = start().Add(lostDeadline)
+			},
+			envReady + "Complete=False/SummariesLost Failed=True/SummariesLost", "or their pods were removed before they were read", "", "", 0, "",
 		},
 		"the plan is gone and the pool too": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -406,14 +462,14 @@ func TestProceed(t *testing.T) {
 				report.Tasks[1].Scenarios = report.Tasks[1].Scenarios[:3]
 				s.planMap, s.report = nil, &report
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "offers other scenarios", "", "", 0, "delete",
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "offers other scenarios", "", "", 0, "end",
 		},
 		"the status was changed by hand": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
 				s.run.Status.Shards.Accumulator = "AAAA"
 				addPods(s, succeeded(t, s.run, p, 0))
 			},
-			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "status.shards.accumulator", "", "baseline-0", 0, "delete",
+			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "status.shards.accumulator", "", "baseline-0", 0, "end",
 		},
 	}
 	for name, tc := range cases {
@@ -437,7 +493,7 @@ func TestProceed(t *testing.T) {
 			if d.again != tc.again {
 				t.Errorf("comes back after %v, want %v", d.again, tc.again)
 			}
-			job := map[bool]string{d.createJob: "create", d.deleteJob: "delete", d.parallelism != nil: "resize"}[true]
+			job := jobDecision(d)
 			if job != tc.job {
 				t.Errorf("job: %q, want %q", job, tc.job)
 			}
@@ -445,6 +501,26 @@ func TestProceed(t *testing.T) {
 				t.Errorf("deciding changed the run that was read: %s", diff)
 			}
 		})
+	}
+}
+
+// jobDecision says in a word what becomes of the Job.
+func jobDecision(d decision) string {
+	switch {
+	case d.createJob != nil:
+		return "create"
+	case d.deleteJob:
+		return "delete"
+	case d.changeJob.parallelism != nil:
+		return "resize"
+	case d.changeJob.suspend != nil && *d.changeJob.suspend:
+		return "suspend"
+	case d.changeJob.suspend != nil:
+		return "resume"
+	case d.changeJob.deadline != nil:
+		return "end"
+	default:
+		return ""
 	}
 }
 
@@ -500,8 +576,8 @@ func TestEndedRunsStay(t *testing.T) {
 			if got := podNames(d.lift); got != "baseline-0 baseline-1" {
 				t.Errorf("lifts %q, want both pods", got)
 			}
-			if d.deleteJob != (kind == v1alpha1.ConditionFailed) {
-				t.Errorf("deletes the Job: %v", d.deleteJob)
+			if want := map[string]string{v1alpha1.ConditionFailed: "end", v1alpha1.ConditionComplete: "delete"}[kind]; jobDecision(d) != want {
+				t.Errorf("decides to %q the Job, want %q", jobDecision(d), want)
 			}
 			for _, c := range d.status.Conditions {
 				if c.ObservedGeneration != 2 {
@@ -509,8 +585,9 @@ func TestEndedRunsStay(t *testing.T) {
 				}
 			}
 			jobWith(&s, batchv1.JobComplete, "")
-			if decide(s).deleteJob {
-				t.Error("a Job that has ended is deleted, with its pods' logs")
+			s.run.Spec.Retain = v1alpha1.RetainAlways
+			if got := jobDecision(decide(s)); got != "" {
+				t.Errorf("decides to %q a Job that has ended, with its pods' logs", got)
 			}
 		})
 	}

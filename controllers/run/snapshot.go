@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -32,20 +34,35 @@ type poolReader interface {
 // snapshot is what one pass knows. All of it was read; nothing in it is written to.
 type snapshot struct {
 	run     *v1alpha1.EvaluationRun      // nil when there is none, or it is being deleted
-	env     *v1alpha1.CustomerSupportEnv // nil while there is none
+	env     *v1alpha1.CustomerSupportEnv // nil while there is none that the run may use
+	revoked bool                         // there is a pool, but it doesn't admit the run's namespace
 	planMap *corev1.ConfigMap            // nil while there is none of the run's own
 	job     *batchv1.Job                 // nil while there is none of the run's own
-	pods    []corev1.Pod                 // of this run that carry the finalizer, ordered by name
-	failed  []corev1.Pod                 // of this run that have failed, with the finalizer or without, ordered by name
 	taken   []string                     // names that the run needs and something else has
-	foreign []corev1.Pod                 // that carry the finalizer and the run's name, but are not this run's
 	closing bool                         // the namespace is being deleted
 	options Options
 	now     time.Time
 
+	// Pods are ordered by name. Those that have ended are listed with the finalizer or without.
+	pods      []corev1.Pod // of this run that carry the finalizer
+	failed    []corev1.Pod // of this run
+	succeeded []corev1.Pod // of this run
+	foreign   []corev1.Pod // that carry the finalizer and the run's name, but are not this run's
+
+	scores         *corev1.ConfigMap       // the table of scenarios, nil while there is none of the run's own
+	scoresTaken    bool                    // something else has the name of the table
+	baseline       *v1alpha1.EvaluationRun // the run to compare with, nil where there is none or none is asked for
+	baselineScores *corev1.ConfigMap       // its table
+	live           *liveFigures            // what the servers say of the run's episodes, nil while nobody asks
+
 	// report is what the pool offers, read only while the run has no plan to go by. reportErr says why it is nil then.
 	report    *score.Report
 	reportErr error
+}
+
+// offer is what the pool offers, once its report was read.
+func (s snapshot) offer() Offer {
+	return Offer{Pool: s.env.Name, LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report}
 }
 
 // takeSnapshot reads everything that a pass needs, and writes nothing.
@@ -68,10 +85,16 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName)
 	if err := r.readChildren(ctx, &s); err != nil {
 		return s, err
 	}
-	if !s.closing && needsReport(s) {
+	if s.closing || ended(run.Status.Conditions) {
+		return s, nil
+	}
+	if needsReport(s) {
 		s.report, s.reportErr = r.readReport(ctx, s.env)
 	}
-	return s, nil
+	if err := r.readScores(ctx, &s); err != nil {
+		return s, err
+	}
+	return s, r.readLive(ctx, &s)
 }
 
 // readPods sorts the pods that bear the run's name into this run's and others'.
@@ -88,6 +111,9 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 		held := controllerutil.ContainsFinalizer(&pod, summaryFinalizer)
 		if mine && pod.Status.Phase == corev1.PodFailed {
 			s.failed = append(s.failed, pod)
+		}
+		if mine && pod.Status.Phase == corev1.PodSucceeded {
+			s.succeeded = append(s.succeeded, pod)
 		}
 		switch {
 		case mine && held:
@@ -106,7 +132,7 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 // readNamespace is asked when pods of the run are being deleted, for nothing else tells why.
 func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot) error {
 	namespace := &corev1.Namespace{}
-	err := r.live.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	err := r.direct.Get(ctx, types.NamespacedName{Name: name}, namespace)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the namespace: %w", err)
 	}
@@ -116,13 +142,8 @@ func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot
 
 // readChildren reads the pool and the run's own objects.
 func (r *Reconciler) readChildren(ctx context.Context, s *snapshot) error {
-	env := &v1alpha1.CustomerSupportEnv{}
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.EnvironmentRef.Name}, env)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the pool: %w", err)
-	}
-	if err == nil {
-		s.env = env
+	if err := r.readPool(ctx, s); err != nil {
+		return err
 	}
 	planMap, job := &corev1.ConfigMap{}, &batchv1.Job{}
 	if found, err := r.readOwn(ctx, s, planName(s.run), planMap); err != nil {
@@ -138,13 +159,55 @@ func (r *Reconciler) readChildren(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
+// poolKeyOf names the pool that a run is played against.
+func poolKeyOf(run *v1alpha1.EvaluationRun) types.NamespacedName {
+	return types.NamespacedName{Namespace: cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace), Name: run.Spec.EnvironmentRef.Name}
+}
+
+// readPool reads the pool if the run may use it.
+func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
+	env := &v1alpha1.CustomerSupportEnv{}
+	err := r.client.Get(ctx, poolKeyOf(s.run), env)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the pool: %w", err)
+	}
+	allowed := env.Namespace == s.run.Namespace
+	if !allowed {
+		if allowed, err = r.admits(ctx, env, s.run.Namespace); err != nil {
+			return err
+		}
+	}
+	if allowed {
+		s.env = env
+	}
+	s.revoked = !allowed
+	return nil
+}
+
+// admits says whether a pool admits runs of a namespace. A selector that can't be read admits nobody, and is for the pool's status to tell.
+func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
+	space := &metav1.PartialObjectMetadata{}
+	space.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := r.client.Get(ctx, types.NamespacedName{Name: namespace}, space); err != nil {
+		return false, fmt.Errorf("reading the labels of namespace %s: %w", namespace, err)
+	}
+	allowed, err := access.Allows(env, namespace, space.Labels)
+	if err != nil {
+		logf.FromContext(ctx).Info("Pool admits no other namespace", "reason", err.Error())
+	}
+	return allowed, nil
+}
+
 // readOwn reads one of the run's own objects. While the run goes on it looks past the cache for what the cache doesn't have: an object that was just created, or one of
 // somebody else's, which carries none of our labels and holds a name that the run needs.
 func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, object client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
 	err := r.client.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) && !ended(s.run.Status.Conditions) && environmentCondition(*s).Status == metav1.ConditionTrue {
-		err = r.live.Get(ctx, key, object)
+		err = r.direct.Get(ctx, key, object)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading %T %s: %w", object, name, err)
@@ -167,20 +230,15 @@ func needsReport(s snapshot) bool {
 
 // readReport asks one server after the other, ready ones only, until one answers with what the pool's status says: during a rollout some don't.
 func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {
-	var list corev1.PodList
-	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: env.Name}
-	if err := r.client.List(ctx, &list, client.InNamespace(env.Namespace), labels); err != nil {
-		return nil, fmt.Errorf("listing the pool's servers: %w", err)
+	servers, err := r.readyServers(ctx, env)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	failed := []error{errors.New("no server is ready")}
 	ctx, cancel := context.WithTimeout(ctx, reportBudget)
 	defer cancel()
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if !ready(pod) {
-			continue
-		}
+	for i := range servers {
+		pod := &servers[i]
 		report, err := r.pools.Report(ctx, pod.Status.PodIP)
 		if err == nil {
 			err = sameGrader(env, report)
@@ -191,6 +249,18 @@ func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSuppo
 		failed = append(failed, fmt.Errorf("server %s: %w", pod.Name, err))
 	}
 	return nil, failed[len(failed)-1]
+}
+
+// readyServers are the pool's pods that accept sessions, ordered by name.
+func (r *Reconciler) readyServers(ctx context.Context, env *v1alpha1.CustomerSupportEnv) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: env.Name}
+	if err := r.client.List(ctx, &list, client.InNamespace(env.Namespace), labels); err != nil {
+		return nil, fmt.Errorf("listing the pool's servers: %w", err)
+	}
+	servers := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !ready(&pod) })
+	slices.SortFunc(servers, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return servers, nil
 }
 
 func ready(pod *corev1.Pod) bool {

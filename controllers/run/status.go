@@ -1,17 +1,14 @@
 package run
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -49,22 +46,48 @@ func setConditions(d *decision, s snapshot, p progress) {
 	switch p.state {
 	case completed:
 		complete.Status = metav1.ConditionTrue
-		d.events = append(d.events, event{corev1.EventTypeNormal, p.reason, p.message})
+		d.tell(corev1.EventTypeNormal, p.reason, p.message)
 	case failed:
 		end = condition(v1alpha1.ConditionFailed, metav1.ConditionTrue, p.reason, p.message)
-		d.events = append(d.events, event{corev1.EventTypeWarning, p.reason, p.message})
+		d.tell(corev1.EventTypeWarning, p.reason, p.message)
 	case waiting, running:
 	}
-	environment := environmentCondition(s)
-	before := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
-	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
-		d.events = append(d.events, event{environmentEventType(environment.Reason), environment.Reason, environment.Message})
+	conditions := []metav1.Condition{environmentCondition(s), suspendedCondition(s.run), complete, end}
+	announce(d, s, conditions[0], conditions[1])
+	if len(s.run.Spec.Thresholds) > 0 {
+		conditions = append(conditions, thresholdsCondition(s.run.Spec.Thresholds, d.folding.sums, p.state))
 	}
-	for _, c := range []metav1.Condition{environment, complete, end} {
+	if s.run.Spec.Results != nil {
+		conditions = append(conditions, storedCondition(d.folding.sums, p.state))
+	}
+	for _, c := range conditions {
 		c.ObservedGeneration = s.run.Generation
 		c.LastTransitionTime = metav1.NewTime(s.now)
 		meta.SetStatusCondition(&d.status.Conditions, c)
 	}
+}
+
+// announce tells of what changes about the pool and about the run's suspension.
+func announce(d *decision, s snapshot, environment, suspension metav1.Condition) {
+	before := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
+	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
+		d.tell(environmentEventType(environment.Reason), environment.Reason, environment.Message)
+	}
+	was := meta.IsStatusConditionTrue(s.run.Status.Conditions, v1alpha1.ConditionSuspended)
+	switch is := suspension.Status == metav1.ConditionTrue; {
+	case is && !was:
+		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
+	case was && !is:
+		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, "The run goes on with the shards that are not in the figures yet.")
+	}
+}
+
+func suspendedCondition(run *v1alpha1.EvaluationRun) metav1.Condition {
+	if suspended(run) {
+		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
+			"spec.suspend is true: runners are told to go, and the shards that they have not finished are played again later. Set it to false, and the run goes on.")
+	}
+	return condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "spec.suspend is not set.")
 }
 
 // environmentEventType takes a pool that isn't up yet as usual: it is often applied together with its runs.
@@ -79,14 +102,22 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: truncate(message)}
 }
 
-// environmentCondition says whether the pool exists, accepts sessions and can be read.
+// environmentCondition says whether the pool exists, may be used, accepts sessions and can be read. Of a pool in another namespace that doesn't admit the run's, a run learns nothing, not even
+// whether it exists.
 func environmentCondition(s snapshot) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
 		return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason, fmt.Sprintf(format, args...))
 	}
-	name := s.run.Spec.EnvironmentRef.Name
-	if s.env == nil {
-		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it, and the run goes on.", name, s.run.Namespace)
+	key := poolKeyOf(s.run)
+	name := key.Name
+	switch {
+	case s.env == nil && key.Namespace != s.run.Namespace:
+		return no(v1alpha1.ReasonNamespaceNotAllowed, "No CustomerSupportEnv %s in namespace %s admits runs of namespace %s. Correct spec.environmentRef, or ask whoever owns the pool to admit the namespace in access.allowedNamespaces.",
+			name, key.Namespace, s.run.Namespace)
+	case s.env == nil:
+		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it, and the run goes on.", name, key.Namespace)
+	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil:
+		return no(v1alpha1.ReasonTokenMissing, "Pool %s asks for a token. Put it into a Secret of namespace %s and create the run again with spec.environmentRef.tokenSecretRef.", name, s.run.Namespace)
 	}
 	available := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionAvailable)
 	switch {
@@ -103,9 +134,59 @@ func environmentCondition(s snapshot) metav1.Condition {
 	return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
 }
 
+// poolToken is where the run's runners find the pool's token, nil where the run names none. A Secret of the pool's own namespace is out of reach for pods of another.
+func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
+	switch ref := s.run.Spec.EnvironmentRef.TokenSecretRef; {
+	case ref != nil:
+		return ref
+	case s.env != nil && s.env.Namespace == s.run.Namespace:
+		return s.env.Spec.Access.TokenSecretRef
+	default:
+		return nil
+	}
+}
+
+// inProgress says where a run stands that goes on.
+func inProgress(d *decision, s snapshot) progress {
+	switch {
+	case suspended(s.run):
+		return progress{running, v1alpha1.ReasonSuspended, shardsMessage(d) + " Set spec.suspend to false, and the run goes on with the rest."}
+	case heldByQueue(s):
+		return progress{running, v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.", shardsMessage(d), s.job.Name, s.run.Labels[labelQueue])}
+	default:
+		return progress{running, v1alpha1.ReasonRunning, runningMessage(d, s)}
+	}
+}
+
+func shardsMessage(d *decision) string {
+	return fmt.Sprintf("%d of %d shards are in the figures.", d.folding.completed.Len(), d.status.Shards.Total)
+}
+
+// completedMessage is the score in words.
+func completedMessage(status v1alpha1.EvaluationRunStatus) string {
+	e := status.Episodes
+	if status.Score == nil {
+		return fmt.Sprintf("Every shard is in the figures: all %d episodes errored.", e.Total)
+	}
+	return fmt.Sprintf("Every shard is in the figures: %d episodes, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are in no score.",
+		e.Total, scoreOf(status), status.PassRate, e.Failed, e.Errored)
+}
+
+// scoreOf is the mean with its interval.
+func scoreOf(status v1alpha1.EvaluationRunStatus) string {
+	switch score := status.Score; {
+	case score == nil:
+		return "not known"
+	case score.CI95 == nil:
+		return score.Mean
+	default:
+		return fmt.Sprintf("%s (95 %% interval %s to %s)", score.Mean, score.CI95.Low, score.CI95.High)
+	}
+}
+
 // runningMessage says how far the run is, and what holds it up if something does.
 func runningMessage(d *decision, s snapshot) string {
-	message := fmt.Sprintf("%d of %d shards are in the figures.", d.folding.completed.Len(), d.status.Shards.Total)
+	message := shardsMessage(d)
 	if len(s.taken) > 0 {
 		return fmt.Sprintf("%s %s belongs to something else. Delete it, and the run goes on.", message, strings.Join(s.taken, ", "))
 	}
@@ -122,93 +203,23 @@ func runningMessage(d *decision, s snapshot) string {
 	return message
 }
 
-// provenance is what a run that begins now is made with.
-func provenance(s snapshot) (*v1alpha1.Provenance, error) {
-	agent, err := digest(s.run.Spec.Agent)
-	if err != nil {
-		return nil, err
-	}
-	spec := s.run.Spec.DeepCopy()
-	spec.Parallelism = nil
-	hash, err := digest(spec)
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha1.Provenance{
-		Image: s.env.Status.Image, OperatorVersion: s.options.Version,
-		ScenarioDigest: s.report.ScenarioDigest, GraderVersion: s.report.GraderVersion, Judge: s.report.Judge,
-		AgentDigest: agent, Seed: new(ptr.Deref(s.run.Spec.Seed, 0)), SpecHash: hash,
-	}, nil
-}
-
-// digest is "sha256:" and the hex digest of a value's JSON.
-func digest(v any) (string, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return "", fmt.Errorf("digesting %T: %w", v, err)
-	}
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
-}
-
-// writeFigures writes what the sums come to. The number of shards and of episodes planned stays.
-func writeFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, done score.IndexSet) {
-	text, err := sums.MarshalText()
-	if err != nil {
-		// MarshalText has no way to fail; its signature is encoding.TextMarshaler's.
-		panic(fmt.Sprintf("encoding sums: %v", err))
-	}
-	status.Shards.Accumulator, status.Shards.CompletedIndexes = string(text), done.String()
-	f := sums.Figures()
-	status.Episodes.Scored, status.Episodes.Failed = f.Scored, f.Failed
-	status.Episodes.Errored, status.Episodes.Retried = f.Errored, f.Retried
-	status.Progress = fmt.Sprintf("%d/%d", f.Episodes+f.Errored, status.Episodes.Total)
-	if f.EpisodeP50 > 0 {
-		status.Durations = &v1alpha1.Durations{EpisodeP50: seconds(f.EpisodeP50), EpisodeP99: seconds(f.EpisodeP99)}
-	}
-	if f.Episodes == 0 {
-		return
-	}
-	status.Score = estimate(f.Estimate, f.Min, f.P50, f.Max)
-	status.PassRate = score.Decimal(f.PassRate)
-	status.PassHatK = nil
-	for _, p := range f.PassHatK {
-		status.PassHatK = append(status.PassHatK, v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)}) //nolint:gosec // at most score.MaxK
-	}
-	status.Tasks, status.Categories = taskResults(f.Tasks), categoryResults(f.Categories)
-}
-
-// seconds writes milliseconds as seconds.
-func seconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
-
-func taskResults(tasks []score.TaskFigures) []v1alpha1.TaskResult {
-	results := make([]v1alpha1.TaskResult, len(tasks))
-	for i, t := range tasks {
-		results[i] = v1alpha1.TaskResult{Name: t.Name, Episodes: t.Episodes, Score: estimate(t.Estimate, t.Min, t.P50, t.Max), PassRate: score.Decimal(t.PassRate)}
-		for _, dim := range t.Dimensions {
-			results[i].Dimensions = append(results[i].Dimensions, v1alpha1.DimensionResult{Name: dim.Name, Mean: score.Decimal(dim.Mean), Max: score.Decimal(dim.Max)})
+// agentName is who plays, in a word.
+func agentName(agent v1alpha1.Agent) string {
+	switch {
+	case agent.Builtin != nil:
+		return string(agent.Builtin.Policy)
+	case agent.OpenAI != nil:
+		return agent.OpenAI.Model
+	case agent.HTTP != nil:
+		if u, err := url.Parse(agent.HTTP.URL); err == nil {
+			return u.Host
 		}
+		return agent.HTTP.URL
+	case agent.Container != nil:
+		return agent.Container.Image
+	default:
+		return string(agent.Type)
 	}
-	return results
-}
-
-func categoryResults(groups []score.GroupFigures) []v1alpha1.CategoryResult {
-	results := make([]v1alpha1.CategoryResult, len(groups))
-	for i, g := range groups {
-		s := estimate(g.Estimate, 0, 0, 0)
-		s.Min, s.P50, s.Max = "", "", ""
-		results[i] = v1alpha1.CategoryResult{Name: g.Name, Episodes: g.Episodes, Score: s, PassRate: score.Decimal(g.PassRate)}
-	}
-	return results
-}
-
-func estimate(e score.Estimate, least, median, most int64) *v1alpha1.Score {
-	s := &v1alpha1.Score{Mean: score.Decimal(e.Mean), Min: score.Decimal(least), P50: score.Decimal(median), Max: score.Decimal(most)}
-	if e.CI95 != nil {
-		s.StandardError = score.Decimal(*e.StandardError)
-		s.CI95 = &v1alpha1.Interval{Low: score.Decimal(e.CI95.Low), High: score.Decimal(e.CI95.High)}
-	}
-	return s
 }
 
 // quote shortens somebody else's words and drops what isn't text.

@@ -26,7 +26,7 @@ func TestFiguresInTheStatus(t *testing.T) {
 		points             int64
 	}{{"B01", "billing", 900_000}, {"B01", "billing", 500_000}, {"B02", "billing", 700_000}, {"S01", "shipping", 1_000_000}} {
 		ep := score.PlannedEpisode{Index: int64(i), Task: "ticket-resolve", Scenario: e.scenario}
-		episode := score.Episode{Outcome: score.Scored, Score: e.points, Category: e.category, Dimensions: []score.Dimension{{Name: "reply", Earned: e.points / 2000, Offered: 500}}}
+		episode := score.Episode{Outcome: score.Scored, Score: e.points, Category: e.category, Language: "en", Dimensions: []score.Dimension{{Name: "reply", Earned: e.points / 2000, Offered: 500}}}
 		if i == 1 {
 			episode.Outcome = score.Failed
 		}
@@ -34,22 +34,24 @@ func TestFiguresInTheStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sums.Fold(ledger)
+	lost := score.ErrorClass{Class: "env_lost"}
+	lost.Episodes.Add(7)
+	sums.FoldSummary(ledger, score.Summary{Errored: []score.ErrorClass{lost}, RetriedBy: map[string]int64{"agent_timeout": 2}, Tokens: score.Tokens{Prompt: 700, Completion: 30}})
 	var done score.IndexSet
 	done.Add(0)
 	got := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 9}, Shards: &v1alpha1.Shards{Total: 2}}
-	writeFigures(&got, sums, done)
+	WriteFigures(&got, sums, done)
 	if got.Shards.Accumulator == "" {
 		t.Error("the sums aren't kept")
 	}
 	got.Shards.Accumulator = ""
 	want := v1alpha1.EvaluationRunStatus{
-		Progress: "4/9",
-		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 3, Failed: 1},
+		Progress: "5/9",
+		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 3, Failed: 1, Errored: 1},
 		Score: &v1alpha1.Score{
 			Mean: "0.7750", StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}, Min: "0.5000", P50: "0.7200", Max: "1.0000",
 		},
-		PassRate: "0.5000",
+		PassRate: "0.5000", PassRateCI95: &v1alpha1.Interval{Low: "0.1159", High: "0.8841"},
 		PassHatK: []v1alpha1.PassHat{{K: 1, Value: "0.5000"}, {K: 2, Value: "0.0000"}},
 		Tasks: []v1alpha1.TaskResult{{
 			Name: "ticket-resolve", Episodes: 4, PassRate: "0.5000",
@@ -60,6 +62,11 @@ func TestFiguresInTheStatus(t *testing.T) {
 			{Name: "billing", Episodes: 3, PassRate: "0.3333", Score: &v1alpha1.Score{Mean: "0.7000", StandardError: "0.0000", CI95: &v1alpha1.Interval{Low: "0.7000", High: "0.7000"}}},
 			{Name: "shipping", Episodes: 1, PassRate: "1.0000", Score: &v1alpha1.Score{Mean: "1.0000"}},
 		},
+		Languages: []v1alpha1.CategoryResult{
+			{Name: "en", Episodes: 4, PassRate: "0.5000", Score: &v1alpha1.Score{Mean: "0.7750", StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}}},
+		},
+		Errors: []v1alpha1.ErrorCount{{Class: "agent_timeout", Retried: 2}, {Class: "env_lost", Errored: 1}},
+		Tokens: &v1alpha1.Tokens{Prompt: 700, Completion: 30},
 		Shards: &v1alpha1.Shards{Total: 2, CompletedIndexes: "0"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -69,7 +76,7 @@ func TestFiguresInTheStatus(t *testing.T) {
 
 func TestFiguresWithoutEpisodes(t *testing.T) {
 	got := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 9}, Shards: &v1alpha1.Shards{Total: 2}}
-	writeFigures(&got, score.Accumulator{Errored: 3}, score.IndexSet{})
+	WriteFigures(&got, score.Accumulator{Errored: 3}, score.IndexSet{})
 	if got.Score != nil || got.PassRate != "" || got.Progress != "3/9" {
 		t.Errorf("score %v, pass rate %q, progress %q", got.Score, got.PassRate, got.Progress)
 	}
@@ -105,7 +112,7 @@ func TestStatusStaysSmall(t *testing.T) {
 	addPods(&s, pulling(runnerPodOf(s.run, 0)))
 	s.pods[0].Status.ContainerStatuses[0].State.Waiting.Message = strings.Repeat("a long story ", 500)
 	d := decision{status: s.run.Status, folding: folding{sums: sums, completed: done}}
-	writeFigures(&d.status, sums, done)
+	WriteFigures(&d.status, sums, done)
 	setConditions(&d, s, progress{running, v1alpha1.ReasonRunning, runningMessage(&d, s)})
 	data, err := json.Marshal(d.status)
 	if err != nil {
@@ -145,7 +152,7 @@ func TestLargestRunFitsIntoItsStatus(t *testing.T) {
 		sums.Fold(ledger)
 	}
 	status := s.run.Status
-	writeFigures(&status, sums, score.IndexSet{})
+	WriteFigures(&status, sums, score.IndexSet{})
 	data, err := json.Marshal(status)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +172,7 @@ func TestFiguresShowDurations(t *testing.T) {
 	summary.Durations.Observe(1000)
 	sums.FoldSummary(&score.Ledger{}, summary)
 	got := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{}, Shards: &v1alpha1.Shards{}}
-	writeFigures(&got, sums, score.IndexSet{})
+	WriteFigures(&got, sums, score.IndexSet{})
 	if diff := cmp.Diff(&v1alpha1.Durations{EpisodeP50: "1.024", EpisodeP99: "1.024"}, got.Durations); diff != "" {
 		t.Error(diff)
 	}
@@ -192,18 +199,24 @@ func TestQuoteOfRubbish(t *testing.T) {
 }
 
 func TestRunnerJob(t *testing.T) {
-	run := evaluation()
-	job := runnerJob(run, "csenv:test", 3)
+	s := snap()
+	run := s.run
+	run.Labels = map[string]string{"team": "a", labelQueue: "gpus", v1alpha1.LabelRun: "another"}
+	wish := jobWish{round: 2}
+	for _, shard := range []int64{1, 3, 5} {
+		wish.shards.Add(shard)
+	}
+	job := runnerJob(s, wish)
 	pod := job.Spec.Template.Spec
 	wantArgs := []string{
-		"--plan=/etc/csenv/plan.json", "--shard=$(JOB_COMPLETION_INDEX)", "--pool=support-pods.default.svc:8000", "--policy=Heuristic",
-		"--concurrency=16", "--episode-attempts=3", "--termination-log=/dev/termination-log",
+		"--plan=/etc/csenv/plan.json", "--shards=1,3,5", "--shard=$(JOB_COMPLETION_INDEX)", "--pool=support-pods.default.svc:8000", "--agent=@/etc/csenv/agent.json",
+		"--agent-share=3", "--concurrency=16", "--episode-attempts=3", "--termination-log=/dev/termination-log",
 	}
 	if diff := cmp.Diff(wantArgs, pod.Containers[0].Args); diff != "" {
 		t.Error(diff)
 	}
-	if *job.Spec.Completions != 3 || *job.Spec.Parallelism != 3 || *job.Spec.BackoffLimitPerIndex != 2 {
-		t.Errorf("completions %d, parallelism %d, backoff limit %d", *job.Spec.Completions, *job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex)
+	if *job.Spec.Completions != 3 || *job.Spec.Parallelism != 3 || *job.Spec.BackoffLimitPerIndex != 2 || *job.Spec.Suspend {
+		t.Errorf("completions %d, parallelism %d, backoff limit %d, suspended %v", *job.Spec.Completions, *job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex, *job.Spec.Suspend)
 	}
 	if diff := cmp.Diff([]string{summaryFinalizer}, job.Spec.Template.Finalizers); diff != "" {
 		t.Error(diff)
@@ -212,20 +225,25 @@ func TestRunnerJob(t *testing.T) {
 		t.Error("a runner gets a token, or is restarted in place")
 	}
 	for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
-		if labels[v1alpha1.LabelManagedBy] != v1alpha1.LabelManagedByValue || labels[v1alpha1.LabelRun] != runName || labels[labelRunUID] != "run-uid" {
-			t.Errorf("labels %v: the operator's cache wouldn't hold it", labels)
+		if labels[v1alpha1.LabelManagedBy] != v1alpha1.LabelManagedByValue || labels[v1alpha1.LabelRun] != runName || labels[labelRunUID] != "run-uid" || labels["team"] != "a" {
+			t.Errorf("labels %v: the operator's cache wouldn't hold it, or the run's own are missing", labels)
 		}
 	}
-	again, err := json.Marshal(runnerJob(run, "csenv:test", 3))
-	if err != nil {
-		t.Fatal(err)
+	if job.Labels[labelQueue] != "gpus" || job.Spec.Template.Labels[labelQueue] != "" {
+		t.Errorf("the Job's labels are %v, its pods' %v: the Job alone waits in a queue", job.Labels, job.Spec.Template.Labels)
 	}
-	first, err := json.Marshal(job)
-	if err != nil || string(first) != string(again) {
-		t.Errorf("two Jobs of one run differ (%v)", err)
+	if roundOf(job) != 2 {
+		t.Errorf("round %d, want 2", roundOf(job))
 	}
-	run.Spec.Parallelism, run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
-	if job := runnerJob(run, "csenv:test", 3); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
+	if diff := cmp.Diff(job, runnerJob(s, wish)); diff != "" {
+		t.Errorf("two Jobs of one run differ: %s", diff)
+	}
+}
+
+func TestRunnerJobFollowsTheSpec(t *testing.T) {
+	s, wish := snap(), jobWish{round: 1, shards: allShards()}
+	s.run.Spec.Parallelism, s.run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
+	if job := runnerJob(s, wish); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
 		t.Errorf("parallelism %d, backoff limit %d, want 2 and 0", *job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex)
 	}
 }

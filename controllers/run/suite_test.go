@@ -1,12 +1,17 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,8 +25,10 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -34,6 +41,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
 	}
 	RegisterFailHandler(Fail)
+	logf.SetLogger(logr.Discard())
 	suite, reporter := GinkgoConfiguration()
 	reporter.NoColor = true
 	RunSpecs(t, "EvaluationRun", suite, reporter)
@@ -50,7 +58,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 	var (
 		server *envtest.Environment
 		c      *cluster
-		api    client.Client
+		api    client.WithWatch
 	)
 
 	BeforeAll(func() {
@@ -64,7 +72,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		}
 		config, err := server.Start()
 		Expect(err).NotTo(HaveOccurred())
-		api, err = client.New(config, client.Options{Scheme: types})
+		api, err = client.NewWithWatch(config, client.Options{Scheme: types})
 		Expect(err).NotTo(HaveOccurred())
 	})
 	AfterAll(func() { Expect(server.Stop()).To(Succeed()) })
@@ -74,7 +82,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(api.Create(ctx, space)).To(Succeed())
 		c = &cluster{client: api, namespace: space.Name}
 		c.r = &Reconciler{
-			client: api, live: api, recorder: events.NewFakeRecorder(100), pools: fakePool{"10.0.0.1": offer()},
+			client: api, direct: api, recorder: events.NewFakeRecorder(100), pools: fakePool{"10.0.0.1": offer()},
 			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
 		}
 	})
@@ -167,15 +175,97 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 
 	It("takes the status of a run that fails", func(ctx SpecContext) {
 		c.createPool(ctx)
-		run := c.createRun(ctx)
+		run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Retries.ShardBackoffLimit = new(int32(0)) })
 		c.reconcile(ctx)
 		c.endPodWith(ctx, 0, corev1.PodSucceeded, "error: nothing")
 		c.reconcile(ctx)
 		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Failed=True/SummaryRefused"))
 		var job batchv1.Job
-		err := api.Get(ctx, client.ObjectKeyFromObject(run), &job)
-		Expect(apierrors.IsNotFound(err) || !job.DeletionTimestamp.IsZero()).To(BeTrue(), "the Job goes on")
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(run), &job)).To(Succeed())
+		Expect(job.Spec.ActiveDeadlineSeconds).To(HaveValue(BeEquivalentTo(endedJobDeadline)), "the Job goes on")
 	})
+
+	It("takes a runner with a sidecar, a volume, overrides and keys, and changes its Job as the run goes on", func(ctx SpecContext) {
+		c.createPool(ctx)
+		run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
+			run.Labels = map[string]string{"team": "a"}
+			run.Spec.Agent = agents()["registry.example/agent:1"]
+			run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
+			run.Spec.Template = &v1alpha1.PodOverrides{NodeSelector: map[string]string{"disk": "fast"}, Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy.example"}}}
+			run.Spec.EnvironmentRef.TokenSecretRef = secretKey("tokens")
+			run.Spec.Suspend = new(true)
+		})
+		c.reconcile(ctx)
+		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Suspended=True/Suspended Complete=False/Suspended"))
+		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(false) })
+		c.reconcile(ctx)
+		job := c.job(ctx)
+		Expect(job.Labels).To(HaveKeyWithValue("team", "a"))
+		Expect(job.Spec.Suspend).To(HaveValue(BeFalse()))
+		Expect(job.Spec.Template.Spec.NodeSelector).To(HaveKeyWithValue("disk", "fast"))
+		Expect(job.Spec.Template.Spec.InitContainers).To(HaveLen(1))
+
+		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(true); run.Spec.Parallelism = new(int32(2)) })
+		c.reconcile(ctx)
+		Expect(c.job(ctx).Spec.Suspend).To(HaveValue(BeTrue()))
+		Expect(c.job(ctx).Spec.Parallelism).To(HaveValue(BeEquivalentTo(2)))
+
+		c.change(ctx, func(run *v1alpha1.EvaluationRun) {
+			run.Spec.TTLSecondsAfterFinished = new(int32(0))
+			run.Spec.Retain = v1alpha1.RetainNever
+		})
+		for shard := range 4 {
+			c.endPod(ctx, shard, c.plan(ctx))
+		}
+		c.reconcile(ctx)
+		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+		c.reconcile(ctx)
+		err := api.Get(ctx, client.ObjectKeyFromObject(run), &v1alpha1.EvaluationRun{})
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the run is still there after its time")
+	})
+
+	It("plays against a pool of another namespace that admits its own", func(ctx SpecContext) {
+		c.createPool(ctx)
+		shared := c.namespace
+		c.changePool(ctx, func(env *v1alpha1.CustomerSupportEnv) {
+			env.Spec.Access.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.SelectedNamespaces, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}
+		})
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
+		Expect(api.Create(ctx, space)).To(Succeed())
+		c.namespace = space.Name
+		c.createRun(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Namespace = shared })
+		c.reconcile(ctx)
+		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("EnvironmentReady=False/NamespaceNotAllowed"))
+		space.Labels["team"] = "a"
+		Expect(api.Update(ctx, space)).To(Succeed())
+		c.reconcile(ctx)
+		Expect(c.job(ctx).Spec.Template.Spec.Containers[0].Args).To(ContainElement("--pool=support-pods." + shared + ".svc:8000"))
+	})
+
+	// Each pass writes up to five things. A crash after one of them is one before the next; another operator goes on.
+	It("counts every shard once, whatever write it crashes after", func(ctx SpecContext) {
+		var want v1alpha1.EvaluationRunStatus
+		for at := 0; ; at++ {
+			c = c.anew(ctx)
+			c.createPool(ctx)
+			c.createRun(ctx)
+			crashed := c.playCrashing(ctx, at)
+			got := c.run(ctx).Status
+			Expect(states(got.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			Expect(c.held(ctx)).To(BeEmpty())
+			if want.Score == nil {
+				want = got
+			}
+			Expect(got.Score).To(Equal(want.Score), "crash after write %d", at)
+			Expect(got.Episodes).To(Equal(want.Episodes))
+			Expect(got.Shards.CompletedIndexes).To(Equal("0-3"))
+			Expect(got.Shards.Rounds).To(BeEquivalentTo(2), "the forged shard is played again")
+			if !crashed {
+				Expect(at).To(BeNumerically(">", 10), "writes of a run")
+				return
+			}
+		}
+	}, SpecTimeout(2*time.Minute))
 
 	It("resizes the Job", func(ctx SpecContext) {
 		c.createPool(ctx)
@@ -223,10 +313,147 @@ func (c *cluster) run(ctx SpecContext) *v1alpha1.EvaluationRun {
 	return &run
 }
 
-func (c *cluster) createRun(ctx SpecContext) *v1alpha1.EvaluationRun {
+func (c *cluster) change(ctx SpecContext, change func(*v1alpha1.EvaluationRun)) {
+	GinkgoHelper()
+	run := c.run(ctx)
+	change(run)
+	Expect(c.client.Update(ctx, run)).To(Succeed())
+}
+
+func (c *cluster) changePool(ctx SpecContext, change func(*v1alpha1.CustomerSupportEnv)) {
+	GinkgoHelper()
+	var env v1alpha1.CustomerSupportEnv
+	Expect(c.client.Get(ctx, c.key(poolName), &env)).To(Succeed())
+	change(&env)
+	Expect(c.client.Update(ctx, &env)).To(Succeed())
+}
+
+func (c *cluster) job(ctx SpecContext) *batchv1.Job {
+	GinkgoHelper()
+	var job batchv1.Job
+	Expect(c.client.Get(ctx, c.key(runName), &job)).To(Succeed())
+	return &job
+}
+
+// anew is a namespace of its own on the same API server.
+func (c *cluster) anew(ctx SpecContext) *cluster {
+	GinkgoHelper()
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "run-"}}
+	Expect(c.client.Create(ctx, space)).To(Succeed())
+	return &cluster{client: c.client, namespace: space.Name, r: c.r}
+}
+
+// playCrashing has operators and a Job take turns until the run has ended, and reports whether the write of the given number, after which the operator crashes, was reached. Shard 1 leaves a forged summary in
+// the first round.
+func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
+	GinkgoHelper()
+	writes := 0
+	write := func(do func() error) error {
+		writes++
+		if writes-1 == at {
+			return errors.Join(do(), errCrash)
+		}
+		return do()
+	}
+	whole := c.r
+	defer func() { c.r = whole }()
+	for range 30 {
+		operator := *whole
+		operator.client, operator.recorder = crashing(c.client, write), events.NewFakeRecorder(100)
+		c.r = &operator
+		_, err := c.r.Reconcile(ctx, ctrl.Request{NamespacedName: c.key(runName)})
+		if !errors.Is(err, errCrash) {
+			Expect(err).NotTo(HaveOccurred())
+		}
+		if err == nil && ended(c.run(ctx).Status.Conditions) && len(c.held(ctx)) == 0 {
+			return writes > at
+		}
+		c.playJob(ctx)
+	}
+	Fail(fmt.Sprintf("the run doesn't end: %s", states(c.run(ctx).Status.Conditions)))
+	return true
+}
+
+// crashing passes every write of the client through a function.
+func crashing(api client.Client, write func(do func() error) error) client.Client {
+	return interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return write(func() error { return c.Create(ctx, obj, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			return write(func() error { return c.Update(ctx, obj, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			return write(func() error { return c.Delete(ctx, obj, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return write(func() error { return c.Patch(ctx, obj, patch, opts...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			return write(func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
+		},
+	})
+}
+
+// playJob ends two pods of the Job at a time, and the Job after the last.
+func (c *cluster) playJob(ctx SpecContext) {
+	GinkgoHelper()
+	var job batchv1.Job
+	var planMap corev1.ConfigMap
+	if c.client.Get(ctx, c.key(runName), &job) != nil || c.client.Get(ctx, c.key(runName+"-plan"), &planMap) != nil || jobEnded(&job) {
+		return
+	}
+	plan := c.plan(ctx)
+	shards, err := score.ParseIndexSet(job.Annotations[annotationShards])
+	Expect(err).NotTo(HaveOccurred())
+	played := 0
+	for index := range shards.Len() {
+		shard, _ := shards.At(index)
+		pod := ofJob(runnerPodOf(c.run(ctx), int(shard)), &job, int(index))
+		pod.Name += "-" + job.Annotations[annotationRound]
+		message := summaryOf(GinkgoTB(), plan, int(shard), playing{})
+		if shard == 1 && roundOf(&job) == 1 {
+			message = strings.Replace(message, `"payload":"`, `"payload":"AAAA`, 1)
+		}
+		if c.tryEndPod(ctx, pod, message) {
+			if played++; played == 2 {
+				return
+			}
+		}
+	}
+	now := metav1.Now()
+	job.Status.StartTime, job.Status.CompletionTime, job.Status.Succeeded = &now, &now, *job.Spec.Completions
+	job.Status.CompletedIndexes = fmt.Sprintf("0-%d", *job.Spec.Completions-1)
+	if *job.Spec.Completions == 1 {
+		job.Status.CompletedIndexes = "0"
+	}
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, LastProbeTime: now})
+	}
+	Expect(c.client.Status().Update(ctx, &job)).To(Succeed())
+}
+
+// tryEndPod ends a pod, if it hasn't ended before.
+func (c *cluster) tryEndPod(ctx SpecContext, pod *corev1.Pod, message string) bool {
+	GinkgoHelper()
+	pod.UID, pod.CreationTimestamp = "", metav1.Time{}
+	err := c.client.Create(ctx, pod)
+	if apierrors.IsAlreadyExists(err) {
+		return false
+	}
+	Expect(err).NotTo(HaveOccurred())
+	pod.Status = ends(pod.DeepCopy(), corev1.PodSucceeded, message).Status
+	Expect(c.client.Status().Update(ctx, pod)).To(Succeed())
+	return true
+}
+
+func (c *cluster) createRun(ctx SpecContext, changes ...func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
 	GinkgoHelper()
 	run := evaluation()
 	run.ObjectMeta = metav1.ObjectMeta{Name: runName, Namespace: c.namespace}
+	for _, change := range changes {
+		change(run)
+	}
 	Expect(c.client.Create(ctx, run)).To(Succeed())
 	return run
 }

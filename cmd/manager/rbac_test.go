@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// granted is all that the operator may do in every namespace. Whoever needs more says so here, where it is seen.
+func granted() map[string][]string {
+	return map[string][]string{
+		"csenv.dev/customersupportenvs": {"get", "list", "watch"},
+		// A run is deleted when its ttlSecondsAfterFinished are over.
+		"csenv.dev/evaluationruns": {"delete", "get", "list", "watch"},
+
+		"csenv.dev/customersupportenvs/status":     {"update"},
+		"csenv.dev/customersupportenvs/finalizers": {"update"},
+		"csenv.dev/evaluationruns/status":          {"update"},
+		"csenv.dev/evaluationruns/finalizers":      {"update"},
+
+		// A pool's objects. A NetworkPolicy goes when spec.networkPolicy is Unmanaged.
+		"apps/deployments":                  {"create", "get", "list", "patch", "watch"},
+		"services":                          {"create", "get", "list", "patch", "watch"},
+		"policy/poddisruptionbudgets":       {"create", "get", "list", "patch", "watch"},
+		"networking.k8s.io/networkpolicies": {"create", "delete", "get", "list", "patch", "watch"},
+		// Ledger keys. Nobody's Secret is ever read.
+		"secrets": {"create", "delete"},
+
+		// A run's objects.
+		"batch/jobs": {"create", "delete", "get", "list", "patch", "watch"},
+		"configmaps": {"create", "delete", "get", "list", "update", "watch"},
+
+		// Deletion costs of servers, and finalizers of runners, are patched.
+		"pods": {"get", "list", "patch", "watch"},
+		// Labels, which access.allowedNamespaces may go by.
+		"namespaces":           {"get", "list", "watch"},
+		"events.k8s.io/events": {"create", "patch"},
+	}
+}
+
+func TestRoleGrantsNoMore(t *testing.T) {
+	data, err := os.ReadFile("../../config/rbac/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(data, &role); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, rule := range role.Rules {
+		if len(rule.NonResourceURLs)+len(rule.ResourceNames) > 0 {
+			t.Errorf("a rule of another kind: %+v", rule)
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				if group != "" {
+					resource = group + "/" + resource
+				}
+				got[resource] = append(got[resource], rule.Verbs...)
+				slices.Sort(got[resource])
+			}
+		}
+	}
+	if diff := cmp.Diff(granted(), got); diff != "" {
+		t.Errorf("config/rbac/role.yaml (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,54 @@
+// Package access says which namespaces may use a pool. Runs are refused by it, and the pool's NetworkPolicy admits the same namespaces.
+package access
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// Allows reports whether EvaluationRuns of a namespace, which has these labels, may use the pool. Its own namespace always may. The error says what is wrong with the pool's
+// selector: then no other namespace may.
+func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels map[string]string) (bool, error) {
+	if namespace == pool.Namespace {
+		return true, nil
+	}
+	allowed := pool.Spec.Access.AllowedNamespaces
+	switch allowed.From {
+	case v1alpha1.AllNamespaces:
+		return true, nil
+	case v1alpha1.SelectedNamespaces:
+		selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
+		if err != nil {
+			return false, fmt.Errorf("reading access.allowedNamespaces.selector of CustomerSupportEnv %s in namespace %s: %w", pool.Name, pool.Namespace, err)
+		}
+		return selector.Matches(labels.Set(namespaceLabels)), nil
+	case v1alpha1.SameNamespace, "":
+	}
+	// A value that this version doesn't know admits nobody else either.
+	return false, nil
+}
+
+// Peers are the pods of the namespaces that may use the pool, as a NetworkPolicy of the pool's namespace selects them.
+func Peers(pool *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
+	same := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{}}
+	allowed := pool.Spec.Access.AllowedNamespaces
+	switch allowed.From {
+	case v1alpha1.AllNamespaces:
+		return []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}
+	case v1alpha1.SelectedNamespaces:
+		return []networkingv1.NetworkPolicyPeer{same, {NamespaceSelector: allowed.Selector}}
+	default:
+		return []networkingv1.NetworkPolicyPeer{same}
+	}
+}
+
+// Namespace selects a namespace by its name: every one has it as a label.
+func Namespace(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}
+}

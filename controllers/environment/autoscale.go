@@ -1,0 +1,319 @@
+package environment
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// Autoscaling is a level, not a step: the number of servers follows from the sessions that are open, whatever the number is now. So servers that are still starting count as
+// the room that they will be, a burst doesn't overshoot, and repeating a decision over a cache that lags changes nothing.
+//
+// Servers that don't answer make two numbers of it: as many as are needed if those are empty, and as many as are needed if they are full. More servers are wanted only when
+// even the first number is above what there is, fewer only when even the second one is below. So ignorance changes nothing, in neither direction.
+//
+// Up is at once. Down waits until the servers were superfluous at each look of the last scaleDownDelaySeconds. What was seen is kept in memory alone: after a restart
+// the delay starts again.
+
+const (
+	// maxGap is the longest time between two looks that counts as having looked all the time.
+	maxGap = time.Minute
+	// limitSpan is how long autoscaling stays limited by maxReplicas after it last wanted more, so that a noisy load doesn't make news of it again and again.
+	limitSpan = time.Minute
+	// mostSessions bounds what is believed of one server. It is the greatest spec.sessions.perPod.
+	mostSessions = 100_000
+	// defaultFree is spec.autoscaling.freeSessions where the API server hasn't filled it in.
+	defaultFree = "20%"
+)
+
+// Why the number of servers changes: the values of the reason label of csenv_pool_scale_decisions_total.
+const (
+	scaleFree      = "FreeSessions"
+	scaleAwaited   = "RunWaiting"
+	scaleMinimum   = "MinReplicas"
+	scaleMaximum   = "MaxReplicas"
+	scaleIdle      = "Idle"
+	scaleUnneeded  = "Superfluous"
+	scaleSpec      = "SpecReplicas"
+	scaleSuspended = "Suspended"
+)
+
+// load is what the servers of a pool carry, as one look found it.
+type load struct {
+	size    int64 // sessions that one server takes
+	active  int64 // open sessions of the servers that stay and answered
+	stay    int32 // servers that stay
+	silent  int32 // of those, the ones that run and didn't answer
+	idle    int32 // of those, the ones that surely have no session: empty ones, and ones that haven't started
+	unready int32 // of the idle ones, those that aren't ready
+	// exposed are servers that stay, aren't ready and may have sessions: full ones, say. A ReplicaSet removes servers that aren't ready before any other.
+	exposed int32
+	leaving int32 // servers that are going and still run
+	lasting int64 // open sessions of those
+	unsure  bool  // one of those didn't answer
+	awaited bool  // an EvaluationRun that hasn't ended wants to play
+}
+
+// needs is how many servers the load calls for, limits aside: low if the servers that didn't answer are empty, high if they are full.
+func (l load) needs(a *v1alpha1.Autoscaling) (low, high int64) {
+	sessions, isPlayed := l.active, l.active+l.lasting > 0 || l.awaited
+	isSilent := l.silent > 0 || l.unsure
+	return l.serversFor(a, sessions, isPlayed), l.serversFor(a, sessions+int64(l.silent)*l.size, isPlayed || isSilent)
+}
+
+// serversFor is the least number of servers that holds the sessions and leaves as many free as is asked for. A pool that may go without servers gets none while nobody plays.
+func (l load) serversFor(a *v1alpha1.Autoscaling, sessions int64, isPlayed bool) int64 {
+	if ptr.Deref(a.MinReplicas, 1) == 0 && !isPlayed {
+		return 0
+	}
+	number, percent := freeSessions(a)
+	return max(1, ceilDiv(100*(sessions+number), l.size*(100-percent)))
+}
+
+// freeSessions is what is to be free: a number of sessions, or a share of the capacity in percent.
+func freeSessions(a *v1alpha1.Autoscaling) (number, percent int64) {
+	free := ptr.Deref(a.FreeSessions, intstr.FromString(defaultFree))
+	if free.Type == intstr.Int {
+		return int64(max(0, free.IntVal)), 0
+	}
+	percent, err := strconv.ParseInt(strings.TrimSuffix(free.StrVal, "%"), 10, 64)
+	if err != nil {
+		// The schema lets nothing else through.
+		return 0, 0
+	}
+	return 0, min(max(0, percent), 99)
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// sample is how many servers were needed at a time.
+type sample struct {
+	at time.Time
+	n  int64
+}
+
+// window holds what is needed to tell the greatest sample of a span of time: those that no later one reaches. Its numbers fall, so it holds at most one of each.
+type window []sample
+
+// with returns the window after one more sample.
+func (w window) with(s sample, span time.Duration) window {
+	next := make(window, 0, len(w)+1)
+	for _, old := range w {
+		if s.at.Sub(old.at) <= span && old.n > s.n {
+			next = append(next, old)
+		}
+	}
+	return append(next, s)
+}
+
+// greatest is the greatest number of the span, 0 of none.
+func (w window) greatest() int64 {
+	if len(w) == 0 {
+		return 0
+	}
+	return w[0].n
+}
+
+// history is what autoscaling remembers of a pool.
+type history struct {
+	since, last time.Time // of the looks, without a gap
+	high        window    // over scaleDownDelaySeconds
+	low         window    // over limitSpan
+}
+
+// after returns the history after one more look.
+func (h history) after(now time.Time, low, high int64, a *v1alpha1.Autoscaling) history {
+	if gap := now.Sub(h.last); h.since.IsZero() || gap > maxGap || gap < 0 {
+		h = history{since: now}
+	}
+	// One more than allowed is as good as any number.
+	most := int64(a.MaxReplicas) + 1
+	h.last = now
+	h.high = h.high.with(sample{now, min(high, most)}, scaleDownDelay(a))
+	h.low = h.low.with(sample{now, min(low, most)}, limitSpan)
+	return h
+}
+
+// isLongEnough reports whether the looks reach back over the delay.
+func (h history) isLongEnough(a *v1alpha1.Autoscaling) bool {
+	return h.last.Sub(h.since) >= scaleDownDelay(a)
+}
+
+func scaleDownDelay(a *v1alpha1.Autoscaling) time.Duration {
+	return time.Duration(ptr.Deref(a.ScaleDownDelaySeconds, 300)) * time.Second
+}
+
+// scaling is a decision about the number of servers.
+type scaling struct {
+	from, to int32
+	reason   string // of the change, empty without one
+	why      string // for people
+	limit    string // the reason of ScalingLimited, empty without autoscaling
+	needed   int64  // that autoscaling would have, limits aside
+}
+
+// autoscale decides how many of servers there should be when there are from, and what to remember.
+func autoscale(a *v1alpha1.Autoscaling, l load, from int32, past history, now time.Time) (scaling, history) {
+	low, high := l.needs(a)
+	past = past.after(now, low, high, a)
+	least, most := ptr.Deref(a.MinReplicas, 1), a.MaxReplicas
+	s := scaling{from: from, to: from, limit: v1alpha1.ReasonWithinLimits, needed: low}
+	switch wish := clamp(low, least, most); {
+	case from < wish:
+		s.to = wish
+		s.reason, s.why = l.whyUp(a, wish, least)
+	case from > most:
+		s.to, s.reason, s.why = most, scaleMaximum, fmt.Sprintf("maxReplicas is %d", most)
+	default:
+		s = l.shrink(s, a, clamp(past.high.greatest(), least, most), past.isLongEnough(a))
+	}
+	switch {
+	case past.low.greatest() > int64(most):
+		s.limit = v1alpha1.ReasonAtMaximum
+	case s.to == least && past.high.greatest() < int64(least):
+		s.limit = v1alpha1.ReasonAtMinimum
+	}
+	return s, past
+}
+
+func clamp(n int64, least, most int32) int32 {
+	return int32(min(max(n, int64(least)), int64(most))) //nolint:gosec // between two of them
+}
+
+func (l load) whyUp(a *v1alpha1.Autoscaling, wish, least int32) (reason, why string) {
+	free := ptr.Deref(a.FreeSessions, intstr.FromString(defaultFree))
+	switch {
+	case l.active == 0 && l.awaited && wish == 1:
+		return scaleAwaited, "an EvaluationRun waits for the pool"
+	case wish == least:
+		return scaleMinimum, fmt.Sprintf("minReplicas is %d", least)
+	default:
+		return scaleFree, fmt.Sprintf("%d sessions are open, and %s are to be free", l.active, free.String())
+	}
+}
+
+// shrink goes down to the target by as many servers as surely have no session. Where all have some, one goes at a time: it serves them out, and takes no more.
+func (l load) shrink(s scaling, a *v1alpha1.Autoscaling, target int32, longEnough bool) scaling {
+	if s.from <= target || !longEnough {
+		return s
+	}
+	s.to = max(target, s.from-l.removable(s.from))
+	if s.to == s.from {
+		return s
+	}
+	s.reason, s.why = scaleUnneeded, fmt.Sprintf("no more than %d were needed for %s", target, scaleDownDelay(a))
+	if s.to == 0 {
+		s.reason, s.why = scaleIdle, fmt.Sprintf("nobody has played for %s", scaleDownDelay(a))
+	}
+	return s
+}
+
+// removable is how many of so many servers may go now. What differs between that number and the servers that stay is on its way already: not yet created, or not yet removed.
+func (l load) removable(from int32) int32 {
+	pending := from - l.stay
+	if l.exposed > 0 {
+		return max(0, l.unready+pending)
+	}
+	if pending == 0 && l.idle == 0 && l.leaving == 0 {
+		return 1
+	}
+	return max(0, l.idle+pending)
+}
+
+// loadOf sums up what a look at the servers found.
+func loadOf(s snapshot) load {
+	l := load{size: serverSize(s), awaited: s.awaited}
+	for _, pod := range s.pods {
+		if hasEnded(pod) {
+			continue
+		}
+		report, answered := s.reports[pod.Name]
+		active := min(max(0, report.Sessions.Active), mostSessions)
+		isSilent := serves(pod) && !answered
+		if pod.DeletionTimestamp != nil {
+			if serves(pod) {
+				l.leaving++
+			}
+			l.lasting, l.unsure = l.lasting+active, l.unsure || isSilent
+			continue
+		}
+		l.stay++
+		switch {
+		case isSilent:
+			l.silent++
+		case active == 0:
+			l.idle++
+		case report.Draining:
+			l.lasting += active
+		default:
+			l.active += active
+		}
+		mayPlay := isSilent || active > 0
+		switch {
+		case isReady(pod):
+		case mayPlay:
+			l.exposed++
+		default:
+			l.unready++
+		}
+	}
+	return l
+}
+
+// hasEnded reports whether the pod runs never again, as one that its node evicted: another one stands for it already.
+func hasEnded(pod corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// serverSize is how many sessions a server takes: what the spec says, or less where the servers of the newest template say so.
+func serverSize(s snapshot) int64 {
+	size, isNewest := int64(max(1, s.env.Spec.Sessions.PerPod)), describes(s)
+	sum, n := int64(0), int64(0)
+	for _, pod := range s.pods {
+		if report, ok := s.reports[pod.Name]; ok && !report.Draining && isNewest(pod) {
+			sum, n = sum+min(max(1, report.Sessions.Capacity), size), n+1
+		}
+	}
+	if n == 0 {
+		return size
+	}
+	return sum / n
+}
+
+// decideReplicas is how many servers there are to be. The Deployment alone holds the number that autoscaling chooses: the spec is the user's.
+func decideReplicas(s snapshot, past history) (scaling, history) {
+	from, a := int32(-1), s.env.Spec.Autoscaling
+	if d := s.deployment(); d != nil {
+		from = ptr.Deref(d.Spec.Replicas, 1)
+	}
+	switch {
+	case s.env.Spec.OperatingMode == v1alpha1.SuspendedMode:
+		return fixed(from, 0, scaleSuspended, "operatingMode is Suspended"), history{}
+	case a == nil:
+		n := ptr.Deref(s.env.Spec.Replicas, 1)
+		return fixed(from, n, scaleSpec, fmt.Sprintf("spec.replicas is %d", n)), history{}
+	case from < 0:
+		// One server at least, so that a pool which may go without tells what it offers before it does.
+		n := max(1, ptr.Deref(a.MinReplicas, 1))
+		decided := fixed(from, n, scaleMinimum, "")
+		decided.limit, decided.needed = v1alpha1.ReasonWithinLimits, int64(n)
+		return decided, past
+	default:
+		return autoscale(a, loadOf(s), from, past, s.now)
+	}
+}
+
+// fixed is a number that nothing observed decides. A pool without a Deployment has no number to change.
+func fixed(from, to int32, reason, why string) scaling {
+	if from < 0 || from == to {
+		return scaling{from: to, to: to}
+	}
+	return scaling{from: from, to: to, reason: reason, why: why}
+}

@@ -1,0 +1,597 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+func annotated(key, value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Annotations = maps.Clone(pod.Annotations)
+		pod.Annotations[key] = value
+	}
+}
+
+// costs are the deletion costs that marks write; "-" removes one.
+func costs(all []mark) map[string]string {
+	got := map[string]string{}
+	for _, m := range all {
+		if cost, set := m.annotations[deletionCost]; set {
+			got[m.pod] = "-"
+			if cost != nil {
+				got[m.pod] = *cost
+			}
+		}
+	}
+	return got
+}
+
+func TestDeletionCosts(t *testing.T) {
+	t.Parallel()
+	pods := []corev1.Pod{
+		server("busy"), server("busier"), server("idle"), server("silent"), server("going", terminating), server("starting", waiting("ContainerCreating", "")),
+		server("as before", annotated(deletionCost, "3")), server("less than before", annotated(deletionCost, "9")), server("idle now", annotated(deletionCost, "9")),
+	}
+	reports := map[string]score.Report{
+		"busy": report(3), "busier": report(7), "idle": report(0), "going": report(5), "as before": report(3), "less than before": report(2), "idle now": report(0),
+	}
+	all := map[string]string{"busy": "3", "busier": "7", "silent": "100000", "less than before": "2", "idle now": "-"}
+	tests := map[string]struct {
+		from, to int32
+		pods     []corev1.Pod
+		want     map[string]string
+	}{
+		"fewer servers":                {8, 3, pods, all},
+		"as many servers":              {8, 8, pods, map[string]string{}},
+		"more servers":                 {3, 8, pods, map[string]string{}},
+		"none at all":                  {8, 0, pods, map[string]string{}},
+		"fewer, and all are idle":      {2, 1, []corev1.Pod{server("idle"), server("starting", waiting("ContainerCreating", ""))}, map[string]string{}},
+		"fewer, and one is silent":     {2, 1, []corev1.Pod{server("idle"), server("silent")}, map[string]string{"silent": "100000"}},
+		"before there is a Deployment": {-1, 2, nil, map[string]string{}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := healthy()
+			s.pods, s.reports, s.scaling = tt.pods, reports, scaling{from: tt.from, to: tt.to}
+			if diff := cmp.Diff(tt.want, costs(marks(s, &memory{}))); diff != "" {
+				t.Errorf("costs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// removed are the pods that a ReplicaSet would remove: those that aren't ready first, then those of the least cost.
+func removed(pods []corev1.Pod, n int) []corev1.Pod {
+	cost := func(pod corev1.Pod) (c int) {
+		_, _ = fmt.Sscan(pod.Annotations[deletionCost], &c)
+		return c
+	}
+	rank := func(pod corev1.Pod) int {
+		if isReady(pod) {
+			return 1
+		}
+		return 0
+	}
+	order := slices.Clone(pods)
+	slices.SortFunc(order, func(a, b corev1.Pod) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return cost(a) - cost(b)
+	})
+	return order[:n]
+}
+
+// Whatever the servers are doing, and whatever costs they have from before: no server that autoscaling has removed has sessions while an idle one stays, and where none is
+// idle, the one with the fewest goes.
+func TestIdleServersGoFirst(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		s := healthy()
+		s.env.Spec.Sessions.PerPod, s.env.Spec.Autoscaling = 10, bounds(0, 20)
+		s.pods, s.reports = nil, map[string]score.Report{}
+		n := rapid.IntRange(1, 12).Draw(r, "servers")
+		for i := range n {
+			pod := server(fmt.Sprintf("support-%02d", i))
+			if old := rapid.IntRange(0, 3).Draw(r, "old cost"); old > 0 {
+				annotated(deletionCost, fmt.Sprint(old))(&pod)
+			}
+			switch active := rapid.Int64Range(-2, 10).Draw(r, "sessions"); active {
+			case -2:
+				waiting("ContainerCreating", "")(&pod)
+			case -1: // it doesn't answer
+			case 10:
+				unready(&pod)
+				fallthrough
+			default:
+				s.reports[pod.Name] = report(active)
+			}
+			s.pods = append(s.pods, pod)
+		}
+		from := int32(n)
+		s.live[childID{kindDeployment, s.env.Name}].(*appsv1.Deployment).Spec.Replicas = &from
+		s.scaling, _ = decideReplicas(s, watched(s.env.Spec.Autoscaling, rapid.Int64Range(0, 12).Draw(r, "needed")))
+		if s.scaling.to >= from {
+			return
+		}
+		for _, m := range marks(s, &memory{}) {
+			i := slices.IndexFunc(s.pods, func(pod corev1.Pod) bool { return pod.Name == m.pod })
+			s.pods[i].Annotations = maps.Clone(s.pods[i].Annotations)
+			for key, value := range m.annotations {
+				delete(s.pods[i].Annotations, key)
+				if value != nil {
+					s.pods[i].Annotations[key] = *value
+				}
+			}
+		}
+		sessions := func(pod corev1.Pod) int64 {
+			if report, ok := s.reports[pod.Name]; ok || !serves(pod) {
+				return report.Sessions.Active
+			}
+			return mostSessions
+		}
+		gone := removed(s.pods, int(from-s.scaling.to))
+		for _, pod := range gone {
+			for _, other := range s.pods {
+				stays := !slices.ContainsFunc(gone, func(g corev1.Pod) bool { return g.Name == other.Name })
+				if stays && sessions(other) < sessions(pod) {
+					r.Fatalf("%s goes with %d sessions, and %s stays with %d", pod.Name, sessions(pod), other.Name, sessions(other))
+				}
+			}
+		}
+	})
+}
+
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	long, lately := noon.Add(-idleBeforeEviction), noon.Add(time.Second-idleBeforeEviction)
+	tests := map[string]struct {
+		now      string
+		idle     time.Time
+		answered bool
+		user     bool
+		want     string
+	}{
+		"played":                              {"false", time.Time{}, true, false, ""},
+		"idle lately":                         {"false", lately, true, false, ""},
+		"idle for long":                       {"false", long, true, false, "true"},
+		"idle for long, and said so":          {"true", long, true, false, ""},
+		"idle lately, after a restart":        {"true", lately, true, false, ""},
+		"played again":                        {"true", time.Time{}, true, false, "false"},
+		"silent":                              {"true", time.Time{}, false, false, ""},
+		"silent after it was idle for long":   {"false", long, false, false, ""},
+		"played, and the user decides":        {"true", time.Time{}, true, true, ""},
+		"idle for long, and the user decides": {"false", long, true, true, ""},
+		"a template without it":               {"", long, true, false, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := server("support-a", annotated(safeToEvict, tt.now))
+			if tt.now == "" {
+				delete(pod.Annotations, safeToEvict)
+			}
+			s := healthy()
+			s.pods = []corev1.Pod{pod}
+			if !tt.answered {
+				s.reports = nil
+			}
+			if tt.user {
+				s.env.Spec.Template = &v1alpha1.PodOverrides{Annotations: map[string]string{safeToEvict: tt.now}}
+			}
+			got := ""
+			for _, m := range marks(s, &memory{servers: map[types.UID]serverMemory{pod.UID: {idleSince: tt.idle}}}) {
+				got += *m.annotations[safeToEvict]
+			}
+			if got != tt.want {
+				t.Errorf("says %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTemplateForbidsEviction(t *testing.T) {
+	t.Parallel()
+	s := healthy()
+	if got := podTemplate(s).Annotations[safeToEvict]; got != "false" {
+		t.Errorf("the template says %q", got)
+	}
+	s.env.Spec.Template = &v1alpha1.PodOverrides{Annotations: map[string]string{safeToEvict: "true"}}
+	if got := podTemplate(s).Annotations[safeToEvict]; got != "true" {
+		t.Errorf("the template says %q, the user's says true", got)
+	}
+}
+
+// scaledDown is a world whose pool has three servers, two of them played, and is to have one.
+func scaledDown(t *testing.T) *world {
+	t.Helper()
+	env := pool(replicas(3))
+	objects := []client.Object{env}
+	template := podTemplate(snapshot{env: env, image: testImage})
+	for i, name := range []string{"support-a", "support-b", "support-c"} {
+		pod := server(name)
+		pod.Labels, pod.Annotations, pod.Status.PodIP = template.Labels, maps.Clone(template.Annotations), fmt.Sprintf("10.0.0.%d", i)
+		objects = append(objects, &pod)
+	}
+	w := newWorld(t, objects...)
+	w.reconciler.stats = statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
+		return report(map[string]int64{"10.0.0.0": 4, "10.0.0.1": 0, "10.0.0.2": 2}[podIP]), nil
+	})
+	w.mustReconcile(t)
+	w.announced()
+	env = w.pool(t)
+	env.Spec.Replicas = new(int32(1))
+	if err := w.reconciler.live.(client.Client).Update(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) replicas(t *testing.T) int32 {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), d); err != nil {
+		t.Fatal(err)
+	}
+	return *d.Spec.Replicas
+}
+
+func TestReconcileWritesCostsBeforeTheNumber(t *testing.T) {
+	t.Parallel()
+	w := scaledDown(t)
+	w.mustReconcile(t)
+	slices.Sort(w.writes[:2])
+	if diff := cmp.Diff([]string{"patch support-a", "patch support-c", "apply", "status"}, w.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	events := w.announced()
+	if want := "Normal ScaledDown Scaled down from 3 to 1 servers: spec.replicas is 1."; !slices.Contains(events, want) {
+		t.Errorf("events %q, want %q", events, want)
+	}
+	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down", scaleSpec)); got != 1 {
+		t.Errorf("%v decisions were counted", got)
+	}
+	w.mustReconcile(t)
+	if len(w.writes) > 0 {
+		t.Errorf("costs are written again: %v", w.writes)
+	}
+}
+
+func TestReconcileMeetsFaultsOfCosts(t *testing.T) {
+	t.Parallel()
+	pods := corev1.Resource("pods")
+	tests := map[string]struct {
+		faults  faults
+		wantErr string
+		stays   bool
+	}{
+		"the pod is gone":             {faults{patch: apierrors.NewNotFound(pods, "support-a")}, "", false},
+		"refused":                     {faults{patch: apierrors.NewForbidden(pods, "support-a", errors.New("a webhook says no"))}, "annotating Pod support-", true},
+		"conflict":                    {faults{patch: apierrors.NewConflict(pods, "support-a", errors.New("modified"))}, "annotating Pod support-", true},
+		"timeout after success":       {faults{patchAfterSuccess: apierrors.NewTimeoutError("gave up waiting", 1)}, "gave up waiting", true},
+		"the number is refused":       {faults{apply: apierrors.NewForbidden(pods, "support", errors.New("quota"))}, "applying Deployment support", true},
+		"the status write loses only": {faults{status: conflict()}, "", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := scaledDown(t)
+			w.faults = tt.faults
+			_, err := w.reconcile(t)
+			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
+			}
+			if got := w.replicas(t); (got == 3) != tt.stays {
+				t.Errorf("%d servers, want 3: %v", got, tt.stays)
+			}
+			w.faults = faults{}
+			w.mustReconcile(t)
+			w.mustReconcile(t)
+			if got := w.replicas(t); got != 1 {
+				t.Errorf("%d servers once nothing is wrong any more", got)
+			}
+			w.mustReconcile(t)
+			if len(w.writes) > 0 {
+				t.Errorf("the pool doesn't come to rest: %v", w.writes)
+			}
+		})
+	}
+}
+
+// A full server isn't ready, so it would be removed before the idle ones: a lower number waits, but not for ever.
+func TestReconcileWaitsForAFullServer(t *testing.T) {
+	t.Parallel()
+	w := scaledDown(t)
+	now := clocktesting.NewFakePassiveClock(noon)
+	w.reconciler.clock = now
+	full := &corev1.Pod{}
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "support-a"}, full); err != nil {
+		t.Fatal(err)
+	}
+	unready(full)
+	if err := w.Status().Update(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	w.reconciler.stats = statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
+		return report(map[string]int64{"10.0.0.0": 10, "10.0.0.1": 0, "10.0.0.2": 2}[podIP]), nil
+	})
+	for range 3 {
+		result := w.mustReconcile(t)
+		if got := w.replicas(t); got != 3 {
+			t.Fatalf("%d servers while the full one would go first", got)
+		}
+		if result.RequeueAfter > scalePollInterval*12/10 {
+			t.Errorf("looks again after %s", result.RequeueAfter)
+		}
+	}
+	if c := w.condition(t, v1alpha1.ConditionProgressing); c.Status != metav1.ConditionTrue {
+		t.Errorf("Progressing is %+v", c)
+	}
+	now.SetTime(noon.Add(fullPatience))
+	w.mustReconcile(t)
+	if got := w.replicas(t); got != 1 {
+		t.Errorf("%d servers after %s", got, fullPatience)
+	}
+}
+
+func TestReconcileSuspends(t *testing.T) {
+	t.Parallel()
+	w := scaledDown(t)
+	env := w.pool(t)
+	env.Spec.OperatingMode = v1alpha1.SuspendedMode
+	if err := w.reconciler.live.(client.Client).Update(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	w.mustReconcile(t)
+	if diff := cmp.Diff([]string{"apply", "status"}, w.writes); diff != "" || w.replicas(t) != 0 {
+		t.Errorf("%d servers; writes: all servers go, so none needs a cost (-want +got):\n%s", w.replicas(t), diff)
+	}
+	if c := w.condition(t, v1alpha1.ConditionAvailable); c.Reason != v1alpha1.ReasonSuspended {
+		t.Errorf("Available is %+v", c)
+	}
+}
+
+func TestFarewellOf(t *testing.T) {
+	t.Parallel()
+	said := func(message string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}
+		}
+	}
+	tests := map[string]struct {
+		pod  corev1.Pod
+		want score.Farewell
+		said bool
+	}{
+		"drained":        {server("a", said(`{"sessions":12,"cut":3,"seconds":60}`)), score.Farewell{Sessions: 12, Cut: 3, Seconds: 60}, true},
+		"later release":  {server("a", said(`{"sessions":1,"more":true}`)), score.Farewell{Sessions: 1}, true},
+		"out of bounds":  {server("a", said(`{"sessions":-1,"cut":1000000000000,"seconds":99999999}`)), score.Farewell{Cut: mostSessions, Seconds: 604800}, true},
+		"a log's end":    {server("a", said("panic: out of luck")), score.Farewell{}, false},
+		"nothing":        {server("a", said("")), score.Farewell{}, false},
+		"still running":  {server("a"), score.Farewell{}, false},
+		"never started":  {server("a", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }), score.Farewell{}, false},
+		"a number alone": {server("a", said(`7`)), score.Farewell{}, false},
+	}
+	for name, tt := range tests {
+		if got, said := farewellOf(&tt.pod); got != tt.want || said != tt.said {
+			t.Errorf("%s: %+v, %v, want %+v, %v", name, got, said, tt.want, tt.said)
+		}
+	}
+}
+
+// What a server said at its end is told and counted once, though its pod is gone from the cache by then.
+func TestReconcileTellsOfServersThatWent(t *testing.T) {
+	t.Parallel()
+	w := scaledDown(t)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	for name, message := range map[string]string{"support-a": `{"sessions":4,"cut":1,"seconds":3600}`, "support-b": `{"sessions":0,"cut":0,"seconds":2}`, "support-c": ""} {
+		pod := &corev1.Pod{}
+		if err := w.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, pod); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.reconciler.live.(client.Client).Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}
+		if name == "support-c" {
+			w.mustReconcile(t) // a pass that doesn't find the pod any more, before its end is told
+			w.announced()
+		}
+		w.reconciler.podEvents().Delete(t.Context(), event.DeleteEvent{Object: pod}, queue)
+		if queue.Len() != 1 {
+			t.Fatalf("%d pools wake up", queue.Len())
+		}
+	}
+	for range 2 {
+		w.mustReconcile(t)
+	}
+	var got []string
+	for _, e := range w.announced() {
+		if strings.Contains(e, "Server support-") {
+			got = append(got, e)
+		}
+	}
+	m := w.reconciler.metrics
+	if cut := testutil.ToFloat64(m.cut.WithLabelValues("shop", "support")); cut != 1+2 {
+		t.Errorf("%v sessions were cut, want the one of support-a and the two that support-c last had; events %q", cut, got)
+	}
+	if n := testutil.CollectAndCount(m.drains); n != 1 {
+		t.Errorf("%d series of drains", n)
+	}
+}
+
+func TestReconcileTellsOfDrains(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		message string
+		want    []string
+	}{
+		"drained":   {`{"sessions":4,"cut":0,"seconds":75}`, []string{"Normal Drained Server support-a has ended its 4 sessions in 1m15s and is gone."}},
+		"cut":       {`{"sessions":4,"cut":1,"seconds":3600}`, []string{"Warning SessionsCut Server support-a cut 1 of its 4 sessions after 1h0m0s. Raise spec.drainTimeoutSeconds above spec.sessions.maxDurationSeconds to have none cut."}},
+		"idle":      {`{"sessions":0,"cut":0,"seconds":0}`, nil},
+		"no word":   {``, []string{"Warning SessionsCut Server support-a went without a word. It had 6 sessions when it last answered. See what became of its node and its memory."}},
+		"not known": {`x`, []string{"Warning SessionsCut Server support-a went without a word. It had 6 sessions when it last answered. See what became of its node and its memory."}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			env := pool()
+			pod := server("support-a", func(pod *corev1.Pod) {
+				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: tt.message}}
+			})
+			m := w.reconciler.memories.of(env)
+			m.servers = map[types.UID]serverMemory{pod.UID: {active: 6}}
+			w.reconciler.memories.bury(client.ObjectKeyFromObject(env), &pod)
+			w.reconciler.lament(env, m)
+			w.reconciler.lament(env, m)
+			if diff := cmp.Diff(tt.want, w.announced()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMemories(t *testing.T) {
+	t.Parallel()
+	var m memories
+	key := client.ObjectKeyFromObject(pool())
+	pod := server("support-a")
+	m.bury(key, &pod)
+	if got := m.takeEnded(key); len(got) > 0 {
+		t.Error("a pod is kept of a pool that nobody has looked at")
+	}
+	first := m.of(pool())
+	first.counted = noon
+	for range mostEnded + 1 {
+		m.bury(key, &pod)
+	}
+	if m.of(pool()) != first || len(m.takeEnded(key)) != mostEnded || len(m.takeEnded(key)) > 0 {
+		t.Error("the memory isn't kept, or holds more or fewer pods than it may")
+	}
+	if other := m.of(pool(func(env *v1alpha1.CustomerSupportEnv) { env.UID = "another" })); !other.counted.IsZero() {
+		t.Error("a pool remembers what happened to an earlier one of its name")
+	}
+	m.forget(key)
+	if len(m.pools) > 0 {
+		t.Error("a pool that is gone is remembered")
+	}
+}
+
+func TestLook(t *testing.T) {
+	t.Parallel()
+	at := func(created, ready time.Duration) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.NewTime(noon.Add(created))
+			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(ready))
+		}
+	}
+	metrics, m := newPoolMetrics(), &memory{}
+	look := func(unjudged int64, active int64, pods ...corev1.Pod) {
+		s := healthy()
+		s.pods, s.reports = pods, map[string]score.Report{}
+		for _, pod := range pods {
+			r := report(active)
+			r.JudgeFailures = unjudged
+			s.reports[pod.Name] = r
+		}
+		m.look(s, metrics)
+	}
+	old, young := server("old", at(-time.Hour, -time.Minute)), server("young", at(0, 7*time.Second))
+	notYet := server("young", unready)
+	look(5, 0, old, notYet)
+	if n := testutil.CollectAndCount(metrics.timeToReady); n != 0 {
+		t.Error("how long a server took that was ready before the first look is no news")
+	}
+	if m.servers["old"].idleSince != noon {
+		t.Errorf("remembered %+v", m.servers["old"])
+	}
+	look(7, 1, old, young)
+	look(6, 1, old, young) // started again
+	look(6, 1, old, young)
+	if n := testutil.CollectAndCount(metrics.timeToReady); n != 1 {
+		t.Error("a server that became ready wasn't counted")
+	}
+	if got := testutil.ToFloat64(metrics.unjudged.WithLabelValues("shop", "support")); got != 4 {
+		t.Errorf("%v failures to judge, want two of each server", got)
+	}
+	if !m.servers["old"].idleSince.IsZero() || m.servers["old"].active != 1 {
+		t.Errorf("remembered %+v", m.servers["old"])
+	}
+	look(6, 1, young)
+	if _, known := m.servers["old"]; !known {
+		t.Error("a server is forgotten before its end can be told")
+	}
+	look(6, 1, young)
+	if _, known := m.servers["old"]; known {
+		t.Error("a server that is gone is remembered for ever")
+	}
+}
+
+// lagging has the reconciler read a Deployment as it was before the last write, while it is asked to.
+func (w *world) lagging(t *testing.T, lags *bool) {
+	t.Helper()
+	before := &appsv1.Deployment{}
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), before); err != nil {
+		t.Fatal(err)
+	}
+	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if d, isDeployment := object.(*appsv1.Deployment); isDeployment && *lags {
+				before.DeepCopyInto(d)
+				return nil
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+}
+
+// A pass over a cache that hasn't seen the last one decides the same, and tells nothing twice.
+func TestReconcileOverALaggingCache(t *testing.T) {
+	t.Parallel()
+	w := scaledDown(t)
+	lags := true
+	w.lagging(t, &lags)
+	for range 3 {
+		w.mustReconcile(t)
+		if got := w.replicas(t); got != 1 {
+			t.Fatalf("%d servers", got)
+		}
+	}
+	told := slices.DeleteFunc(w.announced(), func(e string) bool { return !strings.HasPrefix(e, "Normal ScaledDown") })
+	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down", scaleSpec)); len(told) != 1 || got != 1 {
+		t.Errorf("told %q and counted %v decisions, want one", told, got)
+	}
+	lags = false
+	w.mustReconcile(t)
+	w.mustReconcile(t)
+	if len(w.writes) > 0 || w.replicas(t) != 1 {
+		t.Errorf("the pool doesn't come to rest: %v", w.writes)
+	}
+}

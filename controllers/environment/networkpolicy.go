@@ -1,0 +1,57 @@
+package environment
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
+)
+
+// metricsLabel marks the namespaces of whatever scrapes metrics. It is kubebuilder's convention.
+const metricsLabel = "metrics"
+
+// networkPolicy admits clients, the operator and Prometheus, each to its port. What the servers themselves connect to is not restricted. The kubelet needs no rule: networks
+// admit a node to its own pods.
+func networkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkingv1ac.NetworkPolicyApplyConfiguration {
+	spec := networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: podSelector(env.Name)},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{
+			{Ports: policyPort(v1alpha1.EnvironmentPort), From: clients(env)},
+			{Ports: policyPort(v1alpha1.OperationsPort), From: watchers(operator)},
+		},
+	}
+	p := networkingv1ac.NetworkPolicy(env.Name, env.Namespace).
+		WithLabels(poolLabels(env.Name)).
+		WithOwnerReferences(owner(env)).
+		WithSpec(configuration[networkingv1ac.NetworkPolicySpecApplyConfiguration](spec))
+	return p.WithAnnotations(map[string]string{appliedHash: hash(p)})
+}
+
+// clients are the pods of the namespaces that access allows, the pool's own among them, which pass sessions on to each other. A Service that is reached from outside has clients whose
+// addresses nobody knows beforehand, and many load balancers put a node's address in their place: then everybody is admitted, which nil says.
+func clients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
+	if serviceType(env) != corev1.ServiceTypeClusterIP {
+		return nil
+	}
+	return access.Peers(env)
+}
+
+// watchers are who reads statistics and metrics. An operator outside of the cluster has no namespace to be known by: then everybody is, which nil says.
+func watchers(operator string) []networkingv1.NetworkPolicyPeer {
+	if operator == "" {
+		return nil
+	}
+	return []networkingv1.NetworkPolicyPeer{
+		{NamespaceSelector: access.Namespace(operator)},
+		{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{metricsLabel: "enabled"}}},
+	}
+}
+
+func policyPort(port int32) []networkingv1.NetworkPolicyPort {
+	return []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))}}
+}

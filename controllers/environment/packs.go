@@ -1,0 +1,111 @@
+package environment
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// The operator can't read packs: Secrets are none of its business, and tickets neither. Servers that run look after the packs that they have mounted, and report the digest that a
+// server started now would have, or what is wrong. A digest that differs from what they play becomes an annotation of their pods' template, and the Deployment replaces them.
+//
+// Servers of the newest template decide it, all that answer with one voice: the kubelets of some nodes may be minutes behind others, and a pack at fault on one of them is at fault.
+// What was annotated last isn't annotated again, and never while servers are being replaced anyway. So an image that reports nonsense causes a rollout every replacePause at worst.
+
+// replacePause is between the end of a rollout and the next one for changed packs.
+const replacePause = 2 * time.Minute
+
+// newRolloutReason is that of a Deployment's Progressing condition from the end of a rollout on. (k8s.io/kubernetes/pkg/controller/deployment/util names it so.)
+const newRolloutReason = "NewReplicaSetAvailable"
+
+// annotatedScenarios is the digest for which the servers were last replaced, "" if they never were.
+func annotatedScenarios(s snapshot) string {
+	d := s.deployment()
+	if d == nil || len(s.env.Spec.Scenarios.Packs) == 0 {
+		return ""
+	}
+	return d.Spec.Template.Annotations[scenariosAnnotation]
+}
+
+// nextScenarios is the digest that the servers are to be annotated with from now on.
+func nextScenarios(s snapshot) string {
+	if !mayReplace(s) {
+		return s.scenarios
+	}
+	next, isPlayed := "", true
+	for _, report := range newestReports(s) {
+		packs := report.Packs
+		if packs == nil || packs.Error != "" || packs.Digest == "" || next != "" && packs.Digest != next {
+			return s.scenarios
+		}
+		next, isPlayed = packs.Digest, isPlayed && packs.Digest == report.ScenarioDigest
+	}
+	if isPlayed {
+		return s.scenarios
+	}
+	return next
+}
+
+// mayReplace reports whether a rollout may begin: the last one has been over for a while.
+func mayReplace(s snapshot) bool {
+	d := s.deployment()
+	if d == nil || len(s.env.Spec.Scenarios.Packs) == 0 || !observed(d) || d.Spec.Replicas == nil {
+		return false
+	}
+	c := deploymentCondition(d, "Progressing")
+	return c != nil && c.Reason == newRolloutReason && s.now.Sub(c.LastUpdateTime.Time) >= replacePause &&
+		d.Status.Replicas == *d.Spec.Replicas && d.Status.UpdatedReplicas == *d.Spec.Replicas
+}
+
+// newestReports are what the servers say that play what the pool plays from now on, in order of the pods' names.
+func newestReports(s snapshot) []score.Report {
+	var reports []score.Report
+	isNewest := describes(s)
+	for _, pod := range s.pods {
+		if report, ok := s.reports[pod.Name]; ok && !report.Draining && isNewest(pod) {
+			reports = append(reports, report)
+		}
+	}
+	return reports
+}
+
+// invalidPack: packs have changed, and a server started now would refuse them.
+func invalidPack(s snapshot) *fault {
+	for _, report := range newestReports(s) {
+		if report.Packs != nil && report.Packs.Error != "" {
+			return faultf(v1alpha1.ReasonInvalidPack, "The changed scenario packs aren't rolled out, and servers play on with what they have loaded; no new one would start. Correct %s",
+				quote(named(s.env, report.Packs.Error)))
+		}
+	}
+	return nil
+}
+
+// named puts the objects' names in the place of the paths under which servers know them.
+func named(env *v1alpha1.CustomerSupportEnv, text string) string {
+	var names []string
+	for i, pack := range env.Spec.Scenarios.Packs {
+		name := "Secret "
+		if pack.ConfigMap != nil {
+			name = "ConfigMap " + pack.ConfigMap.Name
+		} else {
+			name += pack.Secret.Name
+		}
+		names = append(names, packFolder(i), name)
+	}
+	if token := env.Spec.Access.TokenSecretRef; token != nil {
+		names = append(names, tokenFolder+"/"+tokenEntry, fmt.Sprintf("key %q of Secret %s", token.Key, token.Name))
+	}
+	return strings.NewReplacer(names...).Replace(text)
+}
+
+// announcePacks tells of a rollout for changed packs once the API server knows of it.
+func (r *Reconciler) announcePacks(s snapshot) {
+	if s.applyErr == nil && s.scenarios != annotatedScenarios(s) && s.scenarios != "" {
+		r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, v1alpha1.ReasonPacksChanged, "Reconcile", "The scenario packs have changed: servers are replaced to play %s.", s.scenarios)
+	}
+}

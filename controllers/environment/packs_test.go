@@ -1,0 +1,185 @@
+package environment
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// finishedRollout is a Deployment whose last rollout ended so long ago, for the given digest.
+func finishedRollout(env *v1alpha1.CustomerSupportEnv, scenarios string, ago time.Duration) *appsv1.Deployment {
+	return rolledOut(env, func(d *appsv1.Deployment) {
+		if scenarios != "" {
+			d.Spec.Template.Annotations = map[string]string{scenariosAnnotation: scenarios}
+		}
+		d.Status.Conditions = []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: newRolloutReason, LastUpdateTime: metav1.NewTime(noon.Add(-ago)),
+		}}
+	})
+}
+
+// playing is what a server says that plays one digest and has another mounted.
+func playing(loaded, mounted, fault string) score.Report {
+	r := report(0)
+	r.ScenarioDigest, r.Packs = loaded, &score.Packs{Digest: mounted, Error: fault}
+	return r
+}
+
+// packed is the snapshot of a pool with packs, whose servers say this, and whose last rollout ended an hour ago.
+func packed(annotated string, reports ...score.Report) snapshot {
+	env := pool(withPacks)
+	s := snapshot{
+		env: env, image: testImage, now: noon, scaling: scaling{from: 2, to: 2}, reports: map[string]score.Report{},
+		live: map[childID]client.Object{{kindDeployment, env.Name}: finishedRollout(env, annotated, time.Hour)},
+	}
+	s.scenarios = annotatedScenarios(s)
+	for i, report := range reports {
+		pod := server(fmt.Sprintf("support-%d", i))
+		s.pods = append(s.pods, newest(s, pod))
+		s.reports[pod.Name] = report
+	}
+	return s
+}
+
+func TestNextScenarios(t *testing.T) {
+	t.Parallel()
+	same, changed := playing("a", "a", ""), playing("a", "b", "")
+	with := func(s snapshot, edit func(*snapshot)) snapshot {
+		edit(&s)
+		return s
+	}
+	tests := map[string]struct {
+		s    snapshot
+		want string
+	}{
+		"nothing has changed":                    {packed("", same, same), ""},
+		"nothing has changed since":              {packed("a", same, same), "a"},
+		"a change":                               {packed("", changed, changed), "b"},
+		"a change back":                          {packed("b", playing("b", "a", "")), "a"},
+		"a change that not all have seen":        {packed("", changed, same), ""},
+		"two changes at once":                    {packed("", changed, playing("a", "c", "")), ""},
+		"a fault":                                {packed("", playing("a", "", "wrong"), playing("a", "", "wrong")), ""},
+		"a fault of one":                         {packed("", changed, playing("a", "", "wrong")), ""},
+		"a server that started after the change": {packed("", changed, playing("b", "b", "")), "b"},
+		"a digest that was annotated already":    {packed("b", changed, changed), "b"},
+		"a server that says nothing of packs":    {packed("", changed, report(0)), ""},
+		"a server that says nothing at all":      {with(packed("", changed, changed), func(s *snapshot) { delete(s.reports, "support-1") }), "b"},
+		"no server says anything":                {with(packed("", changed), func(s *snapshot) { s.reports = nil }), ""},
+		"no digest":                              {packed("", playing("a", "", "")), ""},
+		"a draining server hasn't seen it": {with(packed("", changed, same), func(s *snapshot) {
+			s.pods[1].DeletionTimestamp = new(metav1.NewTime(noon))
+		}), "b"},
+		"an older server has another fault": {with(packed("", changed, playing("a", "", "wrong")), func(s *snapshot) { outdated(&s.pods[1]) }), "b"},
+		"the packs are gone from the spec":  {with(packed("a", changed), func(s *snapshot) { s.env.Spec.Scenarios.Packs, s.scenarios = nil, "" }), ""},
+		"the last rollout ended just now": {with(packed("", changed), func(s *snapshot) {
+			s.live[childID{kindDeployment, "support"}] = finishedRollout(s.env, "", replacePause-1)
+		}), ""},
+		"a rollout is going on": {with(packed("", changed), func(s *snapshot) {
+			s.deployment().Status.UpdatedReplicas = 1
+		}), ""},
+		"a surge is going": {with(packed("", changed), func(s *snapshot) {
+			s.deployment().Status.Replicas = 3
+		}), ""},
+		"a rollout is about to begin": {with(packed("", changed), func(s *snapshot) {
+			s.deployment().Generation = 2
+		}), ""},
+		"a rollout got stuck": {with(packed("", changed), func(s *snapshot) {
+			s.deployment().Status.Conditions[0].Reason = "ProgressDeadlineExceeded"
+		}), ""},
+		"nothing is known of rollouts": {with(packed("", changed), func(s *snapshot) {
+			s.deployment().Status.Conditions = nil
+		}), ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := nextScenarios(tt.s); got != tt.want {
+				t.Errorf("annotated with %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Whatever an image reports, each digest that differs from the last causes one rollout, and none begins before the last one has been over for replacePause.
+func TestRolloutsAreBounded(t *testing.T) {
+	t.Parallel()
+	digest := rapid.SampledFrom([]string{"a", "b", "c", ""})
+	rapid.Check(t, func(r *rapid.T) {
+		annotated, ended, rollouts := "", noon, 0
+		looks := rapid.IntRange(1, 60).Draw(r, "looks")
+		for i := range looks {
+			now := noon.Add(time.Duration(i) * 15 * time.Second)
+			s := packed(annotated, playing(digest.Draw(r, "loaded"), digest.Draw(r, "mounted"), rapid.SampledFrom([]string{"", "", "wrong"}).Draw(r, "fault")))
+			s.now, s.live[childID{kindDeployment, "support"}] = now, finishedRollout(s.env, annotated, noon.Sub(ended))
+			if next := nextScenarios(s); next != annotated {
+				if now.Sub(ended) < replacePause {
+					r.Fatalf("a rollout %v after the last one", now.Sub(ended))
+				}
+				annotated, ended, rollouts = next, now, rollouts+1
+			}
+		}
+		if most := looks/8 + 1; rollouts > most {
+			r.Fatalf("%d rollouts in %d looks, want at most %d", rollouts, looks, most)
+		}
+	})
+}
+
+// The annotation is what replaces the servers, and all that does.
+func TestScenariosAreOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	s := packed("")
+	before := podTemplate(s)
+	s.scenarios = "b"
+	after := podTemplate(s)
+	if after.Annotations[scenariosAnnotation] != "b" || after.Annotations[templateHash] == before.Annotations[templateHash] {
+		t.Errorf("annotations %v, before %v", after.Annotations, before.Annotations)
+	}
+}
+
+func TestInvalidPack(t *testing.T) {
+	t.Parallel()
+	fault := "/etc/csenv/packs/pack-1/T9.yaml:31: unknown key \"prioritiy\"\n/etc/csenv/packs/pack-0/T1.yaml:2: no"
+	c := degraded(packed("", playing("a", "a", ""), playing("a", "", fault)))
+	if c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonInvalidPack {
+		t.Errorf("degraded: %s, %s", c.Status, c.Reason)
+	}
+	if want := `Correct Secret held-out/T9.yaml:31: unknown key "prioritiy" ConfigMap acme/T1.yaml:2: no`; !strings.Contains(c.Message, want) {
+		t.Errorf("message %q lacks %q", c.Message, want)
+	}
+	if c := degraded(packed("", playing("a", "b", ""))); c.Status != metav1.ConditionFalse {
+		t.Errorf("a change alone: %s", c.Message)
+	}
+}
+
+// What a server says when it doesn't start names what its owner knows, not where the server finds it.
+func TestNamesOfWhatIsMounted(t *testing.T) {
+	t.Parallel()
+	broken := waiting("CrashLoopBackOff", "back-off")
+	tests := map[string]struct{ says, want string }{
+		"a pack":   {"error: loading the scenarios of --scenarios and --pack:\n/etc/csenv/packs/pack-0/T1.yaml:3: wrong", "--pack: ConfigMap acme/T1.yaml:3: wrong"},
+		"no pack":  {"error: /etc/csenv/packs/pack-1: no scenario files", "Secret held-out: no scenario files"},
+		"no token": {"error: reading --token-file: open /etc/csenv/token/token: no such file", `Put one under key "tokens" of Secret clients, which spec.access.tokenSecretRef names: error: reading --token-file: open key "tokens" of Secret clients: no such file`},
+		"no line":  {"error: --token-file /etc/csenv/token/token holds no token", `Put one under key "tokens" of Secret clients`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := packed("")
+			guarded(s.env)
+			s.pods = []corev1.Pod{server("support-a", broken, ended("Error", 1, tt.says))}
+			if c := degraded(s); c.Reason != v1alpha1.ReasonCrashLoop || !strings.Contains(c.Message, tt.want) {
+				t.Errorf("%s: %q lacks %q", c.Reason, c.Message, tt.want)
+			}
+		})
+	}
+}

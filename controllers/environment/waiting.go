@@ -1,0 +1,84 @@
+package environment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// poolNameField is the field by which runs are looked up: the API server selects by it, too.
+const poolNameField = "spec.environmentRef.name"
+
+func poolName(object client.Object) []string {
+	run, ok := object.(*v1alpha1.EvaluationRun)
+	if !ok {
+		return nil
+	}
+	return []string{run.Spec.EnvironmentRef.Name}
+}
+
+// isAwaited reports whether an EvaluationRun of any namespace keeps the pool from going without servers. Only that question costs a look.
+func (r *Reconciler) isAwaited(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (bool, error) {
+	if a := env.Spec.Autoscaling; a == nil || ptr.Deref(a.MinReplicas, 1) > 0 {
+		return false, nil
+	}
+	var list v1alpha1.EvaluationRunList
+	if err := r.client.List(ctx, &list, client.MatchingFields{poolNameField: env.Name}); err != nil {
+		return false, fmt.Errorf("listing the pool's runs: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(run v1alpha1.EvaluationRun) bool {
+		return poolNamespace(&run) == env.Namespace && wantsToPlay(&run)
+	}), nil
+}
+
+func poolNamespace(run *v1alpha1.EvaluationRun) string {
+	return cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace)
+}
+
+// wantsToPlay reports whether the run goes on as soon as its pool has a server, or goes on now. One that the pool doesn't admit says so in its condition, and wakes nobody; neither
+// does one that nobody has looked at yet.
+func wantsToPlay(run *v1alpha1.EvaluationRun) bool {
+	conditions := run.Status.Conditions
+	if !run.DeletionTimestamp.IsZero() || ptr.Deref(run.Spec.Suspend, false) ||
+		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed) {
+		return false
+	}
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionEnvironmentReady)
+	return c != nil && slices.Contains([]string{
+		v1alpha1.ReasonEnvironmentAvailable, v1alpha1.ReasonEnvironmentNotAvailable, v1alpha1.ReasonEnvironmentUnreachable,
+	}, c.Reason)
+}
+
+// poolOfRun finds the pool that a run is played against.
+func poolOfRun(_ context.Context, object client.Object) []reconcile.Request {
+	run, ok := object.(*v1alpha1.EvaluationRun)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: poolNamespace(run), Name: run.Spec.EnvironmentRef.Name}}}
+}
+
+// beginsToWait lets through what may wake a pool. That nobody waits any more is seen soon enough.
+func beginsToWait() predicate.Predicate {
+	wants := func(object client.Object) bool {
+		run, ok := object.(*v1alpha1.EvaluationRun)
+		return ok && wantsToPlay(run)
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return wants(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return wants(e.ObjectNew) && !wants(e.ObjectOld) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}

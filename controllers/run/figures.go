@@ -1,0 +1,94 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// WritePlan writes what a plan amounts to into the status of a run that begins: the numbers of episodes and of shards.
+func WritePlan(status *v1alpha1.EvaluationRunStatus, plan score.Plan) {
+	status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
+	status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // at most as many as the pool has scenarios
+}
+
+// WriteFigures writes what the sums of the shards that are done come to into a status that WritePlan has written to. It is what the controller writes, for whoever
+// plays a run without one and wants the same digits.
+func WriteFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, done score.IndexSet) {
+	text, err := sums.MarshalText()
+	if err != nil {
+		// MarshalText has no way to fail; its signature is encoding.TextMarshaler's.
+		panic(fmt.Sprintf("encoding sums: %v", err))
+	}
+	status.Shards.Accumulator, status.Shards.CompletedIndexes = string(text), done.String()
+	f := sums.Figures()
+	status.Episodes.Scored, status.Episodes.Failed = f.Scored, f.Failed
+	status.Episodes.Errored, status.Episodes.Retried = f.Errored, f.Retried
+	status.Progress = fmt.Sprintf("%d/%d", f.Episodes+f.Errored, status.Episodes.Total)
+	if f.EpisodeP50 > 0 {
+		status.Durations = &v1alpha1.Durations{EpisodeP50: seconds(f.EpisodeP50), EpisodeP99: seconds(f.EpisodeP99)}
+	}
+	status.Errors, status.Tokens = nil, nil
+	for _, e := range f.Errors {
+		status.Errors = append(status.Errors, v1alpha1.ErrorCount{Class: e.Class, Retried: e.Retried, Errored: e.Errored})
+	}
+	if f.Tokens != (score.Tokens{}) {
+		status.Tokens = &v1alpha1.Tokens{Prompt: f.Tokens.Prompt, Completion: f.Tokens.Completion}
+	}
+	if f.Episodes == 0 {
+		return
+	}
+	status.Score = estimate(f.Estimate, f.Min, f.P50, f.Max)
+	status.PassRate, status.PassRateCI95 = score.Decimal(f.PassRate), interval(f.PassRateCI95)
+	status.PassHatK = nil
+	for _, p := range f.PassHatK {
+		status.PassHatK = append(status.PassHatK, v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)}) //nolint:gosec // at most score.MaxK
+	}
+	status.Tasks, status.Categories = taskResults(f.Tasks), groupResults(f.Categories)
+	status.Difficulties, status.Languages = groupResults(f.Difficulties), groupResults(f.Languages)
+}
+
+// seconds writes milliseconds as seconds.
+func seconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
+
+func taskResults(tasks []score.TaskFigures) []v1alpha1.TaskResult {
+	results := make([]v1alpha1.TaskResult, len(tasks))
+	for i, t := range tasks {
+		results[i] = v1alpha1.TaskResult{Name: t.Name, Episodes: t.Episodes, Score: estimate(t.Estimate, t.Min, t.P50, t.Max), PassRate: score.Decimal(t.PassRate)}
+		for _, dim := range t.Dimensions {
+			results[i].Dimensions = append(results[i].Dimensions, v1alpha1.DimensionResult{Name: dim.Name, Mean: score.Decimal(dim.Mean), Max: score.Decimal(dim.Max)})
+		}
+	}
+	return results
+}
+
+// groupResults leave out scenarios that say nothing of what they are grouped by.
+func groupResults(groups []score.GroupFigures) []v1alpha1.CategoryResult {
+	var results []v1alpha1.CategoryResult
+	for _, g := range groups {
+		if g.Name == "" {
+			continue
+		}
+		s := estimate(g.Estimate, 0, 0, 0)
+		s.Min, s.P50, s.Max = "", "", ""
+		results = append(results, v1alpha1.CategoryResult{Name: g.Name, Episodes: g.Episodes, Score: s, PassRate: score.Decimal(g.PassRate)})
+	}
+	return results
+}
+
+func estimate(e score.Estimate, least, median, most int64) *v1alpha1.Score {
+	s := &v1alpha1.Score{Mean: score.Decimal(e.Mean), Min: score.Decimal(least), P50: score.Decimal(median), Max: score.Decimal(most)}
+	if e.CI95 != nil {
+		s.StandardError = score.Decimal(*e.StandardError)
+		s.CI95 = interval(e.CI95)
+	}
+	return s
+}
+
+func interval(i *score.Interval) *v1alpha1.Interval {
+	if i == nil {
+		return nil
+	}
+	return &v1alpha1.Interval{Low: score.Decimal(i.Low), High: score.Decimal(i.High)}
+}

@@ -1,0 +1,321 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	// stuckDeadline is how long a runner may fail to start for a reason that rarely goes away by itself, an image that can't be pulled above all.
+	stuckDeadline = 10 * time.Minute
+	// lostDeadline is how long after its Job's completion a run waits for summaries that no pod holds: caches are not that late.
+	lostDeadline = 2 * time.Minute
+	// deleteGrace is what a pod that is being deleted gets beyond its own deadline to end and leave a summary. After that its node is taken for lost.
+	deleteGrace = time.Minute
+)
+
+// keepJob has the Job be there and be as the spec asks for. A Job that has played its shards although some are still missing makes room for another, which plays those alone: it is deleted here, and the next
+// pass, which doesn't find it, creates the other one.
+//
+// A run in a queue is suspended by deleting its Job, for the queue alone may say whether a Job of its own is suspended; so the run gives its place up, too.
+func keepJob(d *decision, s snapshot) {
+	wished := nextJob(d, s)
+	switch {
+	case s.job == nil:
+		if len(s.taken) == 0 {
+			d.createJob = wished
+		}
+		if wished != nil {
+			d.wake(waitDelay)
+		}
+	case !s.job.DeletionTimestamp.IsZero():
+	case roundOf(s.job) != d.status.Shards.Rounds, wished == nil && stillActive(s.job):
+		d.deleteJob = true
+	case jobEnded(s.job):
+	default:
+		changeJob(d, s)
+	}
+}
+
+// changeJob has a Job that goes on follow the spec.
+func changeJob(d *decision, s snapshot) {
+	if wanted := parallelism(s.run, ptr.Deref(s.job.Spec.Completions, 1)); ptr.Deref(s.job.Spec.Parallelism, 0) != wanted {
+		d.changeJob.parallelism = &wanted
+	}
+	if wanted := suspended(s.run); ptr.Deref(s.job.Spec.Suspend, false) != wanted && !queued(s.run) {
+		d.changeJob.suspend = &wanted
+	}
+}
+
+// nextJob is the Job that plays what is missing, nil while there should be none.
+func nextJob(d *decision, s snapshot) *jobWish {
+	if suspended(s.run) && queued(s.run) {
+		return nil
+	}
+	return &jobWish{round: d.status.Shards.Rounds, shards: missing(d), suspended: suspended(s.run) || queued(s.run)}
+}
+
+// missing are the shards that aren't in the figures.
+func missing(d *decision) score.IndexSet {
+	var shards score.IndexSet
+	for shard := range int64(d.status.Shards.Total) {
+		if !d.folding.completed.Contains(shard) {
+			shards.Add(shard)
+		}
+	}
+	return shards
+}
+
+// roundOf is the round that a Job plays, 0 if that can't be told.
+func roundOf(job *batchv1.Job) int32 {
+	round, err := strconv.ParseInt(job.Annotations[annotationRound], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(round)
+}
+
+// mayPlayAgain says whether shards may be played by another Job.
+func mayPlayAgain(run *v1alpha1.EvaluationRun) bool {
+	return run.Status.Shards.Rounds <= shardBackoffLimit(run)
+}
+
+func queued(run *v1alpha1.EvaluationRun) bool { return run.Labels[labelQueue] != "" }
+
+// heldByQueue says whether the queue hasn't admitted the Job.
+func heldByQueue(s snapshot) bool {
+	return queued(s.run) && s.job != nil && ptr.Deref(s.job.Spec.Suspend, false) && !jobEnded(s.job)
+}
+
+// jobFailure says why the Job can't complete any more, "" while it can.
+func jobFailure(d *decision, s snapshot) (reason, message string) {
+	if s.job == nil || roundOf(s.job) != d.status.Shards.Rounds {
+		return "", ""
+	}
+	if c := jobCondition(s.job, batchv1.JobFailed); c != nil {
+		return v1alpha1.ReasonShardsFailed, shardsFailedMessage(s, c)
+	}
+	if why, since := startTrouble(s.pods); why != "" {
+		if !s.now.Before(since.Add(stuckDeadline)) {
+			return v1alpha1.ReasonRunnersNotStarted, fmt.Sprintf("A runner could not start for %s: %s. Put that right, then create the run again.", stuckDeadline, why)
+		}
+		d.wake(since.Add(stuckDeadline).Sub(s.now))
+	}
+	return playedWithout(d, s)
+}
+
+func shardsFailedMessage(s snapshot, c *batchv1.JobCondition) string {
+	message := fmt.Sprintf("Job %s failed: %s", s.job.Name, strings.TrimSuffix(c.Message, "."))
+	if indexes := ptr.Deref(s.job.Status.FailedIndexes, ""); indexes != "" {
+		message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows", shardsOf(s.job, indexes))
+	}
+	return message + lastWords(s.failed) + ". Put that right, then create the run again."
+}
+
+// shardsOf says which shards some of a Job's indexes are.
+func shardsOf(job *batchv1.Job, indexes string) string {
+	set, err := score.ParseIndexSet(indexes)
+	all, allErr := score.ParseIndexSet(job.Annotations[annotationShards])
+	if err != nil || allErr != nil {
+		return indexes
+	}
+	var shards score.IndexSet
+	for n := range all.Len() {
+		if shard, ok := all.At(n); ok && set.Contains(n) {
+			shards.Add(shard)
+		}
+	}
+	return shards.String()
+}
+
+// playedWithout looks at a Job that has played its shards although some are missing: their summaries were refused, or their pods were removed by force before they were read. Another round plays them
+// again, as often as retries.shardBackoffLimit allows. The status counts the rounds, so that a crash between that write and the next Job counts none twice.
+func playedWithout(d *decision, s snapshot) (reason, message string) {
+	c := jobCondition(s.job, batchv1.JobComplete)
+	if c == nil {
+		return "", ""
+	}
+	left := missing(d)
+	lost := unseen(left, s.job, s.succeeded)
+	if wait := c.LastTransitionTime.Add(lostDeadline).Sub(s.now); lost > 0 && wait > 0 {
+		d.wake(wait)
+		return "", ""
+	}
+	if !mayPlayAgain(s.run) {
+		return v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but the summaries of shards %q were refused, or their pods were removed before they were read. "+
+			"retries.shardBackoffLimit doesn't let them be played once more. Find out who removes pods and finalizers, then create the run again.", s.job.Name, left)
+	}
+	d.status.Shards.Rounds++
+	d.tell(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: the summaries of %d of them were refused, and those of %d are gone with their pods. "+
+		"This is repetition %d of at most %d (retries.shardBackoffLimit).", quote(left.String()), left.Len()-lost, lost, d.status.Shards.Rounds-1, shardBackoffLimit(s.run)))
+	return "", ""
+}
+
+// unseen is how many of some shards have no pod of the Job that has succeeded.
+func unseen(shards score.IndexSet, job *batchv1.Job, succeeded []corev1.Pod) int64 {
+	var seen score.IndexSet
+	for i := range succeeded {
+		if succeeded[i].Annotations[annotationRound] != job.Annotations[annotationRound] {
+			continue
+		}
+		if shard, err := shardOf(&succeeded[i]); err == nil && shards.Contains(int64(shard)) {
+			seen.Add(int64(shard))
+		}
+	}
+	return shards.Len() - seen.Len()
+}
+
+// liftable are the pods that hold nothing any more that this pass doesn't write, or never will. A pod that is being deleted keeps its finalizer while its
+// runner may still leave a summary, but not beyond its deadline.
+func liftable(d *decision, s snapshot) []corev1.Pod {
+	var lift []corev1.Pod
+	for i := range s.pods {
+		pod := &s.pods[i]
+		shard, err := shardOf(pod)
+		switch {
+		case pod.Status.Phase == corev1.PodFailed, d.folding.refuses(pod), pod.Status.Phase == corev1.PodSucceeded && err == nil && d.folding.completed.Contains(int64(shard)):
+			lift = append(lift, *pod)
+		case pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp.IsZero():
+		case pod.Spec.NodeName == "" || !s.now.Before(pod.DeletionTimestamp.Add(deleteGrace)):
+			lift = append(lift, *pod)
+		default:
+			d.wake(pod.DeletionTimestamp.Add(deleteGrace).Sub(s.now))
+		}
+	}
+	return lift
+}
+
+func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+func jobEnded(job *batchv1.Job) bool {
+	return jobCondition(job, batchv1.JobComplete) != nil || jobCondition(job, batchv1.JobFailed) != nil
+}
+
+// stillActive says whether a Job would go on. One that has ended is kept, with its pods' logs.
+func stillActive(job *batchv1.Job) bool {
+	return job != nil && job.DeletionTimestamp.IsZero() && !jobEnded(job)
+}
+
+// lastWords quotes the pod that failed last.
+func lastWords(pods []corev1.Pod) string {
+	var last *corev1.Pod
+	for i := range pods {
+		if last == nil || terminated(&pods[i]).FinishedAt.After(terminated(last).FinishedAt.Time) {
+			last = &pods[i]
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	end := terminated(last)
+	words := strings.TrimSpace(end.Message)
+	switch {
+	case words != "":
+	case last.Status.Message != "":
+		words = last.Status.Message
+	default:
+		words = strings.TrimSpace(fmt.Sprintf("exit code %d %s", end.ExitCode, end.Reason))
+	}
+	return fmt.Sprintf(". Pod %s said: %s", last.Name, strings.TrimSuffix(quote(words), "."))
+}
+
+// startTrouble is why a runner can't start, and since when: the oldest trouble of a kind that rarely goes away by itself.
+func startTrouble(pods []corev1.Pod) (why string, since time.Time) {
+	for i := range pods {
+		trouble := podTrouble(&pods[i])
+		if began := scheduledAt(&pods[i]); trouble != "" && (why == "" || began.Before(since)) {
+			why, since = fmt.Sprintf("pod %s: %s", pods[i].Name, trouble), began
+		}
+	}
+	return why, since
+}
+
+// podTrouble is what keeps a pod's runner from starting: its own container's trouble, or that of the agent, for which it waits.
+func podTrouble(pod *corev1.Pod) string {
+	runner := containerStatus(pod.Status.ContainerStatuses, runnerContainer)
+	if runner != nil && runner.State.Waiting == nil {
+		// What an agent does after its runner has begun is an episode's affair.
+		return ""
+	}
+	if trouble := waitTrouble(runner); trouble != "" {
+		return trouble
+	}
+	agent := containerStatus(pod.Status.InitContainerStatuses, agentContainer)
+	if trouble := waitTrouble(agent); trouble != "" {
+		return "the agent's container: " + trouble
+	}
+	return agentTrouble(pod, agent)
+}
+
+// waitTrouble quotes the kubelet on a container that waits for somebody to act.
+func waitTrouble(c *corev1.ContainerStatus) string {
+	if c == nil || c.State.Waiting == nil || !slices.Contains(stuckReasons, c.State.Waiting.Reason) {
+		return ""
+	}
+	return strings.TrimSuffix(c.State.Waiting.Reason+": "+quote(c.State.Waiting.Message), ": ")
+}
+
+// agentTrouble is that of an agent's container that runs, and ends before it listens. Its first try is none: an agent may take agentStartSeconds, after which the kubelet ends it.
+// The words are the same in each of its states, for the status not to change with every try.
+func agentTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
+	if c == nil || ptr.Deref(c.Started, false) {
+		return ""
+	}
+	if w := c.State.Waiting; c.RestartCount == 0 && (w == nil || w.Reason != "CrashLoopBackOff") {
+		return ""
+	}
+	why := fmt.Sprintf("the agent's container doesn't listen on port %d", portOfAgent(pod))
+	if end := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated); end != nil {
+		why += fmt.Sprintf(", and ended with exit code %d", end.ExitCode)
+	}
+	return why
+}
+
+func portOfAgent(pod *corev1.Pod) int32 {
+	for _, c := range pod.Spec.InitContainers {
+		if c.Name == agentContainer && len(c.Ports) > 0 {
+			return c.Ports[0].ContainerPort
+		}
+	}
+	return 0
+}
+
+func containerStatus(all []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
+	i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// scheduledAt is when a pod got its node: what it waited for one says nothing of its image. A pod that doesn't tell counts from its creation.
+func scheduledAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// stuckReasons are the kubelet's reasons for which a container waits for somebody to act.
+var stuckReasons = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+	"CreateContainerConfigError", "CreateContainerError"}

@@ -1,0 +1,376 @@
+package run
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const held = "EnvironmentReady=True/EnvironmentAvailable Suspended=True/Suspended "
+
+func suspend(run *v1alpha1.EvaluationRun, yes bool) { run.Spec.Suspend = new(yes) }
+
+func enqueue(s *snapshot) {
+	s.run.Labels = map[string]string{labelQueue: "gpus"}
+	s.job.Spec.Suspend = new(true)
+}
+
+// TestSuspension begins every case with a run of four shards whose Job plays.
+func TestSuspension(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(*snapshot)
+		states  string
+		message string
+		job     string
+	}{
+		"suspended":                           {func(s *snapshot) { suspend(s.run, true) }, held + "Complete=False/Suspended" + notFailed, "Set spec.suspend to false", "suspend"},
+		"suspended, its Job too":              {func(s *snapshot) { suspend(s.run, true); s.job.Spec.Suspend = new(true) }, held + "Complete=False/Suspended" + notFailed, "0 of 4", ""},
+		"suspended, somebody deleted its Job": {func(s *snapshot) { suspend(s.run, true); s.job = nil }, held + "Complete=False/Suspended" + notFailed, "0 of 4", "create"},
+		"resumed":                             {func(s *snapshot) { s.job.Spec.Suspend = new(true) }, envReady + "Complete=False/Running" + notFailed, "0 of 4", "resume"},
+		"queued and not admitted yet":         {enqueue, envReady + "Complete=False/Queued" + notFailed, "Job baseline waits until queue gpus admits it", ""},
+		"admitted by its queue": {
+			func(s *snapshot) { enqueue(s); s.job.Spec.Suspend = new(false) }, envReady + "Complete=False/Running" + notFailed, "0 of 4", "",
+		},
+		"queued and suspended": {
+			func(s *snapshot) { enqueue(s); suspend(s.run, true); s.job.Spec.Suspend = new(false) }, held + "Complete=False/Suspended" + notFailed, "0 of 4", "delete",
+		},
+		"queued and suspended without a Job": {
+			func(s *snapshot) { enqueue(s); suspend(s.run, true); s.job = nil }, held + "Complete=False/Suspended" + notFailed, "0 of 4", "",
+		},
+		"queued and resumed": {func(s *snapshot) { enqueue(s); s.job = nil }, envReady + "Complete=False/Running" + notFailed, "0 of 4", "create"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := begun(t)
+			tc.change(&s)
+			d := decide(s)
+			if got := states(d.status.Conditions); got != tc.states {
+				t.Errorf("conditions\n%s, want\n%s", got, tc.states)
+			}
+			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(c.Message, tc.message) {
+				t.Errorf("Complete says %q, want %q in it", c.Message, tc.message)
+			}
+			if got := jobDecision(d); got != tc.job {
+				t.Errorf("job: %q, want %q", got, tc.job)
+			}
+			if d.createJob != nil && d.createJob.suspended != (suspended(s.run) || queued(s.run)) {
+				t.Errorf("the new Job is suspended: %v", d.createJob.suspended)
+			}
+		})
+	}
+}
+
+// A run that is suspended from the beginning fixes no plan, waits for no pool, and begins when it is resumed. Later suspensions repeat no shard that has ended.
+func TestSuspendedAndResumed(t *testing.T) {
+	w := readyWorld(t)
+	run := w.run()
+	suspend(run, true)
+	run.Spec.StartDeadlineSeconds = new(int32(60))
+	w.update(run)
+	w.clock.SetTime(start().Add(time.Hour))
+	if w.mustPass(); w.job() != nil || w.run().Status.Provenance != nil {
+		t.Fatal("a suspended run begins")
+	}
+	run = w.run()
+	suspend(run, false)
+	w.update(run)
+	w.mustPass()
+	plan := w.plan()
+	w.create(succeeded(t, run, plan, 2))
+	run = w.run()
+	suspend(run, true)
+	w.update(run)
+	w.mustPass()
+	if got := w.run().Status.Shards.CompletedIndexes; got != "2" || !*w.job().Spec.Suspend || w.held() != "" {
+		t.Errorf("completed %q, job suspended %v, held %q", got, *w.job().Spec.Suspend, w.held())
+	}
+	if err := w.client.Delete(t.Context(), w.job()); err != nil {
+		t.Fatal(err)
+	}
+	run = w.run()
+	suspend(run, false)
+	w.update(run)
+	w.mustPass()
+	if job := w.job(); job == nil || *job.Spec.Suspend || job.Annotations[annotationShards] != "0-1,3" {
+		t.Errorf("Job %+v, want one of the shards that are missing", job)
+	}
+	want := []string{"Normal Suspended", "Normal Resumed", "Normal Started", "Normal Suspended", "Normal Progress", "Normal Resumed"}
+	got := w.events()
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	missing := func(s *snapshot) { s.env, s.report, s.run.Status = nil, nil, v1alpha1.EvaluationRunStatus{} }
+	for name, tc := range map[string]struct {
+		change func(*snapshot)
+		reason string // of Failed, "" if the run goes on
+		again  time.Duration
+	}{
+		"time to start is left": {func(s *snapshot) {
+			missing(s)
+			s.run.Spec.StartDeadlineSeconds = new(int32(10))
+		}, "", 10 * time.Second},
+		"time to start is over": {func(s *snapshot) {
+			missing(s)
+			s.run.Spec.StartDeadlineSeconds = new(int32(10))
+			s.run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(start().Add(-10 * time.Second))}}
+		}, v1alpha1.ReasonStartDeadlineExceeded, 0},
+		"time to start counts from the resumption": {func(s *snapshot) {
+			missing(s)
+			s.run.Spec.StartDeadlineSeconds = new(int32(10))
+			s.run.CreationTimestamp = metav1.NewTime(start().Add(-time.Hour))
+			s.run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start().Add(-time.Hour))}}
+		}, "", 10 * time.Second},
+		"time to end is left": {func(s *snapshot) {
+			s.run.Spec.ActiveDeadlineSeconds = new(int32(10))
+			s.now = start().Add(9 * time.Second)
+		}, "", time.Second},
+		"time to end is over": {func(s *snapshot) {
+			s.run.Spec.ActiveDeadlineSeconds = new(int32(10))
+			s.now = start().Add(10 * time.Second)
+		}, v1alpha1.ReasonDeadlineExceeded, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := begun(t)
+			tc.change(&s)
+			d := decide(s)
+			got := ""
+			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionFailed); c.Status == metav1.ConditionTrue {
+				got = c.Reason
+			}
+			if got != tc.reason || d.again != tc.again {
+				t.Errorf("failed %q, comes back after %v; want %q, %v", got, d.again, tc.reason, tc.again)
+			}
+			if tc.reason == v1alpha1.ReasonDeadlineExceeded && jobDecision(d) != "end" {
+				t.Errorf("job: %q", jobDecision(d))
+			}
+		})
+	}
+}
+
+func TestRetention(t *testing.T) {
+	for name, tc := range map[string]struct {
+		retain v1alpha1.Retention
+		kind   string
+		missed bool
+		keeps  bool
+	}{
+		"complete":                       {v1alpha1.RetainOnFailure, v1alpha1.ConditionComplete, false, false},
+		"complete below a threshold":     {v1alpha1.RetainOnFailure, v1alpha1.ConditionComplete, true, true},
+		"failed":                         {v1alpha1.RetainOnFailure, v1alpha1.ConditionFailed, false, true},
+		"always":                         {v1alpha1.RetainAlways, v1alpha1.ConditionComplete, false, true},
+		"never":                          {v1alpha1.RetainNever, v1alpha1.ConditionFailed, false, false},
+		"nothing is said, and it failed": {"", v1alpha1.ConditionFailed, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := begun(t)
+			s.run.Spec.Retain, s.run.Spec.TTLSecondsAfterFinished = tc.retain, new(int32(60))
+			s.run.Status.CompletionTime = new(metav1.NewTime(start()))
+			meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{Type: tc.kind, Status: metav1.ConditionTrue, Reason: "Test"})
+			if tc.missed {
+				meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionThresholdsMet, Status: metav1.ConditionFalse, Reason: "Test"})
+			}
+			jobWith(&s, batchv1.JobComplete, "")
+			s.now = start().Add(20 * time.Second)
+			early := decide(s)
+			if early.deleteRun || (early.again == 40*time.Second) == tc.keeps || early.deleteJob == tc.keeps {
+				t.Errorf("before its time: deletes the run %v, its Job %v, comes back after %v", early.deleteRun, early.deleteJob, early.again)
+			}
+			s.now = start().Add(time.Minute)
+			if got := decide(s).deleteRun; got == tc.keeps {
+				t.Errorf("after its time: deletes the run %v", got)
+			}
+		})
+	}
+}
+
+func TestRunIsDeletedWhenItsTimeIsOver(t *testing.T) {
+	w := readyWorld(t)
+	run := w.run()
+	run.Spec.TTLSecondsAfterFinished = new(int32(0))
+	w.update(run)
+	w.toTheEnd()
+	w.clock.SetTime(start().Add(time.Second))
+	w.mustPass()
+	var gone v1alpha1.EvaluationRun
+	if err := w.client.Get(t.Context(), key(runName), &gone); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the run is still there (%v)", err)
+	}
+}
+
+// What a pool of another namespace is like is told to those whom it admits, and to nobody else.
+func TestPoolOfAnotherNamespace(t *testing.T) {
+	shared := func(change func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
+		env := pool()
+		env.Namespace = "shared"
+		change(env)
+		return env
+	}
+	everybody := func(env *v1alpha1.CustomerSupportEnv) {
+		env.Spec.Access.AllowedNamespaces.From = v1alpha1.AllNamespaces
+	}
+	team := func(env *v1alpha1.CustomerSupportEnv) {
+		env.Spec.Access.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.SelectedNamespaces, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}
+	}
+	locked := func(env *v1alpha1.CustomerSupportEnv) {
+		everybody(env)
+		env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "tokens", Key: "token"}
+	}
+	for name, tc := range map[string]struct {
+		pool   *v1alpha1.CustomerSupportEnv
+		labels map[string]string
+		token  *v1alpha1.SecretKeyReference
+		reason string // "" if the run begins
+	}{
+		"it doesn't exist":        {nil, nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
+		"it admits nobody":        {shared(func(*v1alpha1.CustomerSupportEnv) {}), nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
+		"it admits others":        {shared(team), map[string]string{"team": "b"}, nil, v1alpha1.ReasonNamespaceNotAllowed},
+		"it admits the namespace": {shared(team), map[string]string{"team": "a"}, nil, ""},
+		"it admits everybody":     {shared(everybody), nil, nil, ""},
+		"it asks for a token":     {shared(locked), nil, nil, v1alpha1.ReasonTokenMissing},
+		"it is given the token":   {shared(locked), nil, &v1alpha1.SecretKeyReference{Name: "mine", Key: "token"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := evaluation()
+			run.Spec.EnvironmentRef.Namespace, run.Spec.EnvironmentRef.TokenSecretRef = "shared", tc.token
+			server := server("support-a", "10.0.0.1")
+			server.Namespace = "shared"
+			w := newWorld(t, run, server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: tc.labels}})
+			if tc.pool != nil {
+				w.create(tc.pool)
+			}
+			w.mustPass()
+			c := meta.FindStatusCondition(w.run().Status.Conditions, v1alpha1.ConditionEnvironmentReady)
+			if tc.reason == "" {
+				job := w.job()
+				if job == nil {
+					t.Fatalf("the run doesn't begin: %s: %s", c.Reason, c.Message)
+				}
+				runner := job.Spec.Template.Spec.Containers[0]
+				if !strings.Contains(strings.Join(runner.Args, " "), "--pool=support-pods.shared.svc:8000") {
+					t.Errorf("arguments %v", runner.Args)
+				}
+				if given := len(runner.Env) > 0 && runner.Env[0].Name == tokenVariable && runner.Env[0].ValueFrom.SecretKeyRef.Name == "mine"; given != (tc.token != nil) {
+					t.Errorf("variables %v", runner.Env)
+				}
+				return
+			}
+			if c.Reason != tc.reason || w.job() != nil {
+				t.Errorf("%s: %s", c.Reason, c.Message)
+			}
+			if tc.reason == v1alpha1.ReasonNamespaceNotAllowed && c.Message != "No CustomerSupportEnv support in namespace shared admits runs of namespace default. Correct spec.environmentRef, or ask whoever owns the pool to admit the namespace in access.allowedNamespaces." {
+				t.Errorf("it tells more than that it isn't admitted: %s", c.Message)
+			}
+		})
+	}
+}
+
+func TestPoolThatAdmitsNoLonger(t *testing.T) {
+	s, _ := begun(t)
+	s.run.Spec.EnvironmentRef.Namespace = "shared"
+	s.env, s.revoked = nil, true
+	d := decide(s)
+	if got, want := states(d.status.Conditions), "EnvironmentReady=False/NamespaceNotAllowed Complete=False/NamespaceNotAllowed Failed=True/NamespaceNotAllowed"; got != want || jobDecision(d) != "end" {
+		t.Errorf("conditions %s, job %q", got, jobDecision(d))
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	s, plan := begun(t)
+	for shard := range plan.Shards {
+		addPods(&s, succeeded(t, s.run, plan, shard))
+	}
+	f := fold(plan, score.Accumulator{}, score.IndexSet{}, s.pods)
+	figures := f.sums.Figures()
+	if figures.CI95 == nil {
+		t.Fatal("the figures of the test have no interval")
+	}
+	for name, tc := range map[string]struct {
+		threshold v1alpha1.Threshold
+		want      string
+	}{
+		"reached":            {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric, Min: score.Decimal(figures.Mean - 100)}, "True"},
+		"missed":             {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric, Min: score.Decimal(figures.Mean + 100)}, "False"},
+		"the low end":        {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreLowMetric, Min: score.Decimal(figures.Mean)}, "False"},
+		"the pass rate":      {v1alpha1.Threshold{Metric: v1alpha1.PassRateMetric, Min: "0"}, "True"},
+		"pass^2":             {v1alpha1.Threshold{Metric: "passHat2", Min: "1"}, "False"},
+		"pass^8, never play": {v1alpha1.Threshold{Metric: "passHat8", Min: "0"}, "False"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c := thresholdsCondition([]v1alpha1.Threshold{tc.threshold}, f.sums, completed); string(c.Status) != tc.want || c.Message == "" {
+				t.Errorf("%+v", c)
+			}
+			if c := thresholdsCondition([]v1alpha1.Threshold{tc.threshold}, f.sums, running); c.Status != metav1.ConditionUnknown {
+				t.Errorf("before the end: %+v", c)
+			}
+		})
+	}
+	s.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"}}
+	d := decide(s)
+	if got, want := states(d.status.Conditions), envReady+"Complete=True/Completed"+notFailed+" ThresholdsMet=False/ThresholdsMissed"; got != want {
+		t.Errorf("conditions %s, want %s", got, want)
+	}
+	early := snap()
+	early.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat4", Min: "1"}}
+	if got := states(decide(early).status.Conditions); !strings.Contains(got, "Failed=True/InvalidPlan") {
+		t.Errorf("a threshold that can't be reached begins: %s", got)
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	finished := func(t *testing.T, change func(*v1alpha1.EvaluationRun)) *world {
+		w := readyWorld(t)
+		w.toTheEnd()
+		other := w.run()
+		other.Name, other.UID, other.ResourceVersion = "last-week", "other-uid", ""
+		other.Status.ScoresRef = &v1alpha1.ObjectReference{Name: "last-week-scores"}
+		var table corev1.ConfigMap
+		if err := w.client.Get(t.Context(), key(runName+"-scores"), &table); err != nil {
+			t.Fatal(err)
+		}
+		change(other)
+		mine := newWorld(t, pool(), server("support-a", "10.0.0.1"))
+		mine.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores", Namespace: namespace, OwnerReferences: owners(other)}, Data: table.Data})
+		run := evaluation()
+		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "last-week"}
+		mine.create(run)
+		return mine
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.EvaluationRun)
+		want   string // in the message, "" where there is a comparison
+	}{
+		"the same":          {func(*v1alpha1.EvaluationRun) {}, ""},
+		"another grader":    {func(run *v1alpha1.EvaluationRun) { run.Status.Provenance.GraderVersion = "0" }, "their graders differ: 1 and 0"},
+		"another task":      {func(run *v1alpha1.EvaluationRun) { run.Spec.Tasks = run.Spec.Tasks[1:] }, "their tasks differ"},
+		"not complete":      {func(run *v1alpha1.EvaluationRun) { run.Status.Conditions = nil }, "it is not complete"},
+		"another name":      {func(run *v1alpha1.EvaluationRun) { run.Name = "long-ago" }, "it is not in namespace default"},
+		"changed sums":      {func(run *v1alpha1.EvaluationRun) { run.Status.Shards.Accumulator = "" }, "was changed"},
+		"without its table": {func(run *v1alpha1.EvaluationRun) { run.Status.ScoresRef = nil }, "no table"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := finished(t, tc.change)
+			got := w.toTheEnd().Baseline
+			if got == nil || got.Name != "last-week" || (got.Message == "") != (tc.want == "") || !strings.Contains(got.Message, tc.want) {
+				t.Fatalf("baseline %+v, want %q in its message", got, tc.want)
+			}
+			if tc.want == "" && (got.Delta != "0.0000" || got.Scenarios != 4 || got.CI95 == nil) {
+				t.Errorf("a run less itself: %+v", got)
+			}
+		})
+	}
+}

@@ -1,4 +1,4 @@
-// Command csenv is csenv's command line: for people who look at scenarios and grade recorded episodes again.
+// Command csenv is csenv's command line: it evaluates agents on one's own machine and in a cluster, and shows what came of it.
 //
 // What it prints for people goes to standard output and is at most 100 columns wide; progress and errors go to standard error. The exit code tells three outcomes apart: it is
 // done, it is done and the outcome is not the one asked for, or it could not be done.
@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -38,15 +39,16 @@ var errOutcome = errors.New("the outcome is not the one asked for")
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what doesn't heed the first
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := runWith(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run runs the command and returns its exit code.
-func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	cmd := newCommand()
+// runWith runs the command and returns its exit code.
+func runWith(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	cmd := newCommand(commandName(os.Args[0]))
 	cmd.SetArgs(args)
+	cmd.SetIn(in)
 	kept := &errorKeeper{to: out}
 	cmd.SetOut(kept)
 	cmd.SetErr(errs)
@@ -80,23 +82,66 @@ func (k *errorKeeper) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func newCommand() *cobra.Command {
+// pluginPrefix is what kubectl finds its plugins by: as kubectl-csenv the program is `kubectl csenv`.
+const pluginPrefix = "kubectl-"
+
+// commandName is how the program is called, by the name of its file.
+func commandName(file string) string {
+	if strings.HasPrefix(filepath.Base(file), pluginPrefix) {
+		return "kubectl csenv"
+	}
+	return "csenv"
+}
+
+func newCommand(name string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "csenv",
-		Short: "Look at customer-support scenarios, and grade recorded episodes again",
-		Long: `Look at customer-support scenarios, and grade recorded episodes again.
+		Use:         "csenv",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		Short:       "Evaluate agents on customer-support tickets and workflows",
+		Long: `Evaluate agents on customer-support tickets and workflows: on this machine, or in a cluster.
 
 Exit codes:
   0  done
-  1  done, and the outcome is not the one asked for: findings, or an ungraded episode
-  2  not done: a wrong flag, a file that can't be read, output that can't be written`,
+  1  done, and the outcome is not the one asked for: a run failed or missed a threshold, findings,
+     an ungraded episode
+  2  not done: a wrong flag, a file or a cluster that can't be read, output that can't be written`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped "+strconv.Itoa(columns)))
 	cmd.SetFlagErrorFunc(plainFlagError)
-	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newScenariosCommand(), newRegradeCommand(), newVersionCommand())
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"On this machine:", []*cobra.Command{newEvalCommand(), newPlayCommand(), newServeCommand(), newBenchCommand()}},
+		{"In a cluster:", []*cobra.Command{newRunCommand(), newEnvCommand(), newDoctorCommand()}},
+		{"Runs and their episodes:", []*cobra.Command{
+			newResultsCommand(), newEpisodesCommand(), newTranscriptCommand(), newCompareCommand(), newLeaderboardCommand(), newPlotCommand(), newReportCommand(), newRegradeCommand(),
+		}},
+		{"Other:", []*cobra.Command{newScenariosCommand(), newVersionCommand()}},
+	} {
+		cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			cmd.AddCommand(c)
+		}
+	}
+	cmd.SetHelpCommandGroupID("Other:")
+	cmd.SetCompletionCommandGroupID("Other:")
+	rename(cmd, name)
 	return cmd
+}
+
+// rename has examples and texts call the program by its name.
+func rename(cmd *cobra.Command, name string) {
+	if name == "csenv" {
+		return
+	}
+	cmd.Example = strings.NewReplacer("  csenv ", "  "+name+" ", "| csenv ", "| "+name+" ", "... csenv ", "... "+name+" ").Replace(cmd.Example)
+	cmd.Long = strings.ReplaceAll(cmd.Long, "`csenv ", "`"+name+" ")
+	for _, c := range cmd.Commands() {
+		rename(c, name)
+	}
 }
 
 // plainFlagError says what a flag for numbers takes, in place of the parser's words.
@@ -121,6 +166,16 @@ func oneArgument(name, meaning string) cobra.PositionalArgs {
 			return nil
 		}
 		return fmt.Errorf("%s takes one %s, %s: there are %d", cmd.CommandPath(), name, meaning, len(args))
+	}
+}
+
+// arguments is for a command that takes a number of arguments.
+func arguments(n int, names, meaning string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return fmt.Errorf("%s takes %s, %s: there are %d arguments", cmd.CommandPath(), names, meaning, len(args))
 	}
 }
 

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func csenv(t testing.TB, args ...string) (out, errs string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = run(t.Context(), args, &stdout, &stderr)
+	code = runWith(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
 	return stdout.String(), stderr.String(), code
 }
 
@@ -70,11 +70,25 @@ func TestOutput(t *testing.T) {
 		code int
 	}{
 		"help.txt":                 {[]string{}, exitDone},
+		"report-help.txt":          {[]string{"report", "--help"}, exitDone},
+		"doctor-help.txt":          {[]string{"doctor", "--help"}, exitDone},
+		"play-help.txt":            {[]string{"play", "--help"}, exitDone},
+		"run-help.txt":             {[]string{"run", "--help"}, exitDone},
+		"results-help.txt":         {[]string{"results", "--help"}, exitDone},
+		"episodes-help.txt":        {[]string{"episodes", "--help"}, exitDone},
+		"transcript-help.txt":      {[]string{"transcript", "--help"}, exitDone},
+		"compare-help.txt":         {[]string{"compare", "--help"}, exitDone},
+		"leaderboard-help.txt":     {[]string{"leaderboard", "--help"}, exitDone},
+		"plot-help.txt":            {[]string{"plot", "--help"}, exitDone},
+		"env-status-help.txt":      {[]string{"env", "status", "--help"}, exitDone},
+		"eval-help.txt":            {[]string{"eval", "--help"}, exitDone},
+		"serve-help.txt":           {[]string{"serve", "--help"}, exitDone},
 		"scenarios-help.txt":       {[]string{"scenarios"}, exitDone},
 		"list-help.txt":            {[]string{"scenarios", "list", "--help"}, exitDone},
 		"show-help.txt":            {[]string{"scenarios", "show", "--help"}, exitDone},
 		"lint-help.txt":            {[]string{"scenarios", "lint", "--help"}, exitDone},
 		"regrade-help.txt":         {[]string{"regrade", "--help"}, exitDone},
+		"bench-help.txt":           {[]string{"bench", "--help"}, exitDone},
 		"list.txt":                 {[]string{"scenarios", "list", "--pack", "pack"}, exitDone},
 		"list.csv":                 {[]string{"scenarios", "list", "--pack", "pack", "-o", "csv"}, exitDone},
 		"list.json":                {[]string{"scenarios", "list", "--pack", "pack", "-o", "json"}, exitDone},
@@ -174,7 +188,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--help"}, {"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "show", "B07", "-o", "json"}} {
 		var errs bytes.Buffer
-		if code := run(t.Context(), args, fullDisk{}, &errs); code != exitError || !strings.Contains(errs.String(), "writing to standard output: no space") {
+		if code := runWith(t.Context(), args, strings.NewReader(""), fullDisk{}, &errs); code != exitError || !strings.Contains(errs.String(), "writing to standard output: no space") {
 			t.Errorf("%v: exit code %d, %s", args, code, &errs)
 		}
 	}
@@ -185,7 +199,7 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	for _, args := range [][]string{{"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "lint"}} {
 		var out, errs bytes.Buffer
-		if code := run(ctx, args, &out, &errs); code != exitError || out.Len() > 0 {
+		if code := runWith(ctx, args, strings.NewReader(""), &out, &errs); code != exitError || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s", args, code, &errs)
 		}
 	}
@@ -228,5 +242,25 @@ func TestBuiltInScenarios(t *testing.T) {
 				t.Errorf("--served shows %v, %v", v, err)
 			}
 		})
+	}
+}
+
+func TestAsAPlugin(t *testing.T) {
+	for file, want := range map[string]string{"/usr/bin/kubectl-csenv": "kubectl csenv", "csenv": "csenv", "csenv.test": "csenv"} {
+		if got := commandName(file); got != want {
+			t.Errorf("commandName(%q) = %q, want %q", file, got, want)
+		}
+	}
+	var out bytes.Buffer
+	cmd := newCommand("kubectl csenv")
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"results", "--help"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"  kubectl csenv results RUN [flags]", "  kubectl csenv results heuristic -o markdown"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the help does not say %q:\n%s", want, out.String())
+		}
 	}
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -72,9 +74,23 @@ func newTable(header ...string) table.Writer {
 	return t
 }
 
+// printable shows what would steer a terminal instead of letting it: control characters other than line feeds and tabs, and those that turn the direction of writing. Texts of agents,
+// judges and packs are anybody's.
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ReplaceAll(s, "\r\n", "\n") { // bytes that aren't UTF-8 come out as U+FFFD
+		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Bidi_Control) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
 // paragraph writes a text, wrapped and indented.
 func paragraph(w io.Writer, indent, s string) {
-	for line := range strings.SplitSeq(strings.TrimRight(s, "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(printable(s), "\n"), "\n") {
 		for part := range strings.SplitSeq(text.WrapSoft(line, columns-len(indent)), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(indent+part, " "))
 		}
@@ -88,7 +104,7 @@ func field(w io.Writer, name, value string) {
 		return
 	}
 	label := fmt.Sprintf("  %-*s ", width, name)
-	for line := range strings.SplitSeq(strings.TrimRight(value, "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(printable(value), "\n"), "\n") {
 		for part := range strings.SplitSeq(text.WrapSoft(line, columns-len(label)), "\n") {
 			fmt.Fprintln(w, strings.TrimRight(label+part, " "))
 			label = strings.Repeat(" ", len(label))
@@ -97,3 +113,23 @@ func field(w io.Writer, name, value string) {
 }
 
 func heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(s)) }
+
+// writeCSV writes a header and records. A cell that a spreadsheet would take for a formula is marked as text.
+func writeCSV(w io.Writer, header []string, records [][]string) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(header); err != nil {
+		return fmt.Errorf("writing CSV: %w", err)
+	}
+	for _, record := range records {
+		for i, cell := range record {
+			if cell != "" && strings.ContainsRune("=+@\t\r", rune(cell[0])) {
+				record[i] = "'" + cell
+			}
+		}
+		if err := out.Write(record); err != nil {
+			return fmt.Errorf("writing CSV: %w", err)
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

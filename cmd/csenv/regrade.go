@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -39,10 +40,11 @@ func newRegradeCommand() *cobra.Command {
 		Short: "Grade recorded episodes again, with today's scenarios and grader",
 		Long: `Grade recorded episodes again, with today's scenarios and grader.
 
-FILE holds episodes, one JSON object a line, as the runner's --episodes writes them; - reads
-standard input. Each episode's actions are played again, and the record is written with its new
-grade; the old one moves to "before". Nobody's model is asked: replies are graded from the judge's
-verdicts on record, unless --judge says otherwise.
+FILE holds episodes, one JSON object a line, as they are stored (docs/results.md); - reads
+standard input, and a folder or a bucket's URL all runs that are stored there. Each episode's
+actions are played again, and the record is written with its new grade; the old one moves to
+"before". Nobody's model is asked: replies are graded from the judge's verdicts on record, unless
+--judge says otherwise.
 
 Episodes that can't be graded again keep the grade they have and are counted: those that broke off
 before their end, those of scenarios that are not loaded, and those that the verdicts on record
@@ -114,15 +116,11 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
-	in := cmd.InOrStdin()
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return fmt.Errorf("reading records: %w", err)
-		}
-		defer file.Close()
-		in = file
+	in, finish, err := recordsOf(cmd.Context(), cmd.InOrStdin(), path)
+	if err != nil {
+		return err
 	}
+	defer finish()
 	if out == "" {
 		if err := r.regradeAll(cmd.Context(), in, record.NewWriter(cmd.OutOrStdout())); err != nil {
 			return err
@@ -140,6 +138,45 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 		return errOutcome
 	}
 	return nil
+}
+
+// recordsOf reads records where a path says, and what ends the reading.
+func recordsOf(ctx context.Context, stdin io.Reader, path string) (iter.Seq2[record.Episode, error], func(), error) {
+	if path == "-" {
+		return record.Read(stdin), func() {}, nil
+	}
+	if info, err := os.Stat(path); strings.Contains(path, "://") || err == nil && info.IsDir() {
+		return storedRecords(ctx, path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading records: %w", err)
+	}
+	return record.Read(file), func() { _ = file.Close() }, nil
+}
+
+// storedRecords reads the records of all runs of a store.
+func storedRecords(ctx context.Context, location string) (iter.Seq2[record.Episode, error], func(), error) {
+	store, err := openStored(ctx, location)
+	if err != nil {
+		return nil, nil, err
+	}
+	runs, err := store.Runs(ctx)
+	if err == nil && len(runs) == 0 {
+		err = fmt.Errorf("no run is stored at %s: name a folder with a manifest.json in it or at most two folders below", location)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return func(yield func(record.Episode, error) bool) {
+		for _, run := range runs {
+			for e, err := range store.Episodes(ctx, run) {
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}, func() { _ = store.Close() }, nil
 }
 
 func sameFile(a, b string) bool {
@@ -198,8 +235,8 @@ func (r *regrader) prepare() error {
 	return err
 }
 
-func (r *regrader) regradeAll(ctx context.Context, in io.Reader, out *record.Writer) error {
-	for e, err := range record.Read(in) {
+func (r *regrader) regradeAll(ctx context.Context, in iter.Seq2[record.Episode, error], out *record.Writer) error {
+	for e, err := range in {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

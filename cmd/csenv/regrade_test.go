@@ -110,6 +110,16 @@ func TestRegradeKeepsTheGrade(t *testing.T) {
 	if code != exitDone || !strings.Contains(errs, "6 episodes: 6 graded again (0 with another score") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
+	folder := filepath.Join(t.TempDir(), "shard-00000")
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "000001.jsonl"), was, 0o600), os.WriteFile(filepath.Join(filepath.Dir(folder), "manifest.json"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if stored, errs, code := csenv(t, "regrade", filepath.Dir(folder)); code != exitDone || stored != out {
+		t.Errorf("from a stored run: exit %d, %s, %d bytes; from its file, %d", code, errs, len(stored), len(out))
+	}
+	if _, errs, code := csenv(t, "regrade", folder); code != exitError || !strings.Contains(errs, "no run is stored at "+folder) {
+		t.Errorf("from another folder: exit %d, %s", code, errs)
+	}
 	before, after := read(t, string(was)), read(t, out)
 	if len(after) != 6 {
 		t.Errorf("%d episodes of 6", len(after))

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/csenv/csenv/scenarios"
 	"github.com/spf13/cobra"
@@ -118,3 +120,6 @@ func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 	}
 	return out, nil
 }
+
+// sortedKeys are a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// serveTickets serves the built-in tickets to so many sessions, behind a token unless that is "".
+func serveTickets(t *testing.T, sessions int, token string) string {
+	t.Helper()
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := ticket.New(catalog, grader.NewOffline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := openenv.Config{Kind: kind, MaxSessions: sessions, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler)}
+	if token != "" {
+		cfg.Tokens = func() []string { return []string{token} }
+	}
+	server, err := openenv.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	t.Cleanup(func() {
+		server.Close()
+		front.Close()
+	})
+	return front.URL
+}
+
+func TestBench(t *testing.T) {
+	url := serveTickets(t, 4, "")
+	out, errs, code := csenv(t, "bench", url, "--sessions", "1,4", "--duration", "100ms", "-o", "json")
+	if code != exitDone {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	var report benchReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Rows) != 2 || len(report.Actions) != 1 {
+		t.Fatalf("report %+v", report)
+	}
+	for _, row := range report.Rows {
+		if row.Open != row.Sessions || row.Steps == 0 || row.StepsPerSecond <= 0 || row.Step.P50 <= 0 || row.Step.P99 < row.Step.P50 || row.Connect.P99 <= 0 || len(row.Failures) != 0 {
+			t.Errorf("row %+v", row)
+		}
+	}
+}
+
+// A server with fewer slots than sessions is measured with those that it took, and that is said.
+func TestBenchBeyondCapacity(t *testing.T) {
+	url := serveTickets(t, 2, "")
+	out, errs, code := csenv(t, "bench", url, "--sessions", "3", "--duration", "50ms", "--action", `{"action_type":"search_knowledge_base","query":"refund"}`)
+	if code != exitOutcome || errs != "" {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	for _, want := range []string{"STEPS/S", "CAPACITY_REACHED", "1 session failed", "search_knowledge_base"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	narrow(t, out)
+}
+
+func TestBenchToken(t *testing.T) {
+	url := serveTickets(t, 2, "secret")
+	args := []string{"bench", url, "--sessions", "1", "--duration", "20ms"}
+	for name, c := range map[string]struct {
+		variable, token string
+		code            int
+	}{
+		"no token": {"", "", exitError}, "a wrong one": {"", "guess", exitError}, "the right one": {"", "secret", exitDone}, "in the environment": {"secret", "", exitDone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(tokenVariable, c.variable)
+			_, errs, code := csenv(t, append(args, "--token", c.token)...)
+			if code != c.code || code == exitError && !strings.Contains(errs, "--token") {
+				t.Errorf("exit code %d: %s", code, errs)
+			}
+		})
+	}
+}
+
+func TestBenchErrors(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	url := serveTickets(t, 1, "")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no URL":           {nil, "takes one URL"},
+		"nobody there":     {[]string{gone.URL}, "nothing listens there"},
+		"no OpenEnv":       {[]string{other.URL}, "is that an OpenEnv server"},
+		"a scheme":         {[]string{"ftp://localhost"}, "use http"},
+		"no sessions":      {[]string{url, "--sessions", "0"}, "--sessions takes numbers"},
+		"too many":         {[]string{url, "--sessions", "1000000"}, "--sessions takes numbers"},
+		"no time":          {[]string{url, "--duration", "0s"}, "--duration is 0s"},
+		"a broken action":  {[]string{url, "--action", "{"}, `--action is "{"`},
+		"a list for reset": {[]string{url, "--reset", "[]"}, `--reset is "[]"`},
+		"a refused action": {[]string{url, "--action", `{"action_type":"fly"}`}, "refuses the action"},
+		"a refused reset":  {[]string{url, "--reset", `{"task":"juggle"}`}, "juggle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs, code := csenv(t, append([]string{"bench"}, c.args...)...)
+			if code != exitError || !strings.Contains(errs, c.want) {
+				t.Errorf("exit code %d, no %q in: %s", code, c.want, errs)
+			}
+		})
+	}
+}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/cmd/csenv/manifest"
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// apiServer starts a real API server for the test and points the kubeconfig at it.
+func apiServer(t *testing.T, crds bool) *cluster {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
+	}
+	server := &envtest.Environment{}
+	if crds {
+		server.CRDDirectoryPaths, server.ErrorIfCRDPathMissing = []string{filepath.Join("..", "..", "config", "crd", "bases")}, true
+	}
+	if _, err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, server.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
+	c, err := (&clusterFlags{}).connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// playRun stands for the operator: it plays a run that is in the cluster and writes its status and scores.
+func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
+	t.Helper()
+	run, err := c.run(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := manifest.Pool(t.Context(), &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: "support"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := local.NewKind(pool, catalog, judgeflags.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if agent == nil {
+		if agent, err = policy.Builtin(string(run.Spec.Agent.Builtin.Policy), "ticket", catalog); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	var played []record.Episode
+	if err := local.Play(t.Context(), run, local.Options{
+		Kind: kind, Pool: "support", Agent: agent, Version: "test", Log: slog.New(slog.DiscardHandler), Clock: rollout.SystemClock(),
+		Record: func(e record.Episode) { mu.Lock(); played = append(played, e); mu.Unlock() },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ledger := &score.Ledger{}
+	for _, e := range played {
+		if err := addTo(ledger, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var table score.ScenarioTable
+	table.Fold(ledger)
+	text, err := table.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: name + "-scores"}, Data: map[string]string{scoresKey: string(text)}}
+	if err := c.Create(t.Context(), scores); err != nil {
+		t.Fatal(err)
+	}
+	run.Status.ScoresRef = &v1alpha1.ObjectReference{Name: scores.Name}
+	if err := c.Status().Update(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCluster(t *testing.T) {
+	c := apiServer(t, true)
+	for _, pool := range []string{"support", "empty"} {
+		if err := c.Create(t.Context(), &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pool}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, agent := range []string{"oracle", "heuristic", "null"} {
+		out, errs, code := csenv(t, "run", "--pool", "support", "--task", "ticket-classify", "--agent", agent, "--name", agent+"-run", "--seed", "7", "--detach")
+		if code != exitDone || out != agent+"-run\n" {
+			t.Fatalf("exit code %d: %s%s", code, out, errs)
+		}
+		playRun(t, c, agent+"-run", nil)
+	}
+	labelled, err := c.run(t.Context(), "oracle-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	labelled.Labels = map[string]string{"team": "a"}
+	if err := c.Update(t.Context(), labelled); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("following", func(t *testing.T) { followed(t) })
+	t.Run("results", func(t *testing.T) {
+		out := must(t, "results", "heuristic-run")
+		narrow(t, out)
+		if !strings.Contains(out, "heuristic-run: Completed, 40 of 40") {
+			t.Error(out)
+		}
+		var run v1alpha1.EvaluationRun
+		if err := json.Unmarshal([]byte(must(t, "results", "oracle-run", "-o", "json")), &run); err != nil || run.Status.Score.Mean != "1.0000" || run.Kind != "EvaluationRun" {
+			t.Errorf("JSON: %+v, %v", run.Status.Score, err)
+		}
+	})
+	t.Run("compare", func(t *testing.T) { compared(t) })
+	t.Run("leaderboard", func(t *testing.T) { ranked(t) })
+	t.Run("plot", func(t *testing.T) { plotted(t) })
+	t.Run("env status", func(t *testing.T) {
+		out := must(t, "env", "status")
+		if !strings.Contains(out, "support: Pending") || !strings.Contains(out, "no servers") {
+			t.Error(out)
+		}
+	})
+	t.Run("report", func(t *testing.T) {
+		if out := must(t, "report", "oracle-run", "-o", "-"); !strings.Contains(out, "episodes are not stored") {
+			t.Error(out)
+		}
+	})
+	t.Run("doctor", func(t *testing.T) {
+		out, _, code := csenv(t, "doctor", "-o", "json")
+		for _, want := range []string{`"installed, of this version"`, `"there is none"`, `"the operator hasn't seen it"`} {
+			if code != exitOutcome || !strings.Contains(out, want) {
+				t.Errorf("exit code %d, there is no %s in %s", code, want, out)
+			}
+		}
+	})
+	t.Run("errors", func(t *testing.T) { clusterErrors(t) })
+	t.Run("completion", func(t *testing.T) {
+		if out := must(t, "__complete", "results", ""); !strings.Contains(out, "heuristic-run\n") {
+			t.Error(out)
+		}
+		if out := must(t, "__complete", "run", "--pool", ""); !strings.Contains(out, "empty\nsupport\n") {
+			t.Error(out)
+		}
+	})
+}
+
+// must runs a command that has to go well.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, errs, code := csenv(t, args...)
+	if code != exitDone {
+		t.Fatalf("%v: exit code %d: %s%s", args, code, out, errs)
+	}
+	return out
+}
+
+func followed(t *testing.T) {
+	out, errs, code := csenv(t, "run", "--follow", "null-run", "-o", "csv")
+	if code != exitDone || !strings.Contains(out, "null-run,run,null-run,40,0.0000") || !strings.Contains(errs, "Completed: ") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}
+
+func compared(t *testing.T) {
+	out := must(t, "compare", "oracle-run", "heuristic-run", "-o", "json")
+	var c comparison
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatal(err)
+	}
+	var a, b v1alpha1.EvaluationRun
+	for name, run := range map[string]*v1alpha1.EvaluationRun{"oracle-run": &a, "heuristic-run": &b} {
+		if err := json.Unmarshal([]byte(must(t, "results", name, "-o", "json")), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Each scenario was played once, so that the mean difference is the difference of the means.
+	if want := decimal(a.Status.Score.Mean) - decimal(b.Status.Score.Mean); c.Scenarios != 40 || c.Better+c.Worse+c.Same != 40 || !near(decimal(c.Delta), want) || decimal(c.Low) <= 0 {
+		t.Errorf("comparison = %+v, want a difference of %v", c, want)
+	}
+	text := must(t, "compare", "heuristic-run", "oracle-run")
+	narrow(t, text)
+	if !strings.Contains(text, "oracle-run is better (95 %") || !strings.Contains(text, "--all lists them") {
+		t.Error(text)
+	}
+}
+
+func near(a, b float64) bool { return a-b < 2e-4 && b-a < 2e-4 }
+
+func ranked(t *testing.T) {
+	out := must(t, "leaderboard")
+	narrow(t, out)
+	var names []string
+	for line := range strings.SplitSeq(out, "\n") {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasSuffix(fields[1], "-run") {
+			names = append(names, fields[0]+" "+fields[1])
+		}
+	}
+	if want := []string{"1 oracle-run", "2 heuristic-run", "3 null-run"}; !slices.Equal(names, want) {
+		t.Errorf("ranks %v, want %v:\n%s", names, want, out)
+	}
+	if out := must(t, "leaderboard", "-l", "team=a", "-o", "csv"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "oracle-run") {
+		t.Error(out)
+	}
+	if out := must(t, "leaderboard", "-o", "markdown"); !strings.Contains(out, "| 1 | oracle-run | Oracle | 1.0000 |") {
+		t.Error(out)
+	}
+}
+
+func plotted(t *testing.T) {
+	if out := must(t, "plot", "heuristic-run"); !strings.Contains(out, "episodes by score") {
+		t.Error(out)
+	}
+	narrow(t, must(t, "plot"))
+	dir := t.TempDir()
+	for name, magic := range map[string]string{"a.svg": "<?xml", "a.png": "\x89PNG"} {
+		for _, runs := range [][]string{{"heuristic-run"}, {"heuristic-run", "oracle-run"}} {
+			file := filepath.Join(dir, name)
+			must(t, append([]string{"plot", "-O", file}, runs...)...)
+			if data, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(data), magic) {
+				t.Errorf("%s begins with %.10q, %v", name, data, err)
+			}
+		}
+	}
+}
+
+func clusterErrors(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown run":       {[]string{"results", "heuristics"}, "there is no run heuristics in namespace default: there are heuristic-run, null-run, oracle-run"},
+		"another namespace": {[]string{"results", "oracle-run", "-n", "other"}, "there is no run oracle-run in namespace other, but in default: choose it with -n"},
+		"a name twice":      {[]string{"run", "--pool", "support", "--task", "ticket-classify", "--name", "oracle-run"}, "there is a run oracle-run in namespace default already"},
+		"no such namespace": {[]string{"run", "--pool", "support", "--task", "ticket-classify", "-n", "nowhere"}, "there is no namespace nowhere"},
+		"no pool":           {[]string{"run", "--task", "ticket-classify"}, "--pool is missing"},
+		"no such pool":      {[]string{"env", "status", "nope"}, "namespace default has no such pool, it has [empty support]"},
+		"no episodes":       {[]string{"episodes", "oracle-run"}, "run oracle-run stores no episodes: give it spec.results"},
+		"no labels":         {[]string{"leaderboard", "-l", "team=b"}, "there is no such run in namespace default"},
+		"a bad selector":    {[]string{"leaderboard", "-l", "=="}, "reading -l"},
+		"both":              {[]string{"leaderboard", "-l", "a=b", "x"}, "either names of runs or -l"},
+		"a plot of what":    {[]string{"plot", "oracle-run", "-O", "x.bmp"}, "give it the ending .svg, .png or .pdf"},
+		"a wrong context":   {[]string{"results", "x", "--context", "nope"}, "kubectl config get-contexts"},
+		"a key for nobody":  {[]string{"run", "--pool", "p", "--task", "refund", "--key-secret", "a/b"}, "--key-secret is for --agent openai"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {
+				t.Errorf("exit code %d, output %q, error %q; want it to say %q", code, out, errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestNoCluster(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "none")
+	t.Setenv("KUBECONFIG", empty)
+	if _, errs, code := csenv(t, "results", "x"); code != exitError || !strings.Contains(errs, "no cluster is configured: point --kubeconfig") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	config := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+	if err := os.WriteFile(empty, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := csenv(t, "results", "x"); code != exitError || !strings.Contains(errs, "the cluster doesn't answer") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// poolView is a pool and its servers as env status shows them.
+type poolView struct {
+	Name     string                            `json:"name"`
+	State    string                            `json:"state"`
+	Message  string                            `json:"message"`
+	Endpoint string                            `json:"endpoint"`
+	Status   v1alpha1.CustomerSupportEnvStatus `json:"status"`
+	Servers  []serverView                      `json:"servers"`
+}
+
+type serverView struct {
+	Pod   string `json:"pod"`
+	Phase string `json:"phase"`
+	Ready bool   `json:"ready"`
+	// Report is what the server says of itself, nil where it can't be asked: Error says why.
+	Report *score.Report `json:"report,omitempty"`
+	Error  string        `json:"error,omitempty"`
+}
+
+func newEnvStatusCommand() *cobra.Command {
+	var from clusterFlags
+	cmd := &cobra.Command{
+		Use:   "status [POOL...]",
+		Short: "Show the sessions of a pool, server by server",
+		Long: `Show the sessions and episodes of pools, server by server. Servers are asked through the API
+server's proxy, for which you need the right to get pods/proxy; without it, the pool's own status
+is shown.`,
+		Example: "  csenv env status\n  csenv env status support -o json",
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return from.names(cmd.Context(), &v1alpha1.CustomerSupportEnvList{}), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	from.add(cmd)
+	output := formats(cmd.Flags(), "table", "json", "yaml", "markdown")
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		c, err := from.connect()
+		if err != nil {
+			return err
+		}
+		pools, err := c.pools(cmd.Context(), names)
+		if err != nil {
+			return err
+		}
+		if output.name == "json" || output.name == "yaml" {
+			return output.encode(cmd.OutOrStdout(), pools)
+		}
+		printPools(cmd.OutOrStdout(), output.name, pools)
+		return nil
+	}
+	return cmd
+}
+
+func (c *cluster) pools(ctx context.Context, names []string) ([]poolView, error) {
+	list := &v1alpha1.CustomerSupportEnvList{}
+	if err := c.List(ctx, list, client.InNamespace(c.namespace)); err != nil {
+		return nil, explain(err, "listing pools")
+	}
+	var views []poolView
+	for i := range list.Items {
+		pool := &list.Items[i]
+		if len(names) > 0 && !slices.Contains(names, pool.Name) {
+			continue
+		}
+		view, err := c.pool(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, view)
+	}
+	if len(views) < max(len(names), 1) {
+		known := each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
+		return nil, fmt.Errorf("namespace %s has no such pool, it has %v: choose another one with -n", c.namespace, known)
+	}
+	return views, nil
+}
+
+func (c *cluster) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (poolView, error) {
+	view := poolView{Name: pool.Name, State: "Pending", Message: "The operator hasn't seen the pool yet.", Endpoint: pool.Status.Endpoint, Status: pool.Status, Servers: []serverView{}}
+	if available := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionAvailable); available != nil {
+		view.State, view.Message = available.Reason, available.Message
+	}
+	pods := &corev1.PodList{}
+	chosen := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: pool.Name}
+	if err := c.List(ctx, pods, client.InNamespace(pool.Namespace), chosen); err != nil {
+		return view, explain(err, "listing the servers of pool "+pool.Name)
+	}
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range pods.Items {
+		view.Servers = append(view.Servers, c.server(ctx, &pods.Items[i]))
+	}
+	return view, nil
+}
+
+// statsTimeout bounds the wait for what one server says.
+const statsTimeout = 5 * time.Second
+
+func (c *cluster) server(ctx context.Context, pod *corev1.Pod) serverView {
+	view := serverView{Pod: pod.Name, Phase: string(pod.Status.Phase)}
+	if !pod.DeletionTimestamp.IsZero() {
+		view.Phase = "Terminating"
+	}
+	for _, condition := range pod.Status.Conditions {
+		view.Ready = view.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	}
+	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	data, err := c.kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort), "/stats", nil).DoRaw(ctx)
+	if err == nil {
+		view.Report = &score.Report{}
+		err = json.Unmarshal(data, view.Report)
+	}
+	if err != nil {
+		view.Report, view.Error = nil, err.Error()
+	}
+	return view
+}
+
+func printPools(w io.Writer, format string, pools []poolView) {
+	d := document{}
+	for _, p := range pools {
+		total := ptr.Deref(p.Status.Sessions, v1alpha1.SessionCounts{})
+		s := section{
+			heading: fmt.Sprintf("%s: %s, %d of %d sessions, %s", p.Name, p.State, total.Active, total.Capacity, orDash(p.Endpoint)),
+			header:  []string{"server", "state", "ready", "sessions", "capacity", "scored", "failed", "errored", "mean score"},
+		}
+		for _, server := range p.Servers {
+			s.rows = append(s.rows, server.row())
+			if server.Error != "" && s.note == "" {
+				s.note = "a server doesn't tell: " + server.Error
+			}
+		}
+		if len(s.rows) == 0 {
+			s.rows = [][]string{{"no servers", "", "", "", "", "", "", "", ""}}
+			s.note = p.Message
+		}
+		d.sections = append(d.sections, s)
+	}
+	d.print(w, format)
+}
+
+func (v serverView) row() []string {
+	row := []string{v.Pod, v.Phase, yesNo(v.Ready), "?", "?", "?", "?", "?", "?"}
+	if v.Report == nil {
+		return row
+	}
+	if v.Report.Draining {
+		row[1] = "Draining"
+	}
+	e := v.Report.Episodes
+	for i, n := range []int64{v.Report.Sessions.Active, v.Report.Sessions.Capacity, e.Scored, e.Failed, e.Errored} {
+		row[3+i] = strconv.FormatInt(n, 10) //nolint:gosec // nine cells, five numbers
+	}
+	row[8] = "-"
+	if n := e.Scored + e.Failed; n > 0 {
+		row[8] = score.Decimal(e.ScoreSum / n)
+	}
+	return row
+}

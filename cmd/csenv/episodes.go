@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// episodeFilter keeps some episodes.
+type episodeFilter struct {
+	failed, errored bool
+	tasks, only     []string
+	below           string
+	limit           int
+}
+
+// episodeRow is a stored episode at a glance.
+type episodeRow struct {
+	Index     int64         `json:"index"`
+	Task      string        `json:"task"`
+	Scenario  string        `json:"scenario"`
+	Trial     int           `json:"trial"`
+	Seed      int64         `json:"seed"`
+	Outcome   score.Outcome `json:"outcome"`
+	Class     string        `json:"class,omitempty"`
+	Score     *float64      `json:"score"`
+	Turns     int           `json:"turns"`
+	Attempts  int           `json:"attempts"`
+	Duration  int64         `json:"durationMilliseconds"`
+	EpisodeID string        `json:"episodeID"`
+}
+
+func newEpisodesCommand() *cobra.Command {
+	var from source
+	var keep episodeFilter
+	cmd := &cobra.Command{
+		Use:   "episodes RUN",
+		Short: "List the stored episodes of a run",
+		Long: `List the stored episodes of a run, in the plan's order. Runs store episodes where their manifest has
+spec.results, and csenv eval where it is called with --results.`,
+		Example: `  csenv episodes gpt --failed
+  csenv episodes gpt --below 0.5 --task ticket-resolve -o csv
+  csenv episodes gpt --results ./results --errored`,
+		Args: oneArgument("RUN", "the name of a run"),
+	}
+	from.add(cmd)
+	output := formats(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
+	f := cmd.Flags()
+	f.BoolVar(&keep.failed, "failed", false, "only episodes that failed by the agent's fault")
+	f.BoolVar(&keep.errored, "errored", false, "only episodes without a score, by a fault of the infrastructure")
+	f.StringSliceVar(&keep.tasks, "task", nil, "only this `task`; may be repeated")
+	f.StringSliceVar(&keep.only, "scenario", nil, "only this `scenario`; may be repeated")
+	f.StringVar(&keep.below, "below", "", "only episodes with a `score` below this")
+	f.IntVar(&keep.limit, "limit", 0, "at most so many; 0 for all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		runs, err := from.find(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		rows, err := keep.rows(cmd.Context(), runs[0])
+		if err != nil {
+			return err
+		}
+		return output.printEpisodes(cmd.OutOrStdout(), rows)
+	}
+	return cmd
+}
+
+func (k *episodeFilter) rows(ctx context.Context, run *aRun) ([]episodeRow, error) {
+	below := int64(-1)
+	if k.below != "" {
+		var err error
+		if below, err = score.ParseDecimal(k.below); err != nil {
+			return nil, fmt.Errorf("reading --below: %w", err)
+		}
+	}
+	rows := []episodeRow{}
+	for e, err := range run.episodes(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if !k.keeps(e, below) {
+			continue
+		}
+		if rows = append(rows, newEpisodeRow(e)); len(rows) == k.limit {
+			break
+		}
+	}
+	return rows, nil
+}
+
+func (k *episodeFilter) keeps(e record.Episode, below int64) bool {
+	if k.failed && e.Outcome != score.Failed && (!k.errored || e.Outcome != score.Errored) {
+		return false
+	}
+	if k.errored && !k.failed && e.Outcome != score.Errored {
+		return false
+	}
+	if below >= 0 && (e.Score == nil || micro(*e.Score) >= below) {
+		return false
+	}
+	return among(k.tasks, e.Task) && among(k.only, e.Scenario)
+}
+
+func newEpisodeRow(e record.Episode) episodeRow {
+	return episodeRow{
+		Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed, Outcome: e.Outcome, Class: e.Class, Score: e.Score,
+		Turns: len(e.Turns), Attempts: e.Attempts, Duration: e.DurationMS, EpisodeID: e.EpisodeID,
+	}
+}
+
+// micro is a score in micro-points.
+func micro(points float64) int64 { return int64(points*score.One + 0.5) }
+
+func (r episodeRow) cells() []string {
+	points := "-"
+	if r.Score != nil {
+		points = score.Decimal(micro(*r.Score))
+	}
+	return []string{
+		strconv.FormatInt(r.Index, 10), r.Task, r.Scenario, strconv.Itoa(r.Trial), string(r.Outcome), points, strconv.Itoa(r.Turns), strconv.Itoa(r.Attempts),
+		fmt.Sprintf("%d.%03d", r.Duration/1000, r.Duration%1000), r.Class,
+	}
+}
+
+func (f *format) printEpisodes(w io.Writer, rows []episodeRow) error {
+	header := []string{"episode", "task", "scenario", "trial", "outcome", "score", "turns", "attempts", "seconds", "class"}
+	cells := each(rows, episodeRow.cells)
+	switch f.name {
+	case "json", "yaml":
+		return f.encode(w, rows)
+	case "csv":
+		return writeCSV(w, header, cells)
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "no such episodes")
+		return nil
+	}
+	document{sections: []section{{header: header, rows: cells}}}.print(w, f.name)
+	return nil
+}
+
+// pick finds an episode by its index, or by its scenario where that was played once.
+func pick(ctx context.Context, run *aRun, name string) (record.Episode, error) {
+	var found []record.Episode
+	var indexes []string
+	for e, err := range run.episodes(ctx) {
+		if err != nil {
+			return record.Episode{}, err
+		}
+		if strconv.FormatInt(e.Index, 10) == name || e.EpisodeID == name {
+			return e, nil
+		}
+		if strings.EqualFold(e.Scenario, name) {
+			found, indexes = append(found, e), append(indexes, strconv.FormatInt(e.Index, 10))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return record.Episode{}, fmt.Errorf("run %s has no stored episode %s: `csenv episodes %s` lists them", run.Name, name, run.Name)
+	case 1:
+		return found[0], nil
+	}
+	return record.Episode{}, errors.New("scenario " + name + " was played in the episodes " + strings.Join(indexes, ", ") + ": choose one of them")
+}

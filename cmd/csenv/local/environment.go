@@ -1,0 +1,149 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// splitNames are those of the scenarios.
+func splitNames(splits []v1alpha1.ScenarioSplit) []string {
+	names := map[v1alpha1.ScenarioSplit]string{
+		v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test", v1alpha1.PrivateSplit: "private",
+	}
+	out := make([]string, len(splits))
+	for i, s := range splits {
+		out[i] = names[s]
+	}
+	return out
+}
+
+// NewKind makes the environment of a pool: of a catalogue that its packs are loaded into, with the pool's judge.
+func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog, judge judgeflags.Options) (episode.Kind, error) {
+	if splits := pool.Spec.Scenarios.Splits; len(splits) > 0 {
+		catalog = catalog.Split(splitNames(splits)...)
+	}
+	if pool.Spec.Environment == v1alpha1.WorkflowEnvironment {
+		return workflow.New(catalog, grader.NewOffline())
+	}
+	replies, _, err := judge.New()
+	if err != nil {
+		return nil, err
+	}
+	return ticket.New(catalog, replies)
+}
+
+// Judge is the pool's judge as options, its key read from the environment.
+func Judge(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)) (judgeflags.Options, error) {
+	o, spec := judgeflags.Default(), pool.Spec.Judge
+	if spec.Type != v1alpha1.LLMJudge || spec.LLM == nil {
+		return o, nil
+	}
+	o.Type = strings.ToLower(string(spec.Type))
+	o.Model.BaseURL, o.Model.Model = spec.LLM.BaseURL, spec.LLM.Model
+	o.Model.MaxConcurrency, o.Model.Timeout = int(spec.LLM.MaxConcurrency), time.Duration(spec.LLM.TimeoutSeconds)*time.Second
+	o.Model.OnFailure = llm.OnFailure(strings.ToLower(string(spec.LLM.OnFailure)))
+	o.FromEnvironment(lookup)
+	if spec.LLM.APIKeySecretRef != nil && o.Model.APIKey == "" {
+		return o, fmt.Errorf("the pool's judge asks for a key (judge.llm.apiKeySecretRef): set %s to it, Secrets are the cluster's", judgeflags.KeyVariable)
+	}
+	return o, o.Validate("ticket")
+}
+
+// KeyVariable is the environment variable with the key of the agent's endpoint, as runners have it.
+const KeyVariable = "CSENV_AGENT_KEY"
+
+// AgentConfig is the JSON that a runner is given, without what belongs to Kubernetes alone.
+func AgentConfig(agent v1alpha1.Agent) (policy.Config, error) {
+	data, err := json.Marshal(agent)
+	if err != nil {
+		return policy.Config{}, fmt.Errorf("writing the agent: %w", err)
+	}
+	whole := map[string]any{}
+	if err := json.Unmarshal(data, &whole); err != nil {
+		return policy.Config{}, fmt.Errorf("writing the agent: %w", err)
+	}
+	for _, part := range whole {
+		if object, ok := part.(map[string]any); ok {
+			for _, name := range []string{"apiKeySecretRef", "tokenSecretRef", "image", "command", "args", "env", "resources"} {
+				delete(object, name)
+			}
+		}
+	}
+	if data, err = json.Marshal(whole); err != nil {
+		return policy.Config{}, fmt.Errorf("writing the agent: %w", err)
+	}
+	return policy.ParseConfig(data)
+}
+
+// Endpoint is the URL of the agent's endpoint, "" for an agent that has none, and whether the manifest says that it needs a key.
+func Endpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
+	switch {
+	case agent.OpenAI != nil:
+		return agent.OpenAI.BaseURL, agent.OpenAI.APIKeySecretRef != nil
+	case agent.HTTP != nil:
+		return agent.HTTP.URL, agent.HTTP.TokenSecretRef != nil
+	case agent.Container != nil:
+		return fmt.Sprintf("http://localhost:%d%s", agent.Container.Port, agent.Container.Path), false
+	}
+	return "", false
+}
+
+// reachTimeout bounds the look whether anybody listens.
+const reachTimeout = 5 * time.Second
+
+// Reach says whether anybody listens at a URL, so that a run doesn't find out by every one of its episodes. Through a proxy nothing can be told.
+func Reach(ctx context.Context, address string) error {
+	target, err := url.Parse(address)
+	if err != nil {
+		return fmt.Errorf("reading the agent's URL: %w", err)
+	}
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
+	if err != nil {
+		return fmt.Errorf("reading the proxy's URL from the environment: %w", err)
+	}
+	if proxy != nil {
+		return nil
+	}
+	port := target.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(target.Hostname(), port))
+	if err != nil {
+		return fmt.Errorf("nobody answers at the agent's endpoint %s: %w; start it, or give another address", address, err)
+	}
+	return conn.Close()
+}
+
+// Tasks are the names of all tasks, for messages and completion.
+func Tasks() []string {
+	return []string{"ticket-classify", "ticket-resolve", "queue-management", "order-inquiry", "refund", "payment-exception"}
+}
+
+// EnvironmentOf is the environment that plays a task.
+func EnvironmentOf(task string) (v1alpha1.EnvironmentType, error) {
+	at := slices.Index([]string{"ticket", "workflow"}, policy.EnvironmentOf(task))
+	if at < 0 {
+		return "", fmt.Errorf("there is no task %q: choose of %s", task, strings.Join(Tasks(), ", "))
+	}
+	return []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment}[at], nil
+}

@@ -1,0 +1,278 @@
+// Package local plays an EvaluationRun on this machine: the env server runs in this process and is played over a loopback port, by the plan, the policies, the grader, the
+// judge and the statistics that the cluster has. The same manifest so gives the same figures, digit for digit.
+//
+// Only what Kubernetes does is left out: shards are played by goroutines in place of pods, and nobody else can reach the server, so that its ledgers are signed with a key of this
+// process.
+package local
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	runctl "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// EpisodeTimeout bounds an attempt at an episode, as the runners of a cluster bound it.
+const episodeTimeout = 10 * time.Minute
+
+// Options are what a run is played with beside its manifest.
+type Options struct {
+	// Kind is the environment, see NewKind.
+	Kind episode.Kind
+	// Pool names it in messages.
+	Pool string
+	// Agent plays, and may take ActTimeout for an action.
+	Agent      policy.Factory
+	ActTimeout time.Duration
+	// LedgerKey signs, nil for a key of this call alone.
+	LedgerKey ed25519.PrivateKey
+	Version   string
+	Log       *slog.Logger
+	Clock     rollout.Clock
+	// Progress is told of every episode that has ended; nil for nobody.
+	Progress func(Progress)
+	// Record is given every episode; nil for nobody.
+	Record func(record.Episode)
+	// Store keeps the episodes, and has those that an earlier call stored: they count without being played again. Location is where it is. Nil for none.
+	Store    *results.Store
+	Location string
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Ended, Total, Errored int64
+	// Resumed of those that have ended were played by an earlier call.
+	Resumed int64
+}
+
+// Play plays the run and writes its status. It returns nil once the run has ended, well or not: its conditions say which. When the context ends early, the status holds
+// what was scored until then. An error means that nothing could be played.
+func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
+	g, err := newGame(run, o)
+	if err != nil {
+		return err
+	}
+	stop, err := g.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := g.openStore(ctx); err != nil {
+		return err
+	}
+	return g.play(ctx)
+}
+
+// LedgerKey is the key of a run that is stored: a function of its UID, so that the receipts of what was stored hold when it is played on. Nobody but the player vouches for a
+// run that was played at home, with whatever key.
+func LedgerKey(uid types.UID) ed25519.PrivateKey {
+	seed := sha256.Sum256(append([]byte("csenv eval "), uid...))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+// UID is the run's: a function of what it plays, so that the same manifest is the same run.
+func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
+	provenance, err := runctl.NewProvenance(run, reportOf(kind), "", "")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%s\n%s\n%s", run.Namespace, run.Name, ptr.Deref(run.Spec.Parallelism, 1), provenance.SpecHash, provenance.ScenarioDigest, provenance.GraderVersion, provenance.Judge))
+	return types.UID(uuid.NewSHA1(uuid.Nil, sum[:]).String()), nil
+}
+
+func reportOf(kind episode.Kind) score.Report {
+	return score.Report{Environment: kind.Name(), ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(), Tasks: kind.Tasks()}
+}
+
+// game is a run that is being played.
+type game struct {
+	Options
+	run  *v1alpha1.EvaluationRun
+	plan score.Plan
+	addr string
+	// token keeps other programs of this machine out of the env server.
+	token string
+
+	mu       sync.Mutex
+	progress Progress
+	stored   score.Stored
+	sums     score.Accumulator
+	done     score.IndexSet
+}
+
+func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
+	if o.LedgerKey == nil {
+		var err error
+		if _, o.LedgerKey, err = ed25519.GenerateKey(nil); err != nil {
+			return nil, fmt.Errorf("making a ledger key: %w", err)
+		}
+	}
+	report := reportOf(o.Kind)
+	key := score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey))
+	plan, err := runctl.NewPlan(run, runctl.Offer{Pool: o.Pool, LedgerKey: key, Report: report})
+	if err != nil {
+		return nil, err
+	}
+	g := &game{Options: o, run: run, plan: plan, token: rand.Text(), progress: Progress{Total: plan.Episodes()}}
+	if g.sums.Plan, err = plan.Fingerprint(); err != nil {
+		return nil, err
+	}
+	status := &run.Status
+	*status = v1alpha1.EvaluationRunStatus{StartTime: g.now(), ObservedGeneration: run.Generation}
+	if status.Provenance, err = runctl.NewProvenance(run, report, "csenv eval "+o.Version, o.Version); err != nil {
+		return nil, err
+	}
+	runctl.WritePlan(status, plan)
+	runctl.WriteFigures(status, g.sums, g.done)
+	return g, nil
+}
+
+func (g *game) now() *metav1.Time {
+	// The API's times are whole seconds.
+	return new(metav1.NewTime(g.Clock.Now()).Rfc3339Copy())
+}
+
+// sessionMargin is for sessions that have ended for the client and not yet for the server.
+const sessionMargin = 64
+
+// serve starts the env server on a loopback port and returns what stops it.
+func (g *game) serve(ctx context.Context) (stop func(), err error) {
+	server, err := openenv.New(openenv.Config{
+		Kind: g.Kind, MaxSessions: g.parallelism()*g.concurrency() + sessionMargin, CapacityWait: time.Second, LedgerKey: g.LedgerKey, Version: g.Version, Logger: g.Log,
+		Tokens: func() []string { return []string{g.token} },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the env server: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("opening a loopback port for the env server: %w", err)
+	}
+	front := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = front.Serve(listener) }() // it ends with the Close below
+	g.addr = listener.Addr().String()
+	return func() {
+		_ = front.Close()
+		server.Close()
+	}, nil
+}
+
+func (g *game) parallelism() int {
+	return min(int(ptr.Deref(g.run.Spec.Parallelism, 1)), g.plan.Shards)
+}
+
+func (g *game) concurrency() int { return int(ptr.Deref(g.run.Spec.Concurrency, 1)) }
+
+func (g *game) play(ctx context.Context) error {
+	deadline := ctx
+	if seconds := g.run.Spec.ActiveDeadlineSeconds; seconds != nil {
+		var cancel context.CancelFunc
+		deadline, cancel = context.WithTimeoutCause(ctx, time.Duration(*seconds)*time.Second, errDeadline)
+		defer cancel()
+	}
+	shards, playing := errgroup.WithContext(deadline)
+	shards.SetLimit(g.parallelism())
+	for shard := range g.plan.Shards {
+		shards.Go(func() error { return g.playShard(playing, shard) })
+	}
+	err := shards.Wait()
+	switch {
+	case err == nil:
+	case deadline.Err() != nil:
+		err = context.Cause(deadline)
+		g.countPartial(context.WithoutCancel(ctx))
+	default:
+		return err
+	}
+	runctl.WriteFigures(&g.run.Status, g.sums, g.done)
+	g.conclude(err)
+	return nil
+}
+
+// errDeadline is the cause of a context that ends by spec.activeDeadlineSeconds.
+var errDeadline = errors.New("the deadline is over")
+
+func (g *game) playShard(ctx context.Context, shard int) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	kept, err := g.openShard(ctx, shard)
+	if err != nil {
+		return err
+	}
+	summary, err := rollout.Run(ctx, rollout.Config{
+		Plan: g.plan, Shard: shard, Receipts: kept.receipts(), Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
+		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
+		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout, ActTimeout: g.ActTimeout, Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
+	})
+	summary.Stored = kept.close(ctx)
+	g.keep(summary.Stored)
+	if err != nil {
+		return err
+	}
+	ledger, err := summary.Ledger.Verify(g.LedgerKey.Public().(ed25519.PublicKey))
+	if err != nil {
+		return fmt.Errorf("reading the ledger of shard %d: %w", shard, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sums.FoldSummary(ledger, summary)
+	g.done.Add(int64(shard))
+	return nil
+}
+
+// note takes an episode that has ended.
+func (g *game) note(e record.Episode) {
+	if g.Record != nil {
+		g.Record(e)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.progress.Ended++
+	if e.Outcome == score.Errored {
+		g.progress.Errored++
+	}
+	if g.Progress != nil {
+		g.Progress(g.progress)
+	}
+}
+
+// countPartial adds what the shards that were cut off had scored: the server's ledgers know.
+func (g *game) countPartial(ctx context.Context) {
+	for shard := range g.plan.Shards {
+		if g.done.Contains(int64(shard)) {
+			continue
+		}
+		signed, err := openenv.FetchLedger(ctx, g.addr, g.plan.Run, shard, openenv.ClientOptions{Token: g.token})
+		if err != nil {
+			continue // it had not begun
+		}
+		if ledger, err := signed.Verify(g.LedgerKey.Public().(ed25519.PublicKey)); err == nil {
+			g.sums.Fold(ledger)
+		}
+	}
+}

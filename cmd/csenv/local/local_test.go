@@ -1,0 +1,345 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+func catalog(t *testing.T) *scenarios.Catalog {
+	t.Helper()
+	c, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func ticketKind(t *testing.T) episode.Kind {
+	t.Helper()
+	kind, err := NewKind(&v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{Environment: v1alpha1.TicketEnvironment}}, catalog(t), judgeflags.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind
+}
+
+// options are for a built-in policy.
+func options(t *testing.T, name string) Options {
+	t.Helper()
+	agent, err := policy.Builtin(name, "ticket", catalog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Kind: ticketKind(t), Pool: "support", Agent: agent, Version: "test", Log: slog.New(slog.DiscardHandler), Clock: rollout.SystemClock()}
+}
+
+// testRun plays three tickets twice.
+func testRun(change func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
+	run := &v1alpha1.EvaluationRun{Spec: v1alpha1.EvaluationRunSpec{
+		Agent:     v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
+		Tasks:     []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 2, Scenarios: &v1alpha1.ScenarioSelection{IDs: []string{"B06", "B07", "S03"}}}},
+		PassScore: "0.8", Concurrency: new(int32(4)), Parallelism: new(int32(1)), Retries: v1alpha1.Retries{EpisodeAttempts: 1, MaxErroredPercent: new(int32(5))},
+	}}
+	run.Name, run.UID = "test", "0e1c5d9e-0000-0000-0000-000000000000"
+	change(run)
+	return run
+}
+
+func condition(t *testing.T, run *v1alpha1.EvaluationRun, kind string) metav1.Condition {
+	t.Helper()
+	c := meta.FindStatusCondition(run.Status.Conditions, kind)
+	if c == nil {
+		t.Fatalf("there is no condition %s in %v", kind, run.Status.Conditions)
+	}
+	return *c
+}
+
+func TestPlay(t *testing.T) {
+	run := testRun(func(*v1alpha1.EvaluationRun) {})
+	o := options(t, policy.Heuristic)
+	var last Progress
+	var recorded int
+	o.Progress = func(p Progress) { last = p }
+	var mu sync.Mutex
+	o.Record = func(record.Episode) { mu.Lock(); recorded++; mu.Unlock() }
+	if err := Play(t.Context(), run, o); err != nil {
+		t.Fatal(err)
+	}
+	if c := condition(t, run, v1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonCompleted {
+		t.Errorf("Complete = %+v", c)
+	}
+	if run.Status.Progress != "6/6" || last != (Progress{Ended: 6, Total: 6}) || recorded != 6 {
+		t.Errorf("progress = %s, %+v, %d recorded; want 6 of 6", run.Status.Progress, last, recorded)
+	}
+	if run.Status.Score.Mean == "0.0000" || run.Status.Provenance.ScenarioDigest != o.Kind.ScenarioDigest() {
+		t.Errorf("status = %+v", run.Status)
+	}
+
+	// The number of shards leaves no trace in the figures.
+	parallel := testRun(func(r *v1alpha1.EvaluationRun) { r.Spec.Parallelism = new(int32(3)) })
+	if err := Play(t.Context(), parallel, options(t, policy.Heuristic)); err != nil {
+		t.Fatal(err)
+	}
+	figures := func(s v1alpha1.EvaluationRunStatus) []any {
+		return []any{s.Score, s.PassRate, s.PassHatK, s.Tasks, s.Categories, s.Difficulties, s.Languages, s.Episodes}
+	}
+	if diff := cmp.Diff(figures(run.Status), figures(parallel.Status)); diff != "" || parallel.Status.Shards.Total != 3 {
+		t.Errorf("%d shards give other figures than one:\n%s", parallel.Status.Shards.Total, diff)
+	}
+}
+
+// stuck never acts: it says that it was asked, and waits to be told to stop.
+type stuck struct{ asked func() }
+
+func (s stuck) Act(ctx context.Context, _ policy.Turn) (json.RawMessage, error) {
+	s.asked()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// What was scored before somebody stopped the run is told, with what is missing.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	run := testRun(func(r *v1alpha1.EvaluationRun) {
+		r.Spec.Concurrency = new(int32(1))
+		r.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: "0"}}
+	})
+	o := options(t, policy.Heuristic)
+	clerk := o.Agent
+	o.Agent = func(planned score.PlannedEpisode) (policy.Policy, error) {
+		if planned.Index < 3 {
+			return clerk(planned)
+		}
+		return stuck{cancel}, nil
+	}
+	if err := Play(ctx, run, o); err != nil {
+		t.Fatal(err)
+	}
+	c := condition(t, run, v1alpha1.ConditionFailed)
+	if c.Reason != ReasonInterrupted || !strings.Contains(c.Message, "3 of 6 episodes were scored") || run.Status.Episodes.Scored+run.Status.Episodes.Failed != 3 {
+		t.Errorf("Failed = %+v with %+v; want what three episodes came to", c, run.Status.Episodes)
+	}
+	if run.Status.Shards.CompletedIndexes != "" || run.Status.Score == nil {
+		t.Errorf("shards = %+v, score = %+v", run.Status.Shards, run.Status.Score)
+	}
+	if c := condition(t, run, v1alpha1.ConditionThresholdsMet); c.Status != metav1.ConditionUnknown {
+		t.Errorf("ThresholdsMet = %+v, want Unknown", c)
+	}
+}
+
+// broken can't act.
+type broken struct{}
+
+func (broken) Act(context.Context, policy.Turn) (json.RawMessage, error) {
+	return nil, errors.New("the model is gone")
+}
+
+func TestDeadline(t *testing.T) {
+	run := testRun(func(r *v1alpha1.EvaluationRun) { r.Spec.ActiveDeadlineSeconds = new(int32(1)) })
+	o := options(t, policy.Null)
+	o.Agent = func(score.PlannedEpisode) (policy.Policy, error) { return stuck{func() {}}, nil }
+	if err := Play(t.Context(), run, o); err != nil {
+		t.Fatal(err)
+	}
+	if c := condition(t, run, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonDeadlineExceeded {
+		t.Errorf("Failed = %+v", c)
+	}
+}
+
+// A failure of the agent's endpoint is never a score.
+func TestErroredEpisodes(t *testing.T) {
+	run := testRun(func(*v1alpha1.EvaluationRun) {})
+	o := options(t, policy.Null)
+	o.Agent = func(score.PlannedEpisode) (policy.Policy, error) { return broken{}, nil }
+	if err := Play(t.Context(), run, o); err != nil {
+		t.Fatal(err)
+	}
+	if c := condition(t, run, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonTooManyErrored || run.Status.Score != nil || run.Status.Episodes.Errored != 6 {
+		t.Errorf("Failed = %+v, episodes %+v, score %+v", c, run.Status.Episodes, run.Status.Score)
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		thresholds []v1alpha1.Threshold
+		status     metav1.ConditionStatus
+		message    string
+	}{
+		"reached":         {[]v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: "1"}, {Metric: "passHat2", Min: "1"}, {Metric: v1alpha1.MeanScoreLowMetric, Min: "0.9"}}, metav1.ConditionTrue, "Every figure"},
+		"trials too few":  {[]v1alpha1.Threshold{{Metric: "passHat3", Min: "0"}}, metav1.ConditionFalse, "passHat3 has no value"},
+		"one of them not": {[]v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"}, {Metric: "passHat8", Min: "0.5"}}, metav1.ConditionFalse, "passHat8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := testRun(func(r *v1alpha1.EvaluationRun) { r.Spec.Thresholds = tc.thresholds })
+			if err := Play(t.Context(), run, options(t, policy.Oracle)); err != nil {
+				t.Fatal(err)
+			}
+			if c := condition(t, run, v1alpha1.ConditionThresholdsMet); c.Status != tc.status || !strings.Contains(c.Message, tc.message) {
+				t.Errorf("ThresholdsMet = %+v", c)
+			}
+		})
+	}
+}
+
+func TestUID(t *testing.T) {
+	kind := ticketKind(t)
+	uid := func(change func(*v1alpha1.EvaluationRun)) string {
+		id, err := UID(testRun(change), kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(id)
+	}
+	same := uid(func(*v1alpha1.EvaluationRun) {})
+	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.TTLSecondsAfterFinished = nil }); got != same {
+		t.Errorf("the same spec is another run: %s and %s", got, same)
+	}
+	// Shards are stored one by one, so that another number of them is another run.
+	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.Parallelism = new(int32(7)) }); got == same {
+		t.Error("other shards are the same run")
+	}
+	if got := uid(func(r *v1alpha1.EvaluationRun) { r.Spec.Seed = new(int64(7)) }); got == same {
+		t.Error("another seed is the same run")
+	}
+}
+
+func TestAgentConfig(t *testing.T) {
+	config, err := AgentConfig(v1alpha1.Agent{Type: v1alpha1.OpenAIAgent, OpenAI: &v1alpha1.OpenAIAgentSpec{
+		BaseURL: "http://localhost:1/v1", Model: "m", MaxTokens: new(int32(5)), APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+	}})
+	if err != nil || config.OpenAI.Model != "m" || config.OpenAI.MaxTokens != 5 {
+		t.Errorf("AgentConfig() = %+v, %v", config.OpenAI, err)
+	}
+	config, err = AgentConfig(v1alpha1.Agent{Type: v1alpha1.ContainerAgent, Container: &v1alpha1.ContainerAgentSpec{Image: "i", Args: []string{"a"}, Port: 81, Path: "/p"}})
+	if err != nil || config.Container.Port != 81 {
+		t.Errorf("AgentConfig() = %+v, %v", config.Container, err)
+	}
+}
+
+func TestReach(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Reach(t.Context(), "http://"+listener.Addr().String()+"/v1"); err != nil {
+		t.Error(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Reach(t.Context(), "http://"+listener.Addr().String()+"/v1"); err == nil || !strings.Contains(err.Error(), "nobody answers at the agent's endpoint") {
+		t.Errorf("Reach() = %v", err)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	pool := &v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{Judge: v1alpha1.Judge{Type: v1alpha1.LLMJudge, LLM: &v1alpha1.LLMJudgeSpec{
+		BaseURL: "http://localhost:1/v1", Model: "m", MaxConcurrency: 3, TimeoutSeconds: 9, OnFailure: v1alpha1.JudgeFailureOffline, APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+	}}}}
+	if _, err := Judge(pool, func(string) (string, bool) { return "", false }); err == nil || !strings.Contains(err.Error(), judgeflags.KeyVariable) {
+		t.Errorf("without a key: %v", err)
+	}
+	o, err := Judge(pool, func(string) (string, bool) { return "key", true })
+	if err != nil || o.Model.Timeout != 9*time.Second || o.Model.APIKey != "key" || o.Model.OnFailure != "offline" {
+		t.Errorf("Judge() = %+v, %v", o.Model, err)
+	}
+}
+
+// A run that broke off goes on where it stopped, and comes to the figures of one that did not.
+func TestResume(t *testing.T) {
+	folder := t.TempDir()
+	one := func(r *v1alpha1.EvaluationRun) { r.Spec.Concurrency = new(int32(1)) }
+	play := func(ctx context.Context, agent policy.Factory) (*v1alpha1.EvaluationRun, Progress) {
+		store, err := results.Open(t.Context(), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		run := testRun(one)
+		o := options(t, policy.Heuristic)
+		o.Store, o.Location, o.LedgerKey = store, folder, LedgerKey(run.UID)
+		if agent != nil {
+			o.Agent = agent
+		}
+		var last Progress
+		o.Progress = func(p Progress) { last = p }
+		if err := Play(ctx, run, o); err != nil {
+			t.Fatal(err)
+		}
+		return run, last
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	clerk := options(t, policy.Heuristic).Agent
+	broken, _ := play(ctx, func(planned score.PlannedEpisode) (policy.Policy, error) {
+		if planned.Index < 4 {
+			return clerk(planned)
+		}
+		return stuck{cancel}, nil
+	})
+	if c := condition(t, broken, v1alpha1.ConditionResultsStored); c.Status != metav1.ConditionUnknown {
+		t.Errorf("ResultsStored = %+v", c)
+	}
+	resumed, last := play(t.Context(), nil)
+	if last.Resumed != 4 || resumed.Status.Progress != "6/6" || condition(t, resumed, v1alpha1.ConditionResultsStored).Status != metav1.ConditionTrue {
+		t.Errorf("progress %+v, status %+v", last, resumed.Status)
+	}
+	whole := testRun(one)
+	if err := Play(t.Context(), whole, options(t, policy.Heuristic)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]any{whole.Status.Score, whole.Status.Tasks, whole.Status.Categories}, []any{resumed.Status.Score, resumed.Status.Tasks, resumed.Status.Categories}); diff != "" {
+		t.Errorf("resumed (-whole +resumed)\n%s", diff)
+	}
+}
+
+// Other programs of this machine can't read the environment server.
+func TestServerAsksForItsToken(t *testing.T) {
+	g, err := newGame(testRun(func(*v1alpha1.EvaluationRun) {}), options(t, policy.Heuristic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := g.serve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "guess": http.StatusUnauthorized, g.token: http.StatusOK} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.addr+"/schema", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("token %q: status %d, want %d", token, response.StatusCode, want)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csenv/csenv/config/crd"
+)
+
+const (
+	runKind  = "EvaluationRun"
+	poolKind = "CustomerSupportEnv"
+)
+
+// kind is a CustomResourceDefinition as the API server uses it.
+type kind struct {
+	name      string
+	schema    *schema.Structural
+	validator validation.SchemaCreateValidator
+	rules     *cel.Validator
+}
+
+// Definitions are the CustomResourceDefinitions of this version, by the name of the kind.
+func Definitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("listing the definitions: %w", err)
+	}
+	definitions := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, name := range files {
+		data, err := crd.Bases.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the definitions: %w", err)
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(data, definition); err != nil {
+			return nil, fmt.Errorf("reading the definition %s: %w", path.Base(name), err)
+		}
+		definitions[definition.Spec.Names.Kind] = definition
+	}
+	return definitions, nil
+}
+
+func loadKinds() (map[string]*kind, error) {
+	definitions, err := Definitions()
+	if err != nil {
+		return nil, err
+	}
+	kinds := map[string]*kind{}
+	for name, definition := range definitions {
+		if kinds[name], err = newKind(definition); err != nil {
+			return nil, fmt.Errorf("loading the definition of %s: %w", name, err)
+		}
+	}
+	return kinds, nil
+}
+
+func newKind(definition *apiextensionsv1.CustomResourceDefinition) (*kind, error) {
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
+		return nil, err
+	}
+	structural, err := schema.NewStructural(&props)
+	if err != nil {
+		return nil, err
+	}
+	if err := defaulting.PruneDefaults(structural); err != nil {
+		return nil, err
+	}
+	validator, _, err := validation.NewSchemaValidator(&props)
+	if err != nil {
+		return nil, err
+	}
+	return &kind{
+		name: definition.Spec.Names.Kind, schema: structural, validator: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+	}, nil
+}
+
+// complete writes the defaults into an object and returns what is wrong with it. The steps and their order are the API server's.
+func (k *kind) complete(ctx context.Context, object map[string]any) []error {
+	if unknown := k.unknown(object); len(unknown) > 0 {
+		return unknown
+	}
+	delete(object, "status") // nobody writes it by a manifest
+	defaulting.PruneNonNullableNullsWithoutDefaults(object, k.schema)
+	defaulting.Default(object, k.schema)
+	found := nameFaults(object)
+	found = append(found, validation.ValidateCustomResource(nil, object, k.validator)...)
+	found = append(found, listtype.ValidateListSetsAndMaps(nil, k.schema, object)...)
+	if len(found) == 0 {
+		// Rules are written for what the schema lets pass.
+		found, _ = k.rules.Validate(ctx, nil, k.schema, object, nil, celconfig.RuntimeCELCostBudget)
+	}
+	var faults []error
+	for _, fault := range found {
+		faults = append(faults, fmt.Errorf("%s: %w", k.label(object), fault))
+	}
+	return faults
+}
+
+func nameFaults(object map[string]any) field.ErrorList {
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	at := field.NewPath("metadata", "name")
+	if name == "" {
+		return field.ErrorList{field.Required(at, "give the object a name")}
+	}
+	var faults field.ErrorList
+	for _, message := range content.IsDNS1123Subdomain(name) {
+		faults = append(faults, field.Invalid(at, name, message))
+	}
+	return faults
+}
+
+func (k *kind) label(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	return strings.TrimSpace(k.name + " " + name)
+}
+
+// unknown are the fields that the schema doesn't know, each with the nearest one that it knows.
+func (k *kind) unknown(object map[string]any) []error {
+	paths := pruning.PruneWithOptions(object, k.schema, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	slices.Sort(paths)
+	faults := make([]error, 0, len(paths))
+	for _, at := range paths {
+		hint := "see `kubectl explain " + strings.ToLower(k.name) + ".spec --recursive`"
+		parent, name := parentOf(at)
+		if near := nearest(name, k.properties(parent)); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		faults = append(faults, errors.New(k.label(object)+": unknown field "+at+": "+hint))
+	}
+	return faults
+}
+
+func parentOf(at string) (parent, name string) {
+	if i := strings.LastIndexByte(at, '.'); i >= 0 {
+		return at[:i], at[i+1:]
+	}
+	return "", at
+}
+
+var indexPattern = regexp.MustCompile(`\[[0-9]+\]`)
+
+// properties are the names of the fields that the schema has at a path such as spec.tasks[0].
+func (k *kind) properties(at string) []string {
+	s := k.schema
+	for _, step := range strings.FieldsFunc(at, func(r rune) bool { return r == '.' }) {
+		name, index := indexPattern.ReplaceAllString(step, ""), indexPattern.FindString(step)
+		child, ok := s.Properties[name]
+		if !ok {
+			return nil
+		}
+		s = &child
+		if index != "" {
+			s = s.Items
+		}
+		if s == nil {
+			return nil
+		}
+	}
+	return slices.Sorted(maps.Keys(s.Properties))
+}

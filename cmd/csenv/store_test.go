@@ -1,0 +1,263 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// What csenv eval stores is read again as it was: the same figures, the episodes, their transcripts, a comparison, a leaderboard, a report.
+func TestStoredRuns(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	folder := filepath.Join(t.TempDir(), "results")
+	evaluated := map[string]v1alpha1.EvaluationRun{}
+	for _, agent := range []string{"heuristic", "oracle", "null"} {
+		out := must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2", "--agent", agent, "--results", folder, "-o", "json")
+		var run v1alpha1.EvaluationRun
+		if err := json.Unmarshal([]byte(out), &run); err != nil {
+			t.Fatal(err)
+		}
+		evaluated[agent] = run
+	}
+	t.Run("results", func(t *testing.T) {
+		var run v1alpha1.EvaluationRun
+		if err := json.Unmarshal([]byte(must(t, "results", "heuristic", "--results", folder, "-o", "json")), &run); err != nil {
+			t.Fatal(err)
+		}
+		for name, pair := range map[string][2]any{
+			"score": {evaluated["heuristic"].Status.Score, run.Status.Score}, "tasks": {evaluated["heuristic"].Status.Tasks, run.Status.Tasks},
+			"categories": {evaluated["heuristic"].Status.Categories, run.Status.Categories}, "passHatK": {evaluated["heuristic"].Status.PassHatK, run.Status.PassHatK},
+		} {
+			if want, got := compact(pair[0]), compact(pair[1]); want != got {
+				t.Errorf("%s is %s, want %s", name, got, want)
+			}
+		}
+		if err := outcomeOf(&run); err != nil || run.Status.Results == "" {
+			t.Errorf("conditions %v, results %q", run.Status.Conditions, run.Status.Results)
+		}
+	})
+	t.Run("again", func(t *testing.T) {
+		_, errs, code := csenv(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2", "--agent", "oracle", "--results", folder)
+		if code != exitDone || !strings.Contains(errs, "8 episodes taken over from") {
+			t.Errorf("exit code %d: %s", code, errs)
+		}
+	})
+	t.Run("episodes", func(t *testing.T) {
+		if out := must(t, "episodes", "heuristic", "--results", folder, "--scenario", "B07", "-o", "csv"); strings.Count(out, "\n") != 3 {
+			t.Error(out)
+		}
+		if out := must(t, "episodes", "null", "--results", folder, "--below", "0.1", "--limit", "3", "-o", "json"); strings.Count(out, `"index"`) != 3 {
+			t.Error(out)
+		}
+		if out := must(t, "episodes", "oracle", "--results", folder, "--errored", "--failed"); out != "no such episodes\n" {
+			t.Error(out)
+		}
+		narrow(t, must(t, "episodes", "oracle", "--results", folder))
+	})
+	t.Run("transcript", func(t *testing.T) { transcribed(t, folder) })
+	t.Run("compare", func(t *testing.T) {
+		out := must(t, "compare", "oracle", "null", "--results", folder)
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), "over 4 scenarios: oracle is better (95 % interval +") {
+			t.Error(out)
+		}
+	})
+	t.Run("leaderboard", func(t *testing.T) {
+		out := must(t, "leaderboard", "--results", folder)
+		narrow(t, out)
+		if !strings.Contains(out, "oracle") || strings.Index(out, "oracle ") > strings.Index(out, "null ") {
+			t.Error(out)
+		}
+	})
+	t.Run("report", func(t *testing.T) { reported(t, folder) })
+	t.Run("errors", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			args []string
+			want string
+		}{
+			"unknown":      {[]string{"results", "oracles", "--results", folder}, "there is no run oracles in " + folder + ": there are heuristic, null, oracle"},
+			"no folder":    {[]string{"results", "x", "--results", filepath.Join(folder, "none")}, "there is no folder"},
+			"no runs":      {[]string{"leaderboard", "--results", t.TempDir()}, "holds no runs"},
+			"no episode":   {[]string{"transcript", "oracle", "99", "--results", folder}, "run oracle has no stored episode 99"},
+			"which trial":  {[]string{"transcript", "oracle", "B07", "--results", folder}, "scenario B07 was played in the episodes"},
+			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "stored runs have no labels"},
+		} {
+			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {
+				t.Errorf("%s: exit code %d, %s%s", name, code, out, errs)
+			}
+		}
+	})
+}
+
+func transcribed(t *testing.T, folder string) {
+	out := must(t, "transcript", "oracle", "0", "--results", folder)
+	narrow(t, out)
+	for _, want := range []string{"WHAT THE AGENT SAW", "ACTION 1 OF", "action         ", "HOW IT WAS GRADED", "response ", "Q1 facts"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the transcript does not say %q:\n%s", want, out)
+		}
+	}
+	var e record.Episode
+	if err := json.Unmarshal([]byte(must(t, "transcript", "oracle", "0", "--results", folder, "-o", "json")), &e); err != nil || e.Receipt == "" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func reported(t *testing.T, folder string) {
+	file := filepath.Join(t.TempDir(), "report.html")
+	must(t, "report", "--results", folder, "-o", file, "--episodes", "3")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for _, want := range []string{"<h2>oracle</h2>", "<svg", "Episodes that did not pass", "The first 3 of 8.", "HOW IT WAS GRADED", "sha256:"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+	for _, foreign := range []string{"http://", "https://", "<script"} {
+		if strings.Contains(text, foreign) {
+			t.Errorf("the report is not self-contained: it holds %q", foreign)
+		}
+	}
+}
+
+// What an agent writes is shown and never run.
+func TestReportEscapes(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	const attack = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`
+	episodes := filepath.Join(t.TempDir(), "results")
+	must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B07", "--agent", "null", "--results", episodes)
+	var segment string
+	if err := filepath.WalkDir(episodes, func(path string, _ os.DirEntry, err error) error {
+		if filepath.Ext(path) == ".jsonl" {
+			segment = path
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e record.Episode
+	if err := json.Unmarshal(data, &e); err != nil {
+		t.Fatal(err)
+	}
+	action, err := json.Marshal(map[string]string{"action_type": "respond", "message": attack})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Turns = []record.Turn{{Action: action}}
+	if data, err = json.Marshal(e); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(segment, append(data, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := must(t, "report", "--results", episodes, "-o", "-")
+	if strings.Contains(out, "<script") || strings.Contains(out, "<img") || !strings.Contains(out, "&lt;script&gt;") {
+		t.Error("the agent's words are markup in the report")
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	out, errs, code := csenv(t, "doctor")
+	narrow(t, out)
+	if code == exitError || errs != "" || !strings.Contains(out, "kubeconfig") || !strings.Contains(out, "40 tickets and 20 workflows") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}
+
+// A folder of the runners is not one of this machine: it is neither read nor made here.
+func TestEpisodesInAVolume(t *testing.T) {
+	for _, prefix := range []string{"file://", ""} {
+		folder := filepath.Join(t.TempDir(), "results")
+		run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Results: prefix + folder}}
+		for _, err := range episodesAt(t.Context(), run) {
+			if err == nil || !strings.Contains(err.Error(), "copy them here and name the folder with --results") {
+				t.Errorf("error %v", err)
+			}
+		}
+		if _, err := os.Stat(folder); !os.IsNotExist(err) {
+			t.Errorf("the folder was made: %v", err)
+		}
+	}
+	folder := filepath.Join(t.TempDir(), "none")
+	if _, errs, code := csenv(t, "regrade", "file://"+folder); code != exitError || !strings.Contains(errs, "there is no folder") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("regrade made the folder: %v", err)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for s, want := range map[string]string{
+		"a\tb\nc é":             "a\tb\nc é",
+		"a\r\nb":                "a\nb",
+		"\x1b[2Jgone\rover":     `\u001b[2Jgone\u000dover`,
+		"\u009b31m":             `\u009b31m`,
+		"\u202egnp\u2066":       `\u202egnp\u2066`,
+		"\x9b31m, not of UTF-8": "\ufffd31m, not of UTF-8",
+	} {
+		if got := printable(s); got != want {
+			t.Errorf("printable(%q) = %q, want %q", s, got, want)
+		}
+	}
+	var out strings.Builder
+	const attack = "\x1b]0;title\a"
+	paragraph(&out, "", attack)
+	field(&out, "name", attack)
+	for _, format := range []string{"table", "markdown"} {
+		document{title: attack, sections: []section{{heading: attack, header: []string{"why"}, rows: [][]string{{attack}}, note: attack}}}.print(&out, format)
+	}
+	if strings.ContainsAny(out.String(), "\x1b\a") {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// Lines that no receipt vouches for count, and are told apart.
+func TestEpisodesWithoutReceipts(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := score.PlannedEpisode{Index: 0, Task: "refund", Scenario: "C07"}
+	receipt, err := (&score.Ledger{Run: "u"}).Receipt(planned, score.Episode{Outcome: score.Scored, Score: score.One}).Sign(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := record.Episode{Task: "refund", Scenario: "C07", Grade: record.Grade{Outcome: score.Scored, Score: new(1.0)}}
+	for name, tt := range map[string]struct {
+		change  func(*record.Episode)
+		claimed bool
+	}{
+		"a receipt":   {func(e *record.Episode) { e.Receipt = receipt }, false},
+		"none":        {func(*record.Episode) {}, true},
+		"another's":   {func(e *record.Episode) { e.Index, e.Receipt = 1, receipt }, true},
+		"not to read": {func(e *record.Episode) { e.Receipt = "x" }, true},
+		"replayed":    {func(e *record.Episode) { e.Replayed = true }, false},
+		"no score":    {func(e *record.Episode) { e.Score = nil }, false},
+	} {
+		e := line
+		tt.change(&e)
+		if claimed, err := countEpisode(&score.Ledger{Run: "u"}, e, public); err != nil || claimed != tt.claimed {
+			t.Errorf("%s: %v, %v", name, claimed, err)
+		}
+	}
+	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 2, Scored: 2}}}
+	concludeStored(run, 2)
+	if got := run.Status.Conditions[0].Message; !strings.Contains(got, "2 episodes counted without a valid receipt") {
+		t.Error(got)
+	}
+}

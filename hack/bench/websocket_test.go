@@ -23,10 +23,11 @@ func servers(tb testing.TB) map[string]http.Handler {
 		tb.Fatal(err)
 	}
 	return map[string]http.Handler{
-		"coder":          coderServer(reply),
-		"gorilla":        gorillaServer(reply, serveInline),
-		"gorilla-worker": gorillaServer(reply, serveByWorker),
-		"gws":            gwsServer(reply),
+		"coder":           coderServer(reply),
+		"gorilla":         gorillaServer(reply, false, serveInline),
+		"gorilla-deflate": gorillaServer(reply, true, serveInline),
+		"gorilla-worker":  gorillaServer(reply, false, serveByWorker),
+		"gws":             gwsServer(reply),
 	}
 }
 
@@ -50,9 +51,10 @@ func coderServer(reply []byte) http.HandlerFunc {
 	}
 }
 
-func gorillaServer(reply []byte, serve func(*websocket.Conn, []byte)) http.HandlerFunc {
+// gorillaServer compresses (permessage-deflate without context takeover) if it is asked to, for clients that offer it.
+func gorillaServer(reply []byte, compress bool, serve func(*websocket.Conn, []byte)) http.HandlerFunc {
 	up := websocket.Upgrader{
-		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{},
+		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{}, EnableCompression: compress,
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if c, err := up.Upgrade(w, r, nil); err == nil {
@@ -130,7 +132,8 @@ func gwsServer(reply []byte) http.HandlerFunc {
 }
 
 func dial(tb testing.TB, server *httptest.Server) *websocket.Conn {
-	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(server.URL, "http"), nil)
+	dialer := websocket.Dialer{EnableCompression: true}
+	c, _, err := dialer.Dial("ws"+strings.TrimPrefix(server.URL, "http"), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

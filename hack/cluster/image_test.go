@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -241,4 +244,44 @@ func TestBuiltProgramsAreStatic(t *testing.T) {
 	if entries, _ := filepath.Glob(filepath.Join(scratch, "csenv-programs-*")); len(entries) > 0 {
 		t.Errorf("left behind: %v", entries)
 	}
+}
+
+// The image is also built by Docker, where only what the Dockerfile copies is there to be built.
+func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if and .Module .Module.Main}}{{.Dir}}{{end}}", "../../cmd/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := foldersAfter(t, "../../Dockerfile", "COPY ")
+	admitted := foldersAfter(t, "../../.dockerignore", "!")
+	for folder := range strings.FieldsSeq(string(out)) {
+		folder, err := filepath.Rel(root, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		within := func(top string) bool { return folder == top || strings.HasPrefix(folder, top+"/") }
+		if !slices.ContainsFunc(copied, within) || !slices.ContainsFunc(admitted, within) {
+			t.Errorf("%s is built, and Docker doesn't have it: the Dockerfile copies %q, .dockerignore admits %q", folder, copied, admitted)
+		}
+	}
+}
+
+// foldersAfter are the first words of the lines with that prefix.
+func foldersAfter(t *testing.T, file, prefix string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, prefix); ok {
+			folders = append(folders, strings.Fields(rest)[0])
+		}
+	}
+	return folders
 }

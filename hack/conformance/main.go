@@ -1,5 +1,5 @@
-// Command conformance tries csenv's servers with clients that csenv's authors didn't write: OpenEnv's own clients and validator, the official MCP SDK, and for the judge of
-// replies LiteLLM's proxy.
+// Command conformance tries csenv's servers with clients that csenv's authors didn't write: OpenEnv's own clients and validator, the official MCP SDK, and LiteLLM's proxy
+// for the judge of replies and for agents. It also compares csenv's figures with those of SciPy and statsmodels.
 //
 // It makes Python environments with pinned packages in the user's cache (once for each list of them), builds cmd/envserver, starts several servers on free ports of the
 // loopback interface, and runs the suites of the folders below. It ends with 1 when a suite failed, and with 3 when the packages couldn't be had because the package
@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csenv/csenv/hack/venv"
 	"github.com/spf13/cobra"
 )
 
@@ -41,7 +42,7 @@ func exitCode(err error, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errOffline):
+	case errors.Is(err, venv.ErrOffline):
 		fmt.Fprintln(stderr, "error:", err)
 		fmt.Fprintln(stderr, "Nothing was tried. Give pip a package index that can be reached (PIP_INDEX_URL, PIP_PROXY or pip's configuration), and start this again.")
 		return exitOffline
@@ -56,6 +57,9 @@ const (
 	suiteOpenEnv = "openenv"
 	suiteMCP     = "mcp"
 	suiteJudge   = "judge"
+	suiteAgent   = "agent"
+	// suiteStatistics compares the figures of runs with those of SciPy and statsmodels.
+	suiteStatistics = "statistics"
 )
 
 type options struct {
@@ -65,7 +69,7 @@ type options struct {
 }
 
 func newCommand(stdout io.Writer) *cobra.Command {
-	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge}, python: "python3"}
+	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics}, python: "python3"}
 	known := slices.Clone(o.suites)
 	cmd := &cobra.Command{
 		Use: "conformance", Short: "Try csenv's servers with the official clients",
@@ -80,7 +84,7 @@ func newCommand(stdout io.Writer) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&o.suites, "suites", o.suites, "suites to run")
-	cmd.Flags().StringVar(&o.match, "match", "", "run only the tests whose names match, as in pytest -k; not for the judge's suite")
+	cmd.Flags().StringVar(&o.match, "match", "", "run only the tests whose names match, as in pytest -k; not for the suites judge and agent")
 	cmd.Flags().StringVar(&o.python, "python", o.python, "interpreter that the environments are made with, 3.11 or newer")
 	return cmd
 }
@@ -92,7 +96,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 		return fmt.Errorf("making a folder for this run: %w", err)
 	}
 	defer os.RemoveAll(work)
-	r := &runner{options: o, work: work, stdout: stdout, python: python{command: o.python, progress: stdout, run: command}}
+	r := &runner{options: o, work: work, stdout: stdout, python: venv.Maker{Command: o.python, Progress: stdout, Run: venv.Run}}
 	environments, err := r.environments(ctx)
 	if err != nil {
 		return err
@@ -117,7 +121,7 @@ type runner struct {
 
 	work   string
 	stdout io.Writer
-	python python
+	python venv.Maker
 }
 
 func (r *runner) progressf(format string, args ...any) {
@@ -128,7 +132,11 @@ func (r *runner) progressf(format string, args ...any) {
 func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 	made := map[string]string{}
 	for _, suite := range r.suites {
-		environment, err := r.python.environment(ctx, suite, filepath.Join(folder, suite, "requirements.txt"))
+		home := suite
+		if suite == suiteAgent {
+			home = suiteJudge // the same proxy
+		}
+		environment, err := r.python.Environment(ctx, home, filepath.Join(folder, home, "requirements.txt"))
 		if err != nil {
 			return nil, fmt.Errorf("making the Python environment of the suite %s: %w", suite, err)
 		}
@@ -144,7 +152,7 @@ func (r *runner) servers(ctx context.Context) (*servers, error) {
 	}
 	r.progressf("building cmd/envserver")
 	binary := filepath.Join(r.work, "envserver")
-	if output, err := command(ctx, nil, "go", "build", "-trimpath", "-o", binary, "./cmd/envserver"); err != nil {
+	if output, err := venv.Run(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/envserver"); err != nil {
 		return nil, fmt.Errorf("building cmd/envserver (run this from the checkout's root): %w\n%s", err, output)
 	}
 	r.progressf("starting its servers")
@@ -156,8 +164,8 @@ func (r *runner) suite(ctx context.Context, name, environment string, servers *s
 	started := time.Now()
 	r.progressf("suite %s", name)
 	var result report
-	if name == suiteJudge {
-		result = r.judge(ctx, environment)
+	if name == suiteJudge || name == suiteAgent {
+		result = r.litellm(ctx, name, environment)
 	} else {
 		result = r.pytest(ctx, name, environment, servers)
 	}
@@ -176,7 +184,7 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 	variables := append(r.isolation(), servers.environment()...)
 	if name == suiteOpenEnv {
 		installed := filepath.Join(r.work, "typed-client")
-		if err := r.python.install(ctx, interpreter, "envserver/openenv/python", installed); err != nil {
+		if err := r.python.Install(ctx, interpreter, "envserver/openenv/python", installed); err != nil {
 			return report{failure: err}
 		}
 		variables = append(variables, "PYTHONPATH="+installed)
@@ -202,13 +210,13 @@ func (r *runner) isolation() []string {
 	}
 }
 
-// judge runs the judge's suite, which is a Go test that prints a line for each of its tests.
-func (r *runner) judge(ctx context.Context, environment string) report {
+// litellm runs a suite with LiteLLM's proxy, which is a Go test that prints a line for each of its tests.
+func (r *runner) litellm(ctx context.Context, name, environment string) report {
 	var lines testLines
 	full := r.stdout
 	r.stdout = io.MultiWriter(full, &lines)
 	defer func() { r.stdout = full }()
-	err := r.stream(ctx, []string{"VENV=" + environment, "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}, filepath.Join(folder, suiteJudge, "run.sh"))
+	err := r.stream(ctx, []string{"VENV=" + environment, "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}, filepath.Join(folder, "litellm.sh"), name)
 	result := lines.report()
 	result.failure = err
 	return result
@@ -223,11 +231,4 @@ func (r *runner) stream(ctx context.Context, variables []string, name string, ar
 		return fmt.Errorf("%s: %w", filepath.Base(name), err)
 	}
 	return nil
-}
-
-// command runs a command and returns what it printed.
-func command(ctx context.Context, variables []string, name string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), variables...)
-	return cmd.CombinedOutput()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/hack/venv"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -22,7 +22,7 @@ func TestExitCode(t *testing.T) {
 	}{
 		"all is well": {nil, 0},
 		"failed":      {errors.New("not conforming: mcp"), exitFailed},
-		"offline":     {fmt.Errorf("making the Python environment: %w", errOffline), exitOffline},
+		"offline":     {fmt.Errorf("making the Python environment: %w", venv.ErrOffline), exitOffline},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stderr bytes.Buffer
@@ -41,104 +41,6 @@ func TestUnknownSuite(t *testing.T) {
 	cmd.SetArgs([]string{"--suites", "openenv,java"})
 	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `"java"`) {
 		t.Errorf("error %v, want one that names the suite", err)
-	}
-}
-
-// commands records the commands that making an environment runs, and fails those that hold a word.
-type commands struct {
-	ran   []string
-	fails []string
-}
-
-func (c *commands) run(_ context.Context, _ []string, _ string, args ...string) ([]byte, error) {
-	line := strings.Join(args, " ")
-	c.ran = append(c.ran, line)
-	for _, word := range c.fails {
-		if strings.Contains(line, word) {
-			return []byte("no route to host"), errors.New("exit status 1")
-		}
-	}
-	if strings.HasPrefix(line, "-m venv") {
-		bin := filepath.Join(args[len(args)-1], "bin")
-		return nil, errors.Join(os.MkdirAll(bin, 0o750), os.WriteFile(filepath.Join(bin, "python"), nil, 0o600))
-	}
-	return nil, nil
-}
-
-func TestEnvironment(t *testing.T) {
-	for name, c := range map[string]struct {
-		fails   []string
-		offline bool
-		ran     int
-	}{
-		"installed":                       {nil, false, 3},
-		"index can't be reached":          {[]string{"pip install", "pip download"}, true, 4},
-		"requirements can't be met":       {[]string{"pip install"}, false, 4},
-		"old interpreter":                 {[]string{"version_info"}, false, 1},
-		"interpreter without venv":        {[]string{"-m venv"}, false, 2},
-		"installed, the probe would fail": {[]string{"pip download"}, false, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("XDG_CACHE_HOME", t.TempDir())
-			requirements := filepath.Join(t.TempDir(), "requirements.txt")
-			writeFile(t, requirements, "openenv==0.10.0\n")
-			fake, progress := &commands{fails: c.fails}, &bytes.Buffer{}
-			p := python{command: "python3", progress: progress, run: fake.run}
-			first, err := p.environment(t.Context(), "openenv", requirements)
-			if errors.Is(err, errOffline) != c.offline || len(fake.ran) != c.ran {
-				t.Fatalf("error %v after %q", err, fake.ran)
-			}
-			if failed := c.ran != 3; failed != (err != nil) {
-				t.Fatalf("error %v", err)
-			}
-			if !strings.Contains(progress.String(), "installing") {
-				t.Errorf("nothing said of a long step: %q", progress)
-			}
-			again, err := p.environment(t.Context(), "openenv", requirements)
-			if c.ran == 3 && (again != first || len(fake.ran) != 3 || err != nil) {
-				t.Errorf("the second time: %q, %v, %q", again, err, fake.ran)
-			}
-			if c.ran != 3 && err == nil {
-				t.Error("an environment that failed was taken for a complete one")
-			}
-		})
-	}
-}
-
-func TestEnvironmentOfOtherRequirementsIsAnother(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	requirements := filepath.Join(t.TempDir(), "requirements.txt")
-	p := python{command: "python3", progress: &bytes.Buffer{}, run: new(commands).run}
-	folders := map[string]bool{}
-	for _, text := range []string{"openenv==0.9.0\n", "openenv==0.10.0\n", "openenv==0.9.0\n"} {
-		writeFile(t, requirements, text)
-		path, err := p.environment(t.Context(), "openenv", requirements)
-		if err != nil {
-			t.Fatal(err)
-		}
-		folders[path] = true
-	}
-	if len(folders) != 2 {
-		t.Errorf("%d folders, want 2", len(folders))
-	}
-}
-
-// The Python that an environment was made with may have gone since.
-func TestEnvironmentWithoutItsInterpreterIsMadeAnew(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	requirements := filepath.Join(t.TempDir(), "requirements.txt")
-	writeFile(t, requirements, "openenv==0.10.0\n")
-	fake := &commands{}
-	p := python{command: "python3", progress: &bytes.Buffer{}, run: fake.run}
-	path, err := p.environment(t.Context(), "openenv", requirements)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(path, "bin", "python")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.environment(t.Context(), "openenv", requirements); err != nil || len(fake.ran) != 6 {
-		t.Errorf("error %v after %q", err, fake.ran)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -19,50 +18,80 @@ type row struct {
 	server string
 	asked  int
 	load.Result
-	// idle and memory are resident bytes before the first session and after the last step.
+	// idle and memory are resident bytes before the first session and the most while it was measured.
 	idle, memory int64
-	err          error
+	// cpu is the server's processor time for a step.
+	cpu time.Duration
+	err error
 }
 
-// compare measures every server under every number of sessions and returns the table. A server that fails under a load has its error in the table: that is a result too.
-func compare(ctx context.Context, o options, sizes []int, progress io.Writer) (string, error) {
+// compare measures every server under every number of sessions. A server that fails under a load has its error in its row: that is a result too.
+func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([]row, error) {
 	var rows []row
+	total, began := len(sizes)*len(o.servers), time.Now()
 	for _, size := range sizes {
 		for _, server := range o.servers {
+			fmt.Fprintf(progress, "==> %d of %d, after %v: %s, %d sessions\n", len(rows)+1, total, time.Since(began).Round(time.Second), server, size)
 			r, err := measure(ctx, server, size, o.duration, progress)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			rows = append(rows, r)
 			fmt.Fprintf(progress, "    %s\n", summary(r))
 		}
 	}
-	return tableOf(rows, o.duration), nil
+	return rows, nil
 }
 
+// progressEvery is how many reports of the load, of a second each, are left out between two that are shown.
+const progressEvery = 5
+
 func measure(ctx context.Context, server string, sessions int, duration time.Duration, progress io.Writer) (row, error) {
-	fmt.Fprintf(progress, "==> %s, %d sessions\n", server, sessions)
 	p, err := start(ctx, server, progress)
 	if err != nil {
 		return row{}, err
 	}
 	defer p.stop()
-	r := row{server: server, asked: sessions}
-	if r.idle, err = p.memory(); err != nil {
+	before, err := p.usage()
+	if err != nil {
 		return row{}, err
 	}
-	cfg := load.Config{URL: p.url, Sessions: sessions, Duration: duration, Reset: json.RawMessage(`{"seed":7}`), Actions: actionsFor(server)}
-	cfg.Progress = func(now load.Progress) {
-		fmt.Fprintf(progress, "    %s: %d sessions, %d steps, %d failed\n", now.Phase, now.Sessions, now.Steps, now.Failed)
-		if memory, err := p.memory(); err == nil {
-			r.memory = max(r.memory, memory)
-		}
-	}
-	r.Result, r.err = load.Run(ctx, cfg)
+	w := watcher{row: row{server: server, asked: sessions, idle: before.memory}, process: p, progress: progress}
+	cfg := load.Config{URL: p.url, Sessions: sessions, Duration: duration, Reset: json.RawMessage(`{"seed":7}`), Actions: actionsFor(server), Progress: w.look}
+	w.Result, w.err = load.Run(ctx, cfg)
 	if ctx.Err() != nil {
 		return row{}, ctx.Err()
 	}
-	return r, nil
+	return w.row, nil
+}
+
+// watcher looks at the server while it is measured.
+type watcher struct {
+	row
+	process  *process
+	progress io.Writer
+	looks    int
+	// steps and spent are those of the first look at the steps.
+	steps int64
+	spent time.Duration
+}
+
+func (w *watcher) look(now load.Progress) {
+	if w.looks++; w.looks%progressEvery == 0 {
+		fmt.Fprintf(w.progress, "    %s: %d sessions, %d steps, %d failed\n", now.Phase, now.Sessions, now.Steps, now.Failed)
+	}
+	u, err := w.process.usage()
+	if err != nil {
+		return // this look tells nothing
+	}
+	w.memory = max(w.memory, u.memory)
+	switch {
+	case now.Phase != "step":
+	case w.spent == 0:
+		w.steps, w.spent = now.Steps, u.cpu
+	case now.Steps > w.steps:
+		w.cpu = (u.cpu - w.spent) / time.Duration(now.Steps-w.steps)
+	}
 }
 
 // actionsFor are the steps of an episode: a short sentence for the echoes, a look into the knowledge base for the tickets.
@@ -81,30 +110,54 @@ func summary(r row) string {
 	if r.err != nil {
 		return r.err.Error()
 	}
-	return fmt.Sprintf("%.0f steps/s, p50 %v, p99 %v", r.StepsPerSecond(), r.Step.P50, r.Step.P99)
+	return fmt.Sprintf("%.0f steps/s, p50 %v, p99 %v, %v of the server's processor time for a step, connect p99 %v, %s for a session, failures: %s",
+		r.StepsPerSecond(), r.Step.P50, r.Step.P99, r.cpu, r.Connect.P99, r.memoryOfOne(), causes(r.Failures))
 }
 
-func tableOf(rows []row, duration time.Duration) string {
+// manySessions is from how many on the memory of a session can be told from the garbage of all.
+const manySessions = 1000
+
+// memoryOfOne is perSession as text.
+func (r row) memoryOfOne() string {
+	if r.asked < manySessions {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f KiB", r.perSession())
+}
+
+// perSession is what a session adds to the resident memory, in KiB.
+func (r row) perSession() float64 {
+	return float64(r.memory-r.idle) / 1024 / float64(max(r.Sessions, 1))
+}
+
+func tableOf(rows []row) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Go %s, %d processors, %v of steps for each row; the load generator runs on the same processors.\n\n", runtime.Version(), runtime.NumCPU(), duration)
-	b.WriteString("| sessions | server | open | steps/s | ratio | step p50 | step p99 | connect p99 | memory | per session | failures |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| sessions | server | open | steps/s | ratio | step p50 | step p99 | connect p99 | CPU per step | memory | per session | failures |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
 		b.WriteString(line(r, rows))
 	}
-	b.WriteString("\n*Ratio* is to the official server with one worker under the same number of sessions. *Memory* is the most resident memory of the server's processes while it was measured, *per session* what came to it over the idle server.\n")
 	return b.String()
 }
 
 func line(r row, rows []row) string {
 	if r.err != nil {
-		return fmt.Sprintf("| %d | %s | 0 | – | – | – | – | – | – | – | %s |\n", r.asked, r.server, r.err)
+		return fmt.Sprintf("| %d | %s | 0 | – | – | – | – | – | – | – | – | %s |\n", r.asked, r.server, r.err)
 	}
 	ratio := "–"
-	if i := slices.IndexFunc(rows, func(o row) bool { return o.server == official && o.asked == r.asked && o.err == nil && o.Steps > 0 }); i >= 0 {
-		ratio = fmt.Sprintf("%.1f", r.StepsPerSecond()/rows[i].StepsPerSecond())
+	if o := find(rows, official, r.asked); o != nil {
+		ratio = fmt.Sprintf("%.1f", r.StepsPerSecond()/o.StepsPerSecond())
 	}
-	return fmt.Sprintf("| %d | %s | %d | %.0f | %s | %s | %s | %s | %.0f MiB | %.1f KiB | %s |\n", r.asked, r.server, r.Sessions, r.StepsPerSecond(), ratio,
-		short(r.Step.P50), short(r.Step.P99), short(r.Connect.P99), float64(r.memory)/(1<<20), float64(r.memory-r.idle)/1024/float64(max(r.Sessions, 1)), causes(r.Failures))
+	return fmt.Sprintf("| %d | %s | %d | %.0f | %s | %s | %s | %s | %s | %.0f MiB | %s | %s |\n", r.asked, r.server, r.Sessions, r.StepsPerSecond(), ratio,
+		short(r.Step.P50), short(r.Step.P99), short(r.Connect.P99), r.cpu.Round(100*time.Nanosecond), float64(r.memory)/(1<<20), r.memoryOfOne(), causes(r.Failures))
+}
+
+// find is the row of a server under so many sessions, nil if there is none or nothing was measured.
+func find(rows []row, server string, asked int) *row {
+	i := slices.IndexFunc(rows, func(r row) bool { return r.server == server && r.asked == asked && r.err == nil && r.Steps > 0 })
+	if i < 0 {
+		return nil
+	}
+	return &rows[i]
 }
 
 func short(d time.Duration) string {

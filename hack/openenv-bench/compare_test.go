@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"os"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,18 +35,70 @@ func TestLine(t *testing.T) {
 	}
 	rows := []row{
 		{server: official, asked: 1, Result: result(1, nil)},
-		{server: official, asked: 100, Result: result(30_000, nil), idle: 100 << 20, memory: 110 << 20},
-		{server: csenvEcho, asked: 100, Result: result(600_000, map[string]int{"read: EOF": 2}), idle: 10 << 20, memory: 12 << 20},
+		{server: official, asked: 100, Result: result(30_000, nil), idle: 100 << 20, memory: 110 << 20, cpu: 312345},
+		{server: csenvEcho, asked: 100, Result: result(600_000, map[string]int{"read: EOF": 2}), idle: 10 << 20, memory: 12 << 20, cpu: 8149},
 		{server: official, asked: 19000, err: errors.New("no session opened")},
 		{server: csenvEcho, asked: 19000, Result: result(500_000, nil)},
 	}
 	for i, want := range map[int]string{
-		2: "| 100 | csenv-echo | 100 | 60000 | 20.0 | 900µs | 12.3ms | 40ms | 12 MiB | 20.5 KiB | 2: read: EOF |\n",
-		3: "| 19000 | openenv-python | 0 | – | – | – | – | – | – | – | no session opened |\n",
-		4: "| 19000 | csenv-echo | 100 | 50000 | – | 900µs | 12.3ms | 40ms | 0 MiB | 0.0 KiB | 0 |\n",
+		2: "| 100 | csenv-echo | 100 | 60000 | 20.0 | 900µs | 12.3ms | 40ms | 8.1µs | 12 MiB | – | 2: read: EOF |\n",
+		3: "| 19000 | openenv-python | 0 | – | – | – | – | – | – | – | – | no session opened |\n",
+		4: "| 19000 | csenv-echo | 100 | 50000 | – | 900µs | 12.3ms | 40ms | 0s | 0 MiB | 0.0 KiB | 0 |\n",
 	} {
 		if diff := cmp.Diff(want, line(rows[i], rows)); diff != "" {
 			t.Errorf("row %d (-want +got)\n%s", i, diff)
 		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	result := func(steps int64, p99, connect time.Duration, open int) load.Result {
+		return load.Result{Sessions: open, Steps: steps, Elapsed: time.Second, Step: load.Latencies{P99: p99}, Connect: load.Latencies{P99: connect}}
+	}
+	rows := []row{
+		{server: bare, asked: 100, Result: result(100, 0, 0, 100)},
+		{server: csenvEcho, asked: 100, Result: result(95, 0, 0, 100)},
+		{server: official, asked: 100, Result: result(5, 0, 0, 100)},
+		{server: csenvEcho, asked: 400, Result: result(95, 10*time.Millisecond, 0, 400)},
+		{server: official, asked: 400, Result: result(5, 100*time.Millisecond, 0, 400)},
+		{server: csenvEcho, asked: 19000, Result: result(95, 0, 900*time.Millisecond, 18999), memory: 19000 * 30 << 10},
+	}
+	want := `| what | target | measured | met |
+|---|---|---|---|
+| steps/s, 100 sessions | ≥ 15 × official | 19.0 × | yes |
+| steps/s, 400 sessions | ≥ 20 × official | 19.0 × | **no** |
+| steps/s, 100 sessions | ≥ 90 % of the bare echo | 95 % | yes |
+| steps/s, 400 sessions | ≥ 90 % of the bare echo | not measured | – |
+| step p99, 400 sessions | ≤ 1/20 of official | 1/10.0 (10ms, 100ms) | **no** |
+| 19,000 sessions in one process | all open, connect p99 < 1 s | 18999 open, 900ms, failures: 0 | **no** |
+| resident memory of a session, 19,000 sessions | ≤ 24 KiB | 30.0 KiB | **no** |
+`
+	if diff := cmp.Diff(want, targetsOf(rows)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// The page names the machine and the versions, and has both tables.
+func TestDocument(t *testing.T) {
+	t.Chdir("../..")
+	text, err := document([]row{{server: bare, asked: 1, Result: load.Result{Sessions: 1, Steps: 1, Elapsed: time.Second}}}, 8*time.Second, "make it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"`make it`", "8s of steps", "openenv 0.", runtime.Version(), "| 1 | bare-echo | 1 | 1 |", "not measured"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	line := "4242 (a ) name) S 1 77 77 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 9 0 1000 123456 2560 18446744073709551615"
+	u, group := parseStat(line)
+	if want := (usage{memory: 2560 * int64(os.Getpagesize()), cpu: 2 * time.Second}); u != want || group != 77 {
+		t.Errorf("%+v, group %d; want %+v, 77", u, group, want)
+	}
+	if u, group := parseStat("1 (x) S"); u != (usage{}) || group != 0 {
+		t.Errorf("a short line: %+v, %d", u, group)
 	}
 }

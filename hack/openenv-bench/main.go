@@ -1,8 +1,8 @@
 // Command openenv-bench compares csenv's environment server with the official Python one, on this machine and under the same load.
 //
-// It runs four servers one after the other, each in a process of its own: a bare echo on csenv's WebSocket library (the ceiling), csenv's server with an echo
+// It runs five servers one after the other, each in a process of its own: a bare echo on csenv's WebSocket library (the ceiling), csenv's server with an echo
 // environment, csenv's server with the ticket environment, and the official server from PyPI with an echo environment and the C speedups of its HTTP stack, once with one worker
-// and once with a worker for each processor. The load is package load's: every session has one message in flight. The result is a table in Markdown.
+// and once with a worker for each processor. The load is package load's: every session has one message in flight. The result is a page in Markdown: docs/benchmark.md.
 package main
 
 import (
@@ -37,7 +37,7 @@ type options struct {
 }
 
 func newCommand(stdout, progress io.Writer) *cobra.Command {
-	o := options{sessions: "1,100,400,2000,10000,19000", duration: 10 * time.Second, servers: []string{bare, csenvEcho, csenvTicket, official, officialWorkers}}
+	o := options{sessions: "1,100,400,2000,10000,19000", duration: 8 * time.Second, servers: []string{bare, csenvEcho, csenvTicket, official, officialWorkers}}
 	cmd := &cobra.Command{
 		Use: "openenv-bench", Short: "Compare csenv's environment server with the official Python one",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
@@ -46,21 +46,25 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			table, err := compare(cmd.Context(), o, sizes, progress)
+			rows, err := compare(cmd.Context(), o, sizes, progress)
+			if err != nil {
+				return err
+			}
+			text, err := document(rows, o.duration, "make bench-openenv")
 			if err != nil {
 				return err
 			}
 			if o.out == "" {
-				_, err = io.WriteString(stdout, table)
+				_, err = io.WriteString(stdout, text)
 				return err
 			}
-			return os.WriteFile(o.out, []byte(table), 0o600)
+			return os.WriteFile(o.out, []byte(text), 0o644) //nolint:gosec // a page of the documentation
 		},
 	}
 	cmd.Flags().StringVar(&o.sessions, "sessions", o.sessions, "numbers of sessions to try, each at most 19000: a process here may have 20,000 open files")
 	cmd.Flags().DurationVar(&o.duration, "duration", o.duration, "how long steps are measured for each of them")
 	cmd.Flags().StringSliceVar(&o.servers, "servers", o.servers, "servers to measure")
-	cmd.Flags().StringVar(&o.out, "out", "", "file for the table instead of standard output")
+	cmd.Flags().StringVar(&o.out, "out", "", "file to write the page to instead of standard output")
 	cmd.AddCommand(newServeCommand())
 	return cmd
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -25,6 +24,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/hack/venv"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -48,6 +48,7 @@ func newServeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			go openenv.KeepHeadroom(cmd.Context()) // as envserver does
 			server := &http.Server{Addr: args[1], Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 			context.AfterFunc(cmd.Context(), func() { _ = server.Close() })
 			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
@@ -156,32 +157,14 @@ func commandOf(ctx context.Context, name string, port int, progress io.Writer) (
 	return exec.CommandContext(ctx, self, "serve", name, fmt.Sprintf("127.0.0.1:%d", port)), nil
 }
 
-// upstreamPython installs the official server into the user's cache, once for each set of requirements, and returns its interpreter.
+// upstreamPython returns the interpreter of the official server's environment, which it makes if need be.
 func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
-	requirements := filepath.Join(upstreamFolder, "requirements.txt")
-	wanted, err := os.ReadFile(requirements)
+	maker := venv.Maker{Command: "python3", Progress: progress, Run: venv.Run}
+	folder, err := maker.Environment(ctx, "openenv-bench", filepath.Join(upstreamFolder, "requirements.txt"))
 	if err != nil {
-		return "", fmt.Errorf("reading the official server's requirements (run this from the checkout's root): %w", err)
+		return "", fmt.Errorf("making the official server's Python environment: %w", err)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("finding a cache folder: %w", err)
-	}
-	folder := filepath.Join(cache, "csenv", "openenv-bench")
-	python, installed := filepath.Join(folder, "bin", "python"), filepath.Join(folder, "requirements.txt")
-	if have, err := os.ReadFile(installed); err == nil && string(have) == string(wanted) {
-		return python, nil
-	}
-	fmt.Fprintln(progress, "==> installing the official OpenEnv server from PyPI (about a minute, once)")
-	for _, args := range [][]string{
-		{"python3", "-m", "venv", "--clear", folder}, {python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements},
-	} {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, output)
-		}
-	}
-	return python, os.WriteFile(installed, wanted, 0o600) //nolint:gosec // the path is in the user's own cache
+	return filepath.Join(folder, "bin", "python"), nil
 }
 
 const startTimeout = 60 * time.Second
@@ -210,38 +193,47 @@ func (p *process) stop() {
 	<-p.gone
 }
 
-// memory is the resident memory, in bytes, of the server's processes.
-func (p *process) memory() (int64, error) {
-	entries, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return 0, err
-	}
-	var total int64
-	for _, entry := range entries {
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
-		if group, err := syscall.Getpgid(pid); err != nil || group != p.cmd.Process.Pid {
-			continue
-		}
-		resident, err := residentOf(pid)
-		if err != nil {
-			return 0, err
-		}
-		total += resident
-	}
-	return total, nil
+// usage is what the server's processes use.
+type usage struct {
+	// memory is resident, in bytes.
+	memory int64
+	// cpu is the processor time since they began.
+	cpu time.Duration
 }
 
-func residentOf(pid int) (int64, error) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+// tick is the unit of processor time in /proc, on every Linux.
+const tick = 10 * time.Millisecond
+
+func (p *process) usage() (usage, error) {
+	entries, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return 0, err
+		return usage{}, err
 	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return kib << 10, err
+	var sum usage
+	for _, entry := range entries {
+		stat, err := os.ReadFile(entry)
+		if err != nil {
+			continue // a process of others that has ended
+		}
+		if u, group := parseStat(string(stat)); group == p.cmd.Process.Pid {
+			sum.memory += u.memory
+			sum.cpu += u.cpu
 		}
 	}
-	return 0, nil
+	return sum, nil
+}
+
+// parseStat reads a line of /proc/PID/stat (proc(5)): what the process uses and its process group.
+func parseStat(line string) (u usage, group int) {
+	// The name, in parentheses, may hold anything.
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	const pgrp, utime, stime, rss = 2, 11, 12, 21
+	if len(fields) <= rss {
+		return usage{}, 0
+	}
+	number := func(i int) int64 {
+		n, _ := strconv.ParseInt(fields[i], 10, 64)
+		return n
+	}
+	return usage{memory: number(rss) * int64(os.Getpagesize()), cpu: time.Duration(number(utime)+number(stime)) * tick}, int(number(pgrp))
 }

@@ -1,6 +1,6 @@
 //go:build conformance
 
-// Package judge tries the judge of replies against a server of the OpenAI protocol that is not ours: LiteLLM's proxy. run.sh starts it and runs this.
+// Package judge tries the judge of replies against a server of the OpenAI protocol that is not ours: LiteLLM's proxy. litellm.sh starts it and runs this.
 package judge
 
 import (
@@ -17,9 +17,9 @@ import (
 // settings are what run.sh passes on.
 func settings(t *testing.T) (url, key string) {
 	t.Helper()
-	url, key = os.Getenv("CONFORMANCE_JUDGE_URL"), os.Getenv("LITELLM_MASTER_KEY")
+	url, key = os.Getenv("CONFORMANCE_LITELLM_URL"), os.Getenv("LITELLM_MASTER_KEY")
 	if url == "" || key == "" {
-		t.Fatal("no proxy: start this with hack/conformance/judge/run.sh")
+		t.Fatal("no proxy: start this with hack/conformance/litellm.sh judge")
 	}
 	return url, key
 }

@@ -1,5 +1,7 @@
 """The servers that the tests play with. hack/conformance starts them and says where they are."""
 
+import asyncio
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -7,6 +9,7 @@ import time
 import urllib.request
 
 import pytest
+from openenv.core.generic_client import GenericEnvClient
 from websockets.sync.client import connect
 
 
@@ -97,6 +100,24 @@ front = server_fixture("FRONT")
 @pytest.fixture(scope="session")
 def replicas():
     return [Server(f"REPLICA_{i}") for i in range(3)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def blocked_trainer(request, workflow_twin):
+    """A trainer's loop while its model generates, in a thread beside the other tests: for two minutes no ping is answered and none is sent."""
+    if not any("blocked_trainer" in item.function.__code__.co_varnames for item in request.session.items):
+        yield None
+        return
+
+    async def play():
+        async with GenericEnvClient(base_url=workflow_twin.url) as env:
+            await env.reset(seed=7, task="refund")
+            time.sleep(120)  # noqa: ASYNC251, which is the point
+            assert not (await env.step({"action_type": "check_payment", "payload": {}})).done
+            return await env.state()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        yield pool.submit(asyncio.run, play())
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 
+from customer_support_env import CustomerSupportAction, CustomerSupportEnv
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
+from openenv.auto import AutoEnv
+from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.mcp_client import MCPToolClient
 
 
@@ -15,6 +19,25 @@ def test_tool_client_plays_on_three_replicas_behind_a_service(front, replicas):
             first = env.reset(seed=seed, task="ticket-resolve")
             assert env.call_tool("get_observation")["observation"]["subject"] == first.observation.subject
             assert env.call_tool("resolve", message="Hello")["done"] is True
+    for replica in replicas:
+        replica.wait_for_sessions(0)
+
+
+def test_every_kind_of_client_plays_on_three_replicas_behind_a_service(front, replicas):
+    async def play():
+        async with GenericEnvClient(base_url=front.url) as env:
+            await env.reset(seed=7, task="ticket-resolve")
+            return await env.step({"action_type": "resolve", "message": "Hello"})
+
+    for _ in replicas:
+        results = [asyncio.run(play())]
+        for env in (GenericEnvClient(base_url=front.url), AutoEnv.from_env("somebody/customer-support", base_url=front.url, skip_install=True), CustomerSupportEnv(base_url=front.url)):
+            with env.sync() as playing:
+                playing.reset(seed=7, task="ticket-resolve")
+                action = {"action_type": "resolve", "message": "Hello"}
+                results.append(playing.step(CustomerSupportAction(**action) if isinstance(env, CustomerSupportEnv) else GenericAction(**action)))
+        assert all(result.done for result in results)
+        assert len({json.dumps(result.metadata, sort_keys=True) for result in results}) == 1, "the same seed and action earn the same"
     for replica in replicas:
         replica.wait_for_sessions(0)
 

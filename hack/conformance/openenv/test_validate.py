@@ -2,17 +2,20 @@
 
 import json
 import types
+from pathlib import Path
 
+import customer_support_env
 import pytest
 from openenv.cli.__main__ import app
 from openenv.validation.graders.runtime import ObservationSchemaGrader, RewardWellFormedGrader, StateContractGrader
+from openenv.validation.parsers.openenv_yaml import OpenEnvYamlParser
 from openenv.validation.runtime.collector import collect_runtime_evidence
 from openenv.validation.runtime.contracts import RuntimePlan
 from openenv.validation.types import CheckStatus
 from typer.testing import CliRunner
 
 
-@pytest.mark.parametrize(("server", "mode"), [("ticket", "simulation"), ("workflow", "simulation"), ("production", "production")])
+@pytest.mark.parametrize(("server", "mode"), [("ticket", "simulation"), ("workflow", "simulation"), ("production", "production"), ("front", "simulation")])
 def test_openenv_validate_url_passes_every_criterion(server, mode, request, tmp_path):
     url, out = request.getfixturevalue(server).url, tmp_path / "report.json"
     ran = CliRunner().invoke(app, ["validate", "--url", url, "--output", str(out)])
@@ -20,6 +23,15 @@ def test_openenv_validate_url_passes_every_criterion(server, mode, request, tmp_
     report = json.loads(out.read_text())
     assert report["passed"] and report["mode"] == mode and report["standard_profile"] == "openenv-http/1.x"
     assert len(report["criteria"]) >= 6 and all(c["passed"] for c in report["criteria"]), report["summary"]
+
+
+def test_openenv_validate_passes_on_the_package(tmp_path):
+    """The package's openenv.yaml, as installed, is a manifest that the validator reads."""
+    package, out = Path(customer_support_env.__file__).parent, tmp_path / "report.json"
+    manifest = OpenEnvYamlParser().parse(package)
+    assert manifest.name == "customer_support_env" and manifest.capabilities.task_api and manifest.network.mode == "no-network"
+    ran = CliRunner().invoke(app, ["validate", str(package), "--level", "static", "--skip-build", "--output", str(out)])
+    assert ran.exit_code == 0, ran.output
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])

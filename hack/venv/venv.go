@@ -1,4 +1,5 @@
-package main
+// Package venv makes Python environments for what this repository compares itself with and is tried with: one for each list of requirements, in the user's cache, whoever asks for it.
+package venv
 
 import (
 	"context"
@@ -8,13 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
 )
 
-// errOffline says that packages are missing here and their index can't be reached.
-var errOffline = errors.New("the Python package index can't be reached")
+// ErrOffline says that packages are missing here and their index can't be reached.
+var ErrOffline = errors.New("the Python package index can't be reached")
 
 // probe is a small package: where it can't be had either, the index can't be reached.
 const probe = "iniconfig"
@@ -22,16 +24,23 @@ const probe = "iniconfig"
 // heartbeat is how often a long installation says that it goes on.
 const heartbeat = 15 * time.Second
 
-// python makes environments.
-type python struct {
-	// command is the interpreter that they are made with.
-	command  string
-	progress io.Writer
-	run      func(ctx context.Context, variables []string, name string, args ...string) ([]byte, error)
+// Maker makes environments.
+type Maker struct {
+	// Command is the interpreter that they are made with.
+	Command string
+	// Progress is told what takes long.
+	Progress io.Writer
+	// Run runs a command and returns what it printed.
+	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
 }
 
-// environment returns the folder of an environment that has the packages of a list of requirements. They are in the user's cache, a folder for each list.
-func (p python) environment(ctx context.Context, name, requirements string) (string, error) {
+// Run runs a command of this machine.
+func Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return exec.CommandContext(ctx, name, args...).CombinedOutput()
+}
+
+// Environment returns the folder of an environment that has the packages of a list of requirements. They are in the user's cache, a folder for each list.
+func (m Maker) Environment(ctx context.Context, name, requirements string) (string, error) {
 	wanted, err := os.ReadFile(requirements)
 	if err != nil {
 		return "", fmt.Errorf("reading the requirements (run this from the checkout's root): %w", err)
@@ -54,31 +63,31 @@ func (p python) environment(ctx context.Context, name, requirements string) (str
 	if _, gone := os.Stat(interpreter); err == nil && gone == nil && string(have) == string(wanted) { //nolint:gosec // as above
 		return path, nil
 	}
-	fmt.Fprintf(p.progress, "==> installing the packages of the suite %s into %s (some minutes, once)\n", name, path)
-	if err := p.create(ctx, path); err != nil {
+	fmt.Fprintf(m.Progress, "==> installing the packages of %s into %s (some minutes, once)\n", name, path)
+	if err := m.create(ctx, path); err != nil {
 		return "", err
 	}
-	if err := p.fill(ctx, interpreter, requirements); err != nil {
+	if err := m.fill(ctx, interpreter, requirements); err != nil {
 		return "", err
 	}
 	return path, os.WriteFile(stamp, wanted, 0o600) //nolint:gosec // as above
 }
 
 // create makes an environment without packages.
-func (p python) create(ctx context.Context, path string) error {
-	if output, err := p.run(ctx, nil, p.command, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"); err != nil {
-		return fmt.Errorf("%s must be Python 3.11 or newer, name another one with --python: %w\n%s", p.command, err, output)
+func (m Maker) create(ctx context.Context, path string) error {
+	if output, err := m.Run(ctx, m.Command, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"); err != nil {
+		return fmt.Errorf("%s must be Python 3.11 or newer, name another one with --python: %w\n%s", m.Command, err, output)
 	}
-	if output, err := p.run(ctx, nil, p.command, "-m", "venv", "--clear", path); err != nil {
-		return fmt.Errorf("%s -m venv (the modules venv and ensurepip are needed, on Debian the package python3-venv): %w\n%s", p.command, err, output)
+	if output, err := m.Run(ctx, m.Command, "-m", "venv", "--clear", path); err != nil {
+		return fmt.Errorf("%s -m venv (the modules venv and ensurepip are needed, on Debian the package python3-venv): %w\n%s", m.Command, err, output)
 	}
 	return nil
 }
 
 // fill installs the packages. Where that fails, a small download tells an index that can't be reached from a list that can't be met.
-func (p python) fill(ctx context.Context, interpreter, requirements string) error {
-	stop := p.beat()
-	output, err := p.run(ctx, nil, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements)
+func (m Maker) fill(ctx context.Context, interpreter, requirements string) error {
+	stop := m.beat()
+	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements)
 	stop()
 	if err == nil {
 		return nil
@@ -88,15 +97,15 @@ func (p python) fill(ctx context.Context, interpreter, requirements string) erro
 		return fmt.Errorf("making a folder: %w", tempErr)
 	}
 	defer os.RemoveAll(folder)
-	if _, probeErr := p.run(ctx, nil, interpreter, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", folder, probe); probeErr != nil {
-		return fmt.Errorf("%w: %w\n%s", errOffline, err, output)
+	if _, probeErr := m.Run(ctx, interpreter, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", folder, probe); probeErr != nil {
+		return fmt.Errorf("%w: %w\n%s", ErrOffline, err, output)
 	}
 	return fmt.Errorf("pip install -r %s: %w\n%s", requirements, err, output)
 }
 
-// install installs a package of this checkout into a folder. What builds it is among the environment's packages, so that this needs no index.
-func (p python) install(ctx context.Context, interpreter, source, into string) error {
-	output, err := p.run(ctx, nil, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--no-index", "--target", into, source)
+// Install installs a package of this checkout into a folder. What builds it is among the environment's packages, so that this needs no index.
+func (m Maker) Install(ctx context.Context, interpreter, source, into string) error {
+	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--no-index", "--target", into, source)
 	if err != nil {
 		return fmt.Errorf("installing %s: %w\n%s", source, err, output)
 	}
@@ -104,7 +113,7 @@ func (p python) install(ctx context.Context, interpreter, source, into string) e
 }
 
 // beat says every now and then how long it has taken so far, until it is stopped.
-func (p python) beat() (stop func()) {
+func (m Maker) beat() (stop func()) {
 	started, ended, done := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -115,7 +124,7 @@ func (p python) beat() (stop func()) {
 			case <-ended:
 				return
 			case <-ticker.C:
-				fmt.Fprintf(p.progress, "    ... %s\n", time.Since(started).Round(time.Second))
+				fmt.Fprintf(m.Progress, "    ... %s\n", time.Since(started).Round(time.Second))
 			}
 		}
 	}()

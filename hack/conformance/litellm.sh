@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# Tries the judge of replies against LiteLLM's proxy: makes a Python environment (once), starts the proxy on a free port of this machine, and runs the tests.
-# VENV is where the environment is kept; PYTHON and GO are the commands to use.
+# Tries the judge of replies, or the agents, against LiteLLM's proxy: makes a Python environment (once), starts the proxy on a free port of this machine with the models of the
+# folder that is the argument (judge or agent), and runs the tests there. VENV is where the environment is kept; PYTHON and GO are the commands to use.
 set -euo pipefail
-cd "$(dirname "$0")"
+here="$(cd "$(dirname "$0")" && pwd)"
+cd "$here/$1"
 venv="${VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/csenv/conformance-judge}"
+requirements="$here/judge/requirements.txt"
 work="$(mktemp -d)"
 proxy=""
 trap '[ -z "$proxy" ] || kill "$proxy" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 stamp="$venv/requirements.txt"
-if ! cmp -s requirements.txt "$stamp"; then
+if ! cmp -s "$requirements" "$stamp"; then
   echo "==> installing LiteLLM's proxy into $venv (some minutes, once)"
   rm -rf "$venv"
   "${PYTHON:-python3}" -m venv "$venv"
-  "$venv/bin/pip" install -q --disable-pip-version-check -r requirements.txt
-  cp requirements.txt "$stamp"
+  "$venv/bin/pip" install -q --disable-pip-version-check -r "$requirements"
+  cp "$requirements" "$stamp"
 fi
 
 port="$("$venv/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')"
@@ -29,8 +31,8 @@ for _ in $(seq 120); do
   sleep 1
 done
 
-echo "==> judging through it"
-if ! CONFORMANCE_JUDGE_URL="http://127.0.0.1:$port/v1" "${GO:-go}" test -tags conformance -count=1 -v . 2>&1 | tee "$work/test.log" | grep -v -E '^=== '; then
+echo "==> asking it"
+if ! CONFORMANCE_LITELLM_URL="http://127.0.0.1:$port/v1" "${GO:-go}" test -tags conformance -count=1 -v . 2>&1 | tee "$work/test.log" | grep -v -E '^=== '; then
   tail -50 "$work/proxy.log"
   exit 1
 fi

@@ -1,0 +1,170 @@
+//go:build conformance
+
+// Package agent tries agents with a language model against a server of the OpenAI protocol that is not ours: LiteLLM's proxy. litellm.sh starts it and runs this.
+package agent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// settings are what litellm.sh passes on.
+func settings(t *testing.T) (url, key string) {
+	t.Helper()
+	url, key = os.Getenv("CONFORMANCE_LITELLM_URL"), os.Getenv("LITELLM_MASTER_KEY")
+	if url == "" || key == "" {
+		t.Fatal("no proxy: start this with hack/conformance/litellm.sh agent")
+	}
+	return url, key
+}
+
+var ledgerKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+
+// kindOf is the environment of a task.
+func kindOf(t *testing.T, task string) episode.Kind {
+	t.Helper()
+	catalog, err := scenarios.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kind episode.Kind
+	if policy.EnvironmentOf(task) == "ticket" {
+		kind, err = ticket.New(catalog, grader.NewOffline())
+	} else {
+		kind, err = workflow.New(catalog, grader.NewOffline())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind
+}
+
+// play plays two scenarios of the task on a server of its own, with the model.
+func play(t *testing.T, task, model string, change func(*policy.OpenAIConfig, *policy.Options)) (*score.Ledger, score.Summary) {
+	t.Helper()
+	kind := kindOf(t, task)
+	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: ledgerKey, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server.Handler())
+	defer func() { server.Close(); front.Close() }()
+	url, key := settings(t)
+	c := policy.OpenAIConfig{BaseURL: url, Model: model, MaxTokens: 500}
+	o := policy.Options{Environment: kind.Name(), Key: key, Concurrency: 2, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+	if change != nil {
+		change(&c, &o)
+	}
+	agent, err := policy.New(policy.Config{Type: policy.TypeOpenAI, OpenAI: &c}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := rollout.SystemClock()
+	clock.Sleep = o.Wait
+	summary, err := rollout.Run(t.Context(), rollout.Config{
+		Plan: planOf(t, kind, task), Environment: kind.Name(), Policy: agent, Pods: func(context.Context) ([]string, error) {
+			return []string{strings.TrimPrefix(front.URL, "http://")}, nil
+		},
+		Concurrency: 2, EpisodeAttempts: 4, Clock: clock, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := summary.Ledger.Verify(ledgerKey.Public().(ed25519.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger, summary
+}
+
+func planOf(t *testing.T, kind episode.Kind, task string) score.Plan {
+	t.Helper()
+	draft := score.Plan{
+		Run: "run-1", Seed: 42, PassScore: 800_000, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
+		LedgerKey: score.FormatPublicKey(ledgerKey.Public().(ed25519.PublicKey)),
+	}
+	for _, offered := range kind.Tasks() {
+		if offered.Name == task {
+			draft.Tasks = []score.PlanTask{{Name: task, Trials: 1, Scenarios: []string{offered.Scenarios[0].ID, offered.Scenarios[1].ID}}}
+		}
+	}
+	plan, err := score.NewPlan(draft, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// A model plays to the end: with tools, without them, through failures, and with more than one call at a time.
+func TestModelsPlay(t *testing.T) {
+	for _, task := range []string{"ticket-resolve", "queue-management", "payment-exception"} {
+		for _, model := range []string{"player", "toolless", "flaky", "twice"} {
+			t.Run(task+"/"+model, func(t *testing.T) {
+				t.Parallel()
+				ledger, summary := play(t, task, model, nil)
+				t.Logf("%d scored, %d failed, errored %v, retried %v, %+v tokens, mean %s",
+					ledger.Scored, ledger.Failed, summary.Errored, summary.RetriedBy, summary.Tokens, score.Decimal(ledger.Tasks[0].Sum/2))
+				if ledger.Scored != 2 || len(summary.Errored) > 0 || summary.Tokens.Prompt < 4000 || summary.Tokens.Completion*10 != summary.Tokens.Prompt {
+					t.Errorf("%d scored, %d failed, errored %v, %+v tokens", ledger.Scored, ledger.Failed, summary.Errored, summary.Tokens)
+				}
+			})
+		}
+	}
+}
+
+// In the mode JSON no tool is offered.
+func TestModeJSON(t *testing.T) {
+	ledger, summary := play(t, "ticket-resolve", "player", func(c *policy.OpenAIConfig, _ *policy.Options) { c.Mode = policy.ModeJSON })
+	if ledger.Scored != 2 || len(summary.Errored) > 0 {
+		t.Errorf("%d scored, %d failed, errored %v", ledger.Scored, ledger.Failed, summary.Errored)
+	}
+}
+
+// What the model does badly is scored, and what the endpoint does badly is not.
+func TestWhoseFaultItIs(t *testing.T) {
+	tests := map[string]struct {
+		failed, scored int64
+		class          policy.Class
+		change         func(*policy.OpenAIConfig, *policy.Options)
+	}{
+		"mocked-calls":     {scored: 2},
+		"prose":            {failed: 2},
+		"broken":           {failed: 2},
+		"mocked-prose":     {failed: 2},
+		"down":             {class: policy.Unavailable},
+		"slow":             {class: policy.TimedOut, change: func(c *policy.OpenAIConfig, _ *policy.Options) { c.TimeoutSeconds = 1 }},
+		"mocked-throttled": {class: policy.RateLimited},
+		"mocked-broken":    {class: policy.Unavailable},
+		"mocked-too-long":  {class: policy.Refused},
+		"no-such-model":    {class: policy.Refused},
+		"player":           {class: policy.Refused, change: func(_ *policy.OpenAIConfig, o *policy.Options) { o.Key = "sk-wrong" }},
+	}
+	for model, tc := range tests {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			ledger, summary := play(t, "ticket-resolve", model, tc.change)
+			if ledger.Scored != tc.scored || ledger.Failed != tc.failed {
+				t.Errorf("%d scored and %d failed, want %d and %d", ledger.Scored, ledger.Failed, tc.scored, tc.failed)
+			}
+			if tc.class == "" && len(summary.Errored) > 0 || tc.class != "" && (len(summary.Errored) != 1 || summary.Errored[0].Class != string(tc.class)) {
+				t.Errorf("errored %v, want %q", summary.Errored, tc.class)
+			}
+		})
+	}
+}

@@ -1,0 +1,214 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+const (
+	// chaosKills is how many processes die, unless KILLS says another number.
+	chaosKills = 6
+	// chaosTimeout bounds the disturbed run. A shard that was killed waits for its Job's back-off before it is played again.
+	chaosTimeout = 8 * time.Minute
+)
+
+// victims are the kinds of processes that die, those twice that die more often.
+var victims = []string{"manager", "runner", "runner", "envserver", "envserver", "kube-apiserver"}
+
+// A run is played twice: in peace, and while the processes that play and count it are killed at random. CHAOS_SEED replays the order of the kills, KILLS sets their number.
+var _ = Describe("A run under random kills", Label("chaos"), func() {
+	It("ends with the figures of the undisturbed run", func(ctx SpecContext) {
+		seed, kills := setting("CHAOS_SEED", GinkgoRandomSeed()), int(setting("KILLS", chaosKills))
+		chance := rand.New(rand.NewPCG(uint64(seed), 0))
+		AddReportEntry("replay with", fmt.Sprintf("CHAOS_SEED=%d KILLS=%d", seed, kills))
+
+		apply(ctx, poolWith("shaken", "replicas: 2"))
+		awaitPool(ctx, "shaken")
+		// Little CPU makes the run last for as long as the kills do.
+		spec := []string{"seed: 5", "parallelism: 8", "concurrency: 4", "retries: {episodeAttempts: 10, shardBackoffLimit: 20, maxErroredPercent: 0}"}
+		slow := append(slices.Clone(spec), "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}")
+		tasks := []string{task("ticket-resolve", 50)}
+		apply(ctx, runManifest("undisturbed", "shaken", "Heuristic", tasks, spec...))
+		peace := awaitComplete(ctx, "undisturbed")
+
+		apply(ctx, runManifest("disturbed", "shaken", "Heuristic", tasks, slow...))
+		hits := disturb(ctx, "disturbed", kills, chance)
+		AddReportEntry("killed", hits)
+		Expect(len(hits)).To(BeNumerically(">=", kills/2), "too few kills hit a process while the run was going on: %v", hits)
+
+		war := awaitEnd(ctx, "disturbed")
+		Expect(war.Status.Episodes.Errored).To(BeZero())
+		Expect(war.Status.Episodes.Scored + war.Status.Episodes.Failed).To(Equal(war.Status.Episodes.Total))
+		Expect(war.Status.Episodes.Total).To(BeEquivalentTo(2000))
+		Expect(war.Status.Score).To(Equal(peace.Status.Score))
+		Expect(war.Status.PassRate).To(Equal(peace.Status.PassRate))
+		Expect(war.Status.PassHatK).To(Equal(peace.Status.PassHatK))
+		Expect(war.Status.Tasks).To(Equal(peace.Status.Tasks))
+		Expect(war.Status.Categories).To(Equal(peace.Status.Categories))
+	}, SpecTimeout(15*time.Minute))
+})
+
+// setting reads a number from the environment.
+func setting(name string, otherwise int64) int64 {
+	GinkgoHelper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	Expect(err).NotTo(HaveOccurred(), "%s=%s", name, text)
+	return n
+}
+
+// disturb kills processes until the number is reached or the run has ended, and returns what it hit.
+func disturb(ctx SpecContext, evalrun string, kills int, chance *rand.Rand) []string {
+	GinkgoHelper()
+	Eventually(ctx, func() int { return len(running(ctx, map[string]string{"csenv.dev/run": evalrun})) }).WithTimeout(time.Minute).Should(BeNumerically(">", 0))
+	var hits []string
+	for tries := 0; len(hits) < kills && tries < 4*kills; tries++ {
+		pause(ctx, time.Duration(500+chance.IntN(2000))*time.Millisecond)
+		if over(ctx, evalrun) {
+			break
+		}
+		kind := victims[chance.IntN(len(victims))]
+		if who := strike(ctx, kind, evalrun, chance); who != "" {
+			hits = append(hits, who)
+			GinkgoWriter.Printf("%s killed %s\n", time.Now().Format(time.TimeOnly), who)
+		}
+	}
+	return hits
+}
+
+// strike kills one process of the kind and says which, "" if there was none.
+func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
+	GinkgoHelper()
+	if kind == "kube-apiserver" {
+		return strikeAPIServer(ctx)
+	}
+	selector := map[string]map[string]string{
+		"manager":   {"app.kubernetes.io/component": "manager"},
+		"runner":    {"csenv.dev/run": evalrun},
+		"envserver": {"csenv.dev/environment": "shaken", "app.kubernetes.io/component": "env-server"},
+	}[kind]
+	pods := running(ctx, selector)
+	if len(pods) == 0 {
+		return ""
+	}
+	pod := pods[chance.IntN(len(pods))]
+	hit := false
+	for _, pid := range processesIn(string(pod.UID), kind) {
+		hit = syscall.Kill(pid, syscall.SIGKILL) == nil || hit
+	}
+	if !hit {
+		return ""
+	}
+	if kind != "runner" {
+		// Its successor is a pod of its own: a container that is killed again and again is started later and later.
+		_ = k8s.Delete(ctx, &pod, client.GracePeriodSeconds(0))
+	}
+	return kind + " " + pod.Name
+}
+
+// strikeAPIServer kills the API server and starts it again as it was, where it is a process of this machine.
+func strikeAPIServer(ctx SpecContext) string {
+	GinkgoHelper()
+	pids := processesIn("", "kube-apiserver")
+	if len(pids) != 1 || !local(ctx) {
+		return ""
+	}
+	folder := fmt.Sprintf("/proc/%d", pids[0])
+	words := func(file string) []string {
+		text, err := os.ReadFile(filepath.Join(folder, file))
+		Expect(err).NotTo(HaveOccurred())
+		return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	}
+	args := words("cmdline")
+	log, err := os.Readlink(filepath.Join(folder, "fd", "2"))
+	Expect(err).NotTo(HaveOccurred())
+	output, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
+	Expect(err).NotTo(HaveOccurred())
+	defer output.Close()
+	again := exec.Command(args[0], args[1:]...)
+	again.Env, again.Stdout, again.Stderr = words("environ"), output, output
+	again.Dir = filepath.Dir(filepath.Dir(log))
+	again.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+
+	Expect(syscall.Kill(pids[0], syscall.SIGKILL)).To(Succeed())
+	// Its port is taken until it is gone.
+	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithTimeout(10 * time.Second).WithPolling(closely).Should(MatchError(syscall.ESRCH))
+	Expect(again.Start()).To(Succeed())
+	go func() { _ = again.Wait() }() // it may be killed again, and then somebody has to bury it
+	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).WithTimeout(time.Minute).Should(Succeed())
+	return "kube-apiserver"
+}
+
+// processesIn finds the processes of a program, within a pod of that UID unless that is empty, as far as this machine shows them. Programs of the cluster carry its mark.
+func processesIn(podUID, program string) []int {
+	GinkgoHelper()
+	var pids []int
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	Expect(err).NotTo(HaveOccurred())
+	for _, folder := range folders {
+		exe, _ := os.Readlink(filepath.Join(folder, "exe"))
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil || filepath.Base(exe) != program {
+			continue
+		}
+		proof, needle := "cgroup", podUID
+		if podUID == "" {
+			proof, needle = "environ", "CSENV_CLUSTER_STATE="
+		}
+		if text, err := os.ReadFile(filepath.Join(folder, proof)); err == nil && strings.Contains(string(text), needle) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// running lists the pods with those labels that run, in any namespace, in the order of their names. An API server that is away has none.
+func running(ctx SpecContext, labels map[string]string) []corev1.Pod {
+	pods := &corev1.PodList{}
+	if err := k8s.List(ctx, pods, client.MatchingLabels(labels)); err != nil {
+		return nil
+	}
+	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning })
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods.Items
+}
+
+// over says whether the run has ended, as far as the API server answers.
+func over(ctx SpecContext, evalrun string) bool {
+	obj := &v1alpha1.EvaluationRun{}
+	if err := k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj); err != nil {
+		return false
+	}
+	return obj.Status.CompletionTime != nil
+}
+
+// awaitEnd waits until the run has ended, and expects it to be complete.
+func awaitEnd(ctx SpecContext, evalrun string) *v1alpha1.EvaluationRun {
+	GinkgoHelper()
+	Eventually(ctx, func() bool { return over(ctx, evalrun) }).WithTimeout(chaosTimeout).Should(BeTrue())
+	obj := &v1alpha1.EvaluationRun{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj)).To(Succeed())
+	Expect(meta.IsStatusConditionTrue(obj.Status.Conditions, v1alpha1.ConditionComplete)).To(BeTrue(), "%v", obj.Status.Conditions)
+	return obj
+}

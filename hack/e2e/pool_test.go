@@ -1,0 +1,368 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/hack/apiwrites"
+)
+
+const (
+	// liveSessions play while servers come and go.
+	liveSessions = 300
+	// disturbanceTimeout bounds what one disturbance takes, its drains included: an episode of the crowd lasts some ten seconds.
+	disturbanceTimeout = 90 * time.Second
+	// thinking is the time before each action of the crowd, which takes three or four for an episode.
+	thinking = 3 * time.Second
+)
+
+var _ = Describe("A pool with 300 live sessions", Ordered, func() {
+	var players *crowd
+	var began time.Time
+
+	BeforeAll(func(ctx SpecContext) {
+		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "live"}, Data: packFiles()})).To(Succeed())
+		apply(ctx, pooled("live", "replicas: 3", "sessions: {perPod: 400}", "drainTimeoutSeconds: 60", "service: {type: NodePort}",
+			"scenarios: {packs: [{configMap: {name: live}}]}"))
+		stream(ctx, clusterTool, "load", "--image", "csenv:rolled-out")
+		awaitServers(ctx, "live", 3)
+		players = gather(ctx, nodeURL(ctx, "live"), liveSessions, thinking)
+		began = time.Now()
+	}, NodeTimeout(8*time.Minute))
+
+	// With every spec the sessions are spread anew: episodes end, and the next ones go to any server.
+	BeforeEach(func(ctx SpecContext) {
+		Eventually(ctx, sessionsByPod).WithArguments("live").WithTimeout(time.Minute).Should(And(HaveLen(3), HaveEach(BeNumerically(">=", liveSessions/6))))
+	})
+
+	// undisturbed reports what a disturbance came to: nobody may have lost a session.
+	undisturbed := func(ctx SpecContext, what string, episodes int64) {
+		GinkgoHelper()
+		AddReportEntry(what, fmt.Sprintf("after %s: %s; %d of these episodes since it began; %d play now, by server: %v",
+			time.Since(began).Round(time.Second), players, players.episodes.Load()-episodes, players.playing.Load(), sessionsByPod(ctx, "live")))
+		Expect(players.losses()).To(BeEmpty())
+		Expect(players.playing.Load()).To(BeNumerically(">=", liveSessions*9/10), "clients that found no server")
+	}
+
+	It("loses none when it is scaled from 3 servers to 1", func(ctx SpecContext) {
+		episodes := players.episodes.Load()
+		before := sessionsByPod(ctx, "live")
+		kubectl(ctx, "-n", namespace, "scale", "cse", "live", "--replicas=1")
+		awaitServers(ctx, "live", 1)
+		undisturbed(ctx, fmt.Sprintf("scaled from 3 to 1, with sessions by server %v", before), episodes)
+		kubectl(ctx, "-n", namespace, "scale", "cse", "live", "--replicas=3")
+		awaitServers(ctx, "live", 3)
+	}, SpecTimeout(disturbanceTimeout))
+
+	It("loses none when its image changes", func(ctx SpecContext) {
+		episodes := players.episodes.Load()
+		kubectl(ctx, "-n", namespace, "patch", "cse", "live", "--type=merge", "-p", `{"spec":{"image":"csenv:rolled-out"}}`)
+		awaitServers(ctx, "live", 3, HaveField("Spec.Containers", ContainElement(HaveField("Image", "csenv:rolled-out"))))
+		undisturbed(ctx, "rolled out another image", episodes)
+	}, SpecTimeout(2*disturbanceTimeout))
+
+	It("loses none when every server is evicted, as kubectl drain does", func(ctx SpecContext) {
+		episodes := players.episodes.Load()
+		before := podNames(serversOf(ctx, "live"))
+		refused := 0
+		for _, pod := range serversOf(ctx, "live") {
+			Eventually(ctx, func() error {
+				err := k8s.SubResource("eviction").Create(ctx, &pod, &policyv1.Eviction{})
+				if apierrors.IsTooManyRequests(err) {
+					refused++
+				}
+				return err
+			}).WithTimeout(disturbanceTimeout).Should(Succeed())
+		}
+		awaitServers(ctx, "live", 3, HaveField("Name", Not(BeElementOf(before))))
+		undisturbed(ctx, fmt.Sprintf("evicted all 3 servers, the budget having put it off %d times", refused), episodes)
+	}, SpecTimeout(2*disturbanceTimeout))
+
+	It("loses none when a pack changes, and goes on with the old one when the new one is faulty", func(ctx SpecContext) {
+		episodes := players.episodes.Load()
+		before, was := podNames(serversOf(ctx, "live")), poolNamed(ctx, "live").Status.ScenarioDigest
+		changePack(ctx, func(files map[string]string) {
+			files["ACME-1.yaml"] = strings.Replace(files["ACME-1.yaml"], "language: en", "langage: en", 1)
+		})
+		Eventually(ctx, func(g Gomega) {
+			g.Expect(poolNamed(ctx, "live").Status.Conditions).To(ContainElement(
+				And(haveCondition(v1alpha1.ConditionDegraded, metav1.ConditionTrue), HaveField("Message", MatchRegexp(`ACME-1\.yaml:\d+: .*langage`)))))
+		}).WithTimeout(disturbanceTimeout).Should(Succeed())
+		Expect(podNames(serversOf(ctx, "live"))).To(ConsistOf(before))
+
+		changePack(ctx, func(files map[string]string) { files["POL-SLA.md"] += "\nHolidays count as days.\n" })
+		// Packs are rolled out no sooner than two minutes after the last rollout, which was the image's.
+		Eventually(ctx, poolNamed).WithArguments("live").WithTimeout(4 * time.Minute).Should(HaveField("Status.ScenarioDigest", Not(Equal(was))))
+		awaitServers(ctx, "live", 3, HaveField("Name", Not(BeElementOf(before))))
+		undisturbed(ctx, "refused a faulty pack and rolled out a sound one", episodes)
+	}, SpecTimeout(5*disturbanceTimeout))
+
+	It("has seen every client finish its episode", func(ctx SpecContext) {
+		players.leave(ctx)
+		AddReportEntry("in the end", fmt.Sprintf("after %s: %s", time.Since(began).Round(time.Second), players))
+		Expect(players.losses()).To(BeEmpty())
+		Expect(players.episodes.Load()).To(BeNumerically(">", liveSessions))
+		Expect(kubectl(ctx, "-n", namespace, "delete", "cse", "live", "--timeout=60s")).NotTo(BeEmpty())
+	}, SpecTimeout(3*time.Minute))
+})
+
+var _ = Describe("A pool that scales itself", Ordered, func() {
+	It("grows within 10 s of crossing its buffer, and shrinks after the delay", func(ctx SpecContext) {
+		apply(ctx, pooled("elastic", "sessions: {perPod: 20}", "drainTimeoutSeconds: 30", "service: {type: NodePort}",
+			"autoscaling: {minReplicas: 1, maxReplicas: 3, freeSessions: 5, scaleDownDelaySeconds: 10}"))
+		awaitServers(ctx, "elastic", 1)
+		players := gather(ctx, nodeURL(ctx, "elastic"), 12, thinking)
+		Consistently(ctx, wanted).WithArguments("elastic").WithTimeout(5*time.Second).Should(BeEquivalentTo(1), "8 free sessions are enough")
+
+		// From here on it takes the sixth client, at most, to leave fewer than 5 free.
+		joined := time.Now()
+		players.join(ctx, 6)
+		Eventually(ctx, wanted).WithArguments("elastic").WithTimeout(10 * time.Second).Should(BeNumerically(">=", 2))
+		Expect(time.Since(joined)).To(BeNumerically("<", 10*time.Second))
+		AddReportEntry("grew", time.Since(joined).Round(100*time.Millisecond).String()+" after 6 clients began to join 12, which leaves 2 sessions free")
+		awaitServers(ctx, "elastic", 2)
+
+		players.leave(ctx)
+		left := time.Now()
+		Eventually(ctx, wanted).WithArguments("elastic").WithTimeout(time.Minute).Should(BeEquivalentTo(1))
+		took := time.Since(left)
+		AddReportEntry("shrank", took.Round(100*time.Millisecond).String()+" after the last session, with a delay of 10 s; "+players.String())
+		Expect(took).To(BeNumerically("<", 30*time.Second))
+		Expect(players.losses()).To(BeEmpty())
+		kubectl(ctx, "-n", namespace, "delete", "cse", "elastic", "--timeout=60s")
+	}, SpecTimeout(4*time.Minute))
+})
+
+var _ = Describe("A pool that isn't everybody's", Ordered, func() {
+	var url string
+
+	BeforeAll(func(ctx SpecContext) {
+		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tokens"}, StringData: map[string]string{"token": "right\n"}})).To(Succeed())
+		apply(ctx, pooled("guarded", "drainTimeoutSeconds: 5", "service: {type: NodePort}", "access: {tokenSecretRef: {name: tokens, key: token}}"))
+		awaitServers(ctx, "guarded", 1)
+		url = nodeURL(ctx, "guarded")
+	}, NodeTimeout(2*time.Minute))
+
+	It("refuses a wrong token, a plain HTTP client and a message of 100 MB, and goes on", func(ctx SpecContext) {
+		bystander, err := openenv.Dial(ctx, url, openenv.ClientOptions{Token: "right"})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(bystander.Close)
+		_, err = bystander.Reset(ctx, map[string]any{"seed": 1})
+		Expect(err).NotTo(HaveOccurred())
+
+		for _, token := range []string{"wrong", ""} {
+			_, err := openenv.Dial(ctx, url, openenv.ClientOptions{Token: token})
+			Expect(statusOf(err)).To(Equal(http.StatusUnauthorized), "token %q: %v", token, err)
+			Expect(err).To(MatchError(ContainSubstring("is the token right?")))
+		}
+
+		response, err := get(ctx, strings.Replace(url, "ws://", "http://", 1)+"/ws")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(response.Body.Close()).To(Succeed())
+		Expect(response.StatusCode).To(Equal(http.StatusUnauthorized))
+
+		conn, _, err := websocket.DefaultDialer.DialContext(ctx, url+"/ws", http.Header{"Authorization": {"Bearer right"}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		Expect(conn.SetReadDeadline(time.Now().Add(30 * time.Second))).To(Succeed())
+		// The server hangs up before it has taken all of it, so that the write may fail too.
+		_ = conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"step","data":{"text":"`+strings.Repeat("x", 100<<20)+`"}}`))
+		_, answer, err := conn.ReadMessage()
+		AddReportEntry("a message of 100 MB", fmt.Sprintf("answer %q, error %v", answer, err))
+		Expect(err).To(HaveOccurred())
+
+		_, err = bystander.State(ctx)
+		Expect(err).NotTo(HaveOccurred(), "the session of somebody else")
+		Expect(serverPod(ctx, "guarded").Status.ContainerStatuses).To(HaveEach(HaveField("RestartCount", BeZero())))
+	}, SpecTimeout(time.Minute))
+
+	It("tells a plain HTTP client what it wants", func(ctx SpecContext) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.Replace(url, "ws://", "http://", 1)+"/ws", http.NoBody)
+		Expect(err).NotTo(HaveOccurred())
+		req.Header.Set("Authorization", "Bearer right")
+		response, err := http.DefaultClient.Do(req)
+		Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		Expect(err).NotTo(HaveOccurred())
+		AddReportEntry("GET /ws", fmt.Sprintf("%s: %s", response.Status, body))
+		Expect(response.StatusCode).To(And(BeNumerically(">=", 400), BeNumerically("<", 500)))
+		Expect(string(body)).To(ContainSubstring("WebSocket"))
+	}, SpecTimeout(time.Minute))
+
+	It("holds a run of a namespace that it doesn't admit, and says why", func(ctx SpecContext) {
+		stranger := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-stranger-"}}
+		Expect(k8s.Create(ctx, stranger)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(k8s.Delete(ctx, stranger)).To(Succeed()) })
+		run := &v1alpha1.EvaluationRun{
+			ObjectMeta: metav1.ObjectMeta{Namespace: stranger.Name, Name: "stranger"},
+			Spec: v1alpha1.EvaluationRunSpec{
+				EnvironmentRef: v1alpha1.EnvironmentReference{Name: "guarded", Namespace: namespace},
+				Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
+				Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-classify"}},
+			},
+		}
+		Expect(k8s.Create(ctx, run)).To(Succeed())
+		Eventually(ctx, func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(run), run)).To(Succeed())
+			g.Expect(run.Status.Conditions).To(ContainElement(
+				haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed, "allowedNamespaces")))
+		}).WithTimeout(time.Minute).Should(Succeed())
+	}, SpecTimeout(2*time.Minute))
+})
+
+var _ = Describe("Ten pools at rest", func() {
+	It("cost the API server no write in 60 s", func(ctx SpecContext) {
+		names := []string{}
+		for i := range 10 {
+			names = append(names, fmt.Sprintf("rest-%d", i))
+			apply(ctx, pooled(names[i], "drainTimeoutSeconds: 5"))
+		}
+		for _, name := range names {
+			awaitServers(ctx, name, 1)
+		}
+		// What other specs left behind ends first, and events trail behind all of it.
+		quiet := writesSoFar(ctx)
+		Eventually(ctx, func() apiwrites.Counts {
+			since := writesSoFar(ctx).Since(quiet)
+			quiet = writesSoFar(ctx)
+			return since
+		}).WithTimeout(time.Minute).WithPolling(5 * time.Second).Should(BeEmpty())
+
+		pause(ctx, time.Minute)
+		written := writesSoFar(ctx).Since(quiet)
+		AddReportEntry("writes in 60 s, 10 pools at rest", fmt.Sprintf("%.0f %s", written.Sum(), written))
+		Expect(written).To(BeEmpty())
+		kubectl(ctx, append([]string{"-n", namespace, "delete", "cse", "--timeout=60s"}, names...)...)
+	}, SpecTimeout(5*time.Minute))
+})
+
+// writesSoFar are writes to whatever the operator has to do with. The node's own status is none of that.
+func writesSoFar(ctx SpecContext) apiwrites.Counts {
+	GinkgoHelper()
+	counts, err := apiwrites.Read(strings.NewReader(kubectl(ctx, "get", "--raw", "/metrics")))
+	Expect(err).NotTo(HaveOccurred())
+	return counts.Only("customersupportenvs", "evaluationruns", "deployments", "replicasets", "pods", "jobs", "services", "endpoints", "endpointslices",
+		"poddisruptionbudgets", "networkpolicies", "secrets", "configmaps", "events")
+}
+
+// pooled is a pool of tickets with a spec.
+func pooled(name string, spec ...string) string {
+	return fmt.Sprintf("apiVersion: csenv.dev/v1alpha1\nkind: CustomerSupportEnv\nmetadata: {name: %s}\nspec:\n  %s\n", name, strings.Join(spec, "\n  "))
+}
+
+// changePack changes the ConfigMap of pool live, and has the kubelet look at it: it does so by itself once a minute, and when a pod changes.
+func changePack(ctx SpecContext, change func(files map[string]string)) {
+	GinkgoHelper()
+	pack := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "live"}, Data: packFiles()}
+	change(pack.Data)
+	Expect(k8s.Update(ctx, pack)).To(Succeed())
+	kubectl(ctx, "-n", namespace, "annotate", "pods", "-l", v1alpha1.LabelEnvironment+"=live", "--overwrite", "csenv.dev/looked-at="+time.Now().Format("150405"))
+}
+
+func poolNamed(ctx SpecContext, name string) *v1alpha1.CustomerSupportEnv {
+	GinkgoHelper()
+	env := &v1alpha1.CustomerSupportEnv{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, env)).To(Succeed())
+	return env
+}
+
+// serversOf lists the pool's pods, terminating ones too.
+func serversOf(ctx SpecContext, pool string) []corev1.Pod {
+	GinkgoHelper()
+	pods := &corev1.PodList{}
+	Expect(k8s.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{
+		v1alpha1.LabelEnvironment: pool, v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
+	})).To(Succeed())
+	return pods.Items
+}
+
+func podNames(pods []corev1.Pod) []string {
+	names := make([]string, len(pods))
+	for i, pod := range pods {
+		names[i] = pod.Name
+	}
+	return names
+}
+
+// awaitServers waits until the pool has exactly so many servers, all of them ready and like that, and none that is going; and until the pool's status says so.
+func awaitServers(ctx SpecContext, pool string, n int, like ...OmegaMatcher) {
+	GinkgoHelper()
+	ready := HaveField("Status.Conditions", ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
+	each := And(append(like, ready, HaveField("DeletionTimestamp", BeNil()))...)
+	Eventually(ctx, func(g Gomega) {
+		g.Expect(serversOf(ctx, pool)).To(And(HaveLen(n), HaveEach(each)))
+		env := poolNamed(ctx, pool)
+		g.Expect(meta.IsStatusConditionTrue(env.Status.Conditions, v1alpha1.ConditionAvailable)).To(BeTrue())
+		g.Expect(env.Status.ReadyReplicas).To(HaveValue(BeEquivalentTo(n)))
+	}).WithTimeout(disturbanceTimeout).Should(Succeed())
+}
+
+// wanted is how many servers the pool's Deployment is to have.
+func wanted(ctx SpecContext, pool string) int32 {
+	GinkgoHelper()
+	deployment := &appsv1.Deployment{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, deployment)).To(Succeed())
+	return *deployment.Spec.Replicas
+}
+
+// nodeURL is where the pool's Service listens on the node, which this machine reaches wherever the cluster is.
+func nodeURL(ctx SpecContext, pool string) string {
+	GinkgoHelper()
+	service := &corev1.Service{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pool}, service)).To(Succeed())
+	Expect(service.Spec.Ports).NotTo(BeEmpty())
+	Expect(service.Spec.Ports[0].NodePort).NotTo(BeZero())
+	nodes := &corev1.NodeList{}
+	Expect(k8s.List(ctx, nodes)).To(Succeed())
+	for _, address := range nodes.Items[0].Status.Addresses {
+		if address.Type == corev1.NodeInternalIP {
+			port := fmt.Sprintf("%s:%d", address.Address, service.Spec.Ports[0].NodePort)
+			// The node lets connections through a moment after the server is ready.
+			Eventually(ctx, func() error {
+				conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", port)
+				if err != nil {
+					return err
+				}
+				return conn.Close()
+			}).WithTimeout(30 * time.Second).Should(Succeed())
+			return "ws://" + port
+		}
+	}
+	Fail("the node has no address")
+	return ""
+}
+
+// sessionsByPod asks every server of the pool how many sessions it has, through the API server.
+func sessionsByPod(ctx SpecContext, pool string) map[string]int64 {
+	GinkgoHelper()
+	sessions := map[string]int64{}
+	for _, pod := range serversOf(ctx, pool) {
+		var report score.Report
+		said := kubectl(ctx, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/stats", namespace, pod.Name, v1alpha1.OperationsPort))
+		Expect(json.Unmarshal([]byte(said), &report)).To(Succeed())
+		sessions[pod.Name] = report.Sessions.Active
+	}
+	return sessions
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// documentText is the document with places for what was measured.
+//
+//go:embed benchmark.md.tmpl
+var documentText string
+
+// document is what the comparison came to, in Markdown.
+func document(rows []row, duration time.Duration, command string) (string, error) {
+	requirements, err := os.ReadFile(filepath.Join(upstreamFolder, "requirements.txt"))
+	if err != nil {
+		return "", fmt.Errorf("reading the official server's requirements (run this from the checkout's root): %w", err)
+	}
+	parsed, err := template.New("benchmark").Parse(documentText)
+	if err != nil {
+		return "", fmt.Errorf("parsing the document: %w", err)
+	}
+	var out bytes.Buffer
+	err = parsed.Execute(&out, map[string]any{
+		"Command": command, "Machine": machine(), "Go": runtime.Version(), "Packages": packages(string(requirements)), "Duration": duration,
+		"Targets": targetsOf(rows), "Table": tableOf(rows),
+	})
+	return out.String(), err
+}
+
+// packages lists the requirements in a line.
+func packages(requirements string) string {
+	var names []string
+	for line := range strings.Lines(requirements) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			names = append(names, strings.ReplaceAll(line, "==", " "))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// machine says what was measured on, as far as Linux tells.
+func machine() string {
+	model := runtime.GOARCH
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return fmt.Sprintf("%s, %d processors, Linux %s", model, runtime.NumCPU(), strings.TrimSpace(string(kernel)))
+}
+
+// target is what csenv promises of itself.
+type target struct {
+	name, wanted string
+	// servers and sessions are the rows that it needs.
+	servers  []string
+	sessions int
+	// judge says what was measured, and whether it is enough.
+	judge func(rows []*row) (string, bool)
+}
+
+// atLeast compares the steps per second of the first row to those of the second.
+func atLeast(least float64, format string, scale float64) func([]*row) (string, bool) {
+	return func(rows []*row) (string, bool) {
+		ratio := rows[0].StepsPerSecond() / rows[1].StepsPerSecond()
+		return fmt.Sprintf(format, ratio*scale), ratio >= least
+	}
+}
+
+var targets = []target{
+	{"steps/s, 100 sessions", "≥ 15 × official", []string{csenvEcho, official}, 100, atLeast(15, "%.1f ×", 1)},
+	{"steps/s, 400 sessions", "≥ 20 × official", []string{csenvEcho, official}, 400, atLeast(20, "%.1f ×", 1)},
+	{"steps/s, 100 sessions", "≥ 90 % of the bare echo", []string{csenvEcho, bare}, 100, atLeast(0.9, "%.0f %%", 100)},
+	{"steps/s, 400 sessions", "≥ 90 % of the bare echo", []string{csenvEcho, bare}, 400, atLeast(0.9, "%.0f %%", 100)},
+	{"step p99, 400 sessions", "≤ 1/20 of official", []string{csenvEcho, official}, 400, func(r []*row) (string, bool) {
+		ratio := float64(r[1].Step.P99) / float64(r[0].Step.P99)
+		return fmt.Sprintf("1/%.1f (%s, %s)", ratio, short(r[0].Step.P99), short(r[1].Step.P99)), ratio >= 20
+	}},
+	{"19,000 sessions in one process", "all open, connect p99 < 1 s", []string{csenvEcho}, 19000, func(r []*row) (string, bool) {
+		return fmt.Sprintf("%d open, %s, failures: %s", r[0].Sessions, short(r[0].Connect.P99), causes(r[0].Failures)), r[0].Sessions == r[0].asked && len(r[0].Failures) == 0 && r[0].Connect.P99 < time.Second
+	}},
+	{"resident memory of a session, 19,000 sessions", "≤ 24 KiB", []string{csenvEcho}, 19000, func(r []*row) (string, bool) {
+		return fmt.Sprintf("%.1f KiB", r[0].perSession()), r[0].perSession() <= 24
+	}},
+}
+
+func targetsOf(rows []row) string {
+	var b strings.Builder
+	b.WriteString("| what | target | measured | met |\n|---|---|---|---|\n")
+	for _, t := range targets {
+		measured, met := t.measure(rows)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", t.name, t.wanted, measured, met)
+	}
+	return b.String()
+}
+
+func (t target) measure(rows []row) (measured, met string) {
+	var needed []*row
+	for _, server := range t.servers {
+		r := find(rows, server, t.sessions)
+		if r == nil {
+			return "not measured", "–"
+		}
+		needed = append(needed, r)
+	}
+	measured, ok := t.judge(needed)
+	if ok {
+		return measured, "yes"
+	}
+	return measured, "**no**"
+}

@@ -1,0 +1,136 @@
+package promtool
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const config = "../../config/prometheus"
+
+func read(t *testing.T, name string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(config, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// promtool runs the tool: the one on the PATH, else the one that go.mod pins.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	command := append([]string{"go", "tool", "promtool"}, args...)
+	if path, err := exec.LookPath("promtool"); err == nil {
+		command = append([]string{path}, args...)
+	}
+	if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func write(t *testing.T, path string, content any) {
+	t.Helper()
+	data, err := yaml.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMonitors(t *testing.T) {
+	var pods monitoringv1.PodMonitor
+	read(t, "pod_monitor.yaml", &pods)
+	if len(pods.Spec.PodMetricsEndpoints) != 1 {
+		t.Errorf("pods are scraped at %+v", pods.Spec.PodMetricsEndpoints)
+	}
+	var service monitoringv1.ServiceMonitor
+	read(t, "service_monitor.yaml", &service)
+	if len(service.Spec.Endpoints) != 1 {
+		t.Errorf("the operator is scraped at %+v", service.Spec.Endpoints)
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	var rules monitoringv1.PrometheusRule
+	read(t, "rules.yaml", &rules)
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "rules.yaml"), rules.Spec)
+	series, err := os.ReadFile("alerts_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "alerts_test.yaml"), series, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "check", "rules", "--lint=all", "--lint-fatal", filepath.Join(folder, "rules.yaml"))
+	promtool(t, "test", "rules", filepath.Join(folder, "alerts_test.yaml"))
+
+	for _, group := range rules.Spec.Groups {
+		for _, rule := range group.Rules {
+			if rule.Alert != "" && !strings.Contains(string(series), "alertname: "+rule.Alert+"\n") {
+				t.Errorf("no test has alert %s", rule.Alert)
+			}
+		}
+	}
+}
+
+// dashboard is the part of Grafana's model that holds queries.
+type dashboard struct {
+	Panels []struct {
+		Title   string `json:"title"`
+		Targets []struct {
+			Expr string `json:"expr"`
+		} `json:"targets"`
+	} `json:"panels"`
+}
+
+// Grafana's variables stand for text, so they are filled in as Grafana would.
+var variables = strings.NewReplacer("$__rate_interval", "2m", "$namespace", ".*", "$pool", ".*")
+
+func TestDashboard(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(config, "dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d dashboard
+	if err := json.Unmarshal(data, &d); err != nil {
+		t.Fatal(err)
+	}
+	// promtool checks no single queries, but recording rules.
+	group := monitoringv1.RuleGroup{Name: "dashboard"}
+	for _, panel := range d.Panels {
+		for _, target := range panel.Targets {
+			if target.Expr == "" {
+				t.Errorf("panel %q has a target without a query", panel.Title)
+			}
+			rule := map[string]any{"record": fmt.Sprintf("query:%d", len(group.Rules)), "expr": variables.Replace(target.Expr)}
+			data, err := json.Marshal(rule)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r monitoringv1.Rule
+			if err := json.Unmarshal(data, &r); err != nil {
+				t.Fatal(err)
+			}
+			group.Rules = append(group.Rules, r)
+		}
+	}
+	if len(group.Rules) == 0 {
+		t.Fatal("the dashboard asks nothing")
+	}
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "queries.yaml"), monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}})
+	promtool(t, "check", "rules", filepath.Join(folder, "queries.yaml"))
+}

@@ -1,0 +1,125 @@
+// Command scale runs the real operator against a real API server with many pods that are only simulated, and holds what it measures to the ranges of ranges.yaml.
+//
+// etcd and kube-apiserver are envtest's; kube-controller-manager turns Deployments and Jobs into pods, as in any cluster. What a scheduler and kubelets would do, a simulated
+// node does in this process (node.go): pods run at once, and each has a loopback address on which this process answers for its server (fleet.go). The operator is a process
+// of its own, so that its memory is its own, and what it writes is counted twice: by the API server and by its own client.
+//
+// A scenario is a function from a rig to figures. Figures that leave their range fail the program.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// scenario measures one thing at scale.
+type scenario struct {
+	name, about string
+	measure     func(ctx context.Context, r *rig, s settings) ([]figure, error)
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{"pools", "many pools: at rest, under load, and read all at once by an operator that has just started", measurePools},
+		{"runs", "one run of very many episodes, then many runs at the same time, with runners that leave summaries signed with the pool's key", measureRuns},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+// errMissed says that a figure left its range. The report says which.
+var errMissed = errors.New("a figure is out of its range")
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	chosen := flags.String("scenarios", "", "comma-separated scenarios to run, all of them by default")
+	path := flags.String("ranges", "hack/scale/ranges.yaml", "sizes of the scenarios, and the ranges that their figures have to keep to")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	selected, err := choose(*chosen)
+	if err != nil {
+		return err
+	}
+	settings, err := readSettings(*path)
+	if err != nil {
+		return err
+	}
+	// What the simulated node logs is of no interest; its errors are.
+	ctrl.SetLogger(zap.New(zap.WriteTo(progress), zap.Level(zapErrors)))
+
+	missed := false
+	for _, s := range selected {
+		figures, err := measureOne(ctx, s, settings[s.name], progress)
+		if err != nil {
+			return fmt.Errorf("running scenario %s: %w", s.name, err)
+		}
+		kept, err := report(out, s, figures, settings[s.name].Ranges)
+		if err != nil {
+			return err
+		}
+		missed = missed || !kept
+	}
+	if missed {
+		return errMissed
+	}
+	return nil
+}
+
+// choose finds scenarios by their names, all of them without any.
+func choose(names string) ([]scenario, error) {
+	if names == "" {
+		return scenarios(), nil
+	}
+	var selected []scenario
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no scenario %q", name)
+		}
+		selected = append(selected, scenarios()[i])
+	}
+	return selected, nil
+}
+
+// measureOne gives the scenario a cluster of its own, so that nothing of another one is in its figures.
+func measureOne(ctx context.Context, s scenario, settings settings, progress io.Writer) (figures []figure, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settings.Deadline.Duration)
+	defer cancel()
+	r, err := newRig(ctx, settings, teller(progress, s.name, time.Now()))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	return s.measure(ctx, r, settings)
+}
+
+// teller prints progress with the time that has passed.
+func teller(w io.Writer, name string, started time.Time) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		fmt.Fprintf(w, "%s [%3.0fs] %s\n", name, time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/hack/apiwrites"
+)
+
+const (
+	reconcileSeconds = "controller_runtime_reconcile_time_seconds"
+	poolController   = "environment"
+	// sessionsPerPod is each simulated server's capacity.
+	sessionsPerPod = 2000
+)
+
+// idleReport is what a server without sessions says of itself, with so many scenarios in each of its tasks.
+func idleReport(scenarios int) score.Report {
+	report := score.Report{
+		Environment: "ticket", ScenarioDigest: "sha256:5ca1e", GraderVersion: "scale", Judge: "offline-v1", Sessions: score.Sessions{Capacity: sessionsPerPod},
+	}
+	for _, name := range []string{"ticket-classify", runTask, "queue-management"} {
+		task := score.Task{Name: name}
+		for i := range scenarios {
+			task.Scenarios = append(task.Scenarios, score.Scenario{
+				ID: scenarioID(i), Category: "billing", Difficulty: "medium", Language: "en", Split: "public-train",
+			})
+		}
+		report.Tasks = append(report.Tasks, task)
+	}
+	return report
+}
+
+func scenarioID(i int) string { return fmt.Sprintf("S%04d", i) }
+
+// mark is what was counted up to a moment.
+type mark struct {
+	server, operator apiwrites.Counts
+	passes           map[string]buckets // by controller
+	cpuSeconds       float64            // of the operator
+}
+
+func (r *rig) mark(ctx context.Context) (mark, error) {
+	server, err := serverWrites(ctx, r.api)
+	if err != nil {
+		return mark{}, err
+	}
+	own, err := r.operator.scrape(ctx)
+	if err != nil {
+		return mark{}, err
+	}
+	used, err := r.operator.usage()
+	if err != nil {
+		return mark{}, err
+	}
+	return mark{
+		server: server, operator: operatorWrites(own), passes: passesOf(own), cpuSeconds: used.cpuSeconds,
+	}, nil
+}
+
+func passesOf(own samples) map[string]buckets {
+	passes := map[string]buckets{}
+	for _, controller := range []string{poolController, runController} {
+		passes[controller] = bucketsOf(own, reconcileSeconds, "controller", controller)
+	}
+	return passes
+}
+
+func (m mark) since(earlier mark) mark {
+	passes := map[string]buckets{}
+	for controller, b := range m.passes {
+		passes[controller] = b.since(earlier.passes[controller])
+	}
+	return mark{
+		server: m.server.Since(earlier.server), operator: m.operator.Since(earlier.operator), passes: passes, cpuSeconds: m.cpuSeconds - earlier.cpuSeconds,
+	}
+}
+
+// during is what is counted while something goes on.
+func (r *rig) during(ctx context.Context, do func(context.Context) error) (mark, error) {
+	before, err := r.mark(ctx)
+	if err != nil {
+		return mark{}, err
+	}
+	if err := do(ctx); err != nil {
+		return mark{}, err
+	}
+	after, err := r.mark(ctx)
+	return after.since(before), err
+}
+
+// measurePools creates the pools, leaves them alone, has their sessions change, and starts the operator anew.
+func measurePools(ctx context.Context, r *rig, s settings) ([]figure, error) {
+	if err := r.startOperator(ctx); err != nil {
+		return nil, err
+	}
+	pods := s.Pools * int(s.PodsPerPool)
+	r.tell("creating %d pools of %d pods each", s.Pools, s.PodsPerPool)
+	began := time.Now()
+	creation, err := r.during(ctx, func(ctx context.Context) error { return r.createPools(ctx, s) })
+	if err != nil {
+		return nil, err
+	}
+	ready := time.Since(began)
+	r.tell("%d pods are ready; waiting for the last events", pods)
+	if err := r.awaitQuiet(ctx); err != nil {
+		return nil, err
+	}
+	r.tell("at rest for %s", s.Rest.Duration)
+	rest, err := r.during(ctx, pause(s.Rest.Duration))
+	if err != nil {
+		return nil, err
+	}
+	r.tell("%.0f writes at rest; under load for %s", rest.server.Sum(), s.Load.Duration)
+	r.fleet.busy.Store(true)
+	load, err := r.during(ctx, pause(s.Load.Duration))
+	if err != nil {
+		return nil, err
+	}
+	r.fleet.busy.Store(false)
+	used, err := r.operator.usage()
+	if err != nil {
+		return nil, err
+	}
+	poll, fresh, err := r.restart(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{"pools ready", ready.Seconds(), "s", fmt.Sprintf("%d pools, %d pods", s.Pools, pods)},
+		{"writes to create", creation.server.Sum(), "requests", "of everybody: " + creation.server.String()},
+		{"operator's writes to create", creation.operator.Sum(), "requests", creation.operator.String()},
+		{"reconcile p99 while created", ms(creation.passes[poolController].quantile(0.99)), "ms", passes(creation, poolController)},
+		{"writes at rest", rest.server.Sum(), "requests", fmt.Sprintf("in %s: %s", s.Rest.Duration, rest.server)},
+		{"reconcile p99 at rest", ms(rest.passes[poolController].quantile(0.99)), "ms", passes(rest, poolController)},
+		{"reconcile p50", ms(load.passes[poolController].quantile(0.50)), "ms", passes(load, poolController)},
+		{"reconcile p99", ms(load.passes[poolController].quantile(0.99)), "ms", fmt.Sprintf("%s, the polls of /stats (%s to answer) included", passes(load, poolController), s.AnswerDelay.Duration)},
+		{"writes under load", load.server.Sum(), "requests", fmt.Sprintf("in %s: %s", s.Load.Duration, load.server)},
+		{"full poll", ms(poll.took().Seconds()), "ms", fmt.Sprintf("all %d pods, by an operator that starts and uses %.2g s of CPU for it", poll.pods, fresh.cpuSeconds)},
+		{"manager memory", max(used.peakMiB, fresh.peakMiB), "MiB", fmt.Sprintf("resident at most: %.0f MiB, and %.0f MiB after the start", used.peakMiB, fresh.peakMiB)},
+		{"CPU at rest", 100 * rest.cpuSeconds / s.Rest.Seconds(), "%", "of a core"},
+		{"CPU under load", 100 * load.cpuSeconds / s.Load.Seconds(), "%", "of a core"},
+	}, nil
+}
+
+func passes(m mark, controller string) string {
+	return fmt.Sprintf("%.0f passes", m.passes[controller].count())
+}
+
+func ms(seconds float64) float64 { return seconds * 1000 }
+
+// pause lets time pass.
+func pause(d time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// createPools creates all pools and waits until each of them is rolled out and knows what it offers.
+func (r *rig) createPools(ctx context.Context, s settings) error {
+	const perNamespace = 20
+	for i := range s.Pools {
+		namespace := fmt.Sprintf("pools-%02d", i/perNamespace)
+		if i%perNamespace == 0 {
+			if err := r.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+				return fmt.Errorf("creating namespaces: %w", err)
+			}
+		}
+		pool := &v1alpha1.CustomerSupportEnv{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("pool-%03d", i)},
+			Spec: v1alpha1.CustomerSupportEnvSpec{
+				Replicas: new(s.PodsPerPool), Sessions: v1alpha1.SessionLimits{PerPod: sessionsPerPod}, DrainTimeoutSeconds: new(int32(5)),
+			},
+		}
+		if err := r.client.Create(ctx, pool); err != nil {
+			return fmt.Errorf("creating pools: %w", err)
+		}
+	}
+	return r.awaitPools(ctx, s)
+}
+
+func (r *rig) awaitPools(ctx context.Context, s settings) error {
+	told := time.Now()
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		pools := &v1alpha1.CustomerSupportEnvList{}
+		if err := r.client.List(ctx, pools); err != nil {
+			return false, err
+		}
+		settled := 0
+		for _, pool := range pools.Items {
+			if isSettled(pool, s.PodsPerPool) {
+				settled++
+			}
+		}
+		if time.Since(told) > 5*time.Second {
+			told = time.Now()
+			r.tell("%d of %d pools are ready", settled, s.Pools)
+		}
+		return settled == s.Pools, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the pools: %w", err)
+	}
+	return nil
+}
+
+// awaitQuiet waits until nothing has been written for some seconds. Events trail behind: clients hold them back lest they flood the API server.
+func (r *rig) awaitQuiet(ctx context.Context) error {
+	const quiet, most = 5 * time.Second, 2 * time.Minute
+	before, changed := -1.0, time.Now()
+	err := wait.PollUntilContextTimeout(ctx, time.Second, most, true, func(ctx context.Context) (bool, error) {
+		counts, err := serverWrites(ctx, r.api)
+		if err != nil {
+			return false, err
+		}
+		if now := counts.Sum(); now != before {
+			before, changed = now, time.Now()
+		}
+		return time.Since(changed) >= quiet, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for writes to end: %w", err)
+	}
+	return nil
+}
+
+// isSettled reports whether nothing is left to be told of the pool.
+func isSettled(pool v1alpha1.CustomerSupportEnv, pods int32) bool {
+	sessions := pool.Status.Sessions
+	return ptr.Deref(pool.Status.ReadyReplicas, 0) == pods && sessions != nil && sessions.Capacity == int64(pods)*sessionsPerPod && len(pool.Status.Tasks) > 0 &&
+		meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionAvailable) &&
+		meta.IsStatusConditionFalse(pool.Status.Conditions, v1alpha1.ConditionProgressing)
+}
+
+// restart ends the operator and starts it anew: it then asks all pods as fast as it can. It returns that round, and what the new process has used when it ends.
+func (r *rig) restart(ctx context.Context) (*sweep, usage, error) {
+	r.tell("starting the operator anew")
+	if err := r.stopOperator(); err != nil {
+		return nil, usage{}, err
+	}
+	poll := r.fleet.beginSweep()
+	if err := r.startOperator(ctx); err != nil {
+		return nil, usage{}, err
+	}
+	select {
+	case <-poll.done:
+	case <-ctx.Done():
+		return nil, usage{}, fmt.Errorf("waiting for the operator to ask every pod: %w", ctx.Err())
+	}
+	used, err := r.operator.usage()
+	if err != nil {
+		return nil, usage{}, err
+	}
+	return poll, used, r.stopOperator()
+}

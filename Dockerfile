@@ -4,6 +4,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY api api
 COPY cmd cmd
+COPY config/crd config/crd
 COPY controllers controllers
 COPY envserver envserver
 COPY scenarios scenarios

@@ -64,18 +64,26 @@ manifests: ## Print what `kubectl apply -k config/default` applies.
 
 .PHONY: test-e2e
 test-e2e: ## Run the end-to-end suite against the local cluster, which it brings up.
-	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 25m --vv=false -v ./hack/e2e
+	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 50m --vv=false -v ./hack/e2e
+
+.PHONY: test-scale
+test-scale: ## Run the operator at scale, with simulated pods and runners, and report times, API writes and memory.
+	go run ./hack/scale $(SCALEFLAGS)
+
+.PHONY: test-alerts
+test-alerts: ## Check the alerts and the dashboard with promtool: the one on the PATH, else one that is built (minutes, once).
+	cd hack/promtool && go test -timeout 30m ./...
 
 .PHONY: bench
 bench: ## Run the benchmarks of the hot paths.
 	go test -run '^$$' -bench . -benchmem ./scenarios/... ./envserver/...
 
 .PHONY: bench-openenv
-bench-openenv: ## Compare the env server with the official Python one (from PyPI) under the same load: docs/benchmark.md.
-	go run ./hack/openenv-bench $(BENCHFLAGS)
+bench-openenv: ## Compare the env server with the official Python one (from PyPI) under the same load, and write docs/benchmark.md (10 minutes).
+	go run ./hack/openenv-bench --out docs/benchmark.md $(BENCHFLAGS)
 
 .PHONY: conformance
-conformance: ## Try the servers with the official OpenEnv and MCP clients, and the judge with LiteLLM (from PyPI): docs/conformance.md.
+conformance: ## Try the servers with the official OpenEnv and MCP clients, and the judge and agents with LiteLLM (from PyPI): docs/conformance.md.
 	@mkdir -p bin
 	@go build -o bin/conformance ./hack/conformance
 	@bin/conformance $(CONFORMANCEFLAGS)
@@ -95,10 +103,6 @@ cluster-up: ## Bring up the local cluster, or kind where Docker and kind are the
 .PHONY: cluster-load
 cluster-load: ## Build the csenv image and load it into the local cluster.
 	@$(CLUSTER) load --image $(IMAGE)
-
-.PHONY: cluster-status
-cluster-status: ## Say what of the local cluster runs.
-	@$(CLUSTER) status
 
 .PHONY: cluster-down
 cluster-down: ## Stop the local cluster and remove what it made.

@@ -5,6 +5,8 @@
 // relays the [SignedLedger] in its [Summary], which fits into a container's termination message. The controller verifies it, checks it against the plan
 // and folds it into an [Accumulator], whose size doesn't depend on the number of episodes or scenarios.
 //
+// Episodes that nobody has planned, for trainers bring them, come in a [Segment]: a pod keeps a [Tally] of them, and the controller merges the ledgers.
+//
 // Everything that is added is an integer, so that folding is associative and commutative: the figures are the same bytes in whatever order shards end.
 // Floating point appears once, at the very end, in [Accumulator.Figures].
 //

@@ -12,7 +12,7 @@ const Bins = 50
 // Ledger is what an environment pod adds up for one shard of a run: exact, and of a size that doesn't depend on the number of episodes.
 // It is not safe for concurrent use.
 type Ledger struct {
-	// Run is the UID of the EvaluationRun; Shard counts from 0.
+	// Run is the UID of the EvaluationRun, or what SegmentRun makes of it; Shard counts from 0.
 	Run   string
 	Shard int
 	// PassScore is the least score, in micro-points, with which an episode passes.
@@ -21,7 +21,7 @@ type Ledger struct {
 	ScenarioDigest string
 	GraderVersion  string
 	Judge          string
-	// Opened counts episodes begun, restarts included: more than have ended means that some were retried or abandoned.
+	// Opened counts episodes begun, restarts included: more than have ended means that some were retried, abandoned or errored.
 	Opened int64
 	// Replayed counts episodes that ended once more after having ended. Only the first end is counted in the figures.
 	Replayed int64

@@ -216,6 +216,7 @@ func resetProperties() object {
 		"index":       object{"type": []string{"integer", "null"}, "minimum": 0, "description": "The task of the split; drawn by the seed when absent."},
 		"session_id":  property([]string{"string", "null"}, "The session to play on. Without one the request stands alone."),
 		"reward_mode": object{"enum": []any{episode.Dense, episode.Terminal, nil}, "description": "When reward is paid."},
+		"run":         property([]string{"string", "null"}, "Name of an EvaluationRun of type External, which counts the episode; needs a session."),
 	}
 }
 

@@ -233,26 +233,22 @@ func (s *ledgers) fetched(key ledgerKey) {
 	s.read(key)
 }
 
-// settle waits until every ledger has been fetched since it last changed, for ledgerGrace at most.
-func (s *ledgers) settle(ctx context.Context) error {
+// settle waits until every ledger has been fetched since it last changed, or the context ends.
+func (s *ledgers) settle(ctx context.Context) {
 	s.mu.Lock()
 	if len(s.unread) == 0 {
 		s.mu.Unlock()
-		return nil
+		return
 	}
 	if s.settled == nil {
 		s.settled = make(chan struct{})
 	}
 	settled := s.settled
 	s.mu.Unlock()
-	grace := time.NewTimer(ledgerGrace)
-	defer grace.Stop()
 	select {
 	case <-settled:
-	case <-grace.C:
 	case <-ctx.Done():
 	}
-	return ctx.Err()
 }
 
 // ledgerFigures are the counters that the metrics show.

@@ -127,6 +127,7 @@ func (m *metrics) handler() http.Handler {
 type stateCollector struct {
 	server                                            *Server
 	active, capacity, draining, open, episodes, reads *prometheus.Desc
+	tags, rollouts                                    *prometheus.Desc
 }
 
 func newStateCollector(s *Server) *stateCollector {
@@ -141,6 +142,8 @@ func newStateCollector(s *Server) *stateCollector {
 		open:     desc("csenv_ledgers", "Ledgers of evaluation runs that the server keeps."),
 		episodes: desc("csenv_ledger_episodes_total", "Ended episodes of evaluation runs, by result: counted, replayed, errored.", "result"),
 		reads:    desc("csenv_ledger_reads_total", "Times that a ledger was fetched."),
+		tags:     desc("csenv_rollout_tags", "Names of runs with which trainers tag their episodes, that the server keeps."),
+		rollouts: desc("csenv_rollout_episodes_total", "Ended episodes of trainers, by result: counted, errored, dropped (for want of room, or nobody collected them).", "result"),
 	}
 }
 
@@ -166,4 +169,9 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(c.episodes, figures.replayed, "replayed")
 	counter(c.episodes, figures.errored, "errored")
 	counter(c.reads, figures.reads)
+	rollouts := c.server.rollouts.figures()
+	gauge(c.tags, float64(rollouts.tags))
+	counter(c.rollouts, rollouts.counted, "counted")
+	counter(c.rollouts, rollouts.errored, "errored")
+	counter(c.rollouts, rollouts.dropped, "dropped")
 }

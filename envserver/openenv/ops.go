@@ -4,14 +4,17 @@ import (
 	"errors"
 	"io"
 	"net/http"
+
+	"github.com/csenv/csenv/envserver/score"
 )
 
-// OpsHandler serves what belongs on port 9000: /readyz, /stats and /metrics.
+// OpsHandler serves what belongs on port 9000: /readyz, /stats, /rollouts and /metrics.
 func (s *Server) OpsHandler() http.Handler {
 	return s.recovered(router{routes: routes{
-		"/readyz":  {http.MethodGet: s.serveReady},
-		"/stats":   {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.report()) }},
-		"/metrics": {http.MethodGet: s.metrics.handler().ServeHTTP},
+		"/readyz":   {http.MethodGet: s.serveReady},
+		"/stats":    {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.report()) }},
+		"/rollouts": {http.MethodGet: s.serveRollouts},
+		"/metrics":  {http.MethodGet: s.metrics.handler().ServeHTTP},
 	}})
 }
 
@@ -32,6 +35,36 @@ func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, signed)
 		s.ledgers.fetched(key)
 	}
+}
+
+// serveRollouts hands a run what trainers have tagged with its name since it last asked.
+func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
+	question, err := score.ParseCollection(r.URL.Query())
+	if err != nil {
+		writeDetail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	segment, err := s.rollouts.collect(question)
+	switch {
+	case errors.Is(err, errReplaced):
+		writeDetail(w, http.StatusConflict, err.Error())
+	case err != nil:
+		writeDetail(w, http.StatusServiceUnavailable, err.Error())
+	default:
+		segment.Active = s.playing(question.Tag)
+		writeJSON(w, http.StatusOK, segment)
+	}
+}
+
+// playing is the number of rollouts of a tag that are being played.
+func (s *Server) playing(tag string) int64 {
+	var n int64
+	for _, session := range s.sessions.all() {
+		if of := session.tag.Load(); of != nil && of.rollout && of.run == tag {
+			n++
+		}
+	}
+	return n
 }
 
 // serveReady tells Kubernetes whether to send new sessions here.

@@ -35,9 +35,10 @@ const (
 	strictSeed seedRule = true
 )
 
-// runTag says which evaluation run an episode belongs to.
+// runTag says which evaluation run an episode belongs to: one that planned it, with its UID, or one that counts what trainers bring, with its name.
 type runTag struct {
 	run       string
+	rollout   bool
 	shard     int
 	episode   int64
 	passScore int64
@@ -195,6 +196,9 @@ func (r *optionReader) integer(name string, value jsontext.Value, most int64) in
 }
 
 func (r *optionReader) tag(d resetData) *runTag {
+	if !given(d.Shard) && !given(d.Episode) {
+		return r.rolloutTag(d.Run)
+	}
 	tag := &runTag{
 		run: r.text("run", d.Run), shard: int(r.integer("shard", d.Shard, math.MaxInt32)),
 		episode: r.integer("episode", d.Episode, math.MaxInt32), passScore: defaultPassScore,
@@ -204,6 +208,15 @@ func (r *optionReader) tag(d resetData) *runTag {
 	}
 	if tag.run == "" || len(tag.run) > maxRunID {
 		r.faultf("value_error", "run", d.Run, "run should be the UID of an evaluation run, at most %d bytes", maxRunID)
+	}
+	return tag
+}
+
+// rolloutTag reads the tag of an episode that a trainer brings.
+func (r *optionReader) rolloutTag(value jsontext.Value) *runTag {
+	tag := &runTag{run: r.text("run", value), rollout: true}
+	if len(r.items) == 0 && !score.ValidTag(tag.run) {
+		r.faultf("value_error", "run", value, "run should be the name of an EvaluationRun, such as \"grpo-7\", or \"namespace/grpo-7\" where the pool is in another namespace")
 	}
 	return tag
 }

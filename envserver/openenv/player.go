@@ -23,11 +23,27 @@ type player struct {
 	last episode.Result
 	// task is what the episode's metrics are counted under if it ends without a result.
 	task string
-	// planned and ledger are those of the current episode; ledger is nil when it belongs to no run.
+	// planned, tag and book are those of the current episode; tag and book are nil when it belongs to no run.
 	planned score.PlannedEpisode
-	ledger  *runLedger
-	// held shows the ledger to whoever counts what is being played; nil for a player whose session nobody counts.
-	held *atomic.Pointer[runLedger]
+	tag     *runTag
+	book    book
+	// held shows the tag to whoever counts what is being played; nil for a player whose session nobody counts.
+	held *atomic.Pointer[runTag]
+}
+
+// book is where the episodes of a run are counted: the ledger of one of its shards, or the rollouts that it collects.
+type book interface {
+	begin()
+	// finish counts the end of an episode. The receipt is nil where none is given.
+	finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error)
+}
+
+// bookOf opens the book of a tag. Its error is for whoever sent the tag.
+func (s *Server) bookOf(tag runTag) (book, error) {
+	if tag.rollout {
+		return s.rollouts.open(tag.run)
+	}
+	return s.ledgers.open(tag)
 }
 
 // newPlayer makes an environment; an error means that the factory is broken.
@@ -72,12 +88,14 @@ func (p *player) reset(data []byte, rule seedRule, where string) reply {
 	if len(items) > 0 {
 		return p.fail(&episode.ActionError{Items: items})
 	}
-	var ledger *runLedger
+	var book book
 	if o.tag != nil {
-		// An evaluation is played without hints, whatever the agent's side asks for.
-		o.RewardMode = episode.Terminal
+		if !o.tag.rollout {
+			// An evaluation is played without hints, whatever the agent's side asks for.
+			o.RewardMode = episode.Terminal
+		}
 		var err error
-		if ledger, err = p.server.ledgers.open(*o.tag); err != nil {
+		if book, err = p.server.bookOf(*o.tag); err != nil {
 			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", nil, err.Error(), where, "run")}})
 		}
 	}
@@ -88,19 +106,19 @@ func (p *player) reset(data []byte, rule seedRule, where string) reply {
 		return p.fail(err)
 	}
 	p.playing, p.task, p.last = true, o.Task, result
-	p.hold(ledger)
-	if ledger != nil {
+	p.hold(o.tag, book)
+	if book != nil {
 		p.planned = score.PlannedEpisode{Index: o.tag.episode, Seed: o.Seed, Pressure: o.Pressure}
-		ledger.begin()
+		book.begin()
 	}
 	return reply{kind: p.server.kind, result: result}
 }
 
-// hold says which ledger the episode that begins belongs to, nil for none and at an episode's end.
-func (p *player) hold(ledger *runLedger) {
-	p.ledger = ledger
+// hold says which run the episode that begins belongs to, nil for none and at an episode's end.
+func (p *player) hold(tag *runTag, book book) {
+	p.tag, p.book = tag, book
 	if p.held != nil {
-		p.held.Store(ledger)
+		p.held.Store(tag)
 	}
 }
 
@@ -159,12 +177,12 @@ func (p *player) finish(f *episode.Final) {
 	if f.Outcome == score.Errored {
 		p.server.log.Warn("An episode was given up", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause)
 	}
-	if p.ledger == nil {
+	if p.book == nil {
 		return
 	}
 	p.planned.Task, p.planned.Scenario = f.Task, f.Scenario
 	scenario := p.server.scenarios[f.Scenario]
-	receipt, err := p.ledger.finish(p.planned, score.Episode{
+	receipt, err := p.book.finish(p.planned, score.Episode{
 		Outcome: f.Outcome, Score: f.Score, Dimensions: f.Dimensions,
 		Category: f.Category, Difficulty: scenario.Difficulty, Language: scenario.Language,
 	})
@@ -172,9 +190,9 @@ func (p *player) finish(f *episode.Final) {
 		f.Receipt, err = receipt.Sign(p.server.key)
 	}
 	if err != nil {
-		p.server.log.Error("An episode is missing from its ledger or has no receipt", "run", p.ledger.key.run, "shard", p.ledger.key.shard, "error", err)
+		p.server.log.Error("An episode is missing from its ledger or has no receipt", "run", p.tag.run, "shard", p.tag.shard, "error", err)
 	}
-	p.hold(nil)
+	p.hold(nil, nil)
 }
 
 // abandon gives up the episode after a panic: it is errored, and a fresh environment waits for the next reset.
@@ -182,8 +200,11 @@ func (p *player) abandon() wireError {
 	if p.playing {
 		p.playing = false
 		p.server.metrics.ended(p.task, score.Errored, 0)
+		if p.book != nil {
+			_, _ = p.book.finish(p.planned, score.Episode{Outcome: score.Errored}) // an errored one has no receipt, and nothing that could be wrong
+		}
 	}
-	p.hold(nil)
+	p.hold(nil, nil)
 	p.last = episode.Result{}
 	fresh, err := p.server.newPlayer()
 	if err != nil {

@@ -18,8 +18,8 @@ type playedRun struct {
 func (s *Server) runReports() []score.RunReport {
 	played := s.ledgers.runs()
 	for _, session := range s.sessions.all() {
-		if ledger := session.ledger.Load(); ledger != nil && played[ledger.key.run] != nil {
-			played[ledger.key.run].report.Active++
+		if tag := session.tag.Load(); tag != nil && !tag.rollout && played[tag.run] != nil {
+			played[tag.run].report.Active++
 		}
 	}
 	runs := make([]*playedRun, 0, len(played))

@@ -30,7 +30,7 @@ func TestRunReports(t *testing.T) {
 	}
 	p.ask(`{"type":"reset","data":{"seed":1}}`)
 	q.ask(`{"type":"step","data":{"kind":"panic"}}`)
-	want[0].Active, want[1].Active = 0, 0
+	want[0].Active, want[0].Errored, want[1].Active = 0, 1, 0
 	if diff := cmp.Diff(want, server.report().Runs); diff != "" {
 		t.Errorf("after one is abandoned and one panicked: %s", diff)
 	}

@@ -33,7 +33,7 @@ const (
 	writeWait = 2 * time.Minute
 	// sweepInterval is the resolution of every timeout of a session.
 	sweepInterval = time.Second
-	// ledgerGrace is how long a drained server waits for the runners to fetch the ledgers of the sessions that ended last.
+	// ledgerGrace is how long a drained server waits for the runners to fetch the ledgers of the sessions that ended last, and for the operator to collect their rollouts.
 	ledgerGrace = 15 * time.Second
 	// maxRefusals bounds the refused connections that are held open.
 	maxRefusals = 1024
@@ -114,6 +114,7 @@ type Server struct {
 	upgrader      websocket.Upgrader
 	sessions      *registry
 	ledgers       *ledgers
+	rollouts      *rollouts
 	metrics       *metrics
 	refusals      *semaphore.Weighted
 	stateless     *semaphore.Weighted
@@ -161,7 +162,7 @@ func New(cfg Config) (*Server, error) {
 			s.scenarios[scenario.ID] = scenario
 		}
 	}
-	s.ledgers = newLedgers(cfg.Kind)
+	s.ledgers, s.rollouts = newLedgers(cfg.Kind), newRollouts(cfg.Kind, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s, cfg.Collectors...)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.spawn(s.sweep)
@@ -189,8 +190,8 @@ func newUpgrader() websocket.Upgrader {
 	}
 }
 
-// Drain refuses new sessions and waits until the running ones have ended and the runners have had time to fetch their ledgers, or until the context
-// ends, whose error it then returns.
+// Drain refuses new sessions and waits until the running ones have ended and their ledgers have been fetched and their rollouts collected, for ledgerGrace at most; or until the
+// context ends, whose error it then returns.
 func (s *Server) Drain(ctx context.Context) error {
 	empty := s.sessions.drain()
 	select {
@@ -198,7 +199,11 @@ func (s *Server) Drain(ctx context.Context) error {
 		if err := s.peers.settle(ctx); err != nil {
 			return err
 		}
-		return s.ledgers.settle(ctx)
+		grace, cancel := context.WithTimeout(ctx, ledgerGrace)
+		defer cancel()
+		s.ledgers.settle(grace)
+		s.rollouts.settle(grace)
+		return ctx.Err()
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %d sessions to end: %w", s.sessions.active(), ctx.Err())
 	}
@@ -261,6 +266,7 @@ func (s *Server) sweep() {
 				session.check(now)
 			}
 			s.ledgers.expire(now)
+			s.rollouts.expire(now)
 		}
 	}
 }

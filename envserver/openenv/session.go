@@ -38,8 +38,8 @@ type session struct {
 	// turn holds a token while an operation runs. It guards player.
 	turn   chan struct{}
 	player *player
-	// ledger is that of the episode that is being played, nil while none is or it belongs to no run.
-	ledger atomic.Pointer[runLedger]
+	// tag is that of the episode that is being played, nil while none is or it belongs to no run.
+	tag atomic.Pointer[runTag]
 	// limiter is nil where messages may come at any rate.
 	limiter *rate.Limiter
 	// lastActive is the Unix nanosecond of the last operation other than state, or of the last attaching or detaching.
@@ -83,7 +83,7 @@ func (s *Server) open(ctx context.Context, id, client string) (*session, error) 
 		ss.end(endFactory, 0, "")
 		return nil, errFactory
 	}
-	player.held = &ss.ledger
+	player.held = &ss.tag
 	ss.player = player
 	return ss, nil
 }

@@ -76,7 +76,7 @@ const (
 const (
 	// ConditionEnvironmentReady is True while the pool exists and accepts sessions.
 	ConditionEnvironmentReady = "EnvironmentReady"
-	// ConditionComplete is True when every shard's summary is in the figures. Its reason is the state that kubectl get prints.
+	// ConditionComplete is True when every shard's summary is in the figures, or what trainers were to bring. Its reason is the state that kubectl get prints.
 	ConditionComplete = "Complete"
 	// ConditionFailed is True when the run has ended without completing. The figures hold the shards that were counted before.
 	ConditionFailed = "Failed"
@@ -128,8 +128,12 @@ const (
 	ReasonQueued = "Queued"
 	// ReasonRunning: shards are being played.
 	ReasonRunning = "Running"
-	// ReasonCompleted: every shard's summary is in the figures.
+	// ReasonCompleted: every shard's summary is in the figures, or as many episodes of trainers as are wanted.
 	ReasonCompleted = "Completed"
+	// ReasonCollectionEnded: activeDeadlineSeconds is over, and what trainers have brought is in the figures.
+	ReasonCollectionEnded = "CollectionEnded"
+	// ReasonLedgerTooLarge: trainers played more scenarios than the sums of one run have room for.
+	ReasonLedgerTooLarge = "LedgerTooLarge"
 	// ReasonNotFailed: nothing has ended the run early.
 	ReasonNotFailed = "NotFailed"
 	// ReasonInvalidPlan: the spec asks for a task or scenario that the pool doesn't offer, or for more categories than the status lists.
@@ -160,6 +164,12 @@ const (
 	ReasonResumed = "Resumed"
 	// ReasonShardsPlayedAgain: shards whose summaries were refused or lost are played again.
 	ReasonShardsPlayedAgain = "ShardsPlayedAgain"
+	// ReasonRolloutsRefused: a server's segment of rollouts didn't prove that the pool graded it for this run.
+	ReasonRolloutsRefused = "RolloutsRefused"
+	// ReasonRolloutsDropped: episodes of trainers are in no figure, for their servers had no room left for them.
+	ReasonRolloutsDropped = "RolloutsDropped"
+	// ReasonRolloutsMissing: a server let go of segments of rollouts that the run hasn't counted. Something else has collected them.
+	ReasonRolloutsMissing = "RolloutsMissing"
 	// ReasonEpisodesReplayed: episodes began more often than the runner reports, or ended again. A runner that failed explains it, or somebody else plays them.
 	ReasonEpisodesReplayed = "EpisodesReplayed"
 )

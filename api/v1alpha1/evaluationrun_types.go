@@ -7,7 +7,7 @@ import (
 )
 
 // AgentType names what plays a run.
-// +kubebuilder:validation:Enum=Builtin;OpenAI;HTTP;Container
+// +kubebuilder:validation:Enum=Builtin;OpenAI;HTTP;Container;External
 type AgentType string
 
 const (
@@ -19,6 +19,8 @@ const (
 	HTTPAgent AgentType = "HTTP"
 	// ContainerAgent is such a policy in a container beside each runner.
 	ContainerAgent AgentType = "Container"
+	// ExternalAgent is whoever tags sessions with the run's name: nobody plays on the run's behalf, trainers bring the episodes.
+	ExternalAgent AgentType = "External"
 )
 
 // ActionMode names how a model says its action.
@@ -75,7 +77,11 @@ const (
 // EvaluationRunSpec is the evaluation that is wanted. What a score depends on is immutable: a score belongs to one spec.
 // +kubebuilder:validation:XValidation:rule="self.environmentRef == oldSelf.environmentRef",message="environmentRef is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.agent == oldSelf.agent",message="agent is immutable: create another EvaluationRun"
-// +kubebuilder:validation:XValidation:rule="self.tasks == oldSelf.tasks",message="tasks is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="has(self.tasks) == has(oldSelf.tasks) && (!has(self.tasks) || self.tasks == oldSelf.tasks)",message="tasks is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="self.agent.type == 'External' || has(self.tasks)",message="tasks is required unless agent.type is External"
+// +kubebuilder:validation:XValidation:rule="self.agent.type != 'External' || !has(self.tasks)",message="tasks is forbidden when agent.type is External: the run counts whatever trainers play"
+// +kubebuilder:validation:XValidation:rule="self.agent.type != 'External' || !has(self.results)",message="results is forbidden when agent.type is External: there are no runners to store episodes, trainers keep their own"
+// +kubebuilder:validation:XValidation:rule="self.agent.type != 'External' || !has(self.template)",message="template is forbidden when agent.type is External: there are no runners' pods to change"
 // +kubebuilder:validation:XValidation:rule="self.seed == oldSelf.seed",message="seed is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.pressure == oldSelf.pressure",message="pressure is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.concurrency == oldSelf.concurrency",message="concurrency is immutable: create another EvaluationRun"
@@ -85,7 +91,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="baselineRef is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.results) == has(oldSelf.results) && (!has(self.results) || self.results == oldSelf.results)",message="results is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.startDeadlineSeconds) == has(oldSelf.startDeadlineSeconds) && (!has(self.startDeadlineSeconds) || self.startDeadlineSeconds == oldSelf.startDeadlineSeconds)",message="startDeadlineSeconds is immutable: create another EvaluationRun"
-// +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable: create another EvaluationRun"
+// +kubebuilder:validation:XValidation:rule="self.agent.type == 'External' || has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable unless agent.type is External: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",message="template is immutable: create another EvaluationRun"
 type EvaluationRunSpec struct {
 	// environmentRef names the pool that the run is played against.
@@ -96,15 +102,16 @@ type EvaluationRunSpec struct {
 	// +required
 	Agent Agent `json:"agent,omitzero"`
 
-	// tasks are what is played: 1 to 16 tasks of the pool.
+	// tasks are what is played: 1 to 16 tasks of the pool. Forbidden when agent.type is External, required otherwise.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
-	// +required
+	// +optional
 	Tasks []TaskSelection `json:"tasks,omitempty"`
 
-	// seed fixes every scenario's drawn values, from 0 to 9007199254740991. The same seed gives the same episodes. Defaults to 0.
+	// seed fixes every scenario's drawn values, from 0 to 9007199254740991. The same seed gives the same episodes. Defaults to 0. Not used when
+	// agent.type is External: trainers choose their seeds.
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9007199254740991
@@ -112,27 +119,28 @@ type EvaluationRunSpec struct {
 	Seed *int64 `json:"seed,omitempty"`
 
 	// pressure is ResponseTime: ticket-resolve is played under simulated time, every action takes some of it, and what is late earns less;
-	// or None. queue-management always has a clock. Defaults to None.
+	// or None. queue-management always has a clock. Defaults to None. When agent.type is External, trainers' resets decide, and this only says what they ask for.
 	// +kubebuilder:default=None
 	// +optional
 	Pressure Pressure `json:"pressure,omitempty"`
 
 	// parallelism is the number of runner pods that play at the same time, from 1 to 1000. Defaults to 1. It may be changed while the
-	// run goes on, which speeds it up only up to the number of shards that it began with.
+	// run goes on, which speeds it up only up to the number of shards that it began with. Not used when agent.type is External.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Parallelism *int32 `json:"parallelism,omitempty"`
 
-	// concurrency is the number of episodes that each runner pod has in flight, from 1 to 1024. Defaults to 16.
+	// concurrency is the number of episodes that each runner pod has in flight, from 1 to 1024. Defaults to 16. Not used when agent.type is External.
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	// +optional
 	Concurrency *int32 `json:"concurrency,omitempty"`
 
-	// retries says how failures of the infrastructure are met. An agent's own failures are scored and never retried.
+	// retries says how failures of the infrastructure are met. An agent's own failures are scored and never retried. Of its fields only
+	// maxErroredPercent is used when agent.type is External.
 	// +kubebuilder:default={}
 	// +optional
 	Retries Retries `json:"retries,omitzero"`
@@ -159,7 +167,8 @@ type EvaluationRunSpec struct {
 	// +optional
 	Results *Results `json:"results,omitempty"`
 
-	// suspend stops the run while it is true: its runners are told to go, and those shards that were not finished are played again when it is false. Defaults to false.
+	// suspend stops the run while it is true: its runners are told to go, and those shards that were not finished are played again when it is false. A run of
+	// type External collects nothing while it is true: episodes wait on the servers, as long as those have room and live. Defaults to false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
@@ -171,7 +180,7 @@ type EvaluationRunSpec struct {
 	StartDeadlineSeconds *int32 `json:"startDeadlineSeconds,omitempty"`
 
 	// activeDeadlineSeconds is how long the run may go on after its start before it fails, in seconds, from 1 to 2592000; time in which it is suspended counts as well.
-	// Without it, there is no bound.
+	// Without it, there is no bound. When agent.type is External it completes the run with what was collected, and may be changed: 1 ends the run now.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
@@ -272,9 +281,10 @@ type EnvironmentReference struct {
 // +kubebuilder:validation:XValidation:rule="self.type == 'OpenAI' ? has(self.openAI) : !has(self.openAI)",message="openAI is required when type is OpenAI, and forbidden otherwise"
 // +kubebuilder:validation:XValidation:rule="self.type == 'HTTP' ? has(self.http) : !has(self.http)",message="http is required when type is HTTP, and forbidden otherwise"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Container' ? has(self.container) : !has(self.container)",message="container is required when type is Container, and forbidden otherwise"
+// +kubebuilder:validation:XValidation:rule="self.type == 'External' || !has(self.external)",message="external is forbidden unless type is External"
 // +union
 type Agent struct {
-	// type of the agent: Builtin, OpenAI, HTTP or Container.
+	// type of the agent: Builtin, OpenAI, HTTP, Container or External.
 	// +unionDiscriminator
 	// +required
 	Type AgentType `json:"type,omitempty"`
@@ -294,6 +304,21 @@ type Agent struct {
 	// container is a policy in a container beside each runner, when type is Container.
 	// +optional
 	Container *ContainerAgentSpec `json:"container,omitempty"`
+
+	// external says how much trainers bring, when type is External.
+	// +optional
+	External *ExternalAgentSpec `json:"external,omitempty"`
+}
+
+// ExternalAgentSpec says how much of what trainers bring is wanted. They tag their sessions with the run's name: reset(run="NAME"), or reset(run="NAMESPACE/NAME") where the pool is in
+// another namespace than the run.
+type ExternalAgentSpec struct {
+	// episodes is the number of episodes, errored ones too, with which the run is complete, from 1 to 2147483648. Servers hand over what they have, so there may be more in the end. Without it, the run
+	// goes on until activeDeadlineSeconds is over.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483648
+	// +optional
+	Episodes *int64 `json:"episodes,omitempty"`
 }
 
 // OpenAIAgentSpec is a model behind an OpenAI-compatible endpoint.
@@ -522,12 +547,12 @@ type EvaluationRunStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// agent is who plays, in a word: the policy, the model, the URL's host, the image.
+	// agent is who plays, in a word: the policy, the model, the URL's host, the image, or External.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Agent string `json:"agent,omitempty"`
 
-	// startTime is when the plan was fixed and runners were asked for.
+	// startTime is when the plan was fixed and runners were asked for, or when collecting began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
@@ -535,7 +560,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// progress is the number of episodes that have ended, errored ones too, over the total, as in "38/40".
+	// progress is the number of episodes that have ended, errored ones too, over the total, as in "38/40"; or without one, as in "38", where
+	// trainers bring as many as they like.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Progress string `json:"progress,omitempty"`
@@ -629,14 +655,67 @@ type EvaluationRunStatus struct {
 	// +optional
 	Provenance *Provenance `json:"provenance,omitempty"`
 
-	// shards are the parts of the run, each played by one runner pod.
+	// shards are the parts of the run, each played by one runner pod. A run of type External has one, from its end on.
 	// +optional
 	Shards *Shards `json:"shards,omitempty"`
+
+	// rollouts are what a run of type External has collected.
+	// +optional
+	Rollouts *Rollouts `json:"rollouts,omitempty"`
+}
+
+// Rollouts are what a run of type External has collected: episodes that trainers tagged with its name. The pool's servers hand them over in segments, each signed and counted once.
+type Rollouts struct {
+	// tag is what trainers give as run in their resets.
+	// +kubebuilder:validation:MaxLength=128
+	// +required
+	Tag string `json:"tag,omitempty"`
+
+	// dropped is the number of episodes that ended with the tag and are in no figure: their servers had no room left for them before they were collected.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Dropped int64 `json:"dropped"`
+
+	// ledgerKey is the pool's public key when collecting began. Segments are signed with it.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	LedgerKey string `json:"ledgerKey,omitempty"`
+
+	// ledger holds the exact sums behind the figures, for the controller to add the next segments to. Its format may change. Unset at the end, when shards.accumulator has what is needed.
+	// +kubebuilder:validation:MaxLength=87384
+	// +optional
+	Ledger string `json:"ledger,omitempty"`
+
+	// servers are those whose segments are in the figures, as long as they live. Unset at the end.
+	// +listType=map
+	// +listMapKey=pod
+	// +kubebuilder:validation:MaxItems=1024
+	// +optional
+	Servers []RolloutServer `json:"servers,omitempty"`
+}
+
+// RolloutServer says how far a server's rollouts are in the figures.
+type RolloutServer struct {
+	// pod is the name of the server's pod.
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Pod string `json:"pod,omitempty"`
+
+	// instance is the random id of the server's process: a container that is started again is another.
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	Instance string `json:"instance,omitempty"`
+
+	// segment is the number of the last segment that is in the figures, from 1.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483648
+	// +required
+	Segment int64 `json:"segment,omitempty"`
 }
 
 // RunEpisodes counts a run's episodes.
 type RunEpisodes struct {
-	// total is the number of episodes that the run plans.
+	// total is the number of episodes that the run plans, or wants of trainers. If those have brought more, or may bring any number, it is what they have brought.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Total int64 `json:"total"`

@@ -81,6 +81,12 @@ func run(name string, more ...string) string {
 	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: EvaluationRun, metadata: {name: %s}, spec: {%s}}", name, strings.Join(spec, ", "))
 }
 
+// rollouts is the manifest of a run of what trainers bring.
+func rollouts(name, agent string, more ...string) string {
+	spec := append([]string{"environmentRef: {name: support}", "agent: " + agent}, more...)
+	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: EvaluationRun, metadata: {name: %s}, spec: {%s}}", name, strings.Join(spec, ", "))
+}
+
 // runWith is run with one of its fields put another way.
 func runWith(name, field, instead string) string {
 	return strings.Replace(run(name), field, instead, 1)
@@ -190,8 +196,11 @@ func TestValidation(t *testing.T) {
 			"nodeSelector: {disk: ssd}, tolerations: [{operator: Exists}], priorityClassName: low, imagePullSecrets: [{name: pull}]}}"), ""},
 		"a run of a model": {runWith("model", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: OpenAI, openAI: {baseURL: 'https://models.example/v1', model: m, apiKeySecretRef: {name: k, key: k}, "+
 			"mode: JSON, temperature: '0.7', maxTokens: 512, requestsPerMinute: 60, timeoutSeconds: 30, systemPrompt: Help., extraBody: {top_k: 5, nested: {a: [1]}}}}"), ""},
-		"a run of a URL":       {runWith("url", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: HTTP, http: {url: 'http://agent:8080/act?a=b', tokenSecretRef: {name: a, key: t}}}"), ""},
-		"a run of a container": {runWith("container", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: Container, container: {image: 'agent:1', args: [serve], env: [{name: A, value: b}], port: 9, path: /act}}"), ""},
+		"a run of a URL":               {runWith("url", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: HTTP, http: {url: 'http://agent:8080/act?a=b', tokenSecretRef: {name: a, key: t}}}"), ""},
+		"a run of a container":         {runWith("container", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: Container, container: {image: 'agent:1', args: [serve], env: [{name: A, value: b}], port: 9, path: /act}}"), ""},
+		"a run of what trainers bring": {rollouts("rollouts", "{type: External}"), ""},
+		"a run of many of them":        {rollouts("many", "{type: External, external: {episodes: 2147483648}}", "baselineRef: {name: last}", "thresholds: [{metric: passRate, min: '1'}]"), ""},
+		"a run of any number, for now": {rollouts("any", "{type: External, external: {}}", "activeDeadlineSeconds: 60", "suspend: true"), ""},
 		"a run with a life": {run("life", "suspend: true", "startDeadlineSeconds: 60", "activeDeadlineSeconds: 3600", "ttlSecondsAfterFinished: 0", "retain: Never", "baselineRef: {name: last}",
 			"thresholds: [{metric: meanScore, min: '0.7'}, {metric: passHat8, min: '0'}]", "results: {url: 's3://bucket/prefix?region=eu-west-1', credentialsSecretRef: {name: s3}}"), ""},
 		"a run into a bucket of odd letters": {run("odd", `results: {url: 'gs://b/!"$%&()*+,-.:;<=>?[]^_{|}~/l%C3%A4ufe'}`), ""},
@@ -262,8 +271,16 @@ func TestValidation(t *testing.T) {
 		"no agent":                     {runWith("bad", "agent: {type: Builtin, builtin: {policy: 'Null'}}, ", ""), "spec.agent: Required value"},
 		"no policy":                    {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}", "{type: Builtin}"), "builtin is required when type is Builtin"},
 		"another policy":               {runWith("bad", "'Null'", "Genius"), "supported values: \"Heuristic\", \"Random\", \"Oracle\", \"Null\""},
-		"another agent":                {runWith("bad", "type: Builtin", "type: Human"), "supported values: \"Builtin\", \"OpenAI\", \"HTTP\", \"Container\""},
+		"another agent":                {runWith("bad", "type: Builtin", "type: Human"), "supported values: \"Builtin\", \"OpenAI\", \"HTTP\", \"Container\", \"External\""},
 		"no tasks":                     {runWith("bad", "[{name: ticket-resolve}]", "[]"), "at least 1 items"},
+		"no word of tasks":             {runWith("bad", ", tasks: [{name: ticket-resolve}]", ""), "tasks is required unless agent.type is External"},
+		"trainers' tasks":              {rollouts("bad", "{type: External}", "tasks: [{name: a}]"), "tasks is forbidden when agent.type is External"},
+		"trainers' results":            {rollouts("bad", "{type: External}", "results: {url: 's3://b'}"), "results is forbidden when agent.type is External"},
+		"trainers' pods":               {rollouts("bad", "{type: External}", "template: {labels: {a: b}}"), "template is forbidden when agent.type is External"},
+		"no rollouts":                  {rollouts("bad", "{type: External, external: {episodes: 0}}"), "greater than or equal to 1"},
+		"too many rollouts":            {rollouts("bad", "{type: External, external: {episodes: 2147483649}}"), "less than or equal to 2147483648"},
+		"trainers and a policy":        {rollouts("bad", "{type: External, builtin: {policy: 'Null'}}"), "builtin is required when type is Builtin, and forbidden otherwise"},
+		"a policy and trainers":        {runWith("bad", "policy: 'Null'}", "policy: 'Null'}, external: {}"), "external is forbidden unless type is External"},
 		"17 tasks":                     {runWith("bad", "[{name: ticket-resolve}]", tasks(17)), "must have at most 16 items"},
 		"a task twice":                 {runWith("bad", "[{name: ticket-resolve}]", "[{name: a}, {name: a}]"), "Duplicate value"},
 		"a task's name in capitals":    {runWith("bad", "ticket-resolve", "Resolve"), "should match"},
@@ -338,6 +355,9 @@ func TestChanges(t *testing.T) {
 		"a run's pods":              {run("change-22"), `{"template": {"labels": {"a": "b"}}}`, "template is immutable"},
 		"a pool pauses":             {pool("change-23", "{}"), `{"operatingMode": "Suspended"}`, ""},
 		"a pool scales itself":      {pool("change-24", "{replicas: 3}"), `{"autoscaling": {"maxReplicas": 5}}`, ""},
+		"trainers' deadline":        {rollouts("change-25", "{type: External}"), `{"activeDeadlineSeconds": 1}`, ""},
+		"trainers' goal":            {rollouts("change-26", "{type: External}"), `{"agent": {"external": {"episodes": 5}}}`, "agent is immutable"},
+		"a run's tasks, to none":    {run("change-27"), `{"tasks": null}`, "tasks is immutable"},
 		"a run's seed back to none": {run("change-14", "seed: 5"), `{"seed": null}`, "seed is immutable"},
 	}
 	for name, tt := range tests {

@@ -689,7 +689,7 @@ type Rollouts struct {
 	// servers are those whose segments are in the figures, as long as they live. Unset at the end.
 	// +listType=map
 	// +listMapKey=pod
-	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:MaxItems=2048
 	// +optional
 	Servers []RolloutServer `json:"servers,omitempty"`
 }

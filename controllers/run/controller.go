@@ -8,6 +8,10 @@
 // status write, guarded by the resource version; only then is the finalizer lifted. A crash before the write loses nothing, for the pod is still there; a crash
 // after it counts nothing twice, for the index is there. Nothing else is remembered anywhere.
 //
+// A run of type External has neither plan nor Job: trainers bring the episodes, tagged with its name, and the pool's servers hand them over in numbered segments, each kept until it is
+// acknowledged. A pass reads the servers' segments, and adds them to the sums in one status write together with their numbers; the next pass that reads those numbers acknowledges them. So
+// a segment counts once, too, whatever is lost or crashes in between.
+//
 // What lies in the run's namespace is anybody's: a summary counts only if its ledger carries the pool's signature and holds the planned episodes, and the
 // plan in the ConfigMap only if it has the fingerprint that the status holds.
 package run
@@ -47,8 +51,8 @@ import (
 const (
 	// conflictDelay is how long the cache is given to see the write that won.
 	conflictDelay = time.Second
-	// Runs are reconciled side by side, for a pass waits on the network while it asks a pool what it offers.
-	concurrentRuns = 4
+	// Runs are reconciled side by side, for a pass waits on the network while it asks a pool what it offers, or what trainers have played.
+	concurrentRuns = 8
 )
 
 // Options are what a reconciler must know of its operator.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,6 +58,8 @@ type world struct {
 	fault func(write string, do func() error) error
 	// read, when set, replaces what the reconciler's cache answers.
 	read func(key client.ObjectKey, object client.Object) (answered bool, err error)
+	// unlisted is a pod that the reconciler's cache doesn't show.
+	unlisted string
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -72,6 +75,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				}
 			}
 			return c.Get(ctx, key, obj, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if pods, ok := list.(*corev1.PodList); ok {
+				pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Name == w.unlisted })
+			}
+			return err
 		},
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			return w.write(fmt.Sprintf("create %T", obj), func() error { return c.Create(ctx, obj, opts...) })

@@ -22,7 +22,10 @@ func WriteFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, 
 		panic(fmt.Sprintf("encoding sums: %v", err))
 	}
 	status.Shards.Accumulator, status.Shards.CompletedIndexes = string(text), done.String()
-	f := sums.Figures()
+	writeFigures(status, sums.Figures())
+}
+
+func writeFigures(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	status.Episodes.Scored, status.Episodes.Failed = f.Scored, f.Failed
 	status.Episodes.Errored, status.Episodes.Retried = f.Errored, f.Retried
 	status.Progress = fmt.Sprintf("%d/%d", f.Episodes+f.Errored, status.Episodes.Total)

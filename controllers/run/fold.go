@@ -21,6 +21,7 @@ const (
 	refusedForeign   = "foreign"
 	refusedGrader    = "grader"
 	refusedEpisodes  = "episodes"
+	refusedReplayed  = "replayed"
 )
 
 // folding is what a pass makes of the pods that have succeeded.
@@ -30,8 +31,10 @@ type folding struct {
 	// counted are the shards that this pass has added, with the time that each took to play.
 	counted []countedShard
 	refused []refusal
-	// ledgers are those of the shards in counted.
+	// ledgers are those of the shards in counted, or of the segments of rollouts that this pass has added.
 	ledgers []*score.Ledger
+	// errored is the number of errored episodes in those segments.
+	errored int64
 	// took is how long the checking and adding took.
 	took time.Duration
 }
@@ -138,6 +141,7 @@ func refusalReason(err error) string {
 		refusedForeign:   score.ErrForeign,
 		refusedGrader:    score.ErrGrader,
 		refusedEpisodes:  score.ErrEpisodes,
+		refusedReplayed:  errReplayed,
 	} {
 		if errors.Is(err, sentinel) {
 			return reason

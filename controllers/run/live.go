@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -132,16 +131,14 @@ func (r *Reconciler) readLive(ctx context.Context, s *snapshot) error {
 	if r.live == nil || s.env == nil || s.run.Status.StartTime == nil || suspended(s.run) {
 		return nil
 	}
-	var list corev1.PodList
-	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: s.env.Name}
-	if err := r.client.List(ctx, &list, client.InNamespace(s.env.Namespace), labels); err != nil {
-		return fmt.Errorf("listing the pool's servers: %w", err)
+	pods, err := r.servers(ctx, client.ObjectKeyFromObject(s.env))
+	if err != nil {
+		return err
 	}
 	var servers []string
-	for i := range list.Items {
-		// Those that are full or draining are not ready, and play on.
-		if pod := &list.Items[i]; pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" && len(servers) < maxPolled {
-			servers = append(servers, pod.Status.PodIP)
+	for i := range pods {
+		if serves(&pods[i]) && len(servers) < maxPolled {
+			servers = append(servers, pods[i].Status.PodIP)
 		}
 	}
 	s.live = r.live.figures(client.ObjectKeyFromObject(s.env), servers, s.run.UID, showInterval(s.run, s.now), s.now)

@@ -49,10 +49,10 @@ func newRunMetrics() *runMetrics {
 			Name: "csenv_run_shards_replayed_total", Help: "Counted shards with episodes that ended again, or were begun more often than their runners report.",
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "csenv_run_summaries_refused_total", Help: "Summaries of runners that were not counted, by reason.",
+			Name: "csenv_run_summaries_refused_total", Help: "Summaries of runners and segments of rollouts that were not counted, by reason.",
 		}, []string{"reason"}),
 		episodes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "csenv_run_episodes_total", Help: "Episodes of counted shards, by outcome.",
+			Name: "csenv_run_episodes_total", Help: "Episodes of counted shards and of trainers, by outcome.",
 		}, []string{"outcome"}),
 		errored: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "csenv_run_episodes_errored_total", Help: "Episodes of counted shards that were given up, by class of error.",
@@ -61,7 +61,7 @@ func newRunMetrics() *runMetrics {
 			Name: "csenv_run_shard_duration_seconds", Help: "Time that runners took to play a shard.", Buckets: prometheus.ExponentialBuckets(1, 2, 14),
 		}),
 		folding: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "csenv_run_fold_duration_seconds", Help: "Time that a pass took to check and add the summaries that it found.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
+			Name: "csenv_run_fold_duration_seconds", Help: "Time that a pass took to check and add what it found.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}),
 		lasted: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "csenv_run_duration_seconds", Help: "Time from a run's creation to its end, by how it ended.", Buckets: prometheus.ExponentialBuckets(1, 2, 20),
@@ -73,7 +73,7 @@ func newRunMetrics() *runMetrics {
 
 // showZeros has every series be there from the start, so that a rate shows its first increase.
 func (m *runMetrics) showZeros() {
-	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes} {
+	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes, refusedReplayed} {
 		m.refused.WithLabelValues(reason)
 	}
 	for _, outcome := range []string{"scored", "failed", "errored"} {
@@ -113,7 +113,8 @@ func (m *runMetrics) observe(f folding) {
 		m.episodes.WithLabelValues("scored").Add(float64(ledger.Scored))
 		m.episodes.WithLabelValues("failed").Add(float64(ledger.Failed))
 	}
-	if len(f.counted) > 0 {
+	m.episodes.WithLabelValues("errored").Add(float64(f.errored))
+	if len(f.ledgers) > 0 {
 		m.folding.Observe(f.took.Seconds())
 	}
 	for _, r := range f.refused {

@@ -75,9 +75,12 @@ func decide(s snapshot) decision {
 	}
 	d.status.Agent = agentName(s.run.Spec.Agent)
 	var p progress
-	if d.status.Provenance == nil {
+	switch {
+	case d.status.Provenance == nil:
 		p = begin(&d, s)
-	} else {
+	case isExternal(s.run):
+		p = collect(&d, s)
+	default:
 		p = proceed(&d, s)
 	}
 	conclude(&d, s, p)
@@ -105,7 +108,10 @@ func begin(d *decision, s snapshot) progress {
 		return progress{waiting, v1alpha1.ReasonSuspended, "The run is suspended before it has begun. Set spec.suspend to false, and it begins."}
 	}
 	p := obstacle(s)
-	if p.state != waiting {
+	switch {
+	case p.state != waiting && isExternal(s.run):
+		return openCollection(d, s)
+	case p.state != waiting:
 		return fixPlan(d, s)
 	}
 	if late, over := startDeadline(d, s, p); over {
@@ -224,22 +230,20 @@ func counted(s snapshot) (score.Accumulator, score.IndexSet, error) {
 
 // outcome says whether the run has ended, and how. The order is the specification: figures that are complete stand, whatever became of the pool or the Job since.
 func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (progress, bool) {
-	if errored, limit := d.folding.sums.Errored, int64(ptr.Deref(s.run.Spec.Retries.MaxErroredPercent, 5)); errored*100 > limit*d.status.Episodes.Total {
-		return progress{failed, v1alpha1.ReasonTooManyErrored, fmt.Sprintf(
-			"%d of %d episodes errored, more than the %d %% of retries.maxErroredPercent. See status.errors and the runners' logs for the causes, then create the run again.",
-			errored, d.status.Episodes.Total, limit)}, true
+	if p, over := tooManyErrored(d, s.run, d.status.Episodes.Total); over {
+		return p, true
 	}
 	if d.folding.completed.Len() >= int64(s.run.Status.Shards.Total) {
 		complete(d, s, plan)
-		return progress{completed, v1alpha1.ReasonCompleted, completedMessage(d.status)}, true
+		return progress{completed, v1alpha1.ReasonCompleted, completedMessage("Every shard is in the figures", d.status)}, true
 	}
 	if refused := d.folding.refused; len(refused) > 0 && !mayPlayAgain(s.run) {
 		return progress{failed, v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0])}, true
 	}
 	if s.revoked {
-		return progress{failed, v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again."}, true
+		return accessRevoked(), true
 	}
-	if change := environmentChange(s, plan, planErr); change != "" {
+	if change := planChange(s, plan, planErr); change != "" {
 		return progress{failed, v1alpha1.ReasonEnvironmentChanged, change}, true
 	}
 	if p, over := activeDeadline(d, s); over {
@@ -251,6 +255,24 @@ func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (progress,
 	return progress{}, false
 }
 
+// tooManyErrored says whether more of so many episodes errored than the spec allows.
+func tooManyErrored(d *decision, run *v1alpha1.EvaluationRun, episodes int64) (progress, bool) {
+	errored, limit := d.folding.sums.Errored, int64(ptr.Deref(run.Spec.Retries.MaxErroredPercent, 5))
+	if errored*100 <= limit*episodes {
+		return progress{}, false
+	}
+	where := "status.errors and the runners' logs"
+	if isExternal(run) {
+		where = "the servers' logs"
+	}
+	return progress{failed, v1alpha1.ReasonTooManyErrored, fmt.Sprintf(
+		"%d of %d episodes errored, more than the %d %% of retries.maxErroredPercent. See %s for the causes, then create the run again.", errored, episodes, limit, where)}, true
+}
+
+func accessRevoked() progress {
+	return progress{failed, v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again."}
+}
+
 func refusedMessage(r refusal) string {
 	advice := "Check that the runners' image is the operator's own, then create the run again."
 	if r.reason == refusedMalformed {
@@ -260,19 +282,26 @@ func refusedMessage(r refusal) string {
 		r.pod.Name, r.err, advice)
 }
 
+// planChange says what of the pool is no longer what the plan was made with, "" if nothing is, or if the pool doesn't tell.
+func planChange(s snapshot, plan score.Plan, planErr error) string {
+	switch {
+	case s.env == nil:
+		return ""
+	case errors.Is(planErr, errPlanDiffers):
+		return fmt.Sprintf("Pool %s offers other scenarios, or has another ledger key, than when the run began. Create the run again.", s.env.Name)
+	case planErr != nil:
+		return environmentChange(s, s.env.Status.LedgerPublicKey)
+	default:
+		return environmentChange(s, plan.LedgerKey)
+	}
+}
+
 // environmentChange says what of the pool is no longer what the run began with, "" if nothing is, or if the pool doesn't tell.
-func environmentChange(s snapshot, plan score.Plan, planErr error) string {
+func environmentChange(s snapshot, key string) string {
 	if s.env == nil {
 		return ""
 	}
 	began := s.run.Status.Provenance
-	key := plan.LedgerKey
-	switch {
-	case errors.Is(planErr, errPlanDiffers):
-		return fmt.Sprintf("Pool %s offers other scenarios, or has another ledger key, than when the run began. Create the run again.", s.env.Name)
-	case planErr != nil:
-		key = s.env.Status.LedgerPublicKey
-	}
 	for _, field := range []struct{ what, began, now string }{
 		{"scenarios", began.ScenarioDigest, s.env.Status.ScenarioDigest},
 		{"grader", began.GraderVersion, s.env.Status.GraderVersion},

@@ -20,13 +20,17 @@ func NewProvenance(run *v1alpha1.EvaluationRun, report score.Report, image, vers
 	}
 	spec := run.Spec.DeepCopy()
 	spec.Parallelism, spec.Suspend, spec.TTLSecondsAfterFinished, spec.Retain = nil, nil, nil, ""
+	seed := new(ptr.Deref(run.Spec.Seed, 0))
+	if isExternal(run) {
+		spec.ActiveDeadlineSeconds, seed = nil, nil
+	}
 	hash, err := digest(spec)
 	if err != nil {
 		return nil, err
 	}
 	return &v1alpha1.Provenance{
 		Image: image, OperatorVersion: version, ScenarioDigest: report.ScenarioDigest, GraderVersion: report.GraderVersion, Judge: report.Judge,
-		AgentDigest: agent, Seed: new(ptr.Deref(run.Spec.Seed, 0)), SpecHash: hash,
+		AgentDigest: agent, Seed: seed, SpecHash: hash,
 	}, nil
 }
 

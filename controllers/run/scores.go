@@ -52,7 +52,7 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot) error {
 // readOwnTable reads the run's own table. While there are summaries to count it looks past the cache for what the cache doesn't have: a table that was just made, or something else of its name.
 func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot) error {
 	var err error
-	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil || len(s.succeeded) == 0 {
+	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil || len(s.succeeded) == 0 && !mayEnd(*s) {
 		return err
 	}
 	object := &corev1.ConfigMap{}
@@ -119,13 +119,18 @@ func tableOf(object *corev1.ConfigMap) *score.ScenarioTable {
 	return table
 }
 
-// complete writes what only a run has that is complete: the reference to its table, and the comparison.
+// complete writes what only a run has that is complete.
 func complete(d *decision, s snapshot, plan score.Plan) {
 	table := tableOf(s.scores)
 	if d.scores != nil && table.UnmarshalText([]byte(*d.scores)) != nil {
 		table = &score.ScenarioTable{}
 	}
 	table.Keep(plan, d.folding.completed)
+	publish(d, s, table)
+}
+
+// publish writes the reference to a complete run's table, and the comparison.
+func publish(d *decision, s snapshot, table *score.ScenarioTable) {
 	held := d.folding.sums.Holds(table)
 	if held {
 		d.status.ScoresRef = &v1alpha1.ObjectReference{Name: scoresName(s.run)}
@@ -137,13 +142,13 @@ func complete(d *decision, s snapshot, plan score.Plan) {
 		return
 	}
 	d.status.Baseline = &v1alpha1.BaselineResult{Name: s.run.Spec.BaselineRef.Name}
-	if err := compare(d.status.Baseline, s, table, held); err != nil {
+	if err := compare(d, s, table, held); err != nil {
 		d.status.Baseline.Message = truncate(fmt.Sprintf("There is no comparison with run %s: %v.", s.run.Spec.BaselineRef.Name, err))
 	}
 }
 
 // compare pairs the run's scenarios with the baseline's.
-func compare(result *v1alpha1.BaselineResult, s snapshot, table *score.ScenarioTable, held bool) error {
+func compare(d *decision, s snapshot, table *score.ScenarioTable, held bool) error {
 	other := s.baseline
 	switch {
 	case !held:
@@ -155,7 +160,9 @@ func compare(result *v1alpha1.BaselineResult, s snapshot, table *score.ScenarioT
 	case s.baselineScores == nil || other.Status.Shards == nil:
 		return errors.New("it has no table of its scenarios' scores")
 	}
-	mine, theirs, err := bases(s.run, other)
+	now := s.run.DeepCopy()
+	now.Status = d.status
+	mine, theirs, err := bases(now, other)
 	if err == nil {
 		err = score.Comparable(mine, theirs)
 	}
@@ -170,7 +177,7 @@ func compare(result *v1alpha1.BaselineResult, s snapshot, table *score.ScenarioT
 	if !sums.Holds(baseline) {
 		return errors.New("the table of its scenarios' scores was changed")
 	}
-	writeComparison(result, score.Compare(table.Rows(), baseline.Rows()))
+	writeComparison(d.status.Baseline, score.Compare(table.Rows(), baseline.Rows()))
 	return nil
 }
 
@@ -192,10 +199,22 @@ func basis(run *v1alpha1.EvaluationRun) (score.Basis, error) {
 		ScenarioDigest: made.ScenarioDigest, GraderVersion: made.GraderVersion, Judge: made.Judge,
 		PassScore: pass, Pressure: run.Spec.Pressure == v1alpha1.ResponseTimePressure,
 	}
-	for _, task := range run.Spec.Tasks {
-		b.Tasks = append(b.Tasks, task.Name)
-	}
+	b.Tasks = TaskNames(run)
 	return b, nil
+}
+
+// TaskNames are the tasks that a run plays, or that trainers have played for it.
+func TaskNames(run *v1alpha1.EvaluationRun) []string {
+	var names []string
+	for _, task := range run.Spec.Tasks {
+		names = append(names, task.Name)
+	}
+	if isExternal(run) {
+		for _, task := range run.Status.Tasks {
+			names = append(names, task.Name)
+		}
+	}
+	return names
 }
 
 func writeComparison(result *v1alpha1.BaselineResult, c score.Comparison) {

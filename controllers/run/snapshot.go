@@ -26,9 +26,10 @@ import (
 // reportBudget is for all servers that are asked in a pass: it must end although a network policy swallows every packet.
 const reportBudget = 10 * time.Second
 
-// poolReader reads what a pool offers from the server at a pod's address.
+// poolReader reads what a pool offers, and what trainers have played, from the server at a pod's address.
 type poolReader interface {
 	Report(ctx context.Context, podIP string) (score.Report, error)
+	Rollouts(ctx context.Context, podIP string, question score.Collection) (score.Segment, error)
 }
 
 // snapshot is what one pass knows. All of it was read; nothing in it is written to.
@@ -54,6 +55,8 @@ type snapshot struct {
 	baseline       *v1alpha1.EvaluationRun // the run to compare with, nil where there is none or none is asked for
 	baselineScores *corev1.ConfigMap       // its table
 	live           *liveFigures            // what the servers say of the run's episodes, nil while nobody asks
+	handovers      []handover              // what the servers hand to a run that collects, ordered by pod
+	gone           []string                // pods of status.rollouts.servers that have ended for certain
 
 	// report is what the pool offers, read only while the run has no plan to go by. reportErr says why it is nil then.
 	report    *score.Report
@@ -90,6 +93,12 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName)
 	}
 	if needsReport(s) {
 		s.report, s.reportErr = r.readReport(ctx, s.env)
+	}
+	if isExternal(run) {
+		if err := r.readRollouts(ctx, &s); err != nil {
+			return s, err
+		}
+		return s, r.readScores(ctx, &s)
 	}
 	if err := r.readScores(ctx, &s); err != nil {
 		return s, err
@@ -142,7 +151,7 @@ func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot
 
 // readChildren reads the pool and the run's own objects.
 func (r *Reconciler) readChildren(ctx context.Context, s *snapshot) error {
-	if err := r.readPool(ctx, s); err != nil {
+	if err := r.readPool(ctx, s); err != nil || isExternal(s.run) {
 		return err
 	}
 	planMap, job := &corev1.ConfigMap{}, &batchv1.Job{}
@@ -224,8 +233,11 @@ func needsReport(s snapshot) bool {
 	if ended(s.run.Status.Conditions) || environmentCondition(s).Status != metav1.ConditionTrue {
 		return false
 	}
+	if s.run.Status.Provenance == nil || isExternal(s.run) {
+		return s.run.Status.Provenance == nil
+	}
 	_, err := storedPlan(s)
-	return s.run.Status.Provenance == nil || err != nil
+	return err != nil
 }
 
 // readReport asks one server after the other, ready ones only, until one answers with what the pool's status says: during a rollout some don't.
@@ -253,14 +265,24 @@ func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSuppo
 
 // readyServers are the pool's pods that accept sessions, ordered by name.
 func (r *Reconciler) readyServers(ctx context.Context, env *v1alpha1.CustomerSupportEnv) ([]corev1.Pod, error) {
+	servers, err := r.servers(ctx, client.ObjectKeyFromObject(env))
+	return slices.DeleteFunc(servers, func(pod corev1.Pod) bool { return !ready(&pod) }), err
+}
+
+// servers are a pool's pods, ordered by name.
+func (r *Reconciler) servers(ctx context.Context, pool types.NamespacedName) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: env.Name}
-	if err := r.client.List(ctx, &list, client.InNamespace(env.Namespace), labels); err != nil {
+	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: pool.Name}
+	if err := r.client.List(ctx, &list, client.InNamespace(pool.Namespace), labels); err != nil {
 		return nil, fmt.Errorf("listing the pool's servers: %w", err)
 	}
-	servers := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !ready(&pod) })
-	slices.SortFunc(servers, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return servers, nil
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// serves says whether a pod's server can be asked. Servers that are full or draining are not ready, and play on.
+func serves(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != ""
 }
 
 func ready(pod *corev1.Pod) bool {

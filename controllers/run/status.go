@@ -78,12 +78,20 @@ func announce(d *decision, s snapshot, environment, suspension metav1.Condition)
 	case is && !was:
 		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
 	case was && !is:
-		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, "The run goes on with the shards that are not in the figures yet.")
+		note := "The run goes on with the shards that are not in the figures yet."
+		if isExternal(s.run) {
+			note = "The run collects again what trainers bring."
+		}
+		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, note)
 	}
 }
 
 func suspendedCondition(run *v1alpha1.EvaluationRun) metav1.Condition {
-	if suspended(run) {
+	switch {
+	case suspended(run) && isExternal(run):
+		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
+			"spec.suspend is true: nothing is collected. Episodes wait on the servers that play them, as long as those have room and live. Set it to false, and the run goes on.")
+	case suspended(run):
 		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
 			"spec.suspend is true: runners are told to go, and the shards that they have not finished are played again later. Set it to false, and the run goes on.")
 	}
@@ -116,7 +124,7 @@ func environmentCondition(s snapshot) metav1.Condition {
 			name, key.Namespace, s.run.Namespace)
 	case s.env == nil:
 		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it, and the run goes on.", name, key.Namespace)
-	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil:
+	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil && !isExternal(s.run):
 		return no(v1alpha1.ReasonTokenMissing, "Pool %s asks for a token. Put it into a Secret of namespace %s and create the run again with spec.environmentRef.tokenSecretRef.", name, s.run.Namespace)
 	}
 	available := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionAvailable)
@@ -162,14 +170,15 @@ func shardsMessage(d *decision) string {
 	return fmt.Sprintf("%d of %d shards are in the figures.", d.folding.completed.Len(), d.status.Shards.Total)
 }
 
-// completedMessage is the score in words.
-func completedMessage(status v1alpha1.EvaluationRunStatus) string {
+// completedMessage is why the run is complete, and the score in words.
+func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 	e := status.Episodes
+	all := e.Scored + e.Failed + e.Errored
 	if status.Score == nil {
-		return fmt.Sprintf("Every shard is in the figures: all %d episodes errored.", e.Total)
+		return fmt.Sprintf("%s: all %d episodes errored.", why, all)
 	}
-	return fmt.Sprintf("Every shard is in the figures: %d episodes, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are in no score.",
-		e.Total, scoreOf(status), status.PassRate, e.Failed, e.Errored)
+	return fmt.Sprintf("%s: %d episodes, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are in no score.",
+		why, all, scoreOf(status), status.PassRate, e.Failed, e.Errored)
 }
 
 // scoreOf is the mean with its interval.

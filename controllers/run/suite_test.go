@@ -267,6 +267,52 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		}
 	}, SpecTimeout(2*time.Minute))
 
+	It("collects what trainers bring exactly once, whatever write it crashes after", func(ctx SpecContext) {
+		for at := 0; ; at++ {
+			c = c.anew(ctx)
+			c.createPool(ctx)
+			server := newEnvServer("instance-a")
+			c.r.pools = rolloutPool{"10.0.0.1": server}
+			c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
+				run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent, External: &v1alpha1.ExternalAgentSpec{Episodes: new(int64(6))}}, nil
+			})
+			crashed := c.collectCrashing(ctx, at, server)
+			got := c.run(ctx)
+			Expect(states(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			Expect(got.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: 6, Scored: 6}), "crash after write %d", at)
+			Expect(got.Status.Score.Mean).To(Equal("0.5000"))
+			Expect(got.Status.ScoresRef).NotTo(BeNil())
+			data, err := json.Marshal(got.Status)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(len(data)).To(BeNumerically("<", 16<<10))
+
+			By("making nothing for runners, and writing nothing more")
+			Expect(apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(got), &batchv1.Job{}))).To(BeTrue())
+			c.reconcile(ctx)
+			Expect(c.run(ctx).ResourceVersion).To(Equal(got.ResourceVersion))
+			if !crashed {
+				Expect(at).To(BeNumerically(">", 3), "writes of a run")
+				return
+			}
+		}
+	}, SpecTimeout(2*time.Minute))
+
+	It("ends a collection by hand", func(ctx SpecContext) {
+		c.createPool(ctx)
+		server := newEnvServer("instance-a")
+		c.r.pools = rolloutPool{"10.0.0.1": server}
+		c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
+			run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil
+		})
+		c.reconcile(ctx)
+		server.end(GinkgoTB(), score.Scored, "B01", 1_000_000)
+		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.ActiveDeadlineSeconds = new(int32(1)) })
+		c.r.clock = testclock.NewFakePassiveClock(time.Now().Add(2 * time.Second))
+		c.reconcile(ctx)
+		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/CollectionEnded"))
+		Expect(c.run(ctx).Status.Progress).To(Equal("1"))
+	})
+
 	It("resizes the Job", func(ctx SpecContext) {
 		c.createPool(ctx)
 		c.createRun(ctx)
@@ -374,6 +420,38 @@ func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 	return true
 }
 
+// collectCrashing has operators take turns while two episodes end at a time, until the run has ended, and reports whether the write of the given number, after which the operator crashes, was reached.
+func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (crashed bool) {
+	GinkgoHelper()
+	writes := 0
+	whole := c.r
+	defer func() { c.r = whole }()
+	for range 12 {
+		operator := *whole
+		operator.recorder = events.NewFakeRecorder(100)
+		operator.client = crashing(c.client, func(do func() error) error {
+			writes++
+			if writes-1 == at {
+				return errors.Join(do(), errCrash)
+			}
+			return do()
+		})
+		_, err := operator.Reconcile(ctx, ctrl.Request{NamespacedName: c.key(runName)})
+		if !errors.Is(err, errCrash) {
+			Expect(err).NotTo(HaveOccurred())
+		}
+		if ended(c.run(ctx).Status.Conditions) {
+			return writes > at
+		}
+		if server.number < 3 && server.opened == 0 {
+			server.end(GinkgoTB(), score.Scored, "B01", 1_000_000)
+			server.end(GinkgoTB(), score.Scored, "S01", 0)
+		}
+	}
+	Fail(fmt.Sprintf("the run doesn't end: %s", states(c.run(ctx).Status.Conditions)))
+	return true
+}
+
 // crashing passes every write of the client through a function.
 func crashing(api client.Client, write func(do func() error) error) client.Client {
 	return interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
@@ -470,7 +548,7 @@ func (c *cluster) createPool(ctx SpecContext) {
 	env.Status = status
 	Expect(c.client.Status().Update(ctx, env)).To(Succeed())
 
-	pod := server("support-a", "10.0.0.1")
+	pod := runningServer("support-a", "10.0.0.1")
 	podStatus := pod.Status
 	pod.Namespace = c.namespace
 	pod.Spec.Containers = []corev1.Container{{Name: "envserver", Image: "csenv:test"}}

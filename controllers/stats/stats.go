@@ -1,4 +1,4 @@
-// Package stats reads what environment servers say of themselves on /stats. A pool's image is its owner's choice, so an answer is anybody's: it is bounded in time and size, and
+// Package stats reads what environment servers say on their operations port: of themselves on /stats, and of trainers' episodes on /rollouts. A pool's image is its owner's choice, so an answer is anybody's: it is bounded in time and size, and
 // followed nowhere else.
 package stats
 
@@ -44,24 +44,32 @@ func NewReader() *Reader {
 	}
 }
 
-// Report asks the server at a pod's address.
+// Report asks the server at a pod's address for its statistics.
 func (r *Reader) Report(ctx context.Context, podIP string) (score.Report, error) {
-	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + "/stats"
+	return get[score.Report](ctx, r, podIP, "/stats", "report")
+}
+
+// Rollouts asks the server at a pod's address for the next segment of a run's rollouts.
+func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.Collection) (score.Segment, error) {
+	return get[score.Segment](ctx, r, podIP, "/rollouts?"+question.Query().Encode(), "rollouts")
+}
+
+func get[T any](ctx context.Context, r *Reader, podIP, path, what string) (answer T, err error) {
+	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return score.Report{}, fmt.Errorf("asking for its report: %w", err)
+		return answer, fmt.Errorf("asking for its %s: %w", what, err)
 	}
 	response, err := r.client.Do(request)
 	if err != nil {
-		return score.Report{}, fmt.Errorf("asking for its report: %w", err)
+		return answer, fmt.Errorf("asking for its %s: %w", what, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return score.Report{}, fmt.Errorf("asking for its report: %s answered %s", url, response.Status)
+		return answer, fmt.Errorf("asking for its %s: %s answered %s", what, url, response.Status)
 	}
-	var report score.Report
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxBytes)).Decode(&report); err != nil {
-		return score.Report{}, fmt.Errorf("decoding the report of %s, of which %d bytes are read at most: %w", url, maxBytes, err)
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxBytes)).Decode(&answer); err != nil {
+		return answer, fmt.Errorf("decoding the %s of %s, of which %d bytes are read at most: %w", what, url, maxBytes, err)
 	}
-	return report, nil
+	return answer, nil
 }

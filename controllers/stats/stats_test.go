@@ -63,6 +63,24 @@ func TestReport(t *testing.T) {
 	}
 }
 
+func TestRollouts(t *testing.T) {
+	question := score.Collection{Tag: "team/grpo-7", Run: "uid", PassScore: 800_000, Instance: "i", Ack: 3}
+	want := score.Segment{Instance: "i", Number: 4, Ledger: &score.SignedLedger{Payload: []byte{1}, Signature: []byte{2}}, Dropped: 1, Active: 2}
+	r, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked, err := score.ParseCollection(r.URL.Query())
+		if err != nil || r.URL.Path != "/rollouts" || asked != question {
+			t.Errorf("asked for %s: %+v, %v", r.URL, asked, err)
+		}
+		if err := json.NewEncoder(w).Encode(want); err != nil {
+			t.Error(err)
+		}
+	})
+	got, err := r.Rollouts(t.Context(), host, question)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
 func TestReportOfALaterReleaseIsRead(t *testing.T) {
 	r, host := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"judge":"offline-v1","later":true}`) })
 	if got, err := r.Report(t.Context(), host); err != nil || got.Judge != "offline-v1" {

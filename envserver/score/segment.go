@@ -81,8 +81,8 @@ func (s Segment) Verify(run string, pub ed25519.PublicKey) (*Ledger, error) {
 	if want := SegmentRun(run, s.Instance); l.Run != want || int64(l.Shard) != s.Number {
 		return nil, fmt.Errorf("%w: run %q segment %d, not run %q segment %d", ErrForeign, l.Run, l.Shard, want, s.Number)
 	}
-	if s.Number < 1 || s.Dropped < 0 || l.Opened < l.Scored+l.Failed {
-		return nil, fmt.Errorf("%w: segment %d, %d dropped, %d of %d ended", ErrMalformed, s.Number, s.Dropped, l.Scored+l.Failed, l.Opened)
+	if s.Number < 1 || s.Dropped < 0 || s.Dropped > maxCount || l.Opened < l.Scored+l.Failed || s.Instance == "" || len(s.Instance) > maxRunUID {
+		return nil, fmt.Errorf("%w: segment %d of instance %.64q, %d dropped, %d of %d ended", ErrMalformed, s.Number, s.Instance, s.Dropped, l.Scored+l.Failed, l.Opened)
 	}
 	return l, nil
 }

@@ -1,0 +1,366 @@
+package run
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	// collectInterval is the time between two questions to the pool's servers: well within the time that a drained server waits for its last episodes to be collected.
+	collectInterval = 5 * time.Second
+	// handoverDelay is the time until a server that is going is told that what it handed over is counted, so that it may go.
+	handoverDelay = time.Second
+	// collectPatience is how long activeDeadlineSeconds waits at its end for servers that don't answer.
+	collectPatience = 15 * time.Second
+	// mostActive bounds what is believed of one server. It is the greatest spec.sessions.perPod.
+	mostActive = 100_000
+)
+
+func isExternal(run *v1alpha1.EvaluationRun) bool {
+	return run.Spec.Agent.Type == v1alpha1.ExternalAgent
+}
+
+// goal is the number of episodes that a run wants of trainers, 0 for as many as they bring.
+func goal(run *v1alpha1.EvaluationRun) int64 {
+	return ptr.Deref(ptr.Deref(run.Spec.Agent.External, v1alpha1.ExternalAgentSpec{}).Episodes, 0)
+}
+
+// tagOf is what trainers tag their episodes with: the run's name, after its namespace where that isn't the pool's.
+func tagOf(run *v1alpha1.EvaluationRun) string {
+	if poolKeyOf(run).Namespace == run.Namespace {
+		return run.Name
+	}
+	return run.Namespace + "/" + run.Name
+}
+
+// openCollection has a run begin to collect. The status remembers what the pool grades with before anything is asked for.
+func openCollection(d *decision, s snapshot) progress {
+	passScore, err := score.ParseDecimal(s.run.Spec.PassScore)
+	if err != nil {
+		return unplannable(fmt.Errorf("reading spec.passScore: %w", err))
+	}
+	if d.status.Provenance, err = NewProvenance(s.run, *s.report, s.env.Status.Image, s.options.Version); err != nil {
+		return unplannable(err)
+	}
+	sums := &score.Ledger{
+		Run: string(s.run.UID), PassScore: passScore, ScenarioDigest: s.report.ScenarioDigest, GraderVersion: s.report.GraderVersion, Judge: s.report.Judge,
+	}
+	d.status.Rollouts = &v1alpha1.Rollouts{Tag: tagOf(s.run), LedgerKey: s.env.Status.LedgerPublicKey}
+	if d.status.Rollouts.Ledger, err = encodeLedger(sums); err != nil {
+		return unplannable(err)
+	}
+	d.status.StartTime = new(metav1.NewTime(s.now))
+	writeCollected(d, s.run, sums)
+	d.wake(time.Second)
+	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("The run collects from pool %s what trainers tag with it: reset(run=%q).", s.env.Name, d.status.Rollouts.Tag))
+	return collecting(d, s)
+}
+
+// collect counts what servers have handed over since the last pass.
+func collect(d *decision, s snapshot) progress {
+	sums, key, err := collected(s.run)
+	if err != nil {
+		return progress{failed, v1alpha1.ReasonSummaryRefused, fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err)}
+	}
+	c := collection{run: s.run, key: key, sums: sums, servers: slices.Clone(s.run.Status.Rollouts.Servers)}
+	for _, h := range s.handovers {
+		c.count(h)
+	}
+	c.servers = slices.DeleteFunc(c.servers, func(server v1alpha1.RolloutServer) bool { return slices.Contains(s.gone, server.Pod) })
+	text, err := encodeLedger(sums)
+	if err != nil {
+		// What was counted before is what can be told.
+		sums, _, _ = collected(s.run)
+		closeCollection(d, s.run, sums)
+		return progress{failed, v1alpha1.ReasonLedgerTooLarge, fmt.Sprintf("Trainers have played more than the sums of one run hold: %v. The figures have what was counted before. Create a run for each part of the scenarios.", err)}
+	}
+	d.folding.refused, d.folding.ledgers, d.folding.errored = c.refused, c.counted, c.errored
+	d.status.Rollouts.Ledger, d.status.Rollouts.Servers = text, c.servers
+	d.status.Rollouts.Dropped += c.dropped
+	writeCollected(d, s.run, sums)
+	showActive(d, s, c)
+	tellCollected(d, s.run, c)
+	if p, over := collectionEnd(d, s, c); over {
+		return p
+	}
+	if !suspended(s.run) {
+		d.wake(collectInterval)
+	}
+	if c.awaited {
+		d.wake(handoverDelay)
+	}
+	return collecting(d, s)
+}
+
+// collection is what a pass makes of the servers' answers.
+type collection struct {
+	run  *v1alpha1.EvaluationRun
+	key  ed25519.PublicKey
+	sums *score.Ledger
+	// servers are ordered by pod.
+	servers []v1alpha1.RolloutServer
+	// counted are the ledgers of the segments that were added to the sums.
+	counted []*score.Ledger
+	// errored and dropped are numbers of episodes in those segments, missing is the number of segments that nobody has handed over.
+	errored, dropped, missing int64
+	active                    int64
+	// silent is the number of servers that didn't answer. Awaited is true when one that is going waits to hear that its segment is counted.
+	silent  int
+	awaited bool
+	refused []refusal
+}
+
+// errReplayed means that a segment is in the figures.
+var errReplayed = errors.New("the segment has been counted before")
+
+// count adds a server's segment to the sums, if it proves what it is and isn't in them.
+func (c *collection) count(h handover) {
+	if h.err != nil {
+		c.silent++
+		return
+	}
+	c.active += min(max(0, h.segment.Active), mostActive)
+	if h.segment.Ledger == nil {
+		return
+	}
+	at, found := slices.BinarySearchFunc(c.servers, h.pod.Name, func(server v1alpha1.RolloutServer, pod string) int { return cmp.Compare(server.Pod, pod) })
+	last := int64(0)
+	if found && c.servers[at].Instance == h.segment.Instance {
+		last = c.servers[at].Segment
+	}
+	ledger, err := h.segment.Verify(string(c.run.UID), c.key)
+	if err == nil && h.segment.Number <= last {
+		err = fmt.Errorf("%w: %d, and %d is the last", errReplayed, h.segment.Number, last)
+	}
+	if err == nil {
+		err = c.sums.Merge(ledger)
+	}
+	if err != nil {
+		c.refused = append(c.refused, refusal{pod: h.pod, reason: refusalReason(err), err: err})
+		return
+	}
+	now := v1alpha1.RolloutServer{Pod: h.pod.Name, Instance: h.segment.Instance, Segment: h.segment.Number}
+	if found {
+		c.servers[at] = now
+	} else {
+		c.servers = slices.Insert(c.servers, at, now)
+	}
+	c.counted = append(c.counted, ledger)
+	c.errored += ledger.Opened - ledger.Scored - ledger.Failed
+	c.dropped += h.segment.Dropped
+	c.missing += h.segment.Number - last - 1
+	c.awaited = c.awaited || !h.pod.DeletionTimestamp.IsZero()
+}
+
+// collected is what the status holds of the segments so far, and the key with which they are signed.
+func collected(run *v1alpha1.EvaluationRun) (*score.Ledger, ed25519.PublicKey, error) {
+	rollouts := ptr.Deref(run.Status.Rollouts, v1alpha1.Rollouts{})
+	key, err := score.ParsePublicKey(rollouts.LedgerKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading status.rollouts.ledgerKey: %w", err)
+	}
+	data, err := base64.StdEncoding.DecodeString(rollouts.Ledger)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading status.rollouts.ledger: %w", err)
+	}
+	sums := &score.Ledger{}
+	if err := sums.UnmarshalBinary(data); err != nil {
+		return nil, nil, fmt.Errorf("reading status.rollouts.ledger: %w", err)
+	}
+	return sums, key, nil
+}
+
+func encodeLedger(sums *score.Ledger) (string, error) {
+	data, err := sums.MarshalBinary()
+	return base64.StdEncoding.EncodeToString(data), err
+}
+
+// writeCollected writes what the sums come to.
+func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger) {
+	total := score.Accumulator{}
+	total.Fold(sums)
+	total.Errored = sums.Opened - sums.Scored - sums.Failed
+	d.folding.sums = total
+	if d.status.Episodes == nil {
+		d.status.Episodes = &v1alpha1.RunEpisodes{}
+	}
+	d.status.Episodes.Total = max(goal(run), sums.Opened)
+	writeFigures(&d.status, total.Figures())
+	if goal(run) == 0 {
+		d.status.Progress = fmt.Sprint(sums.Opened)
+	}
+}
+
+// showActive writes what is for the eye alone, when the status is written anyway, or when playing begins or ends.
+func showActive(d *decision, s snapshot, c collection) {
+	before := ptr.Deref(ptr.Deref(s.run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
+	if suspended(s.run) {
+		forget(d)
+		return
+	}
+	if len(c.counted) == 0 && (before > 0) == (c.active > 0) {
+		return
+	}
+	d.status.Episodes.Active = &c.active
+	if goal(s.run) > 0 {
+		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, c.sums.Opened, d.status.Episodes.Total)
+	}
+}
+
+// tellCollected announces what the pass has counted, and what it hasn't.
+func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
+	for _, r := range c.refused {
+		d.events = append(d.events, event{
+			kind: corev1.EventTypeWarning, reason: v1alpha1.ReasonRolloutsRefused, about: r.pod, action: "Collect",
+			note: fmt.Sprintf("What server %s hands over is not counted: %v.", r.pod.Name, r.err),
+		})
+	}
+	if c.dropped > 0 {
+		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf(
+			"%d episodes are in no figure: their servers had no room for them until they were collected. That comes of a suspended run, of an operator that was away, or of very many tags.", c.dropped))
+	}
+	if c.missing > 0 {
+		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf(
+			"%d segments of episodes are in no figure: something else than this run has collected them. Find out who may reach the servers' port %d.", c.missing, v1alpha1.OperationsPort))
+	}
+	wanted := goal(run)
+	if wanted == 0 {
+		return
+	}
+	const quarters = 4
+	before := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
+	quarter := c.sums.Opened * quarters / wanted
+	if quarter > (before.Scored+before.Failed+before.Errored)*quarters/wanted && quarter < quarters {
+		d.events = append(d.events, event{
+			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress, action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
+			note: fmt.Sprintf("%s The mean score so far is %s.", collectedMessage(d, run), scoreOf(d.status)),
+		})
+	}
+}
+
+// collectionEnd says whether the run has ended, and how. Figures that are complete stand, whatever became of the pool since.
+func collectionEnd(d *decision, s snapshot, c collection) (progress, bool) {
+	wanted := goal(s.run)
+	if wanted > 0 && c.sums.Opened >= wanted {
+		return completeCollection(d, s, c.sums, v1alpha1.ReasonCompleted, "As many episodes as are wanted are collected"), true
+	}
+	if s.revoked {
+		closeCollection(d, s.run, c.sums)
+		return accessRevoked(), true
+	}
+	if change := cmp.Or(environmentChange(s, s.run.Status.Rollouts.LedgerKey), graderChange(s, c)); change != "" {
+		closeCollection(d, s.run, c.sums)
+		return progress{failed, v1alpha1.ReasonEnvironmentChanged, change}, true
+	}
+	return collectionDeadline(d, s, c)
+}
+
+// graderChange says that a server grades otherwise than the pool did when the run began, which the pool's status is yet to tell.
+func graderChange(s snapshot, c collection) string {
+	for _, r := range c.refused {
+		if r.reason == refusedGrader {
+			return fmt.Sprintf("Server %s of pool %s grades otherwise than the pool did when the run began: %v. Scores of two graders are never mixed. Create the run again.", r.pod.Name, poolKeyOf(s.run).Name, r.err)
+		}
+	}
+	return ""
+}
+
+// collectionDeadline ends a run with what it has. A server that doesn't answer is given a while to.
+func collectionDeadline(d *decision, s snapshot, c collection) (progress, bool) {
+	over, known := deadlineOf(s.run)
+	if !known {
+		return progress{}, false
+	}
+	if left := over.Sub(s.now); left > 0 {
+		d.wake(left)
+		return progress{}, false
+	}
+	if c.silent > 0 && s.now.Before(over.Add(collectPatience)) {
+		d.wake(handoverDelay)
+		return progress{}, false
+	}
+	if c.sums.Opened == 0 {
+		closeCollection(d, s.run, c.sums)
+		return progress{failed, v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
+			*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag)}, true
+	}
+	return completeCollection(d, s, c.sums, v1alpha1.ReasonCollectionEnded, fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
+}
+
+// deadlineOf is when activeDeadlineSeconds is over for a run that has begun, false where there is none.
+func deadlineOf(run *v1alpha1.EvaluationRun) (time.Time, bool) {
+	if run.Spec.ActiveDeadlineSeconds == nil || run.Status.StartTime == nil {
+		return time.Time{}, false
+	}
+	return run.Status.StartTime.Add(seconds32(*run.Spec.ActiveDeadlineSeconds)), true
+}
+
+// mayEnd says whether a run that collects may come to its end in this pass.
+func mayEnd(s snapshot) bool {
+	over, known := deadlineOf(s.run)
+	return isExternal(s.run) && (known && !s.now.Before(over) || slices.ContainsFunc(s.handovers, func(h handover) bool { return h.segment.Ledger != nil }))
+}
+
+// closeCollection leaves what the figures of any run that has ended are read from: the sums of one shard.
+func closeCollection(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger) {
+	writeCollected(d, run, sums)
+	progressed := d.status.Progress
+	d.folding.completed.Add(0)
+	d.status.Shards = &v1alpha1.Shards{Total: 1}
+	WriteFigures(&d.status, d.folding.sums, d.folding.completed)
+	d.status.Progress = progressed
+	d.status.Rollouts.Ledger, d.status.Rollouts.LedgerKey, d.status.Rollouts.Servers = "", "", nil
+}
+
+// completeCollection ends a run with its figures, unless too many episodes errored.
+func completeCollection(d *decision, s snapshot, sums *score.Ledger, reason, why string) progress {
+	closeCollection(d, s.run, sums)
+	if p, over := tooManyErrored(d, s.run, sums.Opened); over {
+		return p
+	}
+	table := &score.ScenarioTable{}
+	table.Fold(sums)
+	text, err := table.MarshalText()
+	if err != nil || s.scoresTaken {
+		table = &score.ScenarioTable{}
+	} else if s.scores == nil || s.scores.Data[scoresKey] != string(text) {
+		d.scores = new(string(text))
+	}
+	publish(d, s, table)
+	return progress{completed, reason, completedMessage(why, d.status)}
+}
+
+// collecting says where a run stands that goes on.
+func collecting(d *decision, s snapshot) progress {
+	message := collectedMessage(d, s.run)
+	if suspended(s.run) {
+		return progress{running, v1alpha1.ReasonSuspended, message + " Set spec.suspend to false, and the run goes on."}
+	}
+	message += fmt.Sprintf(" Trainers tag their sessions with reset(run=%q). Set spec.activeDeadlineSeconds to 1 to end the run with what it has.", d.status.Rollouts.Tag)
+	if len(d.folding.refused) > 0 {
+		r := d.folding.refused[0]
+		message += fmt.Sprintf(" What server %s hands over is not counted: %s.", r.pod.Name, strings.TrimSuffix(r.err.Error(), "."))
+	}
+	return progress{running, v1alpha1.ReasonRunning, message}
+}
+
+func collectedMessage(d *decision, run *v1alpha1.EvaluationRun) string {
+	ended := d.status.Episodes.Scored + d.status.Episodes.Failed + d.status.Episodes.Errored
+	if wanted := goal(run); wanted > 0 {
+		return fmt.Sprintf("%d of %d episodes are collected.", ended, wanted)
+	}
+	return fmt.Sprintf("%d episodes are collected.", ended)
+}

@@ -1,0 +1,673 @@
+package run
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// envServer keeps rollouts as a server of the pool does.
+type envServer struct {
+	instance string
+	key      ed25519.PrivateKey
+	// graded has what the server grades with.
+	graded score.Ledger
+	open   score.Tally
+	// opened is the number of episodes in open, dropped that of those beside it.
+	opened, dropped, active, number int64
+	sealed                          *score.Segment
+	sealedOpened                    int64
+	// silent servers don't answer. Of a deaf one every answer is lost.
+	silent, deaf bool
+	asked        []score.Collection
+	// forge, when set, changes what is handed over.
+	forge func(*score.Segment)
+}
+
+func newEnvServer(instance string) *envServer {
+	return &envServer{instance: instance, key: poolKey(), graded: score.Ledger{ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1"}}
+}
+
+// end counts the end of an episode.
+func (e *envServer) end(t testing.TB, outcome score.Outcome, scenario string, points int64) {
+	t.Helper()
+	ended := score.Episode{Outcome: outcome, Score: points, Category: "billing", Difficulty: "easy", Language: "en", Dimensions: []score.Dimension{{Name: "reply", Earned: points / 1000, Offered: 1000}}}
+	if err := e.open.Add(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario}, ended); err != nil {
+		t.Fatal(err)
+	}
+	e.opened++
+}
+
+func (e *envServer) collect(question score.Collection) (score.Segment, error) {
+	e.asked = append(e.asked, question)
+	if e.silent {
+		return score.Segment{}, errors.New("no route to host")
+	}
+	if e.sealed != nil && question.Instance == e.instance && question.Ack >= e.sealed.Number {
+		e.sealed = nil
+	}
+	if e.sealed == nil && (e.opened > 0 || e.dropped > 0) {
+		e.number++
+		identity := e.graded
+		identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(question.Run, e.instance), int(e.number), question.PassScore
+		signed, err := e.open.Ledger(identity).Sign(e.key)
+		if err != nil {
+			return score.Segment{}, err
+		}
+		e.sealed = &score.Segment{Instance: e.instance, Number: e.number, Ledger: &signed, Dropped: e.dropped}
+		e.sealedOpened, e.opened, e.dropped = e.opened, 0, 0
+	}
+	segment := score.Segment{Instance: e.instance}
+	if e.sealed != nil {
+		segment = *e.sealed
+	}
+	segment.Active = e.active
+	if e.forge != nil {
+		e.forge(&segment)
+	}
+	if e.deaf {
+		return score.Segment{}, errors.New("the connection was reset")
+	}
+	return segment, nil
+}
+
+// rolloutPool answers for servers by address.
+type rolloutPool map[string]*envServer
+
+func (p rolloutPool) Report(context.Context, string) (score.Report, error) { return offer(), nil }
+
+func (p rolloutPool) Rollouts(_ context.Context, podIP string, question score.Collection) (score.Segment, error) {
+	return p[podIP].collect(question)
+}
+
+// trainers are an evaluation whose episodes they bring.
+func trainers(episodes int64) *v1alpha1.EvaluationRun {
+	run := evaluation()
+	run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil
+	if episodes > 0 {
+		run.Spec.Agent.External = &v1alpha1.ExternalAgentSpec{Episodes: &episodes}
+	}
+	return run
+}
+
+// runningServer is a pod of the pool whose server can be asked.
+func runningServer(name, ip string) *corev1.Pod {
+	pod := server(name, ip)
+	pod.Status.Phase = corev1.PodRunning
+	return pod
+}
+
+// trainingWorld has a run that collects from two servers.
+func trainingWorld(t *testing.T, run *v1alpha1.EvaluationRun) (w *world, a, b *envServer) {
+	t.Helper()
+	w = newWorld(t, pool(), runningServer("support-a", "10.0.0.1"), runningServer("support-b", "10.0.0.2"), run)
+	a, b = newEnvServer("instance-a"), newEnvServer("instance-b")
+	w.r.pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
+	w.mustPass()
+	return w, a, b
+}
+
+func (w *world) wait(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
+
+func (w *world) complete() metav1.Condition {
+	for _, c := range w.run().Status.Conditions {
+		if c.Type == v1alpha1.ConditionComplete {
+			return c
+		}
+	}
+	return metav1.Condition{}
+}
+
+func TestRolloutsFromTagToScore(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(8))
+	begun := w.run().Status
+	if begun.Agent != "External" || begun.Progress != "0/8" || begun.StartTime == nil || begun.Rollouts.Tag != runName || begun.Provenance.Seed != nil {
+		t.Errorf("at the beginning: %+v", begun)
+	}
+	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning || !strings.Contains(c.Message, `reset(run="baseline")`) || !strings.Contains(c.Message, "0 of 8") {
+		t.Errorf("Complete says %s: %s", c.Reason, c.Message)
+	}
+	if w.job() != nil {
+		t.Error("there is a Job, and nobody to play it")
+	}
+
+	a.end(t, score.Scored, "B01", 900_000)
+	a.end(t, score.Scored, "B01", 800_000)
+	a.end(t, score.Errored, "B02", 0)
+	b.end(t, score.Failed, "S01", 100_000)
+	b.active = 3
+	if got := w.mustPass().RequeueAfter; got != collectInterval {
+		t.Errorf("again in %s, want %s", got, collectInterval)
+	}
+	run := w.run()
+	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 8, Scored: 2, Failed: 1, Errored: 1, Active: new(int64(3))}, run.Status.Episodes); diff != "" {
+		t.Error(diff)
+	}
+	if run.Status.Progress != "4/8" || run.Status.Score.Mean != "0.6000" || run.Status.PassRate != "0.6667" || run.Status.EstimatedCompletionTime == nil {
+		t.Errorf("%+v, score %+v", run.Status, run.Status.Score)
+	}
+	want := []v1alpha1.RolloutServer{{Pod: "support-a", Instance: "instance-a", Segment: 1}, {Pod: "support-b", Instance: "instance-b", Segment: 1}}
+	if diff := cmp.Diff(want, run.Status.Rollouts.Servers); diff != "" {
+		t.Error(diff)
+	}
+
+	w.mustPass()
+	if last := a.asked[len(a.asked)-1]; a.sealed != nil || last.Ack != 1 || last.Instance != "instance-a" || last.PassScore != 800_000 || last.Tag != runName || last.Run != "run-uid" {
+		t.Errorf("the next question is %+v", last)
+	}
+	if w.run().ResourceVersion != run.ResourceVersion {
+		t.Error("a pass with nothing to count writes")
+	}
+
+	for range 7 {
+		b.end(t, score.Scored, "T01", 1_000_000)
+	}
+	w.mustPass()
+	ended := w.run().Status
+	if got, want := states(ended.Conditions), "EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed Failed=False/NotFailed"; got != want {
+		t.Fatalf("conditions %s, want %s", got, want)
+	}
+	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 11, Scored: 9, Failed: 1, Errored: 1}, ended.Episodes); diff != "" {
+		t.Error(diff)
+	}
+	if ended.Progress != "11/11" || ended.Shards.Total != 1 || ended.Shards.CompletedIndexes != "0" || ended.ScoresRef == nil || ended.CompletionTime == nil {
+		t.Errorf("at the end: %+v", ended)
+	}
+	if diff := cmp.Diff(&v1alpha1.Rollouts{Tag: runName}, ended.Rollouts); diff != "" {
+		t.Error(diff)
+	}
+	var sums score.Accumulator
+	if err := sums.UnmarshalText([]byte(ended.Shards.Accumulator)); err != nil {
+		t.Fatal(err)
+	}
+	var table corev1.ConfigMap
+	if err := w.client.Get(t.Context(), key(ended.ScoresRef.Name), &table); err != nil {
+		t.Fatal(err)
+	}
+	if !sums.Holds(tableOf(&table)) || sums.Scored != 9 || sums.Errored != 1 {
+		t.Errorf("the sums %+v don't hold the table %s", sums, table.Data[scoresKey])
+	}
+	if diff := cmp.Diff([]string{"Normal Started", "Normal Progress", "Normal Completed"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	if got := testutil.ToFloat64(w.r.metrics.episodes.WithLabelValues("scored")); got != 9 {
+		t.Errorf("%v scored episodes in the metric, want 9", got)
+	}
+	if got := testutil.ToFloat64(w.r.metrics.episodes.WithLabelValues("errored")); got != 1 {
+		t.Errorf("%v errored episodes in the metric, want 1", got)
+	}
+	asked := len(a.asked)
+	w.mustPass()
+	if len(a.asked) != asked {
+		t.Error("a run that has ended collects")
+	}
+}
+
+// A run of another namespace's pool, which asks for a token, collects under a name that no run of the pool's own namespace has. A Job of its name is no concern of it.
+func TestRolloutsOfAnotherNamespace(t *testing.T) {
+	run := trainers(0)
+	run.Spec.EnvironmentRef.Namespace = "shared"
+	env, pod := pool(), runningServer("support-a", "10.0.0.1")
+	env.Namespace, pod.Namespace = "shared", "shared"
+	env.Spec.Access = v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.AllNamespaces}, TokenSecretRef: secretKey("tokens")}
+	w := newWorld(t, env, pod, run, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace}})
+	a := newEnvServer("instance-a")
+	w.r.pools = rolloutPool{"10.0.0.1": a}
+	w.mustPass()
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	if got := w.run().Status; got.Rollouts.Tag != "default/baseline" || got.Progress != "1" || got.Episodes.Total != 1 {
+		t.Errorf("tag %q, progress %q, %s", got.Rollouts.Tag, got.Progress, states(got.Conditions))
+	}
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(env), env); err != nil {
+		t.Fatal(err)
+	}
+	env.Spec.Access.AllowedNamespaces.From = v1alpha1.SameNamespace
+	if err := w.client.Update(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	asked := len(a.asked)
+	w.mustPass()
+	if got := states(w.run().Status.Conditions); !strings.Contains(got, "Failed=True/NamespaceNotAllowed") || len(a.asked) != asked || w.run().Status.Shards == nil {
+		t.Errorf("%s, asked %d times more", got, len(a.asked)-asked)
+	}
+}
+
+// What trainers bring is compared with a planned run of the same tasks.
+func TestRolloutsAgainstABaseline(t *testing.T) {
+	base := evaluation()
+	base.Name, base.UID = "before", "base-uid"
+	base.Spec.Tasks = base.Spec.Tasks[1:]
+	run := trainers(2)
+	run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "before"}
+	w, a, _ := trainingWorld(t, run)
+	var sums score.Accumulator
+	theirs, table := a.graded, &score.ScenarioTable{}
+	for _, scenario := range []string{"B01", "S01"} {
+		if err := theirs.Add(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario}, score.Episode{Outcome: score.Scored, Score: 250_000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums.Fold(&theirs)
+	table.Fold(&theirs)
+	text, err := table.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.Status = v1alpha1.EvaluationRunStatus{
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompleted}},
+		Provenance: w.run().Status.Provenance, ScoresRef: &v1alpha1.ObjectReference{Name: "before-scores"},
+		Episodes: &v1alpha1.RunEpisodes{Total: 2}, Shards: &v1alpha1.Shards{Total: 1},
+	}
+	WriteFigures(&base.Status, sums, score.IndexSet{})
+	w.create(base, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before-scores", Namespace: namespace, OwnerReferences: owners(base)}, Data: map[string]string{scoresKey: string(text)}})
+	a.end(t, score.Scored, "B01", 1_000_000)
+	a.end(t, score.Scored, "S01", 500_000)
+	w.mustPass()
+	if got := w.run().Status.Baseline; got == nil || got.Delta != "0.5000" || got.Scenarios != 2 || got.Message != "" {
+		t.Errorf("compared: %+v", got)
+	}
+}
+
+// What doesn't prove that the pool graded it for this run, or is in the figures, is not counted.
+func TestSegmentsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		forge  func(*envServer)
+		reason string
+	}{
+		"another key":          {func(e *envServer) { e.key = otherKey() }, refusedSignature},
+		"another run's":        {func(e *envServer) { e.forge = func(s *score.Segment) { s.Instance = "instance-c" } }, refusedForeign},
+		"another number":       {func(e *envServer) { e.forge = func(s *score.Segment) { s.Number++ } }, refusedForeign},
+		"a changed digit":      {func(e *envServer) { e.forge = func(s *score.Segment) { s.Ledger.Payload[0] ^= 1 } }, refusedSignature},
+		"counted before":       {func(e *envServer) { e.number = 0 }, refusedReplayed},
+		"an impossible number": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Dropped = -1 } }, refusedMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a, b := trainingWorld(t, trainers(0))
+			a.end(t, score.Scored, "B01", 1_000_000)
+			w.mustPass()
+			w.mustPass()
+			w.events()
+			a.end(t, score.Scored, "B01", 1_000_000)
+			b.end(t, score.Scored, "B01", 0)
+			tc.forge(a)
+			w.mustPass()
+			got := w.run().Status
+			if got.Episodes.Scored != 2 || got.Score.Mean != "0.5000" {
+				t.Errorf("%d episodes are counted with mean %s, want one of each server", got.Episodes.Scored, got.Score.Mean)
+			}
+			if diff := cmp.Diff([]string{"Warning RolloutsRefused"}, w.events()); diff != "" {
+				t.Errorf("events: %s", diff)
+			}
+			if c := w.complete(); !strings.Contains(c.Message, "server support-a") {
+				t.Errorf("Complete says %s", c.Message)
+			}
+			if n := testutil.ToFloat64(w.r.metrics.refused.WithLabelValues(tc.reason)); n != 1 {
+				t.Errorf("%v segments refused as %s", n, tc.reason)
+			}
+		})
+	}
+}
+
+// A number that was left out was acknowledged by something else: what came then counts, and that something is missing is told.
+func TestMissingSegmentIsTold(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(0))
+	a.number, a.dropped = 2, 4
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 3 || got.Rollouts.Dropped != 4 {
+		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
+	}
+	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsDropped", "Warning RolloutsMissing"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+}
+
+// Scores of two graders are never mixed, whoever tells first that the grader is another: the pool or a server. What was counted before stands.
+func TestRolloutsOfAnotherGrader(t *testing.T) {
+	for name, change := range map[string]func(w *world, a *envServer){
+		"a server": func(_ *world, a *envServer) { a.graded.GraderVersion = "2" },
+		"the pool": func(w *world, _ *envServer) {
+			env := &v1alpha1.CustomerSupportEnv{}
+			if err := w.client.Get(w.t.Context(), key(poolName), env); err != nil {
+				w.t.Fatal(err)
+			}
+			env.Status.Judge = "model"
+			if err := w.client.Status().Update(w.t.Context(), env); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a, b := trainingWorld(t, trainers(0))
+			b.end(t, score.Scored, "B01", 500_000)
+			w.mustPass()
+			change(w, a)
+			a.end(t, score.Scored, "B01", 1_000_000)
+			w.mustPass()
+			got := w.run().Status
+			if s := states(got.Conditions); !strings.Contains(s, "Failed=True/EnvironmentChanged") {
+				t.Errorf("conditions %s", s)
+			}
+			if got.Shards == nil || got.Shards.Accumulator == "" || got.Rollouts.Ledger != "" {
+				t.Errorf("the figures of what was counted can't be read: %+v", got.Shards)
+			}
+		})
+	}
+}
+
+func TestRolloutsEndByDeadline(t *testing.T) {
+	deadline := func(seconds int32) *v1alpha1.EvaluationRun {
+		run := trainers(1000)
+		run.Spec.ActiveDeadlineSeconds = &seconds
+		return run
+	}
+	t.Run("with what there is", func(t *testing.T) {
+		w, a, _ := trainingWorld(t, deadline(60))
+		w.wait(59 * time.Second)
+		if got := w.mustPass().RequeueAfter; got != time.Second {
+			t.Errorf("again in %s, want 1s", got)
+		}
+		a.end(t, score.Scored, "B01", 1_000_000)
+		w.wait(time.Second)
+		w.mustPass()
+		got := w.run().Status
+		if s := states(got.Conditions); !strings.Contains(s, "Complete=True/CollectionEnded") || got.Progress != "1/1000" || got.ScoresRef == nil {
+			t.Errorf("%s, progress %s", s, got.Progress)
+		}
+	})
+	t.Run("with nothing", func(t *testing.T) {
+		w, _, _ := trainingWorld(t, deadline(60))
+		w.wait(time.Minute)
+		w.mustPass()
+		if c := w.complete(); c.Reason != v1alpha1.ReasonDeadlineExceeded || !strings.Contains(c.Message, `reset(run="baseline")`) {
+			t.Errorf("%s: %s", c.Reason, c.Message)
+		}
+	})
+	t.Run("by hand, when a server answers at last", func(t *testing.T) {
+		w, a, b := trainingWorld(t, trainers(0))
+		a.end(t, score.Scored, "B01", 1_000_000)
+		b.end(t, score.Scored, "B01", 0)
+		b.silent = true
+		w.wait(time.Hour)
+		run := w.run()
+		run.Spec.ActiveDeadlineSeconds = new(int32(3590))
+		if err := w.client.Update(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		w.mustPass()
+		if c := w.complete(); c.Status != metav1.ConditionFalse {
+			t.Errorf("the run ends without server b: %s", c.Message)
+		}
+		b.silent = false
+		w.mustPass()
+		if got := w.run().Status; got.Episodes.Scored != 2 || !strings.Contains(states(got.Conditions), "Complete=True/CollectionEnded") {
+			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
+		}
+	})
+	t.Run("though a server is gone for good", func(t *testing.T) {
+		w, a, b := trainingWorld(t, deadline(60))
+		a.end(t, score.Scored, "B01", 1_000_000)
+		b.silent = true
+		w.wait(time.Minute + collectPatience)
+		w.mustPass()
+		if c := w.complete(); c.Status != metav1.ConditionTrue {
+			t.Errorf("%s: %s", c.Reason, c.Message)
+		}
+	})
+	t.Run("with too many errored", func(t *testing.T) {
+		w, a, _ := trainingWorld(t, deadline(60))
+		a.end(t, score.Scored, "B01", 1_000_000)
+		a.end(t, score.Errored, "B01", 0)
+		w.mustPass()
+		if c := w.complete(); c.Reason != v1alpha1.ReasonRunning {
+			t.Errorf("before its end: %s", c.Reason)
+		}
+		w.wait(time.Minute)
+		w.mustPass()
+		if c := w.complete(); c.Reason != v1alpha1.ReasonTooManyErrored || !strings.Contains(c.Message, "1 of 2 episodes errored") {
+			t.Errorf("%s: %s", c.Reason, c.Message)
+		}
+	})
+}
+
+func TestSuspendedRunCollectsNothing(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(0))
+	suspend := func(suspend bool) {
+		run := w.run()
+		run.Spec.Suspend = &suspend
+		if err := w.client.Update(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.end(t, score.Scored, "B01", 1_000_000)
+	suspend(true)
+	if got := w.mustPass().RequeueAfter; got != 0 || len(a.asked) != 0 {
+		t.Errorf("a suspended run asks %d times, and again in %s", len(a.asked), got)
+	}
+	if got := w.run().Status; got.Episodes.Scored != 0 || !strings.Contains(states(got.Conditions), "Suspended=True/Suspended Complete=False/Suspended") {
+		t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
+	}
+	suspend(false)
+	w.mustPass()
+	if got := w.run().Status.Episodes.Scored; got != 1 {
+		t.Errorf("%d episodes are counted after the pause, want 1", got)
+	}
+	if diff := cmp.Diff([]string{"Normal Started", "Normal Suspended", "Normal Resumed"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+}
+
+// A server that is going hears at once that its segment is counted. Its number is forgotten when it can't come back, and not when the cache alone doesn't show it.
+func TestServersThatGo(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(0))
+	pod := runningServer("support-a", "10.0.0.1")
+	pod.Finalizers = []string{"example.com/hold"}
+	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	a.end(t, score.Scored, "B01", 1_000_000)
+	if got := w.mustPass().RequeueAfter; got != handoverDelay {
+		t.Errorf("a server that is going hears again in %s, want %s", got, handoverDelay)
+	}
+	if got := w.mustPass().RequeueAfter; got != collectInterval || a.sealed != nil {
+		t.Errorf("again in %s, sealed %v", got, a.sealed)
+	}
+	w.unlisted = "support-a"
+	w.mustPass()
+	if got := w.run().Status.Rollouts.Servers; len(got) != 1 {
+		t.Errorf("the number of a server that lives is forgotten: %+v", got)
+	}
+	w.unlisted = ""
+	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPass()
+	if got := w.run().Status.Rollouts.Servers; len(got) != 0 {
+		t.Errorf("the number of a server that is gone is kept: %+v", got)
+	}
+}
+
+// Sums that don't fit into the status end the run with what was counted before.
+func TestLedgerTooLarge(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(0))
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	for i := range 2600 {
+		[]*envServer{a, b}[i%2].end(t, score.Scored, fmt.Sprintf("a-scenario-of-a-name-as-long-%04d", i), 1_000_000)
+	}
+	w.mustPass()
+	got := w.run().Status
+	if s := states(got.Conditions); !strings.Contains(s, "Failed=True/LedgerTooLarge") || got.Episodes.Scored != 1 || got.Shards == nil {
+		t.Errorf("%s, %+v", s, got.Episodes)
+	}
+}
+
+func TestTamperedRolloutsFailTheRun(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.EvaluationRunStatus){
+		"no rollouts":    func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts = nil },
+		"another ledger": func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts.Ledger = "AAAA" },
+		"no base64":      func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts.Ledger = "!" },
+		"another key":    func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts.LedgerKey = "x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _, _ := trainingWorld(t, trainers(0))
+			run := w.run()
+			change(&run.Status)
+			if err := w.client.Status().Update(t.Context(), run); err != nil {
+				t.Fatal(err)
+			}
+			w.mustPass()
+			if c := w.complete(); c.Reason != v1alpha1.ReasonSummaryRefused || !strings.Contains(c.Message, "changed by hand") {
+				t.Errorf("%s: %s", c.Reason, c.Message)
+			}
+		})
+	}
+}
+
+// Episodes end, answers are lost, operators crash around every write and see old views, servers are started again and killed: nothing is ever counted twice, and nothing is lost but what
+// the servers that were killed took along.
+func TestRolloutsCountOnceWhateverHappens(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // no secret
+			w, a, b := trainingWorld(t, trainers(0))
+			story := &rolloutStory{world: w, random: random, servers: map[string]*envServer{"support-a": a, "support-b": b}}
+			for range 80 {
+				story.step()
+			}
+			story.settle()
+		})
+	}
+}
+
+// rolloutStory is a random course of events.
+type rolloutStory struct {
+	*world
+	random  *rand.Rand
+	servers map[string]*envServer // by pod
+	views   []*v1alpha1.EvaluationRun
+	made    int
+	// ended counts the episodes that have ended, lost those of them that went with their servers.
+	ended, lost int64
+}
+
+func (s *rolloutStory) step() {
+	pods := []string{"support-a", "support-b"}
+	pod := pods[s.random.IntN(len(pods))]
+	e := s.servers[pod]
+	switch s.random.IntN(8) {
+	case 0, 1, 2:
+		outcome := []score.Outcome{score.Scored, score.Failed, score.Errored}[s.random.IntN(3)]
+		e.end(s.t, outcome, []string{"B01", "B02", "S01"}[s.random.IntN(3)], s.random.Int64N(score.One+1))
+		s.ended++
+	case 3:
+		s.lose(pod)
+		s.restart(pod)
+	default:
+		s.faultyPass()
+	}
+	if got := s.counted(); got > s.ended-s.lost {
+		s.t.Fatalf("%d episodes are counted of %d, %d of which are lost", got, s.ended, s.lost)
+	}
+}
+
+func (s *rolloutStory) counted() int64 {
+	e := s.run().Status.Episodes
+	return e.Scored + e.Failed + e.Errored
+}
+
+// lose counts what a server takes along: what has ended there and is not in the status.
+func (s *rolloutStory) lose(pod string) {
+	e := s.servers[pod]
+	s.lost += e.opened
+	if e.sealed == nil {
+		return
+	}
+	for _, known := range s.run().Status.Rollouts.Servers {
+		if known.Pod == pod && known.Instance == e.instance && known.Segment >= e.sealed.Number {
+			return
+		}
+	}
+	s.lost += e.sealedOpened
+}
+
+// restart has the server's process begin anew, in the same pod.
+func (s *rolloutStory) restart(pod string) {
+	s.made++
+	fresh := newEnvServer(fmt.Sprintf("%s-%d", pod, s.made))
+	*s.servers[pod] = *fresh
+}
+
+// faultyPass is a pass with lost answers, a crash or an old view of the run.
+func (s *rolloutStory) faultyPass() {
+	for _, e := range s.servers {
+		e.silent, e.deaf = s.random.IntN(6) == 0, s.random.IntN(4) == 0
+	}
+	s.views = append(s.views, s.run())
+	if s.random.IntN(3) == 0 {
+		old := s.views[max(0, len(s.views)-1-s.random.IntN(3))]
+		s.read = func(_ client.ObjectKey, object client.Object) (bool, error) {
+			run, ok := object.(*v1alpha1.EvaluationRun)
+			if ok {
+				old.DeepCopyInto(run)
+			}
+			return ok, nil
+		}
+	}
+	switch s.random.IntN(5) {
+	case 0:
+		s.fault = func(string, func() error) error { return errCrash }
+	case 1:
+		s.fault = func(_ string, do func() error) error { return errors.Join(do(), errCrash) }
+	}
+	if _, err := s.pass(); err != nil && !errors.Is(err, errCrash) {
+		s.t.Fatal(err)
+	}
+	s.read, s.fault = nil, nil
+	s.events()
+}
+
+// settle collects what is left without faults, and compares.
+func (s *rolloutStory) settle() {
+	for _, e := range s.servers {
+		e.silent, e.deaf = false, false
+	}
+	for range 3 {
+		s.mustPass()
+	}
+	if got := s.counted(); got != s.ended-s.lost {
+		s.t.Errorf("%d episodes are counted of %d, %d of which are lost", got, s.ended, s.lost)
+	}
+	run := s.run()
+	for pod, e := range s.servers {
+		if e.sealed != nil || e.opened > 0 {
+			s.t.Errorf("server %s isn't settled", pod)
+		}
+	}
+	if refused := testutil.ToFloat64(s.r.metrics.refused.WithLabelValues(refusedReplayed)); refused > 0 {
+		s.t.Errorf("%v segments were handed over again", refused)
+	}
+	if got := ptr.Deref(run.Status.Rollouts, v1alpha1.Rollouts{}); len(got.Servers) > 2 || got.Dropped != 0 {
+		s.t.Errorf("%+v", got)
+	}
+}

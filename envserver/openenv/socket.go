@@ -276,6 +276,9 @@ func (s *socket) answer(f frame) {
 		s.close(endClosed, websocket.CloseNormalClosure, "")
 		return
 	}
+	if s.session.ctx.Err() != nil {
+		return // the session ended under the message, and the close frame says why
+	}
 	if s.write(out.Bytes()) != nil && s.end(endLost) {
 		_ = s.conn.Close()
 	}

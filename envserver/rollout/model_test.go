@@ -3,16 +3,13 @@ package rollout
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,217 +18,61 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/policy/scripted"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/workflow"
 )
 
-// message is one of the messages of a request.
-type message struct {
-	Role       string `json:"role"`
-	Content    string `json:"content"`
-	ToolCallID string `json:"tool_call_id"`
-	ToolCalls  []struct {
-		ID       string `json:"id"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-	} `json:"tool_calls"`
-}
+// model is a scripted endpoint, and what is remembered of its use.
+type model struct {
+	*scripted.Endpoint
+	url string
 
-// asked is a request to the scripted endpoint.
-type asked struct {
-	n        int64
-	Seed     int64           `json:"seed"`
-	Messages []message       `json:"messages"`
-	Tools    json.RawMessage `json:"tools"`
-	Format   json.RawMessage `json:"response_format"`
-	Choice   json.RawMessage `json:"tool_choice"`
-	raw      map[string]json.RawMessage
-}
-
-// scripted is an OpenAI-compatible endpoint that plays as a built-in policy does, with nothing to go by but the messages, and misbehaves as its script says.
-type scripted struct {
-	*httptest.Server
-	factory     policy.Factory
-	environment string
-	episodes    map[int64]score.PlannedEpisode
-	calls       atomic.Int64
-	// trouble answers a request in place of the model, and says whether it did.
-	trouble func(w http.ResponseWriter, r *http.Request, a asked) bool
-	// shape changes the answer of the model.
-	shape func(a asked, answer map[string]any)
-
-	mu      sync.Mutex
-	waits   []time.Duration
-	authors map[string]int
+	mu    sync.Mutex
+	waits []time.Duration
+	keys  map[string]int
 }
 
 const agentKey = "sk-secret-of-the-agent"
 
-func newScripted(t *testing.T, p score.Plan, environment, name string) *scripted {
+func newModel(t *testing.T, p score.Plan, name string) *model {
 	t.Helper()
-	factory, err := policy.Builtin(name, environment, catalog(t))
+	endpoint, err := scripted.New(name, catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scripted{factory: factory, environment: environment, episodes: map[int64]score.PlannedEpisode{}, authors: map[string]int{}}
+	endpoint.Episodes, endpoint.Fault = map[int64]score.PlannedEpisode{}, func(err error) { t.Error(err) }
+	m := &model{Endpoint: endpoint, keys: map[string]int{}}
 	for shard := range p.Shards {
 		for e := range p.Shard(shard) {
-			s.episodes[e.Seed&0x7fff_ffff] = e
+			m.Episodes[scripted.SeedOf(e)] = e
 		}
 	}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(t, w, r) }))
-	t.Cleanup(s.Close)
-	return s
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.mu.Lock()
+		m.keys[r.Header.Get("Authorization")]++
+		m.mu.Unlock()
+		m.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	m.url = server.URL
+	return m
 }
 
-func (s *scripted) serve(t *testing.T, w http.ResponseWriter, r *http.Request) {
-	a := asked{n: s.calls.Add(1)}
-	var body json.RawMessage
-	if err := errors.Join(json.NewDecoder(r.Body).Decode(&body), json.Unmarshal(body, &a), json.Unmarshal(body, &a.raw)); err != nil {
-		t.Errorf("the request is no JSON: %v", err)
-	}
-	s.mu.Lock()
-	s.authors[r.Header.Get("Authorization")]++
-	s.mu.Unlock()
-	if r.URL.Path != "/v1/chat/completions" {
-		t.Errorf("asked at %s", r.URL.Path)
-	}
-	if s.trouble != nil && s.trouble(w, r, a) {
-		return
-	}
-	action, err := s.act(t.Context(), a)
-	if err != nil {
-		t.Errorf("request %d: %v", a.n, err)
-		w.WriteHeader(http.StatusTeapot)
-		return
-	}
-	answer := map[string]any{"role": "assistant", "content": nil}
-	if a.Tools != nil {
-		answer["content"] = "I think so."
-		answer["tool_calls"] = []any{toolCall(fmt.Sprintf("call-%d", a.n), action)}
-	} else {
-		answer["content"] = "Here it is:\n```json\n" + string(action) + "\n```"
-	}
-	if s.shape != nil {
-		s.shape(a, answer)
-	}
-	complete(w, answer)
-}
-
-// complete answers with a completion.
-func complete(w http.ResponseWriter, answer any) {
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(map[string]any{
-		"id": "x", "object": "chat.completion", "created": 1, "model": "scripted",
-		"choices": []any{map[string]any{"index": 0, "message": answer, "finish_reason": "stop"}},
-		"usage":   map[string]any{"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
-	}); err != nil {
-		panic(http.ErrAbortHandler) // the agent has gone
-	}
-}
-
-// toolCall makes a call of an action.
-func toolCall(id string, action json.RawMessage) map[string]any {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(action, &members); err != nil {
-		panic(err)
-	}
-	var name string
-	_ = json.Unmarshal(members["action_type"], &name)
-	delete(members, "action_type")
-	arguments, err := json.Marshal(members)
-	if err != nil {
-		panic(err)
-	}
-	if payload, nested := members["payload"]; nested {
-		arguments = payload
-	}
-	return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": string(arguments)}}
-}
-
-// act plays the episode from its messages: the policy is told every observation again, put together from what was told of it.
-func (s *scripted) act(ctx context.Context, a asked) (json.RawMessage, error) {
-	planned, ok := s.episodes[a.Seed]
-	if !ok {
-		return nil, fmt.Errorf("no episode has the seed %d", a.Seed)
-	}
-	agent, err := s.factory(planned)
-	if err != nil {
-		return nil, err
-	}
-	turn := policy.Turn{Environment: s.environment, Task: planned.Task, Planned: planned}
-	var action, seen json.RawMessage
-	for _, m := range a.Messages[1:] {
-		if m.Role == "assistant" {
-			continue
-		}
-		turn.Refused = ""
-		if text, refused := strings.CutPrefix(m.Content, "Refused, and nothing was done: "); refused {
-			turn.Refused = text
-		} else if seen, err = observed(seen, m.Content); err != nil {
-			return nil, err
-		}
-		turn.Observation = seen
-		if action, err = agent.Act(ctx, turn); err != nil {
-			return nil, err
-		}
-		turn.Step++
-	}
-	return action, nil
-}
-
-// observed puts an observation together from the one before it and what a message tells of its changes.
-func observed(before json.RawMessage, content string) (json.RawMessage, error) {
-	_, text, ok := strings.Cut(content, "Observation: ")
-	if _, full, long := strings.Cut(content, "The observation in full: "); long {
-		before, text, ok = nil, full, true
-	}
-	if !ok {
-		return nil, fmt.Errorf("a message tells of no observation: %.200s", content)
-	}
-	was, is := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if before != nil {
-		if err := json.Unmarshal(before, &was); err != nil {
-			return nil, err
-		}
-	}
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(&is); err != nil {
-		return nil, fmt.Errorf("reading %.200s: %w", text, err)
-	}
-	for name, value := range is {
-		var grown struct{ Added []json.RawMessage }
-		if json.Unmarshal(value, &grown) == nil && grown.Added != nil {
-			var list []json.RawMessage
-			if err := json.Unmarshal(was[name], &list); err != nil {
-				return nil, err
-			}
-			whole, err := json.Marshal(append(list, grown.Added...))
-			if err != nil {
-				return nil, err
-			}
-			is[name] = whole
-		}
-	}
-	maps.Copy(was, is)
-	return json.Marshal(was)
-}
-
-// model is an agent that asks the endpoint.
-func (s *scripted) model(t *testing.T, environment string, concurrency int, change func(*policy.OpenAIConfig)) policy.Factory {
+// agent asks the endpoint.
+func (m *model) agent(t *testing.T, environment string, concurrency int, change func(*policy.OpenAIConfig)) policy.Factory {
 	t.Helper()
-	c := policy.OpenAIConfig{BaseURL: s.URL + "/v1", Model: "scripted"}
+	c := policy.OpenAIConfig{BaseURL: m.url + "/v1", Model: "scripted"}
 	if change != nil {
 		change(&c)
 	}
 	factory, err := policy.New(policy.Config{Type: policy.TypeOpenAI, OpenAI: &c}, policy.Options{
 		Environment: environment, Key: agentKey, Concurrency: concurrency,
 		Wait: func(ctx context.Context, d time.Duration) error {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.waits = append(s.waits, d)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.waits = append(m.waits, d)
 			return ctx.Err()
 		},
 	})
@@ -305,15 +146,15 @@ func TestModelsAreToldEverything(t *testing.T) {
 			}
 			direct, _ := run(t, cfg)
 			for _, mode := range []policy.Mode{policy.ModeTools, policy.ModeJSON} {
-				endpoint := newScripted(t, p, kind.Name(), name)
-				cfg.Policy = endpoint.model(t, kind.Name(), 4, func(c *policy.OpenAIConfig) { c.Mode = mode })
+				endpoint := newModel(t, p, name)
+				cfg.Policy = endpoint.agent(t, kind.Name(), 4, func(c *policy.OpenAIConfig) { c.Mode = mode })
 				cfg.Plan.Run = "run-" + name + string(mode)
 				asked, summary := run(t, cfg)
 				if diff := cmp.Diff(direct.Tasks, asked.Tasks, cmp.AllowUnexported(score.Durations{})); diff != "" || len(summary.Errored) > 0 {
 					t.Errorf("%s by %s, errored %v (-direct +asked)\n%s", name, mode, summary.Errored, diff)
 				}
-				if len(endpoint.authors) != 1 || endpoint.authors["Bearer "+agentKey] == 0 {
-					t.Errorf("the key was not sent: %v", len(endpoint.authors))
+				if len(endpoint.keys) != 1 || endpoint.keys["Bearer "+agentKey] == 0 {
+					t.Errorf("the key was not sent: %v", len(endpoint.keys))
 				}
 			}
 		}
@@ -321,14 +162,14 @@ func TestModelsAreToldEverything(t *testing.T) {
 }
 
 // stall never answers.
-func stall(_ http.ResponseWriter, r *http.Request, _ asked) bool {
+func stall(_ http.ResponseWriter, r *http.Request, _ scripted.Request) bool {
 	<-r.Context().Done()
 	return true
 }
 
 // status answers with an error of the endpoint.
-func status(code int, body string) func(http.ResponseWriter, *http.Request, asked) bool {
-	return func(w http.ResponseWriter, _ *http.Request, _ asked) bool {
+func status(code int, body string) func(http.ResponseWriter, *http.Request, scripted.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request, _ scripted.Request) bool {
 		if code == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "3")
 		}
@@ -340,16 +181,16 @@ func status(code int, body string) func(http.ResponseWriter, *http.Request, aske
 }
 
 // sometimes makes the trouble on every nth request.
-func sometimes(n, remainder int64, trouble func(http.ResponseWriter, *http.Request, asked) bool) func(http.ResponseWriter, *http.Request, asked) bool {
-	return func(w http.ResponseWriter, r *http.Request, a asked) bool {
-		return a.n%n == remainder && trouble(w, r, a)
+func sometimes(n, remainder int64, trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool) func(http.ResponseWriter, *http.Request, scripted.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
+		return a.N%n == remainder && trouble(w, r, a)
 	}
 }
 
 // within makes the trouble on the requests from first to last.
-func within(first, last int64, trouble func(http.ResponseWriter, *http.Request, asked) bool) func(http.ResponseWriter, *http.Request, asked) bool {
-	return func(w http.ResponseWriter, r *http.Request, a asked) bool {
-		return first <= a.n && a.n <= last && trouble(w, r, a)
+func within(first, last int64, trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool) func(http.ResponseWriter, *http.Request, scripted.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
+		return first <= a.N && a.N <= last && trouble(w, r, a)
 	}
 }
 
@@ -358,18 +199,18 @@ func TestTroubleCostsNoScore(t *testing.T) {
 	throughTasks(t, func(t *testing.T, kind episode.Kind, task string, n int) {
 		_, pod := serve(t, kind, 0)
 		p := only(t, kind, task, n, 1)
-		endpoint := newScripted(t, p, kind.Name(), policy.Oracle)
-		troubles := []func(http.ResponseWriter, *http.Request, asked) bool{
+		endpoint := newModel(t, p, policy.Oracle)
+		troubles := []func(http.ResponseWriter, *http.Request, scripted.Request) bool{
 			sometimes(5, 1, status(429, `{"error": {"message": "slow down"}}`)),
 			sometimes(7, 2, status(500, "<html>oops</html>")),
-			sometimes(11, 3, func(http.ResponseWriter, *http.Request, asked) bool { panic(http.ErrAbortHandler) }),
+			sometimes(11, 3, func(http.ResponseWriter, *http.Request, scripted.Request) bool { panic(http.ErrAbortHandler) }),
 			sometimes(13, 5, status(503, "")),
 			within(3, 3, status(200, `{"choices": [`)),
 		}
 		// Of all that ask, one fails five times in a row.
 		workers := int64(min(n, 4))
-		long := []func(http.ResponseWriter, *http.Request, asked) bool{within(6, 5+5*workers, status(429, "")), within(9+5*workers, 8+10*workers, stall)}
-		endpoint.trouble = func(w http.ResponseWriter, r *http.Request, a asked) bool {
+		long := []func(http.ResponseWriter, *http.Request, scripted.Request) bool{within(6, 5+5*workers, status(429, "")), within(9+5*workers, 8+10*workers, stall)}
+		endpoint.Trouble = func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
 			for _, trouble := range slices.Concat(long, troubles) {
 				if trouble(w, r, a) {
 					return true
@@ -380,7 +221,7 @@ func TestTroubleCostsNoScore(t *testing.T) {
 		cfg := config(t, p, policy.Null, pod)
 		cfg.Environment = kind.Name()
 		cfg.EpisodeAttempts = 10
-		cfg.Policy = endpoint.model(t, kind.Name(), 4, func(c *policy.OpenAIConfig) { c.TimeoutSeconds = 1 })
+		cfg.Policy = endpoint.agent(t, kind.Name(), 4, func(c *policy.OpenAIConfig) { c.TimeoutSeconds = 1 })
 		ledger, summary := run(t, cfg)
 		if summary.RetriedBy[string(policy.RateLimited)] == 0 || summary.RetriedBy[string(policy.TimedOut)] == 0 {
 			t.Errorf("retried %v, want some by both of the long troubles", summary.RetriedBy)
@@ -391,7 +232,7 @@ func TestTroubleCostsNoScore(t *testing.T) {
 		if mean := ledger.Tasks[0].Sum / ledger.Tasks[0].Episodes; mean < 990_000 {
 			t.Errorf("the mean is %s", score.Decimal(mean))
 		}
-		if want := int64(100 * len(endpoint.episodes)); summary.Tokens.Prompt < want || summary.Tokens.Prompt%100 != 0 || summary.Tokens.Completion != summary.Tokens.Prompt/100*7 {
+		if want := int64(100 * len(endpoint.Episodes)); summary.Tokens.Prompt < want || summary.Tokens.Prompt%100 != 0 || summary.Tokens.Completion != summary.Tokens.Prompt/100*7 {
 			t.Errorf("%+v tokens, want at least %d read and 7 written for each 100", summary.Tokens, want)
 		}
 		if _, err := summary.Encode(); err != nil {
@@ -407,7 +248,7 @@ func TestTroubleCostsNoScore(t *testing.T) {
 func TestDeadEndpointsAreNoScore(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	tests := map[string]struct {
-		trouble func(http.ResponseWriter, *http.Request, asked) bool
+		trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool
 		want    policy.Class
 	}{
 		"full":         {status(429, ""), policy.RateLimited},
@@ -427,8 +268,8 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 			t.Parallel()
 			_, pod := serve(t, kind, 0)
 			p := only(t, kind, "ticket-resolve", 1, 1)
-			endpoint := newScripted(t, p, kind.Name(), policy.Oracle)
-			endpoint.trouble = tc.trouble
+			endpoint := newModel(t, p, policy.Oracle)
+			endpoint.Trouble = tc.trouble
 			var logs strings.Builder
 			var kept []record.Episode
 			cfg := config(t, p, policy.Null, pod)
@@ -436,7 +277,7 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 			cfg.Concurrency = 1
 			cfg.Log = slog.New(slog.NewTextHandler(&logs, nil))
 			cfg.Record = func(e record.Episode) { kept = append(kept, e) }
-			cfg.Policy = endpoint.model(t, kind.Name(), 1, func(c *policy.OpenAIConfig) { c.TimeoutSeconds = 1 })
+			cfg.Policy = endpoint.agent(t, kind.Name(), 1, func(c *policy.OpenAIConfig) { c.TimeoutSeconds = 1 })
 			if name == "hanging" {
 				cfg.EpisodeAttempts = 1
 			}
@@ -461,16 +302,16 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 // What a model says badly is played and refused, so that it counts against the model: the episode is over and scored.
 func TestBadAnswersAreTheModels(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
-	say := func(text string) func(asked, map[string]any) {
-		return func(_ asked, answer map[string]any) { answer["content"], answer["tool_calls"] = text, nil }
+	say := func(text string) func(scripted.Request, map[string]any) {
+		return func(_ scripted.Request, answer map[string]any) { answer["content"], answer["tool_calls"] = text, nil }
 	}
-	calls := func(name, arguments string) func(asked, map[string]any) {
-		return func(_ asked, answer map[string]any) {
+	calls := func(name, arguments string) func(scripted.Request, map[string]any) {
+		return func(_ scripted.Request, answer map[string]any) {
 			answer["tool_calls"] = []any{map[string]any{"id": "", "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}}
 		}
 	}
 	tests := map[string]struct {
-		shape   func(asked, map[string]any)
+		shape   func(scripted.Request, map[string]any)
 		refused string
 		told    string
 	}{
@@ -493,21 +334,21 @@ func TestBadAnswersAreTheModels(t *testing.T) {
 			t.Parallel()
 			_, pod := serve(t, kind, 0)
 			p := only(t, kind, "ticket-resolve", 1, 1)
-			endpoint := newScripted(t, p, kind.Name(), policy.Null)
+			endpoint := newModel(t, p, policy.Null)
 			var heard []string
-			endpoint.shape = func(a asked, answer map[string]any) {
+			endpoint.Shape = func(a scripted.Request, answer map[string]any) {
 				heard = append(heard, a.Messages[len(a.Messages)-1].Content)
 				tc.shape(a, answer)
 			}
 			var kept []record.Episode
 			cfg := config(t, p, policy.Null, pod)
 			cfg.Record = func(e record.Episode) { kept = append(kept, e) }
-			cfg.Policy = endpoint.model(t, kind.Name(), 1, nil)
+			cfg.Policy = endpoint.agent(t, kind.Name(), 1, nil)
 			ledger, summary := run(t, cfg)
 			if ledger.Failed != 1 || len(summary.Errored) > 0 || summary.Retried > 0 {
 				t.Fatalf("%d failed, %d scored, errored %v, retried %d", ledger.Failed, ledger.Scored, summary.Errored, summary.Retried)
 			}
-			if n := endpoint.calls.Load(); n != episode.MaxInvalidActions {
+			if n := endpoint.Calls(); n != episode.MaxInvalidActions {
 				t.Errorf("the model was asked %d times, want %d", n, episode.MaxInvalidActions)
 			}
 			if !strings.Contains(heard[1], tc.refused) || !strings.Contains(heard[1], tc.told) {
@@ -525,10 +366,14 @@ func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	_, pod := serve(t, kind, 0)
 	p := only(t, kind, "ticket-resolve", 2, 1)
-	endpoint := newScripted(t, p, kind.Name(), policy.Oracle)
+	endpoint := newModel(t, p, policy.Oracle)
 	told := 0
-	endpoint.shape = func(a asked, answer map[string]any) {
-		answer["tool_calls"] = append(answer["tool_calls"].([]any), toolCall("second", json.RawMessage(`{"action_type":"escalate","team":"nobody"}`)))
+	endpoint.Shape = func(a scripted.Request, answer map[string]any) {
+		second, err := scripted.Call(a.Tools, "second", json.RawMessage(`{"action_type":"escalate","team":"nobody"}`))
+		if err != nil {
+			t.Error(err)
+		}
+		answer["tool_calls"] = append(answer["tool_calls"].([]any), second)
 		last := a.Messages[len(a.Messages)-1]
 		if strings.Contains(last.Content, "You called 2 tools in one answer") {
 			told++
@@ -541,7 +386,7 @@ func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 	}
 	cfg := config(t, p, policy.Null, pod)
 	cfg.Concurrency = 1
-	cfg.Policy = endpoint.model(t, kind.Name(), 1, nil)
+	cfg.Policy = endpoint.agent(t, kind.Name(), 1, nil)
 	ledger, _ := run(t, cfg)
 	if ledger.Tasks[0].Passes != 2 || told == 0 {
 		t.Errorf("%d passes of 2; the model was told %d times", ledger.Tasks[0].Passes, told)
@@ -551,36 +396,36 @@ func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 // What an endpoint doesn't know is left out of all further requests, down to the bare conversation; what it is asked for by name is not.
 func TestEndpointsThatKnowLess(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
-	refuse := func(named, member string) func(a asked) string {
-		return func(a asked) string {
-			if a.raw[member] != nil {
+	refuse := func(named, member string) func(a scripted.Request) string {
+		return func(a scripted.Request) string {
+			if a.Raw[member] != nil {
 				return named
 			}
 			return ""
 		}
 	}
 	tests := map[string]struct {
-		complaints []func(a asked) string
+		complaints []func(a scripted.Request) string
 		// without are members that the last request must not have.
 		without []string
 		change  func(*policy.OpenAIConfig)
 		class   string
 	}{
-		"tool choice": {complaints: []func(asked) string{refuse("tool_choice 'required' is not supported", "tool_choice")}, without: []string{"tool_choice"}},
-		"strict": {complaints: []func(asked) string{func(a asked) string {
-			if strings.Contains(string(a.Tools), `"strict"`) {
+		"tool choice": {complaints: []func(scripted.Request) string{refuse("tool_choice 'required' is not supported", "tool_choice")}, without: []string{"tool_choice"}},
+		"strict": {complaints: []func(scripted.Request) string{func(a scripted.Request) string {
+			if strings.Contains(string(a.Raw["tools"]), `"strict"`) {
 				return "Invalid schema for function 'classify': unknown keyword"
 			}
 			return ""
 		}}},
-		"one call": {complaints: []func(asked) string{refuse("Unrecognized request argument supplied: parallel_tool_calls", "parallel_tool_calls")}, without: []string{"parallel_tool_calls"}},
-		"tools":    {complaints: []func(asked) string{refuse("this model does not support tools", "tools")}, without: []string{"tools", "tool_choice", "parallel_tool_calls"}},
+		"one call": {complaints: []func(scripted.Request) string{refuse("Unrecognized request argument supplied: parallel_tool_calls", "parallel_tool_calls")}, without: []string{"parallel_tool_calls"}},
+		"tools":    {complaints: []func(scripted.Request) string{refuse("this model does not support tools", "tools")}, without: []string{"tools", "tool_choice", "parallel_tool_calls"}},
 		"nothing": {
-			complaints: []func(asked) string{refuse("tools: unknown field", "tools"), refuse("response_format is unknown", "response_format")},
+			complaints: []func(scripted.Request) string{refuse("tools: unknown field", "tools"), refuse("response_format is unknown", "response_format")},
 			without:    []string{"tools", "response_format"},
 		},
 		"schemas": {
-			complaints: []func(asked) string{func(a asked) string {
+			complaints: []func(scripted.Request) string{func(a scripted.Request) string {
 				if strings.Contains(string(a.Format), "json_schema") {
 					return "response_format.type: json_schema is unknown, use json_object"
 				}
@@ -589,11 +434,11 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 			change: func(c *policy.OpenAIConfig) { c.Mode = policy.ModeJSON },
 		},
 		"max tokens": {
-			complaints: []func(asked) string{refuse("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", "max_tokens")},
+			complaints: []func(scripted.Request) string{refuse("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", "max_tokens")},
 			without:    []string{"max_tokens"}, change: func(c *policy.OpenAIConfig) { c.MaxTokens = 300 },
 		},
 		"temperature": {
-			complaints: []func(asked) string{refuse("Unsupported value: 'temperature' does not support 0.2", "temperature")},
+			complaints: []func(scripted.Request) string{refuse("Unsupported value: 'temperature' does not support 0.2", "temperature")},
 			change:     func(c *policy.OpenAIConfig) { c.Temperature = "0.2" }, class: string(policy.Refused),
 		},
 	}
@@ -602,9 +447,9 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 			t.Parallel()
 			_, pod := serve(t, kind, 0)
 			p := only(t, kind, "ticket-resolve", 2, 1)
-			endpoint := newScripted(t, p, kind.Name(), policy.Oracle)
-			var last asked
-			endpoint.trouble = func(w http.ResponseWriter, r *http.Request, a asked) bool {
+			endpoint := newModel(t, p, policy.Oracle)
+			var last scripted.Request
+			endpoint.Trouble = func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
 				last = a
 				for _, complaint := range tc.complaints {
 					if text := complaint(a); text != "" {
@@ -616,7 +461,7 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 			}
 			cfg := config(t, p, policy.Null, pod)
 			cfg.Concurrency = 1
-			cfg.Policy = endpoint.model(t, kind.Name(), 1, tc.change)
+			cfg.Policy = endpoint.agent(t, kind.Name(), 1, tc.change)
 			ledger, summary := run(t, cfg)
 			if tc.class != "" {
 				if ledger.Scored > 0 || summary.Errored[0].Class != tc.class {
@@ -628,8 +473,8 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 				t.Errorf("%d scored, %d retried, errored %v", ledger.Scored, summary.Retried, summary.Errored)
 			}
 			for _, member := range tc.without {
-				if last.raw[member] != nil {
-					t.Errorf("the last request has %s: %s", member, last.raw[member])
+				if last.Raw[member] != nil {
+					t.Errorf("the last request has %s: %s", member, last.Raw[member])
 				}
 			}
 		})

@@ -1,0 +1,301 @@
+// Package scripted is a language model by script, for tests: an OpenAI-compatible endpoint that plays as a built-in policy does, with nothing to go by but the messages and
+// the tools of each request, and that fails where it is told to.
+package scripted
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+const (
+	// PromptTokens and CompletionTokens are what every answer is said to have taken.
+	PromptTokens     = 100
+	CompletionTokens = 7
+	// maxRequest bounds a request, in bytes.
+	maxRequest = 1 << 20
+)
+
+// Message is one of the messages of a request.
+type Message struct {
+	Role       string `json:"role"`
+	Content    string `json:"content"`
+	ToolCallID string `json:"tool_call_id"`
+	ToolCalls  []struct {
+		ID       string `json:"id"`
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
+}
+
+// Tool is one of the tools that a request offers.
+type Tool struct {
+	Function struct {
+		Name       string `json:"name"`
+		Strict     bool   `json:"strict"`
+		Parameters struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+			Required   []string                   `json:"required"`
+		} `json:"parameters"`
+	} `json:"function"`
+}
+
+// Request is what the endpoint was asked.
+type Request struct {
+	// N counts the requests from 1.
+	N int64 `json:"-"`
+	// Key is the bearer token.
+	Key      string          `json:"-"`
+	Seed     int64           `json:"seed"`
+	Messages []Message       `json:"messages"`
+	Tools    []Tool          `json:"tools"`
+	Format   json.RawMessage `json:"response_format"`
+	// Raw are all members as they were sent.
+	Raw map[string]json.RawMessage `json:"-"`
+}
+
+// Task is what the request's first message names.
+func (r Request) Task() string {
+	if len(r.Messages) < 2 {
+		return ""
+	}
+	task, _, _ := strings.Cut(strings.TrimPrefix(r.Messages[1].Content, "Task: "), "\n")
+	return task
+}
+
+// SeedOf is the seed that an endpoint is sent for an episode: endpoints with seeds of 32 bits are many.
+func SeedOf(planned score.PlannedEpisode) int64 { return planned.Seed & 0x7fff_ffff }
+
+// Endpoint answers chat completions. Its fields are set before it serves; the functions are called by several goroutines at a time.
+type Endpoint struct {
+	// Episodes are those that are played, by SeedOf; nil for any, which will do for policies that look at nothing but the observation.
+	Episodes map[int64]score.PlannedEpisode
+	// Trouble answers a request in place of the model, and says whether it did; nil for no trouble.
+	Trouble func(w http.ResponseWriter, r *http.Request, asked Request) bool
+	// Shape changes the message that answers; nil for no change.
+	Shape func(asked Request, answer map[string]any)
+	// Fault hears of requests that no agent should send; they are answered with 418.
+	Fault func(error)
+
+	calls atomic.Int64
+	// plays are the policies by environment.
+	plays map[string]policy.Factory
+}
+
+// New makes an endpoint that plays as the built-in policy of that name. Only Oracle reads the catalogue; for the others it may be nil.
+func New(name string, catalog *scenarios.Catalog) (*Endpoint, error) {
+	e := &Endpoint{plays: map[string]policy.Factory{}}
+	for _, environment := range []string{"ticket", "workflow"} {
+		factory, err := policy.Builtin(name, environment, catalog)
+		if err != nil {
+			return nil, err
+		}
+		e.plays[environment] = factory
+	}
+	return e, nil
+}
+
+// Calls is the number of requests so far.
+func (e *Endpoint) Calls() int64 { return e.calls.Load() }
+
+// ServeHTTP implements http.Handler.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	asked, err := read(r)
+	asked.N = e.calls.Add(1)
+	if err == nil && e.Trouble != nil && e.Trouble(w, r, asked) {
+		return
+	}
+	var answer map[string]any
+	if err == nil {
+		answer, err = e.answer(r.Context(), asked)
+	}
+	if err != nil {
+		e.Fault(fmt.Errorf("request %d: %w", asked.N, err))
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	if e.Shape != nil {
+		e.Shape(asked, answer)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// An error means that the agent has gone.
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"id": "x", "object": "chat.completion", "created": 1, "model": "scripted",
+		"choices": []any{map[string]any{"index": 0, "message": answer, "finish_reason": "stop"}},
+		"usage":   map[string]any{"prompt_tokens": PromptTokens, "completion_tokens": CompletionTokens, "total_tokens": PromptTokens + CompletionTokens},
+	})
+}
+
+func read(r *http.Request) (Request, error) {
+	if r.URL.Path != "/v1/chat/completions" {
+		return Request{}, fmt.Errorf("asked at %s", r.URL.Path)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
+	if err != nil {
+		return Request{}, fmt.Errorf("reading the request: %w", err)
+	}
+	asked := Request{Key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}
+	if err := errors.Join(json.Unmarshal(body, &asked), json.Unmarshal(body, &asked.Raw)); err != nil {
+		return asked, fmt.Errorf("the request is no JSON: %w", err)
+	}
+	if asked.Task() == "" {
+		return asked, errors.New("the messages name no task")
+	}
+	return asked, nil
+}
+
+// answer is the model's message: a call of one of the tools, or an action in text where there are none.
+func (e *Endpoint) answer(ctx context.Context, asked Request) (map[string]any, error) {
+	action, err := e.act(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	if asked.Tools == nil {
+		return map[string]any{"role": "assistant", "content": "Here it is:\n```json\n" + string(action) + "\n```"}, nil
+	}
+	call, err := Call(asked.Tools, fmt.Sprintf("call-%d", asked.N), action)
+	return map[string]any{"role": "assistant", "content": "I think so.", "tool_calls": []any{call}}, err
+}
+
+// act plays the episode from its messages: the policy is told every observation again, put together from what was told of it.
+func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, error) {
+	planned, ok := e.Episodes[asked.Seed]
+	if !ok && e.Episodes != nil {
+		return nil, fmt.Errorf("no episode has the seed %d", asked.Seed)
+	}
+	task := asked.Task()
+	planned.Task = task
+	environment := policy.EnvironmentOf(task)
+	factory := e.plays[environment]
+	if factory == nil {
+		return nil, fmt.Errorf("no policy plays task %q", task)
+	}
+	agent, err := factory(planned)
+	if err != nil {
+		return nil, err
+	}
+	turn := policy.Turn{Environment: environment, Task: task, Planned: planned}
+	var action, seen json.RawMessage
+	for _, m := range asked.Messages[1:] {
+		if m.Role == "assistant" {
+			continue
+		}
+		turn.Refused = ""
+		if text, refused := strings.CutPrefix(m.Content, "Refused, and nothing was done: "); refused {
+			turn.Refused = text
+		} else if seen, err = observed(seen, m.Content); err != nil {
+			return nil, err
+		}
+		turn.Observation = seen
+		if action, err = agent.Act(ctx, turn); err != nil {
+			return nil, err
+		}
+		turn.Step++
+	}
+	return action, nil
+}
+
+// observed puts an observation together from the one before it and what a message tells of its changes.
+func observed(before json.RawMessage, content string) (json.RawMessage, error) {
+	_, text, ok := strings.Cut(content, "Observation: ")
+	if _, full, long := strings.Cut(content, "The observation in full: "); long {
+		before, text, ok = nil, full, true
+	}
+	if !ok {
+		return nil, fmt.Errorf("a message tells of no observation: %.200s", content)
+	}
+	was, is := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if before != nil {
+		if err := json.Unmarshal(before, &was); err != nil {
+			return nil, fmt.Errorf("reading %.200s: %w", before, err)
+		}
+	}
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&is); err != nil {
+		return nil, fmt.Errorf("reading %.200s: %w", text, err)
+	}
+	for name, value := range is {
+		var grown struct{ Added []json.RawMessage }
+		if json.Unmarshal(value, &grown) != nil || grown.Added == nil {
+			continue
+		}
+		var list []json.RawMessage
+		if err := json.Unmarshal(was[name], &list); err != nil {
+			return nil, fmt.Errorf("%s grew, and was no list: %w", name, err)
+		}
+		whole, err := json.Marshal(append(list, grown.Added...))
+		if err != nil {
+			return nil, fmt.Errorf("writing %s: %w", name, err)
+		}
+		is[name] = whole
+	}
+	maps.Copy(was, is)
+	return json.Marshal(was)
+}
+
+// Call is the call of a tool that means the action. It goes by the schemas of the tools: a field that the tool doesn't take is an object whose members are the arguments, and
+// what a strict schema requires and the action leaves out is null. The error says what of the action no tool takes.
+func Call(tools []Tool, id string, action json.RawMessage) (map[string]any, error) {
+	var fields map[string]json.RawMessage
+	var name string
+	if err := json.Unmarshal(action, &fields); err != nil {
+		return nil, fmt.Errorf("reading the action %.200s: %w", action, err)
+	}
+	if err := json.Unmarshal(fields["action_type"], &name); err != nil {
+		return nil, fmt.Errorf("reading the type of the action %.200s: %w", action, err)
+	}
+	delete(fields, "action_type")
+	for _, tool := range tools {
+		if tool.Function.Name != name {
+			continue
+		}
+		arguments, err := tool.arguments(fields)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}, nil
+	}
+	return nil, fmt.Errorf("there is no tool %s", name)
+}
+
+func (t Tool) arguments(fields map[string]json.RawMessage) (string, error) {
+	takes := t.Function.Parameters
+	arguments := map[string]json.RawMessage{}
+	for name, value := range fields {
+		if takes.Properties[name] != nil {
+			arguments[name] = value
+			continue
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(value, &members); err != nil {
+			return "", fmt.Errorf("tool %s takes no %s", t.Function.Name, name)
+		}
+		maps.Copy(arguments, members)
+	}
+	for name := range arguments {
+		if takes.Properties[name] == nil {
+			return "", fmt.Errorf("tool %s takes no %s", t.Function.Name, name)
+		}
+	}
+	for _, name := range takes.Required {
+		if arguments[name] == nil {
+			arguments[name] = json.RawMessage("null")
+		}
+	}
+	data, err := json.Marshal(arguments)
+	if err != nil {
+		return "", fmt.Errorf("writing the arguments of tool %s: %w", t.Function.Name, err)
+	}
+	return string(data), nil
+}

@@ -40,7 +40,7 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonApplyFailed: the API server refuses one of the pool's objects.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonUnschedulable: no node takes a server.
+	// ReasonUnschedulable: no node takes a server, or a runner.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonServersUnreachable: servers run, but the operator can't read their statistics.
 	ReasonServersUnreachable = "ServersUnreachable"
@@ -140,7 +140,7 @@ const (
 	ReasonInvalidPlan = "InvalidPlan"
 	// ReasonShardsFailed: a shard failed more often than retries.shardBackoffLimit allows.
 	ReasonShardsFailed = "ShardsFailed"
-	// ReasonRunnersNotStarted: a runner that has a node could not start for ten minutes, because its image can't be pulled, say.
+	// ReasonRunnersNotStarted: a runner that has a node can't start, because its image can't be pulled, say. After ten minutes the run fails for it.
 	ReasonRunnersNotStarted = "RunnersNotStarted"
 	// ReasonSummariesLost: the Job is complete, but pods were removed by force before their summaries were counted.
 	ReasonSummariesLost = "SummariesLost"

@@ -70,6 +70,46 @@ func TestSuspension(t *testing.T) {
 	}
 }
 
+// told are the notes of a pass's events of a reason.
+func told(d decision, reason string) []string {
+	var notes []string
+	for _, e := range d.events {
+		if e.reason == reason {
+			notes = append(notes, e.kind+" "+e.note)
+		}
+	}
+	return notes
+}
+
+// What holds a run up is told once, each time that it does.
+func TestHoldUpsAreTold(t *testing.T) {
+	stuck := func(s *snapshot) { s.pods = []corev1.Pod{*pulling(runnerPodOf(s.run, 0))} }
+	for name, tc := range map[string]struct {
+		begin, end   func(*snapshot)
+		reason, want string
+	}{
+		"a queue": {enqueue, func(s *snapshot) { s.job.Spec.Suspend = new(false) }, v1alpha1.ReasonQueued, "Normal 0 of 4 shards are in the figures. Job baseline waits until queue gpus admits it."},
+		"an image": {
+			stuck, func(s *snapshot) { s.pods = nil }, v1alpha1.ReasonRunnersNotStarted, "Warning 0 of 4 shards are in the figures. A runner can't start: pod baseline-0: ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := begun(t)
+			for _, step := range []struct {
+				change func(*snapshot)
+				times  int
+			}{{tc.begin, 1}, {func(*snapshot) {}, 0}, {tc.end, 0}, {tc.begin, 1}} {
+				step.change(&s)
+				d := decide(s)
+				if got := told(d, tc.reason); len(got) != step.times || step.times > 0 && !strings.HasPrefix(got[0], tc.want) {
+					t.Errorf("told %q, want %d times %q", got, step.times, tc.want)
+				}
+				s.run.Status = d.status
+			}
+		})
+	}
+}
+
 // A run that is suspended from the beginning fixes no plan, waits for no pool, and begins when it is resumed. Later suspensions repeat no shard that has ended.
 func TestSuspendedAndResumed(t *testing.T) {
 	w := readyWorld(t)
@@ -323,6 +363,13 @@ func TestThresholds(t *testing.T) {
 	d := decide(s)
 	if got, want := states(d.status.Conditions), envReady+"Complete=True/Completed"+notFailed+" ThresholdsMet=False/ThresholdsMissed"; got != want {
 		t.Errorf("conditions %s, want %s", got, want)
+	}
+	if got := told(d, v1alpha1.ReasonThresholdsMissed); len(got) != 1 || !strings.HasPrefix(got[0], "Warning passRate is ") {
+		t.Errorf("told %q", got)
+	}
+	s.run.Spec.Thresholds[0].Min = "0"
+	if got := told(decide(s), v1alpha1.ReasonThresholdsReached); len(got) > 0 {
+		t.Errorf("told %q of a run as it was asked for", got)
 	}
 	early := snap()
 	early.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat4", Min: "1"}}

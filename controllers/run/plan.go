@@ -154,8 +154,8 @@ func fixPlan(d *decision, s snapshot) progress {
 	d.folding.sums = sums
 	WriteFigures(&d.status, sums, score.IndexSet{})
 	d.createPlan, d.createJob = &plan, nextJob(d, s)
-	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Planned %d episodes in %d shards against pool %s; up to %d runners play side by side.",
-		plan.Episodes(), plan.Shards, s.env.Name, parallelism(s.run, d.status.Shards.Total)))
+	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Planned %s against pool %s, in %s; up to %s side by side.",
+		count(plan.Episodes(), "episode"), s.env.Name, count(int64(plan.Shards), "shard"), count(int64(parallelism(s.run, d.status.Shards.Total)), "runner")))
 	return inProgress(d, s)
 }
 
@@ -261,12 +261,12 @@ func tooManyErrored(d *decision, run *v1alpha1.EvaluationRun, episodes int64) (p
 	if errored*100 <= limit*episodes {
 		return progress{}, false
 	}
-	where := "status.errors and the runners' logs"
+	what, where := fmt.Sprintf(" (%s)", erroredClasses(d.status.Errors)), "the runners' logs ("+logsCommand(run)+")"
 	if isExternal(run) {
-		where = "the servers' logs"
+		what, where = "", "the servers' logs"
 	}
 	return progress{failed, v1alpha1.ReasonTooManyErrored, fmt.Sprintf(
-		"%d of %d episodes errored, more than the %d %% of retries.maxErroredPercent. See %s for the causes, then create the run again.", errored, episodes, limit, where)}, true
+		"%d of %d episodes errored%s, more than the %d %% of retries.maxErroredPercent. See %s for the causes, then create the run again.", errored, episodes, what, limit, where)}, true
 }
 
 func accessRevoked() progress {
@@ -280,6 +280,17 @@ func refusedMessage(r refusal) string {
 	}
 	return fmt.Sprintf("The summary of runner pod %s is not counted: %v. retries.shardBackoffLimit doesn't let its shard be played once more. Shards counted before stay in the figures. %s",
 		r.pod.Name, r.err, advice)
+}
+
+// erroredClasses lists what episodes were given up for.
+func erroredClasses(counts []v1alpha1.ErrorCount) string {
+	var classes []string
+	for _, e := range counts {
+		if e.Errored > 0 {
+			classes = append(classes, fmt.Sprintf("%s: %d", e.Class, e.Errored))
+		}
+	}
+	return strings.Join(classes, ", ")
 }
 
 // planChange says what of the pool is no longer what the plan was made with, "" if nothing is, or if the pool doesn't tell.

@@ -194,9 +194,24 @@ func addPods(s *snapshot, pods ...*corev1.Pod) {
 	}
 }
 
+// A run repeats what is wrong with a pool of its own namespace. What other namespaces' pools say of their packs and images is not for it.
+func TestWhatIsWrongWithThePoolIsTold(t *testing.T) {
+	for _, namespace := range []string{snap().run.Namespace, "shared"} {
+		s := snap()
+		s.env.Namespace, s.run.Spec.EnvironmentRef.Namespace = namespace, namespace
+		s.env.Status.Conditions = []metav1.Condition{
+			{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Message: "None of 2 servers accepts sessions."},
+			{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Message: "The image can't be pulled."},
+		}
+		if got := environmentCondition(s).Message; strings.Contains(got, "can't be pulled") != (namespace == s.run.Namespace) || !strings.Contains(got, "None of 2 servers") {
+			t.Errorf("of a pool in namespace %s: %q", namespace, got)
+		}
+	}
+}
+
 // TestProceed begins every case with a run of four shards whose Job plays.
 func TestProceed(t *testing.T) {
-	const runs = "Complete=False/Running" + notFailed
+	const runs, stuck = "Complete=False/Running" + notFailed, "Complete=False/RunnersNotStarted" + notFailed
 	cases := map[string]struct {
 		change    func(*testing.T, *snapshot, score.Plan)
 		states    string
@@ -283,7 +298,7 @@ func TestProceed(t *testing.T) {
 			func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, summaryOf(t, p, 0, playing{errored: []int64{0, 1}})))
 			},
-			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored", "2 of 14 episodes errored, more than the 10 %", "0", "baseline-0", 0, "end",
+			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored", "2 of 14 episodes errored (timeout: 2), more than the 10 %", "0", "baseline-0", 0, "end",
 		},
 		"as many errored as allowed": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -317,7 +332,7 @@ func TestProceed(t *testing.T) {
 				s.now = start().Add(4 * time.Minute)
 				addPods(s, pulling(runnerPodOf(s.run, 0)))
 			},
-			envReady + runs, `A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`, "", "", 6 * time.Minute, "",
+			envReady + stuck, `A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`, "", "", 6 * time.Minute, "",
 		},
 		"an image that can't be pulled for long": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -333,7 +348,7 @@ func TestProceed(t *testing.T) {
 				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start().Add(time.Hour + 9*time.Minute))
 				addPods(s, pod)
 			},
-			envReady + runs, "A runner can't start: pod baseline-0: ImagePullBackOff", "", "", 9 * time.Minute, "",
+			envReady + stuck, "A runner can't start: pod baseline-0: ImagePullBackOff", "", "", 9 * time.Minute, "",
 		},
 		"an agent's image that can't be pulled for long": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -347,7 +362,7 @@ func TestProceed(t *testing.T) {
 				s.now = start().Add(4 * time.Minute)
 				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), State: waits("CrashLoopBackOff"), LastTerminationState: endsWith(2)}))
 			},
-			envReady + runs, "A runner can't start: pod baseline-0: the agent's container doesn't listen on port 9000, and ended with exit code 2.", "", "", 6 * time.Minute, "",
+			envReady + stuck, "A runner can't start: pod baseline-0: the agent's container doesn't listen on port 9000, and ended with exit code 2.", "", "", 6 * time.Minute, "",
 		},
 		"an agent that never listens": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -378,7 +393,7 @@ func TestProceed(t *testing.T) {
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}
 				addPods(s, pod)
 			},
-			envReady + runs, "No node takes runner pod baseline-0: 0/1 nodes", "", "", 0, "",
+			envReady + "Complete=False/Unschedulable" + notFailed, "No node takes runner pod baseline-0: 0/1 nodes", "", "", 0, "",
 		},
 		"a pod is deleted before it ran": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -412,7 +427,7 @@ func TestProceed(t *testing.T) {
 		},
 		"the Job's name was taken meanwhile": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) { s.job, s.taken = nil, []string{"Job baseline"} },
-			envReady + runs, "Job baseline belongs to something else", "", "", waitDelay, "",
+			envReady + "Complete=False/NameTaken" + notFailed, "Job baseline belongs to something else", "", "", waitDelay, "",
 		},
 		"parallelism was lowered": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](2) },

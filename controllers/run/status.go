@@ -52,14 +52,9 @@ func setConditions(d *decision, s snapshot, p progress) {
 		d.tell(corev1.EventTypeWarning, p.reason, p.message)
 	case waiting, running:
 	}
-	conditions := []metav1.Condition{environmentCondition(s), suspendedCondition(s.run), complete, end}
-	announce(d, s, conditions[0], conditions[1])
-	if len(s.run.Spec.Thresholds) > 0 {
-		conditions = append(conditions, thresholdsCondition(s.run.Spec.Thresholds, d.folding.sums, p.state))
-	}
-	if s.run.Spec.Results != nil {
-		conditions = append(conditions, storedCondition(d.folding.sums, p.state))
-	}
+	environment, suspension := environmentCondition(s), suspendedCondition(s.run)
+	announce(d, s, environment, suspension, complete, end)
+	conditions := append([]metav1.Condition{environment, suspension, complete, end}, optional(d, s, p)...)
 	for _, c := range conditions {
 		c.ObservedGeneration = s.run.Generation
 		c.LastTransitionTime = metav1.NewTime(s.now)
@@ -67,8 +62,31 @@ func setConditions(d *decision, s snapshot, p progress) {
 	}
 }
 
-// announce tells of what changes about the pool and about the run's suspension.
-func announce(d *decision, s snapshot, environment, suspension metav1.Condition) {
+// optional are the conditions that a spec asks for. An end that isn't what was asked for is announced.
+func optional(d *decision, s snapshot, p progress) []metav1.Condition {
+	var conditions []metav1.Condition
+	if len(s.run.Spec.Thresholds) > 0 {
+		conditions = append(conditions, thresholdsCondition(s.run.Spec.Thresholds, d.folding.sums, p.state))
+	}
+	if s.run.Spec.Results != nil {
+		conditions = append(conditions, storedCondition(d.folding.sums, p.state))
+	}
+	for _, c := range conditions {
+		if (p.state == completed || p.state == failed) && c.Status == metav1.ConditionFalse {
+			d.tell(corev1.EventTypeWarning, c.Reason, c.Message)
+		}
+	}
+	return conditions
+}
+
+// holdUps are the reasons for which a run that has its pool isn't played for a time, with the types of their events.
+var holdUps = map[string]string{
+	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
+	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
+}
+
+// announce tells of what changes about the pool, about the run's suspension and about what holds it up.
+func announce(d *decision, s snapshot, environment, suspension, complete, end metav1.Condition) {
 	before := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
 		d.tell(environmentEventType(environment.Reason), environment.Reason, environment.Message)
@@ -83,6 +101,10 @@ func announce(d *decision, s snapshot, environment, suspension metav1.Condition)
 			note = "The run collects again what trainers bring."
 		}
 		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, note)
+	}
+	stood := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
+	if kind := holdUps[complete.Reason]; kind != "" && (stood == nil || stood.Reason != complete.Reason) && end.Status != metav1.ConditionTrue {
+		d.tell(kind, complete.Reason, complete.Message)
 	}
 }
 
@@ -132,7 +154,7 @@ func environmentCondition(s snapshot) metav1.Condition {
 	case available == nil:
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has no status yet.", name)
 	case available.Status != metav1.ConditionTrue:
-		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s is not available: %s", name, available.Message)
+		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s is not available: %s", name, available.Message+degradation(s))
 	case s.reportErr != nil:
 		return no(v1alpha1.ReasonEnvironmentUnreachable, "What pool %s offers can't be read: %v. The operator tries again.", name, s.reportErr)
 	}
@@ -140,6 +162,15 @@ func environmentCondition(s snapshot) metav1.Condition {
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s hasn't told its scenarios and ledger key yet.", name)
 	}
 	return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
+}
+
+// degradation is what is wrong with the pool, for runs of its own namespace: it may quote what others aren't to see.
+func degradation(s snapshot) string {
+	c := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionDegraded)
+	if c == nil || c.Status != metav1.ConditionTrue || s.env.Namespace != s.run.Namespace {
+		return ""
+	}
+	return " " + c.Message
 }
 
 // poolToken is where the run's runners find the pool's token, nil where the run names none. A Secret of the pool's own namespace is out of reach for pods of another.
@@ -162,7 +193,7 @@ func inProgress(d *decision, s snapshot) progress {
 	case heldByQueue(s):
 		return progress{running, v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.", shardsMessage(d), s.job.Name, s.run.Labels[labelQueue])}
 	default:
-		return progress{running, v1alpha1.ReasonRunning, runningMessage(d, s)}
+		return inPlay(d, s)
 	}
 }
 
@@ -175,10 +206,10 @@ func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 	e := status.Episodes
 	all := e.Scored + e.Failed + e.Errored
 	if status.Score == nil {
-		return fmt.Sprintf("%s: all %d episodes errored.", why, all)
+		return fmt.Sprintf("%s: all of %s errored.", why, count(all, "episode"))
 	}
-	return fmt.Sprintf("%s: %d episodes, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are in no score.",
-		why, all, scoreOf(status), status.PassRate, e.Failed, e.Errored)
+	return fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are in no score.",
+		why, count(all, "episode"), scoreOf(status), status.PassRate, e.Failed, e.Errored)
 }
 
 // scoreOf is the mean with its interval.
@@ -193,23 +224,38 @@ func scoreOf(status v1alpha1.EvaluationRunStatus) string {
 	}
 }
 
-// runningMessage says how far the run is, and what holds it up if something does.
-func runningMessage(d *decision, s snapshot) string {
-	message := shardsMessage(d)
+// inPlay says how far the run is, and what holds it up if something does.
+func inPlay(d *decision, s snapshot) progress {
+	going := func(reason, format string, args ...any) progress {
+		return progress{running, reason, shardsMessage(d) + " " + fmt.Sprintf(format, args...)}
+	}
 	if len(s.taken) > 0 {
-		return fmt.Sprintf("%s %s belongs to something else. Delete it, and the run goes on.", message, strings.Join(s.taken, ", "))
+		return going(v1alpha1.ReasonNameTaken, "%s belongs to something else. Delete it, and the run goes on.", strings.Join(s.taken, ", "))
 	}
 	if why, _ := startTrouble(s.pods); why != "" {
-		return fmt.Sprintf("%s A runner can't start: %s.", message, strings.TrimSuffix(why, "."))
+		return going(v1alpha1.ReasonRunnersNotStarted, "A runner can't start: %s.", strings.TrimSuffix(why, "."))
 	}
 	for i := range s.pods {
 		for _, c := range s.pods[i].Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-				return fmt.Sprintf("%s No node takes runner pod %s: %s", message, s.pods[i].Name, quote(c.Message))
+				return going(v1alpha1.ReasonUnschedulable, "No node takes runner pod %s: %s", s.pods[i].Name, quote(c.Message))
 			}
 		}
 	}
-	return message
+	return going(v1alpha1.ReasonRunning, "To see what the runners do: %s", logsCommand(s.run))
+}
+
+// logsCommand shows what the run's runners have to say.
+func logsCommand(run *v1alpha1.EvaluationRun) string {
+	return fmt.Sprintf("kubectl logs -n %s -l %s=%s", run.Namespace, v1alpha1.LabelRun, run.Name)
+}
+
+// count is a number of things, "1 shard" or "4 shards".
+func count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // agentName is who plays, in a word.

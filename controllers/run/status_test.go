@@ -113,7 +113,7 @@ func TestStatusStaysSmall(t *testing.T) {
 	s.pods[0].Status.ContainerStatuses[0].State.Waiting.Message = strings.Repeat("a long story ", 500)
 	d := decision{status: s.run.Status, folding: folding{sums: sums, completed: done}}
 	WriteFigures(&d.status, sums, done)
-	setConditions(&d, s, progress{running, v1alpha1.ReasonRunning, runningMessage(&d, s)})
+	setConditions(&d, s, inPlay(&d, s))
 	data, err := json.Marshal(d.status)
 	if err != nil {
 		t.Fatal(err)

@@ -174,6 +174,46 @@ func TestCluster(t *testing.T) {
 			t.Error(out)
 		}
 	})
+	t.Run("trainers", func(t *testing.T) { trained(t, c) })
+}
+
+// trained looks at a run of type External with the figures of another one: whoever played, it is read alike.
+func trained(t *testing.T, c *cluster) {
+	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: {environmentRef: {name: support}, agent: {type: External}}\n"
+	if out := must(t, "run", "-f", manifestFile(t, manifest), "--detach"); out != "grpo-7\n" {
+		t.Fatal(out)
+	}
+	played, err := c.run(t.Context(), "heuristic-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := c.run(t.Context(), "grpo-7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Status = *played.Status.DeepCopy()
+	run.Status.Agent, run.Status.Provenance.Seed = "External", nil
+	if err := c.Status().Update(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := csenv(t, "run", "--follow", "grpo-7", "-o", "csv"); code != exitDone || !strings.Contains(out, "grpo-7,run,grpo-7,40,") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if out := must(t, "results", "grpo-7"); !strings.Contains(out, "grpo-7: Completed, 40 of 40") || strings.Contains(out, "seed") {
+		t.Error(out)
+	}
+	var compared comparison
+	if err := json.Unmarshal([]byte(must(t, "compare", "grpo-7", "heuristic-run", "-o", "json")), &compared); err != nil || compared.Same != 40 {
+		t.Errorf("compared with what is the same: %+v, %v", compared, err)
+	}
+	for _, command := range [][]string{{"leaderboard"}, {"plot", "grpo-7"}, {"report", "grpo-7", "-o", "-"}} {
+		if out := must(t, command...); !strings.Contains(out, "grpo-7") {
+			t.Errorf("%v: %s", command, out)
+		}
+	}
+	if _, errs, code := csenv(t, "episodes", "grpo-7"); code != exitError || !strings.Contains(errs, "trainers keep their own") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
 }
 
 // must runs a command that has to go well.

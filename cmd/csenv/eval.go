@@ -149,6 +149,9 @@ func (e *evaluation) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1al
 	if run.Spec.Suspend != nil && *run.Spec.Suspend {
 		return nil, nil, errors.New("the run's spec.suspend is true, so nothing would be played: leave it out")
 	}
+	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+		return nil, nil, errors.New("the run's agent is External: it counts what trainers play against a pool in a cluster, and plays nothing itself. Create it there with `csenv run -f`, or give it another agent")
+	}
 	e.unused(cmd.ErrOrStderr(), run)
 	pool, err := poolOf(ctx, run, objects.Pools)
 	return run, pool, err

@@ -102,6 +102,7 @@ func TestEvalErrors(t *testing.T) {
 		"a pool missing":     {[]string{"-f", manifestFile(t, strings.Replace(evalManifest, "metadata: {name: support}", "metadata: {name: other}", 1))}, "the run's environmentRef is support, and -f holds the pools other"},
 		"packs missing":      {[]string{"-f", manifestFile(t, evalManifest+"spec: {scenarios: {packs: [{configMap: {name: c}}]}}\n")}, "give their folders with --pack"},
 		"suspended":          {[]string{"-f", manifestFile(t, strings.Replace(evalManifest, "seed: 42", "suspend: true", 1))}, "spec.suspend is true"},
+		"trainers":           {[]string{"-f", manifestFile(t, "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: {environmentRef: {name: support}, agent: {type: External}}\n")}, "Create it there with `csenv run -f`"},
 		"a stray judge flag": {[]string{"--task", "refund", "--judge-model", "m"}, "--judge-model given, but --judge is offline"},
 	}
 	for name, tt := range tests {

@@ -170,7 +170,9 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) section {
 		add("judge", p.Judge)
 		add("agent", p.AgentDigest)
 		add("spec", p.SpecHash)
-		add("seed", strconv.FormatInt(ptr.Deref(p.Seed, 0), 10))
+		if p.Seed != nil {
+			add("seed", strconv.FormatInt(*p.Seed, 10))
+		}
 		add("image", p.Image)
 		add("counted by", p.OperatorVersion)
 	}

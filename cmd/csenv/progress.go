@@ -42,7 +42,10 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// set shows that so many episodes have ended, errored ones among them.
+// unknownTotal is the total of episodes that nobody knows.
+const unknownTotal = -1
+
+// set shows that so many episodes of a total have ended, errored ones among them.
 func (m *meter) set(ended, total, errored int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,6 +59,10 @@ func (m *meter) set(ended, total, errored int64) {
 	}
 	m.last = now
 	elapsed := now.Sub(m.began)
+	if total == unknownTotal {
+		fmt.Fprintf(m.out, "%s: %d episodes, %d errored, %.1f/s\n", m.what, ended, errored, float64(ended)/elapsed.Seconds())
+		return
+	}
 	left := "unknown"
 	if ended > 0 {
 		left = (elapsed * time.Duration(total-ended) / time.Duration(ended)).Round(time.Second).String()

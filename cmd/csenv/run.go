@@ -204,7 +204,7 @@ func (c *cluster) followRun(cmd *cobra.Command, run *v1alpha1.EvaluationRun, eve
 			}
 		}
 		if e := run.Status.Episodes; e != nil {
-			bar.set(e.Scored+e.Failed+e.Errored, e.Total, e.Errored)
+			bar.set(e.Scored+e.Failed+e.Errored, wanted(run), e.Errored)
 		}
 		return ended(run), nil
 	})
@@ -219,6 +219,14 @@ func (c *cluster) followRun(cmd *cobra.Command, run *v1alpha1.EvaluationRun, eve
 		fmt.Fprintf(cmd.ErrOrStderr(), "the run goes on: csenv run --follow %s -n %s\n", name, c.namespace)
 	}
 	return run
+}
+
+// wanted is the number of episodes with which a run is complete, unknownTotal where trainers bring as many as they like.
+func wanted(run *v1alpha1.EvaluationRun) int64 {
+	if agent := run.Spec.Agent; agent.Type == v1alpha1.ExternalAgent && (agent.External == nil || agent.External.Episodes == nil) {
+		return unknownTotal
+	}
+	return run.Status.Episodes.Total
 }
 
 // passing reports whether an error of the API server may go away by itself.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	runctl "github.com/csenv/csenv/controllers/run"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -158,9 +159,7 @@ func (r *aRun) basis() (score.Basis, error) {
 	b := score.Basis{
 		ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: pass, Pressure: r.Spec.Pressure == v1alpha1.ResponseTimePressure,
 	}
-	for _, t := range r.Spec.Tasks {
-		b.Tasks = append(b.Tasks, t.Name)
-	}
+	b.Tasks = runctl.TaskNames(r.EvaluationRun)
 	return b, nil
 }
 

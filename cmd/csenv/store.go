@@ -234,7 +234,7 @@ func concludeStored(run *v1alpha1.EvaluationRun, claimed int) {
 }
 
 // errNothingStored means that a run's episodes were kept nowhere.
-var errNothingStored = errors.New("stores no episodes: give it spec.results, or play it by `csenv eval --results`")
+var errNothingStored = errors.New("stores no episodes: give it spec.results, or play it by `csenv eval --results`; trainers keep their own")
 
 // inVolume reports whether a run of the cluster stores its episodes in a folder, which is the runners' and not this machine's.
 func inVolume(location string) bool {

@@ -701,7 +701,7 @@ type RolloutServer struct {
 	// +required
 	Pod string `json:"pod,omitempty"`
 
-	// instance is the random id of the server's process: a container that is started again is another.
+	// instance is the random id of what the server keeps of the tag: a container that is started again has another.
 	// +kubebuilder:validation:MaxLength=64
 	// +required
 	Instance string `json:"instance,omitempty"`

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/stats"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -66,7 +66,7 @@ func openCollection(d *decision, s snapshot) progress {
 	writeCollected(d, s.run, sums)
 	d.wake(time.Second)
 	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("The run collects from pool %s what trainers tag with it: reset(run=%q).", s.env.Name, d.status.Rollouts.Tag))
-	return collecting(d, s)
+	return collecting(d, s, collection{})
 }
 
 // collect counts what servers have handed over since the last pass.
@@ -102,7 +102,7 @@ func collect(d *decision, s snapshot) progress {
 	if c.awaited {
 		d.wake(handoverDelay)
 	}
-	return collecting(d, s)
+	return collecting(d, s, c)
 }
 
 // collection is what a pass makes of the servers' answers.
@@ -114,13 +114,14 @@ type collection struct {
 	servers []v1alpha1.RolloutServer
 	// counted are the ledgers of the segments that were added to the sums.
 	counted []*score.Ledger
-	// errored and dropped are numbers of episodes in those segments, missing is the number of segments that nobody has handed over.
+	// errored and dropped are numbers of episodes in those segments, missing is the number of segments that went to somebody else. Those before the first can have gone to a run of the same name.
 	errored, dropped, missing int64
 	active                    int64
-	// silent is the number of servers that didn't answer. Awaited is true when one that is going waits to hear that its segment is counted.
-	silent  int
-	awaited bool
-	refused []refusal
+	// silent is the number of servers that didn't answer, refusing the first that answered with an error. Awaited is true when one that is going waits to hear that its segment is counted.
+	silent   int
+	refusing *handover
+	awaited  bool
+	refused  []refusal
 }
 
 // errReplayed means that a segment is in the figures.
@@ -130,6 +131,9 @@ var errReplayed = errors.New("the segment has been counted before")
 func (c *collection) count(h handover) {
 	if h.err != nil {
 		c.silent++
+		if _, answered := errors.AsType[*stats.StatusError](h.err); answered && c.refusing == nil {
+			c.refusing = &h
+		}
 		return
 	}
 	c.active += min(max(0, h.segment.Active), mostActive)
@@ -137,8 +141,8 @@ func (c *collection) count(h handover) {
 		return
 	}
 	at, found := slices.BinarySearchFunc(c.servers, h.pod.Name, func(server v1alpha1.RolloutServer, pod string) int { return cmp.Compare(server.Pod, pod) })
-	last := int64(0)
-	if found && c.servers[at].Instance == h.segment.Instance {
+	last, known := int64(0), found && c.servers[at].Instance == h.segment.Instance
+	if known {
 		last = c.servers[at].Segment
 	}
 	ledger, err := h.segment.Verify(string(c.run.UID), c.key)
@@ -161,7 +165,9 @@ func (c *collection) count(h handover) {
 	c.counted = append(c.counted, ledger)
 	c.errored += ledger.Opened - ledger.Scored - ledger.Failed
 	c.dropped += h.segment.Dropped
-	c.missing += h.segment.Number - last - 1
+	if known {
+		c.missing += h.segment.Number - last - 1
+	}
 	c.awaited = c.awaited || !h.pod.DeletionTimestamp.IsZero()
 }
 
@@ -344,15 +350,17 @@ func completeCollection(d *decision, s snapshot, sums *score.Ledger, reason, why
 }
 
 // collecting says where a run stands that goes on.
-func collecting(d *decision, s snapshot) progress {
+func collecting(d *decision, s snapshot, c collection) progress {
 	message := collectedMessage(d, s.run)
 	if suspended(s.run) {
 		return progress{running, v1alpha1.ReasonSuspended, message + " Set spec.suspend to false, and the run goes on."}
 	}
 	message += fmt.Sprintf(" Trainers tag their sessions with reset(run=%q). Set spec.activeDeadlineSeconds to 1 to end the run with what it has.", d.status.Rollouts.Tag)
-	if len(d.folding.refused) > 0 {
-		r := d.folding.refused[0]
-		message += fmt.Sprintf(" What server %s hands over is not counted: %s.", r.pod.Name, strings.TrimSuffix(r.err.Error(), "."))
+	if len(c.refused) > 0 {
+		message += fmt.Sprintf(" What server %s hands over is not counted: %v.", c.refused[0].pod.Name, c.refused[0].err)
+	}
+	if c.refusing != nil {
+		message += fmt.Sprintf(" Server %s hands nothing over: %v. See its log, and whether the pool's image is of the operator's release.", c.refusing.pod.Name, c.refusing.err)
 	}
 	return progress{running, v1alpha1.ReasonRunning, message}
 }

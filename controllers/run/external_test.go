@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/stats"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -34,8 +35,8 @@ type envServer struct {
 	sealed                          *score.Segment
 	sealedOpened                    int64
 	// silent servers don't answer. Of a deaf one every answer is lost.
-	silent, deaf bool
-	asked        []score.Collection
+	silent, deaf, refuses bool
+	asked                 []score.Collection
 	// forge, when set, changes what is handed over.
 	forge func(*score.Segment)
 }
@@ -58,6 +59,9 @@ func (e *envServer) collect(question score.Collection) (score.Segment, error) {
 	e.asked = append(e.asked, question)
 	if e.silent {
 		return score.Segment{}, errors.New("no route to host")
+	}
+	if e.refuses {
+		return score.Segment{}, fmt.Errorf("asking: %w", &stats.StatusError{Path: "/rollouts", Code: 404})
 	}
 	if e.sealed != nil && question.Instance == e.instance && question.Ack >= e.sealed.Number {
 		e.sealed = nil
@@ -174,7 +178,16 @@ func TestRolloutsFromTagToScore(t *testing.T) {
 	if w.run().ResourceVersion != run.ResourceVersion {
 		t.Error("a pass with nothing to count writes")
 	}
+}
 
+// A run that has as many episodes as it wants leaves what the figures of any run are read from.
+func TestRolloutsReachTheirGoal(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(8))
+	a.end(t, score.Errored, "B02", 0)
+	a.end(t, score.Scored, "B01", 900_000)
+	b.end(t, score.Failed, "S01", 100_000)
+	b.end(t, score.Scored, "S01", 800_000)
+	w.mustPass()
 	for range 7 {
 		b.end(t, score.Scored, "T01", 1_000_000)
 	}
@@ -328,10 +341,16 @@ func TestSegmentsRefused(t *testing.T) {
 // A number that was left out was acknowledged by something else: what came then counts, and that something is missing is told.
 func TestMissingSegmentIsTold(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
-	a.number, a.dropped = 2, 4
+	a.number, a.dropped = 2, 4 // another run of the name has collected before
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 3 || got.Rollouts.Dropped != 4 {
+		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
+	}
+	a.end(t, score.Scored, "B01", 1_000_000)
+	a.number++
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 2 || got.Rollouts.Servers[0].Segment != 5 {
 		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
 	}
 	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsDropped", "Warning RolloutsMissing"}, w.events()); diff != "" {
@@ -522,6 +541,16 @@ func TestLedgerTooLarge(t *testing.T) {
 	}
 }
 
+// A server that answers with an error, for its image is older, say, is told from one that is just not there.
+func TestServerThatHandsNothingOver(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(0))
+	a.refuses, b.silent = true, true
+	w.mustPass()
+	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning || !strings.Contains(c.Message, "Server support-a hands nothing over: asking: /rollouts is answered with 404") {
+		t.Errorf("%s: %s", c.Reason, c.Message)
+	}
+}
+
 func TestTamperedRolloutsFailTheRun(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.EvaluationRunStatus){
 		"no rollouts":    func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts = nil },
@@ -549,7 +578,7 @@ func TestTamperedRolloutsFailTheRun(t *testing.T) {
 func TestRolloutsCountOnceWhateverHappens(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // no secret
+			random := rand.New(rand.NewPCG(seed, 1))
 			w, a, b := trainingWorld(t, trainers(0))
 			story := &rolloutStory{world: w, random: random, servers: map[string]*envServer{"support-a": a, "support-b": b}}
 			for range 80 {

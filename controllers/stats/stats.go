@@ -54,6 +54,14 @@ func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.Coll
 	return get[score.Segment](ctx, r, podIP, "/rollouts?"+question.Query().Encode(), "rollouts")
 }
 
+// StatusError means that a server answered with another status than 200.
+type StatusError struct {
+	Path string
+	Code int
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("%s is answered with %d", e.Path, e.Code) }
+
 func get[T any](ctx context.Context, r *Reader, podIP, path, what string) (answer T, err error) {
 	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -66,7 +74,7 @@ func get[T any](ctx context.Context, r *Reader, podIP, path, what string) (answe
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return answer, fmt.Errorf("asking for its %s: %s answered %s", what, url, response.Status)
+		return answer, fmt.Errorf("asking for its %s: %w", what, &StatusError{Path: response.Request.URL.Path, Code: response.StatusCode})
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxBytes)).Decode(&answer); err != nil {
 		return answer, fmt.Errorf("decoding the %s of %s, of which %d bytes are read at most: %w", what, url, maxBytes, err)

@@ -45,15 +45,12 @@ func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	segment, err := s.rollouts.collect(question)
-	switch {
-	case errors.Is(err, errReplaced):
-		writeDetail(w, http.StatusConflict, err.Error())
-	case err != nil:
+	if err != nil {
 		writeDetail(w, http.StatusServiceUnavailable, err.Error())
-	default:
-		segment.Active = s.playing(question.Tag)
-		writeJSON(w, http.StatusOK, segment)
+		return
 	}
+	segment.Active = s.playing(question.Tag)
+	writeJSON(w, http.StatusOK, segment)
 }
 
 // playing is the number of rollouts of a tag that are being played.

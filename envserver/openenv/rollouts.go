@@ -3,7 +3,6 @@ package openenv
 import (
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -30,8 +29,6 @@ const (
 // A run collects in segments: what has ended since the one before, sealed, numbered and signed. A segment is handed out again and again, and nothing after it, until the run says that it is in its
 // figures. So nothing is counted twice and nothing is lost, whichever message is.
 type rollouts struct {
-	// instance tells this process from others: numbers count within it.
-	instance string
 	// graded has the scenarios, grader and judge of every segment.
 	graded score.Ledger
 	key    ed25519.PrivateKey
@@ -48,13 +45,15 @@ type rollouts struct {
 
 // rollout is what is kept of one tag.
 type rollout struct {
+	// instance tells what is kept here from what another process kept, or this one before it forgot the tag: numbers count within it.
+	instance string
 	// open is what has ended since the last segment, dropped what there was no room for.
 	open    score.Tally
 	dropped int64
-	// run is the UID of the run that collects, "" before one does, and asked when it last did. Former is the one before it, which had the same name.
-	run, former string
-	asked       time.Time
-	// number is that of the last segment, sealed the segment itself until it is acknowledged.
+	// run is the UID of the run that collects, "" before one does, and asked when it last did.
+	run   string
+	asked time.Time
+	// number is that of the last segment, whichever run it was for, and sealed the segment itself until it is acknowledged.
 	number  int64
 	sealed  *score.Segment
 	touched time.Time
@@ -62,7 +61,7 @@ type rollout struct {
 
 func newRollouts(kind episode.Kind, key ed25519.PrivateKey, log *slog.Logger) *rollouts {
 	return &rollouts{
-		instance: uuid.NewString(), key: key, log: log, byTag: map[string]*rollout{},
+		key: key, log: log, byTag: map[string]*rollout{},
 		graded: score.Ledger{ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge()},
 	}
 }
@@ -89,7 +88,7 @@ func (s *rollouts) find(tag string) (*rollout, error) {
 		if len(s.byTag) >= maxTags && !s.evict(now) {
 			return nil, fmt.Errorf("this server counts the episodes of %d runs, which are all being collected, and of no more: tag episodes with fewer runs at a time", maxTags)
 		}
-		r = &rollout{}
+		r = &rollout{instance: uuid.NewString()}
 		s.byTag[tag] = r
 	}
 	r.touched = now
@@ -176,23 +175,19 @@ func (s *rollouts) hasRoom(r *rollout) bool {
 	return s.remembered < maxUncollected && r.open.Remembered() < maxUncollectedOfTag
 }
 
-// errReplaced means that another run of the same name collects the episodes by now.
-var errReplaced = errors.New("another run of the name has collected since: this one was deleted")
-
 // collect hands a run the segment that it has not acknowledged, or the next one, which holds everything that has ended until now; or one without a ledger where there is nothing.
 func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.find(question.Tag)
-	switch {
-	case err != nil:
+	if err != nil {
 		return score.Segment{}, err
-	case question.Run == r.former:
-		return score.Segment{}, errReplaced
+	}
+	switch {
 	case question.Run != r.run:
-		// What the run before was handed is that run's own. The next one begins with what is open.
-		r.former, r.run, r.number, r.sealed = r.run, question.Run, 0, nil
-	case r.sealed != nil && question.Instance == s.instance && question.Ack >= r.sealed.Number:
+		// A run that was made again under its name begins with what is open: what the one before was handed is that one's own. Numbers go on, so that a run whose segment went to another notices.
+		r.run, r.sealed = question.Run, nil
+	case r.sealed != nil && question.Instance == r.instance && question.Ack >= r.sealed.Number:
 		r.sealed = nil
 	}
 	r.asked = time.Now()
@@ -203,7 +198,7 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 	}
 	s.settleIfDone()
 	if r.sealed == nil {
-		return score.Segment{Instance: s.instance}, nil
+		return score.Segment{Instance: r.instance}, nil
 	}
 	return *r.sealed, nil
 }
@@ -212,9 +207,9 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 func (s *rollouts) seal(r *rollout, passScore int64) (*score.Segment, error) {
 	r.number++
 	identity := s.graded
-	identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(r.run, s.instance), int(r.number), passScore
+	identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(r.run, r.instance), int(r.number), passScore
 	s.remembered -= r.open.Remembered()
-	segment := &score.Segment{Instance: s.instance, Number: r.number}
+	segment := &score.Segment{Instance: r.instance, Number: r.number}
 	ledger := r.open.Ledger(identity)
 	signed, err := ledger.Sign(s.key)
 	if err != nil {

@@ -3,7 +3,6 @@ package openenv
 import (
 	"crypto/ed25519"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -218,7 +217,11 @@ func (s *rollouts) end(tb testing.TB, tag string) {
 // ask collects a tag for a run.
 func (s *rollouts) ask(tb testing.TB, tag, run string, ack int64) score.Segment {
 	tb.Helper()
-	segment, err := s.collect(score.Collection{Tag: tag, Run: run, PassScore: score.One, Instance: s.instance, Ack: ack})
+	instance := ""
+	if r := s.byTag[tag]; r != nil {
+		instance = r.instance
+	}
+	segment, err := s.collect(score.Collection{Tag: tag, Run: run, PassScore: score.One, Instance: instance, Ack: ack})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -283,18 +286,32 @@ func TestUncollectedEpisodesAreBounded(t *testing.T) {
 	}
 }
 
-// A run that was made again under its name begins with what is open, and what the one before was handed is not its own.
+// A run that was made again under its name begins with what is open, and what the one before was handed is not its own. Whoever was handed the segment of another, the number tells.
 func TestRunOfTheSameName(t *testing.T) {
 	s := newTestRollouts()
 	s.end(t, "grpo-7")
-	s.ask(t, "grpo-7", "first", 0)
+	first := s.ask(t, "grpo-7", "first", 0)
 	s.end(t, "grpo-7")
-	if got := s.ask(t, "grpo-7", "uid", 0); got.Number != 1 || opened(t, got).Scored != 1 {
+	got := s.ask(t, "grpo-7", "uid", 0)
+	if got.Number != 2 || got.Instance != first.Instance || opened(t, got).Scored != 1 {
 		t.Errorf("%+v", got)
 	}
-	if _, err := s.collect(score.Collection{Tag: "grpo-7", Run: "first"}); !errors.Is(err, errReplaced) {
-		t.Errorf("the run that was replaced collects: %v", err)
-	}
+}
+
+// Numbers begin anew when a tag was forgotten, and so the instance is another: a run that was suspended for long doesn't take what is new for old.
+func TestForgottenTagIsAnotherInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestRollouts()
+		s.end(t, "grpo-7")
+		before := s.ask(t, "grpo-7", "uid", 0)
+		pass(ledgerTTL)
+		s.expire(time.Now())
+		s.end(t, "grpo-7")
+		after, err := s.collect(score.Collection{Tag: "grpo-7", Run: "uid", PassScore: score.One, Instance: before.Instance, Ack: before.Number})
+		if err != nil || after.Instance == before.Instance || after.Number != 1 || opened(t, after).Scored != 1 {
+			t.Errorf("%+v, %v", after, err)
+		}
+	})
 }
 
 // More scenarios than a ledger holds are dropped and told, and the next segment is as good as any.
@@ -379,7 +396,11 @@ func TestRolloutsAreCollectedOnce(t *testing.T) {
 				}
 			},
 			"a pass": func(t *rapid.T) {
-				segment, err := s.collect(question(int64(written.Shard), s.instance))
+				instance := ""
+				if r := s.byTag["grpo-7"]; r != nil {
+					instance = r.instance
+				}
+				segment, err := s.collect(question(int64(written.Shard), instance))
 				if err != nil {
 					t.Fatal(err)
 				}

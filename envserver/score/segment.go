@@ -57,7 +57,7 @@ const maxRunUID = 64
 //
 // A pod keeps a segment, byte by byte, until the run has acknowledged it, and only then makes the next one. So a lost answer loses nothing, and the number tells a repeated one.
 type Segment struct {
-	// Instance is the random id of the pod's process. Numbers count from 1 within it, and within a run.
+	// Instance is the random id of what the pod keeps of the tag: another process has another, and so has one that forgot the tag meanwhile. Numbers count from 1 within it.
 	Instance string `json:"instance"`
 	// Number is that of the ledger, 0 without one.
 	Number int64 `json:"segment"`
@@ -69,7 +69,7 @@ type Segment struct {
 	Active int64 `json:"active"`
 }
 
-// SegmentRun is the run in the ledger of a segment: no other run, and no other process, has its like.
+// SegmentRun is the run in the ledger of a segment: no other run, and no other instance, has its like.
 func SegmentRun(run, instance string) string { return run + "@" + instance }
 
 // Verify checks the signature and whose segment it is, and decodes the ledger. An error wraps ErrSignature, ErrMalformed or ErrForeign.

@@ -51,7 +51,8 @@ its CustomerSupportEnv too where it isn't the default one; or say with flags wha
 The key of the agent's endpoint is read from ` + local.KeyVariable + `, that of the judge's from
 ` + judgeflags.KeyVariable + `. Ctrl-C stops and prints what was scored until then.
 
-Exit codes: 0 complete, 1 failed, stopped or below a threshold, 2 nothing could be played.`,
+Exit codes: 0 complete, 1 failed, stopped, below a threshold or not all stored, 2 nothing could be
+played.`,
 		Example: `  csenv eval --task ticket-resolve
   csenv eval --task ticket-resolve --agent oracle --categories billing --trials 4 --seed 42
   csenv eval -f run.yaml -f env.yaml -o json

@@ -26,10 +26,11 @@ func (f *format) printRun(w io.Writer, run *v1alpha1.EvaluationRun) error {
 	return nil
 }
 
-// outcomeOf is errOutcome for a run that didn't complete or misses a threshold.
+// outcomeOf is errOutcome for a run that didn't complete, misses a threshold or isn't stored as it was to be.
 func outcomeOf(run *v1alpha1.EvaluationRun) error {
 	conditions := run.Status.Conditions
-	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet) {
+	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet) ||
+		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionResultsStored) {
 		return errOutcome
 	}
 	return nil
@@ -67,6 +68,9 @@ func title(run *v1alpha1.EvaluationRun) string {
 	}
 	if !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) {
 		fmt.Fprintf(&b, ". %s", message)
+	}
+	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionResultsStored); c != nil && c.Status == metav1.ConditionFalse {
+		fmt.Fprintf(&b, ". %s", c.Message)
 	}
 	return b.String()
 }

@@ -44,7 +44,8 @@ func newRunCommand() *cobra.Command {
 		Long: `Create an EvaluationRun in the cluster and follow it to its score: from a manifest with -f, or from
 flags. Ctrl-C stops following; the run goes on.
 
-Exit codes: 0 complete, 1 failed, below a threshold or no longer followed, 2 not created.`,
+Exit codes: 0 complete, 1 failed, below a threshold, not all stored or no longer followed, 2 not
+created.`,
 		Example: `  csenv run --pool support --task ticket-resolve --agent heuristic --trials 4
   csenv run --pool support --task ticket-resolve --agent openai --model gpt-4.1-2025-04-14 \
     --key-secret openai/key --threshold meanScore=0.7

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -260,4 +261,39 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 	if got := run.Status.Conditions[0].Message; !strings.Contains(got, "2 episodes counted without a valid receipt") {
 		t.Error(got)
 	}
+}
+
+// A store that can't be read costs no score, and the run says that it isn't stored.
+func TestEvalWithoutItsStore(t *testing.T) {
+	folder := t.TempDir()
+	args := []string{"eval", "--task", "ticket-resolve", "--scenarios", "B06,S03", "--results", folder}
+	scored := must(t, args...)
+	segments, err := filepath.Glob(filepath.Join(folder, "*", "shard-00000", "000001.jsonl"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("segments %v, %v", segments, err)
+	}
+	if err := errors.Join(os.Remove(segments[0]), os.Mkdir(segments[0], 0o700), os.WriteFile(filepath.Join(segments[0], "foreign"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := csenv(t, args...)
+	if code != exitOutcome || errs != "" {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	for _, want := range []string{"Completed, 2 of 2 episodes scored", "0 of 2 episodes are stored", "000001.jsonl: file does not exist", "The score stands", lineWith(t, scored, "task ticket-resolve")} {
+		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
+			t.Errorf("the output does not say %q:\n%s", want, out)
+		}
+	}
+}
+
+// lineWith is the line of a text that holds some words.
+func lineWith(t *testing.T, text, words string) string {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, words) {
+			return strings.TrimSpace(line)
+		}
+	}
+	t.Fatalf("no line says %q:\n%s", words, text)
+	return ""
 }

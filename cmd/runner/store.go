@@ -11,14 +11,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-const (
-	// openAttempts is how often a store is tried that doesn't open, manifestTimeout how long its manifest may take each time. What follows is bounded by the object.
-	openAttempts    = 3
-	manifestTimeout = 30 * time.Second
-	// closeTimeout is how long the last segment may take, stopTimeout how long for a runner that was told to go: it is killed soon after.
-	closeTimeout = time.Minute
-	stopTimeout  = 10 * time.Second
-)
+// openAttempts is how often a store is tried that doesn't open.
+const openAttempts = 3
 
 // store has the shard's episodes stored where --results says, and takes over what is there. What it returns says, once the shard has been played, what is stored. No failure of a store stops a runner.
 func store(ctx context.Context, cfg *rollout.Config, o options, log *slog.Logger) func(context.Context) score.Stored {
@@ -38,39 +32,26 @@ func store(ctx context.Context, cfg *rollout.Config, o options, log *slog.Logger
 	}
 	cfg.Receipts, cfg.Record = shard.Receipts(), shard.Record
 	return func(ctx context.Context) score.Stored {
-		limit := closeTimeout
-		if ctx.Err() != nil {
-			limit = stopTimeout
-		}
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-		defer cancel()
-		stored := shard.Close(closing, planned(cfg.Plan, cfg.Shard))
+		stored := shard.Close(ctx, planned(cfg.Plan, cfg.Shard))
 		log.Info("Stored", "shard", cfg.Shard, "episodes", stored.Episodes, "error", stored.Error)
 		return stored
 	}
 }
 
-// openStore opens the store. Its error tells no credentials.
 func openStore(ctx context.Context, cfg *rollout.Config, o options, log *slog.Logger) (*results.Shard, error) {
 	s, err := results.Open(ctx, o.results)
 	if err != nil {
-		return nil, results.Redact(err)
+		return nil, err
 	}
 	manifest := results.Manifest{Environment: cfg.Environment, Plan: cfg.Plan, Agent: []byte(o.agent), Runner: version}
-	if err := writeManifest(ctx, s, manifest); err != nil {
-		return nil, results.Redact(err)
+	if err := s.WriteManifest(ctx, "", manifest); err != nil {
+		return nil, err
 	}
 	shard, err := s.Shard(ctx, "", cfg.Plan, cfg.Shard, log)
 	if err != nil {
-		return nil, fmt.Errorf("reading what is stored of the shard: %w", results.Redact(err))
+		return nil, fmt.Errorf("reading what is stored of the shard: %w", err)
 	}
 	return shard, nil
-}
-
-func writeManifest(ctx context.Context, s *results.Store, m results.Manifest) error {
-	ctx, cancel := context.WithTimeout(ctx, manifestTimeout)
-	defer cancel()
-	return s.WriteManifest(ctx, "", m)
 }
 
 func planned(plan score.Plan, shard int) int64 {

@@ -220,6 +220,13 @@ func TestRunsAndManifests(t *testing.T) {
 	}
 }
 
+func TestOpenAsksForTheProtocolOfAnEndpoint(t *testing.T) {
+	_, err := Open(t.Context(), "s3://bucket/prefix?endpoint=minio:9000")
+	if want := "its endpoint minio:9000 says no protocol: write http://minio:9000 or https://minio:9000"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("opened with %v, want %s", err, want)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	for _, location := range []string{"ftp://x/y", "s3://bucket/prefix", "://", "s3://%zz"} {
 		if _, err := Open(t.Context(), location); err == nil {
@@ -297,7 +304,7 @@ func TestFaultyStores(t *testing.T) {
 	}{
 		"a sound one":          {func(int) error { return nil }, score.Stored{Episodes: 12}, 12},
 		"one that recovers":    {func(n int) error { return map[bool]error{true: full}[n <= 4] }, score.Stored{Episodes: 12}, 12},
-		"one that stays full":  {func(int) error { return full }, score.Stored{Error: "12 episodes not written: " + wrapped(full)}, 0},
+		"one that stays full":  {func(int) error { return full }, score.Stored{Error: "12 episodes not written: " + full.Error()}, 0},
 		"one that lies of one": {func(n int) error { return map[bool]error{true: os.ErrExist}[n == 1] }, score.Stored{Episodes: 12}, 12},
 	}
 	for name, tc := range cases {
@@ -311,10 +318,12 @@ func TestFaultyStores(t *testing.T) {
 					sh.Record(episode(t, p, i, 0.5))
 					time.Sleep(time.Second) //nolint:forbidigo // fake time: episodes end one after the other
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				if diff := cmp.Diff(tc.want, sh.Close(ctx, 12)); diff != "" {
+				began := time.Now()
+				if diff := cmp.Diff(tc.want, sh.Close(t.Context(), 12)); diff != "" {
 					t.Error(diff)
+				}
+				if took := time.Since(began); took > closeTimeout+closeGrace {
+					t.Errorf("closed after %s", took)
 				}
 				if got := b.lines(); got != tc.written {
 					t.Errorf("%d records are written, want %d", got, tc.written)
@@ -322,10 +331,6 @@ func TestFaultyStores(t *testing.T) {
 			})
 		})
 	}
-}
-
-func wrapped(err error) string {
-	return fmt.Sprintf("blob (key %q) (code=Unknown): %v", "ns/run-0a1b2c3d/shard-00000/000001.jsonl", err)
 }
 
 // A store that never answers takes no memory without end, and doesn't keep the runner.
@@ -345,11 +350,11 @@ func TestHangingStore(t *testing.T) {
 			t.Errorf("%d bytes wait, %d records are dropped", sh.bytes, sh.dropped)
 		}
 		defer close(release)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
 		got := sh.Close(ctx, 100)
-		if took := time.Since(began); took > 15*time.Second || got.Episodes != 0 || !strings.HasPrefix(got.Error, "100 episodes not written: ") {
+		if took := time.Since(began); took > time.Second+stopTimeout+closeGrace || got.Episodes != 0 || !strings.HasPrefix(got.Error, "100 episodes not written: ") {
 			t.Errorf("closed after %s with %+v", took, got)
 		}
 	})
@@ -376,17 +381,28 @@ func TestSegmentsAreBounded(t *testing.T) {
 	}
 }
 
-// slow is a bucket of segments that each take their time.
+// slow is a bucket of segments that each take their time, as do the pages of their list.
 type slow struct {
 	broken
-	takes time.Duration
-	reads []string
+	takes, listTakes time.Duration
+	reads            []string
 }
 
-func (s *slow) ListPaged(context.Context, *driver.ListOptions) (*driver.ListPage, error) {
+func (s *slow) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.ListPage, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(s.listTakes):
+	}
 	page := &driver.ListPage{}
 	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
-		page.Objects = append(page.Objects, &driver.ListObject{Key: key})
+		if n := len(page.Objects); n == o.PageSize {
+			page.NextPageToken = []byte(page.Objects[n-1].Key)
+			break
+		}
+		if key > string(o.PageToken) {
+			page.Objects = append(page.Objects, &driver.ListObject{Key: key})
+		}
 	}
 	return page, nil
 }
@@ -409,23 +425,24 @@ func (slowReader) Attributes() *driver.ReaderAttributes { return &driver.ReaderA
 
 func (slowReader) As(any) bool { return false }
 
-// A big shard takes long to take over: each segment is read once, and has its own time.
+// A big shard takes long to take over: each segment is read once, and has its own time, as has each page of their list.
 func TestEachSegmentIsReadOnceInItsOwnTime(t *testing.T) {
 	p := testPlan(t)
 	const run = "ns/run-0a1b2c3d"
 	for name, tc := range map[string]struct {
-		takes    time.Duration
-		receipts int
-		reads    []string
+		takes, listTakes          time.Duration
+		segments, receipts, reads int
 	}{
-		"slow segments":     {20 * time.Second, 3, []string{segmentKey(run, 0, 1), segmentKey(run, 0, 2), segmentKey(run, 0, 3)}},
-		"one hangs forever": {time.Hour, -1, []string{segmentKey(run, 0, 1)}},
+		"slow segments":     {20 * time.Second, 0, 3, 3, 3},
+		"one hangs forever": {time.Hour, 0, 3, -1, 1},
+		"slow pages":        {0, 20 * time.Second, 2*pageObjects + 1, 12, 2*pageObjects + 1},
+		"the list hangs":    {0, time.Hour, 3, -1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bucket := &slow{takes: tc.takes, broken: broken{objects: map[string][]byte{}}}
-				for i := range 3 {
-					text, err := encode(episode(t, p, int64(i), 0.5))
+				bucket := &slow{takes: tc.takes, listTakes: tc.listTakes, broken: broken{objects: map[string][]byte{}}}
+				for i := range tc.segments {
+					text, err := encode(episode(t, p, int64(i%12), 0.5))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -438,12 +455,66 @@ func TestEachSegmentIsReadOnceInItsOwnTime(t *testing.T) {
 					receipts = len(sh.Receipts())
 					sh.Close(t.Context(), 3)
 				}
-				if diff := cmp.Diff(tc.reads, bucket.reads); diff != "" || receipts != tc.receipts {
-					t.Errorf("%d receipts (%v), want %d; reads (-want +got)\n%s", receipts, err, tc.receipts, diff)
+				if once := slices.Compact(slices.Sorted(slices.Values(bucket.reads))); receipts != tc.receipts || len(bucket.reads) != tc.reads || len(once) != tc.reads {
+					t.Errorf("%d receipts (%v) of %d reads of %d segments, want %d of %d", receipts, err, len(bucket.reads), len(once), tc.receipts, tc.reads)
 				}
 				_ = s.Close()
 			})
 		})
+	}
+}
+
+// What reads a store for people waits for one that hangs as long as a runner does.
+func TestReadersDoNotHang(t *testing.T) {
+	for name, read := range map[string]func(context.Context, *Store) error{
+		"runs":     func(ctx context.Context, s *Store) error { _, err := s.Runs(ctx); return err },
+		"manifest": func(ctx context.Context, s *Store) error { _, err := s.Manifest(ctx, "run"); return err },
+		"episodes": func(ctx context.Context, s *Store) error {
+			for _, err := range s.Episodes(ctx, "run") {
+				return err
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Store{bucket: blob.NewBucket(&slow{takes: time.Hour, listTakes: time.Hour})}
+				defer s.Close()
+				began := time.Now()
+				if err := read(t.Context(), s); err == nil || !strings.Contains(err.Error(), "the store doesn't answer in time") || time.Since(began) > readTimeout {
+					t.Errorf("%v after %s", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// A record that is longer than any that is read would hide those behind it.
+func TestUnreadableRecordsAreNotWritten(t *testing.T) {
+	p := testPlan(t)
+	s := open(t, t.TempDir())
+	sh := shard(t, s, p)
+	long := episode(t, p, 0, 0.5)
+	long.Turns[0].Said = strings.Repeat("x", record.MaxLine)
+	sh.Record(long)
+	sh.Record(episode(t, p, 1, 0.5))
+	if got := sh.Close(t.Context(), 2); got.Episodes != 1 || !strings.Contains(got.Error, "the record of episode 0 has") {
+		t.Errorf("stored %+v", got)
+	}
+	if got, want := read(t, s), "1:0.5"; got != want {
+		t.Errorf("read %s, want %s", got, want)
+	}
+}
+
+func TestForeignObjectsAreBounded(t *testing.T) {
+	folder := t.TempDir()
+	s := open(t, folder)
+	manifest := filepath.Join(folder, "run", manifestName)
+	if err := errors.Join(os.Mkdir(filepath.Dir(manifest), 0o700), os.WriteFile(manifest, nil, 0o600), os.Truncate(manifest, maxManifest+1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Manifest(t.Context(), "run"); err == nil || !strings.Contains(err.Error(), "it has more than") {
+		t.Errorf("a manifest without bounds: %v", err)
 	}
 }
 

@@ -22,12 +22,12 @@ const (
 	segmentInterval = 3 * time.Second
 	// maxPending bounds the bytes of records that wait to be written. What comes while so much waits is dropped and counted.
 	maxPending = 32 << 20
-	// putTimeout bounds the writing of one segment, readTimeout the reading of one, and of the list of them.
-	putTimeout  = 20 * time.Second
-	readTimeout = 30 * time.Second
 	// firstBackoff and maxBackoff are the pauses after writes that failed.
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
+	// closeTimeout is how long Close goes on writing, stopTimeout how long where the player was told to go, who is killed soon after.
+	closeTimeout = time.Minute
+	stopTimeout  = 10 * time.Second
 	// closeGrace is how long Close waits for a write that it has told to stop.
 	closeGrace = 2 * time.Second
 )
@@ -71,7 +71,7 @@ func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index in
 		store: s, run: run, index: index, log: log, next: 1,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
-	segments, err := s.listed(ctx, run, index)
+	segments, err := s.segments(ctx, run, index)
 	if err != nil {
 		return nil, err
 	}
@@ -87,17 +87,8 @@ func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index in
 	return sh, nil
 }
 
-// listed are the numbers of a shard's segments, in order, if the store tells them in time.
-func (s *Store) listed(ctx context.Context, run string, shard int) ([]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	return s.segments(ctx, run, shard)
-}
-
 // read takes over what a segment holds.
 func (s *Shard) read(ctx context.Context, segment int, plan score.Plan, key ed25519.PublicKey) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	for e, err := range s.store.segment(ctx, segmentKey(s.run, s.index, segment)) {
 		switch {
 		case errors.Is(err, record.ErrNotRecord):
@@ -158,12 +149,16 @@ func orElse(err, other error) error {
 	return other
 }
 
-// Close writes what is left, and says how many of the shard's planned episodes are stored. It gives up when the context ends.
+// Close writes what is left, and says how many of the shard's planned episodes are stored. It gives up after a minute, and after ten seconds once the context has ended.
 func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	close(s.closing)
+	limit := time.NewTimer(closeTimeout)
+	defer limit.Stop()
+	stopped := context.AfterFunc(ctx, func() { limit.Reset(stopTimeout) })
+	defer stopped()
 	select {
 	case <-s.closed:
-	case <-ctx.Done():
+	case <-limit.C:
 		// A volume that hangs heeds no context.
 		s.stop()
 		select {
@@ -253,9 +248,7 @@ func (s *Shard) put(ctx context.Context) (more bool, err error) {
 	for _, l := range lines {
 		text.Write(l.text)
 	}
-	ctx, cancel := context.WithTimeout(ctx, putTimeout)
-	defer cancel()
-	err = Redact(s.store.create(ctx, segmentKey(s.run, s.index, number), text.Bytes()))
+	err = s.store.create(ctx, segmentKey(s.run, s.index, number), text.Bytes())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
@@ -36,8 +37,12 @@ import (
 
 const (
 	manifestName = "manifest.json"
-	// maxManifest bounds a manifest, in bytes.
+	// maxManifest and maxSegment bound what is read of a manifest and of a segment, in bytes.
 	maxManifest = 16 << 20
+	maxSegment  = segmentBytes + record.MaxLine
+	// writeTimeout bounds the writing of an object, readTimeout the reading of one, and of a page of the list of them.
+	writeTimeout = 20 * time.Second
+	readTimeout  = 30 * time.Second
 )
 
 // Store is a place below which runs are stored. It is safe for concurrent use.
@@ -59,11 +64,14 @@ func Open(ctx context.Context, location string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the result store: %w", errors.Unwrap(err))
 	}
+	if endpoint := target.Query().Get("endpoint"); endpoint != "" && !strings.Contains(endpoint, "://") {
+		return nil, fmt.Errorf("opening the result store: its endpoint %[1]s says no protocol: write http://%[1]s or https://%[1]s", endpoint)
+	}
 	prefix := strings.Trim(target.Path, "/")
 	target.Path = ""
 	bucket, err := blob.OpenBucket(ctx, target.String())
 	if err != nil {
-		return nil, fmt.Errorf("opening the result store: %w", err)
+		return nil, fmt.Errorf("opening the result store: %w", explain(err))
 	}
 	if prefix != "" {
 		bucket = blob.PrefixedBucket(bucket, prefix+"/")
@@ -135,13 +143,12 @@ func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error
 
 // Manifest reads a run's manifest.
 func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
-	r, err := s.bucket.NewReader(ctx, path.Join(run, manifestName), nil)
+	text, err := s.read(ctx, path.Join(run, manifestName), maxManifest)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("reading the manifest: %w", err)
+		return Manifest{}, err
 	}
-	defer r.Close()
 	var m Manifest
-	if err := json.NewDecoder(io.LimitReader(r, maxManifest)).Decode(&m); err != nil {
+	if err := json.Unmarshal(text, &m); err != nil {
 		return Manifest{}, fmt.Errorf("reading the manifest of %s: %w", run, err)
 	}
 	if m.Version != layoutVersion {
@@ -150,15 +157,36 @@ func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
 	return m, nil
 }
 
+// read reads an object that has no more bytes than the limit.
+func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r, err := s.bucket.NewReader(ctx, key, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", key, explain(err))
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it has more than %d bytes, and was not written by csenv", limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", key, explain(err))
+	}
+	return data, nil
+}
+
 // create writes an object that must not be there yet; see exists. A store that can't promise that overwrites.
 func (s *Store) create(ctx context.Context, key string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	options := &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}
 	err := s.bucket.WriteAll(ctx, key, data, options)
 	if unsupported(err) {
 		options.IfNotExist = false
 		err = s.bucket.WriteAll(ctx, key, data, options)
 	}
-	return err
+	return explain(err)
 }
 
 // unsupported says whether a store has no conditional writes, as it says itself where its driver doesn't know.
@@ -216,13 +244,31 @@ func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObj
 		if folder != "" {
 			options.Prefix = folder + "/"
 		}
-		for objects := s.bucket.List(options); ; {
-			object, err := objects.Next(ctx)
-			if errors.Is(err, io.EOF) || !yield(object, err) || err != nil {
+		for token := blob.FirstPageToken; len(token) > 0; {
+			var objects []*blob.ListObject
+			var err error
+			if objects, token, err = s.page(ctx, token, options); err != nil {
+				yield(nil, err)
 				return
+			}
+			for _, object := range objects {
+				if !yield(object, nil) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// pageObjects is what the stores give at most at once.
+const pageObjects = 1000
+
+// page lists a page, and says where the next one begins.
+func (s *Store) page(ctx context.Context, token []byte, options *blob.ListOptions) (objects []*blob.ListObject, next []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	objects, next, err = s.bucket.ListPage(ctx, token, pageObjects, options)
+	return objects, next, explain(err)
 }
 
 // Episodes reads a run's episodes, by shard and in the order in which they ended; each once. A segment that was cut off ends at its last whole line. An error that is not the last item tells of one line.
@@ -289,13 +335,12 @@ func (s *Store) lines(ctx context.Context, run string, shard int, segments []int
 // segment reads one segment.
 func (s *Store) segment(ctx context.Context, key string) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
-		r, err := s.bucket.NewReader(ctx, key, nil)
+		text, err := s.read(ctx, key, maxSegment)
 		if err != nil {
-			yield(record.Episode{}, fmt.Errorf("reading %s: %w", key, err))
+			yield(record.Episode{}, err)
 			return
 		}
-		defer r.Close()
-		for e, err := range record.Read(r) {
+		for e, err := range record.Read(bytes.NewReader(text)) {
 			if errors.Is(err, record.ErrTruncated) {
 				return
 			}
@@ -352,10 +397,13 @@ func (s *Store) numbered(ctx context.Context, folder string, pattern *regexp.Reg
 	return numbers, nil
 }
 
-// encode writes a record as a line.
+// encode writes a record as a line that can be read again.
 func encode(e record.Episode) ([]byte, error) {
 	var line bytes.Buffer
 	err := record.NewWriter(&line).Write(e)
+	if err == nil && line.Len() > record.MaxLine {
+		err = fmt.Errorf("the record of episode %d has %d bytes, more than the %d that are read", e.Index, line.Len(), record.MaxLine)
+	}
 	return line.Bytes(), err
 }
 

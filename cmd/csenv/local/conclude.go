@@ -41,7 +41,9 @@ func (g *game) judgeStore(final bool) {
 	switch {
 	case g.Store == nil:
 	case g.stored.Error != "" && final:
-		g.set(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed, "Some episodes are not stored: "+g.stored.Error+". The score stands.")
+		g.set(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed, fmt.Sprintf(
+			"%d of %d episodes are stored: %s. The score stands. Mend the store and give the same command again: it plays and stores the others.",
+			g.stored.Episodes, g.progress.Total, strings.TrimSuffix(g.stored.Error, ".")))
 	case !final:
 		g.set(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonStorePending, fmt.Sprintf("%d episodes are stored; the same call goes on from there.", g.stored.Episodes))
 	default:

@@ -4,20 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// closeTimeout bounds the writing of a shard's last episodes.
-const closeTimeout = time.Minute
-
-// kept is where a shard's episodes are stored; nil for nowhere.
+// kept is where a shard's episodes are stored.
 type kept struct {
+	// shard is nil where they are not: lost says what is told of that.
 	shard   *results.Shard
 	planned int64
+	lost    score.Stored
 }
 
 // openStore writes the run's manifest, before the first shard.
@@ -39,15 +37,17 @@ func (g *game) openStore(ctx context.Context) error {
 
 func (g *game) folder() string { return results.Folder(g.run.Namespace, g.run.Name, string(g.run.UID)) }
 
-func (g *game) openShard(ctx context.Context, index int) (*kept, error) {
+// openShard opens a shard of the store. One that can't be read any more costs no score: the shard is played from its start, and not stored.
+func (g *game) openShard(ctx context.Context, index int) kept {
 	if g.Store == nil {
-		return nil, nil
+		return kept{}
 	}
 	shard, err := g.Store.Shard(ctx, g.folder(), g.plan, index, g.Log)
 	if err != nil {
-		return nil, fmt.Errorf("reading what is stored of the run: %w", err)
+		g.Log.Warn("A shard is not stored", "shard", index, "error", err)
+		return kept{lost: score.Stored{Error: err.Error()}}
 	}
-	k := &kept{shard: shard}
+	k := kept{shard: shard}
 	for range g.plan.Shard(index) {
 		k.planned++
 	}
@@ -58,20 +58,20 @@ func (g *game) openShard(ctx context.Context, index int) (*kept, error) {
 	if g.Progress != nil {
 		g.Progress(g.progress)
 	}
-	return k, nil
+	return k
 }
 
 // receipts are those of episodes that were played before.
-func (k *kept) receipts() []string {
-	if k == nil {
+func (k kept) receipts() []string {
+	if k.shard == nil {
 		return nil
 	}
 	return k.shard.Receipts()
 }
 
 // recorder stores episodes beside what else is done with them.
-func (k *kept) recorder(next func(record.Episode)) func(record.Episode) {
-	if k == nil {
+func (k kept) recorder(next func(record.Episode)) func(record.Episode) {
+	if k.shard == nil {
 		return next
 	}
 	return func(e record.Episode) {
@@ -81,12 +81,10 @@ func (k *kept) recorder(next func(record.Episode)) func(record.Episode) {
 }
 
 // close writes what is left, also when the run was stopped.
-func (k *kept) close(ctx context.Context) score.Stored {
-	if k == nil {
-		return score.Stored{}
+func (k kept) close(ctx context.Context) score.Stored {
+	if k.shard == nil {
+		return k.lost
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
 	return k.shard.Close(ctx, k.planned)
 }
 

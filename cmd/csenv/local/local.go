@@ -220,10 +220,7 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	kept, err := g.openShard(ctx, shard)
-	if err != nil {
-		return err
-	}
+	kept := g.openShard(ctx, shard)
 	summary, err := rollout.Run(ctx, rollout.Config{
 		Plan: g.plan, Shard: shard, Receipts: kept.receipts(), Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
 		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,

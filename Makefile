@@ -83,7 +83,7 @@ bench-openenv: ## Compare the env server with the official Python one (from PyPI
 	go run ./hack/openenv-bench --out docs/benchmark.md $(BENCHFLAGS)
 
 .PHONY: conformance
-conformance: ## Try the servers with the official OpenEnv and MCP clients, and the judge and agents with LiteLLM (from PyPI): docs/conformance.md.
+conformance: ## Try the servers with the official OpenEnv and MCP clients, the judge and agents with LiteLLM (from PyPI), and results with an S3 server: docs/conformance.md.
 	@mkdir -p bin
 	@go build -o bin/conformance ./hack/conformance
 	@bin/conformance $(CONFORMANCEFLAGS)

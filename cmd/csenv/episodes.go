@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,9 +92,11 @@ func (k *episodeFilter) rows(ctx context.Context, run *aRun) ([]episodeRow, erro
 		if !k.keeps(e, below) {
 			continue
 		}
-		if rows = append(rows, newEpisodeRow(e)); len(rows) == k.limit {
-			break
-		}
+		rows = append(rows, newEpisodeRow(e))
+	}
+	slices.SortFunc(rows, func(a, b episodeRow) int { return cmp.Compare(a.Index, b.Index) })
+	if k.limit > 0 {
+		rows = rows[:min(len(rows), k.limit)]
 	}
 	return rows, nil
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -296,4 +299,23 @@ func lineWith(t *testing.T, text, words string) string {
 	}
 	t.Fatalf("no line says %q:\n%s", words, text)
 	return ""
+}
+
+// Episodes are stored as they end, and listed as they were planned.
+func TestEpisodesInThePlansOrder(t *testing.T) {
+	run := &aRun{episodes: func(context.Context) iter.Seq2[record.Episode, error] {
+		return func(yield func(record.Episode, error) bool) {
+			for _, index := range []int64{2, 0, 3, 1} {
+				if !yield(record.Episode{Index: index}, nil) {
+					return
+				}
+			}
+		}
+	}}
+	for limit, want := range map[int][]int64{0: {0, 1, 2, 3}, 2: {0, 1}, 9: {0, 1, 2, 3}} {
+		rows, err := (&episodeFilter{limit: limit}).rows(t.Context(), run)
+		if got := each(rows, func(r episodeRow) int64 { return r.Index }); err != nil || !slices.Equal(got, want) {
+			t.Errorf("--limit %d: %v (%v), want %v", limit, got, err, want)
+		}
+	}
 }

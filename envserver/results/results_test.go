@@ -242,6 +242,8 @@ type broken struct {
 	objects map[string][]byte
 	// fail answers a write, nil to let it through.
 	fail func(key string) error
+	// hangs says whether a write waits for its context's end.
+	hangs func() bool
 }
 
 func (b *broken) NewTypedWriter(ctx context.Context, key, _ string, o *driver.WriterOptions) (driver.Writer, error) {
@@ -274,6 +276,10 @@ type brokenWriter struct {
 }
 
 func (w *brokenWriter) Close() error {
+	if w.bucket.hangs != nil && w.bucket.hangs() {
+		<-w.ctx.Done()
+		return w.ctx.Err()
+	}
 	err := w.bucket.fail(w.key)
 	w.bucket.mu.Lock()
 	defer w.bucket.mu.Unlock()
@@ -327,6 +333,40 @@ func TestFaultyStores(t *testing.T) {
 				}
 				if got := b.lines(); got != tc.written {
 					t.Errorf("%d records are written, want %d", got, tc.written)
+				}
+			})
+		})
+	}
+}
+
+// The end of the waiting says nothing about a store: what it failed with before does, or that it hung.
+func TestGivingUpHidesNoFailure(t *testing.T) {
+	full := errors.New("no space is left in the bucket")
+	for name, tc := range map[string]struct {
+		first error
+		want  string
+	}{
+		"full, then hanging": {full, "1 episodes not written: " + full.Error()},
+		"hanging":            {nil, "1 episodes not written: the store doesn't answer in time, look whether it hangs: context deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, writes := testPlan(t), 0
+				b := &broken{objects: map[string][]byte{}}
+				b.fail = func(string) error {
+					if writes++; writes == 1 && tc.first != nil {
+						return tc.first
+					}
+					return nil
+				}
+				b.hangs = func() bool { return writes > 0 || tc.first == nil }
+				sh := shard(t, &Store{bucket: blob.NewBucket(b)}, p)
+				sh.Record(episode(t, p, 0, 0.5))
+				ctx, cancel := context.WithCancel(t.Context())
+				time.Sleep(segmentInterval + firstBackoff/2) //nolint:forbidigo // fake time: the first write has failed or hangs
+				cancel()
+				if diff := cmp.Diff(score.Stored{Error: tc.want}, sh.Close(ctx, 1)); diff != "" {
+					t.Error(diff)
 				}
 			})
 		})

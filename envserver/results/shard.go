@@ -179,6 +179,9 @@ func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	return stored
 }
 
+// errLate is why the last segment isn't written where the store had not refused it by the end of Close.
+var errLate = explain(context.DeadlineExceeded)
+
 var errSlow = fmt.Errorf("the store takes less than is played, and %d bytes wait", maxPending)
 
 // write writes segments until the shard is closed and nothing is left, or the context ends.
@@ -256,6 +259,10 @@ func (s *Shard) put(ctx context.Context) (more bool, err error) {
 		// An earlier runner of the shard is still there, or a write went through that seemed to fail: readers take one of both.
 		s.next++
 		return true, nil
+	case err != nil && ctx.Err() != nil:
+		// Close has given up: what failed before says more, where there is anything.
+		s.failure = orElse(s.failure, errLate)
+		return true, err
 	case err != nil:
 		s.failure = err
 		return true, err

@@ -1,8 +1,8 @@
 // Command conformance tries csenv's servers with clients that csenv's authors didn't write: OpenEnv's own clients and validator, the official MCP SDK, and LiteLLM's proxy
-// for the judge of replies and for agents. It also compares csenv's figures with those of SciPy and statsmodels.
+// for the judge of replies and for agents. It also compares csenv's figures with those of SciPy and statsmodels, and stores episodes in a bucket of versitygw.
 //
-// It makes Python environments with pinned packages in the user's cache (once for each list of them), builds cmd/envserver, starts several servers on free ports of the
-// loopback interface, and runs the suites of the folders below. It ends with 1 when a suite failed, and with 3 when the packages couldn't be had because the package
+// It makes Python environments with pinned packages in the user's cache (once for each list of them), builds the programs that are tried, starts several servers on free ports
+// of the loopback interface, and runs the suites of the folders below. It ends with 1 when a suite failed, and with 3 when the packages couldn't be had because the package
 // index can't be reached: nothing was tried then.
 package main
 
@@ -60,6 +60,8 @@ const (
 	suiteAgent   = "agent"
 	// suiteStatistics compares the figures of runs with those of SciPy and statsmodels.
 	suiteStatistics = "statistics"
+	// suiteS3 stores episodes in versitygw and reads them with AWS's client.
+	suiteS3 = "s3"
 )
 
 type options struct {
@@ -69,7 +71,7 @@ type options struct {
 }
 
 func newCommand(stdout io.Writer) *cobra.Command {
-	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics}, python: "python3"}
+	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics, suiteS3}, python: "python3"}
 	known := slices.Clone(o.suites)
 	cmd := &cobra.Command{
 		Use: "conformance", Short: "Try csenv's servers with the official clients",
@@ -99,6 +101,9 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	r := &runner{options: o, work: work, stdout: stdout, python: venv.Maker{Command: o.python, Progress: stdout, Run: venv.Run}}
 	environments, err := r.environments(ctx)
 	if err != nil {
+		return err
+	}
+	if err := r.build(ctx); err != nil {
 		return err
 	}
 	servers, err := r.servers(ctx)
@@ -145,18 +150,51 @@ func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 	return made, nil
 }
 
-// servers builds and starts what the suites play with.
+// wants says whether one of the suites is to run.
+func (r *runner) wants(suites ...string) bool {
+	return slices.ContainsFunc(suites, func(suite string) bool { return slices.Contains(r.suites, suite) })
+}
+
+// programs is the folder of the programs that are tried.
+func (r *runner) programs() string { return filepath.Join(r.work, "programs") }
+
+// build builds the programs that the suites play with.
+func (r *runner) build(ctx context.Context) error {
+	var wanted []string
+	if r.wants(suiteOpenEnv, suiteMCP, suiteS3) {
+		wanted = append(wanted, "./cmd/envserver")
+	}
+	if r.wants(suiteS3) {
+		wanted = append(wanted, "./cmd/csenv", "./cmd/runner")
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	r.progressf("building %s", strings.Join(wanted, ", "))
+	if err := os.Mkdir(r.programs(), 0o750); err != nil {
+		return fmt.Errorf("making a folder for programs: %w", err)
+	}
+	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-o", r.programs()}, wanted...)...); err != nil {
+		return fmt.Errorf("building the programs (run this from the checkout's root): %w\n%s", err, output)
+	}
+	if !r.wants(suiteS3) {
+		return nil
+	}
+	r.progressf("building versitygw (a minute or two, once)")
+	// A module of its own, because it brings more along than all of csenv.
+	if output, err := venv.Run(ctx, "go", "-C", filepath.Join(folder, suiteS3), "build", "-trimpath", "-o", r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
+		return fmt.Errorf("building versitygw: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// servers starts what the suites of the official clients play with.
 func (r *runner) servers(ctx context.Context) (*servers, error) {
-	if !slices.Contains(r.suites, suiteOpenEnv) && !slices.Contains(r.suites, suiteMCP) {
+	if !r.wants(suiteOpenEnv, suiteMCP) {
 		return &servers{}, nil
 	}
-	r.progressf("building cmd/envserver")
-	binary := filepath.Join(r.work, "envserver")
-	if output, err := venv.Run(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/envserver"); err != nil {
-		return nil, fmt.Errorf("building cmd/envserver (run this from the checkout's root): %w\n%s", err, output)
-	}
-	r.progressf("starting its servers")
-	return startServers(ctx, binary, r.work)
+	r.progressf("starting the servers of environments")
+	return startServers(ctx, filepath.Join(r.programs(), "envserver"), r.work)
 }
 
 // suite runs one suite.
@@ -189,6 +227,11 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 		}
 		variables = append(variables, "PYTHONPATH="+installed)
 		args = append(args, "envserver/openenv/python/tests")
+	}
+	if name == suiteS3 {
+		// Its tests wait for what doesn't answer, most of the time.
+		variables = append(variables, "CONFORMANCE_PROGRAMS="+r.programs())
+		args = append(args, "--numprocesses", "8", "--maxschedchunk", "1")
 	}
 	if r.match != "" {
 		args = append(args, "-k", r.match)

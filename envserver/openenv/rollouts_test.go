@@ -352,15 +352,15 @@ func TestDrainWaitsForCollectors(t *testing.T) {
 		"the run acknowledges": {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) },
 			func(t *testing.T, s *Server) {
-				pass(4 * time.Second)
+				pass(ledgerGrace + 4*time.Second) // an operator that has just started
 				segment, _ := askRollouts(t, s, question(0, ""))
 				pass(time.Second)
 				askRollouts(t, s, question(segment.Number, segment.Instance))
-			}, 5 * time.Second,
+			}, ledgerGrace + 5*time.Second,
 		},
 		"the run doesn't acknowledge": {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) },
-			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) }, ledgerGrace,
+			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) }, rolloutGrace,
 		},
 		"the run has gone": {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")); pass(collectorSilence) },

@@ -33,8 +33,10 @@ const (
 	writeWait = 2 * time.Minute
 	// sweepInterval is the resolution of every timeout of a session.
 	sweepInterval = time.Second
-	// ledgerGrace is how long a drained server waits for the runners to fetch the ledgers of the sessions that ended last, and for the operator to collect their rollouts.
+	// ledgerGrace is how long a drained server waits for the runners to fetch the ledgers of the sessions that ended last.
 	ledgerGrace = 15 * time.Second
+	// rolloutGrace is how long it waits for the operator to collect their rollouts. The operator may be starting anew itself.
+	rolloutGrace = time.Minute
 	// maxRefusals bounds the refused connections that are held open.
 	maxRefusals = 1024
 	// maxStateless bounds the plain HTTP requests, each with an environment of its own, that are answered at a time. They are for trying things out, beside the sessions.
@@ -190,7 +192,7 @@ func newUpgrader() websocket.Upgrader {
 	}
 }
 
-// Drain refuses new sessions and waits until the running ones have ended and their ledgers have been fetched and their rollouts collected, for ledgerGrace at most; or until the
+// Drain refuses new sessions and waits until the running ones have ended, and until their ledgers have been fetched and their rollouts collected or the time for that is over; or until the
 // context ends, whose error it then returns.
 func (s *Server) Drain(ctx context.Context) error {
 	empty := s.sessions.drain()
@@ -199,10 +201,15 @@ func (s *Server) Drain(ctx context.Context) error {
 		if err := s.peers.settle(ctx); err != nil {
 			return err
 		}
-		grace, cancel := context.WithTimeout(ctx, ledgerGrace)
-		defer cancel()
-		s.ledgers.settle(grace)
-		s.rollouts.settle(grace)
+		over := time.Now()
+		for _, last := range []struct {
+			settle func(context.Context)
+			grace  time.Duration
+		}{{s.ledgers.settle, ledgerGrace}, {s.rollouts.settle, rolloutGrace}} {
+			grace, cancel := context.WithDeadline(ctx, over.Add(last.grace))
+			last.settle(grace)
+			cancel()
+		}
 		return ctx.Err()
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %d sessions to end: %w", s.sessions.active(), ctx.Err())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 // crowd are clients outside the cluster, so many at a time. Each plays an episode slowly, in a session of its own; whose episode is over begins another one in a new session.
 type crowd struct {
 	url     string
+	run     string        // that the episodes are tagged with, "" for none
 	think   time.Duration // before each action
 	factory policy.Factory
 	clients sync.WaitGroup
@@ -33,14 +35,15 @@ type crowd struct {
 
 	mu   sync.Mutex
 	lost []string // sessions that broke off in the middle of their episode, or ended without a score
+	sum  int64    // of the scores, in micro-points
 }
 
 // gather has clients begin to play, and waits until all of them do.
-func gather(ctx SpecContext, url string, clients int, think time.Duration) *crowd {
+func gather(ctx SpecContext, url, run string, clients int, think time.Duration) *crowd {
 	GinkgoHelper()
 	factory, err := policy.Builtin(policy.Heuristic, "ticket", nil)
 	Expect(err).NotTo(HaveOccurred())
-	c := &crowd{url: url, think: think, factory: factory, enough: make(chan struct{})}
+	c := &crowd{url: url, run: run, think: think, factory: factory, enough: make(chan struct{})}
 	c.join(ctx, clients)
 	return c
 }
@@ -128,6 +131,9 @@ func (c *crowd) episode(ctx context.Context, seed int) error {
 	if observation.Metadata.Outcome != score.Scored || observation.Metadata.EpisodeScore == nil {
 		return fmt.Errorf("%w: ended as %q without a score", errLost, observation.Metadata.Outcome)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sum += int64(math.Round(*observation.Metadata.EpisodeScore * score.One))
 	c.episodes.Add(1)
 	return nil
 }
@@ -138,7 +144,11 @@ func (c *crowd) begin(ctx context.Context, seed int) (*openenv.Client, openenv.O
 	if err != nil {
 		return nil, openenv.Observation{}, err
 	}
-	observation, err := client.Reset(ctx, map[string]any{"task": "ticket-resolve", "seed": seed})
+	options := map[string]any{"task": "ticket-resolve", "seed": seed}
+	if c.run != "" {
+		options["run"] = c.run
+	}
+	observation, err := client.Reset(ctx, options)
 	if err != nil {
 		_ = client.Close()
 	}

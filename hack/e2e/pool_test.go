@@ -47,7 +47,7 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 			"scenarios: {packs: [{configMap: {name: live}}]}"))
 		stream(ctx, clusterTool, "load", "--image", "csenv:rolled-out")
 		awaitServers(ctx, "live", 3)
-		players = gather(ctx, nodeURL(ctx, "live"), liveSessions, thinking)
+		players = gather(ctx, nodeURL(ctx, "live"), "", liveSessions, thinking)
 		began = time.Now()
 	}, NodeTimeout(8*time.Minute))
 
@@ -132,7 +132,7 @@ var _ = Describe("A pool that scales itself", Ordered, func() {
 		apply(ctx, pooled("elastic", "sessions: {perPod: 20}", "drainTimeoutSeconds: 30", "service: {type: NodePort}",
 			"autoscaling: {minReplicas: 1, maxReplicas: 3, freeSessions: 5, scaleDownDelaySeconds: 10}"))
 		awaitServers(ctx, "elastic", 1)
-		players := gather(ctx, nodeURL(ctx, "elastic"), 12, thinking)
+		players := gather(ctx, nodeURL(ctx, "elastic"), "", 12, thinking)
 		Consistently(ctx, wanted).WithArguments("elastic").WithTimeout(5*time.Second).Should(BeEquivalentTo(1), "8 free sessions are enough")
 
 		// From here on it takes the sixth client, at most, to leave fewer than 5 free.

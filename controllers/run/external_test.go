@@ -138,8 +138,8 @@ func (w *world) complete() metav1.Condition {
 	return metav1.Condition{}
 }
 
-func TestRolloutsFromTagToScore(t *testing.T) {
-	w, a, b := trainingWorld(t, trainers(8))
+func TestCollectionBegins(t *testing.T) {
+	w, _, _ := trainingWorld(t, trainers(8))
 	begun := w.run().Status
 	if begun.Agent != "External" || begun.Progress != "0/8" || begun.StartTime == nil || begun.Rollouts.Tag != runName || begun.Provenance.Seed != nil {
 		t.Errorf("at the beginning: %+v", begun)
@@ -150,7 +150,10 @@ func TestRolloutsFromTagToScore(t *testing.T) {
 	if w.job() != nil {
 		t.Error("there is a Job, and nobody to play it")
 	}
+}
 
+func TestRolloutsFromTagToScore(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(8))
 	a.end(t, score.Scored, "B01", 900_000)
 	a.end(t, score.Scored, "B01", 800_000)
 	a.end(t, score.Errored, "B02", 0)

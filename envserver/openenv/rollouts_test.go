@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"pgregory.net/rapid"
 )
 
@@ -137,14 +138,23 @@ func TestRolloutsByEveryTransport(t *testing.T) {
 	p.ask(`{"type":"reset","data":{"seed":1,"run":"grpo-7"}}`)
 	p.ask(`{"type":"step","data":{"type":"call_tool","tool_name":"finish","arguments":{"score":1000000}}}`)
 
+	c, err := dialMCP(t.Context(), url+"/mcp?seed=1&run=grpo-7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "finish", Arguments: map[string]any{"score": 1_000_000}}); err != nil {
+		t.Fatal(err)
+	}
+
 	// A request that stands alone counts for no run.
 	postBody(t, url+"/step", fmt.Sprintf(`{"seed":1,"run":"grpo-7","action":%s}`, finish))
 	if status, _ := postBody(t, url+"/reset", `{"seed":1,"run":"No Name"}`); status != 422 {
 		t.Errorf("a tag that is no name was answered with %d", status)
 	}
 	segment, _ := askRollouts(t, s, question(0, ""))
-	if got := opened(t, segment).Scored; got != 3 {
-		t.Errorf("%d episodes are counted, want 3", got)
+	if got := opened(t, segment).Scored; got != 4 {
+		t.Errorf("%d episodes are counted, want 4", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import time
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -53,9 +54,17 @@ class Server:
         with connect(self.url.replace("http", "ws", 1) + "/ws" + query, proxy=None, **options) as ws:
             yield Socket(ws)
 
+    def operations(self, path):
+        with urllib.request.urlopen(self.ops + path, timeout=10) as answer:
+            return json.load(answer)
+
     def sessions(self):
-        with urllib.request.urlopen(self.ops + "/stats", timeout=10) as answer:
-            return json.load(answer)["sessions"]["active"]
+        return self.operations("/stats")["sessions"]["active"]
+
+    def rollouts(self, tag, instance="", ack=0):
+        """Asks as the operator does for what was tagged."""
+        query = {"tag": tag, "run": "00000000-0000-0000-0000-000000000007", "pass_score": 800000, "instance": instance, "ack": ack}
+        return self.operations("/rollouts?" + urllib.parse.urlencode(query))
 
     def wait_for_sessions(self, number, seconds=5):
         deadline = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""How trainers play: many synchronous clients in threads, and a group of generations for each seed; on one server and on replicas behind a Service."""
+"""How trainers play: many synchronous clients in threads, and a group of generations for each seed; on one server and on replicas behind a Service. And how a run collects what they play."""
 
 import threading
 import uuid
@@ -75,3 +75,19 @@ def test_service_spreads_connections_over_the_replicas(front, replicas):
         replica.wait_for_sessions(0)
 
 
+
+
+def test_episodes_that_are_tagged_with_a_run_are_handed_to_it_and_kept_until_it_has_them(ticket):
+    run = f"grpo-{uuid.uuid4().hex[:8]}"
+    with GenericEnvClient(base_url=ticket.url).sync() as env:
+        for seed in range(3):
+            env.reset(seed=seed, task="ticket-classify", run=run)
+            while not env.step({"action_type": "classify", "category": "billing", "priority": "high"}).done:
+                pass
+        env.reset(seed=3, task="ticket-classify", run=run)
+        collected = ticket.rollouts(run)
+        assert collected["segment"] == 1 and collected["active"] == 1 and collected["dropped"] == 0
+        assert collected["ledger"]["payload"] and collected["ledger"]["signature"]
+        assert ticket.rollouts(run) == collected, "a segment is handed out again until it is acknowledged"
+    after = ticket.rollouts(run, instance=collected["instance"], ack=1)
+    assert after["ledger"] is None, "an episode that was abandoned is in no segment"

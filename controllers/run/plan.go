@@ -261,7 +261,7 @@ func tooManyErrored(d *decision, run *v1alpha1.EvaluationRun, episodes int64) (p
 	if errored*100 <= limit*episodes {
 		return progress{}, false
 	}
-	what, where := fmt.Sprintf(" (%s)", erroredClasses(d.status.Errors)), "the runners' logs ("+logsCommand(run)+")"
+	what, where := fmt.Sprintf(" (%s)", byClass(d.status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Errored })), "the runners' logs ("+logsCommand(run)+")"
 	if isExternal(run) {
 		what, where = "", "the servers' logs"
 	}
@@ -280,17 +280,6 @@ func refusedMessage(r refusal) string {
 	}
 	return fmt.Sprintf("The summary of runner pod %s is not counted: %v. retries.shardBackoffLimit doesn't let its shard be played once more. Shards counted before stay in the figures. %s",
 		r.pod.Name, r.err, advice)
-}
-
-// erroredClasses lists what episodes were given up for.
-func erroredClasses(counts []v1alpha1.ErrorCount) string {
-	var classes []string
-	for _, e := range counts {
-		if e.Errored > 0 {
-			classes = append(classes, fmt.Sprintf("%s: %d", e.Class, e.Errored))
-		}
-	}
-	return strings.Join(classes, ", ")
 }
 
 // planChange says what of the pool is no longer what the plan was made with, "" if nothing is, or if the pool doesn't tell.

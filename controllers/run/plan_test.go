@@ -298,7 +298,7 @@ func TestProceed(t *testing.T) {
 			func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, summaryOf(t, p, 0, playing{errored: []int64{0, 1}})))
 			},
-			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored", "2 of 14 episodes errored (timeout: 2), more than the 10 %", "0", "baseline-0", 0, "end",
+			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored", "2 of 14 episodes errored (timeout 2), more than the 10 %", "0", "baseline-0", 0, "end",
 		},
 		"as many errored as allowed": {
 			func(t *testing.T, s *snapshot, p score.Plan) {

@@ -208,8 +208,23 @@ func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 	if status.Score == nil {
 		return fmt.Sprintf("%s: all of %s errored.", why, count(all, "episode"))
 	}
-	return fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are in no score.",
+	message := fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are in no score.",
 		why, count(all, "episode"), scoreOf(status), status.PassRate, e.Failed, e.Errored)
+	if retried := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Retried }); retried != "" {
+		message += fmt.Sprintf(" Attempts that failed and were made again: %s.", retried)
+	}
+	return message
+}
+
+// byClass lists the classes of errors that have any, with how many.
+func byClass(counts []v1alpha1.ErrorCount, of func(v1alpha1.ErrorCount) int64) string {
+	var classes []string
+	for _, e := range counts {
+		if n := of(e); n > 0 {
+			classes = append(classes, fmt.Sprintf("%s %d", e.Class, n))
+		}
+	}
+	return strings.Join(classes, ", ")
 }
 
 // scoreOf is the mean with its interval.

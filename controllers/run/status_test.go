@@ -82,6 +82,23 @@ func TestFiguresWithoutEpisodes(t *testing.T) {
 	}
 }
 
+// What was mended by another attempt is told with the score: it took time, and may say that an endpoint is overloaded.
+func TestCompletedMessageTellsOfRetries(t *testing.T) {
+	status := v1alpha1.EvaluationRunStatus{
+		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 8, Failed: 1, Retried: 3}, Score: &v1alpha1.Score{Mean: "0.5000"}, PassRate: "0.2500",
+		Errors: []v1alpha1.ErrorCount{{Class: "agent_rate_limited", Retried: 2}, {Class: "agent_timeout", Retried: 1}, {Class: "capacity"}},
+	}
+	want := "All there: 9 episodes, mean score 0.5000, pass rate 0.2500; 1 failed by the agent's fault, 0 errored and are in no score. " +
+		"Attempts that failed and were made again: agent_rate_limited 2, agent_timeout 1."
+	if got := completedMessage("All there", status); got != want {
+		t.Errorf("completedMessage() = %q, want %q", got, want)
+	}
+	status.Errors = nil
+	if got := completedMessage("All there", status); !strings.HasSuffix(got, "in no score.") {
+		t.Errorf("without retries: %q", got)
+	}
+}
+
 // The worst that a run of a thousand shards leaves in its status: every second shard is counted, in three tasks over sixty scenarios of eight categories. An object of more
 // than some kilobytes would be felt by everything that lists runs.
 func TestStatusStaysSmall(t *testing.T) {

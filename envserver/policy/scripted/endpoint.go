@@ -18,13 +18,14 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
+// What every answer is said to have taken.
 const (
-	// PromptTokens and CompletionTokens are what every answer is said to have taken.
 	PromptTokens     = 100
 	CompletionTokens = 7
-	// maxRequest bounds a request, in bytes.
-	maxRequest = 1 << 20
 )
+
+// maxRequest bounds a request, in bytes.
+const maxRequest = 1 << 20
 
 // Message is one of the messages of a request.
 type Message struct {
@@ -130,12 +131,13 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.Shape(asked, answer)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// An error means that the agent has gone.
-	_ = json.NewEncoder(w).Encode(map[string]any{
+	if err := json.NewEncoder(w).Encode(map[string]any{
 		"id": "x", "object": "chat.completion", "created": 1, "model": "scripted",
 		"choices": []any{map[string]any{"index": 0, "message": answer, "finish_reason": "stop"}},
 		"usage":   map[string]any{"prompt_tokens": PromptTokens, "completion_tokens": CompletionTokens, "total_tokens": PromptTokens + CompletionTokens},
-	})
+	}); err != nil {
+		panic(http.ErrAbortHandler) // the agent has gone
+	}
 }
 
 func read(r *http.Request) (Request, error) {

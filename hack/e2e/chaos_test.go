@@ -44,7 +44,7 @@ var _ = Describe("A run under random kills", Label("chaos"), func() {
 		awaitPool(ctx, "shaken")
 		// Little CPU makes the run last for as long as the kills do.
 		spec := []string{"seed: 5", "parallelism: 8", "concurrency: 4", "retries: {episodeAttempts: 10, shardBackoffLimit: 20, maxErroredPercent: 0}"}
-		slow := append(slices.Clone(spec), "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}")
+		slow := append(slices.Clone(spec), slowly)
 		tasks := []string{task("ticket-resolve", 50)}
 		apply(ctx, runManifest("undisturbed", "shaken", "Heuristic", tasks, spec...))
 		peace := awaitComplete(ctx, "undisturbed")
@@ -131,7 +131,7 @@ func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
 func strikeAPIServer(ctx SpecContext) string {
 	GinkgoHelper()
 	pids := processesIn("", "kube-apiserver")
-	if len(pids) != 1 || !local(ctx) {
+	if len(pids) != 1 || !local {
 		return ""
 	}
 	folder := fmt.Sprintf("/proc/%d", pids[0])

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,7 +79,7 @@ func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 
 	k.strike(ctx, func() bool { return len(counted(ctx, evalrun)) > 0 })
 	AddReportEntry("killed with these shards counted", counted(ctx, evalrun))
-	if local(ctx) {
+	if local {
 		Expect(k.hits).To(BeNumerically(">", 0), "no SIGKILL hit a manager")
 	}
 }
@@ -121,12 +120,6 @@ func leader(ctx SpecContext) string {
 	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "csenv-manager"}, lease)).To(Succeed())
 	name, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 	return name
-}
-
-// local says whether the node's processes are this machine's.
-func local(ctx SpecContext) bool {
-	GinkgoHelper()
-	return regexp.MustCompile(`(?m)^provider\s+local\b`).MatchString(run(ctx, clusterTool, "status"))
 }
 
 // counted lists the shards that are in a run's figures, in the form of its status.

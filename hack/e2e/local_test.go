@@ -25,7 +25,7 @@ var _ = Describe("The same manifest at home and in the cluster", func() {
 
 		file := filepath.Join(GinkgoT().TempDir(), "run.yaml")
 		Expect(os.WriteFile(file, []byte(manifest), 0o600)).To(Succeed())
-		out, err := exec.CommandContext(ctx, "go", "run", "../../cmd/csenv", "eval", "-f", file, "-o", "json").Output()
+		out, err := exec.CommandContext(ctx, csenvTool, "eval", "-f", file, "-o", "json").Output()
 		Expect(err).NotTo(HaveOccurred())
 		home := &v1alpha1.EvaluationRun{}
 		Expect(json.Unmarshal(out, home)).To(Succeed())

@@ -30,16 +30,21 @@ spec:
 
 // runManifest is a run of a built-in policy; extra is appended to the spec. The policy is quoted, for a bare Null is no value to YAML.
 func runManifest(name, pool, policy string, tasks []string, extra ...string) string {
+	return agentManifest(name, pool, fmt.Sprintf("{type: Builtin, builtin: {policy: %q}}", policy), tasks, extra...)
+}
+
+// agentManifest is a run of an agent; extra is appended to the spec.
+func agentManifest(name, pool, agent string, tasks []string, extra ...string) string {
 	return fmt.Sprintf(`
 apiVersion: csenv.dev/v1alpha1
 kind: EvaluationRun
 metadata: {name: %s}
 spec:
   environmentRef: {name: %s}
-  agent: {type: Builtin, builtin: {policy: %q}}
+  agent: %s
   tasks: [%s]
   %s
-`, name, pool, policy, strings.Join(tasks, ", "), strings.Join(extra, "\n  "))
+`, name, pool, agent, strings.Join(tasks, ", "), strings.Join(extra, "\n  "))
 }
 
 func task(name string, trials int) string {

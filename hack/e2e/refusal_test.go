@@ -5,14 +5,17 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gorilla/websocket"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,23 +65,47 @@ var _ = Describe("Bad input", Ordered, func() {
 			haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotFound, "nowhere")),
 	)
 
-	It("counts nothing of a summary that the pool didn't sign, and plays on", func(ctx SpecContext) {
-		apply(ctx, runManifest("forged", "support", "Heuristic", []string{task("ticket-classify", 1000), task("ticket-resolve", 1000)}, "concurrency: 1"))
-		evalrun := &v1alpha1.EvaluationRun{}
-		Eventually(ctx, podsOf).WithArguments("forged").WithTimeout(time.Minute).ShouldNot(BeEmpty())
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "forged"}, evalrun)).To(Succeed())
-		Expect(k8s.Create(ctx, forgedRunner(evalrun))).To(Succeed())
+	// Nobody counts while the pods that runners left are exchanged for others, whose words are made up: a digit is changed in one, one is another run's, and one is hand-made.
+	It("counts nothing of summaries that were tampered with, says so, and has their shards played again", func(ctx SpecContext) {
+		tasks, spec := []string{task("ticket-resolve", 5)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}
+		apply(ctx, runManifest("honest", "support", "Heuristic", tasks, spec...))
+		honest := awaitComplete(ctx, "honest")
+		apply(ctx, runManifest("tampered", "support", "Heuristic", tasks, append(spec, slowly)...))
+		Eventually(ctx, podsOf).WithArguments("tampered").WithTimeout(time.Minute).Should(HaveLen(4))
+		scaleManager(ctx, 0)
+		DeferCleanup(scaleManager, 1)
+		Eventually(ctx, func(g Gomega) {
+			job := &batchv1.Job{}
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "tampered"}, job)).To(Succeed())
+			g.Expect(job.Status.Conditions).To(ContainElement(And(HaveField("Type", batchv1.JobComplete), HaveField("Status", corev1.ConditionTrue))))
+		}).WithTimeout(runTimeout).Should(Succeed())
+		Expect(counted(ctx, "tampered")).To(BeEmpty(), "nobody was to count anything yet")
 
-		Eventually(ctx, func() string {
-			return kubectl(ctx, "-n", namespace, "get", "events", "--field-selector=reason=SummaryRefused")
-		}).WithTimeout(time.Minute).Should(And(ContainSubstring("evaluationrun/forged"), ContainSubstring("forged-runner")))
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "forged"}, evalrun)).To(Succeed())
-		Expect(evalrun.Status.Episodes.Scored).To(BeZero())
-		Expect(evalrun.Status.Score).To(BeNil())
-		Expect(evalrun.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionFailed, metav1.ConditionFalse)), "the shard's own runner still plays it")
-		kubectl(ctx, "-n", namespace, "delete", "evalrun", "forged", "--timeout=60s")
-		Eventually(ctx, podsOf).WithArguments("forged").WithTimeout(90 * time.Second).Should(Or(BeEmpty(), HaveEach(HaveField("Name", "forged-runner"))))
-	}, SpecTimeout(4*time.Minute))
+		exchanged := map[string]string{ // by shard
+			"0": changedDigit(wordsOf(ctx, "tampered", "0")),
+			"1": wordsOf(ctx, "honest", "1"),
+			"2": `{"version":2,"ledger":{"payload":"","signature":""},"durations":""}`,
+		}
+		for shard, words := range exchanged {
+			exchange(ctx, runnerOf(ctx, "tampered", shard), words)
+		}
+		scaleManager(ctx, 1)
+		tampered := awaitComplete(ctx, "tampered")
+
+		story := kubectl(ctx, "-n", namespace, "describe", "evalrun", "tampered")
+		_, events, _ := strings.Cut(story, "\nEvents:\n")
+		AddReportEntry("kubectl describe evalrun", "\n"+events)
+		for _, told := range []string{
+			`tampered-0-\w+ is not counted: the ledger's signature doesn't hold`, `tampered-1-\w+ is not counted: the ledger is of another run or shard`,
+			`tampered-2-\w+ is not counted: `, `ShardsPlayedAgain .*Shards 0-2 are played again`,
+		} {
+			Expect(story).To(MatchRegexp(told))
+		}
+		Expect(tampered.Status.Shards.Rounds).To(BeEquivalentTo(2))
+		Expect(tampered.Status.Episodes).To(Equal(honest.Status.Episodes))
+		Expect(tampered.Status.Score).To(Equal(honest.Status.Score))
+		Expect(tampered.Status.Tasks).To(Equal(honest.Status.Tasks))
+	}, SpecTimeout(5*time.Minute))
 
 	It("says that an image can't be pulled", func(ctx SpecContext) {
 		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec:", "spec:\n  image: registry.example/none:1", 1)
@@ -121,29 +148,70 @@ var _ = Describe("Bad input", Ordered, func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// forgedRunner is what somebody with the right to create pods might pass off as the runner of the run's first shard: it succeeds, but what it leaves is no signed summary.
-func forgedRunner(evalrun *v1alpha1.EvaluationRun) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "forged-runner", Namespace: namespace, Finalizers: []string{"csenv.dev/summary"},
-			Labels: map[string]string{
-				"app.kubernetes.io/component": "runner", "app.kubernetes.io/managed-by": "csenv", "csenv.dev/run": evalrun.Name, "csenv.dev/run-uid": string(evalrun.UID),
-			},
-			Annotations: map[string]string{"batch.kubernetes.io/job-completion-index": "0"},
-		},
-		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever,
-			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			},
-			Containers: []corev1.Container{{
-				Name: "runner", Image: image(), Command: []string{"/manager", "--version"},
-				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-				},
-			}},
-		},
+// slowly has a run last for some seconds, by the little CPU that its runners have.
+const slowly = "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}"
+
+// scaleManager has the operator run, or not.
+func scaleManager(ctx SpecContext, replicas int) {
+	GinkgoHelper()
+	kubectl(ctx, "-n", systemNamespace, "scale", "deployment/csenv-manager", fmt.Sprintf("--replicas=%d", replicas))
+	Eventually(ctx, func(g Gomega) {
+		g.Expect(running(ctx, map[string]string{"app.kubernetes.io/component": "manager"})).To(HaveLen(replicas))
+	}).WithTimeout(time.Minute).Should(Succeed())
+}
+
+// runnerOf is the pod that has played a shard.
+func runnerOf(ctx SpecContext, evalrun, shard string) *corev1.Pod {
+	GinkgoHelper()
+	pods := podsOf(ctx, evalrun)
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+		return p.Annotations[batchv1.JobCompletionIndexAnnotation] == shard && p.Status.Phase == corev1.PodSucceeded
+	})
+	Expect(i).NotTo(Equal(-1), "no runner of %s has ended shard %s: %v", evalrun, shard, podNames(pods))
+	return &pods[i]
+}
+
+// wordsOf is what the runner of a shard left.
+func wordsOf(ctx SpecContext, evalrun, shard string) string {
+	GinkgoHelper()
+	words := runnerOf(ctx, evalrun, shard).Status.ContainerStatuses[0].State.Terminated.Message
+	Expect(words).To(ContainSubstring(`"signature"`))
+	return words
+}
+
+// changedDigit is a summary with another digit in its ledger.
+func changedDigit(words string) string {
+	GinkgoHelper()
+	at := strings.Index(words, `"payload":"`) + len(`"payload":"`)
+	digit := strings.IndexAny(words[at:], "0123456789") + at
+	Expect(digit).To(BeNumerically(">", at))
+	other := "1"
+	if words[digit] == '1' {
+		other = "2"
 	}
+	return words[:digit] + other + words[digit+1:]
+}
+
+// exchange removes a runner's pod by force and puts another one in its place that says something else. It has no node, so that no kubelet puts its status right.
+func exchange(ctx SpecContext, pod *corev1.Pod, words string) {
+	GinkgoHelper()
+	kubectl(ctx, "-n", namespace, "patch", "pod", pod.Name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	Expect(client.IgnoreNotFound(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0)))).To(Succeed())
+	other := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: namespace, Finalizers: []string{"csenv.dev/summary"}, Labels: pod.Labels, Annotations: pod.Annotations,
+		},
+		Spec: corev1.PodSpec{SchedulerName: "nobody", RestartPolicy: corev1.RestartPolicyNever, SecurityContext: pod.Spec.SecurityContext, Containers: []corev1.Container{{
+			Name: "runner", Image: image(), SecurityContext: pod.Spec.Containers[0].SecurityContext,
+		}}},
+	}
+	Eventually(ctx, func() error { return k8s.Create(ctx, other.DeepCopy()) }).WithTimeout(time.Minute).Should(Succeed())
+	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(other), other)).To(Succeed())
+	other.Status.Phase = corev1.PodSucceeded
+	other.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "runner", Image: image(), State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", Message: words},
+	}}}
+	Expect(k8s.Status().Update(ctx, other)).To(Succeed())
 }
 
 // serverPod returns a ready server of the pool.

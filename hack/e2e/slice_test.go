@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +32,18 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		awaitPool(ctx, "support")
 		awaitPool(ctx, "workflows")
 	}, NodeTimeout(3*time.Minute))
+
+	It("takes a few seconds for 40 tickets", func(ctx SpecContext) {
+		var took []time.Duration
+		for i := range 3 {
+			name, began := fmt.Sprintf("quick-%d", i), time.Now()
+			apply(ctx, runManifest(name, "support", "Heuristic", []string{task("ticket-resolve", 1)}))
+			Expect(awaitComplete(ctx, name).Status.Episodes.Total).To(BeEquivalentTo(40))
+			took = append(took, time.Since(began).Round(100*time.Millisecond))
+		}
+		AddReportEntry("from kubectl apply to Complete, 40 tickets", took)
+		Expect(slices.Min(took)).To(BeNumerically("<=", 6*time.Second))
+	}, SpecTimeout(4*time.Minute))
 
 	It("gives the oracle full marks by rule and the null policy none", func(ctx SpecContext) {
 		apply(ctx, runManifest("oracle", "support", "Oracle", []string{task("ticket-classify", 1), task("ticket-resolve", 1)}))

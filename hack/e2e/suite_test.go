@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +39,11 @@ const (
 )
 
 var (
-	clusterTool string
-	k8s         client.Client
+	// clusterTool and csenvTool are the programs of hack/cluster and cmd/csenv.
+	clusterTool, csenvTool string
+	k8s                    client.Client
+	// local says whether the node's processes are this machine's.
+	local bool
 	// installed and removed say that BeforeSuite and AfterSuite came to their ends.
 	installed, removed bool
 )
@@ -52,7 +56,8 @@ func TestE2E(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	clusterTool = filepath.Join(GinkgoT().TempDir(), "cluster")
+	tools := GinkgoT().TempDir()
+	clusterTool, csenvTool = filepath.Join(tools, "cluster"), filepath.Join(tools, "csenv")
 	By("building the cluster tool")
 	run(ctx, "go", "build", "-o", clusterTool, "../cluster")
 	// The last moment when the tool is there to ask, and reports of specs don't cover these two nodes.
@@ -63,15 +68,18 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	})
 	By("bringing the cluster up: the very first time this builds Kubernetes, which takes several minutes")
 	stream(ctx, clusterTool, "up")
+	local = regexp.MustCompile(`(?m)^provider\s+local\b`).MatchString(run(ctx, clusterTool, "status"))
 	stream(ctx, clusterTool, "load", "--image", image())
+	By("building the command line as the image's programs are built, which compiles little anew")
+	run(ctx, "go", "build", "-trimpath", "-o", csenvTool, "../../cmd/csenv")
 	By("installing the operator")
 	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")
 	kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/csenv-manager")
-	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=120s")
+	kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/csenv-manager", "--timeout=180s")
 	connect(ctx)
 	createNamespace(ctx)
 	installed = true
-}, NodeTimeout(20*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 var _ = AfterSuite(func(ctx SpecContext) {
 	if k8s == nil {

@@ -1,0 +1,314 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/policy/scripted"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+const (
+	// modelKey is the key of the model's endpoint.
+	modelKey = "sk-of-the-scripted-model"
+	// modelTimeout is how long a runner waits for the model, in seconds.
+	modelTimeout = 2
+	// patience is how many requests a runner sends before it gives an attempt at an episode up.
+	patience = 5
+	// silence is how long after a suspension a run may still ask anything of anybody.
+	silence = 5 * time.Second
+)
+
+var _ = Describe("A language model that calls tools", Ordered, func() {
+	BeforeAll(func(ctx SpecContext) {
+		apply(ctx, pooled("asked", "drainTimeoutSeconds: 5"))
+		apply(ctx, poolManifest("asked-workflows", "Workflow"))
+		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scripted"}, StringData: map[string]string{"key": modelKey}})).To(Succeed())
+		awaitPool(ctx, "asked")
+		awaitPool(ctx, "asked-workflows")
+	}, NodeTimeout(3*time.Minute))
+
+	It("is scored as if its endpoint had never throttled and never hung", func(ctx SpecContext) {
+		runs := []struct {
+			name, pool string
+			tasks      []string
+			model      *model
+		}{
+			{"model-tickets", "asked", []string{task("ticket-resolve", 1), "{name: queue-management, scenarios: {ids: [Q001, Q002, Q003, Q004, Q005, Q006]}}"}, serveModel(ctx)},
+			{"model-payments", "asked-workflows", []string{task("payment-exception", 4)}, serveModel(ctx)},
+		}
+		for _, r := range runs {
+			r.model.Trouble = r.model.moody
+			apply(ctx, r.model.runManifest(r.name, r.pool, r.tasks, "seed: 3", "parallelism: 4", "retries: {maxErroredPercent: 0}"))
+			apply(ctx, runManifest(r.name+"-direct", r.pool, "Heuristic", r.tasks, "seed: 3"))
+		}
+		for _, r := range runs {
+			asked, direct := awaitComplete(ctx, r.name), awaitComplete(ctx, r.name+"-direct")
+			AddReportEntry(r.name, fmt.Sprintf("%d episodes in %s; %s; errors %+v, tokens %+v", asked.Status.Episodes.Total,
+				asked.Status.CompletionTime.Sub(asked.Status.StartTime.Time), r.model, asked.Status.Errors, asked.Status.Tokens))
+
+			By("comparing what the model earned with what the policy earns that it plays as")
+			Expect(asked.Status.Episodes.Errored).To(BeZero())
+			Expect(asked.Status.Score).To(Equal(direct.Status.Score))
+			Expect(asked.Status.Tasks).To(Equal(direct.Status.Tasks))
+
+			By("comparing what the status says of the trouble with what the endpoint made of it")
+			limited, hung := r.model.episodesOf(throttledLong), r.model.episodesOf(hungLong)
+			Expect(asked.Status.Errors).To(ConsistOf(
+				v1alpha1.ErrorCount{Class: string(policy.RateLimited), Retried: limited}, v1alpha1.ErrorCount{Class: string(policy.TimedOut), Retried: hung}))
+			Expect(asked.Status.Episodes.Retried).To(Equal(limited + hung))
+			Expect(r.model.answeredTwice()).To(BeEmpty())
+			answers := r.model.answers()
+			Expect(asked.Status.Tokens).To(HaveValue(Equal(v1alpha1.Tokens{Prompt: answers * scripted.PromptTokens, Completion: answers * scripted.CompletionTokens})))
+			Expect(r.model.wrong()).To(BeEmpty())
+		}
+	}, SpecTimeout(5*time.Minute))
+
+	It("is asked nothing more once its run is suspended, and nothing twice of finished shards when it is resumed", func(ctx SpecContext) {
+		const slow = 2 // shards from this one on are
+		tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
+		apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
+		calm := awaitComplete(ctx, "calm")
+
+		model := serveModel(ctx)
+		shards := make(chan map[int64]int, 1)
+		model.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
+			of := <-shards
+			shards <- of
+			if of[asked.Seed] >= slow {
+				pause(r.Context(), 300*time.Millisecond)
+			}
+			return false
+		}
+		apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
+		of := shardsBySeed(ctx, "paused")
+		shards <- of
+		Eventually(ctx, counted).WithArguments("paused").WithTimeout(runTimeout).Should(Equal("0-1"))
+		Expect(model.since(time.Now().Add(-3*time.Second))).NotTo(BeEmpty(), "the slow shards are being played")
+
+		By("suspending the run")
+		suspended := time.Now()
+		kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":true}}`)
+		Eventually(ctx, sessionsByPod).WithArguments("asked").WithTimeout(silence).WithPolling(100 * time.Millisecond).Should(HaveEach(BeZero()))
+		AddReportEntry("the last session of the suspended run was over after", time.Since(suspended).Round(100*time.Millisecond).String())
+		pause(ctx, silence-time.Since(suspended))
+		late := model.since(suspended)
+		if len(late) > 0 {
+			AddReportEntry("the last call of the suspended run came after", late[len(late)-1].at.Sub(suspended).Round(time.Millisecond).String())
+		}
+		Consistently(ctx, func() []call { return model.since(suspended.Add(silence)) }).WithTimeout(2 * time.Second).Should(BeEmpty())
+		Expect(sessionsByPod(ctx, "asked")).To(HaveEach(BeZero()))
+		Expect(conditionsOf(ctx, "paused")).To(ContainElements(
+			haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),
+			haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "2 of 4 shards")))
+
+		By("resuming it")
+		resumed := time.Now()
+		kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":false}}`)
+		paused := awaitComplete(ctx, "paused")
+		again := model.since(resumed)
+		Expect(again).NotTo(BeEmpty())
+		Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return of[c.seed] }, BeNumerically("<", slow))), "calls for shards that were finished")
+		// What a server has in its ledger isn't played again either: only the episodes that were under way begin anew, two of each of two runners.
+		Expect(len(model.answeredTwice())).To(BeNumerically("<=", 4), "episodes that were played again: %v", model.answeredTwice())
+		Expect(paused.Status.Score).To(Equal(calm.Status.Score))
+		Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
+		Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
+		Expect(model.wrong()).To(BeEmpty())
+	}, SpecTimeout(5*time.Minute))
+})
+
+// mood is what an episode meets at the endpoint: nothing, trouble that a further request of the same attempt mends, or so much of it that the attempt is given up.
+type mood int
+
+const (
+	calmly mood = iota
+	throttledLong
+	hungLong
+	throttledOnce
+	hungOnce
+)
+
+// moodOf is drawn by an episode's seed.
+func moodOf(seed int64) mood {
+	switch seed % 16 {
+	case 0, 1:
+		return throttledLong
+	case 2, 3:
+		return hungLong
+	case 4:
+		return throttledOnce
+	case 5:
+		return hungOnce
+	}
+	return calmly
+}
+
+// model is a scripted model on this machine's side of the node, and all that it was asked.
+type model struct {
+	*scripted.Endpoint
+	url string
+
+	mu     sync.Mutex
+	calls  []call
+	before map[int64]int // requests by the seed of their episode
+	faults []string
+}
+
+// call is a request that the model answered.
+type call struct {
+	at    time.Time
+	seed  int64
+	turns int
+}
+
+// serveModel serves a model that plays as the heuristic policy does, until the spec ends.
+func serveModel(ctx SpecContext) *model {
+	GinkgoHelper()
+	endpoint, err := scripted.New(policy.Heuristic, nil)
+	Expect(err).NotTo(HaveOccurred())
+	m := &model{Endpoint: endpoint, before: map[int64]int{}}
+	endpoint.Fault = func(err error) { m.complain(err.Error()) }
+	endpoint.Shape = m.note
+	server := httptest.NewUnstartedServer(endpoint)
+	Expect(server.Listener.Close()).To(Succeed())
+	server.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(hereAddress(ctx), "0"))
+	Expect(err).NotTo(HaveOccurred())
+	server.Start()
+	DeferCleanup(server.Close)
+	m.url = server.URL + "/v1"
+	return m
+}
+
+// hereAddress is this machine's address on the node's network, where pods reach it.
+func hereAddress(ctx SpecContext) string {
+	GinkgoHelper()
+	// No packet is sent for it.
+	conn, err := new(net.Dialer).DialContext(ctx, "udp", net.JoinHostPort(nodeAddress(ctx), "9"))
+	Expect(err).NotTo(HaveOccurred())
+	defer conn.Close()
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	Expect(err).NotTo(HaveOccurred())
+	return host
+}
+
+// runManifest is a run that the model plays.
+func (m *model) runManifest(name, pool string, tasks []string, extra ...string) string {
+	agent := fmt.Sprintf("{type: OpenAI, openAI: {baseURL: %q, model: scripted, timeoutSeconds: %d, apiKeySecretRef: {name: scripted, key: key}}}", m.url, modelTimeout)
+	return agentManifest(name, pool, agent, tasks, extra...)
+}
+
+// moody throttles and hangs as the episode's mood is.
+func (m *model) moody(w http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
+	m.mu.Lock()
+	n := m.before[asked.Seed]
+	m.before[asked.Seed]++
+	m.mu.Unlock()
+	switch is := moodOf(asked.Seed); {
+	case is == throttledLong && n < patience, is == throttledOnce && n == 1:
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	case is == hungLong && n < patience, is == hungOnce && n == 1:
+		pause(r.Context(), 10*modelTimeout*time.Second)
+		return true
+	}
+	return false
+}
+
+// note remembers a request that is about to be answered.
+func (m *model) note(asked scripted.Request, _ map[string]any) {
+	if asked.Key != modelKey {
+		m.complain("asked without the key")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls = append(m.calls, call{at: time.Now(), seed: asked.Seed, turns: len(asked.Messages)})
+}
+
+func (m *model) complain(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = append(m.faults, what)
+}
+
+// wrong is what no agent should have sent.
+func (m *model) wrong() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.faults)
+}
+
+// since are the requests that were answered from then on.
+func (m *model) since(then time.Time) []call {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.calls), func(c call) bool { return c.at.Before(then) })
+}
+
+func (m *model) answers() int64 { return int64(len(m.since(time.Time{}))) }
+
+// answeredTwice are the seeds of the episodes of which a turn was answered more than once.
+func (m *model) answeredTwice() []int64 {
+	seen, twice := map[[2]int64]bool{}, map[int64]bool{}
+	for _, c := range m.since(time.Time{}) {
+		turn := [2]int64{c.seed, int64(c.turns)}
+		if seen[turn] {
+			twice[c.seed] = true
+		}
+		seen[turn] = true
+	}
+	return slices.Sorted(maps.Keys(twice))
+}
+
+// episodesOf is the number of episodes of that mood that the model was asked to play.
+func (m *model) episodesOf(is mood) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := int64(0)
+	for seed := range m.before {
+		if moodOf(seed) == is {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) String() string {
+	return fmt.Sprintf("%d requests, %d answered; attempts given up: %d throttled, %d hung; mended within one: %d throttled, %d hung",
+		m.Calls(), m.answers(), m.episodesOf(throttledLong), m.episodesOf(hungLong), m.episodesOf(throttledOnce), m.episodesOf(hungOnce))
+}
+
+// shardsBySeed waits for the run's plan and says which shard an episode is in, by the seed that the model is sent.
+func shardsBySeed(ctx SpecContext, evalrun string) map[int64]int {
+	GinkgoHelper()
+	object := &corev1.ConfigMap{}
+	Eventually(ctx, func() error {
+		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun + "-plan"}, object)
+	}).WithTimeout(time.Minute).Should(Succeed())
+	plan, err := score.ParsePlan([]byte(object.Data["plan.json"]))
+	Expect(err).NotTo(HaveOccurred())
+	shards := map[int64]int{}
+	for shard := range plan.Shards {
+		for episode := range plan.Shard(shard) {
+			shards[scripted.SeedOf(episode)] = shard
+		}
+	}
+	return shards
+}

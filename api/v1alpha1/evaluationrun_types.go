@@ -98,7 +98,8 @@ type EvaluationRunSpec struct {
 	// +required
 	EnvironmentRef EnvironmentReference `json:"environmentRef,omitzero"`
 
-	// agent is who plays.
+	// agent is who plays: a policy that comes with csenv, a language model behind an endpoint, a program behind a URL or in a container, or trainers from outside. Its type says
+	// which, and has a field of its own.
 	// +required
 	Agent Agent `json:"agent,omitzero"`
 

@@ -68,7 +68,7 @@ func available(s snapshot) metav1.Condition {
 			"Every server that runs is full. Wait for sessions to end, or raise %s or spec.sessions.perPod.", replicasField(s))
 	default:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoServerReady,
-			"None of %d servers accepts sessions. Wait while Progressing is True; see what Degraded says.", wanted)
+			"None of %d servers accepts sessions. %s", wanted, whatNext(s))
 	}
 }
 
@@ -98,7 +98,7 @@ func progressing(s snapshot) metav1.Condition {
 			"The rollout got stuck: %d of %d servers run the newest template. Older ones go on serving. See what Degraded says.", counts.updated, wanted)
 	case s.applying, !observed(s.deployment()), counts.exist != wanted, counts.updated != wanted, counts.ready+counts.full < wanted:
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
-			"%d of %d servers run the newest template and %d are ready. Nothing to do but wait.", counts.updated, wanted, counts.ready)
+			"%d of %d servers run the newest template and %d are ready. %s", counts.updated, wanted, counts.ready, whatNext(s))
 	case isSuspended(s):
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonSuspended, "No servers are wanted. Those that are left end their sessions.")
 	default:
@@ -127,6 +127,14 @@ func degraded(s snapshot) metav1.Condition {
 		return condition(v1alpha1.ConditionDegraded, true, f.reason, "%s", f.message)
 	}
 	return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonHealthy, "Nothing is known to be wrong.")
+}
+
+// whatNext is what to do about servers that aren't there yet.
+func whatNext(s snapshot) string {
+	if findFault(s) != nil {
+		return "See what Degraded says."
+	}
+	return "Nothing to do but wait."
 }
 
 func condition(kind string, holds bool, reason, format string, args ...any) metav1.Condition {

@@ -55,9 +55,15 @@ func TestAvailable(t *testing.T) {
 		edit func(*snapshot)
 		want wantCondition
 	}{
-		"all ready":      {func(*snapshot) {}, wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "2 of 2 servers accept sessions at ws://support.shop.svc:8000"}},
-		"one ready":      {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "1 of 2"}},
-		"none ready":     {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
+		"all ready":  {func(*snapshot) {}, wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "2 of 2 servers accept sessions at ws://support.shop.svc:8000"}},
+		"one ready":  {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "1 of 2"}},
+		"none ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2 servers accepts sessions. Nothing to do but wait."}},
+		"none ready, and it is known why": {
+			func(s *snapshot) {
+				withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })(s)
+				withPod(server("support-c", waiting("ImagePullBackOff", "no such host")))(s)
+			}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2 servers accepts sessions. See what Degraded says."},
+		},
 		"all full":       {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonServersFull, "raise spec.replicas"}},
 		"nothing yet":    {empty, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
 		"scaled to zero": {wants(0), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "spec.replicas is 0"}},

@@ -174,6 +174,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return settle(err)
 	}
 
+	if ended(next.status.Conditions) {
+		r.sayGoodbye(ctx, snap)
+	}
+
 	// 5. Start, resize or stop the Job.
 	if err := r.applyPlan(ctx, snap, next); err != nil {
 		return settle(err)

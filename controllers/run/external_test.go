@@ -63,6 +63,10 @@ func (e *envServer) collect(question score.Collection) (score.Segment, error) {
 	if e.refuses {
 		return score.Segment{}, fmt.Errorf("asking: %w", &stats.StatusError{Path: "/rollouts", Code: 404})
 	}
+	if question.Done {
+		e.sealed = nil
+		return score.Segment{Instance: e.instance}, nil
+	}
 	if e.sealed != nil && question.Instance == e.instance && question.Ack >= e.sealed.Number {
 		e.sealed = nil
 	}
@@ -219,14 +223,31 @@ func TestRolloutsReachTheirGoal(t *testing.T) {
 	if !sums.Holds(tableOf(&table)) || sums.Scored != 9 || sums.Errored != 1 {
 		t.Errorf("the sums %+v don't hold the table %s", sums, table.Data[scoresKey])
 	}
+}
+
+// The end is told to whoever watches, and to the servers, which then wait for the run no longer.
+func TestEndOfACollectionIsTold(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(8))
+	for range 4 {
+		a.end(t, score.Scored, "B01", 900_000)
+	}
+	w.mustPass()
+	for range 6 {
+		b.end(t, score.Scored, "T01", 1_000_000)
+	}
+	b.end(t, score.Errored, "T01", 0)
+	w.mustPass()
 	if diff := cmp.Diff([]string{"Normal Started", "Normal Progress", "Normal Completed"}, w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
-	if got := testutil.ToFloat64(w.r.metrics.episodes.WithLabelValues("scored")); got != 9 {
-		t.Errorf("%v scored episodes in the metric, want 9", got)
+	if got := testutil.ToFloat64(w.r.metrics.episodes.WithLabelValues("scored")); got != 10 {
+		t.Errorf("%v scored episodes in the metric, want 10", got)
 	}
 	if got := testutil.ToFloat64(w.r.metrics.episodes.WithLabelValues("errored")); got != 1 {
 		t.Errorf("%v errored episodes in the metric, want 1", got)
+	}
+	if last := a.asked[len(a.asked)-1]; !last.Done || last.Tag != runName || last.Run != "run-uid" || b.sealed != nil {
+		t.Errorf("the last word to a server is %+v", last)
 	}
 	asked := len(a.asked)
 	w.mustPass()

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -59,22 +60,30 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 		}
 		s.handovers = append(s.handovers, handover{pod: pod})
 	}
-	r.askForRollouts(ctx, s, known, sums.PassScore)
+	r.ask(ctx, s.handovers, func(pod string) score.Collection {
+		last := known[pod]
+		return score.Collection{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: sums.PassScore, Instance: last.Instance, Ack: last.Segment}
+	})
 	return r.findGone(ctx, s, there)
 }
 
-// askForRollouts asks several servers at a time.
-func (r *Reconciler) askForRollouts(ctx context.Context, s *snapshot, known map[string]v1alpha1.RolloutServer, passScore int64) {
+// sayGoodbye tells the servers that a run has ended, so that none of them waits for it when it is told to go. One that doesn't hear it finds out by itself within a minute.
+func (r *Reconciler) sayGoodbye(ctx context.Context, s snapshot) {
+	r.ask(ctx, slices.Clone(s.handovers), func(string) score.Collection {
+		return score.Collection{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
+	})
+}
+
+// ask asks several servers at a time, each its own question.
+func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(pod string) score.Collection) {
 	ctx, cancel := context.WithTimeout(ctx, reportBudget)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(pollWidth)
-	for i := range s.handovers {
-		h := &s.handovers[i]
-		last := known[h.pod.Name]
-		question := score.Collection{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: passScore, Instance: last.Instance, Ack: last.Segment}
+	for i := range servers {
+		h := &servers[i]
 		group.Go(func() error {
-			h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, question)
+			h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, question(h.pod.Name))
 			return nil
 		})
 	}

@@ -175,7 +175,8 @@ func (s *rollouts) hasRoom(r *rollout) bool {
 	return s.remembered < maxUncollected && r.open.Remembered() < maxUncollectedOfTag
 }
 
-// collect hands a run the segment that it has not acknowledged, or the next one, which holds everything that has ended until now; or one without a ledger where there is nothing.
+// collect hands a run the segment that it has not acknowledged, or the next one, which holds everything that has ended until now; or one without a ledger where there is nothing. What ends after
+// the run is done waits for another run of its name.
 func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,6 +185,12 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 		return score.Segment{}, err
 	}
 	switch {
+	case question.Done:
+		if question.Run == r.run {
+			r.run, r.sealed = "", nil
+		}
+		s.settleIfDone()
+		return score.Segment{Instance: r.instance}, nil
 	case question.Run != r.run:
 		// A run that was made again under its name begins with what is open: what the one before was handed is that one's own. Numbers go on, so that a run whose segment went to another notices.
 		r.run, r.sealed = question.Run, nil

@@ -368,6 +368,18 @@ func TestDrainWaitsForCollectors(t *testing.T) {
 				askRollouts(t, s, question(segment.Number, segment.Instance))
 			}, ledgerGrace + 5*time.Second,
 		},
+		"the run is done": {
+			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) },
+			func(t *testing.T, s *Server) {
+				pass(time.Second)
+				last := question(0, "")
+				last.Run, last.Done = "another", true
+				askRollouts(t, s, last)
+				pass(time.Second)
+				last.Run = "uid"
+				askRollouts(t, s, last)
+			}, 2 * time.Second,
+		},
 		"the run doesn't acknowledge": {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) },
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) }, rolloutGrace,

@@ -24,18 +24,21 @@ type Collection struct {
 	// Ack is the number of the last segment of Instance that is in the run's figures for good, 0 for none.
 	Instance string
 	Ack      int64
+	// Done says that the run has ended: it wants nothing any more.
+	Done bool
 }
 
 // Query writes the question.
 func (c Collection) Query() url.Values {
 	return url.Values{
 		"tag": {c.Tag}, "run": {c.Run}, "pass_score": {strconv.FormatInt(c.PassScore, 10)}, "instance": {c.Instance}, "ack": {strconv.FormatInt(c.Ack, 10)},
+		"done": {strconv.FormatBool(c.Done)},
 	}
 }
 
 // ParseCollection reads what Query wrote.
 func ParseCollection(query url.Values) (Collection, error) {
-	c := Collection{Tag: query.Get("tag"), Run: query.Get("run"), Instance: query.Get("instance")}
+	c := Collection{Tag: query.Get("tag"), Run: query.Get("run"), Instance: query.Get("instance"), Done: query.Get("done") == "true"}
 	var errs [2]error
 	c.PassScore, errs[0] = strconv.ParseInt(query.Get("pass_score"), 10, 64)
 	c.Ack, errs[1] = strconv.ParseInt(query.Get("ack"), 10, 64)

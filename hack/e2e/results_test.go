@@ -1,0 +1,182 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// Runs store their episodes in a bucket of versitygw, which pods reach on this machine.
+var _ = Describe("Results in a bucket", Ordered, func() {
+	var s3 *s3Server
+	tasks := []string{task("ticket-resolve", 20)}
+	// Little CPU makes a run last for as long as it is disturbed.
+	slow := "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}"
+	stored := func(name, credentials string, extra ...string) string {
+		results := fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: %s}}", s3.url("runs"), credentials)
+		return runManifest(name, "storing", "Heuristic", tasks, append([]string{"seed: 5", "parallelism: 4", "concurrency: 4", results}, extra...)...)
+	}
+	var peace *v1alpha1.EvaluationRun
+
+	BeforeAll(func(ctx SpecContext) {
+		s3 = startS3(ctx)
+		apply(ctx, s3.secret("right", s3.password))
+		apply(ctx, s3.secret("wrong", "guessed"))
+		apply(ctx, poolWith("storing", "replicas: 2"))
+		awaitPool(ctx, "storing")
+	}, NodeTimeout(10*time.Minute))
+
+	It("has every episode once, for whoever has the credentials", func(ctx SpecContext) {
+		apply(ctx, stored("stored", "right"))
+		peace = awaitComplete(ctx, "stored")
+		Expect(peace.Status.Episodes.Total).To(BeEquivalentTo(800))
+		Expect(peace.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionTrue, v1alpha1.ReasonStored, "All 800 episodes")))
+		Expect(s3.episodes(ctx, "stored")).To(HaveLen(800))
+		Expect(s3.lines("stored")).To(Equal(800))
+	}, SpecTimeout(4*time.Minute))
+
+	It("keeps the score of a run that the bucket refuses, and says why", func(ctx SpecContext) {
+		apply(ctx, stored("refused", "wrong"))
+		refused := awaitComplete(ctx, "refused")
+		Expect(refused.Status.Score).To(Equal(peace.Status.Score))
+		Expect(refused.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
+			"0 of 800 episodes are stored", "the store refuses the credentials, correct them: SignatureDoesNotMatch", "The score stands")))
+	}, SpecTimeout(4*time.Minute))
+
+	It("goes on after what is stored when a runner is killed", func(ctx SpecContext) {
+		apply(ctx, stored("killed", "right", slow))
+		Eventually(ctx, func() int { return s3.lines("killed") }).WithTimeout(2 * time.Minute).Should(BeNumerically(">", 0))
+		before := s3.lines("killed")
+		Expect(strike(ctx, "runner", "killed", rand.New(rand.NewPCG(0, 0)))).NotTo(BeEmpty())
+		Expect(over(ctx, "killed")).To(BeFalse())
+		killed := awaitEnd(ctx, "killed")
+		AddReportEntry("stored before the kill", before)
+
+		Expect(killed.Status.Score).To(Equal(peace.Status.Score))
+		Expect(killed.Status.Tasks).To(Equal(peace.Status.Tasks))
+		Expect(killed.Status.Episodes.Scored + killed.Status.Episodes.Failed).To(BeEquivalentTo(800))
+		// The lines of the last seconds before the kill are what a crash may cost, and the run says how many they are.
+		there := len(s3.episodes(ctx, "killed"))
+		Expect(s3.lines("killed")).To(Equal(there), "an episode was played twice")
+		condition := meta.FindStatusCondition(killed.Status.Conditions, v1alpha1.ConditionResultsStored)
+		AddReportEntry("ResultsStored", condition.Message)
+		if there < 800 {
+			Expect(*condition).To(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
+				fmt.Sprintf("%d of 800 episodes are stored", there), "ended before a restart and were not yet written"))
+		} else {
+			Expect(condition.Status).To(Equal(metav1.ConditionTrue))
+		}
+		Expect(there).To(BeNumerically(">", 700))
+	}, SpecTimeout(10*time.Minute))
+
+	It("keeps the score of a run whose store dies, and says why", func(ctx SpecContext) {
+		apply(ctx, stored("lost", "right", slow))
+		Eventually(ctx, func() int { return s3.lines("lost") }).WithTimeout(2 * time.Minute).Should(BeNumerically(">", 0))
+		s3.kill()
+		lost := awaitEnd(ctx, "lost")
+		Expect(lost.Status.Score).To(Equal(peace.Status.Score))
+		Expect(lost.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
+			fmt.Sprintf("%d of 800 episodes are stored", s3.lines("lost")), "nobody answers there, start the store or correct its address", "The score stands")))
+	}, SpecTimeout(10*time.Minute))
+})
+
+// s3Server is versitygw on this machine, over a folder that has a bucket.
+type s3Server struct {
+	address, folder, password string
+	process                   *exec.Cmd
+}
+
+// startS3 builds versitygw, which takes a minute the first time, and starts it where pods reach it.
+func startS3(ctx SpecContext) *s3Server {
+	GinkgoHelper()
+	programs := GinkgoT().TempDir()
+	// The port is free once the listener is closed.
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(hereAddress(ctx), "0"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(listener.Close()).To(Succeed())
+	s := &s3Server{address: listener.Addr().String(), folder: GinkgoT().TempDir(), password: "a-password-of-this-suite"}
+	run(ctx, "go", "-C", "../conformance/s3", "build", "-trimpath", "-o", programs, "github.com/versity/versitygw/cmd/versitygw")
+	Expect(os.Mkdir(filepath.Join(s.folder, "evals"), 0o700)).To(Succeed())
+	s.process = exec.Command(filepath.Join(programs, "versitygw"), "--port", s.address, "--health", "/health", "--quiet", "posix", "--sidecar", GinkgoT().TempDir(), s.folder)
+	s.process.Env = append(os.Environ(), "ROOT_ACCESS_KEY=runs", "ROOT_SECRET_KEY="+s.password)
+	s.process.Stdout, s.process.Stderr = GinkgoWriter, GinkgoWriter
+	Expect(s.process.Start()).To(Succeed())
+	DeferCleanup(s.kill)
+	Eventually(ctx, func(g Gomega) {
+		response, err := get(ctx, "http://"+s.address+"/health")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(response.Body.Close()).To(Succeed())
+		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
+	}).WithTimeout(30 * time.Second).Should(Succeed())
+	return s
+}
+
+func (s *s3Server) kill() {
+	if s.process.ProcessState == nil {
+		_ = s.process.Process.Kill()
+		_ = s.process.Wait() // it was killed
+	}
+}
+
+func (s *s3Server) url(prefix string) string {
+	return "s3://evals/" + prefix + "?endpoint=http://" + s.address + "&use_path_style=true&region=us-east-1"
+}
+
+func (s *s3Server) secret(name, password string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: %s}
+stringData: {AWS_ACCESS_KEY_ID: runs, AWS_SECRET_ACCESS_KEY: %q}
+`, name, password)
+}
+
+// episodes are the indexes that csenv lists of a run in the cluster.
+func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool {
+	GinkgoHelper()
+	cmd := exec.CommandContext(ctx, csenvTool, "episodes", evalrun, "-n", namespace, "-o", "json", "--kubeconfig", strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")))
+	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=runs", "AWS_SECRET_ACCESS_KEY="+s.password, "NO_PROXY=*", "no_proxy=*")
+	out, err := cmd.Output()
+	Expect(err).NotTo(HaveOccurred(), "%s", out)
+	var rows []struct {
+		Index int64 `json:"index"`
+	}
+	Expect(json.Unmarshal(out, &rows)).To(Succeed())
+	indexes := map[int64]bool{}
+	for _, row := range rows {
+		indexes[row.Index] = true
+	}
+	Expect(indexes).To(HaveLen(len(rows)))
+	return indexes
+}
+
+// lines counts the records in the server's own folder.
+func (s *s3Server) lines(evalrun string) int {
+	GinkgoHelper()
+	segments, err := filepath.Glob(filepath.Join(s.folder, "evals", "runs", namespace, evalrun+"-*", "shard-*", "*.jsonl"))
+	Expect(err).NotTo(HaveOccurred())
+	lines := 0
+	for _, segment := range segments {
+		text, err := os.ReadFile(segment)
+		Expect(err).NotTo(HaveOccurred())
+		lines += strings.Count(string(text), "\n")
+	}
+	return lines
+}

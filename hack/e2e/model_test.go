@@ -28,7 +28,7 @@ const (
 	// modelKey is the key of the model's endpoint.
 	modelKey = "sk-of-the-scripted-model"
 	// modelTimeout is how long a runner waits for the model, in seconds.
-	modelTimeout = 2
+	modelTimeout = 3
 	// patience is how many requests a runner sends before it gives an attempt at an episode up.
 	patience = 5
 	// silence is how long after a suspension a run may still ask anything of anybody.
@@ -81,18 +81,23 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("is asked nothing more once its run is suspended, and nothing twice of finished shards when it is resumed", func(ctx SpecContext) {
-		const slow = 2 // shards from this one on are
+		const slow = 2 // shards from this one on are, until they may hurry
 		tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
 		apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
 		calm := awaitComplete(ctx, "calm")
 
 		model := serveModel(ctx)
-		shards := make(chan map[int64]int, 1)
+		shards, hurry := make(chan map[int64]int, 1), make(chan struct{})
 		model.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
 			of := <-shards
 			shards <- of
-			if of[asked.Seed] >= slow {
-				pause(r.Context(), 300*time.Millisecond)
+			if of[asked.Seed] < slow {
+				return false
+			}
+			select {
+			case <-hurry:
+			case <-time.After(time.Second):
+			case <-r.Context().Done():
 			}
 			return false
 		}
@@ -119,6 +124,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "2 of 4 shards")))
 
 		By("resuming it")
+		close(hurry)
 		resumed := time.Now()
 		kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":false}}`)
 		paused := awaitComplete(ctx, "paused")

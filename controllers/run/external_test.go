@@ -25,8 +25,8 @@ import (
 
 // envServer keeps rollouts as a server of the pool does.
 type envServer struct {
-	instance string
-	key      ed25519.PrivateKey
+	pod, instance string
+	key           ed25519.PrivateKey
 	// graded has what the server grades with.
 	graded score.Ledger
 	open   score.Tally
@@ -41,8 +41,8 @@ type envServer struct {
 	forge func(*score.Segment)
 }
 
-func newEnvServer(instance string) *envServer {
-	return &envServer{instance: instance, key: poolKey(), graded: score.Ledger{ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1"}}
+func newEnvServer(pod, instance string) *envServer {
+	return &envServer{pod: pod, instance: instance, key: poolKey(), graded: score.Ledger{ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1"}}
 }
 
 // end counts the end of an episode.
@@ -65,7 +65,7 @@ func (e *envServer) collect(question score.Collection) (score.Segment, error) {
 	}
 	if question.Done {
 		e.sealed = nil
-		return score.Segment{Instance: e.instance}, nil
+		return score.Segment{Pod: e.pod, Instance: e.instance}, nil
 	}
 	if e.sealed != nil && question.Instance == e.instance && question.Ack >= e.sealed.Number {
 		e.sealed = nil
@@ -73,15 +73,15 @@ func (e *envServer) collect(question score.Collection) (score.Segment, error) {
 	if e.sealed == nil && (e.opened > 0 || e.dropped > 0) {
 		e.number++
 		identity := e.graded
-		identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(question.Run, e.instance), int(e.number), question.PassScore
+		identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(question.Run, e.pod, e.instance), int(e.number), question.PassScore
 		signed, err := e.open.Ledger(identity).Sign(e.key)
 		if err != nil {
 			return score.Segment{}, err
 		}
-		e.sealed = &score.Segment{Instance: e.instance, Number: e.number, Ledger: &signed, Dropped: e.dropped}
+		e.sealed = &score.Segment{Pod: e.pod, Instance: e.instance, Number: e.number, Ledger: &signed, Dropped: e.dropped}
 		e.sealedOpened, e.opened, e.dropped = e.opened, 0, 0
 	}
-	segment := score.Segment{Instance: e.instance}
+	segment := score.Segment{Pod: e.pod, Instance: e.instance}
 	if e.sealed != nil {
 		segment = *e.sealed
 	}
@@ -125,7 +125,7 @@ func runningServer(name, ip string) *corev1.Pod {
 func trainingWorld(t *testing.T, run *v1alpha1.EvaluationRun) (w *world, a, b *envServer) {
 	t.Helper()
 	w = newWorld(t, pool(), runningServer("support-a", "10.0.0.1"), runningServer("support-b", "10.0.0.2"), run)
-	a, b = newEnvServer("instance-a"), newEnvServer("instance-b")
+	a, b = newEnvServer("support-a", "instance-a"), newEnvServer("support-b", "instance-b")
 	w.r.pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
 	w.mustPass()
 	return w, a, b
@@ -264,7 +264,7 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	env.Namespace, pod.Namespace = "shared", "shared"
 	env.Spec.Access = v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.AllNamespaces}, TokenSecretRef: secretKey("tokens")}
 	w := newWorld(t, env, pod, run, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace}})
-	a := newEnvServer("instance-a")
+	a := newEnvServer("support-a", "instance-a")
 	w.r.pools = rolloutPool{"10.0.0.1": a}
 	w.mustPass()
 	a.end(t, score.Scored, "B01", 1_000_000)
@@ -322,6 +322,31 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 	}
 }
 
+// Pods of a node that was started again can have each other's addresses, and the cache may not show it yet: a server's word counts for its own pod alone.
+func TestAddressOfAnotherPod(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(0))
+	swap := func() {
+		addresses := w.r.pools.(rolloutPool)
+		addresses["10.0.0.1"], addresses["10.0.0.2"] = addresses["10.0.0.2"], addresses["10.0.0.1"]
+	}
+	b.end(t, score.Scored, "B01", 1_000_000)
+	b.active = 2
+	swap()
+	a.silent = true
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 0 || len(got.Rollouts.Servers) != 0 || b.sealed == nil {
+		t.Errorf("what server b hands over at the address of server a: %+v, %+v", got.Episodes, got.Rollouts)
+	}
+	swap()
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 1 || len(got.Rollouts.Servers) != 1 || got.Rollouts.Servers[0].Pod != "support-b" {
+		t.Errorf("when it is asked at its own: %+v, %+v", got.Episodes, got.Rollouts)
+	}
+	if diff := cmp.Diff([]string{"Normal Started"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+}
+
 // What doesn't prove that the pool graded it for this run, or is in the figures, is not counted.
 func TestSegmentsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -333,6 +358,7 @@ func TestSegmentsRefused(t *testing.T) {
 		"another number":       {func(e *envServer) { e.forge = func(s *score.Segment) { s.Number++ } }, refusedForeign},
 		"a changed digit":      {func(e *envServer) { e.forge = func(s *score.Segment) { s.Ledger.Payload[0] ^= 1 } }, refusedSignature},
 		"counted before":       {func(e *envServer) { e.number = 0 }, refusedReplayed},
+		"another pod's":        {func(e *envServer) { e.forge = func(s *score.Segment) { s.Pod = "support-a" }; e.pod = "support-c" }, refusedForeign},
 		"an impossible number": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Dropped = -1 } }, refusedMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -628,12 +654,14 @@ func (s *rolloutStory) step() {
 	pods := []string{"support-a", "support-b"}
 	pod := pods[s.random.IntN(len(pods))]
 	e := s.servers[pod]
-	switch s.random.IntN(8) {
+	switch s.random.IntN(9) {
 	case 0, 1, 2:
 		outcome := []score.Outcome{score.Scored, score.Failed, score.Errored}[s.random.IntN(3)]
 		e.end(s.t, outcome, []string{"B01", "B02", "S01"}[s.random.IntN(3)], s.random.Int64N(score.One+1))
 		s.ended++
 	case 3:
+		s.addresses()["10.0.0.1"], s.addresses()["10.0.0.2"] = s.addresses()["10.0.0.2"], s.addresses()["10.0.0.1"]
+	case 4:
 		s.lose(pod)
 		s.restart(pod)
 	default:
@@ -667,7 +695,7 @@ func (s *rolloutStory) lose(pod string) {
 // restart has the server's process begin anew, in the same pod.
 func (s *rolloutStory) restart(pod string) {
 	s.made++
-	fresh := newEnvServer(fmt.Sprintf("%s-%d", pod, s.made))
+	fresh := newEnvServer(pod, fmt.Sprintf("%s-%d", pod, s.made))
 	*s.servers[pod] = *fresh
 }
 
@@ -700,11 +728,15 @@ func (s *rolloutStory) faultyPass() {
 	s.events()
 }
 
+// addresses are the servers by the addresses that the cache has of their pods, or of one another.
+func (s *rolloutStory) addresses() rolloutPool { return s.r.pools.(rolloutPool) }
+
 // settle collects what is left without faults, and compares.
 func (s *rolloutStory) settle() {
 	for _, e := range s.servers {
 		e.silent, e.deaf = false, false
 	}
+	s.addresses()["10.0.0.1"], s.addresses()["10.0.0.2"] = s.servers["support-a"], s.servers["support-b"]
 	for range 3 {
 		s.mustPass()
 	}

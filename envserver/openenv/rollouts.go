@@ -29,7 +29,8 @@ const (
 // A run collects in segments: what has ended since the one before, sealed, numbered and signed. A segment is handed out again and again, and nothing after it, until the run says that it is in its
 // figures. So nothing is counted twice and nothing is lost, whichever message is.
 type rollouts struct {
-	// graded has the scenarios, grader and judge of every segment.
+	// pod is the name of the server's pod. graded has the scenarios, grader and judge of every segment.
+	pod    string
 	graded score.Ledger
 	key    ed25519.PrivateKey
 	log    *slog.Logger
@@ -59,9 +60,9 @@ type rollout struct {
 	touched time.Time
 }
 
-func newRollouts(kind episode.Kind, key ed25519.PrivateKey, log *slog.Logger) *rollouts {
+func newRollouts(kind episode.Kind, pod string, key ed25519.PrivateKey, log *slog.Logger) *rollouts {
 	return &rollouts{
-		key: key, log: log, byTag: map[string]*rollout{},
+		pod: pod, key: key, log: log, byTag: map[string]*rollout{},
 		graded: score.Ledger{ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge()},
 	}
 }
@@ -190,7 +191,7 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 			r.run, r.sealed = "", nil
 		}
 		s.settleIfDone()
-		return score.Segment{Instance: r.instance}, nil
+		return score.Segment{Pod: s.pod, Instance: r.instance}, nil
 	case question.Run != r.run:
 		// A run that was made again under its name begins with what is open: what the one before was handed is that one's own. Numbers go on, so that a run whose segment went to another notices.
 		r.run, r.sealed = question.Run, nil
@@ -205,7 +206,7 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 	}
 	s.settleIfDone()
 	if r.sealed == nil {
-		return score.Segment{Instance: r.instance}, nil
+		return score.Segment{Pod: s.pod, Instance: r.instance}, nil
 	}
 	return *r.sealed, nil
 }
@@ -214,9 +215,9 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 func (s *rollouts) seal(r *rollout, passScore int64) (*score.Segment, error) {
 	r.number++
 	identity := s.graded
-	identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(r.run, r.instance), int(r.number), passScore
+	identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(r.run, s.pod, r.instance), int(r.number), passScore
 	s.remembered -= r.open.Remembered()
-	segment := &score.Segment{Instance: r.instance, Number: r.number}
+	segment := &score.Segment{Pod: s.pod, Instance: r.instance, Number: r.number}
 	ledger := r.open.Ledger(identity)
 	signed, err := ledger.Sign(s.key)
 	if err != nil {

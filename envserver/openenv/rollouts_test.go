@@ -45,7 +45,7 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 	if segment.Ledger == nil {
 		tb.Fatal("the segment has no ledger")
 	}
-	l, err := segment.Verify("uid", testKey().Public().(ed25519.PublicKey))
+	l, err := segment.Verify("uid", segment.Pod, testKey().Public().(ed25519.PublicKey))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 
 // What a trainer plays comes to the run that it names, as the pool graded it, with the pass score that only the run knows. What it abandons does not.
 func TestRollouts(t *testing.T) {
-	s, url := serve(t, Config{RewardMode: episode.Dense})
+	s, url := serve(t, Config{RewardMode: episode.Dense, Pod: "support-a"})
 	p := connect(t, url)
 	play := func(seed int, end string) {
 		t.Helper()
@@ -80,7 +80,7 @@ func TestRollouts(t *testing.T) {
 	if segment.Number != 1 || segment.Active != 1 || segment.Dropped != 0 || segment.Instance == "" {
 		t.Errorf("%+v", segment)
 	}
-	want := &score.Ledger{Run: score.SegmentRun("uid", segment.Instance), Shard: 1, PassScore: 700_000, ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules", Opened: 5}
+	want := &score.Ledger{Run: score.SegmentRun("uid", "support-a", segment.Instance), Shard: 1, PassScore: 700_000, ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules", Opened: 5}
 	for _, e := range []struct {
 		planned score.PlannedEpisode
 		ended   score.Episode
@@ -213,7 +213,7 @@ func TestRolloutRefusals(t *testing.T) {
 
 // newTestRollouts are those of a server without sessions.
 func newTestRollouts() *rollouts {
-	return newRollouts(echoKind{}, testKey(), slog.New(slog.DiscardHandler))
+	return newRollouts(echoKind{}, "support-a", testKey(), slog.New(slog.DiscardHandler))
 }
 
 // end counts the end of an episode of a tag.
@@ -429,7 +429,7 @@ func TestRolloutsAreCollectedOnce(t *testing.T) {
 				if rapid.Bool().Draw(t, "lost") || segment.Ledger == nil {
 					return
 				}
-				l, err := segment.Verify("uid", testKey().Public().(ed25519.PublicKey))
+				l, err := segment.Verify("uid", segment.Pod, testKey().Public().(ed25519.PublicKey))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -445,7 +445,7 @@ func TestRolloutsAreCollectedOnce(t *testing.T) {
 					open := r.open
 					waiting = open.Ledger(score.Ledger{}).Opened
 					if r.sealed != nil && r.sealed.Number > int64(written.Shard) {
-						l, err := r.sealed.Verify("uid", testKey().Public().(ed25519.PublicKey))
+						l, err := r.sealed.Verify("uid", "support-a", testKey().Public().(ed25519.PublicKey))
 						if err != nil {
 							t.Fatal(err)
 						}

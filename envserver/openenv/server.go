@@ -72,6 +72,8 @@ type Config struct {
 	Packs func() score.Packs
 	// LedgerKey signs ledgers.
 	LedgerKey ed25519.PrivateKey
+	// Pod is the name of the pod that the server runs in, which segments of rollouts carry.
+	Pod string
 	// Version is the server's own, for /metadata.
 	Version string
 	// Collectors are served at /metrics with the server's own.
@@ -164,7 +166,7 @@ func New(cfg Config) (*Server, error) {
 			s.scenarios[scenario.ID] = scenario
 		}
 	}
-	s.ledgers, s.rollouts = newLedgers(cfg.Kind), newRollouts(cfg.Kind, cfg.LedgerKey, s.log)
+	s.ledgers, s.rollouts = newLedgers(cfg.Kind), newRollouts(cfg.Kind, cfg.Pod, cfg.LedgerKey, s.log)
 	s.metrics = newMetrics(s, cfg.Collectors...)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.spawn(s.sweep)

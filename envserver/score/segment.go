@@ -60,6 +60,8 @@ const maxRunUID = 64
 //
 // A pod keeps a segment, byte by byte, until the run has acknowledged it, and only then makes the next one. So a lost answer loses nothing, and the number tells a repeated one.
 type Segment struct {
+	// Pod is the name of the pod: whoever asks an address may be answered by another pod that has it by now.
+	Pod string `json:"pod"`
 	// Instance is the random id of what the pod keeps of the tag: another process has another, and so has one that forgot the tag meanwhile. Numbers count from 1 within it.
 	Instance string `json:"instance"`
 	// Number is that of the ledger, 0 without one.
@@ -72,16 +74,16 @@ type Segment struct {
 	Active int64 `json:"active"`
 }
 
-// SegmentRun is the run in the ledger of a segment: no other run, and no other instance, has its like.
-func SegmentRun(run, instance string) string { return run + "@" + instance }
+// SegmentRun is the run in the ledger of a segment: no other run, no other pod, and no other instance, has its like.
+func SegmentRun(run, pod, instance string) string { return run + "@" + pod + "/" + instance }
 
 // Verify checks the signature and whose segment it is, and decodes the ledger. An error wraps ErrSignature, ErrMalformed or ErrForeign.
-func (s Segment) Verify(run string, pub ed25519.PublicKey) (*Ledger, error) {
+func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error) {
 	l, err := s.Ledger.Verify(pub)
 	if err != nil {
 		return nil, err
 	}
-	if want := SegmentRun(run, s.Instance); l.Run != want || int64(l.Shard) != s.Number {
+	if want := SegmentRun(run, pod, s.Instance); l.Run != want || int64(l.Shard) != s.Number {
 		return nil, fmt.Errorf("%w: run %q segment %d, not run %q segment %d", ErrForeign, l.Run, l.Shard, want, s.Number)
 	}
 	if s.Number < 1 || s.Dropped < 0 || s.Dropped > maxCount || l.Opened < l.Scored+l.Failed || s.Instance == "" || len(s.Instance) > maxRunUID {

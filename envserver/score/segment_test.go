@@ -134,34 +134,35 @@ func TestTallyLeavesErroredOut(t *testing.T) {
 }
 
 // segmentOf is a segment with one episode that errored.
-func segmentOf(t *testing.T, run string, number int) Segment {
+func segmentOf(t *testing.T, run, pod string, number int) Segment {
 	t.Helper()
 	l := graded()
-	l.Run, l.Shard, l.Opened = SegmentRun(run, "i1"), number, 1
+	l.Run, l.Shard, l.Opened = SegmentRun(run, pod, "i1"), number, 1
 	signed, err := l.Sign(testKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Segment{Instance: "i1", Number: int64(number), Ledger: &signed}
+	return Segment{Pod: pod, Instance: "i1", Number: int64(number), Ledger: &signed}
 }
 
 func TestSegmentVerify(t *testing.T) {
-	if l, err := segmentOf(t, "uid", 3).Verify("uid", publicKey()); err != nil || l.Opened != 1 {
+	if l, err := segmentOf(t, "uid", "support-a", 3).Verify("uid", "support-a", publicKey()); err != nil || l.Opened != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for name, tc := range map[string]struct {
 		change func(*Segment)
 		want   error
 	}{
-		"of another run":      {func(s *Segment) { *s = segmentOf(t, "other", 3) }, ErrForeign},
+		"of another run":      {func(s *Segment) { *s = segmentOf(t, "other", "support-a", 3) }, ErrForeign},
 		"of another instance": {func(s *Segment) { s.Instance = "i2" }, ErrForeign},
+		"of another pod":      {func(s *Segment) { *s = segmentOf(t, "uid", "support-b", 3) }, ErrForeign},
 		"another number":      {func(s *Segment) { s.Number = 4 }, ErrForeign},
-		"no number":           {func(s *Segment) { *s = segmentOf(t, "uid", 0) }, ErrMalformed},
+		"no number":           {func(s *Segment) { *s = segmentOf(t, "uid", "support-a", 0) }, ErrMalformed},
 		"fewer than none":     {func(s *Segment) { s.Dropped = -1 }, ErrMalformed},
 		"a changed digit":     {func(s *Segment) { s.Ledger.Payload[20] ^= 1 }, ErrSignature},
 		"more ended than begun": {func(s *Segment) {
 			l := graded()
-			l.Run, l.Shard = SegmentRun("uid", "i1"), 3
+			l.Run, l.Shard = SegmentRun("uid", "support-a", "i1"), 3
 			if err := l.Add(PlannedEpisode{Task: "t", Scenario: "s"}, Episode{Outcome: Scored}); err != nil {
 				t.Fatal(err)
 			}
@@ -173,9 +174,9 @@ func TestSegmentVerify(t *testing.T) {
 		}, ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := segmentOf(t, "uid", 3)
+			s := segmentOf(t, "uid", "support-a", 3)
 			tc.change(&s)
-			if _, err := s.Verify("uid", publicKey()); !errors.Is(err, tc.want) {
+			if _, err := s.Verify("uid", "support-a", publicKey()); !errors.Is(err, tc.want) {
 				t.Errorf("error %v, want %v", err, tc.want)
 			}
 		})

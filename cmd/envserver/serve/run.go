@@ -46,10 +46,14 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	if err != nil {
 		return err
 	}
+	pod, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("asking for the name of the pod: %w", err)
+	}
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions, MessageRate: o.messageRate,
-		Mode: openenv.Mode(o.mode), Tokens: access.tokens, Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
+		Mode: openenv.Mode(o.mode), Tokens: access.tokens, Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Pod: pod, Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)

@@ -14,13 +14,16 @@ import (
 )
 
 const (
-	// maxTags bounds the tags that a server keeps. One that nobody collects makes room for another: anybody may make tags up, and must not push out those that are collected.
+	// maxTags bounds the tags that a server keeps. One that nobody collects makes room for another, those that no run ever asked for first: anybody may make tags up, and must not push out those that
+	// are collected.
 	maxTags = 64
 	// maxUncollected bounds the episodes that are remembered until they are collected, and maxUncollectedOfTag those of one tag: some ten megabytes in all.
 	maxUncollected      = 1 << 18
 	maxUncollectedOfTag = 1 << 16
 	// collectorSilence is how long after its last question a run counts as one that collects.
 	collectorSilence = time.Minute
+	// settlePoll is how often a server that waits for runs to collect looks whether they have.
+	settlePoll = 100 * time.Millisecond
 )
 
 // rollouts are the episodes that trainers bring, by the tag that says which run is to count them. They wait until that run collects them, which may come to be after they have ended. It is safe for
@@ -38,8 +41,6 @@ type rollouts struct {
 	mu         sync.Mutex
 	byTag      map[string]*rollout
 	remembered int
-	// settled is closed when somebody waits for segments to be collected and all are.
-	settled chan struct{}
 
 	counted, errored, dropped int64
 }
@@ -54,10 +55,11 @@ type rollout struct {
 	// run is the UID of the run that collects, "" before one does, and asked when it last did.
 	run   string
 	asked time.Time
-	// number is that of the last segment, whichever run it was for, and sealed the segment itself until it is acknowledged.
-	number  int64
-	sealed  *score.Segment
-	touched time.Time
+	// number is that of the last segment, whichever run it was for, and sealed the segment itself, with the scores of so many episodes, until it is acknowledged.
+	number   int64
+	sealed   *score.Segment
+	episodes int
+	touched  time.Time
 }
 
 func newRollouts(kind episode.Kind, pod string, key ed25519.PrivateKey, log *slog.Logger) *rollouts {
@@ -96,19 +98,27 @@ func (s *rollouts) find(tag string) (*rollout, error) {
 	return r, nil
 }
 
-// evict forgets the tag that was touched longest ago of those that nobody collects, if there is one.
+// evict forgets a tag that nobody collects, if there is one: one that no run has asked for before one whose run is silent, and of these the one that was touched longest ago.
 func (s *rollouts) evict(now time.Time) bool {
-	oldest := ""
+	first := ""
 	for tag, r := range s.byTag {
-		if !r.collected(now) && (oldest == "" || r.touched.Before(s.byTag[oldest].touched)) {
-			oldest = tag
+		if !r.collected(now) && (first == "" || r.goesBefore(s.byTag[first])) {
+			first = tag
 		}
 	}
-	if oldest == "" {
+	if first == "" {
 		return false
 	}
-	s.forget(oldest)
+	s.forget(first)
 	return true
+}
+
+// goesBefore says which of two tags that nobody collects is forgotten.
+func (r *rollout) goesBefore(o *rollout) bool {
+	if unasked := r.run == ""; unasked != (o.run == "") {
+		return unasked
+	}
+	return r.touched.Before(o.touched)
 }
 
 // expire forgets the tags that nobody has touched for ledgerTTL.
@@ -123,11 +133,14 @@ func (s *rollouts) expire(now time.Time) {
 }
 
 func (s *rollouts) forget(tag string) {
-	waiting := s.byTag[tag].open.Remembered()
+	r := s.byTag[tag]
+	waiting := r.open.Remembered()
 	s.remembered -= waiting
 	s.dropped += int64(waiting)
+	if r.sealed != nil {
+		s.dropped += int64(r.episodes)
+	}
 	delete(s.byTag, tag)
-	s.settleIfDone()
 }
 
 // collected says whether a run collects the tag's episodes.
@@ -177,20 +190,20 @@ func (s *rollouts) hasRoom(r *rollout) bool {
 }
 
 // collect hands a run the segment that it has not acknowledged, or the next one, which holds everything that has ended until now; or one without a ledger where there is nothing. What ends after
-// the run is done waits for another run of its name.
+// the run is done waits for another run of its name. Asking for a tag that nothing is tagged with makes none: runs that nobody plays for take no room from others.
 func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, err := s.find(question.Tag)
-	if err != nil {
-		return score.Segment{}, err
+	r := s.byTag[question.Tag]
+	if r == nil {
+		return score.Segment{Pod: s.pod}, nil
 	}
+	r.touched = time.Now()
 	switch {
 	case question.Done:
 		if question.Run == r.run {
 			r.run, r.sealed = "", nil
 		}
-		s.settleIfDone()
 		return score.Segment{Pod: s.pod, Instance: r.instance}, nil
 	case question.Run != r.run:
 		// A run that was made again under its name begins with what is open: what the one before was handed is that one's own. Numbers go on, so that a run whose segment went to another notices.
@@ -198,13 +211,13 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 	case r.sealed != nil && question.Instance == r.instance && question.Ack >= r.sealed.Number:
 		r.sealed = nil
 	}
-	r.asked = time.Now()
+	r.asked = r.touched
 	if r.sealed == nil && r.waits() {
+		var err error
 		if r.sealed, err = s.seal(r, question.PassScore); err != nil {
 			return score.Segment{}, err
 		}
 	}
-	s.settleIfDone()
 	if r.sealed == nil {
 		return score.Segment{Pod: s.pod, Instance: r.instance}, nil
 	}
@@ -216,7 +229,8 @@ func (s *rollouts) seal(r *rollout, passScore int64) (*score.Segment, error) {
 	r.number++
 	identity := s.graded
 	identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(r.run, s.pod, r.instance), int(r.number), passScore
-	s.remembered -= r.open.Remembered()
+	r.episodes = r.open.Remembered()
+	s.remembered -= r.episodes
 	segment := &score.Segment{Pod: s.pod, Instance: r.instance, Number: r.number}
 	ledger := r.open.Ledger(identity)
 	signed, err := ledger.Sign(s.key)
@@ -236,6 +250,8 @@ func (s *rollouts) seal(r *rollout, passScore int64) (*score.Segment, error) {
 
 // uncollected says whether a run that collects has yet to acknowledge something.
 func (s *rollouts) uncollected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
 	for _, r := range s.byTag {
 		if r.collected(now) && (r.sealed != nil || r.waits()) {
@@ -245,28 +261,14 @@ func (s *rollouts) uncollected() bool {
 	return false
 }
 
-func (s *rollouts) settleIfDone() {
-	if s.settled != nil && !s.uncollected() {
-		close(s.settled)
-		s.settled = nil
-	}
-}
-
-// settle waits until the runs that collect have acknowledged everything, or the context ends. What nobody collects holds nothing up.
+// settle waits until the runs that collect have acknowledged everything, or have fallen silent, or the context ends. What nobody collects holds nothing up.
 func (s *rollouts) settle(ctx context.Context) {
-	s.mu.Lock()
-	if !s.uncollected() {
-		s.mu.Unlock()
-		return
-	}
-	if s.settled == nil {
-		s.settled = make(chan struct{})
-	}
-	settled := s.settled
-	s.mu.Unlock()
-	select {
-	case <-settled:
-	case <-ctx.Done():
+	for s.uncollected() {
+		select {
+		case <-time.After(settlePoll):
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

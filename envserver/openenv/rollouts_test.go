@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
@@ -167,6 +168,7 @@ func TestSegmentsAreHandedOutUntilAcknowledged(t *testing.T) {
 		p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
 		p.ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
 	}
+	p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
 	none, _ := askRollouts(t, s, question(0, ""))
 	if none.Ledger != nil || none.Number != 0 || none.Instance == "" {
 		t.Fatalf("before anything has ended: %+v", none)
@@ -245,7 +247,11 @@ func TestTagsMakeRoom(t *testing.T) {
 		s.end(t, "first")
 		pass(time.Second)
 		for i := range maxTags - 1 {
-			s.ask(t, fmt.Sprintf("collected-%d", i), "uid", 0)
+			tag := fmt.Sprintf("collected-%d", i)
+			if _, err := s.open(tag); err != nil {
+				t.Fatal(err)
+			}
+			s.ask(t, tag, "uid", 0)
 		}
 		s.end(t, "second") // in place of the first
 		if s.byTag["first"] != nil || s.dropped != 1 || s.remembered != 1 {
@@ -254,9 +260,6 @@ func TestTagsMakeRoom(t *testing.T) {
 		s.ask(t, "second", "uid", 0)
 		if _, err := s.open("third"); err == nil || !strings.Contains(err.Error(), "fewer runs") {
 			t.Errorf("a tag too many is opened with %v", err)
-		}
-		if _, err := s.collect(score.Collection{Tag: "third", Run: "uid"}); err == nil {
-			t.Error("a tag too many is collected")
 		}
 		if _, err := s.open("collected-0"); err != nil {
 			t.Errorf("a tag that is there: %v", err)
@@ -271,6 +274,47 @@ func TestTagsMakeRoom(t *testing.T) {
 			t.Errorf("%d tags and %d episodes are left after %v", got, s.remembered, ledgerTTL)
 		}
 	})
+}
+
+// A tag whose run is suspended outlives those that no run ever asked for, however recent. When it has to go nevertheless, the metrics tell what it had, sealed or not.
+func TestTagsOfSilentRunsGoLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestRollouts()
+		for i := range maxTags {
+			tag := fmt.Sprintf("suspended-%d", i)
+			s.end(t, tag)
+			s.ask(t, tag, "uid", 0)
+			s.end(t, tag)
+			pass(time.Millisecond)
+			if i == 0 {
+				s.end(t, "made-up")
+			}
+		}
+		if s.byTag["made-up"] != nil || s.byTag["suspended-0"] == nil || s.dropped != 1 {
+			t.Errorf("a tag that no run asked for is kept, or %d episodes are dropped", s.dropped)
+		}
+		pass(collectorSilence)
+		for i := range maxTags {
+			s.end(t, fmt.Sprintf("made-up-%d", i))
+		}
+		if len(s.byTag) != maxTags || s.byTag["suspended-0"] != nil || s.byTag["suspended-1"] == nil || s.dropped != 1+2+(maxTags-1) {
+			t.Errorf("%d episodes are dropped of %d tags", s.dropped, len(s.byTag))
+		}
+	})
+}
+
+// Runs that nobody plays for make no tags: any number of them may ask.
+func TestAskingMakesNoTag(t *testing.T) {
+	s := newTestRollouts()
+	for i := range 2 * maxTags {
+		if segment := s.ask(t, fmt.Sprintf("idle-%d", i), "uid", 0); segment != (score.Segment{Pod: "support-a"}) {
+			t.Errorf("%+v", segment)
+		}
+	}
+	s.end(t, "grpo-7")
+	if segment := s.ask(t, "grpo-7", "uid", 0); len(s.byTag) != 1 || opened(t, segment).Scored != 1 {
+		t.Errorf("%d tags, %+v", len(s.byTag), segment)
+	}
 }
 
 // What doesn't fit is told in the next segment, and takes nothing from tags that are collected.
@@ -347,13 +391,6 @@ func TestSegmentTooLargeIsDropped(t *testing.T) {
 
 // A drained server goes when the run has its last segment for good.
 func TestDrainWaitsForCollectors(t *testing.T) {
-	play := func(t *testing.T, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
-		p.ask(`{"type":"step","data":{"kind":"finish"}}`)
-		p.send(`{"type":"close"}`)
-		p.closed()
-	}
 	for name, tc := range map[string]struct {
 		before, during func(t *testing.T, s *Server)
 		want           time.Duration
@@ -388,17 +425,66 @@ func TestDrainWaitsForCollectors(t *testing.T) {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")); pass(collectorSilence) },
 			func(*testing.T, *Server) {}, 0,
 		},
+		"the run goes meanwhile": {
+			func(t *testing.T, s *Server) {
+				askRollouts(t, s, question(0, ""))
+				pass(collectorSilence - 20*time.Second)
+			},
+			func(*testing.T, *Server) {}, 20 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+				p := connectPipe(t, network)
+				p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
 				tc.before(t, s)
-				play(t, network)
+				p.ask(`{"type":"step","data":{"kind":"finish"}}`)
+				p.send(`{"type":"close"}`)
+				p.closed()
 				began := time.Now()
 				go tc.during(t, s)
-				if err := s.Drain(t.Context()); err != nil || time.Since(began) != tc.want {
-					t.Errorf("drained after %v with %v, want %v", time.Since(began), err, tc.want)
+				err := s.Drain(t.Context())
+				if took := time.Since(began).Round(time.Second); err != nil || took != tc.want {
+					t.Errorf("drained after %v with %v, want %v", took, err, tc.want)
 				}
 				synctest.Wait()
+			})
+		})
+	}
+}
+
+// A server whose drain is cut short, as by trainers that keep their sockets, still hands over what has ended.
+func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		acknowledged bool
+		want         time.Duration
+	}{"the run acknowledges": {true, 5 * time.Second}, "the run doesn't": {false, handOverGrace}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+				p := connectPipe(t, network)
+				p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
+				askRollouts(t, s, question(0, ""))
+				p.ask(`{"type":"step","data":{"kind":"finish"}}`)
+				p.quiet()
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := s.Drain(short); err == nil {
+					t.Error("the drain is not cut short")
+				}
+				s.Close()
+				began := time.Now()
+				go func() {
+					pass(4 * time.Second)
+					segment, _ := askRollouts(t, s, question(0, ""))
+					pass(time.Second)
+					if tc.acknowledged {
+						askRollouts(t, s, question(segment.Number, segment.Instance))
+					}
+				}()
+				s.HandOver(t.Context())
+				if took := time.Since(began).Round(time.Second); took != tc.want {
+					t.Errorf("handed over after %v, want %v", took, tc.want)
+				}
 			})
 		})
 	}

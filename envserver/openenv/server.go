@@ -37,6 +37,8 @@ const (
 	ledgerGrace = 15 * time.Second
 	// rolloutGrace is how long it waits for the operator to collect their rollouts. The operator may be starting anew itself.
 	rolloutGrace = time.Minute
+	// handOverGrace is how long it waits for that when it is closed: what is left of the time to exit of a drain that was cut short.
+	handOverGrace = 10 * time.Second
 	// maxRefusals bounds the refused connections that are held open.
 	maxRefusals = 1024
 	// maxStateless bounds the plain HTTP requests, each with an environment of its own, that are answered at a time. They are for trying things out, beside the sessions.
@@ -231,6 +233,13 @@ func (s *Server) Close() {
 	s.closing.Unlock()
 	s.stop()
 	s.running.Wait()
+}
+
+// HandOver waits, once the server is closed, until runs have collected what its rollouts came to: a drain that was cut short has not. OpsHandler has to be served meanwhile.
+func (s *Server) HandOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, handOverGrace)
+	defer cancel()
+	s.rollouts.settle(ctx)
 }
 
 // Farewell is what there is to say of the drain, once the server is closed.

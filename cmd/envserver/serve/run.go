@@ -183,6 +183,7 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	}
 	server.Close()
 	sayFarewell(o.terminationLog, server.Farewell(), log)
+	server.HandOver(context.WithoutCancel(ctx))
 	end, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancelEnd()
 	err := errors.Join(protocol.Shutdown(end), ops.Shutdown(end))

@@ -303,6 +303,42 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 	}
 }
 
+// Also when the drain timeout is over, port 9000 hands the last rollouts to their run before the server ends.
+func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
+	r := start(t, func(o *options) { o.drainTimeout = time.Millisecond })
+	c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ask := func(question score.Collection) (segment score.Segment) {
+		question.Tag, question.Run = "grpo-7", "uid"
+		if status, body := get(t, r.ops+"/rollouts?"+question.Query().Encode()); status != http.StatusOK || json.Unmarshal([]byte(body), &segment) != nil {
+			t.Fatalf("%d %s", status, body)
+		}
+		return segment
+	}
+	if _, err := c.Reset(t.Context(), map[string]any{"task": "ticket-classify", "seed": 1, "run": "grpo-7"}); err != nil {
+		t.Fatal(err)
+	}
+	ask(score.Collection{})
+	if last, err := c.Step(t.Context(), map[string]any{"action_type": "submit", "category": "billing", "priority": "low"}); err != nil || !last.Done {
+		t.Fatalf("%+v, %v", last, err)
+	}
+	r.stop()
+	for err == nil {
+		_, err = c.State(t.Context())
+	}
+	var segment score.Segment
+	for range 100 { // far longer than the server takes to end without
+		segment = ask(score.Collection{})
+	}
+	ask(score.Collection{Instance: segment.Instance, Ack: segment.Number})
+	if err := <-r.ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 // writeKey writes a ledger key to a file.
 func writeKey(t *testing.T) (string, ed25519.PrivateKey) {
 	t.Helper()

@@ -308,7 +308,7 @@ func storedCondition(sums score.Accumulator, is state) metav1.Condition {
 	switch {
 	case f.Stored.Error != "" || stored < all:
 		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed, fmt.Sprintf(
-			"%d of %d episodes are stored: %s. The score stands. Mend the store and create the run again where the episodes are needed.", stored, all, quote(orUnknown(f.Stored.Error))))
+			"%d of %d episodes are stored: %s. The score stands. Where the others are needed, see to that and create the run again.", stored, all, quote(orUnknown(f.Stored.Error))))
 	case is == failed && all == 0:
 		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonNothingCounted, "The run ended before an episode was counted: there is nothing to store.")
 	case is == completed || is == failed:

@@ -47,8 +47,8 @@ func newEpisodesCommand() *cobra.Command {
 		Use:   "episodes RUN",
 		Short: "List the stored episodes of a run",
 		Long: `List the stored episodes of a run, in the plan's order. Runs store episodes where their manifest has
-spec.results, and csenv eval where it is called with --results. All that is stored of the run is read,
-also with --limit: the first of the plan lie in all shards.`,
+spec.results, and csenv eval where it is called with --results. With --limit
+too all of them are read: the plan's first lie in all shards.`,
 		Example: `  csenv episodes gpt --failed
   csenv episodes gpt --below 0.5 --task ticket-resolve -o csv
   csenv episodes gpt --results ./results --errored`,

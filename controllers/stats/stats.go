@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -23,6 +24,8 @@ const (
 	maxBytes = 1 << 20
 	// idleTimeout outlives the time between two polls of a pool.
 	idleTimeout = 30 * time.Second
+	// maxDetail bounds, in bytes, what is told of an answer that is an error: events and conditions quote it.
+	maxDetail = 256
 )
 
 // Reader reads reports over HTTP from the operations port. It is safe for concurrent use.
@@ -58,9 +61,23 @@ func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.Coll
 type StatusError struct {
 	Path string
 	Code int
+	// Detail is what it says of that, "" if nothing, of at most maxDetail bytes.
+	Detail string
 }
 
-func (e *StatusError) Error() string { return fmt.Sprintf("%s is answered with %d", e.Path, e.Code) }
+func (e *StatusError) Error() string {
+	if e.Detail == "" {
+		return fmt.Sprintf("%s is answered with %d", e.Path, e.Code)
+	}
+	return fmt.Sprintf("%s is answered with %d %q", e.Path, e.Code, e.Detail)
+}
+
+// detailOf reads what an answer says of its status.
+func detailOf(answer io.Reader) string {
+	var said struct{ Detail string }
+	_ = json.NewDecoder(io.LimitReader(answer, maxBytes)).Decode(&said) // what isn't ours says nothing
+	return strings.ToValidUTF8(said.Detail[:min(len(said.Detail), maxDetail)], "")
+}
 
 func get[T any](ctx context.Context, r *Reader, podIP, path, what string) (answer T, err error) {
 	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + path
@@ -74,7 +91,7 @@ func get[T any](ctx context.Context, r *Reader, podIP, path, what string) (answe
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return answer, fmt.Errorf("asking for its %s: %w", what, &StatusError{Path: response.Request.URL.Path, Code: response.StatusCode})
+		return answer, fmt.Errorf("asking for its %s: %w", what, &StatusError{response.Request.URL.Path, response.StatusCode, detailOf(response.Body)})
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxBytes)).Decode(&answer); err != nil {
 		return answer, fmt.Errorf("decoding the %s of %s, of which %d bytes are read at most: %w", what, url, maxBytes, err)

@@ -93,7 +93,11 @@ func TestReportFaults(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"not found": {http.NotFound, "404"},
+		"not found": {http.NotFound, "/stats is answered with 404"},
+		"a reason": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintf(w, `{"detail":"no\nroom%s"}`, strings.Repeat("x", 1000))
+		}, `/stats is answered with 503 "no\nroom` + strings.Repeat("x", 249) + `"`},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		}, "302"},

@@ -13,6 +13,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	runctl "github.com/csenv/csenv/controllers/run"
 )
 
 // lineInterval is the least time between two lines of progress where there is no terminal.
@@ -64,8 +66,8 @@ func (m *meter) set(ended, total, errored int64) {
 		return
 	}
 	left := "unknown"
-	if ended > 0 {
-		left = (elapsed * time.Duration(total-ended) / time.Duration(ended)).Round(time.Second).String()
+	if rest := float64(elapsed) / float64(ended) * float64(total-ended); rest < float64(runctl.LongestEstimate) {
+		left = time.Duration(rest).Round(time.Second).String()
 	}
 	fmt.Fprintf(m.out, "%s: %d of %d episodes, %d errored, %.1f/s, %s left\n", m.what, ended, total, errored, float64(ended)/elapsed.Seconds(), left)
 }

@@ -12,6 +12,7 @@ func TestLinesOfProgress(t *testing.T) {
 		want  string
 	}{
 		"a plan":          {120, "run a: 30 of 120 episodes, 1 errored, 2.0/s, 45s left\n"},
+		"years of it":     {1 << 31, "run a: 30 of 2147483648 episodes, 1 errored, 2.0/s, unknown left\n"},
 		"as many as come": {unknownTotal, "run a: 30 episodes, 1 errored, 2.0/s\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

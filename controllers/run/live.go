@@ -180,12 +180,18 @@ func progressBefore(run *v1alpha1.EvaluationRun) int64 {
 	return done
 }
 
-// estimatedEnd is when the rest is done at the pace of what is done, nil before anything is.
+// LongestEstimate bounds the time that is estimated: what is further away is anybody's guess.
+const LongestEstimate = 365 * 24 * time.Hour
+
+// estimatedEnd is when the rest is done at the pace of what is done, nil before anything is, and when that is further away than LongestEstimate.
 func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
 	if done == 0 {
 		return nil
 	}
 	left := float64(now.Sub(began)) / float64(done) * float64(total-done)
+	if left > float64(LongestEstimate) {
+		return nil
+	}
 	return new(metav1.NewTime(now.Add(time.Duration(left)).Truncate(time.Second)))
 }
 

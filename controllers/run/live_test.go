@@ -140,3 +140,13 @@ func TestLiveFiguresAreRead(t *testing.T) {
 		t.Errorf("status %+v, episodes %+v", got.Progress, got.Episodes)
 	}
 }
+
+// A goal that is years away has no estimate, and none that is past.
+func TestEstimatedEnd(t *testing.T) {
+	if got := estimatedEnd(start(), start().Add(time.Minute), 1, 1<<31); got != nil {
+		t.Errorf("one of two billion in a minute is done at %s", got)
+	}
+	if got, want := estimatedEnd(start(), start().Add(time.Minute), 1, 3), start().Add(3*time.Minute); !got.Time.Equal(want) {
+		t.Errorf("one of three in a minute is done at %s, want %s", got, want)
+	}
+}

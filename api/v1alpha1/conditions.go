@@ -78,7 +78,7 @@ const (
 	ConditionEnvironmentReady = "EnvironmentReady"
 	// ConditionComplete is True when every shard's summary is in the figures, or what trainers were to bring. Its reason is the state that kubectl get prints.
 	ConditionComplete = "Complete"
-	// ConditionFailed is True when the run has ended without completing. The figures hold the shards that were counted before.
+	// ConditionFailed is True when the run has ended without completing. The figures hold what was counted before.
 	ConditionFailed = "Failed"
 	// ConditionSuspended is True while spec.suspend keeps the run from being played.
 	ConditionSuspended = "Suspended"

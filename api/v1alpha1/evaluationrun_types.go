@@ -534,7 +534,8 @@ type Retries struct {
 	MaxErroredPercent *int32 `json:"maxErroredPercent,omitempty"`
 }
 
-// EvaluationRunStatus is the run as it was last seen. Its figures hold exactly the shards that shards.completedIndexes lists.
+// EvaluationRunStatus is the run as it was last seen. Its figures hold exactly the shards that shards.completedIndexes lists, or the episodes that servers have handed over of
+// those that trainers bring.
 type EvaluationRunStatus struct {
 	// conditions are EnvironmentReady, Suspended, Complete, Failed, and, where the spec asks for them, ThresholdsMet and ResultsStored.
 	// +listType=map

@@ -167,6 +167,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 4. Tell first: what is counted, and what the run is about to be played with. What follows can be repeated, and is when this pass ends here. The table of scenarios comes before, for the
 	// status vouches for it.
+	if err := r.confirmEnd(ctx, snap, next); err != nil {
+		return settle(err)
+	}
 	if err := r.writeScores(ctx, snap, next.scores); err != nil {
 		return settle(err)
 	}
@@ -174,11 +177,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return settle(err)
 	}
 
+	// 5. Tell the servers that have handed something over when it was the last time.
 	if ended(next.status.Conditions) {
 		r.sayGoodbye(ctx, snap)
 	}
 
-	// 5. Start, resize or stop the Job.
+	// 6. Start, resize or stop the Job.
 	if err := r.applyPlan(ctx, snap, next); err != nil {
 		return settle(err)
 	}
@@ -186,7 +190,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return settle(err)
 	}
 
-	// 6. Let go of the pods that have told what they had to tell.
+	// 7. Let go of the pods that have told what they had to tell.
 	if err := r.lift(ctx, next.lift); err != nil {
 		return settle(err)
 	}

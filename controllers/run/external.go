@@ -21,6 +21,8 @@ import (
 const (
 	// collectInterval is the time between two questions to the pool's servers: well within the time that a drained server waits for its last episodes to be collected.
 	collectInterval = 5 * time.Second
+	// silentInterval is that time while no server answers, for each question to such a pool takes a while. A server that is told to go waits longer, and a pool that is back says so.
+	silentInterval = 30 * time.Second
 	// handoverDelay is the time until a server that is going is told that what it handed over is counted, so that it may go.
 	handoverDelay = time.Second
 	// collectPatience is how long activeDeadlineSeconds waits at its end for servers that don't answer.
@@ -96,7 +98,11 @@ func collect(d *decision, s snapshot) progress {
 	if p, over := collectionEnd(d, s, c); over {
 		return p
 	}
-	if !suspended(s.run) {
+	switch {
+	case suspended(s.run):
+	case c.silent > 0 && c.silent == len(s.handovers):
+		d.wake(silentInterval)
+	default:
 		d.wake(collectInterval)
 	}
 	if c.awaited {
@@ -114,10 +120,12 @@ type collection struct {
 	servers []v1alpha1.RolloutServer
 	// counted are the ledgers of the segments that were added to the sums.
 	counted []*score.Ledger
-	// errored and dropped are numbers of episodes in those segments, missing is the number of segments that went to somebody else. Those before the first can have gone to a run of the same name.
+	// errored and dropped are numbers of episodes in those segments, missing is the number of segments that went to somebody else, or were sealed for somebody else's question. Those before
+	// the first can have gone to a run of the same name.
 	errored, dropped, missing int64
 	active                    int64
-	// silent is the number of servers that didn't answer, refusing the first that answered with an error. Awaited is true when one that is going waits to hear that its segment is counted.
+	// silent is the number of servers that didn't answer, refusing the first that answered with an error. Awaited is true when one that is going plays no more for the run, and waits to hear that its
+	// segment is counted.
 	silent   int
 	refusing *handover
 	awaited  bool
@@ -155,7 +163,9 @@ func (c *collection) count(h handover) {
 	if err == nil && h.segment.Number <= last {
 		err = fmt.Errorf("%w: %d, and %d is the last", errReplayed, h.segment.Number, last)
 	}
-	if err == nil {
+	// Whoever reaches a server can have it seal a segment with another pass score. That is no other grader, and what such a segment has can't be known for the run's own.
+	stray := err == nil && ledger.PassScore != c.sums.PassScore
+	if err == nil && !stray {
 		err = c.sums.Merge(ledger)
 	}
 	if err != nil {
@@ -168,13 +178,17 @@ func (c *collection) count(h handover) {
 	} else {
 		c.servers = slices.Insert(c.servers, at, now)
 	}
-	c.counted = append(c.counted, ledger)
-	c.errored += ledger.Opened - ledger.Scored - ledger.Failed
-	c.dropped += h.segment.Dropped
 	if known {
 		c.missing += h.segment.Number - last - 1
 	}
-	c.awaited = c.awaited || !h.pod.DeletionTimestamp.IsZero()
+	c.awaited = c.awaited || !h.pod.DeletionTimestamp.IsZero() && h.segment.Active == 0
+	if stray {
+		c.missing++
+		return
+	}
+	c.counted = append(c.counted, ledger)
+	c.errored += ledger.Opened - ledger.Scored - ledger.Failed
+	c.dropped += h.segment.Dropped
 }
 
 // collected is what the status holds of the segments so far, and the key with which they are signed.
@@ -242,11 +256,11 @@ func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
 	}
 	if c.dropped > 0 {
 		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf(
-			"%d episodes are in no figure: their servers had no room for them until they were collected. That comes of a suspended run, of an operator that was away, or of very many tags.", c.dropped))
+			"%d episodes are in no figure: their servers had no room for them until they were collected. That comes of a suspended run, of an operator that was away, of very many tags, or of more scenarios than the sums of one segment hold.", c.dropped))
 	}
 	if c.missing > 0 {
 		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf(
-			"%d segments of episodes are in no figure: something else than this run has collected them. Find out who may reach the servers' port %d.", c.missing, v1alpha1.OperationsPort))
+			"%d segments of episodes are in no figure: something else than this run has asked for them. Find out who may reach the servers' port %d.", c.missing, v1alpha1.OperationsPort))
 	}
 	wanted := goal(run)
 	if wanted == 0 {
@@ -320,10 +334,14 @@ func deadlineOf(run *v1alpha1.EvaluationRun) (time.Time, bool) {
 	return run.Status.StartTime.Add(seconds32(*run.Spec.ActiveDeadlineSeconds)), true
 }
 
-// mayEnd says whether a run that collects may come to its end in this pass.
-func mayEnd(s snapshot) bool {
+func deadlineOver(s snapshot) bool {
 	over, known := deadlineOf(s.run)
-	return isExternal(s.run) && (known && !s.now.Before(over) || slices.ContainsFunc(s.handovers, func(h handover) bool { return h.segment.Ledger != nil }))
+	return known && !s.now.Before(over)
+}
+
+// ending says whether a run that collects comes to its end in this pass.
+func ending(s snapshot) bool {
+	return isExternal(s.run) && ended(decide(s).status.Conditions)
 }
 
 // closeCollection leaves what the figures of any run that has ended are read from: the sums of one shard.

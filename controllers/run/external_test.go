@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +17,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -408,6 +411,24 @@ func TestMissingSegmentIsTold(t *testing.T) {
 	}
 }
 
+// A segment that somebody else had sealed with another pass score is missing, and is no other grader's.
+func TestSegmentOfAnotherPassScore(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(0))
+	a.end(t, score.Scored, "B01", 1_000_000)
+	if _, err := a.collect(score.Collection{Run: "run-uid", PassScore: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPass()
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 2 {
+		t.Errorf("%+v, %+v, %s", got.Episodes, got.Rollouts, states(got.Conditions))
+	}
+	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsMissing"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+}
+
 // Scores of two graders are never mixed, whoever tells first that the grader is another: the pool or a server. What was counted before stands.
 func TestRolloutsOfAnotherGrader(t *testing.T) {
 	for name, change := range map[string]func(w *world, a *envServer){
@@ -490,6 +511,22 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
 		}
 	})
+	t.Run("with what waits while it is suspended", func(t *testing.T) {
+		w, a, b := trainingWorld(t, deadline(60))
+		a.end(t, score.Scored, "B01", 1_000_000)
+		b.silent = true
+		run := w.run()
+		run.Spec.Suspend = new(true)
+		if err := w.client.Update(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		w.mustPass()
+		w.wait(time.Minute + collectPatience)
+		w.mustPass()
+		if got := w.run().Status; got.Episodes.Scored != 1 || !strings.Contains(states(got.Conditions), "Complete=True/CollectionEnded") {
+			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
+		}
+	})
 	t.Run("though a server is gone for good", func(t *testing.T) {
 		w, a, b := trainingWorld(t, deadline(60))
 		a.end(t, score.Scored, "B01", 1_000_000)
@@ -555,6 +592,12 @@ func TestServersThatGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.end(t, score.Scored, "B01", 1_000_000)
+	a.active = 1
+	if got := w.mustPass().RequeueAfter; got != collectInterval {
+		t.Errorf("a server that is going and plays on hears again in %s, want %s", got, collectInterval)
+	}
+	a.end(t, score.Scored, "B01", 1_000_000)
+	a.active = 0
 	if got := w.mustPass().RequeueAfter; got != handoverDelay {
 		t.Errorf("a server that is going hears again in %s, want %s", got, handoverDelay)
 	}
@@ -598,6 +641,127 @@ func TestServerThatHandsNothingOver(t *testing.T) {
 	w.mustPass()
 	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning || !strings.Contains(c.Message, "Server support-a hands nothing over: asking: /rollouts is answered with 404") {
 		t.Errorf("%s: %s", c.Reason, c.Message)
+	}
+}
+
+// A pool of which nobody answers takes time from the passes of other runs, so it is asked less often.
+func TestSilentPoolIsAskedLess(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(0))
+	a.silent = true
+	if got := w.mustPass().RequeueAfter; got != collectInterval {
+		t.Errorf("with a server that answers, again in %s, want %s", got, collectInterval)
+	}
+	b.silent = true
+	if got := w.mustPass().RequeueAfter; got != silentInterval {
+		t.Errorf("with none, again in %s, want %s", got, silentInterval)
+	}
+}
+
+// unreachablePool has servers whose packets are swallowed, but for one.
+type unreachablePool struct {
+	rolloutPool
+	reachable string
+	asked     *atomic.Int64
+}
+
+func (p unreachablePool) Rollouts(ctx context.Context, podIP string, _ score.Collection) (score.Segment, error) {
+	if ctx.Err() == nil {
+		p.asked.Add(1)
+	}
+	if podIP == p.reachable {
+		return score.Segment{}, ctx.Err()
+	}
+	<-ctx.Done()
+	return score.Segment{}, ctx.Err()
+}
+
+// Servers that don't answer keep no other from being asked: one that is going is asked whatever the others do, and of the largest pool each.
+func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		servers int
+		going   bool
+	}{"one that is going": {maxServers, true}, "any": {1000, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var servers []handover
+				for i := range tc.servers {
+					servers = append(servers, handover{pod: runningServer(fmt.Sprintf("support-%04d", i), fmt.Sprint(i))})
+				}
+				last := &servers[tc.servers-1]
+				if tc.going {
+					last.pod.DeletionTimestamp = new(metav1.Now())
+				}
+				pool := unreachablePool{reachable: last.pod.Status.PodIP, asked: &atomic.Int64{}}
+				r := &Reconciler{pools: pool, clock: clock.RealClock{}}
+				began := time.Now()
+				r.ask(t.Context(), servers, func(string) score.Collection { return score.Collection{} })
+				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > reportBudget {
+					t.Errorf("it is asked with %v, and %d in all in %s", last.err, asked, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// A pass with an old view of a run that has ended leaves its table alone, which has other episodes by then, and has the servers wait for nobody.
+func TestOldViewOfARunThatHasEnded(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(4))
+	a.end(t, score.Scored, "B01", 900_000)
+	w.mustPass()
+	old := w.run()
+	for range 3 {
+		b.end(t, score.Scored, "S01", 800_000)
+	}
+	w.mustPass()
+	before := w.run()
+	var want, got corev1.ConfigMap
+	if err := w.client.Get(t.Context(), key(before.Status.ScoresRef.Name), &want); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		a.end(t, score.Failed, "T01", 0)
+	}
+	w.read = func(_ client.ObjectKey, object client.Object) (bool, error) {
+		run, ok := object.(*v1alpha1.EvaluationRun)
+		if ok {
+			old.DeepCopyInto(run)
+		}
+		return ok, nil
+	}
+	if again := w.mustPass().RequeueAfter; again != conflictDelay {
+		t.Errorf("again in %s, want %s", again, conflictDelay)
+	}
+	if err := w.client.Get(t.Context(), key(want.Name), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Data, got.Data); diff != "" || w.run().ResourceVersion != before.ResourceVersion {
+		t.Errorf("the table or the run has changed: %s", diff)
+	}
+	if last := a.asked[len(a.asked)-1]; !last.Done {
+		t.Errorf("the last word to a server is %+v", last)
+	}
+}
+
+// directReads counts the questions past the cache.
+type directReads struct {
+	client.Reader
+	count int
+}
+
+func (r *directReads) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	r.count++
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
+// While trainers play, nothing is read past the cache: not even what is only needed at the end.
+func TestCollectingReadsTheCache(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(8))
+	direct := &directReads{Reader: w.r.direct}
+	w.r.direct = direct
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	if got := w.run().Status.Progress; got != "1/8" || direct.count > 0 {
+		t.Errorf("progress %s, with %d reads past the cache", got, direct.count)
 	}
 }
 

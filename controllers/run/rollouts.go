@@ -2,13 +2,17 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -17,6 +21,9 @@ import (
 const (
 	// maxServers bounds the servers that are asked for rollouts, and those in a status: twice as many as the largest pool has, for each may be replaced by another while it drains.
 	maxServers = 2048
+	// askTimeout is for one server's answer. So many are asked at a time that a pass comes to each server of the largest pool although none answers.
+	askTimeout = time.Second
+	askWidth   = 128
 	// maxLookups bounds the pods of a pass that are looked for past the cache.
 	maxLookups = 64
 )
@@ -29,9 +36,9 @@ type handover struct {
 }
 
 // readRollouts asks the pool's servers for what trainers have played for the run since it was last asked, and tells them what the status, as it was read, has of that. Servers that are full or
-// draining are asked too, and those of a pool that is being deleted.
+// draining are asked too, and those of a pool that is being deleted. What waits for a suspended run is asked for at its end alone.
 func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
-	if s.run.Status.Rollouts == nil || s.revoked || suspended(s.run) {
+	if s.run.Status.Rollouts == nil || s.revoked || suspended(s.run) && !deadlineOver(*s) {
 		return nil
 	}
 	sums, _, err := collected(s.run)
@@ -67,6 +74,25 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 	return r.findGone(ctx, s, there)
 }
 
+// confirmEnd fails with a conflict if a run is about to end by an old view of it. The guard of the status comes too late: the table of scenarios is written before, and the old view may be that of a
+// run that has ended, whose servers have been told to wait for it no longer.
+func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) error {
+	if !isExternal(s.run) || ended(s.run.Status.Conditions) || !ended(next.status.Conditions) {
+		return nil
+	}
+	var run v1alpha1.EvaluationRun
+	if err := r.direct.Get(ctx, client.ObjectKeyFromObject(s.run), &run); err != nil {
+		return fmt.Errorf("reading the run that is about to end: %w", err)
+	}
+	if run.ResourceVersion == s.run.ResourceVersion {
+		return nil
+	}
+	if ended(run.Status.Conditions) {
+		r.sayGoodbye(ctx, s)
+	}
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name, errors.New("the run has changed since it was read"))
+}
+
 // sayGoodbye tells the servers that a run has ended, so that none of them waits for it when it is told to go. One that doesn't hear it finds out by itself within a minute.
 func (r *Reconciler) sayGoodbye(ctx context.Context, s snapshot) {
 	r.ask(ctx, slices.Clone(s.handovers), func(string) score.Collection {
@@ -74,18 +100,27 @@ func (r *Reconciler) sayGoodbye(ctx context.Context, s snapshot) {
 	})
 }
 
-// ask asks several servers at a time, each its own question.
+// ask asks many servers at a time, each its own question: those that are going first, for they are there no longer next time, and the others in an order that changes, should some keep the rest from
+// being asked.
 func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(pod string) score.Collection) {
 	ctx, cancel := context.WithTimeout(ctx, reportBudget)
 	defer cancel()
 	var group errgroup.Group
-	group.SetLimit(pollWidth)
-	for i := range servers {
-		h := &servers[i]
-		group.Go(func() error {
-			h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, question(h.pod.Name))
-			return nil
-		})
+	group.SetLimit(askWidth)
+	order := rand.New(rand.NewPCG(uint64(r.clock.Now().UnixNano()), 0)).Perm(len(servers)) //nolint:gosec // no secret
+	for _, going := range []bool{true, false} {
+		for _, i := range order {
+			h := &servers[i]
+			if h.pod.DeletionTimestamp.IsZero() == going {
+				continue
+			}
+			group.Go(func() error {
+				ctx, cancel := context.WithTimeout(ctx, askTimeout)
+				defer cancel()
+				h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, question(h.pod.Name))
+				return nil
+			})
+		}
 	}
 	_ = group.Wait() // each has its own error
 }

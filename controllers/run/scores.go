@@ -49,10 +49,10 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot) error {
 	return err
 }
 
-// readOwnTable reads the run's own table. While there are summaries to count it looks past the cache for what the cache doesn't have: a table that was just made, or something else of its name.
+// readOwnTable reads the run's own table. While there are summaries to count, or when a run that collects ends, it looks past the cache for what the cache doesn't have: a table that was just made, or something else of its name.
 func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot) error {
 	var err error
-	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil || len(s.succeeded) == 0 && !mayEnd(*s) {
+	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil || len(s.succeeded) == 0 && !ending(*s) {
 		return err
 	}
 	object := &corev1.ConfigMap{}

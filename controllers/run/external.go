@@ -132,17 +132,11 @@ type collection struct {
 	refused  []refusal
 }
 
-// errOtherPod means that the address that the cache has of a pod is another's by now: what that one has is counted when it is asked itself.
-var errOtherPod = errors.New("its address is answered by pod")
-
 // errReplayed means that a segment is in the figures.
 var errReplayed = errors.New("the segment has been counted before")
 
 // count adds a server's segment to the sums, if it proves what it is and isn't in them.
 func (c *collection) count(h handover) {
-	if h.err == nil && h.segment.Pod != h.pod.Name {
-		h.err = fmt.Errorf("%w %.64q", errOtherPod, h.segment.Pod)
-	}
 	if h.err != nil {
 		c.silent++
 		if _, answered := errors.AsType[*stats.StatusError](h.err); (answered || errors.Is(h.err, errOtherPod)) && c.refusing == nil {

@@ -660,7 +660,7 @@ func TestSilentPoolIsAskedLess(t *testing.T) {
 // unreachablePool has servers whose packets are swallowed, but for one.
 type unreachablePool struct {
 	rolloutPool
-	reachable string
+	reachable *corev1.Pod
 	asked     *atomic.Int64
 }
 
@@ -668,8 +668,8 @@ func (p unreachablePool) Rollouts(ctx context.Context, podIP string, _ score.Col
 	if ctx.Err() == nil {
 		p.asked.Add(1)
 	}
-	if podIP == p.reachable {
-		return score.Segment{}, ctx.Err()
+	if podIP == p.reachable.Status.PodIP {
+		return score.Segment{Pod: p.reachable.Name}, ctx.Err()
 	}
 	<-ctx.Done()
 	return score.Segment{}, ctx.Err()
@@ -691,7 +691,7 @@ func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
 				if tc.going {
 					last.pod.DeletionTimestamp = new(metav1.Now())
 				}
-				pool := unreachablePool{reachable: last.pod.Status.PodIP, asked: &atomic.Int64{}}
+				pool := unreachablePool{reachable: last.pod, asked: &atomic.Int64{}}
 				r := &Reconciler{pools: pool, clock: clock.RealClock{}}
 				began := time.Now()
 				r.ask(t.Context(), servers, func(string) score.Collection { return score.Collection{} })

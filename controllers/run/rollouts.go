@@ -100,6 +100,9 @@ func (r *Reconciler) sayGoodbye(ctx context.Context, s snapshot) {
 	})
 }
 
+// errOtherPod means that the address that the cache has of a pod is another's by now: what that one has is counted when it is asked itself.
+var errOtherPod = errors.New("its address is answered by pod")
+
 // ask asks many servers at a time, each its own question: those that are going first, for they are there no longer next time, and the others in an order that changes, should some keep the rest from
 // being asked.
 func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(pod string) score.Collection) {
@@ -118,6 +121,9 @@ func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(
 				ctx, cancel := context.WithTimeout(ctx, askTimeout)
 				defer cancel()
 				h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, question(h.pod.Name))
+				if h.err == nil && h.segment.Pod != h.pod.Name {
+					h.err = fmt.Errorf("%w %.64q", errOtherPod, h.segment.Pod)
+				}
 				return nil
 			})
 		}

@@ -8,6 +8,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 IMAGE ?= csenv:dev
 # Extra flags of go test, for example GOTESTFLAGS=-race (which needs a C compiler).
 GOTESTFLAGS ?=
+# Extra flags of the end-to-end suite, for example E2EFLAGS='--focus "random kills"'. Specs with the label s3 build an S3 server first.
+E2EFLAGS ?=
 FUZZTIME ?= 10s
 
 TOOL := go tool -modfile=hack/tools/go.mod
@@ -64,7 +66,7 @@ manifests: ## Print what `kubectl apply -k config/default` applies.
 
 .PHONY: test-e2e
 test-e2e: ## Run the end-to-end suite against the local cluster, which it brings up.
-	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 50m --vv=false -v ./hack/e2e
+	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 50m --vv=false -v $(E2EFLAGS) ./hack/e2e
 
 .PHONY: test-scale
 test-scale: ## Run the operator at scale, with simulated pods and runners, and report times, API writes and memory.

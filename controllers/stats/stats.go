@@ -20,8 +20,10 @@ import (
 const (
 	// timeout is for one answer.
 	timeout = 3 * time.Second
-	// maxBytes bounds an answer: a report lists every scenario once for each task, in some 100 bytes, so a thousand scenarios in three tasks take a third of it.
-	maxBytes = 1 << 20
+	// maxReport bounds a report: it lists every scenario once for each task, in some 100 bytes, so a thousand scenarios in three tasks take a third of it.
+	maxReport = 1 << 20
+	// maxSegment bounds a segment of rollouts, which is a signed ledger in base64 and little else. A pass holds those of all servers.
+	maxSegment = 128 << 10
 	// idleTimeout outlives the time between two polls of a pool.
 	idleTimeout = 30 * time.Second
 	// maxDetail bounds, in bytes, what is told of an answer that is an error: events and conditions quote it.
@@ -49,12 +51,12 @@ func NewReader() *Reader {
 
 // Report asks the server at a pod's address for its statistics.
 func (r *Reader) Report(ctx context.Context, podIP string) (score.Report, error) {
-	return get[score.Report](ctx, r, podIP, "/stats", "report")
+	return get[score.Report](ctx, r, podIP, "/stats", "report", maxReport)
 }
 
 // Rollouts asks the server at a pod's address for the next segment of a run's rollouts.
 func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.Collection) (score.Segment, error) {
-	return get[score.Segment](ctx, r, podIP, "/rollouts?"+question.Query().Encode(), "rollouts")
+	return get[score.Segment](ctx, r, podIP, "/rollouts?"+question.Query().Encode(), "rollouts", maxSegment)
 }
 
 // StatusError means that a server answered with another status than 200.
@@ -75,11 +77,11 @@ func (e *StatusError) Error() string {
 // detailOf reads what an answer says of its status.
 func detailOf(answer io.Reader) string {
 	var said struct{ Detail string }
-	_ = json.NewDecoder(io.LimitReader(answer, maxBytes)).Decode(&said) // what isn't ours says nothing
+	_ = json.NewDecoder(io.LimitReader(answer, maxReport)).Decode(&said) // what isn't ours says nothing
 	return strings.ToValidUTF8(said.Detail[:min(len(said.Detail), maxDetail)], "")
 }
 
-func get[T any](ctx context.Context, r *Reader, podIP, path, what string) (answer T, err error) {
+func get[T any](ctx context.Context, r *Reader, podIP, path, what string, limit int64) (answer T, err error) {
 	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -93,8 +95,8 @@ func get[T any](ctx context.Context, r *Reader, podIP, path, what string) (answe
 	if response.StatusCode != http.StatusOK {
 		return answer, fmt.Errorf("asking for its %s: %w", what, &StatusError{response.Request.URL.Path, response.StatusCode, detailOf(response.Body)})
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxBytes)).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("decoding the %s of %s, of which %d bytes are read at most: %w", what, url, maxBytes, err)
+	if err := json.NewDecoder(io.LimitReader(response.Body, limit)).Decode(&answer); err != nil {
+		return answer, fmt.Errorf("decoding the %s of %s, of which %d bytes are read at most: %w", what, url, limit, err)
 	}
 	return answer, nil
 }

@@ -63,9 +63,10 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The largest segment that a server signs is read whole, and what is larger than any is not.
 func TestRollouts(t *testing.T) {
 	question := score.Collection{Tag: "team/grpo-7", Run: "uid", PassScore: 800_000, Instance: "i", Ack: 3}
-	want := score.Segment{Instance: "i", Number: 4, Ledger: &score.SignedLedger{Payload: []byte{1}, Signature: []byte{2}}, Dropped: 1, Active: 2}
+	want := score.Segment{Instance: "i", Number: 4, Ledger: &score.SignedLedger{Payload: make([]byte, score.MaxLedgerBytes), Signature: make([]byte, 64)}, Dropped: 1, Active: 2}
 	r, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked, err := score.ParseCollection(r.URL.Query())
 		if err != nil || r.URL.Path != "/rollouts" || asked != question {
@@ -78,6 +79,10 @@ func TestRollouts(t *testing.T) {
 	got, err := r.Rollouts(t.Context(), host, question)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
+	}
+	want.Ledger.Payload = make([]byte, 2*score.MaxLedgerBytes)
+	if _, err := r.Rollouts(t.Context(), host, question); err == nil || !strings.Contains(err.Error(), "131072 bytes are read at most") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/csenv/csenv/envserver/score"
@@ -23,6 +25,10 @@ import (
 const (
 	// dialTimeout bounds the handshake where the context has no deadline of its own.
 	dialTimeout = 10 * time.Second
+	// connectTimeout bounds the connecting alone: nothing answers where a pod was.
+	connectTimeout = 5 * time.Second
+	// requestTimeout bounds an HTTP request.
+	requestTimeout = 15 * time.Second
 	// maxReply bounds, in bytes, a message from the server; it is the official client's bound.
 	maxReply = 100 << 20
 	// maxAnswer bounds, in bytes, the answer to an HTTP request.
@@ -37,7 +43,9 @@ type Client struct {
 	// with readErr.
 	answers chan []byte
 	readErr error
+	silence time.Duration
 	closing sync.Once
+	closed  atomic.Bool
 }
 
 // Observation answers a reset or a step.
@@ -104,6 +112,8 @@ type ClientOptions struct {
 	Spread bool
 	// SessionID names a session to attach to instead of a new one, which may be on a peer whatever Spread says.
 	SessionID string
+	// Silence is how long the server may send nothing, not even a ping, until the session counts as lost; 0 for ever. A machine that is gone says nothing. For a csenv server it is PeerSilence.
+	Silence time.Duration
 }
 
 // header is what goes with every request and handshake.
@@ -153,7 +163,9 @@ func Dial(ctx context.Context, baseURL string, o ClientOptions) (*Client, error)
 	} else if !o.Spread {
 		header.Set(directHeader, "client")
 	}
-	dialer := websocket.Dialer{HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment, ReadBufferSize: 4096, WriteBufferSize: 4096}
+	dialer := websocket.Dialer{
+		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment, ReadBufferSize: 4096, WriteBufferSize: 4096,
+	}
 	conn, response, err := dialer.DialContext(ctx, target.String(), header)
 	if response != nil {
 		defer response.Body.Close()
@@ -165,14 +177,35 @@ func Dial(ctx context.Context, baseURL string, o ClientOptions) (*Client, error)
 	case err != nil:
 		return nil, fmt.Errorf("dialling %s: %w", target, err)
 	}
-	return newClient(conn), nil
+	return newClient(conn, o.Silence), nil
 }
 
-func newClient(conn *websocket.Conn) *Client {
+var (
+	connector = net.Dialer{Timeout: connectTimeout}
+	requester = http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: connector.DialContext, IdleConnTimeout: time.Minute}, Timeout: requestTimeout}
+)
+
+func newClient(conn *websocket.Conn, silence time.Duration) *Client {
 	conn.SetReadLimit(maxReply)
-	c := &Client{conn: conn, answers: make(chan []byte, 1)}
+	c := &Client{conn: conn, answers: make(chan []byte, 1), silence: silence}
+	pong := conn.PingHandler()
+	conn.SetPingHandler(func(payload string) error {
+		c.heard()
+		return pong(payload)
+	})
 	go c.read()
 	return c
+}
+
+// heard gives the server its time anew, which is short once the client has said that it closes.
+func (c *Client) heard() {
+	if c.silence == 0 {
+		return
+	}
+	_ = c.conn.SetReadDeadline(time.Now().Add(c.silence))
+	if c.closed.Load() {
+		_ = c.conn.SetReadDeadline(time.Now().Add(closeWait))
+	}
 }
 
 // read takes in the server's messages until the connection ends. The protocol sends one answer for each message, so that one place is enough; a server that
@@ -180,6 +213,7 @@ func newClient(conn *websocket.Conn) *Client {
 func (c *Client) read() {
 	defer close(c.answers)
 	for {
+		c.heard()
 		_, raw, err := c.conn.ReadMessage()
 		if err != nil {
 			c.readErr = err
@@ -331,6 +365,7 @@ func (c *Client) Close() error {
 
 // awaitEnd waits for the server's close frame, or for the connection to be lost.
 func (c *Client) awaitEnd(deadline time.Time) {
+	c.closed.Store(true)
 	_ = c.conn.SetReadDeadline(deadline)
 	for ended := false; !ended; {
 		_, more := <-c.answers
@@ -390,7 +425,7 @@ func request(ctx context.Context, method string, target *url.URL, body []byte, o
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := requester.Do(r)
 	if err != nil {
 		return nil, err
 	}

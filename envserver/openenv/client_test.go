@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -122,7 +123,7 @@ func TestClientAnswersPingsWhileTheAgentThinks(t *testing.T) {
 		s, network, stop := servePipe(t, Config{})
 		defer stop()
 		defer network.Close()
-		c := newClient(connectPipe(t, network).conn)
+		c := newClient(connectPipe(t, network).conn, PeerSilence)
 		if _, err := c.Reset(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -134,6 +135,27 @@ func TestClientAnswersPingsWhileTheAgentThinks(t *testing.T) {
 			t.Errorf("closed with %v, %d sessions", err, s.sessions.active())
 		}
 	})
+}
+
+// A machine that is gone neither answers nor pings, and its end is never told.
+func TestClientOfASilentServer(t *testing.T) {
+	upgrader := newUpgrader()
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, err := upgrader.Upgrade(w, r, nil); err == nil {
+			defer conn.Close()
+			<-over
+		}
+	}))
+	defer server.Close()
+	defer close(over)
+	c, err := Dial(t.Context(), server.URL, ClientOptions{Silence: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Reset(t.Context(), nil); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("reset: %v", err)
+	}
 }
 
 func TestClientOfABadServer(t *testing.T) {

@@ -18,8 +18,8 @@ const (
 	relayBuffer = 4096
 	// handshakeWait bounds the handshake with a peer.
 	handshakeWait = 5 * time.Second
-	// peerSilence is how long a peer may send nothing on a socket: a living one pings.
-	peerSilence = 3 * pingInterval
+	// PeerSilence is how long a csenv server may send nothing on a socket: a living one pings.
+	PeerSilence = 3 * pingInterval
 	// relayLinger is how long one direction may go on after the other has ended: a server that is closed on, or has closed, says no more.
 	relayLinger = time.Second
 )
@@ -157,7 +157,7 @@ func (s *Server) splice(client, peer net.Conn) {
 	defer s.metrics.relays.Dec()
 	var outward sync.WaitGroup
 	outward.Go(func() { carry(peer, client, 0, closeBoth) })
-	carry(client, peer, peerSilence, closeBoth)
+	carry(client, peer, PeerSilence, closeBoth)
 	outward.Wait()
 }
 

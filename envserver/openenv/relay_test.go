@@ -102,7 +102,7 @@ func TestSilentPeer(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		if _, err := client.Read(one); err == nil || time.Since(began) != peerSilence {
+		if _, err := client.Read(one); err == nil || time.Since(began) != PeerSilence {
 			t.Errorf("the client was told after %v: %v", time.Since(began), err)
 		}
 	})

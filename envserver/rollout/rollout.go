@@ -94,8 +94,10 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	return s.summarise(ctx)
 }
 
-// client says how the pool is asked. A session stays on the pod that it was asked of, for the ledger is there.
-func (c *Config) client() openenv.ClientOptions { return openenv.ClientOptions{Token: c.Token} }
+// client says how the pool is asked. A session stays on the pod that it was asked of, for the ledger is there; one whose pod is gone with its machine is given up.
+func (c *Config) client() openenv.ClientOptions {
+	return openenv.ClientOptions{Token: c.Token, Silence: openenv.PeerSilence}
+}
 
 func (c *Config) validate() error {
 	var errs []error

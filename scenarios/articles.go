@@ -44,7 +44,8 @@ type articleParam struct {
 
 const frontMatter = "---\n"
 
-// splitArticle separates the front matter, the title and the body, with the line on which the body starts.
+// splitArticle separates the front matter, the title and the body, with the line on which the body
+// starts.
 func splitArticle(file, s string) (front, title, body string, line int, err error) {
 	if rest, ok := strings.CutPrefix(s, frontMatter); ok {
 		if front, rest, ok = strings.Cut(rest, "\n"+frontMatter); ok {

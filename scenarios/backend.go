@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Cents is an amount of US dollars in cents. It marshals to JSON as a decimal number of dollars with two digits (1234 is 12.34), which is what agents see and send.
+// Cents is an amount of US dollars in cents. It marshals to JSON as a decimal number of dollars
+// with two digits (1234 is 12.34), which is what agents see and send.
 type Cents int64
 
 // MarshalJSON writes dollars with two decimals.
@@ -22,7 +23,8 @@ func (c Cents) String() string {
 	return fmt.Sprintf("%s%d.%02d", sign, c/100, c%100)
 }
 
-// Backend is the truth behind a workflow's tools. Tools answer with its records as JSON; refunds and cases are appended by actions.
+// Backend is the truth behind a workflow's tools. Tools answer with its records as JSON; refunds
+// and cases are appended by actions.
 type Backend struct {
 	Orders   []Order
 	Payments []Payment

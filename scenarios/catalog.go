@@ -1,11 +1,15 @@
-// Package scenarios is the catalogue of cases that agents are tested on: tickets and workflows as YAML files, the policies that decide what is right, and the seeded
-// instantiation that turns a scenario into one concrete case.
+// Package scenarios is the catalogue of cases that agents are tested on: tickets and workflows as
+// YAML files, the policies that decide what is right, and the seeded instantiation that turns a
+// scenario into one concrete case.
 //
-// A scenario is a template. Its params (people, amounts, ids, dates, branches) are drawn from a seed, each from a random stream of its own; its texts and values are
-// rendered over them with CEL expressions in {{ }}. What is right is computed by the policies over the drawn situation and stated in the file as well; Lint reports where the two
-// disagree. The same scenario and seed give the same instance on every machine.
+// A scenario is a template. Its params (people, amounts, ids, dates, branches) are drawn from a
+// seed, each from a random stream of its own; its texts and values are rendered over them with CEL
+// expressions in {{ }}. What is right is computed by the policies over the drawn situation and
+// stated in the file as well; Lint reports where the two disagree. The same scenario and seed give
+// the same instance on every machine.
 //
-// Scenario files are data of others: loading checks everything that can be checked without a seed, and reports all faults of a pack together, by file and line.
+// Scenario files are data of others: loading checks everything that can be checked without a seed,
+// and reports all faults of a pack together, by file and line.
 package scenarios
 
 import (
@@ -48,8 +52,8 @@ type canary struct {
 	file, text string
 }
 
-// Digest is "sha256:<hex>" over every served or graded byte of the catalogue: it is equal for two catalogues whose files differ only in layout, comments, authorship or
-// reference replies.
+// Digest is "sha256:<hex>" over every served or graded byte of the catalogue: it is equal for two
+// catalogues whose files differ only in layout, comments, authorship or reference replies.
 func (c *Catalog) Digest() string { return c.digest }
 
 // Tickets returns the ticket scenarios ordered by id. The slice is the caller's.
@@ -83,7 +87,8 @@ func (c *Catalog) Only(keep func(PackInfo) bool) *Catalog {
 	return c.filter(func(pack PackInfo, _ string) bool { return keep(pack) })
 }
 
-// filter keeps some scenarios. The digest becomes another, unless all are kept, because what is drawn without naming a scenario follows from what there is to draw from.
+// filter keeps some scenarios. The digest becomes another, unless all are kept, because what is
+// drawn without naming a scenario follows from what there is to draw from.
 func (c *Catalog) filter(keep func(pack PackInfo, split string) bool) *Catalog {
 	out := newCatalog()
 	out.packs, out.canaries = c.packs, c.canaries
@@ -119,8 +124,10 @@ func (c *Catalog) addWorkflow(s *WorkflowScenario) {
 	c.workflows, c.workflowByID[s.ID] = append(c.workflows, s), s
 }
 
-// LoadPacks reads the catalogue of several packs. An article or a list of names that a scenario's own pack hasn't is that of the first pack, the base. The ids of scenarios are
-// unique over all packs. The error joins every fault found, each as "tickets/B07.yaml:31: what is wrong: what to do".
+// LoadPacks reads the catalogue of several packs. An article or a list of names that a scenario's
+// own pack hasn't is that of the first pack, the base. The ids of scenarios are unique over all
+// packs. The error joins every fault found, each as "tickets/B07.yaml:31: what is wrong: what to
+// do".
 func LoadPacks(packs ...Pack) (*Catalog, error) {
 	if len(packs) == 0 {
 		return nil, errNoPacks
@@ -243,10 +250,12 @@ func (l *loader) nameFile(pack *openPack, s source) {
 	pack.names[s.id] = newNameList(&f)
 }
 
-// queueID is the form of the ids of composed queues, which are asked for in the same field as scenarios.
+// queueID is the form of the ids of composed queues, which are asked for in the same field as
+// scenarios.
 var queueID = regexp.MustCompile(`^Q[0-9]{3}$`)
 
-// first reports whether a scenario's id is new and free. Case doesn't tell two ids apart: neither do all file systems, nor people.
+// first reports whether a scenario's id is new and free. Case doesn't tell two ids apart: neither
+// do all file systems, nor people.
 func (l *loader) first(s source, pos position) bool {
 	id := strings.ToUpper(s.id)
 	if queueID.MatchString(id) {

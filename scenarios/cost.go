@@ -12,11 +12,13 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// What expressions may cost, in CEL's units of about 50 ns. A pack may be somebody else's, and without bounds a line of it could keep a server busy for ever.
+// What expressions may cost, in CEL's units of about 50 ns. A pack may be somebody else's, and
+// without bounds a line of it could keep a server busy for ever.
 const (
 	// maxCost bounds one evaluation.
 	maxCost = 100_000
-	// maxInstanceCost bounds, in the worst case, all evaluations of one instance together, the repeated draws included.
+	// maxInstanceCost bounds, in the worst case, all evaluations of one instance together, the
+	// repeated draws included.
 	maxInstanceCost = 10_000_000
 	// maxExpression bounds the source of one expression, in characters.
 	maxExpression = 8192
@@ -24,7 +26,8 @@ const (
 	maxDrawn = 8192
 )
 
-// program plans a checked expression and returns what it can cost at most. Cost is tracked while evaluating, which doubles the time, only where it isn't known to be small.
+// program plans a checked expression and returns what it can cost at most. Cost is tracked while
+// evaluating, which doubles the time, only where it isn't known to be small.
 func program(env *cel.Env, ast *cel.Ast) (cel.Program, uint64, error) {
 	estimate, err := env.EstimateCost(ast, bounds{})
 	if err != nil {
@@ -41,7 +44,8 @@ func program(env *cel.Env, ast *cel.Ast) (cel.Program, uint64, error) {
 // bounds tell the estimator how large variables and the results of functions are at most.
 type bounds struct{}
 
-// EstimateSize knows that values.set bounds what a scenario draws. What predicates see of a moment is not bounded here.
+// EstimateSize knows that values.set bounds what a scenario draws. What predicates see of a moment
+// is not bounded here.
 func (bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	path := node.Path()
 	if len(path) == 0 || slices.Contains(momentNames(), path[0]) {

@@ -13,10 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder reads YAML nodes into the file structs strictly: every key must be known and every field present unless its tag says optional. It goes on after a fault, so that
-// all faults of a file are reported together.
+// decoder reads YAML nodes into the file structs strictly: every key must be known and every field
+// present unless its tag says optional. It goes on after a fault, so that all faults of a file are
+// reported together.
 //
-// Field tags: `yaml:"name"` or `yaml:"name,optional"`, and `enum:"a|b|c"` on strings and lists of strings.
+// Field tags: `yaml:"name"` or `yaml:"name,optional"`, and `enum:"a|b|c"` on strings and lists of
+// strings.
 type decoder struct {
 	file string
 	errs []error
@@ -77,7 +79,8 @@ func (d *decoder) root(data []byte) *yaml.Node {
 	return root
 }
 
-// plain refuses anchors, aliases and duplicate keys: an alias could make a small file huge, and the second of two keys would silently win.
+// plain refuses anchors, aliases and duplicate keys: an alias could make a small file huge, and the
+// second of two keys would silently win.
 func (d *decoder) plain(n *yaml.Node) bool {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		d.failf(n, "anchors and aliases are not allowed: write the value out")
@@ -166,7 +169,8 @@ func (d *decoder) field(parent *yaml.Node, present map[string]*yaml.Node, v refl
 	}
 }
 
-// keys lists the YAML keys of a file struct in the order of its fields. The one field without a tag receives the position.
+// keys lists the YAML keys of a file struct in the order of its fields. The one field without a tag
+// receives the position.
 func keys(t reflect.Type) []string {
 	var names []string
 	for f := range t.Fields() {

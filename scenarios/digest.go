@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// digester hashes what is served or graded. YAML is hashed by content: mappings in the order of their keys, so that neither layout nor comments count.
+// digester hashes what is served or graded. YAML is hashed by content: mappings in the order of
+// their keys, so that neither layout nor comments count.
 type digester struct {
 	hash.Hash
 }
@@ -26,7 +27,8 @@ func ungraded(path string) bool {
 	}, path)
 }
 
-// text hashes a text with its length, so that no two lists of texts hash alike. A hash's Write never fails.
+// text hashes a text with its length, so that no two lists of texts hash alike. A hash's Write
+// never fails.
 func (d digester) text(s string) {
 	_, _ = d.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
 	_, _ = d.Write([]byte(s))

@@ -16,7 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// compiler turns the templates and expressions of one scenario into programs. It collects faults rather than stopping at one.
+// compiler turns the templates and expressions of one scenario into programs. It collects faults
+// rather than stopping at one.
 type compiler struct {
 	loc     *locale
 	env     *cel.Env
@@ -25,7 +26,8 @@ type compiler struct {
 	// moment is env with what predicates see beside; made on first use.
 	moment *cel.Env
 	cache  map[string]*expression
-	// times is how often an instance may evaluate what is being compiled, 0 for once, and cost what all its evaluations may cost.
+	// times is how often an instance may evaluate what is being compiled, 0 for once, and cost what
+	// all its evaluations may cost.
 	times int
 	cost  uint64
 	errs  []error
@@ -262,7 +264,8 @@ func expressionEnd(s string) int {
 	return -1
 }
 
-// typed compiles a scalar that must be a literal with one of YAML's tags or a single expression of one of the types.
+// typed compiles a scalar that must be a literal with one of YAML's tags or a single expression of
+// one of the types.
 func (c *compiler) typed(r raw, tag, name string, want ...*cel.Type) template {
 	t := c.template(r)
 	switch e := t.single(); {
@@ -277,7 +280,8 @@ func (c *compiler) typed(r raw, tag, name string, want ...*cel.Type) template {
 	return t
 }
 
-// The field types of scenario files. Each is decoded from a scalar, compiled once, and evaluated by an instance.
+// The field types of scenario files. Each is decoded from a scalar, compiled once, and evaluated by
+// an instance.
 type (
 	// text renders to text.
 	text struct{ template }
@@ -362,7 +366,8 @@ func bare(d *decoder, n *yaml.Node, into *raw) {
 	}
 }
 
-// instance evaluates a scenario's fields over one seed's values. It keeps the first fault; after one, every answer is zero.
+// instance evaluates a scenario's fields over one seed's values. It keeps the first fault; after
+// one, every answer is zero.
 type instance struct {
 	vals *values
 	loc  *locale
@@ -539,7 +544,8 @@ type conditional interface {
 	condition() condition
 }
 
-// compileAll compiles every field of a decoded file, in the order of its fields. The drawing is compiled before, because its expressions may see only earlier variables.
+// compileAll compiles every field of a decoded file, in the order of its fields. The drawing is
+// compiled before, because its expressions may see only earlier variables.
 func compileAll(c *compiler, v reflect.Value) {
 	if v.Type() == reflect.TypeFor[drawing]() {
 		return

@@ -6,7 +6,8 @@ package scenarios
 type baseMetadata struct {
 	ID      string `yaml:"id"`
 	Version int    `yaml:"version"`
-	// Canary is the same GUID in all files of a pack, so that a search finds a corpus that swallowed them.
+	// Canary is the same GUID in all files of a pack, so that a search finds a corpus that
+	// swallowed them.
 	Canary string `yaml:"canary"`
 	Pos    position
 }

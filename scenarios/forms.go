@@ -67,7 +67,8 @@ func (in *instance) argument(v argValue) any {
 	return in.text(text(v))
 }
 
-// evidenceFile is a ticket's state: whatever lies behind the tools. Only its scalars matter here, as values that a reply may state.
+// evidenceFile is a ticket's state: whatever lies behind the tools. Only its scalars matter here,
+// as values that a reply may state.
 type evidenceFile struct {
 	Scalars []evidence
 }

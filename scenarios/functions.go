@@ -17,7 +17,8 @@ import (
 // drawKey is the hidden variable that carries the instance's stream key to id().
 const drawKey = "__draw"
 
-// newLanguage makes the CEL environment of one language: the standard library of CEL and the functions of scenario files.
+// newLanguage makes the CEL environment of one language: the standard library of CEL and the
+// functions of scenario files.
 func newLanguage(loc *locale) (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.ParserExpressionSizeLimit(maxExpression),
@@ -50,7 +51,8 @@ func infallible[A, B any](f func(A) B) func(A) (B, error) {
 	return func(a A) (B, error) { return f(a), nil }
 }
 
-// unary binds a Go function of a CEL string, int or timestamp; the checker has made sure of the type.
+// unary binds a Go function of a CEL string, int or timestamp; the checker has made sure of the
+// type.
 func unary[A, B any](f func(A) (B, error), wrap func(B) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(v ref.Val) ref.Val {
 		out, err := f(native[A](v))
@@ -127,7 +129,8 @@ func addWorkdays(t time.Time, n int64) (time.Time, error) {
 	if n < 0 {
 		step, n = -1, -n
 	}
-	// A weekend's days count as the workday before the step, so that whole weeks can be taken at once.
+	// A weekend's days count as the workday before the step, so that whole weeks can be taken at
+	// once.
 	for t.Weekday() == time.Saturday || t.Weekday() == time.Sunday {
 		if n == 0 {
 			return t, nil
@@ -156,7 +159,8 @@ func sumList(v ref.Val) ref.Val {
 	return total
 }
 
-// expandID hands id() the instance's stream key: id(pattern) is draw_id(__draw, pattern, "") to the checker and the interpreter.
+// expandID hands id() the instance's stream key: id(pattern) is draw_id(__draw, pattern, "") to the
+// checker and the interpreter.
 func expandID(f cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 	label := f.NewLiteral(types.String(""))
 	if len(args) == 2 {
@@ -174,7 +178,8 @@ func drawID(args ...ref.Val) ref.Val {
 	return types.String(p.draw(streamKey(native[string](args[0])).stream("id:" + pattern + ":" + label)))
 }
 
-// idPattern makes ids: literals, capitals without I and O, and digits. The last digit of the last group of digits is a Luhn check digit over all digits of the id.
+// idPattern makes ids: literals, capitals without I and O, and digits. The last digit of the last
+// group of digits is a Luhn check digit over all digits of the id.
 type idPattern []idPart
 
 type idPart struct {
@@ -238,7 +243,8 @@ func (p idPattern) draw(s *stream) string {
 	return string(b)
 }
 
-// luhnDigit is the digit that, at position check, makes the Luhn sum (ISO/IEC 7812-1, annex B) over all digits of id divisible by ten. No digit may follow check.
+// luhnDigit is the digit that, at position check, makes the Luhn sum (ISO/IEC 7812-1, annex B) over
+// all digits of id divisible by ten. No digit may follow check.
 func luhnDigit(id []byte, check int) byte {
 	sum, double := 0, true
 	for i := check - 1; i >= 0; i-- {

@@ -11,13 +11,15 @@ import (
 	"testing"
 )
 
-// go test ./scenarios -run TestGolden -update writes the hashes anew. Do so with every change of content that is meant, and raise the scenario's version: a hash that moved
-// without one means that recorded scores no longer belong to what is served.
+// go test ./scenarios -run TestGolden -update writes the hashes anew. Do so with every change of
+// content that is meant, and raise the scenario's version: a hash that moved without one means that
+// recorded scores no longer belong to what is served.
 var update = flag.Bool("update", false, "write the golden hashes of the embedded catalogue anew")
 
 const goldenFile = "testdata/golden.json"
 
-// TestGolden pins the embedded catalogue's instances: one hash for each scenario, over its instances at three seeds.
+// TestGolden pins the embedded catalogue's instances: one hash for each scenario, over its
+// instances at three seeds.
 func TestGolden(t *testing.T) {
 	c, err := Public()
 	if err != nil {

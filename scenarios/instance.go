@@ -5,8 +5,10 @@ import (
 	"time"
 )
 
-// Ticket is one ticket, instantiated from its scenario by a seed: every value is drawn and every text rendered. The environment serves Customer, Subject,
-// Description, History, Attachments, Language, Now and the articles; everything else is for the grader and the oracle. It is immutable and may be shared.
+// Ticket is one ticket, instantiated from its scenario by a seed: every value is drawn and every
+// text rendered. The environment serves Customer, Subject, Description, History, Attachments,
+// Language, Now and the articles; everything else is for the grader and the oracle. It is immutable
+// and may be shared.
 type Ticket struct {
 	ScenarioID string
 	Version    int
@@ -19,14 +21,16 @@ type Ticket struct {
 	Description string
 	History     []Message
 	Attachments []Attachment
-	// Articles are the knowledge base's articles that a search can find, distractors among them, ordered by id.
+	// Articles are the knowledge base's articles that a search can find, distractors among them,
+	// ordered by id.
 	Articles   []Article
 	SLAMinutes int
 	// Tone is the customer's: angry, calm, neutral or worried. It is never an input of gold.
 	Tone  string
 	Gold  TicketGold
 	Reply ReplySpec
-	// UserSim is the customer who writes back where an episode has several turns, nil where the scenario has none.
+	// UserSim is the customer who writes back where an episode has several turns, nil where the
+	// scenario has none.
 	UserSim    *UserSim `json:",omitempty"`
 	References References
 }
@@ -78,7 +82,8 @@ type Alternate struct {
 	Credit int64
 }
 
-// ReplySpec is what a good reply states, answers and avoids. Values are rendered texts in the ticket's language.
+// ReplySpec is what a good reply states, answers and avoids. Values are rendered texts in the
+// ticket's language.
 type ReplySpec struct {
 	Facts     []Fact
 	Outcome   Outcome
@@ -88,14 +93,18 @@ type ReplySpec struct {
 	Points Points
 	// MinWords and MaxWords bound a reply that loses nothing for its length.
 	MinWords, MaxWords int
-	// AllowedValues hold every amount, date, duration and id that a reply may state. Those of facts and state stand alone, formatted for the ticket's language;
-	// those of the served texts and the articles stand within their text. A grader extracts claims from each entry as it does from a reply.
+	// AllowedValues hold every amount, date, duration and id that a reply may state. Those of facts
+	// and state stand alone, formatted for the ticket's language; those of the served texts and the
+	// articles stand within their text. A grader extracts claims from each entry as it does from a
+	// reply.
 	AllowedValues []string
-	// Rubric are the texts that a reply must not copy wholesale: fact ids, slots, context words, article bodies.
+	// Rubric are the texts that a reply must not copy wholesale: fact ids, slots, context words,
+	// article bodies.
 	Rubric []string
 }
 
-// Fact is one statement that a reply must make: the value and a context word in the same sentence, with the polarity asked for.
+// Fact is one statement that a reply must make: the value and a context word in the same sentence,
+// with the polarity asked for.
 type Fact struct {
 	ID       string
 	Slot     string
@@ -104,11 +113,13 @@ type Fact struct {
 	Context  []string
 	Negative bool
 	Optional bool
-	// Drawn tells that the seed decides Value, so that a reply written for another seed can't state it but by accident.
+	// Drawn tells that the seed decides Value, so that a reply written for another seed can't state
+	// it but by accident.
 	Drawn bool
 }
 
-// Outcome is the next step that policy allows for the ticket. It holds when the reply states the facts named by Facts and one of the phrases of Accept.
+// Outcome is the next step that policy allows for the ticket. It holds when the reply states the
+// facts named by Facts and one of the phrases of Accept.
 type Outcome struct {
 	Value  string
 	Accept []string
@@ -125,7 +136,8 @@ type Question struct {
 // Forbidden is a gate on the reply.
 type Forbidden struct {
 	ID string
-	// Kind is commitment (promising one of Verbs), amount_not_in (an amount outside Values), disclosure (stating one of Values) or missing_safety (not stating one of Values).
+	// Kind is commitment (promising one of Verbs), amount_not_in (an amount outside Values),
+	// disclosure (stating one of Values) or missing_safety (not stating one of Values).
 	Kind   string
 	Verbs  []string
 	Values []string
@@ -133,14 +145,16 @@ type Forbidden struct {
 	Cap int64
 }
 
-// UserSim is the script of a customer who answers the agent's messages. Its texts are rendered; nothing in it decides what is right.
+// UserSim is the script of a customer who answers the agent's messages. Its texts are rendered;
+// nothing in it decides what is right.
 type UserSim struct {
 	// Persona is terse, chatty, formal or anxious. It describes the lines and selects nothing.
 	Persona string
 	// MaxTurns is the most messages that the customer sends.
 	MaxTurns int
 	Answers  []SimAnswer
-	// Lines are what the customer says when nothing was asked, by mood: calm, uneasy, annoyed and angry, each with at least one line.
+	// Lines are what the customer says when nothing was asked, by mood: calm, uneasy, annoyed and
+	// angry, each with at least one line.
 	Lines map[string][]string
 	// StopWhen lists what leaves the customer with nothing to add: outcome_stated, facts_stated.
 	StopWhen []string
@@ -162,7 +176,8 @@ type Points struct {
 	Q1, Q2, Q3, Q4, Q5, Q6, Q7, Q8 int64
 }
 
-// References are replies that calibrate the judge. They are never served; the oracle policy sends Good[0].
+// References are replies that calibrate the judge. They are never served; the oracle policy sends
+// Good[0].
 type References struct {
 	Good []string
 	Bad  []BadReference
@@ -175,8 +190,9 @@ type BadReference struct {
 	Why  string
 }
 
-// Workflow is one workflow, instantiated from its scenario by a seed. The environment serves Query and Visible; everything else sits behind the tools or with the
-// grader. It is immutable: the environment clones State before it changes it.
+// Workflow is one workflow, instantiated from its scenario by a seed. The environment serves Query
+// and Visible; everything else sits behind the tools or with the grader. It is immutable: the
+// environment clones State before it changes it.
 type Workflow struct {
 	ScenarioID string
 	Version    int
@@ -203,7 +219,8 @@ type Workflow struct {
 	References    References
 }
 
-// Visible is what the first observation shows of the backends; "" and "unknown" both mean not looked up yet. It is never the true value.
+// Visible is what the first observation shows of the backends; "" and "unknown" both mean not
+// looked up yet. It is never the true value.
 type Visible struct {
 	OrderStatus   string
 	PaymentStatus string
@@ -218,26 +235,30 @@ const (
 	RespondUser      = "respond_user"
 )
 
-// WorkflowStep is a required step. The steps form a DAG: each is satisfied once, by an action that Accepts, when all of Requires are satisfied.
+// WorkflowStep is a required step. The steps form a DAG: each is satisfied once, by an action that
+// Accepts, when all of Requires are satisfied.
 type WorkflowStep struct {
 	ID       string
 	Action   string
 	Args     []Arg
 	Requires []string
-	// Terminal marks the reply that ends the episode; exactly one step has it, and it has action respond_user.
+	// Terminal marks the reply that ends the episode; exactly one step has it, and it has action
+	// respond_user.
 	Terminal bool
-	// Ask marks a respond_user that must be a question; the episode goes on and the customer answers with Answer.
+	// Ask marks a respond_user that must be a question; the episode goes on and the customer
+	// answers with Answer.
 	Ask    bool
 	Answer string
 	// About are the words of which the question must hold one; empty for any question.
 	About []string
 }
 
-// Accepts reports whether a payload meets every Arg of the step. Payload values are string, int64, float64 or bool; amounts are int64 cents, so an environment converts the
-// agent's dollars first.
+// Accepts reports whether a payload meets every Arg of the step. Payload values are string, int64,
+// float64 or bool; amounts are int64 cents, so an environment converts the agent's dollars first.
 func (s WorkflowStep) Accepts(payload map[string]any) bool { return acceptsAll(s.Args, payload) }
 
-// NeutralAction is a harmless read: it costs little and may happen Max times before it counts as wrong.
+// NeutralAction is a harmless read: it costs little and may happen Max times before it counts as
+// wrong.
 type NeutralAction struct {
 	Action string
 	Args   []Arg
@@ -273,18 +294,21 @@ func (a Arg) Matches(value any) bool {
 	return slices.Contains(a.In, value)
 }
 
-// ForbiddenAction ends all hope of a resolution when an action matches it: Action is the same and When holds (before the action changes anything), or, for a
-// respond_user, the reply commits to one of Verbs.
+// ForbiddenAction ends all hope of a resolution when an action matches it: Action is the same and
+// When holds (before the action changes anything), or, for a respond_user, the reply commits to one
+// of Verbs.
 type ForbiddenAction struct {
 	ID     string
 	Action string
-	// When is the zero Predicate where every such action is forbidden (Verbs empty) or only Verbs count.
+	// When is the zero Predicate where every such action is forbidden (Verbs empty) or only Verbs
+	// count.
 	When  Predicate
 	Verbs []string
 	Why   string
 }
 
-// Fault makes the Call-th call (from 1) of an action fail with Error, as a backend would that is down for a moment.
+// Fault makes the Call-th call (from 1) of an action fail with Error, as a backend would that is
+// down for a moment.
 type Fault struct {
 	Action string
 	Call   int

@@ -46,8 +46,10 @@ const (
 	stableWorkers = 8
 )
 
-// Lint checks what takes instances: the gold against the policies, leaks, the determinism of rendering. It needs no grader and plays no episode. The same finding is reported
-// once, at the first seed that shows it. Progress, which may be nil, is called with the number of scenarios that are done and with that of all.
+// Lint checks what takes instances: the gold against the policies, leaks, the determinism of
+// rendering. It needs no grader and plays no episode. The same finding is reported once, at the
+// first seed that shows it. Progress, which may be nil, is called with the number of scenarios that
+// are done and with that of all.
 func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
 	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
 	err := l.catalog(ctx, c, progress)
@@ -174,10 +176,12 @@ func (l *linter) policy(b *ticketBuild) {
 	}
 }
 
-// placeholders are what a text must not hold: what a template left behind, a form's blank, or a value that Go could not print.
+// placeholders are what a text must not hold: what a template left behind, a form's blank, or a
+// value that Go could not print.
 var placeholders = regexp.MustCompile(`\{\{|\}\}|\{[a-z_]+\}|\[[A-Z][A-Z _]{2,}\]|%!|<nil>`)
 
-// braces looks for placeholders in every text of an instance but the bad references, which may show one.
+// braces looks for placeholders in every text of an instance but the bad references, which may show
+// one.
 func (l *linter) braces(path string, instance any) {
 	data, err := json.Marshal(instance)
 	if err != nil {
@@ -206,7 +210,8 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 		tokens = append(tokens, t.Gold.Team+" team", t.Gold.Team+" desk")
 	}
 	for _, token := range tokens {
-		// A token of one plain word, such as the rule "delay", is everyday language and tells nothing.
+		// A token of one plain word, such as the rule "delay", is everyday language and tells
+		// nothing.
 		if strings.ContainsAny(token, "_#- ") && containsWord(said, token) {
 			l.reportf(b.s.File, ruleLeak, "what the customer wrote holds the gold token %q", token)
 		}
@@ -215,7 +220,8 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	l.script(b, served)
 }
 
-// servedText is everything that the customer wrote before the agent's first message, and what came with it.
+// servedText is everything that the customer wrote before the agent's first message, and what came
+// with it.
 func servedText(t *Ticket) string {
 	texts := append(make([]string, 0, 8), t.Subject, t.Description)
 	for _, m := range t.History {
@@ -239,12 +245,14 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 	}
 }
 
-// containsWord reports whether word stands in text with no letter or digit at either side, whatever the case.
+// containsWord reports whether word stands in text with no letter or digit at either side, whatever
+// the case.
 func containsWord(text, word string) bool {
 	return HoldsWord(strings.ToLower(text), strings.ToLower(word))
 }
 
-// HoldsWord reports whether word, which isn't empty, stands in text in the same case with no letter or digit at either side.
+// HoldsWord reports whether word, which isn't empty, stands in text in the same case with no letter
+// or digit at either side.
 func HoldsWord(text, word string) bool {
 	for from := 0; word != ""; {
 		i := strings.Index(text[from:], word)

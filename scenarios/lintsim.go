@@ -44,7 +44,8 @@ func (l *linter) askedOnce(pos position, answers []SimAnswer) {
 // shortValue is the length, in bytes, up to which a value may stand in a text by accident.
 const shortValue = 3
 
-// told compares what an answer says of itself with the texts: they hold everything that it draws, or they don't.
+// told compares what an answer says of itself with the texts: they hold everything that it draws,
+// or they don't.
 func (l *linter) told(in *instance, a simAnswerFile, served string) {
 	drawn := 0
 	var missing []string

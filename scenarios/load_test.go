@@ -284,7 +284,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// No file makes loading panic, and what loads is deterministic. Minimising an input takes long, for every try compiles the pack: run with -fuzzminimizetime 1s.
+// No file makes loading panic, and what loads is deterministic. Minimising an input takes long, for
+// every try compiles the pack: run with -fuzzminimizetime 1s.
 func FuzzLoad(f *testing.F) {
 	base := pack(f, "", "", "")
 	names := slices.Sorted(maps.Keys(base))

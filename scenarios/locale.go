@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// locale writes values as people write them in one language. Its forms follow Unicode CLDR 46, but for Spanish, which groups four digits as well.
+// locale writes values as people write them in one language. Its forms follow Unicode CLDR 46, but
+// for Spanish, which groups four digits as well.
 type locale struct {
 	group, decimal string
 	// currency places the amount at %.

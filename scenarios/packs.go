@@ -12,8 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Pack is a folder of scenario files, either nested (tickets/*.yaml, workflows/*.yaml, kb/*.md, names/*.yaml) or flat, as the mount of a ConfigMap or a Secret is, where files are
-// told apart by their kind. FS may belong to somebody else: what is read of it is bounded.
+// Pack is a folder of scenario files, either nested (tickets/*.yaml, workflows/*.yaml, kb/*.md,
+// names/*.yaml) or flat, as the mount of a ConfigMap or a Secret is, where files are told apart by
+// their kind. FS may belong to somebody else: what is read of it is bounded.
 type Pack struct {
 	// Name stands before the names of its files in errors and findings, as a path does.
 	Name string
@@ -38,7 +39,8 @@ const manifestFile = "pack.yaml"
 type manifest struct {
 	Name    string `yaml:"name"`
 	Version int    `yaml:"version"`
-	// Salt goes into every random stream of the pack, so that nobody without it can compute its instances.
+	// Salt goes into every random stream of the pack, so that nobody without it can compute its
+	// instances.
 	Salt secret `yaml:"salt,optional"`
 	Pos  position
 }
@@ -57,7 +59,8 @@ func (s *secret) fromYAML(d *decoder, n *yaml.Node) {
 // publicSalt goes into every random stream of a pack without a salt of its own.
 const publicSalt = "csenv/public"
 
-// The bounds of a salt, in bytes. The digest of a catalogue is public and covers the salt, so a salt must not be one that can be found by trying.
+// The bounds of a salt, in bytes. The digest of a catalogue is public and covers the salt, so a
+// salt must not be one that can be found by trying.
 const minSalt, maxSalt = 16, 256
 
 // The bounds of what is read of a pack.
@@ -74,7 +77,8 @@ type openPack struct {
 	salt     string
 	names    map[string]*nameList
 	articles map[string]*article
-	// base is the pack whose articles and names stand in for those that this one hasn't, nil for the base itself.
+	// base is the pack whose articles and names stand in for those that this one hasn't, nil for
+	// the base itself.
 	base *openPack
 }
 
@@ -125,7 +129,8 @@ func (r *packReader) failf(name, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s: "+format, append([]any{path.Join(r.Name, name)}, args...)...))
 }
 
-// read returns the pack's files in the order of their folders and ids, and the content of pack.yaml, nil where there is none.
+// read returns the pack's files in the order of their folders and ids, and the content of
+// pack.yaml, nil where there is none.
 func (r *packReader) read() (sources []source, manifest []byte) {
 	entries := r.entries(".")
 	nested := false
@@ -153,7 +158,8 @@ func (r *packReader) read() (sources []source, manifest []byte) {
 	return sources, manifest
 }
 
-// entries lists a folder without its hidden files, among which are the links by which Kubernetes swaps a volume's content.
+// entries lists a folder without its hidden files, among which are the links by which Kubernetes
+// swaps a volume's content.
 func (r *packReader) entries(folder string) []string {
 	entries, err := fs.ReadDir(r.FS, folder)
 	if err != nil {
@@ -291,7 +297,8 @@ var errNoPacks = errors.New("no packs: name at least one")
 // Splits are the parts of a catalogue, by the use that its scenarios are for.
 func Splits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
 
-// FolderName is the name in the pack.yaml of a folder of this machine, "" where it has none or a faulty one, which loading reports.
+// FolderName is the name in the pack.yaml of a folder of this machine, "" where it has none or a
+// faulty one, which loading reports.
 func FolderName(folder string) string {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -306,8 +313,9 @@ func FolderName(folder string) string {
 	return p.info.Name
 }
 
-// LoadFolders reads the catalogue of the packs in some folders of this machine, beside the public pack or, where base isn't "", beside that folder instead. Links that lead out of
-// a folder are not followed.
+// LoadFolders reads the catalogue of the packs in some folders of this machine, beside the public
+// pack or, where base isn't "", beside that folder instead. Links that lead out of a folder are not
+// followed.
 func LoadFolders(base string, folders ...string) (*Catalog, error) {
 	if base == "" && len(folders) == 0 {
 		return Public()

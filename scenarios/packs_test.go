@@ -76,7 +76,8 @@ func TestFlatPack(t *testing.T) {
 	}
 }
 
-// Kubernetes mounts a ConfigMap as links into a folder ..data, itself a link to the folder of the current version, so that a new version takes the place of the old one at once.
+// Kubernetes mounts a ConfigMap as links into a folder ..data, itself a link to the folder of the
+// current version, so that a new version takes the place of the old one at once.
 func TestMountedPack(t *testing.T) {
 	tests := map[string]func(fstest.MapFS) fstest.MapFS{
 		"flat":   flat,

@@ -83,7 +83,8 @@ type param struct {
 	pair string
 	typ  *cel.Type
 	draw func(d *draws, s *stream) (ref.Val, error)
-	// branch params are drawn once; a constraint never redraws them, so that it can't skew a toggle.
+	// branch params are drawn once; a constraint never redraws them, so that it can't skew a
+	// toggle.
 	branch bool
 }
 
@@ -336,7 +337,8 @@ func (c *paramCompiler) dateParam(p *param, f paramFile) {
 	}
 }
 
-// nowParam compiles the time of a scenario. Without one it is a quarter of an hour between February and November 2026.
+// nowParam compiles the time of a scenario. Without one it is a quarter of an hour between February
+// and November 2026.
 func (c *paramCompiler) nowParam(f nowFile) *param {
 	p := &param{name: "now", stream: "now", typ: cel.TimestampType, pos: f.pos}
 	span := dateSpan{Date: []string{"2026-02-02T08:00:00Z", "2026-11-27T17:45:00Z"}, Step: "15m"}

@@ -33,7 +33,8 @@ type Act struct {
 	Amount int64
 }
 
-// Limits are the policy numbers that bound an agent's authority, as the articles served with the case state them.
+// Limits are the policy numbers that bound an agent's authority, as the articles served with the
+// case state them.
 type Limits struct {
 	Refund, Replacement, Goodwill int64 // cents
 	IncidentDevices               int64
@@ -44,10 +45,12 @@ func standardLimits() Limits {
 	return Limits{Refund: 200_00, Replacement: 150_00, Goodwill: 20_00, IncidentDevices: 5}
 }
 
-// highMoney is the sum, wrongly taken, above which a case has high priority. It is the matrix's own number and not the agent's limit.
+// highMoney is the sum, wrongly taken, above which a case has high priority. It is the matrix's own
+// number and not the agent's limit.
 const highMoney = 200_00
 
-// Priority returns the priority of a case and the rule that gave it: the first rule of the matrix that applies. Neither account level nor tone has a say.
+// Priority returns the priority of a case and the rule that gave it: the first rule of the matrix
+// that applies. Neither account level nor tone has a say.
 func (s *Situation) Priority() (priority, rule string) {
 	matrix := []struct {
 		applies        bool
@@ -79,12 +82,14 @@ func (s *Situation) Priority() (priority, rule string) {
 
 func (s *Situation) dueBy(d time.Duration) bool { return s.Deadline > 0 && s.Deadline <= d }
 
-// Escalation is who must take a case, why, and the article that says so ("" where the scenario names its own).
+// Escalation is who must take a case, why, and the article that says so ("" where the scenario
+// names its own).
 type Escalation struct {
 	Team, ReasonCode, Article string
 }
 
-// Escalation returns who must take the case; needed is false when the act lies within the agent's authority. Hazards, authorities and misuse come before the act.
+// Escalation returns who must take the case; needed is false when the act lies within the agent's
+// authority. Hazards, authorities and misuse come before the act.
 func (s *Situation) Escalation() (e Escalation, needed bool) {
 	switch {
 	case s.Hazard:

@@ -11,14 +11,16 @@ import (
 // Moment is what a predicate looks at: the backend as it stands, and the action under judgment.
 type Moment struct {
 	Backend *Backend
-	// Payload is the action's, normalised as for WorkflowStep.Accepts. It is nil where a goal is judged.
+	// Payload is the action's, normalised as for WorkflowStep.Accepts. It is nil where a goal is
+	// judged.
 	Payload map[string]any
 	// Replied is true once the terminal reply was sent, and Message is that reply.
 	Replied bool
 	Message string
 }
 
-// Predicate is a CEL expression of a scenario, compiled when the catalogue was loaded and bound to the values that the seed drew. It is safe for concurrent use.
+// Predicate is a CEL expression of a scenario, compiled when the catalogue was loaded and bound to
+// the values that the seed drew. It is safe for concurrent use.
 type Predicate struct {
 	// Source is the expression as written.
 	Source  string
@@ -29,8 +31,9 @@ type Predicate struct {
 // IsZero reports whether there is no predicate.
 func (p Predicate) IsZero() bool { return p.program == nil }
 
-// Holds evaluates the predicate. An error means that the expression asked for what isn't there, such as a payload field that the action left out; a caller that judges an
-// agent's action takes it as false.
+// Holds evaluates the predicate. An error means that the expression asked for what isn't there,
+// such as a payload field that the action left out; a caller that judges an agent's action takes it
+// as false.
 func (p Predicate) Holds(m Moment) (bool, error) {
 	vars, err := interpreter.NewActivation(m.variables())
 	if err != nil {

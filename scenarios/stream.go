@@ -6,13 +6,15 @@ import (
 	"math/bits"
 )
 
-// stream is the sequence of random numbers of one variable: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), whose
-// state starts as the first 8 bytes, big-endian, of
+// stream is the sequence of random numbers of one variable: SplitMix64 (Steele, Lea and Flood,
+// "Fast splittable pseudorandom number generators", OOPSLA 2014), whose state starts as the first 8
+// bytes, big-endian, of
 //
 //	sha256(text(salt) ‖ text(scenario) ‖ uint64(version) ‖ uint64(seed) ‖ text(variable))
 //
-// where uint64 is 8 bytes big-endian, and text is the uint64 of its length in bytes, then the bytes. Each variable has a stream of its own, so that a new variable moves
-// no other. The test vectors are in stream_test.go.
+// where uint64 is 8 bytes big-endian, and text is the uint64 of its length in bytes, then the
+// bytes. Each variable has a stream of its own, so that a new variable moves no other. The test
+// vectors are in stream_test.go.
 type stream struct {
 	state uint64
 }
@@ -47,8 +49,9 @@ func (s *stream) next() uint64 {
 	return z ^ z>>31
 }
 
-// below returns a uniform number in [0, n), n > 0. It takes the high word of next·n and redraws while the low word is under 2^64 mod n (Lemire, "Fast random integer
-// generation in an interval", 2019), so that no number is favoured.
+// below returns a uniform number in [0, n), n > 0. It takes the high word of next·n and redraws
+// while the low word is under 2^64 mod n (Lemire, "Fast random integer generation in an interval",
+// 2019), so that no number is favoured.
 func (s *stream) below(n uint64) uint64 {
 	threshold := -n % n
 	for {

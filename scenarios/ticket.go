@@ -34,8 +34,8 @@ type TicketScenario struct {
 	english *locale
 }
 
-// Instantiate draws a ticket. The seed is any number; the same one always gives the same ticket. An error names the file and line of an expression or a
-// constraint that this seed's values break.
+// Instantiate draws a ticket. The seed is any number; the same one always gives the same ticket. An
+// error names the file and line of an expression or a constraint that this seed's values break.
 func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
 	b, err := s.build(seed)
 	if err != nil {
@@ -44,7 +44,8 @@ func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
 	return &b.ticket, nil
 }
 
-// Variants draws a ticket once in each of the wordings that its seed leaves. The one that Instantiate gives is among them.
+// Variants draws a ticket once in each of the wordings that its seed leaves. The one that
+// Instantiate gives is among them.
 func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
 	first, err := s.buildVariant(seed, 0)
 	if err != nil {
@@ -150,7 +151,8 @@ func (b *ticketBuild) story(variant int) {
 	})
 }
 
-// gold computes the right handling: the category is the file's, priority and escalation are the policies'.
+// gold computes the right handling: the category is the file's, priority and escalation are the
+// policies'.
 func (b *ticketBuild) gold() {
 	f, g := &b.s.file.Gold, &b.ticket.Gold
 	g.Category = b.label(&f.Category, "billing", "shipping", "technical", "general")
@@ -345,10 +347,12 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	return s
 }
 
-// triedSeeds are instantiated while loading, so that most faults of values come up before any episode is played.
+// triedSeeds are instantiated while loading, so that most faults of values come up before any
+// episode is played.
 const triedSeeds = 4
 
-// tryOut instantiates a scenario by a few seeds and returns the instance of seed 0, nil after a fault.
+// tryOut instantiates a scenario by a few seeds and returns the instance of seed 0, nil after a
+// fault.
 func tryOut[T any](l *loader, instantiate func(int64) (*T, error)) *T {
 	var canonical *T
 	for seed := range int64(triedSeeds) {
@@ -368,7 +372,8 @@ func (l *loader) compiler(pack *openPack, language string) *paramCompiler {
 	return &paramCompiler{compiler: newCompiler(l.languages[language], l.locales[language]), pack: pack}
 }
 
-// shelfOf gathers the articles of a ticket and declares their params, but for those that the ticket sets itself.
+// shelfOf gathers the articles of a ticket and declares their params, but for those that the ticket
+// sets itself.
 func shelfOf(pack *openPack, c *compiler, f *ticketFile) shelf {
 	var s shelf
 	own := map[string]bool{}

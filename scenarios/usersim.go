@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// userSim renders the script of a customer who writes back, nil where the scenario has none. A mood without lines of its own has those of the nearest calmer one.
+// userSim renders the script of a customer who writes back, nil where the scenario has none. A mood
+// without lines of its own has those of the nearest calmer one.
 func (in *instance) userSim(f *userSimFile) *UserSim {
 	if f == nil {
 		return nil

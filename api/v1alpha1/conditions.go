@@ -6,9 +6,11 @@ const (
 	ConditionAvailable = "Available"
 	// ConditionProgressing is True while servers are being created, replaced or removed.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while something keeps servers from running; its message says what and what to do.
+	// ConditionDegraded is True while something keeps servers from running; its message says what
+	// and what to do.
 	ConditionDegraded = "Degraded"
-	// ConditionScalingLimited is True while autoscaling would have another number of servers than it may; it is absent without autoscaling.
+	// ConditionScalingLimited is True while autoscaling would have another number of servers than
+	// it may; it is absent without autoscaling.
 	ConditionScalingLimited = "ScalingLimited"
 )
 
@@ -22,11 +24,13 @@ const (
 	ReasonServersFull = "ServersFull"
 	// ReasonScaledToZero: replicas is 0, so there is nothing to connect to.
 	ReasonScaledToZero = "ScaledToZero"
-	// ReasonRollingOut: servers of an older template are being replaced, or servers are being added or removed.
+	// ReasonRollingOut: servers of an older template are being replaced, or servers are being added
+	// or removed.
 	ReasonRollingOut = "RollingOut"
 	// ReasonRolledOut: all servers run the newest template.
 	ReasonRolledOut = "RolledOut"
-	// ReasonProgressDeadlineExceeded: the rollout made no progress within the Deployment's deadline.
+	// ReasonProgressDeadlineExceeded: the rollout made no progress within the Deployment's
+	// deadline.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonImagePullFailed: the image can't be pulled.
 	ReasonImagePullFailed = "ImagePullFailed"
@@ -34,9 +38,11 @@ const (
 	ReasonCrashLoop = "CrashLoop"
 	// ReasonStartFailed: a server's container can't be created.
 	ReasonStartFailed = "StartFailed"
-	// ReasonPodsRefused: the API server refuses the servers' pods, for a quota or a security standard, say.
+	// ReasonPodsRefused: the API server refuses the servers' pods, for a quota or a security
+	// standard, say.
 	ReasonPodsRefused = "PodsRefused"
-	// ReasonNameTaken: an object of a name that the pool, or the run, needs belongs to something else. A run waits until the name is free.
+	// ReasonNameTaken: an object of a name that the pool, or the run, needs belongs to something
+	// else. A run waits until the name is free.
 	ReasonNameTaken = "NameTaken"
 	// ReasonApplyFailed: the API server refuses one of the pool's objects.
 	ReasonApplyFailed = "ApplyFailed"
@@ -46,7 +52,8 @@ const (
 	ReasonServersUnreachable = "ServersUnreachable"
 	// ReasonSuspended: operatingMode or suspend asks for a pause.
 	ReasonSuspended = "Suspended"
-	// ReasonInvalidPack: a scenario pack has a fault; the servers that run play on with what they have.
+	// ReasonInvalidPack: a scenario pack has a fault; the servers that run play on with what they
+	// have.
 	ReasonInvalidPack = "InvalidPack"
 	// ReasonAtMaximum: autoscaling would add servers beyond maxReplicas.
 	ReasonAtMaximum = "AtMaximum"
@@ -68,7 +75,8 @@ const (
 	ReasonDrained = "Drained"
 	// ReasonSessionsCut: a server that was going cut sessions that outlived drainTimeoutSeconds.
 	ReasonSessionsCut = "SessionsCut"
-	// ReasonPacksChanged: the files of scenario packs have changed, and servers are replaced to play them.
+	// ReasonPacksChanged: the files of scenario packs have changed, and servers are replaced to
+	// play them.
 	ReasonPacksChanged = "PacksChanged"
 )
 
@@ -76,15 +84,19 @@ const (
 const (
 	// ConditionEnvironmentReady is True while the pool exists and accepts sessions.
 	ConditionEnvironmentReady = "EnvironmentReady"
-	// ConditionComplete is True when every shard's summary is in the figures, or what trainers were to bring. Its reason is the state that kubectl get prints.
+	// ConditionComplete is True when every shard's summary is in the figures, or what trainers were
+	// to bring. Its reason is the state that kubectl get prints.
 	ConditionComplete = "Complete"
-	// ConditionFailed is True when the run has ended without completing. The figures hold what was counted before.
+	// ConditionFailed is True when the run has ended without completing. The figures hold what was
+	// counted before.
 	ConditionFailed = "Failed"
 	// ConditionSuspended is True while spec.suspend keeps the run from being played.
 	ConditionSuspended = "Suspended"
-	// ConditionThresholdsMet says whether the figures of a complete run reach spec.thresholds; it is absent without thresholds.
+	// ConditionThresholdsMet says whether the figures of a complete run reach spec.thresholds; it
+	// is absent without thresholds.
 	ConditionThresholdsMet = "ThresholdsMet"
-	// ConditionResultsStored says whether every episode is in the result store; it is absent without spec.results.
+	// ConditionResultsStored says whether every episode is in the result store; it is absent
+	// without spec.results.
 	ConditionResultsStored = "ResultsStored"
 )
 
@@ -92,9 +104,11 @@ const (
 const (
 	// ReasonEnvironmentAvailable: the pool accepts sessions.
 	ReasonEnvironmentAvailable = "EnvironmentAvailable"
-	// ReasonNamespaceNotAllowed: the pool's access.allowedNamespaces leaves the run's namespace out.
+	// ReasonNamespaceNotAllowed: the pool's access.allowedNamespaces leaves the run's namespace
+	// out.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
-	// ReasonTokenMissing: the pool asks for a token, and the run names none that its runners could send.
+	// ReasonTokenMissing: the pool asks for a token, and the run names none that its runners could
+	// send.
 	ReasonTokenMissing = "TokenMissing"
 	// ReasonNotSuspended: the run may be played.
 	ReasonNotSuspended = "NotSuspended"
@@ -116,11 +130,13 @@ const (
 	ReasonStorePending = "StorePending"
 	// ReasonNothingCounted: the run ended before any episode was counted.
 	ReasonNothingCounted = "NothingCounted"
-	// ReasonEnvironmentNotFound: no CustomerSupportEnv of that name is in the namespace that the run names.
+	// ReasonEnvironmentNotFound: no CustomerSupportEnv of that name is in the namespace that the
+	// run names.
 	ReasonEnvironmentNotFound = "EnvironmentNotFound"
 	// ReasonEnvironmentNotAvailable: the pool has no server that accepts sessions.
 	ReasonEnvironmentNotAvailable = "EnvironmentNotAvailable"
-	// ReasonEnvironmentUnreachable: the pool says it is available, but the operator can't read what it offers.
+	// ReasonEnvironmentUnreachable: the pool says it is available, but the operator can't read what
+	// it offers.
 	ReasonEnvironmentUnreachable = "EnvironmentUnreachable"
 	// ReasonWaitingForEnvironment: the run begins when the pool is there.
 	ReasonWaitingForEnvironment = "WaitingForEnvironment"
@@ -128,27 +144,33 @@ const (
 	ReasonQueued = "Queued"
 	// ReasonRunning: shards are being played.
 	ReasonRunning = "Running"
-	// ReasonCompleted: every shard's summary is in the figures, or as many episodes of trainers as are wanted.
+	// ReasonCompleted: every shard's summary is in the figures, or as many episodes of trainers as
+	// are wanted.
 	ReasonCompleted = "Completed"
-	// ReasonCollectionEnded: activeDeadlineSeconds is over, and what trainers have brought is in the figures.
+	// ReasonCollectionEnded: activeDeadlineSeconds is over, and what trainers have brought is in
+	// the figures.
 	ReasonCollectionEnded = "CollectionEnded"
 	// ReasonLedgerTooLarge: trainers played more scenarios than the sums of one run have room for.
 	ReasonLedgerTooLarge = "LedgerTooLarge"
 	// ReasonNotFailed: nothing has ended the run early.
 	ReasonNotFailed = "NotFailed"
-	// ReasonInvalidPlan: the spec asks for a task or scenario that the pool doesn't offer, or for more categories than the status lists.
+	// ReasonInvalidPlan: the spec asks for a task or scenario that the pool doesn't offer, or for
+	// more categories than the status lists.
 	ReasonInvalidPlan = "InvalidPlan"
 	// ReasonShardsFailed: a shard failed more often than retries.shardBackoffLimit allows.
 	ReasonShardsFailed = "ShardsFailed"
-	// ReasonRunnersNotStarted: a runner that has a node can't start, because its image can't be pulled, say. After ten minutes the run fails for it.
+	// ReasonRunnersNotStarted: a runner that has a node can't start, because its image can't be
+	// pulled, say. After ten minutes the run fails for it.
 	ReasonRunnersNotStarted = "RunnersNotStarted"
-	// ReasonSummariesLost: the Job is complete, but pods were removed by force before their summaries were counted.
+	// ReasonSummariesLost: the Job is complete, but pods were removed by force before their
+	// summaries were counted.
 	ReasonSummariesLost = "SummariesLost"
 	// ReasonSummaryRefused: a runner's summary didn't prove that the pool graded its episodes.
 	ReasonSummaryRefused = "SummaryRefused"
 	// ReasonTooManyErrored: more episodes errored than retries.maxErroredPercent allows.
 	ReasonTooManyErrored = "TooManyErrored"
-	// ReasonEnvironmentChanged: the pool's scenarios, grader, judge or key changed while the run was going on.
+	// ReasonEnvironmentChanged: the pool's scenarios, grader, judge or key changed while the run
+	// was going on.
 	ReasonEnvironmentChanged = "EnvironmentChanged"
 )
 
@@ -158,18 +180,23 @@ const (
 	ReasonStarted = "Started"
 	// ReasonProgress: another quarter of the shards is in the figures.
 	ReasonProgress = "Progress"
-	// ReasonScoresLeftOut: the table of the scenarios' scores is too large, or was changed by somebody else.
+	// ReasonScoresLeftOut: the table of the scenarios' scores is too large, or was changed by
+	// somebody else.
 	ReasonScoresLeftOut = "ScoresLeftOut"
 	// ReasonResumed: suspend is false again, and the shards that are left are played.
 	ReasonResumed = "Resumed"
 	// ReasonShardsPlayedAgain: shards whose summaries were refused or lost are played again.
 	ReasonShardsPlayedAgain = "ShardsPlayedAgain"
-	// ReasonRolloutsRefused: a server's segment of rollouts didn't prove that the pool graded it for this run.
+	// ReasonRolloutsRefused: a server's segment of rollouts didn't prove that the pool graded it
+	// for this run.
 	ReasonRolloutsRefused = "RolloutsRefused"
-	// ReasonRolloutsDropped: episodes of trainers are in no figure, for their servers had no room left for them.
+	// ReasonRolloutsDropped: episodes of trainers are in no figure, for their servers had no room
+	// left for them.
 	ReasonRolloutsDropped = "RolloutsDropped"
-	// ReasonRolloutsMissing: a server let go of segments of rollouts that the run hasn't counted. Something else has collected them.
+	// ReasonRolloutsMissing: a server let go of segments of rollouts that the run hasn't counted.
+	// Something else has collected them.
 	ReasonRolloutsMissing = "RolloutsMissing"
-	// ReasonEpisodesReplayed: episodes began more often than the runner reports, or ended again. A runner that failed explains it, or somebody else plays them.
+	// ReasonEpisodesReplayed: episodes began more often than the runner reports, or ended again. A
+	// runner that failed explains it, or somebody else plays them.
 	ReasonEpisodesReplayed = "EpisodesReplayed"
 )

@@ -39,7 +39,8 @@ func readCRDs(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	return crds
 }
 
-// adopted are the fields that hold Kubernetes' own types, or what anybody's API may ask for. Their insides are not ours to shape.
+// adopted are the fields that hold Kubernetes' own types, or what anybody's API may ask for. Their
+// insides are not ours to shape.
 func adopted() []string {
 	return []string{
 		"spec.access.allowedNamespaces.selector", "spec.agent.container.env", "spec.agent.container.resources", "spec.agent.openAI.extraBody",
@@ -112,7 +113,8 @@ func violations(rule fieldRule, path string, schema apiextensionsv1.JSONSchemaPr
 	return found
 }
 
-// The conventions of the Kubernetes API, with what makes an API last: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
+// The conventions of the Kubernetes API, with what makes an API last:
+// https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 func TestConventions(t *testing.T) {
 	t.Parallel()
 	for _, crd := range readCRDs(t) {

@@ -110,8 +110,9 @@ const (
 // CustomerSupportEnvSpec is the pool that is wanted.
 // +kubebuilder:validation:XValidation:rule="!(has(self.environment) && self.environment == 'Workflow' && has(self.judge) && has(self.judge.type) && self.judge.type == 'LLM')",message="judge.type LLM is for environment Ticket: rules alone grade the workflows, so leave judge out"
 type CustomerSupportEnvSpec struct {
-	// environment is what the pool serves: Ticket (classify, prioritise, reply, resolve or escalate) or Workflow (multi-step tool
-	// use over order and payment backends). Defaults to Ticket. Immutable.
+	// environment is what the pool serves: Ticket (classify, prioritise, reply, resolve or
+	// escalate) or Workflow (multi-step tool use over order and payment backends). Defaults to
+	// Ticket. Immutable.
 	// +kubebuilder:default=Ticket
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="environment is immutable: create another CustomerSupportEnv for the other environment"
 	// +optional
@@ -121,26 +122,30 @@ type CustomerSupportEnvSpec struct {
 	// +optional
 	Scenarios PoolScenarios `json:"scenarios,omitzero"`
 
-	// image is the container image of the environment servers. Defaults to the operator's own image, which fits its version.
+	// image is the container image of the environment servers. Defaults to the operator's own
+	// image, which fits its version.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// operatingMode is Running, or Suspended: no servers, whatever replicas and autoscaling say. Servers that run end their sessions first, for as long as
-	// drainTimeoutSeconds. Defaults to Running.
+	// operatingMode is Running, or Suspended: no servers, whatever replicas and autoscaling say.
+	// Servers that run end their sessions first, for as long as drainTimeoutSeconds. Defaults to
+	// Running.
 	// +kubebuilder:default=Running
 	// +optional
 	OperatingMode OperatingMode `json:"operatingMode,omitempty"`
 
-	// replicas is the number of environment servers, from 0 to 1000. Means nothing while autoscaling is set. Defaults to 1.
+	// replicas is the number of environment servers, from 0 to 1000. Means nothing while
+	// autoscaling is set. Defaults to 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// autoscaling keeps some sessions free by adding and removing servers. Without it, replicas or a HorizontalPodAutoscaler decides.
+	// autoscaling keeps some sessions free by adding and removing servers. Without it, replicas or
+	// a HorizontalPodAutoscaler decides.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
@@ -149,16 +154,17 @@ type CustomerSupportEnvSpec struct {
 	// +optional
 	Sessions SessionLimits `json:"sessions,omitzero"`
 
-	// drainTimeoutSeconds is how long a terminating server goes on serving the sessions that it has, in seconds, from 0 to 86400.
-	// Sessions that outlive it are cut. Defaults to 3600.
+	// drainTimeoutSeconds is how long a terminating server goes on serving the sessions that it
+	// has, in seconds, from 0 to 86400. Sessions that outlive it are cut. Defaults to 3600.
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	DrainTimeoutSeconds *int32 `json:"drainTimeoutSeconds,omitempty"`
 
-	// rewardMode is what clients get that don't ask for one: Dense pays each step what it changed, Terminal pays everything on
-	// the last step. Evaluation runs are always played with Terminal. Defaults to Dense.
+	// rewardMode is what clients get that don't ask for one: Dense pays each step what it changed,
+	// Terminal pays everything on the last step. Evaluation runs are always played with Terminal.
+	// Defaults to Dense.
 	// +kubebuilder:default=Dense
 	// +optional
 	RewardMode RewardMode `json:"rewardMode,omitempty"`
@@ -178,8 +184,10 @@ type CustomerSupportEnvSpec struct {
 	// +optional
 	Service PoolService `json:"service,omitzero"`
 
-	// networkPolicy is Managed: clients reach port 8000 from the namespaces that access allows, or from anywhere with a Service of type NodePort or LoadBalancer; and only
-	// the operator's namespace and those with the label metrics=enabled reach port 9000. Or Unmanaged: no NetworkPolicy is kept. Defaults to Managed.
+	// networkPolicy is Managed: clients reach port 8000 from the namespaces that access allows, or
+	// from anywhere with a Service of type NodePort or LoadBalancer; and only the operator's
+	// namespace and those with the label metrics=enabled reach port 9000. Or Unmanaged: no
+	// NetworkPolicy is kept. Defaults to Managed.
 	// +kubebuilder:default=Managed
 	// +optional
 	NetworkPolicy NetworkPolicyMode `json:"networkPolicy,omitempty"`
@@ -192,8 +200,9 @@ type CustomerSupportEnvSpec struct {
 // Autoscaling keeps some sessions free.
 // +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="minReplicas is more than maxReplicas"
 type Autoscaling struct {
-	// minReplicas is the least number of servers, from 0 to 1000. With 0, a pool without sessions has no server once scaleDownDelaySeconds have passed, and gets
-	// one again when an EvaluationRun wants to play. Defaults to 1.
+	// minReplicas is the least number of servers, from 0 to 1000. With 0, a pool without sessions
+	// has no server once scaleDownDelaySeconds have passed, and gets one again when an
+	// EvaluationRun wants to play. Defaults to 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -206,13 +215,15 @@ type Autoscaling struct {
 	// +required
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
 
-	// freeSessions is how many sessions the pool is to have free at any time: a number, or a share of its capacity as in "25%". Defaults to "20%".
+	// freeSessions is how many sessions the pool is to have free at any time: a number, or a share
+	// of its capacity as in "25%". Defaults to "20%".
 	// +kubebuilder:default="20%"
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 100000000 : string(self).matches('^[1-9]?[0-9]%$')",message="freeSessions is a number of sessions or a share from \"0%\" to \"99%\""
 	// +optional
 	FreeSessions *intstr.IntOrString `json:"freeSessions,omitempty"`
 
-	// scaleDownDelaySeconds is how long servers have to be superfluous before they are removed, in seconds, from 0 to 86400. Defaults to 300.
+	// scaleDownDelaySeconds is how long servers have to be superfluous before they are removed, in
+	// seconds, from 0 to 86400. Defaults to 300.
 	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
@@ -222,12 +233,15 @@ type Autoscaling struct {
 
 // Access says who may use a pool.
 type Access struct {
-	// tokenSecretRef is where the bearer token is that every client has to send. Each line of the key's value is a token, so that tokens can be exchanged without a
-	// gap. The servers read it, again when it changes, without a restart; the operator never does. Without it, whoever reaches the port may play.
+	// tokenSecretRef is where the bearer token is that every client has to send. Each line of the
+	// key's value is a token, so that tokens can be exchanged without a gap. The servers read it,
+	// again when it changes, without a restart; the operator never does. Without it, whoever
+	// reaches the port may play.
 	// +optional
 	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
 
-	// allowedNamespaces are the namespaces whose EvaluationRuns may use the pool. Defaults to the pool's own.
+	// allowedNamespaces are the namespaces whose EvaluationRuns may use the pool. Defaults to the
+	// pool's own.
 	// +kubebuilder:default={from: Same}
 	// +optional
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
@@ -236,7 +250,8 @@ type Access struct {
 // AllowedNamespaces are namespaces.
 // +kubebuilder:validation:XValidation:rule="self.from == 'Selector' ? has(self.selector) : !has(self.selector)",message="selector says which namespaces are meant: give it with from Selector, and only then"
 type AllowedNamespaces struct {
-	// from is Same: the pool's own namespace; All; or Selector: the pool's own and those that selector selects.
+	// from is Same: the pool's own namespace; All; or Selector: the pool's own and those that
+	// selector selects.
 	// +kubebuilder:default=Same
 	// +optional
 	From NamespacesFrom `json:"from,omitempty"`
@@ -248,12 +263,14 @@ type AllowedNamespaces struct {
 
 // PoolService says how a pool is reached.
 type PoolService struct {
-	// type of the Service: ClusterIP (from inside the cluster alone), NodePort or LoadBalancer. Defaults to ClusterIP.
+	// type of the Service: ClusterIP (from inside the cluster alone), NodePort or LoadBalancer.
+	// Defaults to ClusterIP.
 	// +kubebuilder:default=ClusterIP
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
 
-	// annotations are added to the Service, for a load balancer's controller, say. Those of csenv.dev/ are csenv's own.
+	// annotations are added to the Service, for a load balancer's controller, say. Those of
+	// csenv.dev/ are csenv's own.
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('csenv.dev/'))",message="annotations of csenv.dev/ are csenv's own"
 	// +optional
@@ -262,21 +279,24 @@ type PoolService struct {
 
 // SessionLimits bounds what one environment server carries.
 type SessionLimits struct {
-	// perPod is the number of sessions that one server accepts at the same time, from 1 to 100000. Defaults to 2000.
+	// perPod is the number of sessions that one server accepts at the same time, from 1 to 100000.
+	// Defaults to 2000.
 	// +kubebuilder:default=2000
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	PerPod int32 `json:"perPod,omitempty"`
 
-	// idleTimeoutSeconds ends a session that has sent nothing for so long, in seconds, from 0 (never) to 86400. Defaults to 600.
+	// idleTimeoutSeconds ends a session that has sent nothing for so long, in seconds, from 0
+	// (never) to 86400. Defaults to 600.
 	// +kubebuilder:default=600
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
 
-	// maxDurationSeconds ends a session of that age, in seconds, from 0 (never) to 604800. Defaults to 7200.
+	// maxDurationSeconds ends a session of that age, in seconds, from 0 (never) to 604800. Defaults
+	// to 7200.
 	// +kubebuilder:default=7200
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=604800
@@ -286,21 +306,25 @@ type SessionLimits struct {
 
 // PoolScenarios chooses what is played.
 type PoolScenarios struct {
-	// splits are the parts of the scenarios that are played: Train, Dev, Test and Private. Defaults to all of them.
+	// splits are the parts of the scenarios that are played: Train, Dev, Test and Private. Defaults
+	// to all of them.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
 	// +optional
 	Splits []ScenarioSplit `json:"splits,omitempty"`
 
-	// packs are scenarios of your own, played beside those that are built in: splits [Private] leaves the built-in ones out.
-	// A change of their files is tried by the servers that run and rolled out if nothing is wrong with it; a pack at fault leaves the running servers as they are.
+	// packs are scenarios of your own, played beside those that are built in: splits [Private]
+	// leaves the built-in ones out. A change of their files is tried by the servers that run and
+	// rolled out if nothing is wrong with it; a pack at fault leaves the running servers as they
+	// are.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Packs []ScenarioPack `json:"packs,omitempty"`
 }
 
-// ScenarioPack is a folder of scenario files, a key of the object each: B07.yaml, POL-REF.md, names-en.yaml.
+// ScenarioPack is a folder of scenario files, a key of the object each: B07.yaml, POL-REF.md,
+// names-en.yaml.
 // +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="a pack is either a configMap or a secret"
 type ScenarioPack struct {
 	// configMap holds the files of a pack that anybody may read.
@@ -339,8 +363,9 @@ type SecretKeyReference struct {
 // Judge chooses who grades replies.
 // +kubebuilder:validation:XValidation:rule="self.type == 'LLM' ? has(self.llm) : !has(self.llm)",message="llm says which model judges: give it with type LLM, and only then"
 type Judge struct {
-	// type is Offline: the deterministic judge inside the environment server, which calls nobody; or LLM: a model judges what words alone can
-	// show, while facts with values, promises and gates stay with rules.
+	// type is Offline: the deterministic judge inside the environment server, which calls nobody;
+	// or LLM: a model judges what words alone can show, while facts with values, promises and gates
+	// stay with rules.
 	// +kubebuilder:default=Offline
 	// +optional
 	Type JudgeType `json:"type,omitempty"`
@@ -352,42 +377,46 @@ type Judge struct {
 
 // LLMJudgeSpec is a model behind an OpenAI-compatible endpoint.
 type LLMJudgeSpec struct {
-	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1: without a user, a password, a query or a fragment.
+	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1: without a
+	// user, a password, a query or a fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s?#]*)?$"
 	// +required
 	BaseURL string `json:"baseURL"`
 
-	// model is what the endpoint calls the model, in printable ASCII without spaces. Prefer a dated version: scores of different models can't
-	// be compared.
+	// model is what the endpoint calls the model, in printable ASCII without spaces. Prefer a dated
+	// version: scores of different models can't be compared.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern="^[!-~]+$"
 	// +required
 	Model string `json:"model"`
 
-	// apiKeySecretRef is where the key of the endpoint is. The servers read it; the operator never does.
+	// apiKeySecretRef is where the key of the endpoint is. The servers read it; the operator never
+	// does.
 	// +optional
 	APIKeySecretRef *SecretKeyReference `json:"apiKeySecretRef,omitempty"`
 
-	// maxConcurrency is the number of requests that one server has in flight at the same time, from 1 to 1024. It shrinks by itself where the
-	// endpoint answers that it is too much. Defaults to 64.
+	// maxConcurrency is the number of requests that one server has in flight at the same time, from
+	// 1 to 1024. It shrinks by itself where the endpoint answers that it is too much. Defaults to
+	// 64.
 	// +kubebuilder:default=64
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	// +optional
 	MaxConcurrency int32 `json:"maxConcurrency,omitempty"`
 
-	// timeoutSeconds bounds the judging of one reply, all repetitions included, in seconds, from 1 to 600. Defaults to 60.
+	// timeoutSeconds bounds the judging of one reply, all repetitions included, in seconds, from 1
+	// to 600. Defaults to 60.
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=600
 	// +optional
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// onFailure is Error: an episode whose reply can't be judged is errored and played again; or Offline: the offline judge grades it, which mixes
-	// two scales. Defaults to Error.
+	// onFailure is Error: an episode whose reply can't be judged is errored and played again; or
+	// Offline: the offline judge grades it, which mixes two scales. Defaults to Error.
 	// +kubebuilder:default=Error
 	// +optional
 	OnFailure JudgeFailurePolicy `json:"onFailure,omitempty"`
@@ -407,7 +436,8 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// endpoint is the URL that OpenEnv clients in the cluster connect to, for example ws://support.default.svc:8000.
+	// endpoint is the URL that OpenEnv clients in the cluster connect to, for example
+	// ws://support.default.svc:8000.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
@@ -457,7 +487,8 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// scenarioDigest is the digest of the scenarios that the servers play, "sha256:" and 64 hex digits.
+	// scenarioDigest is the digest of the scenarios that the servers play, "sha256:" and 64 hex
+	// digits.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	ScenarioDigest string `json:"scenarioDigest,omitempty"`
@@ -472,7 +503,8 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	Judge string `json:"judge,omitempty"`
 
-	// ledgerPublicKey is the Ed25519 key, in base64, that verifies the scores which the servers sign.
+	// ledgerPublicKey is the Ed25519 key, in base64, that verifies the scores which the servers
+	// sign.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	LedgerPublicKey string `json:"ledgerPublicKey,omitempty"`
@@ -528,7 +560,8 @@ type OfferedTask struct {
 	Scenarios int32 `json:"scenarios"`
 }
 
-// CustomerSupportEnv is a pool of environment servers: AI agents play customer-support episodes there over the OpenEnv protocol, and the servers grade them.
+// CustomerSupportEnv is a pool of environment servers: AI agents play customer-support episodes
+// there over the OpenEnv protocol, and the servers grade them.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
@@ -545,7 +578,8 @@ type OfferedTask struct {
 type CustomerSupportEnv struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// metadata is the object's standard metadata. Its name is at most 50 characters long: it names Services too.
+	// metadata is the object's standard metadata. Its name is at most 50 characters long: it names
+	// Services too.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 

@@ -19,7 +19,8 @@ const (
 	HTTPAgent AgentType = "HTTP"
 	// ContainerAgent is such a policy in a container beside each runner.
 	ContainerAgent AgentType = "Container"
-	// ExternalAgent is whoever tags sessions with the run's name: nobody plays on the run's behalf, trainers bring the episodes.
+	// ExternalAgent is whoever tags sessions with the run's name: nobody plays on the run's behalf,
+	// trainers bring the episodes.
 	ExternalAgent AgentType = "External"
 )
 
@@ -74,7 +75,8 @@ const (
 	NullPolicy BuiltinPolicy = "Null"
 )
 
-// EvaluationRunSpec is the evaluation that is wanted. What a score depends on is immutable: a score belongs to one spec.
+// EvaluationRunSpec is the evaluation that is wanted. What a score depends on is immutable: a score
+// belongs to one spec.
 // +kubebuilder:validation:XValidation:rule="self.environmentRef == oldSelf.environmentRef",message="environmentRef is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="self.agent == oldSelf.agent",message="agent is immutable: create another EvaluationRun"
 // +kubebuilder:validation:XValidation:rule="has(self.tasks) == has(oldSelf.tasks) && (!has(self.tasks) || self.tasks == oldSelf.tasks)",message="tasks is immutable: create another EvaluationRun"
@@ -98,12 +100,14 @@ type EvaluationRunSpec struct {
 	// +required
 	EnvironmentRef EnvironmentReference `json:"environmentRef,omitzero"`
 
-	// agent is who plays: a policy that comes with csenv, a language model behind an endpoint, a program behind a URL or in a container, or trainers from outside. Its type says
-	// which, and has a field of its own.
+	// agent is who plays: a policy that comes with csenv, a language model behind an endpoint, a
+	// program behind a URL or in a container, or trainers from outside. Its type says which, and
+	// has a field of its own.
 	// +required
 	Agent Agent `json:"agent,omitzero"`
 
-	// tasks are what is played: 1 to 16 tasks of the pool. Forbidden when agent.type is External, required otherwise.
+	// tasks are what is played: 1 to 16 tasks of the pool. Forbidden when agent.type is External,
+	// required otherwise.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -111,49 +115,56 @@ type EvaluationRunSpec struct {
 	// +optional
 	Tasks []TaskSelection `json:"tasks,omitempty"`
 
-	// seed fixes every scenario's drawn values, from 0 to 9007199254740991. The same seed gives the same episodes. Defaults to 0. Not used when
-	// agent.type is External: trainers choose their seeds.
+	// seed fixes every scenario's drawn values, from 0 to 9007199254740991. The same seed gives the
+	// same episodes. Defaults to 0. Not used when agent.type is External: trainers choose their
+	// seeds.
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9007199254740991
 	// +optional
 	Seed *int64 `json:"seed,omitempty"`
 
-	// pressure is ResponseTime: ticket-resolve is played under simulated time, every action takes some of it, and what is late earns less;
-	// or None. queue-management always has a clock. Defaults to None. When agent.type is External, trainers' resets decide, and this only says what they ask for.
+	// pressure is ResponseTime: ticket-resolve is played under simulated time, every action takes
+	// some of it, and what is late earns less; or None. queue-management always has a clock.
+	// Defaults to None. When agent.type is External, trainers' resets decide, and this only says
+	// what they ask for.
 	// +kubebuilder:default=None
 	// +optional
 	Pressure Pressure `json:"pressure,omitempty"`
 
-	// parallelism is the number of runner pods that play at the same time, from 1 to 1000. Defaults to 1. It may be changed while the
-	// run goes on, which speeds it up only up to the number of shards that it began with. Not used when agent.type is External.
+	// parallelism is the number of runner pods that play at the same time, from 1 to 1000. Defaults
+	// to 1. It may be changed while the run goes on, which speeds it up only up to the number of
+	// shards that it began with. Not used when agent.type is External.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Parallelism *int32 `json:"parallelism,omitempty"`
 
-	// concurrency is the number of episodes that each runner pod has in flight, from 1 to 1024. Defaults to 16. Not used when agent.type is External.
+	// concurrency is the number of episodes that each runner pod has in flight, from 1 to 1024.
+	// Defaults to 16. Not used when agent.type is External.
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	// +optional
 	Concurrency *int32 `json:"concurrency,omitempty"`
 
-	// retries says how failures of the infrastructure are met. An agent's own failures are scored and never retried. Of its fields only
-	// maxErroredPercent is used when agent.type is External.
+	// retries says how failures of the infrastructure are met. An agent's own failures are scored
+	// and never retried. Of its fields only maxErroredPercent is used when agent.type is External.
 	// +kubebuilder:default={}
 	// +optional
 	Retries Retries `json:"retries,omitzero"`
 
-	// passScore is the score from which on an episode passes, a decimal from "0" to "1". Defaults to "0.8".
+	// passScore is the score from which on an episode passes, a decimal from "0" to "1". Defaults
+	// to "0.8".
 	// +kubebuilder:default="0.8"
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$`
 	// +optional
 	PassScore string `json:"passScore,omitempty"`
 
-	// thresholds are what the run's figures have to reach for its condition ThresholdsMet to become True. They decide nothing else: a run that misses them is Complete.
+	// thresholds are what the run's figures have to reach for its condition ThresholdsMet to become
+	// True. They decide nothing else: a run that misses them is Complete.
 	// +listType=map
 	// +listMapKey=metric
 	// +kubebuilder:validation:MaxItems=16
@@ -164,37 +175,45 @@ type EvaluationRunSpec struct {
 	// +optional
 	BaselineRef *ObjectReference `json:"baselineRef,omitempty"`
 
-	// results says where every episode is stored, with its actions and verdicts. Without it, the figures alone are kept.
+	// results says where every episode is stored, with its actions and verdicts. Without it, the
+	// figures alone are kept.
 	// +optional
 	Results *Results `json:"results,omitempty"`
 
-	// suspend stops the run while it is true: its runners are told to go, and those shards that were not finished are played again when it is false. A run of
-	// type External collects nothing while it is true: episodes wait on the servers, as long as those have room and live. Defaults to false.
+	// suspend stops the run while it is true: its runners are told to go, and those shards that
+	// were not finished are played again when it is false. A run of type External collects nothing
+	// while it is true: episodes wait on the servers, as long as those have room and live. Defaults
+	// to false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
-	// startDeadlineSeconds is how long the run may wait for its pool before it fails, in seconds, from 1 to 604800; time in which it is suspended doesn't count. Without
-	// it, the run waits as long as it takes.
+	// startDeadlineSeconds is how long the run may wait for its pool before it fails, in seconds,
+	// from 1 to 604800; time in which it is suspended doesn't count. Without it, the run waits as
+	// long as it takes.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=604800
 	// +optional
 	StartDeadlineSeconds *int32 `json:"startDeadlineSeconds,omitempty"`
 
-	// activeDeadlineSeconds is how long the run may go on after its start before it fails, in seconds, from 1 to 2592000; time in which it is suspended counts as well.
-	// Without it, there is no bound. When agent.type is External it completes the run with what was collected, and may be changed: 1 ends the run now.
+	// activeDeadlineSeconds is how long the run may go on after its start before it fails, in
+	// seconds, from 1 to 2592000; time in which it is suspended counts as well. Without it, there
+	// is no bound. When agent.type is External it completes the run with what was collected, and
+	// may be changed: 1 ends the run now.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is when the run is deleted after its end, in seconds, from 0 to 31536000. Without it, the run stays.
+	// ttlSecondsAfterFinished is when the run is deleted after its end, in seconds, from 0 to
+	// 31536000. Without it, the run stays.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// retain says which runs outlive ttlSecondsAfterFinished, and of which the runners' pods, with their logs, are kept for as long as the run: Always, OnFailure (those that failed
-	// or missed a threshold) or Never. Defaults to OnFailure.
+	// retain says which runs outlive ttlSecondsAfterFinished, and of which the runners' pods, with
+	// their logs, are kept for as long as the run: Always, OnFailure (those that failed or missed a
+	// threshold) or Never. Defaults to OnFailure.
 	// +kubebuilder:default=OnFailure
 	// +optional
 	Retain Retention `json:"retain,omitempty"`
@@ -206,7 +225,8 @@ type EvaluationRunSpec struct {
 
 // Threshold is what one figure has to reach.
 type Threshold struct {
-	// metric is meanScore, meanScoreLow (the low end of the mean's 95 % interval), passRate, or passHat1 to passHat8.
+	// metric is meanScore, meanScoreLow (the low end of the mean's 95 % interval), passRate, or
+	// passHat1 to passHat8.
 	// +required
 	Metric Metric `json:"metric,omitempty"`
 
@@ -221,15 +241,18 @@ type Threshold struct {
 // +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.persistentVolumeClaim)",message="results go either to url or to persistentVolumeClaim"
 // +kubebuilder:validation:XValidation:rule="has(self.url) || !has(self.credentialsSecretRef)",message="credentialsSecretRef is for results.url"
 type Results struct {
-	// url is a bucket and a prefix: s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix, with the parameters of gocloud.dev/blob, for example
-	// ?endpoint=https://minio.example:9000&region=us-east-1. It is printable ASCII without @ and #: other characters are percent-encoded.
+	// url is a bucket and a prefix: s3://bucket/prefix, gs://bucket/prefix or
+	// azblob://container/prefix, with the parameters of gocloud.dev/blob, for example
+	// ?endpoint=https://minio.example:9000&region=us-east-1. It is printable ASCII without @ and #:
+	// other characters are percent-encoded.
 	// +kubebuilder:validation:MinLength=6
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^(s3|gs|azblob)://[!"$-?A-~]+$`
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// credentialsSecretRef names a Secret of the run's namespace whose keys become the runners' environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, say.
+	// credentialsSecretRef names a Secret of the run's namespace whose keys become the runners'
+	// environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, say.
 	// +optional
 	CredentialsSecretRef *ObjectReference `json:"credentialsSecretRef,omitempty"`
 
@@ -272,7 +295,8 @@ type EnvironmentReference struct {
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// tokenSecretRef is where the pool's bearer token is, in the run's namespace. Defaults to the pool's own access.tokenSecretRef where pool and run are in one namespace.
+	// tokenSecretRef is where the pool's bearer token is, in the run's namespace. Defaults to the
+	// pool's own access.tokenSecretRef where pool and run are in one namespace.
 	// +optional
 	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
 }
@@ -311,11 +335,13 @@ type Agent struct {
 	External *ExternalAgentSpec `json:"external,omitempty"`
 }
 
-// ExternalAgentSpec says how much of what trainers bring is wanted. They tag their sessions with the run's name: reset(run="NAME"), or reset(run="NAMESPACE/NAME") where the pool is in
-// another namespace than the run.
+// ExternalAgentSpec says how much of what trainers bring is wanted. They tag their sessions with
+// the run's name: reset(run="NAME"), or reset(run="NAMESPACE/NAME") where the pool is in another
+// namespace than the run.
 type ExternalAgentSpec struct {
-	// episodes is the number of episodes, errored ones too, with which the run is complete, from 1 to 2147483648. Servers hand over what they have, so there may be more in the end. Without it, the run
-	// goes on until activeDeadlineSeconds is over.
+	// episodes is the number of episodes, errored ones too, with which the run is complete, from 1
+	// to 2147483648. Servers hand over what they have, so there may be more in the end. Without it,
+	// the run goes on until activeDeadlineSeconds is over.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483648
 	// +optional
@@ -324,7 +350,8 @@ type ExternalAgentSpec struct {
 
 // OpenAIAgentSpec is a model behind an OpenAI-compatible endpoint.
 type OpenAIAgentSpec struct {
-	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1: without a user, a password, a query or a fragment.
+	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1: without a
+	// user, a password, a query or a fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s?#]*)?$"
@@ -338,11 +365,13 @@ type OpenAIAgentSpec struct {
 	// +required
 	Model string `json:"model,omitempty"`
 
-	// apiKeySecretRef is where the key of the endpoint is, in the run's namespace. The runners read it; the operator never does.
+	// apiKeySecretRef is where the key of the endpoint is, in the run's namespace. The runners read
+	// it; the operator never does.
 	// +optional
 	APIKeySecretRef *SecretKeyReference `json:"apiKeySecretRef,omitempty"`
 
-	// mode is Tools: the model calls tools made of the environment's actions; or JSON: it answers with a JSON object, for endpoints without tools. Defaults to Tools.
+	// mode is Tools: the model calls tools made of the environment's actions; or JSON: it answers
+	// with a JSON object, for endpoints without tools. Defaults to Tools.
 	// +kubebuilder:default=Tools
 	// +optional
 	Mode ActionMode `json:"mode,omitempty"`
@@ -353,14 +382,15 @@ type OpenAIAgentSpec struct {
 	// +optional
 	Temperature string `json:"temperature,omitempty"`
 
-	// maxTokens is the most that one answer may have, from 1 to 1048576. The endpoint's own default when unset.
+	// maxTokens is the most that one answer may have, from 1 to 1048576. The endpoint's own default
+	// when unset.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1048576
 	// +optional
 	MaxTokens *int32 `json:"maxTokens,omitempty"`
 
-	// requestsPerMinute bounds what all runners of the run send together, from 1 to 1000000. Each of them gets an equal share. Without it, only the endpoint's answers slow
-	// them down.
+	// requestsPerMinute bounds what all runners of the run send together, from 1 to 1000000. Each
+	// of them gets an equal share. Without it, only the endpoint's answers slow them down.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
@@ -379,7 +409,8 @@ type OpenAIAgentSpec struct {
 	// +optional
 	SystemPrompt string `json:"systemPrompt,omitempty"`
 
-	// extraBody is a JSON object whose members are added to every request, for what the endpoint has beyond the standard.
+	// extraBody is a JSON object whose members are added to every request, for what the endpoint
+	// has beyond the standard.
 	// +kubebuilder:validation:XPreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -388,7 +419,8 @@ type OpenAIAgentSpec struct {
 
 // HTTPAgentSpec is a policy behind a URL.
 type HTTPAgentSpec struct {
-	// url is sent the observation, the history and the action schema by POST, and answers with an action.
+	// url is sent the observation, the history and the action schema by POST, and answers with an
+	// action.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s#]*)?$"
@@ -407,7 +439,8 @@ type HTTPAgentSpec struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// ContainerAgentSpec is a policy in a container beside each runner. It serves what an HTTP policy serves, on localhost.
+// ContainerAgentSpec is a policy in a container beside each runner. It serves what an HTTP policy
+// serves, on localhost.
 type ContainerAgentSpec struct {
 	// image of the container.
 	// +kubebuilder:validation:MinLength=1
@@ -464,8 +497,9 @@ type ContainerAgentSpec struct {
 
 // BuiltinAgentSpec chooses a policy that comes with csenv.
 type BuiltinAgentSpec struct {
-	// policy is Heuristic (simple rules over what it observes), Random (legal actions drawn by the episode's seed), Oracle (knows the right
-	// answers: a benchmark's upper bound) or Null (achieves nothing: the lower bound).
+	// policy is Heuristic (simple rules over what it observes), Random (legal actions drawn by the
+	// episode's seed), Oracle (knows the right answers: a benchmark's upper bound) or Null
+	// (achieves nothing: the lower bound).
 	// +required
 	Policy BuiltinPolicy `json:"policy,omitempty"`
 }
@@ -479,7 +513,8 @@ type TaskSelection struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// trials is how often each scenario is played, each time with a seed of its own, from 1 to 1000. Defaults to 1.
+	// trials is how often each scenario is played, each time with a seed of its own, from 1 to
+	// 1000. Defaults to 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
@@ -491,7 +526,8 @@ type TaskSelection struct {
 	Scenarios *ScenarioSelection `json:"scenarios,omitempty"`
 }
 
-// ScenarioSelection narrows a task. A scenario is played that meets both lists; an empty list asks for nothing.
+// ScenarioSelection narrows a task. A scenario is played that meets both lists; an empty list asks
+// for nothing.
 type ScenarioSelection struct {
 	// ids of scenarios, at most 256.
 	// +listType=set
@@ -512,7 +548,8 @@ type ScenarioSelection struct {
 
 // Retries says how failures of the infrastructure are met.
 type Retries struct {
-	// episodeAttempts is how often an episode is tried before it counts as errored, from 1 to 10. Defaults to 3.
+	// episodeAttempts is how often an episode is tried before it counts as errored, from 1 to 10.
+	// Defaults to 3.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
@@ -526,7 +563,8 @@ type Retries struct {
 	// +optional
 	ShardBackoffLimit *int32 `json:"shardBackoffLimit,omitempty"`
 
-	// maxErroredPercent is the share of errored episodes above which the run fails, in percent, from 0 to 100. Defaults to 5.
+	// maxErroredPercent is the share of errored episodes above which the run fails, in percent,
+	// from 0 to 100. Defaults to 5.
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -534,10 +572,12 @@ type Retries struct {
 	MaxErroredPercent *int32 `json:"maxErroredPercent,omitempty"`
 }
 
-// EvaluationRunStatus is the run as it was last seen. Its figures hold exactly the shards that shards.completedIndexes lists, or the episodes that servers have handed over of
-// those that trainers bring.
+// EvaluationRunStatus is the run as it was last seen. Its figures hold exactly the shards that
+// shards.completedIndexes lists, or the episodes that servers have handed over of those that
+// trainers bring.
 type EvaluationRunStatus struct {
-	// conditions are EnvironmentReady, Suspended, Complete, Failed, and, where the spec asks for them, ThresholdsMet and ResultsStored.
+	// conditions are EnvironmentReady, Suspended, Complete, Failed, and, where the spec asks for
+	// them, ThresholdsMet and ResultsStored.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -562,13 +602,14 @@ type EvaluationRunStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// progress is the number of episodes that have ended, errored ones too, over the total, as in "38/40"; or without one, as in "38", where
-	// trainers bring as many as they like.
+	// progress is the number of episodes that have ended, errored ones too, over the total, as in
+	// "38/40"; or without one, as in "38", where trainers bring as many as they like.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Progress string `json:"progress,omitempty"`
 
-	// estimatedCompletionTime is when the run will be complete if it goes on as it has so far. Unset before there is anything to go by, and at the end.
+	// estimatedCompletionTime is when the run will be complete if it goes on as it has so far.
+	// Unset before there is anything to go by, and at the end.
 	// +optional
 	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
 
@@ -580,7 +621,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	Score *Score `json:"score,omitempty"`
 
-	// passRate is the share of scored and failed episodes with a score of at least passScore, 0 to 1, four decimals.
+	// passRate is the share of scored and failed episodes with a score of at least passScore, 0 to
+	// 1, four decimals.
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	PassRate string `json:"passRate,omitempty"`
@@ -589,8 +631,9 @@ type EvaluationRunStatus struct {
 	// +optional
 	PassRateCI95 *Interval `json:"passRateCI95,omitempty"`
 
-	// passHatK is, for each k up to the number of trials and at most 8, the probability that all of k trials of a scenario pass: the unbiased estimate
-	// C(c,k)/C(n,k) for c passes in n trials, averaged over tasks and scenarios (arXiv:2406.12045).
+	// passHatK is, for each k up to the number of trials and at most 8, the probability that all of
+	// k trials of a scenario pass: the unbiased estimate C(c,k)/C(n,k) for c passes in n trials,
+	// averaged over tasks and scenarios (arXiv:2406.12045).
 	// +listType=map
 	// +listMapKey=k
 	// +kubebuilder:validation:MaxItems=8
@@ -625,7 +668,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	Languages []CategoryResult `json:"languages,omitempty"`
 
-	// errors counts the attempts that failed by class, those that were mended by another attempt too.
+	// errors counts the attempts that failed by class, those that were mended by another attempt
+	// too.
 	// +listType=map
 	// +listMapKey=class
 	// +kubebuilder:validation:MaxItems=16
@@ -644,7 +688,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	ScoresRef *ObjectReference `json:"scoresRef,omitempty"`
 
-	// results is where the episodes are stored, as a URL: that of the spec with the run's own folder.
+	// results is where the episodes are stored, as a URL: that of the spec with the run's own
+	// folder.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Results string `json:"results,omitempty"`
@@ -657,7 +702,8 @@ type EvaluationRunStatus struct {
 	// +optional
 	Provenance *Provenance `json:"provenance,omitempty"`
 
-	// shards are the parts of the run, each played by one runner pod. A run of type External has one, from its end on.
+	// shards are the parts of the run, each played by one runner pod. A run of type External has
+	// one, from its end on.
 	// +optional
 	Shards *Shards `json:"shards,omitempty"`
 
@@ -666,14 +712,16 @@ type EvaluationRunStatus struct {
 	Rollouts *Rollouts `json:"rollouts,omitempty"`
 }
 
-// Rollouts are what a run of type External has collected: episodes that trainers tagged with its name. The pool's servers hand them over in segments, each signed and counted once.
+// Rollouts are what a run of type External has collected: episodes that trainers tagged with its
+// name. The pool's servers hand them over in segments, each signed and counted once.
 type Rollouts struct {
 	// tag is what trainers give as run in their resets.
 	// +kubebuilder:validation:MaxLength=128
 	// +required
 	Tag string `json:"tag,omitempty"`
 
-	// dropped is the number of episodes that ended with the tag and are in no figure: their servers had no room left for them before they were collected.
+	// dropped is the number of episodes that ended with the tag and are in no figure: their servers
+	// had no room left for them before they were collected.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Dropped int64 `json:"dropped"`
@@ -683,7 +731,8 @@ type Rollouts struct {
 	// +optional
 	LedgerKey string `json:"ledgerKey,omitempty"`
 
-	// ledger holds the exact sums behind the figures, for the controller to add the next segments to. Its format may change. Unset at the end, when shards.accumulator has what is needed.
+	// ledger holds the exact sums behind the figures, for the controller to add the next segments
+	// to. Its format may change. Unset at the end, when shards.accumulator has what is needed.
 	// +kubebuilder:validation:MaxLength=87384
 	// +optional
 	Ledger string `json:"ledger,omitempty"`
@@ -703,7 +752,8 @@ type RolloutServer struct {
 	// +required
 	Pod string `json:"pod,omitempty"`
 
-	// instance is the random id of what the server keeps of the tag: a container that is started again has another.
+	// instance is the random id of what the server keeps of the tag: a container that is started
+	// again has another.
 	// +kubebuilder:validation:MaxLength=64
 	// +required
 	Instance string `json:"instance,omitempty"`
@@ -717,7 +767,8 @@ type RolloutServer struct {
 
 // RunEpisodes counts a run's episodes.
 type RunEpisodes struct {
-	// total is the number of episodes that the run plans, or wants of trainers. If those have brought more, or may bring any number, it is what they have brought.
+	// total is the number of episodes that the run plans, or wants of trainers. If those have
+	// brought more, or may bring any number, it is what they have brought.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Total int64 `json:"total"`
@@ -727,12 +778,14 @@ type RunEpisodes struct {
 	// +required
 	Scored int64 `json:"scored"`
 
-	// failed is the number of episodes that ended by the agent's fault (invalid actions, out of steps), scored as they stood.
+	// failed is the number of episodes that ended by the agent's fault (invalid actions, out of
+	// steps), scored as they stood.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Failed int64 `json:"failed"`
 
-	// errored is the number of episodes that ended by a failure of the infrastructure. They are in no figure.
+	// errored is the number of episodes that ended by a failure of the infrastructure. They are in
+	// no figure.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Errored int64 `json:"errored"`
@@ -742,7 +795,8 @@ type RunEpisodes struct {
 	// +optional
 	Active *int64 `json:"active,omitempty"`
 
-	// retried is the number of episodes that were begun again after a failure of the infrastructure.
+	// retried is the number of episodes that were begun again after a failure of the
+	// infrastructure.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Retried int64 `json:"retried"`
@@ -798,7 +852,8 @@ type ErrorCount struct {
 	Errored int64 `json:"errored"`
 }
 
-// BaselineResult compares a run with another, paired by scenario: each scenario's mean of this run less that of the other.
+// BaselineResult compares a run with another, paired by scenario: each scenario's mean of this run
+// less that of the other.
 type BaselineResult struct {
 	// name of the other run.
 	// +kubebuilder:validation:MaxLength=253
@@ -843,8 +898,9 @@ type Tokens struct {
 	Completion int64 `json:"completion"`
 }
 
-// Durations are quantiles of what episodes took, in seconds, as decimals of three digits. Each is the upper edge of a bin of a logarithmic histogram, so it is too
-// long by at most a factor of the square root of two.
+// Durations are quantiles of what episodes took, in seconds, as decimals of three digits. Each is
+// the upper edge of a bin of a logarithmic histogram, so it is too long by at most a factor of the
+// square root of two.
 type Durations struct {
 	// episodeP50 is the median.
 	// +kubebuilder:validation:MaxLength=16
@@ -953,7 +1009,8 @@ type CategoryResult struct {
 	PassRate string `json:"passRate,omitempty"`
 }
 
-// Provenance is what a score was made with. Scores compare only where scenarioDigest, graderVersion and judge agree.
+// Provenance is what a score was made with. Scores compare only where scenarioDigest, graderVersion
+// and judge agree.
 type Provenance struct {
 	// image of the environment servers.
 	// +kubebuilder:validation:MaxLength=1024
@@ -1003,8 +1060,9 @@ type Shards struct {
 	// +required
 	Total int32 `json:"total"`
 
-	// rounds is the number of Jobs that the run has needed: 1, and another for each time that shards had to be played again because their summaries were refused or lost. At most
-	// one more than retries.shardBackoffLimit.
+	// rounds is the number of Jobs that the run has needed: 1, and another for each time that
+	// shards had to be played again because their summaries were refused or lost. At most one more
+	// than retries.shardBackoffLimit.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Rounds int32 `json:"rounds,omitempty"`
@@ -1014,13 +1072,15 @@ type Shards struct {
 	// +optional
 	CompletedIndexes string `json:"completedIndexes,omitempty"`
 
-	// accumulator holds the exact sums behind the figures, for the controller to add the next shard to. Its format may change.
+	// accumulator holds the exact sums behind the figures, for the controller to add the next shard
+	// to. Its format may change.
 	// +kubebuilder:validation:MaxLength=32768
 	// +optional
 	Accumulator string `json:"accumulator,omitempty"`
 }
 
-// EvaluationRun is an evaluation: an agent plays episodes against a pool, and the scores are aggregated into the status.
+// EvaluationRun is an evaluation: an agent plays episodes against a pool, and the scores are
+// aggregated into the status.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=evalrun,categories=csenv
@@ -1038,7 +1098,8 @@ type Shards struct {
 type EvaluationRun struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// metadata is the object's standard metadata. Its name is at most 50 characters long: it names a Job too.
+	// metadata is the object's standard metadata. Its name is at most 50 characters long: it names
+	// a Job too.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 

@@ -1,6 +1,7 @@
 package v1alpha1
 
-// Labels of the objects that make up a pool or a run. The names of both kinds are short enough to be label values as they are.
+// Labels of the objects that make up a pool or a run. The names of both kinds are short enough to
+// be label values as they are.
 const (
 	// LabelName is the same on every object: LabelNameValue.
 	LabelName = "app.kubernetes.io/name"
@@ -8,7 +9,8 @@ const (
 	LabelInstance = "app.kubernetes.io/instance"
 	// LabelComponent tells servers from runners.
 	LabelComponent = "app.kubernetes.io/component"
-	// LabelManagedBy is the same on every object: LabelManagedByValue. The operator's caches hold only objects that carry it.
+	// LabelManagedBy is the same on every object: LabelManagedByValue. The operator's caches hold
+	// only objects that carry it.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// LabelEnvironment names the CustomerSupportEnv.
 	LabelEnvironment = "csenv.dev/environment"
@@ -36,6 +38,6 @@ const (
 	OperationsPort = 9000
 )
 
-// PodsServiceName names the headless Service that lists the addresses of a pool's servers, full ones and ones that are starting too: a run's shard
-// stays with the server that holds its ledger.
+// PodsServiceName names the headless Service that lists the addresses of a pool's servers, full
+// ones and ones that are starting too: a run's shard stays with the server that holds its ledger.
 func PodsServiceName(environment string) string { return environment + "-pods" }

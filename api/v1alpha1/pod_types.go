@@ -2,7 +2,8 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
-// PodOverrides changes pods that csenv makes. What is set replaces csenv's own choice; labels, annotations and env are added to it and can't replace what csenv needs.
+// PodOverrides changes pods that csenv makes. What is set replaces csenv's own choice; labels,
+// annotations and env are added to it and can't replace what csenv needs.
 type PodOverrides struct {
 	// labels are added to the pods. Those of csenv.dev/ and app.kubernetes.io/ are csenv's own.
 	// +kubebuilder:validation:MaxProperties=32
@@ -10,18 +11,21 @@ type PodOverrides struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are added to the pods. Those of csenv.dev/ are csenv's own, and none may loosen a container's profile.
+	// annotations are added to the pods. Those of csenv.dev/ are csenv's own, and none may loosen a
+	// container's profile.
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('csenv.dev/') && !k.startsWith('app.kubernetes.io/'))",message="annotations of csenv.dev/ and app.kubernetes.io/ are csenv's own"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('container.apparmor.security.beta.kubernetes.io/') && !k.startsWith('container.seccomp.security.alpha.kubernetes.io/') && !k.startsWith('seccomp.security.alpha.kubernetes.io/'))",message="profiles of AppArmor and seccomp can't be set: csenv's pods have those of the container runtime"
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// resources of csenv's container, instead of csenv's own requests and limits. The Go runtime's memory limit, GOMEMLIMIT, is nine tenths of limits.memory.
+	// resources of csenv's container, instead of csenv's own requests and limits. The Go runtime's
+	// memory limit, GOMEMLIMIT, is nine tenths of limits.memory.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// env are further environment variables of csenv's container. GOMEMLIMIT, POD_IP, those that begin with CSENV_ and those that stand for fields of the spec are csenv's own.
+	// env are further environment variables of csenv's container. GOMEMLIMIT, POD_IP, those that
+	// begin with CSENV_ and those that stand for fields of the spec are csenv's own.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
@@ -61,7 +65,8 @@ type PodOverrides struct {
 	// +optional
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
 
-	// serviceAccountName of the pods. Its token is never mounted: it matters for image pull secrets and admission alone.
+	// serviceAccountName of the pods. Its token is never mounted: it matters for image pull secrets
+	// and admission alone.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`

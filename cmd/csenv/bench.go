@@ -25,7 +25,8 @@ import (
 const tokenVariable = "CSENV_POOL_TOKEN" //nolint:gosec // the name of a variable
 
 const (
-	// maxBenchDuration bounds a row, maxBenchSessions is beyond what one address can have connections to another.
+	// maxBenchDuration bounds a row, maxBenchSessions is beyond what one address can have
+	// connections to another.
 	maxBenchDuration = time.Hour
 	maxBenchSessions = 50_000
 	// spareFiles is what the program needs beside its connections.

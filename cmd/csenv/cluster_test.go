@@ -55,7 +55,8 @@ func apiServer(t *testing.T, crds bool) *cluster {
 	return c
 }
 
-// playRun stands for the operator: it plays a run that is in the cluster and writes its status and scores.
+// playRun stands for the operator: it plays a run that is in the cluster and writes its status and
+// scores.
 func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
 	t.Helper()
 	run, err := c.run(t.Context(), name)
@@ -177,7 +178,8 @@ func TestCluster(t *testing.T) {
 	t.Run("trainers", func(t *testing.T) { trained(t, c) })
 }
 
-// trained looks at a run of type External with the figures of another one: whoever played, it is read alike.
+// trained looks at a run of type External with the figures of another one: whoever played, it is
+// read alike.
 func trained(t *testing.T, c *cluster) {
 	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: {environmentRef: {name: support}, agent: {type: External}}\n"
 	if out := must(t, "run", "-f", manifestFile(t, manifest), "--detach"); out != "grpo-7\n" {

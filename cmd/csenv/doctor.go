@@ -80,7 +80,8 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 not looked at.`,
 	return cmd
 }
 
-// leastFiles is how many files a process may open at least: two for each session of csenv eval with the greatest concurrency, and some more.
+// leastFiles is how many files a process may open at least: two for each session of csenv eval with
+// the greatest concurrency, and some more.
 const leastFiles = 4096
 
 func (c *checkup) machine() {

@@ -168,7 +168,8 @@ func (e *evaluation) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
 	}
 }
 
-// poolOf is the pool that a run names, or the default one of its tasks' environment where there are no manifests of pools.
+// poolOf is the pool that a run names, or the default one of its tasks' environment where there are
+// no manifests of pools.
 func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun, pools []*v1alpha1.CustomerSupportEnv) (*v1alpha1.CustomerSupportEnv, error) {
 	ref := run.Spec.EnvironmentRef
 	names := make([]string, len(pools))
@@ -214,7 +215,8 @@ func (e *evaluation) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, po
 	return o, err
 }
 
-// newAgent makes who plays, after a look whether its endpoint is there, and says how long an action may take.
+// newAgent makes who plays, after a look whether its endpoint is there, and says how long an action
+// may take.
 func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment string, catalog *scenarios.Catalog) (policy.Factory, time.Duration, error) {
 	config, err := local.AgentConfig(run.Spec.Agent)
 	if err != nil {

@@ -26,7 +26,8 @@ func (f *format) printRun(w io.Writer, run *v1alpha1.EvaluationRun) error {
 	return nil
 }
 
-// outcomeOf is errOutcome for a run that didn't complete, misses a threshold or isn't stored as it was to be.
+// outcomeOf is errOutcome for a run that didn't complete, misses a threshold or isn't stored as it
+// was to be.
 func outcomeOf(run *v1alpha1.EvaluationRun) error {
 	conditions := run.Status.Conditions
 	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet) ||
@@ -246,7 +247,8 @@ func (rows figureRows) csv(w io.Writer) error {
 	return writeCSV(w, []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min", "p50", "max", "pass_rate", "offered"}, records)
 }
 
-// colours says whether a writer takes colours: a terminal does, unless NO_COLOR is set (no-color.org).
+// colours says whether a writer takes colours: a terminal does, unless NO_COLOR is set
+// (no-color.org).
 func colours(w io.Writer) bool {
 	if kept, ok := w.(*errorKeeper); ok {
 		w = kept.to

@@ -24,7 +24,8 @@ type board struct {
 
 // entry is a run's place.
 type entry struct {
-	// Rank is 1 and the number of runs that are shown to be better; Tied says that others have it too.
+	// Rank is 1 and the number of runs that are shown to be better; Tied says that others have it
+	// too.
 	Rank     int    `json:"rank"`
 	Tied     bool   `json:"tied"`
 	Run      string `json:"run"`

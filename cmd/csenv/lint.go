@@ -25,7 +25,8 @@ type report struct {
 	Findings  []finding `json:"findings"`
 	// Distribution counts the tickets at seed 0.
 	Distribution []audit.Marginal `json:"distribution,omitempty"`
-	// Declared and Keywords are what shortcuts earn, in thousandths, with the declared cues and with those that a reader of keywords finds.
+	// Declared and Keywords are what shortcuts earn, in thousandths, with the declared cues and
+	// with those that a reader of keywords finds.
 	Declared []audit.Figures `json:"shortcuts_by_declared_cue,omitempty"`
 	Keywords []audit.Figures `json:"shortcuts_by_keywords,omitempty"`
 	// Queues are what ways of working through the queues earn, in thousandths.

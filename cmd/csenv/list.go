@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// filter keeps the scenarios that have one of the wanted values in every field in which some are wanted.
+// filter keeps the scenarios that have one of the wanted values in every field in which some are
+// wanted.
 type filter struct {
 	kinds, categories, splits, languages []string
 }

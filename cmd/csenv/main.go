@@ -1,7 +1,9 @@
-// Command csenv is csenv's command line: it evaluates agents on one's own machine and in a cluster, and shows what came of it.
+// Command csenv is csenv's command line: it evaluates agents on one's own machine and in a cluster,
+// and shows what came of it.
 //
-// What it prints for people goes to standard output and is at most 100 columns wide; progress and errors go to standard error. The exit code tells three outcomes apart: it is
-// done, it is done and the outcome is not the one asked for, or it could not be done.
+// What it prints for people goes to standard output and is at most 100 columns wide; progress and
+// errors go to standard error. The exit code tells three outcomes apart: it is done, it is done and
+// the outcome is not the one asked for, or it could not be done.
 package main
 
 import (
@@ -82,7 +84,8 @@ func (k *errorKeeper) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// pluginPrefix is what kubectl finds its plugins by: as kubectl-csenv the program is `kubectl csenv`.
+// pluginPrefix is what kubectl finds its plugins by: as kubectl-csenv the program is `kubectl
+// csenv`.
 const pluginPrefix = "kubectl-"
 
 // commandName is how the program is called, by the name of its file.

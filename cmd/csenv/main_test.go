@@ -27,7 +27,8 @@ func csenv(t testing.TB, args ...string) (out, errs string, code int) {
 	return stdout.String(), stderr.String(), code
 }
 
-// inPack makes the current folder one that holds a small catalogue, pack, in place of the built-in one, and a pack of two faults, faulty.
+// inPack makes the current folder one that holds a small catalogue, pack, in place of the built-in
+// one, and a pack of two faults, faulty.
 func inPack(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -218,7 +219,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Every built-in scenario can be listed and shown, within the width, and what is served holds no gold.
+// Every built-in scenario can be listed and shown, within the width, and what is served holds no
+// gold.
 func TestBuiltInScenarios(t *testing.T) {
 	out, _, _ := csenv(t, "scenarios", "list", "-o", "json")
 	var all []profile

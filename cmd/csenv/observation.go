@@ -13,7 +13,8 @@ import (
 // observer shows what an agent sees: all of it at first, and then what is new.
 type observer struct {
 	out io.Writer
-	// ticketID is the one whose text was shown last, said how many messages of its conversation were.
+	// ticketID is the one whose text was shown last, said how many messages of its conversation
+	// were.
 	ticketID string
 	said     int
 	entries  int

@@ -74,8 +74,9 @@ func newTable(header ...string) table.Writer {
 	return t
 }
 
-// printable shows what would steer a terminal instead of letting it: control characters other than line feeds and tabs, and those that turn the direction of writing. Texts of agents,
-// judges and packs are anybody's.
+// printable shows what would steer a terminal instead of letting it: control characters other than
+// line feeds and tabs, and those that turn the direction of writing. Texts of agents, judges and
+// packs are anybody's.
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ReplaceAll(s, "\r\n", "\n") { // bytes that aren't UTF-8 come out as U+FFFD
@@ -114,7 +115,8 @@ func field(w io.Writer, name, value string) {
 
 func heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(s)) }
 
-// writeCSV writes a header and records. A cell that a spreadsheet would take for a formula is marked as text.
+// writeCSV writes a header and records. A cell that a spreadsheet would take for a formula is
+// marked as text.
 func writeCSV(w io.Writer, header []string, records [][]string) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(header); err != nil {

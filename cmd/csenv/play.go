@@ -95,7 +95,8 @@ func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reade
 	return &player{catalog: catalog, kind: kind, env: kind.New(), in: lines, out: out, watcher: observer{out: out}, echo: !isTerminal(in)}, nil
 }
 
-// environmentFor is the environment that plays the options' task and scenario, and completes the task.
+// environmentFor is the environment that plays the options' task and scenario, and completes the
+// task.
 func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (string, error) {
 	if w, ok := catalog.Workflow(options.Scenario); ok {
 		if options.Task == "" {
@@ -245,7 +246,8 @@ func (p *player) arguments(t episode.Tool) (json.RawMessage, error) {
 	return t.Action(encoded)
 }
 
-// argument asks for one value: a word of a vocabulary, a text of several lines for a message, or a line.
+// argument asks for one value: a word of a vocabulary, a text of several lines for a message, or a
+// line.
 func (p *player) argument(name string, a argument, required bool) (string, error) {
 	choices := a.choices()
 	what := name

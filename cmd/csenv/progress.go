@@ -20,7 +20,8 @@ import (
 // lineInterval is the least time between two lines of progress where there is no terminal.
 const lineInterval = 10 * time.Second
 
-// meter shows how far something is: a bar on a terminal, now and then a line elsewhere. It is safe for concurrent use.
+// meter shows how far something is: a bar on a terminal, now and then a line elsewhere. It is safe
+// for concurrent use.
 type meter struct {
 	out  io.Writer
 	what string
@@ -94,7 +95,8 @@ func (m *meter) finish() {
 	}
 }
 
-// failureLog keeps, of what a rollout logs, the first failure of each class: why episodes errored is what a person asks next.
+// failureLog keeps, of what a rollout logs, the first failure of each class: why episodes errored
+// is what a person asks next.
 type failureLog struct {
 	next slog.Handler
 

@@ -188,7 +188,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// replaceFile has a file written as a whole: a failure leaves the one that was there. What isn't a plain file, such as a pipe, is written to as it is.
+// replaceFile has a file written as a whole: a failure leaves the one that was there. What isn't a
+// plain file, such as a pipe, is written to as it is.
 func replaceFile(path string, write func(io.Writer) error) error {
 	plain, mode := true, os.FileMode(0o666) // less the umask
 	if info, err := os.Stat(path); err == nil {
@@ -285,7 +286,8 @@ func (r *regrader) regrade(ctx context.Context, e record.Episode) (record.Episod
 // errNoVerdict means that the verdicts on record can't grade an episode: its judge failed.
 var errNoVerdict = errors.New("no verdict was kept: name a judge with --judge")
 
-// errUnfit means that the verdicts on record are of other replies, on another scale, or don't answer what today's rules leave open.
+// errUnfit means that the verdicts on record are of other replies, on another scale, or don't
+// answer what today's rules leave open.
 var errUnfit = errors.New("the verdicts on record don't fit: name a judge with --judge")
 
 func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, error) {
@@ -344,7 +346,8 @@ func verdictsOf(e record.Episode) ([]grader.Verdict, error) {
 	return kept, nil
 }
 
-// skip counts an episode that keeps the grade it has. Episodes with the same reason are counted together.
+// skip counts an episode that keeps the grade it has. Episodes with the same reason are counted
+// together.
 func (t *tally) skip(err error) {
 	t.skipped++
 	reason := err.Error()

@@ -33,7 +33,8 @@ func (downJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 	return grader.Verdict{Status: grader.StatusError, Cause: grader.CauseUnavailable}, errors.New("the endpoint is down")
 }
 
-// recordFile has the oracle play three tickets in both simple tasks, and writes the records to a file.
+// recordFile has the oracle play three tickets in both simple tasks, and writes the records to a
+// file.
 func recordFile(t *testing.T, judge grader.Judge) string {
 	t.Helper()
 	catalog, err := scenarios.Public()
@@ -131,7 +132,8 @@ func TestRegradeKeepsTheGrade(t *testing.T) {
 	}
 }
 
-// What the judge failed on stays without a score until a judge is named; the rules alone never stand in for it.
+// What the judge failed on stays without a score until a judge is named; the rules alone never
+// stand in for it.
 func TestRegradeWhatTheJudgeFailedOn(t *testing.T) {
 	path := recordFile(t, downJudge{})
 	out, errs, code := csenv(t, "regrade", path)
@@ -277,7 +279,8 @@ func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
 	}
 }
 
-// The file of --out changes as a whole or not at all, and keeps its mode; nothing else stays in its folder.
+// The file of --out changes as a whole or not at all, and keeps its mode; nothing else stays in its
+// folder.
 func TestRegradeReplacesTheFile(t *testing.T) {
 	path := recordFile(t, grader.NewOffline())
 	dir := t.TempDir()

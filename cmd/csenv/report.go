@@ -25,7 +25,8 @@ import (
 //go:embed report.html.tmpl
 var reportPage string
 
-// page is a report. What it holds of agents and scenarios is anybody's text: the template escapes it.
+// page is a report. What it holds of agents and scenarios is anybody's text: the template escapes
+// it.
 type page struct {
 	Title, Version string
 	Mixed          bool

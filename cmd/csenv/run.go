@@ -182,7 +182,8 @@ func (c *cluster) create(ctx context.Context, run *v1alpha1.EvaluationRun) error
 // followPatience is how long a cluster may not answer while a run is followed.
 const followPatience = 5 * time.Minute
 
-// followRun waits until the run has ended, and shows how far it is. It returns the run as it was seen last: one that can't be followed any longer goes on in the cluster.
+// followRun waits until the run has ended, and shows how far it is. It returns the run as it was
+// seen last: one that can't be followed any longer goes on in the cluster.
 func (c *cluster) followRun(cmd *cobra.Command, run *v1alpha1.EvaluationRun, every time.Duration) *v1alpha1.EvaluationRun {
 	ctx, name := cmd.Context(), run.Name
 	bar := newMeter(cmd.ErrOrStderr(), "run "+name, time.Now)
@@ -222,7 +223,8 @@ func (c *cluster) followRun(cmd *cobra.Command, run *v1alpha1.EvaluationRun, eve
 	return run
 }
 
-// wanted is the number of episodes with which a run is complete, unknownTotal where trainers bring as many as they like.
+// wanted is the number of episodes with which a run is complete, unknownTotal where trainers bring
+// as many as they like.
 func wanted(run *v1alpha1.EvaluationRun) int64 {
 	if agent := run.Spec.Agent; agent.Type == v1alpha1.ExternalAgent && (agent.External == nil || agent.External.Episodes == nil) {
 		return unknownTotal

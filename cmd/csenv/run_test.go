@@ -18,7 +18,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// answers stands for an API server that answers each reading of a run with the next error, nil for a run that is complete. The last one stays.
+// answers stands for an API server that answers each reading of a run with the next error, nil for
+// a run that is complete. The last one stays.
 type answers struct {
 	client.Client
 	errs []error
@@ -35,7 +36,8 @@ func (a *answers) Get(_ context.Context, key client.ObjectKey, object client.Obj
 	return err
 }
 
-// An API server that is away for a moment doesn't end the following; the run goes on whatever happens to it.
+// An API server that is away for a moment doesn't end the following; the run goes on whatever
+// happens to it.
 func TestFollowingThroughFaults(t *testing.T) {
 	down := errors.New("connection refused")
 	kind := schema.GroupResource{Resource: "evaluationruns"}

@@ -42,7 +42,8 @@ func addPackFlag(f *pflag.FlagSet) *[]string {
 	return f.StringArray("pack", nil, "`folder` with a pack of scenarios to load as well; may be repeated")
 }
 
-// loadCatalog loads the built-in pack and some folders. A folder that is the built-in pack itself, as in a checkout of csenv, takes its place.
+// loadCatalog loads the built-in pack and some folders. A folder that is the built-in pack itself,
+// as in a checkout of csenv, takes its place.
 func loadCatalog(folders []string) (*scenarios.Catalog, error) {
 	public, err := scenarios.Public()
 	if err != nil {
@@ -85,7 +86,8 @@ const (
 	kindWorkflow = "Workflow"
 )
 
-// profiles lists the tickets and then the workflows. A workflow has no category, priority or tone; its difficulty is its class, and it escalates where a required step does.
+// profiles lists the tickets and then the workflows. A workflow has no category, priority or tone;
+// its difficulty is its class, and it escalates where a required step does.
 func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 	out := make([]profile, 0, len(c.Tickets())+len(c.Workflows()))
 	for _, s := range c.Tickets() {

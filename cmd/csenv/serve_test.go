@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The server is cmd/envserver's, with its tests. This is its wiring: it starts, and ends well when it is told to.
+// The server is cmd/envserver's, with its tests. This is its wiring: it starts, and ends well when
+// it is told to.
 func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

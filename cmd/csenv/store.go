@@ -70,7 +70,8 @@ func storedNames(ctx context.Context, location string) []string {
 	return slices.Compact(names)
 }
 
-// findStored reads the runs of some names, all where there are none. A name is a run's, or its folder's where several runs have the name.
+// findStored reads the runs of some names, all where there are none. A name is a run's, or its
+// folder's where several runs have the name.
 func findStored(ctx context.Context, location string, names []string) ([]*aRun, error) {
 	s, err := openStored(ctx, location)
 	if err != nil {
@@ -166,7 +167,8 @@ func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
 	}
 }
 
-// summed writes the figures of the episodes into the run's status and returns their sums. An episode with a receipt counts as the receipt says.
+// summed writes the figures of the episodes into the run's status and returns their sums. An
+// episode with a receipt counts as the receipt says.
 func summed(run *v1alpha1.EvaluationRun, plan score.Plan, episodes iter.Seq2[record.Episode, error]) (*score.Ledger, error) {
 	key, err := score.ParsePublicKey(plan.LedgerKey)
 	if err != nil {
@@ -208,7 +210,8 @@ func summed(run *v1alpha1.EvaluationRun, plan score.Plan, episodes iter.Seq2[rec
 	return ledger, nil
 }
 
-// countEpisode adds an episode as its receipt says. Without one that holds it counts as its line claims.
+// countEpisode adds an episode as its receipt says. Without one that holds it counts as its line
+// claims.
 func countEpisode(ledger *score.Ledger, e record.Episode, key ed25519.PublicKey) (claimed bool, err error) {
 	if r, err := score.VerifyReceipt(e.Receipt, key); err == nil && r.Run == ledger.Run && r.Planned.Index == e.Index {
 		return false, ledger.Add(r.Planned, r.Episode)
@@ -219,7 +222,8 @@ func countEpisode(ledger *score.Ledger, e record.Episode, key ed25519.PublicKey)
 	return e.Score != nil, addTo(ledger, e)
 }
 
-// concludeStored says whether every planned episode is stored, and how many of them count without a receipt.
+// concludeStored says whether every planned episode is stored, and how many of them count without a
+// receipt.
 func concludeStored(run *v1alpha1.EvaluationRun, claimed int) {
 	e := run.Status.Episodes
 	c := metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompleted, Message: "Every planned episode is stored."}
@@ -236,7 +240,8 @@ func concludeStored(run *v1alpha1.EvaluationRun, claimed int) {
 // errNothingStored means that a run's episodes were kept nowhere.
 var errNothingStored = errors.New("stores no episodes: give it spec.results, or play it by `csenv eval --results`; trainers keep their own")
 
-// inVolume reports whether a run of the cluster stores its episodes in a folder, which is the runners' and not this machine's.
+// inVolume reports whether a run of the cluster stores its episodes in a folder, which is the
+// runners' and not this machine's.
 func inVolume(location string) bool {
 	return strings.HasPrefix(location, "file://") || !strings.Contains(location, "://")
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// What csenv eval stores is read again as it was: the same figures, the episodes, their transcripts, a comparison, a leaderboard, a report.
+// What csenv eval stores is read again as it was: the same figures, the episodes, their
+// transcripts, a comparison, a leaderboard, a report.
 func TestStoredRuns(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	folder := filepath.Join(t.TempDir(), "results")

@@ -109,7 +109,8 @@ func newWorkflowGold(f *scenarios.Workflow) *workflowGold {
 	}
 }
 
-// argsOf gives each argument's accepted value, the list of them, or "any". An amount is in dollars, as agents send it.
+// argsOf gives each argument's accepted value, the list of them, or "any". An amount is in dollars,
+// as agents send it.
 func argsOf(args []scenarios.Arg) map[string]any {
 	out := map[string]any{}
 	for _, a := range args {

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// launch starts the server as a process and returns the addresses of its ports. It ends with the test.
+// launch starts the server as a process and returns the addresses of its ports. It ends with the
+// test.
 func launch(t *testing.T, args ...string) (protocol, ops string) {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], append([]string{"--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--drain-timeout", "1s"}, args...)...)
@@ -93,7 +94,8 @@ func stats(t *testing.T, ops string) score.Report {
 	return report
 }
 
-// eventually is when the server has looked at its packs again, and another process has checked them.
+// eventually is when the server has looked at its packs again, and another process has checked
+// them.
 func eventually(t *testing.T, ops string, holds func(score.Packs) bool) score.Report {
 	t.Helper()
 	deadline, ticker := time.After(2*time.Minute), time.NewTicker(200*time.Millisecond)
@@ -110,7 +112,8 @@ func eventually(t *testing.T, ops string, holds func(score.Packs) bool) score.Re
 	}
 }
 
-// A pack that is changed under a server that runs: the server plays on with what it has loaded, says what is wrong, and then what a new server would play.
+// A pack that is changed under a server that runs: the server plays on with what it has loaded,
+// says what is wrong, and then what a new server would play.
 func TestPacksChange(t *testing.T) {
 	t.Parallel()
 	with := func(change func(string) string) map[string]string {
@@ -164,7 +167,8 @@ func TestPacksChange(t *testing.T) {
 	}
 }
 
-// A token that is exchanged in its Secret takes the place of the old one without a restart, and no session ends by it.
+// A token that is exchanged in its Secret takes the place of the old one without a restart, and no
+// session ends by it.
 func TestTokensChange(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

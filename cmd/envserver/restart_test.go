@@ -90,7 +90,8 @@ func (m *member) get(route string) int {
 	return response.StatusCode
 }
 
-// playOn plays the rest of an episode of the refund task: at last it ends by its own limit of steps.
+// playOn plays the rest of an episode of the refund task: at last it ends by its own limit of
+// steps.
 func playOn(ctx context.Context, c *openenv.Client) error {
 	for range 100 {
 		o, err := c.Step(ctx, map[string]any{"action_type": "check_payment", "payload": map[string]any{}})
@@ -106,7 +107,8 @@ func playOn(ctx context.Context, c *openenv.Client) error {
 
 const liveEpisodes = 500
 
-// episodes opens the sessions, by turns at the addresses as a Service would, and begins an episode in each.
+// episodes opens the sessions, by turns at the addresses as a Service would, and begins an episode
+// in each.
 func episodes(t *testing.T, addresses []string, n int) []*openenv.Client {
 	t.Helper()
 	clients, errs := make([]*openenv.Client, n), make([]error, n)
@@ -125,7 +127,8 @@ func episodes(t *testing.T, addresses []string, n int) []*openenv.Client {
 	return clients
 }
 
-// A rolling restart of a pool with 500 live episodes loses none: each server that is told to end lets its episodes go on, sends new sessions to the others, and ends when the last episode has.
+// A rolling restart of a pool with 500 live episodes loses none: each server that is told to end
+// lets its episodes go on, sends new sessions to the others, and ends when the last episode has.
 func TestRollingRestart(t *testing.T) {
 	const size = 3
 	addresses, ops, key := freeAddresses(t, size), freeAddresses(t, size), writeKey(t)
@@ -215,7 +218,8 @@ func TestStartsSoonAsProvidersStartIt(t *testing.T) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	}
-	// On a machine with nothing else to do it takes a fraction of a second; under the race detector, beside other tests, some.
+	// On a machine with nothing else to do it takes a fraction of a second; under the race
+	// detector, beside other tests, some.
 	t.Logf("the server took %v to answer /health", best)
 	if best > 10*time.Second {
 		t.Errorf("the server took %v to answer /health", best)
@@ -240,7 +244,8 @@ func reset(t *testing.T, c *openenv.Client) error {
 	return err
 }
 
-// The same seed, episode id and actions get the same bytes from processes that have nothing else in common.
+// The same seed, episode id and actions get the same bytes from processes that have nothing else in
+// common.
 func TestFreshProcessesAnswerTheSameBytes(t *testing.T) {
 	var transcripts []string
 	for i := range 2 {

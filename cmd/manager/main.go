@@ -1,4 +1,5 @@
-// Command manager is the operator: it turns CustomerSupportEnvs into pools of environment servers, and EvaluationRuns into scores.
+// Command manager is the operator: it turns CustomerSupportEnvs into pools of environment servers,
+// and EvaluationRuns into scores.
 package main
 
 import (
@@ -173,7 +174,8 @@ func managerOptions(o options, scheme *runtime.Scheme) ctrl.Options {
 	}
 }
 
-// metricsOptions serve metrics with a certificate of the process's own, to clients whose token the API server authorises to get /metrics.
+// metricsOptions serve metrics with a certificate of the process's own, to clients whose token the
+// API server authorises to get /metrics.
 func metricsOptions(o options) metricsserver.Options {
 	if o.insecure {
 		return metricsserver.Options{BindAddress: o.metricsAddress}
@@ -182,12 +184,14 @@ func metricsOptions(o options) metricsserver.Options {
 		BindAddress:    o.metricsAddress,
 		SecureServing:  true,
 		FilterProvider: filters.WithAuthenticationAndAuthorization,
-		// HTTP/2 lets a client reset streams faster than the server can work them off (CVE-2023-44487).
+		// HTTP/2 lets a client reset streams faster than the server can work them off
+		// (CVE-2023-44487).
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }},
 	}
 }
 
-// cacheOptions keep what isn't ours out of memory: a cluster has many pods, and few of them are servers or runners.
+// cacheOptions keep what isn't ours out of memory: a cluster has many pods, and few of them are
+// servers or runners.
 func cacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue})}
 	return cache.Options{

@@ -79,7 +79,8 @@ func TestOwnNamespace(t *testing.T) {
 	}
 }
 
-// The whole program, as it is installed: as its ServiceAccount, with the roles of config/rbac and no more.
+// The whole program, as it is installed: as its ServiceAccount, with the roles of config/rbac and
+// no more.
 func TestRunAsInstalled(t *testing.T) {
 	server := &envtest.Environment{}
 	config, err := server.Start()
@@ -191,7 +192,8 @@ func newAdmin(t *testing.T, config *rest.Config) client.Client {
 // install does what the manual says: kubectl apply -k config/default.
 func install(t *testing.T, server *envtest.Environment) {
 	t.Helper()
-	// The go command caches a test's result by the files that the test itself opens, and kubectl is another process.
+	// The go command caches a test's result by the files that the test itself opens, and kubectl is
+	// another process.
 	if err := fs.WalkDir(os.DirFS("../.."), "config", touch); err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +220,9 @@ func touch(path string, entry fs.DirEntry, err error) error {
 	return err
 }
 
-// checkInstalled has the API server admit the operator's own pod to its namespace, which enforces the restricted Pod Security Standard, and checks that
-// servers and runners get the operator's image.
+// checkInstalled has the API server admit the operator's own pod to its namespace, which enforces
+// the restricted Pod Security Standard, and checks that servers and runners get the operator's
+// image.
 func checkInstalled(t *testing.T, admin client.Client) {
 	t.Helper()
 	manager := &appsv1.Deployment{}
@@ -279,7 +282,8 @@ func get(ctx context.Context, url string, want int) error {
 	return nil
 }
 
-// eventually polls until there is no error left, the manager has ended, or half a minute has passed.
+// eventually polls until there is no error left, the manager has ended, or half a minute has
+// passed.
 func eventually(t *testing.T, done <-chan error, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// granted is all that the operator may do in every namespace. Whoever needs more says so here, where it is seen.
+// granted is all that the operator may do in every namespace. Whoever needs more says so here,
+// where it is seen.
 func granted() map[string][]string {
 	return map[string][]string{
 		"csenv.dev/customersupportenvs": {"get", "list", "watch"},

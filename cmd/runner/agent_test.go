@@ -19,7 +19,8 @@ import (
 
 const agentKey = "sk-secret-of-the-agent"
 
-// A runner that is told to stop sends no request any more, breaks off those in flight, and is gone long before anybody kills it.
+// A runner that is told to stop sends no request any more, breaks off those in flight, and is gone
+// long before anybody kills it.
 func TestStoppedRunnersAskNoMore(t *testing.T) {
 	kind := ticketKind(t)
 	pod, plan := pool(t, kind), planFile(t, kind, func(*score.Plan) {})

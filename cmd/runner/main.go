@@ -1,4 +1,5 @@
-// Command runner plays one shard of an EvaluationRun's plan against a pool of environment servers and leaves the shard's summary as its termination message.
+// Command runner plays one shard of an EvaluationRun's plan against a pool of environment servers
+// and leaves the shard's summary as its termination message.
 package main
 
 import (
@@ -36,10 +37,12 @@ func main() {
 	}
 }
 
-// errStopped means that the runner was told to stop: a suspension, a drain or a deleted run took it away.
+// errStopped means that the runner was told to stop: a suspension, a drain or a deleted run took it
+// away.
 var errStopped = errors.New("the runner was told to stop")
 
-// exitStopped is 128 and the number of SIGTERM, as shells have it. The Job takes no runner for failed that exits with it.
+// exitStopped is 128 and the number of SIGTERM, as shells have it. The Job takes no runner for
+// failed that exits with it.
 const exitStopped = 143
 
 func exitCode(err error) int {

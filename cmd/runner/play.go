@@ -16,7 +16,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// episodeTimeout bounds what an attempt at an episode takes beside the agent's own time. A built-in policy takes milliseconds, so that whatever takes longer hangs.
+// episodeTimeout bounds what an attempt at an episode takes beside the agent's own time. A built-in
+// policy takes milliseconds, so that whatever takes longer hangs.
 const episodeTimeout = 10 * time.Minute
 
 // play plays the shard.
@@ -53,7 +54,8 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 	return summary, err
 }
 
-// firstToken is the first of a Secret's tokens: a pool takes several while they are exchanged, and each of them will do.
+// firstToken is the first of a Secret's tokens: a pool takes several while they are exchanged, and
+// each of them will do.
 func firstToken(lines string) string {
 	if tokens := strings.Fields(lines); len(tokens) > 0 {
 		return tokens[0]
@@ -61,7 +63,8 @@ func firstToken(lines string) string {
 	return ""
 }
 
-// resolved are the options with the plan's own index of the shard, and with the agent's JSON where a file has it.
+// resolved are the options with the plan's own index of the shard, and with the agent's JSON where
+// a file has it.
 func (o options) resolved() (options, error) {
 	if file, isFile := strings.CutPrefix(o.agent, "@"); isFile {
 		data, err := os.ReadFile(file) //nolint:gosec // whoever starts the runner names the file

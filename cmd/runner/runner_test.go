@@ -186,7 +186,8 @@ func TestUnwritableMessageIsAnError(t *testing.T) {
 	}
 }
 
-// A second runner of a shard takes what the first one stored for played, on a pod that never saw it.
+// A second runner of a shard takes what the first one stored for played, on a pod that never saw
+// it.
 func TestRunnerStoresAndGoesOn(t *testing.T) {
 	kind := ticketKind(t)
 	plan, folder := planFile(t, kind, func(*score.Plan) {}), filepath.Join(t.TempDir(), "results")

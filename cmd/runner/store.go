@@ -14,7 +14,9 @@ import (
 // openAttempts is how often a store is tried that doesn't open.
 const openAttempts = 3
 
-// store has the shard's episodes stored where --results says, and takes over what is there. What it returns says, once the shard has been played, what is stored. No failure of a store stops a runner.
+// store has the shard's episodes stored where --results says, and takes over what is there. What it
+// returns says, once the shard has been played, what is stored. No failure of a store stops a
+// runner.
 func store(ctx context.Context, cfg *rollout.Config, o options, log *slog.Logger) func(context.Context) score.Stored {
 	if o.results == "" {
 		return func(context.Context) score.Stored { return score.Stored{} }

@@ -1,4 +1,5 @@
-// Package crd holds the CustomResourceDefinitions, for programs that have to know them without a cluster: what is valid, and what the defaults are.
+// Package crd holds the CustomResourceDefinitions, for programs that have to know them without a
+// cluster: what is valid, and what the defaults are.
 package crd
 
 import "embed"

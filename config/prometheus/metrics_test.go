@@ -1,4 +1,5 @@
-// Package prometheus holds what the configuration and docs/metrics.md say of metrics to what the code exposes.
+// Package prometheus holds what the configuration and docs/metrics.md say of metrics to what the
+// code exposes.
 package prometheus
 
 import (
@@ -16,7 +17,8 @@ import (
 
 const root = "../.."
 
-// exposed finds the names of csenv's metrics in its sources, where each of them stands whole: whoever meets a name on a dashboard finds it by a search.
+// exposed finds the names of csenv's metrics in its sources, where each of them stands whole:
+// whoever meets a name on a dashboard finds it by a search.
 func exposed(t *testing.T) []string {
 	t.Helper()
 	literal := regexp.MustCompile(`"(csenv_[a-z0-9_]*)"`)
@@ -66,7 +68,8 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// Every name in a query is a metric of ours, or one of the few of others that are known to be there.
+// Every name in a query is a metric of ours, or one of the few of others that are known to be
+// there.
 func TestQueries(t *testing.T) {
 	others := []string{
 		"up", "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds", "rest_client_requests_total",

@@ -1,4 +1,5 @@
-// Package access says which namespaces may use a pool. Runs are refused by it, and the pool's NetworkPolicy admits the same namespaces.
+// Package access says which namespaces may use a pool. Runs are refused by it, and the pool's
+// NetworkPolicy admits the same namespaces.
 package access
 
 import (
@@ -12,8 +13,9 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Allows reports whether EvaluationRuns of a namespace, which has these labels, may use the pool. Its own namespace always may. The error says what is wrong with the pool's
-// selector: then no other namespace may.
+// Allows reports whether EvaluationRuns of a namespace, which has these labels, may use the pool.
+// Its own namespace always may. The error says what is wrong with the pool's selector: then no
+// other namespace may.
 func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels map[string]string) (bool, error) {
 	if namespace == pool.Namespace {
 		return true, nil
@@ -34,7 +36,8 @@ func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels
 	return false, nil
 }
 
-// Peers are the pods of the namespaces that may use the pool, as a NetworkPolicy of the pool's namespace selects them.
+// Peers are the pods of the namespaces that may use the pool, as a NetworkPolicy of the pool's
+// namespace selects them.
 func Peers(pool *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
 	same := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{}}
 	allowed := pool.Spec.Access.AllowedNamespaces

@@ -13,19 +13,25 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Autoscaling is a level, not a step: the number of servers follows from the sessions that are open, whatever the number is now. So servers that are still starting count as
-// the room that they will be, a burst doesn't overshoot, and repeating a decision over a cache that lags changes nothing.
+// Autoscaling is a level, not a step: the number of servers follows from the sessions that are
+// open, whatever the number is now. So servers that are still starting count as the room that they
+// will be, a burst doesn't overshoot, and repeating a decision over a cache that lags changes
+// nothing.
 //
-// Servers that don't answer make two numbers of it: as many as are needed if those are empty, and as many as are needed if they are full. More servers are wanted only when
-// even the first number is above what there is, fewer only when even the second one is below. So ignorance changes nothing, in neither direction.
+// Servers that don't answer make two numbers of it: as many as are needed if those are empty, and
+// as many as are needed if they are full. More servers are wanted only when even the first number
+// is above what there is, fewer only when even the second one is below. So ignorance changes
+// nothing, in neither direction.
 //
-// Up is at once. Down waits until the servers were superfluous at each look of the last scaleDownDelaySeconds. What was seen is kept in memory alone: after a restart
-// the delay starts again.
+// Up is at once. Down waits until the servers were superfluous at each look of the last
+// scaleDownDelaySeconds. What was seen is kept in memory alone: after a restart the delay starts
+// again.
 
 const (
 	// maxGap is the longest time between two looks that counts as having looked all the time.
 	maxGap = time.Minute
-	// limitSpan is how long autoscaling stays limited by maxReplicas after it last wanted more, so that a noisy load doesn't make news of it again and again.
+	// limitSpan is how long autoscaling stays limited by maxReplicas after it last wanted more, so
+	// that a noisy load doesn't make news of it again and again.
 	limitSpan = time.Minute
 	// mostSessions bounds what is believed of one server. It is the greatest spec.sessions.perPod.
 	mostSessions = 100_000
@@ -33,7 +39,8 @@ const (
 	defaultFree = "20%"
 )
 
-// Why the number of servers changes: the values of the reason label of csenv_pool_scale_decisions_total.
+// Why the number of servers changes: the values of the reason label of
+// csenv_pool_scale_decisions_total.
 const (
 	scaleFree      = "FreeSessions"
 	scaleAwaited   = "RunWaiting"
@@ -53,7 +60,8 @@ type load struct {
 	silent  int32 // of those, the ones that run and didn't answer
 	idle    int32 // of those, the ones that surely have no session: empty ones, and ones that haven't started
 	unready int32 // of the idle ones, those that aren't ready
-	// exposed are servers that stay, aren't ready and may have sessions: full ones, say. A ReplicaSet removes servers that aren't ready before any other.
+	// exposed are servers that stay, aren't ready and may have sessions: full ones, say. A
+	// ReplicaSet removes servers that aren't ready before any other.
 	exposed int32
 	leaving int32 // servers that are going and still run
 	lasting int64 // open sessions of those
@@ -61,14 +69,16 @@ type load struct {
 	awaited bool  // an EvaluationRun that hasn't ended wants to play
 }
 
-// needs is how many servers the load calls for, limits aside: low if the servers that didn't answer are empty, high if they are full.
+// needs is how many servers the load calls for, limits aside: low if the servers that didn't answer
+// are empty, high if they are full.
 func (l load) needs(a *v1alpha1.Autoscaling) (low, high int64) {
 	sessions, isPlayed := l.active, l.active+l.lasting > 0 || l.awaited
 	isSilent := l.silent > 0 || l.unsure
 	return l.serversFor(a, sessions, isPlayed), l.serversFor(a, sessions+int64(l.silent)*l.size, isPlayed || isSilent)
 }
 
-// serversFor is the least number of servers that holds the sessions and leaves as many free as is asked for. A pool that may go without servers gets none while nobody plays.
+// serversFor is the least number of servers that holds the sessions and leaves as many free as is
+// asked for. A pool that may go without servers gets none while nobody plays.
 func (l load) serversFor(a *v1alpha1.Autoscaling, sessions int64, isPlayed bool) int64 {
 	if ptr.Deref(a.MinReplicas, 1) == 0 && !isPlayed {
 		return 0
@@ -99,7 +109,8 @@ type sample struct {
 	n  int64
 }
 
-// window holds what is needed to tell the greatest sample of a span of time: those that no later one reaches. Its numbers fall, so it holds at most one of each.
+// window holds what is needed to tell the greatest sample of a span of time: those that no later
+// one reaches. Its numbers fall, so it holds at most one of each.
 type window []sample
 
 // with returns the window after one more sample.
@@ -199,7 +210,8 @@ func (l load) whyUp(a *v1alpha1.Autoscaling, wish, least int32) (reason, why str
 	}
 }
 
-// shrink goes down to the target by as many servers as surely have no session. Where all have some, one goes at a time: it serves them out, and takes no more.
+// shrink goes down to the target by as many servers as surely have no session. Where all have some,
+// one goes at a time: it serves them out, and takes no more.
 func (l load) shrink(s scaling, a *v1alpha1.Autoscaling, target int32, longEnough bool) scaling {
 	if s.from <= target || !longEnough {
 		return s
@@ -215,7 +227,8 @@ func (l load) shrink(s scaling, a *v1alpha1.Autoscaling, target int32, longEnoug
 	return s
 }
 
-// removable is how many of so many servers may go now. What differs between that number and the servers that stay is on its way already: not yet created, or not yet removed.
+// removable is how many of so many servers may go now. What differs between that number and the
+// servers that stay is on its way already: not yet created, or not yet removed.
 func (l load) removable(from int32) int32 {
 	pending := from - l.stay
 	if l.exposed > 0 {
@@ -267,12 +280,14 @@ func loadOf(s snapshot) load {
 	return l
 }
 
-// hasEnded reports whether the pod runs never again, as one that its node evicted: another one stands for it already.
+// hasEnded reports whether the pod runs never again, as one that its node evicted: another one
+// stands for it already.
 func hasEnded(pod corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// serverSize is how many sessions a server takes: what the spec says, or less where the servers of the newest template say so.
+// serverSize is how many sessions a server takes: what the spec says, or less where the servers of
+// the newest template say so.
 func serverSize(s snapshot) int64 {
 	size, isNewest := int64(max(1, s.env.Spec.Sessions.PerPod)), describes(s)
 	sum, n := int64(0), int64(0)
@@ -287,7 +302,8 @@ func serverSize(s snapshot) int64 {
 	return sum / n
 }
 
-// decideReplicas is how many servers there are to be. The Deployment alone holds the number that autoscaling chooses: the spec is the user's.
+// decideReplicas is how many servers there are to be. The Deployment alone holds the number that
+// autoscaling chooses: the spec is the user's.
 func decideReplicas(s snapshot, past history) (scaling, history) {
 	from, a := int32(-1), s.env.Spec.Autoscaling
 	if d := s.deployment(); d != nil {
@@ -300,7 +316,8 @@ func decideReplicas(s snapshot, past history) (scaling, history) {
 		n := ptr.Deref(s.env.Spec.Replicas, 1)
 		return fixed(from, n, scaleSpec, fmt.Sprintf("spec.replicas is %d", n)), history{}
 	case from < 0:
-		// One server at least, so that a pool which may go without tells what it offers before it does.
+		// One server at least, so that a pool which may go without tells what it offers before it
+		// does.
 		n := max(1, ptr.Deref(a.MinReplicas, 1))
 		decided := fixed(from, n, scaleMinimum, "")
 		decided.limit, decided.needed = v1alpha1.ReasonWithinLimits, int64(n)
@@ -310,7 +327,8 @@ func decideReplicas(s snapshot, past history) (scaling, history) {
 	}
 }
 
-// fixed is a number that nothing observed decides. A pool without a Deployment has no number to change.
+// fixed is a number that nothing observed decides. A pool without a Deployment has no number to
+// change.
 func fixed(from, to int32, reason, why string) scaling {
 	if from < 0 || from == to {
 		return scaling{from: to, to: to}

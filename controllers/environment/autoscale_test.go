@@ -187,7 +187,8 @@ func TestAutoscaleProperties(t *testing.T) {
 				r.Fatalf("%d servers of %d sessions leave %d free beside %d", got.to, l.size, vacant, l.active)
 			}
 		}
-		// Deciding again over what was decided changes nothing but the delay's end: a lagging cache repeats itself.
+		// Deciding again over what was decided changes nothing but the delay's end: a lagging cache
+		// repeats itself.
 		l.stay = max(l.stay, got.to)
 		if again, _ := autoscale(a, l, got.to, past, noon); again.to > got.to {
 			r.Fatalf("from %d to %d, and then to %d", from, got.to, again.to)
@@ -219,7 +220,8 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// TestAutoscaleDoesNotFlap plays a load that swings about a level: the pool goes up to its peaks and stays there, whatever the delay, as long as the load comes back within it.
+// TestAutoscaleDoesNotFlap plays a load that swings about a level: the pool goes up to its peaks
+// and stays there, whatever the delay, as long as the load comes back within it.
 func TestAutoscaleDoesNotFlap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -363,7 +365,8 @@ func TestDecideReplicas(t *testing.T) {
 	}
 }
 
-// farm plays the cluster for one autoscaled pool: a ReplicaSet that removes servers as Kubernetes does, sessions that come and go, and what goes wrong with it.
+// farm plays the cluster for one autoscaled pool: a ReplicaSet that removes servers as Kubernetes
+// does, sessions that come and go, and what goes wrong with it.
 type farm struct {
 	replicas int32   // what the operator wrote last
 	seen     []int32 // what its cache has had, the newest last
@@ -410,7 +413,8 @@ func serverNamed(f farmed) corev1.Pod {
 	return pod
 }
 
-// settle does what the ReplicaSet does: it creates what is missing, and removes those that aren't ready first.
+// settle does what the ReplicaSet does: it creates what is missing, and removes those that aren't
+// ready first.
 func (f *farm) settle() {
 	staying := 0
 	for _, s := range f.servers {
@@ -463,8 +467,9 @@ func (f *farm) play(want int64) {
 	f.servers = slices.DeleteFunc(f.servers, func(s farmed) bool { return s.leaving && s.ends > 3 })
 }
 
-// TestReplicasNeverRunAway disturbs the pool: servers are killed or fall silent, the cache lags, the load jumps. The number of servers never exceeds what the greatest load
-// calls for, and comes to rest there once the disturbance is over.
+// TestReplicasNeverRunAway disturbs the pool: servers are killed or fall silent, the cache lags,
+// the load jumps. The number of servers never exceeds what the greatest load calls for, and comes
+// to rest there once the disturbance is over.
 func TestReplicasNeverRunAway(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -41,14 +41,17 @@ const (
 	// addressVariable is where the server finds its own address among its peers.
 	addressVariable = "POD_IP"
 
-	// appliedHash tells when something that used to be wanted no longer is, which the object's content alone can't show.
+	// appliedHash tells when something that used to be wanted no longer is, which the object's
+	// content alone can't show.
 	appliedHash = "csenv.dev/applied-hash"
-	// templateHash tells a pod of the newest template from older ones without a look at ReplicaSets.
+	// templateHash tells a pod of the newest template from older ones without a look at
+	// ReplicaSets.
 	templateHash = "csenv.dev/template-hash"
 	// scenariosAnnotation is the digest of the scenarios for which the servers were last replaced.
 	scenariosAnnotation = "csenv.dev/scenarios"
 
-	// exitSeconds is what a server gets beyond its drain timeout to end the last sessions and exit by itself.
+	// exitSeconds is what a server gets beyond its drain timeout to end the last sessions and exit
+	// by itself.
 	exitSeconds = 30
 
 	cpuRequest    = "50m"
@@ -79,7 +82,8 @@ type child struct {
 	obsolete client.Object
 }
 
-// children are the objects of a pool. Its key's Secret is none of them: the operator can't read that (see ensureKey).
+// children are the objects of a pool. Its key's Secret is none of them: the operator can't read
+// that (see ensureKey).
 func children(s snapshot) []child {
 	env := s.env
 	policy := child{id: childID{kindNetworkPolicy, env.Name}}
@@ -112,7 +116,8 @@ func serviceType(env *v1alpha1.CustomerSupportEnv) corev1.ServiceType {
 	return corev1.ServiceType(cmp.Or(env.Spec.Service.Type, v1alpha1.ClusterIPService))
 }
 
-// podsService lists the servers one by one, full and starting ones too: a runner goes back to the server that holds its shard's ledger.
+// podsService lists the servers one by one, full and starting ones too: a runner goes back to the
+// server that holds its shard's ledger.
 func podsService(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfiguration {
 	s := corev1ac.Service(v1alpha1.PodsServiceName(env.Name), env.Namespace).
 		WithLabels(poolLabels(env.Name)).
@@ -130,8 +135,9 @@ func servicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguratio
 	return corev1ac.ServicePort().WithName(name).WithPort(port).WithProtocol(corev1.ProtocolTCP).WithTargetPort(intstr.FromString(name))
 }
 
-// budget lets node drains take one server at a time, a single one too: a draining server goes on serving its sessions. Servers that aren't ready may always be taken: full ones serve
-// their sessions out as any, and would otherwise hold up every drain for as long as they are full.
+// budget lets node drains take one server at a time, a single one too: a draining server goes on
+// serving its sessions. Servers that aren't ready may always be taken: full ones serve their
+// sessions out as any, and would otherwise hold up every drain for as long as they are full.
 func budget(env *v1alpha1.CustomerSupportEnv) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	b := policyv1ac.PodDisruptionBudget(env.Name, env.Namespace).
 		WithLabels(poolLabels(env.Name)).
@@ -161,7 +167,8 @@ func deployment(s snapshot) *appsv1ac.DeploymentApplyConfiguration {
 	return d.WithAnnotations(map[string]string{appliedHash: hash(d)})
 }
 
-// configuration is a value of Kubernetes' own types as the apply configuration T of them: both have the same JSON.
+// configuration is a value of Kubernetes' own types as the apply configuration T of them: both have
+// the same JSON.
 func configuration[T any](value any) *T {
 	data, err := json.Marshal(value)
 	config := new(T)
@@ -195,8 +202,9 @@ func podTemplate(s snapshot) *corev1.PodTemplateSpec {
 	return t
 }
 
-// volumes are what the server reads: its key, the packs and the token. Without its key no server starts. The others may be missing, for then the server says so at once, and which one it
-// is, where the kubelet would wait in silence.
+// volumes are what the server reads: its key, the packs and the token. Without its key no server
+// starts. The others may be missing, for then the server says so at once, and which one it is,
+// where the kubelet would wait in silence.
 func volumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
 	all := []corev1.Volume{{Name: keyVolume, VolumeSource: secretVolume(keySecretName(env.Name, env.Status.LedgerPublicKey))}}
 	for i, pack := range env.Spec.Scenarios.Packs {
@@ -218,8 +226,9 @@ func volumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
 	return all
 }
 
-// secretVolume may be read by any user of the pod: the image's isn't known here, and a group of our choice would be refused where ranges are
-// assigned. The pod has no other process that could read it.
+// secretVolume may be read by any user of the pod: the image's isn't known here, and a group of our
+// choice would be refused where ranges are assigned. The pod has no other process that could read
+// it.
 func secretVolume(secret string) corev1.VolumeSource {
 	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o444))}}
 }
@@ -239,7 +248,8 @@ func mounts(env *v1alpha1.CustomerSupportEnv) []corev1.VolumeMount {
 	return all
 }
 
-// variables are the server's. The judge's key goes from its Secret to the server: neither the operator nor the pod's arguments see it.
+// variables are the server's. The judge's key goes from its Secret to the server: neither the
+// operator nor the pod's arguments see it.
 func variables(env *v1alpha1.CustomerSupportEnv) []corev1.EnvVar {
 	all := []corev1.EnvVar{{Name: addressVariable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
 	if llm := env.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
@@ -267,7 +277,8 @@ func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) corev1.Cont
 		VolumeMounts:             mounts(env),
 		StartupProbe:             probe("/health", "http", 1, 60),
 		ReadinessProbe:           probe("/readyz", "ops", 2, 1),
-		// A restart ends every session of the server, so only a server that has been deaf for a minute is restarted.
+		// A restart ends every session of the server, so only a server that has been deaf for a
+		// minute is restarted.
 		LivenessProbe: probe("/health", "http", 10, 6),
 	}
 }
@@ -376,7 +387,8 @@ func owner(env *v1alpha1.CustomerSupportEnv) *metav1ac.OwnerReferenceApplyConfig
 		WithBlockOwnerDeletion(true)
 }
 
-// hash tells apply configurations apart. Their JSON is stable: fields in the order of the type, keys of maps sorted.
+// hash tells apply configurations apart. Their JSON is stable: fields in the order of the type,
+// keys of maps sorted.
 func hash(config any) string {
 	data, err := json.Marshal(config)
 	if err != nil {

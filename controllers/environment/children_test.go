@@ -89,7 +89,8 @@ func withPacks(env *v1alpha1.CustomerSupportEnv) {
 	}
 }
 
-// A server finds its packs in its files, and the judge's key in a variable that comes from the Secret: it stands nowhere else.
+// A server finds its packs in its files, and the judge's key in a variable that comes from the
+// Secret: it stands nowhere else.
 func TestDeploymentMountsWhatIsReferred(t *testing.T) {
 	t.Parallel()
 	spec := builtDeployment(t, pool(judgedByModel, withPacks, guarded)).Spec.Template.Spec
@@ -181,7 +182,8 @@ func TestDeploymentSelectsItsPods(t *testing.T) {
 	}
 }
 
-// What users did not ask to have restarted keeps its template: its hash must not depend on anything but the template.
+// What users did not ask to have restarted keeps its template: its hash must not depend on anything
+// but the template.
 func TestTemplateHash(t *testing.T) {
 	t.Parallel()
 	hashOf := func(env *v1alpha1.CustomerSupportEnv, image string) string {

@@ -1,11 +1,14 @@
-// Package environment turns a CustomerSupportEnv into a pool of environment servers, and tells in its status how the pool fares.
+// Package environment turns a CustomerSupportEnv into a pool of environment servers, and tells in
+// its status how the pool fares.
 //
-// One pass reads everything into a snapshot, decides with pure functions over it, and writes last: what differs of the pool's objects, then the
-// status. A Deployment is the engine: rollouts, surge and progress deadlines are its own. What the servers say of themselves (sessions, episodes,
+// One pass reads everything into a snapshot, decides with pure functions over it, and writes last:
+// what differs of the pool's objects, then the status. A Deployment is the engine: rollouts, surge
+// and progress deadlines are its own. What the servers say of themselves (sessions, episodes,
 // digests) is polled from their /stats, for nothing in the cluster tells when it changes.
 //
-// The pool's objects are applied by server-side apply, and only when the object that exists doesn't hold all that is wanted: a pool at rest costs
-// reads alone, and a change that somebody made by hand is put right.
+// The pool's objects are applied by server-side apply, and only when the object that exists doesn't
+// hold all that is wanted: a pool at rest costs reads alone, and a change that somebody made by
+// hand is put right.
 package environment
 
 import (
@@ -41,19 +44,24 @@ import (
 )
 
 const (
-	// fieldOwner owns the fields that are applied, whichever replica or version of the operator applies them.
+	// fieldOwner owns the fields that are applied, whichever replica or version of the operator
+	// applies them.
 	fieldOwner = client.FieldOwner("csenv-environment")
-	// pollInterval is how often a pool's servers are asked for their statistics. Up to pollJitter of it is added, so that pools spread out.
+	// pollInterval is how often a pool's servers are asked for their statistics. Up to pollJitter
+	// of it is added, so that pools spread out.
 	pollInterval = 15 * time.Second
-	// scalePollInterval is that of a pool that autoscaling has to keep up with: a burst is answered within ten seconds.
+	// scalePollInterval is that of a pool that autoscaling has to keep up with: a burst is answered
+	// within ten seconds.
 	scalePollInterval = 5 * time.Second
 	pollJitter        = 0.2
-	// countsInterval is how often the status is written at most when nothing in it differs but the counts of sessions and episodes.
+	// countsInterval is how often the status is written at most when nothing in it differs but the
+	// counts of sessions and episodes.
 	countsInterval = 15 * time.Second
 	// conflictDelay is how long the cache is given to see the write that won.
 	conflictDelay = time.Second
-	// pools are reconciled side by side, for a pass waits on the network while it polls, and for seconds where a network policy swallows the question. All of them together ask
-	// no more than concurrentPools * statsInFlight servers at a time.
+	// pools are reconciled side by side, for a pass waits on the network while it polls, and for
+	// seconds where a network policy swallows the question. All of them together ask no more than
+	// concurrentPools * statsInFlight servers at a time.
 	concurrentPools = 16
 )
 
@@ -76,7 +84,8 @@ type Reconciler struct {
 type Options struct {
 	// Image is run by pools whose spec names none.
 	Image string
-	// Namespace is the operator's own. Without it, the operator runs outside of the cluster, and managed NetworkPolicies admit everybody to the port that it reads statistics from.
+	// Namespace is the operator's own. Without it, the operator runs outside of the cluster, and
+	// managed NetworkPolicies admit everybody to the port that it reads statistics from.
 	Namespace string
 }
 
@@ -107,7 +116,8 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager has the manager reconcile a pool when its spec, one of its objects or one of its pods changes.
+// SetupWithManager has the manager reconcile a pool when its spec, one of its objects or one of its
+// pods changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for _, c := range append(r.metrics.collectors(), newCollector(mgr.GetClient())) {
 		if err := metrics.Registry.Register(c); err != nil {
@@ -131,7 +141,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// poolOfPod finds a pod's pool by its labels: between the two stand the Deployment and a ReplicaSet.
+// poolOfPod finds a pod's pool by its labels: between the two stand the Deployment and a
+// ReplicaSet.
 func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	labels := pod.GetLabels()
 	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentEnvServer || labels[v1alpha1.LabelEnvironment] == "" {
@@ -142,7 +153,8 @@ func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 
 // Reconcile brings one pool a step nearer to its spec and its status up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	// 1. A pool that is gone or going needs nothing: its objects have it as their owner and go with it.
+	// 1. A pool that is gone or going needs nothing: its objects have it as their owner and go
+	//    with it.
 	env := &v1alpha1.CustomerSupportEnv{}
 	err := r.client.Get(ctx, req.NamespacedName, env)
 	if client.IgnoreNotFound(err) != nil {
@@ -155,7 +167,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	memory := r.memories.of(env)
 
-	// 2. The ledger key comes first: the servers start with it, and the status is the only place that remembers its public half.
+	// 2. The ledger key comes first: the servers start with it, and the status is the only place
+	//    that remembers its public half.
 	if err := r.ensureKey(ctx, env); err != nil {
 		return settle(err)
 	}
@@ -171,7 +184,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	memory.look(snap, r.metrics)
 	r.metrics.show(snap)
 
-	// 5. Decide how many servers there are to be and what they are to play, and apply what differs. A refusal goes into the status as well: a user sees that, but not our log.
+	// 5. Decide how many servers there are to be and what they are to play, and apply what
+	//    differs. A refusal goes into the status as well: a user sees that, but not our log.
 	snap.scaling, memory.history = decideReplicas(snap, memory.history)
 	markErr := r.prepare(ctx, &snap, memory)
 	snap.scenarios = nextScenarios(snap)
@@ -186,7 +200,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return settle(errors.Join(snap.applyErr, err))
 	}
 
-	// 7. Try again soon, with a growing delay, where a write failed. Otherwise come back for the statistics.
+	// 7. Try again soon, with a growing delay, where a write failed. Otherwise come back for the
+	//    statistics.
 	if snap.applyErr != nil {
 		return ctrl.Result{}, snap.applyErr
 	}
@@ -201,7 +216,8 @@ func pollEvery(s snapshot) time.Duration {
 	return pollInterval
 }
 
-// announceScaling tells of another number of servers once the API server has it, and not again while the cache hasn't.
+// announceScaling tells of another number of servers once the API server has it, and not again
+// while the cache hasn't.
 func (r *Reconciler) announceScaling(s snapshot, m *memory) {
 	if s.applyErr != nil || s.scaling.reason == "" {
 		return
@@ -219,7 +235,8 @@ func (r *Reconciler) announceScaling(s snapshot, m *memory) {
 	r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, reason, "Reconcile", "Scaled %s from %d to %d servers: %s.", word, s.scaling.from, s.scaling.to, s.scaling.why)
 }
 
-// apply applies and deletes as many objects as it can: one that is refused doesn't hold up the others.
+// apply applies and deletes as many objects as it can: one that is refused doesn't hold up the
+// others.
 func (r *Reconciler) apply(ctx context.Context, steps []child) error {
 	var failed []error
 	for _, step := range steps {
@@ -245,8 +262,9 @@ func (r *Reconciler) remove(ctx context.Context, step child) error {
 	return nil
 }
 
-// writeStatus writes the status if it differs, guarded by the resource version, and then announces what changed. Counts change all the time in a pool that is played: alone they
-// are written every countsInterval at most.
+// writeStatus writes the status if it differs, guarded by the resource version, and then announces
+// what changed. Counts change all the time in a pool that is played: alone they are written every
+// countsInterval at most.
 func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupportEnv, status v1alpha1.CustomerSupportEnvStatus, m *memory) error {
 	now := r.clock.Now()
 	if equality.Semantic.DeepEqual(env.Status, status) || onlyCountsDiffer(env.Status, status) && now.Sub(m.counted) < countsInterval {
@@ -265,7 +283,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupp
 	return nil
 }
 
-// settle tells faults from what happens every day: a write that lost to a newer one is tried again quietly, and a pool that went meanwhile is left.
+// settle tells faults from what happens every day: a write that lost to a newer one is tried again
+// quietly, and a pool that went meanwhile is left.
 func settle(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil

@@ -73,7 +73,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// statusless takes away the status that the fake client gives to NetworkPolicies, which have none, before their schema refuses it.
+// statusless takes away the status that the fake client gives to NetworkPolicies, which have none,
+// before their schema refuses it.
 type statusless struct{ managedfields.TypeConverter }
 
 func (s statusless) ObjectToTyped(object runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
@@ -376,7 +377,8 @@ func TestReconcileTellsWhatWasRefused(t *testing.T) {
 	}
 }
 
-// A pass over a status that is older than the key must not leave servers with a key that the status doesn't name.
+// A pass over a status that is older than the key must not leave servers with a key that the status
+// doesn't name.
 func TestReconcileOverAStaleStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool(keyless))

@@ -22,21 +22,26 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// A server that is told to go serves its sessions out, so no scale-down has to lose one. What is done here keeps sessions from having to hurry at all: the servers without any go
-// first.
+// A server that is told to go serves its sessions out, so no scale-down has to lose one. What is
+// done here keeps sessions from having to hurry at all: the servers without any go first.
 //
-// A ReplicaSet chooses which pods it removes: those that aren't ready, then those of the least controller.kubernetes.io/pod-deletion-cost. So just before the Deployment's
-// number goes down, each busy pod gets its number of sessions as its cost, in the same pass and first: if one of them can't be written, the number stays. The costs stay as they
-// were afterwards. Nothing reads them until the next time, which sets them anew.
+// A ReplicaSet chooses which pods it removes: those that aren't ready, then those of the least
+// controller.kubernetes.io/pod-deletion-cost. So just before the Deployment's number goes down,
+// each busy pod gets its number of sessions as its cost, in the same pass and first: if one of them
+// can't be written, the number stays. The costs stay as they were afterwards. Nothing reads them
+// until the next time, which sets them anew.
 //
-// A full server isn't ready, and would go before any idle one. Autoscaling never asks for that (see removable); where somebody lowers spec.replicas, the number waits for
-// a while until the server has a free slot.
+// A full server isn't ready, and would go before any idle one. Autoscaling never asks for that (see
+// removable); where somebody lowers spec.replicas, the number waits for a while until the server
+// has a free slot.
 
 const (
 	// deletionCost is what a ReplicaSet compares. It is 0 where it isn't set.
 	deletionCost = "controller.kubernetes.io/pod-deletion-cost"
-	// safeToEvict is what the cluster autoscaler reads before it empties a node. The template says "false", for the cluster autoscaler gives pods ten minutes at most, whatever their
-	// grace period. A pod that has been idle for idleBeforeEviction says "true" until it is played again: two writes for so long a time at most, and none in a busy pool.
+	// safeToEvict is what the cluster autoscaler reads before it empties a node. The template says
+	// "false", for the cluster autoscaler gives pods ten minutes at most, whatever their grace
+	// period. A pod that has been idle for idleBeforeEviction says "true" until it is played again:
+	// two writes for so long a time at most, and none in a busy pool.
 	safeToEvict        = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	idleBeforeEviction = 10 * time.Minute
 	// fullPatience is how long a lower spec.replicas waits for full servers.
@@ -98,7 +103,8 @@ func costChange(s snapshot, pod *corev1.Pod) map[string]*string {
 	}
 }
 
-// evictionChange follows the server where the template leaves that to us, and says nothing of one that doesn't answer.
+// evictionChange follows the server where the template leaves that to us, and says nothing of one
+// that doesn't answer.
 func evictionChange(s snapshot, pod *corev1.Pod, known serverMemory) map[string]*string {
 	_, userSays := userAnnotations(s.env)[safeToEvict]
 	_, answered := s.reports[pod.Name]
@@ -123,7 +129,8 @@ func userAnnotations(env *v1alpha1.CustomerSupportEnv) map[string]string {
 	return env.Spec.Template.Annotations
 }
 
-// holdBack keeps the number of servers while a full server would be removed in place of an idle one.
+// holdBack keeps the number of servers while a full server would be removed in place of an idle
+// one.
 func (m *memory) holdBack(s snapshot) bool {
 	l := loadOf(s)
 	wouldHit := s.scaling.reason == scaleSpec && 0 < s.scaling.to && s.scaling.to < s.scaling.from-l.unready && l.exposed > 0 && l.idle > l.unready
@@ -214,7 +221,8 @@ func (m *memory) look(s snapshot, metrics *poolMetrics) {
 	m.servers, m.looked = servers, true
 }
 
-// podEvents wakes a pod's pool, and keeps what a pod that is gone said at its end: nobody can read that later.
+// podEvents wakes a pod's pool, and keeps what a pod that is gone said at its end: nobody can read
+// that later.
 func (r *Reconciler) podEvents() handler.EventHandler {
 	wake := handler.EnqueueRequestsFromMapFunc(poolOfPod)
 	return handler.Funcs{
@@ -231,7 +239,8 @@ func (r *Reconciler) podEvents() handler.EventHandler {
 	}
 }
 
-// farewellOf is what the pod's server said of its drain, false where it said nothing. Its image is the user's choice, so it is believed within bounds.
+// farewellOf is what the pod's server said of its drain, false where it said nothing. Its image is
+// the user's choice, so it is believed within bounds.
 func farewellOf(pod *corev1.Pod) (score.Farewell, bool) {
 	var f score.Farewell
 	status := serverStatus(*pod)

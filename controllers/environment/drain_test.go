@@ -85,7 +85,8 @@ func TestDeletionCosts(t *testing.T) {
 	}
 }
 
-// removed are the pods that a ReplicaSet would remove: those that aren't ready first, then those of the least cost.
+// removed are the pods that a ReplicaSet would remove: those that aren't ready first, then those of
+// the least cost.
 func removed(pods []corev1.Pod, n int) []corev1.Pod {
 	cost := func(pod corev1.Pod) (c int) {
 		_, _ = fmt.Sscan(pod.Annotations[deletionCost], &c)
@@ -107,8 +108,9 @@ func removed(pods []corev1.Pod, n int) []corev1.Pod {
 	return order[:n]
 }
 
-// Whatever the servers are doing, and whatever costs they have from before: no server that autoscaling has removed has sessions while an idle one stays, and where none is
-// idle, the one with the fewest goes.
+// Whatever the servers are doing, and whatever costs they have from before: no server that
+// autoscaling has removed has sessions while an idle one stays, and where none is idle, the one
+// with the fewest goes.
 func TestIdleServersGoFirst(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -323,7 +325,8 @@ func TestReconcileMeetsFaultsOfCosts(t *testing.T) {
 	}
 }
 
-// A full server isn't ready, so it would be removed before the idle ones: a lower number waits, but not for ever.
+// A full server isn't ready, so it would be removed before the idle ones: a lower number waits, but
+// not for ever.
 func TestReconcileWaitsForAFullServer(t *testing.T) {
 	t.Parallel()
 	w := scaledDown(t)
@@ -404,7 +407,8 @@ func TestFarewellOf(t *testing.T) {
 	}
 }
 
-// What a server said at its end is told and counted once, though its pod is gone from the cache by then.
+// What a server said at its end is told and counted once, though its pod is gone from the cache by
+// then.
 func TestReconcileTellsOfServersThatWent(t *testing.T) {
 	t.Parallel()
 	w := scaledDown(t)
@@ -554,7 +558,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// lagging has the reconciler read a Deployment as it was before the last write, while it is asked to.
+// lagging has the reconciler read a Deployment as it was before the last write, while it is asked
+// to.
 func (w *world) lagging(t *testing.T, lags *bool) {
 	t.Helper()
 	before := &appsv1.Deployment{}

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// creationPatience is how long a container may take to be created, pulling its image aside: a volume that can't be mounted shows as nothing else.
+	// creationPatience is how long a container may take to be created, pulling its image aside: a
+	// volume that can't be mounted shows as nothing else.
 	creationPatience = 2 * time.Minute
 	// maxQuote bounds what is quoted of others' messages.
 	maxQuote = 600
@@ -27,7 +28,8 @@ func faultf(reason, format string, args ...any) *fault {
 	return &fault{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// findFault returns the first fault in order of cause: what stops the pool's objects, then its pods, then its servers.
+// findFault returns the first fault in order of cause: what stops the pool's objects, then its
+// pods, then its servers.
 func findFault(s snapshot) *fault {
 	for _, find := range []func(snapshot) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault, serversUnreachable, rolloutStuck} {
 		if f := find(s); f != nil {
@@ -113,7 +115,8 @@ func startFailed(s snapshot, pod corev1.Pod) *fault {
 	return nil
 }
 
-// crashLoop: the server has ended and isn't up again. One that runs and has started is forgiven its past.
+// crashLoop: the server has ended and isn't up again. One that runs and has started is forgiven its
+// past.
 func crashLoop(s snapshot, pod corev1.Pod) *fault {
 	status := serverStatus(pod)
 	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {
@@ -161,7 +164,8 @@ func rolloutStuck(s snapshot) *fault {
 		s.env.Namespace, s.env.Name)
 }
 
-// deadlineExceeded reports whether the rollout got stuck. Full servers aren't ready, and hold it up without anything being wrong.
+// deadlineExceeded reports whether the rollout got stuck. Full servers aren't ready, and hold it up
+// without anything being wrong.
 func deadlineExceeded(s snapshot) bool {
 	c := deploymentCondition(s.deployment(), appsv1.DeploymentProgressing)
 	return replicaCounts(s).full == 0 && c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
@@ -186,7 +190,8 @@ func podCondition(pod corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondi
 	return &pod.Status.Conditions[i]
 }
 
-// serverStatus is the state of the server's container, nil before there is any. Injected sidecars are none of our concern.
+// serverStatus is the state of the server's container, nil before there is any. Injected sidecars
+// are none of our concern.
 func serverStatus(pod corev1.Pod) *corev1.ContainerStatus {
 	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == containerName })
 	if i < 0 {
@@ -203,7 +208,8 @@ func waitingState(pod corev1.Pod) corev1.ContainerStateWaiting {
 	return *status.State.Waiting
 }
 
-// lastWords is the part of a log's end that says what happened: a panic's first lines, else the last ones.
+// lastWords is the part of a log's end that says what happened: a panic's first lines, else the
+// last ones.
 func lastWords(log string) string {
 	for _, mark := range []string{"panic: ", "fatal error: "} {
 		if i := strings.LastIndex(log, mark); i >= 0 {

@@ -25,9 +25,11 @@ const keyFile = "key.pem"
 
 // ensureKey gives a pool that has none the key pair with which its servers sign their ledgers.
 //
-// The operator may create and delete Secrets, but read none. So the public half's only memory is the status, and the Secret's name is derived from it
-// (keySecretName). A pass over a stale status creates a Secret beside the one in use, loses the status write by the resource version, and removes what it
-// created: nobody ever mounts a key that the status doesn't name. Clearing status.ledgerPublicKey asks for a new pair, which rolls the servers.
+// The operator may create and delete Secrets, but read none. So the public half's only memory is
+// the status, and the Secret's name is derived from it (keySecretName). A pass over a stale status
+// creates a Secret beside the one in use, loses the status write by the resource version, and
+// removes what it created: nobody ever mounts a key that the status doesn't name. Clearing
+// status.ledgerPublicKey asks for a new pair, which rolls the servers.
 func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv) error {
 	if env.Status.LedgerPublicKey != "" {
 		return nil
@@ -50,7 +52,8 @@ func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSuppor
 	return nil
 }
 
-// discard removes a Secret whose public half was surely not written. After any other error it may have been: then a Secret too many is the lesser evil.
+// discard removes a Secret whose public half was surely not written. After any other error it may
+// have been: then a Secret too many is the lesser evil.
 func (r *Reconciler) discard(ctx context.Context, secret *corev1.Secret, cause error) error {
 	if !apierrors.IsConflict(cause) && !apierrors.IsNotFound(cause) {
 		return cause

@@ -10,16 +10,19 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// memory is what is remembered of a pool from one pass to the next, and forgotten when the operator restarts: what that costs is a delay that starts again, and what the
-// metrics count meanwhile. The passes of one pool come one after the other, so all but the pods that ended needs no lock.
+// memory is what is remembered of a pool from one pass to the next, and forgotten when the operator
+// restarts: what that costs is a delay that starts again, and what the metrics count meanwhile. The
+// passes of one pool come one after the other, so all but the pods that ended needs no lock.
 type memory struct {
 	uid     types.UID
 	history history
 	// counted is when the status was last written: counts alone wait.
 	counted time.Time
-	// scaled is the version of the Deployment over which the number of servers was last changed, and the number.
+	// scaled is the version of the Deployment over which the number of servers was last changed,
+	// and the number.
 	scaled string
-	// held is since when a scale-down waits for a server that is full to be ready again, the zero time while none does.
+	// held is since when a scale-down waits for a server that is full to be ready again, the zero
+	// time while none does.
 	held time.Time
 	// looked says that the servers were looked at before, and servers holds what was seen.
 	looked  bool
@@ -67,7 +70,8 @@ func (m *memories) forget(key types.NamespacedName) {
 	delete(m.pools, key)
 }
 
-// bury keeps a pod that is gone until its pool's next pass. Pools that nobody has looked at have nothing to compare it with.
+// bury keeps a pod that is gone until its pool's next pass. Pools that nobody has looked at have
+// nothing to compare it with.
 func (m *memories) bury(key types.NamespacedName, pod *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,8 @@ const (
 	stateDraining    = "draining"
 )
 
-// poolMetrics are what the operator knows of each pool, by its namespace and name. They go when the pool goes.
+// poolMetrics are what the operator knows of each pool, by its namespace and name. They go when the
+// pool goes.
 type poolMetrics struct {
 	active, capacity, free   *prometheus.GaugeVec
 	servers                  *prometheus.GaugeVec
@@ -73,7 +74,8 @@ func (m *poolMetrics) forget(key types.NamespacedName) {
 	}
 }
 
-// show sets the gauges of a pool to what was seen. Counters begin at 0, so that the first increase shows.
+// show sets the gauges of a pool to what was seen. Counters begin at 0, so that the first increase
+// shows.
 func (m *poolMetrics) show(s snapshot) {
 	namespace, name := s.env.Namespace, s.env.Name
 	for _, c := range []*prometheus.CounterVec{m.cut, m.unjudged, m.pollsLost} {
@@ -99,7 +101,8 @@ func (m *poolMetrics) decided(s snapshot) {
 	m.decisions.WithLabelValues(s.env.Namespace, s.env.Name, direction, s.scaling.reason).Inc()
 }
 
-// serverStates counts the pool's pods by state, those that have ended left out. Every state is there, at 0 too.
+// serverStates counts the pool's pods by state, those that have ended left out. Every state is
+// there, at 0 too.
 func serverStates(s snapshot) map[string]int {
 	states := map[string]int{stateReady: 0, stateFull: 0, stateStarting: 0, stateUnreachable: 0, stateDraining: 0}
 	for _, pod := range s.pods {
@@ -133,7 +136,8 @@ func silentServers(s snapshot) int {
 	return n
 }
 
-// freeSlots are those of the servers that stay: what draining ones still carry takes no room from others.
+// freeSlots are those of the servers that stay: what draining ones still carry takes no room from
+// others.
 func freeSlots(s snapshot) int64 {
 	free := int64(0)
 	for _, pod := range s.pods {
@@ -176,7 +180,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// tallies counts pools by environment and availability. Every series is there, at 0 too, so that none vanishes.
+// tallies counts pools by environment and availability. Every series is there, at 0 too, so that
+// none vanishes.
 func tallies(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int {
 	sums := map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int{}
 	for _, environment := range []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment} {

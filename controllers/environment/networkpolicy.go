@@ -14,8 +14,9 @@ import (
 // metricsLabel marks the namespaces of whatever scrapes metrics. It is kubebuilder's convention.
 const metricsLabel = "metrics"
 
-// networkPolicy admits clients, the operator and Prometheus, each to its port. What the servers themselves connect to is not restricted. The kubelet needs no rule: networks
-// admit a node to its own pods.
+// networkPolicy admits clients, the operator and Prometheus, each to its port. What the servers
+// themselves connect to is not restricted. The kubelet needs no rule: networks admit a node to its
+// own pods.
 func networkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	spec := networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: podSelector(env.Name)},
@@ -32,8 +33,10 @@ func networkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkin
 	return p.WithAnnotations(map[string]string{appliedHash: hash(p)})
 }
 
-// clients are the pods of the namespaces that access allows, the pool's own among them, which pass sessions on to each other. A Service that is reached from outside has clients whose
-// addresses nobody knows beforehand, and many load balancers put a node's address in their place: then everybody is admitted, which nil says.
+// clients are the pods of the namespaces that access allows, the pool's own among them, which pass
+// sessions on to each other. A Service that is reached from outside has clients whose addresses
+// nobody knows beforehand, and many load balancers put a node's address in their place: then
+// everybody is admitted, which nil says.
 func clients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
 	if serviceType(env) != corev1.ServiceTypeClusterIP {
 		return nil
@@ -41,7 +44,8 @@ func clients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer 
 	return access.Peers(env)
 }
 
-// watchers are who reads statistics and metrics. An operator outside of the cluster has no namespace to be known by: then everybody is, which nil says.
+// watchers are who reads statistics and metrics. An operator outside of the cluster has no
+// namespace to be known by: then everybody is, which nil says.
 func watchers(operator string) []networkingv1.NetworkPolicyPeer {
 	if operator == "" {
 		return nil

@@ -11,16 +11,21 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// The operator can't read packs: Secrets are none of its business, and tickets neither. Servers that run look after the packs that they have mounted, and report the digest that a
-// server started now would have, or what is wrong. A digest that differs from what they play becomes an annotation of their pods' template, and the Deployment replaces them.
+// The operator can't read packs: Secrets are none of its business, and tickets neither. Servers
+// that run look after the packs that they have mounted, and report the digest that a server started
+// now would have, or what is wrong. A digest that differs from what they play becomes an annotation
+// of their pods' template, and the Deployment replaces them.
 //
-// Servers of the newest template decide it, all that answer with one voice: the kubelets of some nodes may be minutes behind others, and a pack at fault on one of them is at fault.
-// What was annotated last isn't annotated again, and never while servers are being replaced anyway. So an image that reports nonsense causes a rollout every replacePause at worst.
+// Servers of the newest template decide it, all that answer with one voice: the kubelets of some
+// nodes may be minutes behind others, and a pack at fault on one of them is at fault. What was
+// annotated last isn't annotated again, and never while servers are being replaced anyway. So an
+// image that reports nonsense causes a rollout every replacePause at worst.
 
 // replacePause is between the end of a rollout and the next one for changed packs.
 const replacePause = 2 * time.Minute
 
-// newRolloutReason is that of a Deployment's Progressing condition from the end of a rollout on. (k8s.io/kubernetes/pkg/controller/deployment/util names it so.)
+// newRolloutReason is that of a Deployment's Progressing condition from the end of a rollout on.
+// (k8s.io/kubernetes/pkg/controller/deployment/util names it so.)
 const newRolloutReason = "NewReplicaSetAvailable"
 
 // annotatedScenarios is the digest for which the servers were last replaced, "" if they never were.
@@ -62,7 +67,8 @@ func mayReplace(s snapshot) bool {
 		d.Status.Replicas == *d.Spec.Replicas && d.Status.UpdatedReplicas == *d.Spec.Replicas
 }
 
-// newestReports are what the servers say that play what the pool plays from now on, in order of the pods' names.
+// newestReports are what the servers say that play what the pool plays from now on, in order of the
+// pods' names.
 func newestReports(s snapshot) []score.Report {
 	var reports []score.Report
 	isNewest := describes(s)

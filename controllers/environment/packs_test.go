@@ -35,7 +35,8 @@ func playing(loaded, mounted, fault string) score.Report {
 	return r
 }
 
-// packed is the snapshot of a pool with packs, whose servers say this, and whose last rollout ended an hour ago.
+// packed is the snapshot of a pool with packs, whose servers say this, and whose last rollout ended
+// an hour ago.
 func packed(annotated string, reports ...score.Report) snapshot {
 	env := pool(withPacks)
 	s := snapshot{
@@ -110,7 +111,8 @@ func TestNextScenarios(t *testing.T) {
 	}
 }
 
-// Whatever an image reports, each digest that differs from the last causes one rollout, and none begins before the last one has been over for replacePause.
+// Whatever an image reports, each digest that differs from the last causes one rollout, and none
+// begins before the last one has been over for replacePause.
 func TestRolloutsAreBounded(t *testing.T) {
 	t.Parallel()
 	digest := rapid.SampledFrom([]string{"a", "b", "c", ""})
@@ -161,7 +163,8 @@ func TestInvalidPack(t *testing.T) {
 	}
 }
 
-// What a server says when it doesn't start names what its owner knows, not where the server finds it.
+// What a server says when it doesn't start names what its owner knows, not where the server finds
+// it.
 func TestNamesOfWhatIsMounted(t *testing.T) {
 	t.Parallel()
 	broken := waiting("CrashLoopBackOff", "back-off")

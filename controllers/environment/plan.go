@@ -9,8 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// plan lists the objects to apply: those that are missing and those that don't hold all that is wanted; and those to delete, which are no longer wanted. A name that something
-// else has is left alone, for good or until it's free.
+// plan lists the objects to apply: those that are missing and those that don't hold all that is
+// wanted; and those to delete, which are no longer wanted. A name that something else has is left
+// alone, for good or until it's free.
 func plan(s snapshot) []child {
 	var steps []child
 	for _, c := range children(s) {
@@ -27,7 +28,8 @@ func plan(s snapshot) []child {
 	return steps
 }
 
-// settled reports whether the object that exists is as it is wanted. Each rule of a NetworkPolicy admits somebody, so that it must have no more of them than are wanted.
+// settled reports whether the object that exists is as it is wanted. Each rule of a NetworkPolicy
+// admits somebody, so that it must have no more of them than are wanted.
 func settled(c child, live client.Object) bool {
 	got, want := fields(live), fields(c.config)
 	if c.id.kind == kindNetworkPolicy && !reflect.DeepEqual(got["spec"], want["spec"]) {
@@ -36,8 +38,8 @@ func settled(c child, live client.Object) bool {
 	return holds(got, want)
 }
 
-// fields is an object as its JSON has it, so that a typed object and an apply configuration can be compared. Its kind is left out: typed objects often
-// come without.
+// fields is an object as its JSON has it, so that a typed object and an apply configuration can be
+// compared. Its kind is left out: typed objects often come without.
 func fields(object any) map[string]any {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -52,8 +54,9 @@ func fields(object any) map[string]any {
 	return decoded
 }
 
-// holds reports whether live has everything that is wanted. It may have more: defaults of the API server, and fields and items of other owners. Items of a
-// list of objects may stand in any order; a list of plain values must be equal.
+// holds reports whether live has everything that is wanted. It may have more: defaults of the API
+// server, and fields and items of other owners. Items of a list of objects may stand in any order;
+// a list of plain values must be equal.
 func holds(live, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:

@@ -13,11 +13,13 @@ import (
 )
 
 const (
-	// statsBudget is for all pods of a pool: a pass must end although a network policy swallows every packet.
+	// statsBudget is for all pods of a pool: a pass must end although a network policy swallows
+	// every packet.
 	statsBudget = 10 * time.Second
 	// statsInFlight is how many pods of a pool are asked at the same time.
 	statsInFlight = 32
-	// maxDigest is the longest digest that the status holds, and maxPackError bounds what a server says of its packs, in bytes.
+	// maxDigest is the longest digest that the status holds, and maxPackError bounds what a server
+	// says of its packs, in bytes.
 	maxDigest    = 128
 	maxPackError = 4096
 )
@@ -27,8 +29,10 @@ type statsReader interface {
 	Report(ctx context.Context, podIP string) (score.Report, error)
 }
 
-// readReports asks every pod that runs, terminating ones too, and returns the answers by name of the pod. A pod that doesn't answer is left out. Of all but the first pod that
-// describes the pool's offer only the counts are kept: a pool may have many servers, and the same list of scenarios from each.
+// readReports asks every pod that runs, terminating ones too, and returns the answers by name of
+// the pod. A pod that doesn't answer is left out. Of all but the first pod that describes the
+// pool's offer only the counts are kept: a pool may have many servers, and the same list of
+// scenarios from each.
 func readReports(ctx context.Context, stats statsReader, pods []corev1.Pod, describes func(corev1.Pod) bool) map[string]score.Report {
 	ctx, cancel := context.WithTimeout(ctx, statsBudget)
 	defer cancel()
@@ -79,7 +83,8 @@ func withoutOffer(r score.Report) score.Report {
 	}
 }
 
-// serves reports whether the pod's server has been started and runs. It may be full, starting or draining.
+// serves reports whether the pod's server has been started and runs. It may be full, starting or
+// draining.
 func serves(pod corev1.Pod) bool {
 	if pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
 		return false

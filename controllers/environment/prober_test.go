@@ -54,9 +54,9 @@ func TestReadReports(t *testing.T) {
 	}
 }
 
-// A thousand servers behind a network policy that swallows packets hold up a pass for the budget and no longer, and never are more asked at once
-// than allowed.
-// Whatever the order of the answers, one report keeps its offer: that of the first server of the newest template.
+// A thousand servers behind a network policy that swallows packets hold up a pass for the budget
+// and no longer, and never are more asked at once than allowed. Whatever the order of the answers,
+// one report keeps its offer: that of the first server of the newest template.
 func TestReadReportsKeepsOneOffer(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

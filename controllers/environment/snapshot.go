@@ -19,7 +19,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// snapshot is what one pass knows. What comes after now was decided, and says what came of the writes; everything else was read.
+// snapshot is what one pass knows. What comes after now was decided, and says what came of the
+// writes; everything else was read.
 type snapshot struct {
 	env       *v1alpha1.CustomerSupportEnv
 	image     string                    // that the servers are to run
@@ -82,8 +83,8 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 	return s, nil
 }
 
-// readChild looks past the cache for what the cache doesn't have: an object of somebody else's carries none of our labels, and a forced apply would
-// take it over.
+// readChild looks past the cache for what the cache doesn't have: an object of somebody else's
+// carries none of our labels, and a forced apply would take it over.
 func (r *Reconciler) readChild(ctx context.Context, namespace string, id childID) (client.Object, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: id.name}
 	for _, reader := range []client.Reader{r.client, r.live} {
@@ -112,7 +113,8 @@ func newObject(kind string) client.Object {
 	}
 }
 
-// isOurs reports whether the pool may apply the object: its own, or one that an earlier pool of the name left behind without an owner.
+// isOurs reports whether the pool may apply the object: its own, or one that an earlier pool of the
+// name left behind without an owner.
 func isOurs(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 	if metav1.GetControllerOf(object) == nil {
 		return object.GetLabels()[v1alpha1.LabelEnvironment] == env.Name
@@ -120,7 +122,8 @@ func isOurs(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 	return metav1.IsControlledBy(object, env)
 }
 
-// isPredecessors reports whether the object belongs to a pool of the same name that was deleted. The garbage collector is about to take it, which wakes us.
+// isPredecessors reports whether the object belongs to a pool of the same name that was deleted.
+// The garbage collector is about to take it, which wakes us.
 func isPredecessors(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID != env.UID && owner.Kind == "CustomerSupportEnv" && owner.Name == env.Name

@@ -18,7 +18,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// computeStatus is the status that a snapshot calls for. What the snapshot can't tell stays as it was.
+// computeStatus is the status that a snapshot calls for. What the snapshot can't tell stays as it
+// was.
 func computeStatus(s snapshot) v1alpha1.CustomerSupportEnvStatus {
 	status := *s.env.Status.DeepCopy()
 	if s.applyErr == nil {
@@ -121,7 +122,8 @@ func scalingLimited(s snapshot) metav1.Condition {
 	}
 }
 
-// degraded says what keeps servers from running: the first fault, for the others often follow from it.
+// degraded says what keeps servers from running: the first fault, for the others often follow from
+// it.
 func degraded(s snapshot) metav1.Condition {
 	if f := findFault(s); f != nil {
 		return condition(v1alpha1.ConditionDegraded, true, f.reason, "%s", f.message)
@@ -145,7 +147,8 @@ func condition(kind string, holds bool, reason, format string, args ...any) meta
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// counts are numbers of servers, terminating ones left out. A full server isn't ready, but nothing is wrong with it.
+// counts are numbers of servers, terminating ones left out. A full server isn't ready, but nothing
+// is wrong with it.
 type counts struct{ exist, updated, ready, full int32 }
 
 func replicaCounts(s snapshot) counts {
@@ -199,8 +202,8 @@ func observed(d *appsv1.Deployment) bool {
 	return d != nil && d.Status.ObservedGeneration >= d.Generation
 }
 
-// sessions are summed over the servers that answered, and unset when servers run of which none did. Sessions of draining servers are active, but
-// those servers add no capacity.
+// sessions are summed over the servers that answered, and unset when servers run of which none did.
+// Sessions of draining servers are active, but those servers add no capacity.
 func sessions(s snapshot) *v1alpha1.SessionCounts {
 	if len(s.reports) == 0 && slices.ContainsFunc(s.pods, serves) {
 		return nil
@@ -234,8 +237,8 @@ func episodes(s snapshot) *v1alpha1.PoolEpisodes {
 	return sum
 }
 
-// describeOffer sets what the pool plays and how it grades, as the servers of the newest template say. Until one of them answers it stays as it was: what
-// older ones say is on its way out.
+// describeOffer sets what the pool plays and how it grades, as the servers of the newest template
+// say. Until one of them answers it stays as it was: what older ones say is on its way out.
 func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
 	describes := describes(s)
 	for _, pod := range s.pods {
@@ -251,7 +254,8 @@ func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
 	}
 }
 
-// describes tells the servers that play what the pool plays from now on: those of the newest template that stay.
+// describes tells the servers that play what the pool plays from now on: those of the newest
+// template that stay.
 func describes(s snapshot) func(corev1.Pod) bool {
 	newest := podTemplate(s).Annotations[templateHash]
 	return func(pod corev1.Pod) bool {
@@ -262,7 +266,8 @@ func describes(s snapshot) func(corev1.Pod) bool {
 // maxTasks is what status.tasks holds.
 const maxTasks = 32
 
-// offeredTasks are in order of their names. An image of the user's own may report what the API doesn't allow: that is left out.
+// offeredTasks are in order of their names. An image of the user's own may report what the API
+// doesn't allow: that is left out.
 func offeredTasks(tasks []score.Task) []v1alpha1.OfferedTask {
 	offered := make([]v1alpha1.OfferedTask, 0, len(tasks))
 	for _, task := range tasks {
@@ -289,7 +294,8 @@ func clip(text string, n int) string {
 // transition is a condition that changed.
 type transition struct{ metav1.Condition }
 
-// transitions are the conditions whose status or reason changed. What holds from the beginning without being so is no news.
+// transitions are the conditions whose status or reason changed. What holds from the beginning
+// without being so is no news.
 func transitions(before, after []metav1.Condition) []transition {
 	var changed []transition
 	for _, now := range after {

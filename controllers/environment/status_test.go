@@ -402,7 +402,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Whatever is read, every condition is set, in the form that the API takes, and the same snapshot gives the same status.
+// Whatever is read, every condition is set, in the form that the API takes, and the same snapshot
+// gives the same status.
 func TestStatusIsTotal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

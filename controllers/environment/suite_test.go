@@ -31,8 +31,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// The suite reconciles by hand against a real API server: its defaults, validation, field ownership and Pod Security admission. What the Deployment
-// controller would do, the specs do.
+// The suite reconciles by hand against a real API server: its defaults, validation, field ownership
+// and Pod Security admission. What the Deployment controller would do, the specs do.
 func TestSuite(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "environment controller")

@@ -28,7 +28,8 @@ func poolName(object client.Object) []string {
 	return []string{run.Spec.EnvironmentRef.Name}
 }
 
-// isAwaited reports whether an EvaluationRun of any namespace keeps the pool from going without servers. Only that question costs a look.
+// isAwaited reports whether an EvaluationRun of any namespace keeps the pool from going without
+// servers. Only that question costs a look.
 func (r *Reconciler) isAwaited(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (bool, error) {
 	if a := env.Spec.Autoscaling; a == nil || ptr.Deref(a.MinReplicas, 1) > 0 {
 		return false, nil
@@ -46,8 +47,9 @@ func poolNamespace(run *v1alpha1.EvaluationRun) string {
 	return cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace)
 }
 
-// wantsToPlay reports whether the run goes on as soon as its pool has a server, or goes on now. One that the pool doesn't admit says so in its condition, and wakes nobody; neither
-// does one that nobody has looked at yet.
+// wantsToPlay reports whether the run goes on as soon as its pool has a server, or goes on now. One
+// that the pool doesn't admit says so in its condition, and wakes nobody; neither does one that
+// nobody has looked at yet.
 func wantsToPlay(run *v1alpha1.EvaluationRun) bool {
 	conditions := run.Status.Conditions
 	if !run.DeletionTimestamp.IsZero() || ptr.Deref(run.Spec.Suspend, false) ||

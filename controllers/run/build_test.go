@@ -121,7 +121,8 @@ type playing struct {
 	change  func(*score.Ledger)
 }
 
-// summaryOf plays a shard as an environment pod and a runner do. The score of an episode follows from its index.
+// summaryOf plays a shard as an environment pod and a runner do. The score of an episode follows
+// from its index.
 func summaryOf(t testing.TB, plan score.Plan, shard int, p playing) string {
 	t.Helper()
 	ledger := &score.Ledger{
@@ -240,7 +241,8 @@ func (f fakePool) Report(_ context.Context, podIP string) (score.Report, error) 
 
 var errCrash = errors.New("the operator crashed")
 
-// states abbreviates conditions as "Complete=False/Running", and leaves out that a run isn't suspended.
+// states abbreviates conditions as "Complete=False/Running", and leaves out that a run isn't
+// suspended.
 func states(conditions []metav1.Condition) string {
 	var parts []string
 	for _, c := range conditions {

@@ -41,11 +41,13 @@ const (
 	resultsFolder   = "/results"
 	resultsVolume   = "results"
 
-	// agentKeyVariable holds the key or token of the agent's endpoint, tokenVariable the pool's token: cmd/runner reads them.
+	// agentKeyVariable holds the key or token of the agent's endpoint, tokenVariable the pool's
+	// token: cmd/runner reads them.
 	agentKeyVariable = "CSENV_AGENT_KEY"
 	tokenVariable    = "CSENV_POOL_TOKEN" //nolint:gosec // a name, not a token
 
-	// exitStopped is the exit code of a runner that was told to stop: 128 and SIGTERM's number, as shells have it.
+	// exitStopped is the exit code of a runner that was told to stop: 128 and SIGTERM's number, as
+	// shells have it.
 	exitStopped = 143
 	// agentStartSeconds is how long an agent's container may take until it listens.
 	agentStartSeconds = 600
@@ -79,7 +81,8 @@ func planConfigMap(run *v1alpha1.EvaluationRun, plan score.Plan) (*corev1.Config
 	}, nil
 }
 
-// agentJSON is the agent as runners read it: without the references to Secrets, which reach them as variables, and of a container what its runner has to know.
+// agentJSON is the agent as runners read it: without the references to Secrets, which reach them as
+// variables, and of a container what its runner has to know.
 func agentJSON(agent v1alpha1.Agent) (string, error) {
 	plain := *agent.DeepCopy()
 	if plain.OpenAI != nil {
@@ -168,7 +171,8 @@ func runnerPod(s snapshot, shards score.IndexSet) corev1.PodSpec {
 	return spec
 }
 
-// agentSidecar is an init container that never ends: the runner starts when it listens, and it is told to stop when the runner has ended, so that it can't keep the pod from succeeding.
+// agentSidecar is an init container that never ends: the runner starts when it listens, and it is
+// told to stop when the runner has ended, so that it can't keep the pod from succeeding.
 func agentSidecar(agent *v1alpha1.ContainerAgentSpec) corev1.Container {
 	port := agentPort(agent)
 	return corev1.Container{
@@ -213,7 +217,8 @@ func storeResults(spec *corev1.PodSpec, results *v1alpha1.Results) {
 	}
 }
 
-// resultsURL is where runners store episodes, "" for nowhere: the run's own folder, NAMESPACE/RUN-UID8, below what the spec says. The URL's parameters stay.
+// resultsURL is where runners store episodes, "" for nowhere: the run's own folder,
+// NAMESPACE/RUN-UID8, below what the spec says. The URL's parameters stay.
 func resultsURL(run *v1alpha1.EvaluationRun) string {
 	results := ptr.Deref(run.Spec.Results, v1alpha1.Results{})
 	base := results.URL

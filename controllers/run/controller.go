@@ -1,19 +1,26 @@
-// Package run plays EvaluationRuns: it fixes a plan, has an Indexed Job play it, and adds up what the runners bring back.
+// Package run plays EvaluationRuns: it fixes a plan, has an Indexed Job play it, and adds up what
+// the runners bring back.
 //
-// One pass reads everything into a snapshot, decides with pure functions over it, and writes last: the status first, then the Job, then the pods. The
-// Job is the engine: it starts, retries and limits runners, one index for each shard of the plan.
+// One pass reads everything into a snapshot, decides with pure functions over it, and writes last:
+// the status first, then the Job, then the pods. The Job is the engine: it starts, retries and
+// limits runners, one index for each shard of the plan.
 //
-// A shard is counted exactly once. The runner leaves a summary as its container's termination message, and the pod template carries a finalizer, so that a
-// finished pod can't vanish before it was read. The pass that reads it adds the summary to the accumulator and its index to the completed ones in one
-// status write, guarded by the resource version; only then is the finalizer lifted. A crash before the write loses nothing, for the pod is still there; a crash
-// after it counts nothing twice, for the index is there. Nothing else is remembered anywhere.
+// A shard is counted exactly once. The runner leaves a summary as its container's termination
+// message, and the pod template carries a finalizer, so that a finished pod can't vanish before it
+// was read. The pass that reads it adds the summary to the accumulator and its index to the
+// completed ones in one status write, guarded by the resource version; only then is the finalizer
+// lifted. A crash before the write loses nothing, for the pod is still there; a crash after it
+// counts nothing twice, for the index is there. Nothing else is remembered anywhere.
 //
-// A run of type External has neither plan nor Job: trainers bring the episodes, tagged with its name, and the pool's servers hand them over in numbered segments, each kept until it is
-// acknowledged. A pass reads the servers' segments, and adds them to the sums in one status write together with their numbers; the next pass that reads those numbers acknowledges them. So
-// a segment counts once, too, whatever is lost or crashes in between.
+// A run of type External has neither plan nor Job: trainers bring the episodes, tagged with its
+// name, and the pool's servers hand them over in numbered segments, each kept until it is
+// acknowledged. A pass reads the servers' segments, and adds them to the sums in one status write
+// together with their numbers; the next pass that reads those numbers acknowledges them. So a
+// segment counts once, too, whatever is lost or crashes in between.
 //
-// What lies in the run's namespace is anybody's: a summary counts only if its ledger carries the pool's signature and holds the planned episodes, and the
-// plan in the ConfigMap only if it has the fingerprint that the status holds.
+// What lies in the run's namespace is anybody's: a summary counts only if its ledger carries the
+// pool's signature and holds the planned episodes, and the plan in the ConfigMap only if it has the
+// fingerprint that the status holds.
 package run
 
 import (
@@ -51,7 +58,8 @@ import (
 const (
 	// conflictDelay is how long the cache is given to see the write that won.
 	conflictDelay = time.Second
-	// Runs are reconciled side by side, for a pass waits on the network while it asks a pool what it offers, or what trainers have played.
+	// Runs are reconciled side by side, for a pass waits on the network while it asks a pool what
+	// it offers, or what trainers have played.
 	concurrentRuns = 8
 )
 
@@ -100,8 +108,9 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager has the manager reconcile a run when its spec, its Job, its plan, one of its pods or its pool changes. A pod wakes the name of its run whether or
-// not there is such a run: so pods of runs that went while no operator was there are released when one comes back.
+// SetupWithManager has the manager reconcile a run when its spec, its Job, its plan, one of its
+// pods or its pool changes. A pod wakes the name of its run whether or not there is such a run: so
+// pods of runs that went while no operator was there are released when one comes back.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := errors.Join(r.metrics.register(metrics.Registry), metrics.Registry.Register(newStateCollector(r.client))); err != nil {
 		return fmt.Errorf("registering the runs' metrics: %w", err)
@@ -127,7 +136,8 @@ func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: labels[v1alpha1.LabelRun]}}}
 }
 
-// runsOfPool finds the runs, of whatever namespace, that are played against a pool and haven't ended.
+// runsOfPool finds the runs, of whatever namespace, that are played against a pool and haven't
+// ended.
 func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []reconcile.Request {
 	var list v1alpha1.EvaluationRunList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -165,8 +175,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	next := decide(snap)
 	next.folding.took = r.clock.Since(began)
 
-	// 4. Tell first: what is counted, and what the run is about to be played with. What follows can be repeated, and is when this pass ends here. The table of scenarios comes before, for the
-	// status vouches for it.
+	// 4. Tell first: what is counted, and what the run is about to be played with. What follows
+	//    can be repeated, and is when this pass ends here. The table of scenarios comes before,
+	//    for the status vouches for it.
 	if err := r.confirmEnd(ctx, snap, next); err != nil {
 		return settle(err)
 	}
@@ -201,7 +212,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: next.again}, nil
 }
 
-// writeStatus writes the status if it differs, guarded by the resource version, and only then announces and measures what it says.
+// writeStatus writes the status if it differs, guarded by the resource version, and only then
+// announces and measures what it says.
 func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next decision) error {
 	if !equality.Semantic.DeepEqual(run.Status, next.status) {
 		updated := run.DeepCopy()
@@ -293,7 +305,8 @@ func (c jobChange) apply(spec *batchv1.JobSpec) {
 	}
 }
 
-// create creates one of the run's objects. One that came in between is seen by the next pass, which tells whose it is.
+// create creates one of the run's objects. One that came in between is seen by the next pass, which
+// tells whose it is.
 func (r *Reconciler) create(ctx context.Context, object client.Object) error {
 	if err := r.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
@@ -302,8 +315,9 @@ func (r *Reconciler) create(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// releaseForeign lifts the finalizers of pods that bear the run's name but belong to another run of it, which is gone or going. The cache alone can't tell: it may show an
-// earlier run than the pods are of, and a finalizer lifted too early loses a summary.
+// releaseForeign lifts the finalizers of pods that bear the run's name but belong to another run of
+// it, which is gone or going. The cache alone can't tell: it may show an earlier run than the pods
+// are of, and a finalizer lifted too early loses a summary.
 func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, pods []corev1.Pod) error {
 	if len(pods) == 0 {
 		return nil
@@ -319,14 +333,16 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 	return r.lift(ctx, pods)
 }
 
-// lift takes the finalizer off pods. The patch names the finalizer alone, so it can't conflict with anybody else's write.
+// lift takes the finalizer off pods. The patch names the finalizer alone, so it can't conflict with
+// anybody else's write.
 func (r *Reconciler) lift(ctx context.Context, pods []corev1.Pod) error {
 	for i := range pods {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pods[i].UID, summaryFinalizer)
 		err := r.client.Patch(ctx, pods[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 		switch {
 		case apierrors.IsInvalid(err):
-			// Another pod has the name by now, and its UID can't be patched into this one's. The cache is about to say so.
+			// Another pod has the name by now, and its UID can't be patched into this one's. The
+			// cache is about to say so.
 			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", pods[i].Name, "reason", err.Error())
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("lifting the finalizer of pod %s: %w", pods[i].Name, err)
@@ -335,7 +351,8 @@ func (r *Reconciler) lift(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
-// settle tells faults from what happens every day: a write that lost to a newer one is tried again quietly, and a run that went meanwhile, or goes with its namespace, is left.
+// settle tells faults from what happens every day: a write that lost to a newer one is tried again
+// quietly, and a run that went meanwhile, or goes with its namespace, is left.
 func settle(err error) (ctrl.Result, error) {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return ctrl.Result{}, nil

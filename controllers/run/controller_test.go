@@ -209,7 +209,8 @@ func (w *world) events() []string {
 	}
 }
 
-// playShards does the Job's work once its plan and Job are there: each call ends two shards more, and the Job with the last. The first pod of a forged shard leaves no summary of the pool's.
+// playShards does the Job's work once its plan and Job are there: each call ends two shards more,
+// and the Job with the last. The first pod of a forged shard leaves no summary of the pool's.
 func (w *world) playShards() {
 	w.t.Helper()
 	job := w.job()
@@ -298,8 +299,9 @@ func TestReplayedEpisodesAreToldOnce(t *testing.T) {
 	}
 }
 
-// One write is a crash before it, a crash after it, or a conflict; the operator then comes back. Whatever write it hits, the figures are those of a run without faults, every
-// pod is let go, and the plan is the one that the status remembers.
+// One write is a crash before it, a crash after it, or a conflict; the operator then comes back.
+// Whatever write it hits, the figures are those of a run without faults, every pod is let go, and
+// the plan is the one that the status remembers.
 func TestCrashAtEveryWrite(t *testing.T) {
 	honest := readyWorld(t)
 	want := honest.toTheEnd()
@@ -378,7 +380,8 @@ func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
 	return v1alpha1.EvaluationRunStatus{}
 }
 
-// The cache may show the run as it was before the last writes: then a status write conflicts, and nothing is counted twice.
+// The cache may show the run as it was before the last writes: then a status write conflicts, and
+// nothing is counted twice.
 func TestLaggingCacheCountsNothingTwice(t *testing.T) {
 	want := readyWorld(t).toTheEnd()
 	for lag := 1; lag <= 3; lag++ {
@@ -547,7 +550,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// The cache says that the run is gone, or shows the one before, while the API server has the run that the pods are of.
+// The cache says that the run is gone, or shows the one before, while the API server has the run
+// that the pods are of.
 func TestNotFoundRaceLosesNoSummary(t *testing.T) {
 	earlier := evaluation()
 	earlier.UID = "earlier-uid"
@@ -580,7 +584,8 @@ func TestNotFoundRaceLosesNoSummary(t *testing.T) {
 	}
 }
 
-// A refused summary costs its shard another round, which plays that shard alone once the others have ended.
+// A refused summary costs its shard another round, which plays that shard alone once the others
+// have ended.
 func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()

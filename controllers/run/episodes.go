@@ -23,7 +23,8 @@ type Offer struct {
 	Report score.Report
 }
 
-// NewPlan selects what a run's spec asks for of what a pool offers, in as many shards as the spec has runners side by side. Its error says what the pool doesn't offer.
+// NewPlan selects what a run's spec asks for of what a pool offers, in as many shards as the spec
+// has runners side by side. Its error says what the pool doesn't offer.
 func NewPlan(run *v1alpha1.EvaluationRun, offer Offer) (score.Plan, error) {
 	return makePlan(run, offer, int(ptr.Deref(run.Spec.Parallelism, 1)))
 }
@@ -54,7 +55,8 @@ func makePlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan,
 	return score.NewPlan(draft, shards)
 }
 
-// selectScenarios lists the ids of a task's scenarios that a selection asks for, and notes their categories. Its errors name what there is.
+// selectScenarios lists the ids of a task's scenarios that a selection asks for, and notes their
+// categories. Its errors name what there is.
 func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task, selectedCategories map[string]bool) ([]string, error) {
 	at := slices.IndexFunc(offered, func(t score.Task) bool { return t.Name == selection.Name })
 	if at < 0 {

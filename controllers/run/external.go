@@ -19,13 +19,17 @@ import (
 )
 
 const (
-	// collectInterval is the time between two questions to the pool's servers: well within the time that a drained server waits for its last episodes to be collected.
+	// collectInterval is the time between two questions to the pool's servers: well within the time
+	// that a drained server waits for its last episodes to be collected.
 	collectInterval = 5 * time.Second
-	// silentInterval is that time while no server answers, for each question to such a pool takes a while. A server that is told to go waits longer, and a pool that is back says so.
+	// silentInterval is that time while no server answers, for each question to such a pool takes a
+	// while. A server that is told to go waits longer, and a pool that is back says so.
 	silentInterval = 30 * time.Second
-	// handoverDelay is the time until a server that is going is told that what it handed over is counted, so that it may go.
+	// handoverDelay is the time until a server that is going is told that what it handed over is
+	// counted, so that it may go.
 	handoverDelay = time.Second
-	// collectPatience is how long activeDeadlineSeconds waits at its end for servers that don't answer.
+	// collectPatience is how long activeDeadlineSeconds waits at its end for servers that don't
+	// answer.
 	collectPatience = 15 * time.Second
 	// mostActive bounds what is believed of one server. It is the greatest spec.sessions.perPod.
 	mostActive = 100_000
@@ -40,7 +44,8 @@ func goal(run *v1alpha1.EvaluationRun) int64 {
 	return ptr.Deref(ptr.Deref(run.Spec.Agent.External, v1alpha1.ExternalAgentSpec{}).Episodes, 0)
 }
 
-// tagOf is what trainers tag their episodes with: the run's name, after its namespace where that isn't the pool's.
+// tagOf is what trainers tag their episodes with: the run's name, after its namespace where that
+// isn't the pool's.
 func tagOf(run *v1alpha1.EvaluationRun) string {
 	if poolKeyOf(run).Namespace == run.Namespace {
 		return run.Name
@@ -48,7 +53,8 @@ func tagOf(run *v1alpha1.EvaluationRun) string {
 	return run.Namespace + "/" + run.Name
 }
 
-// openCollection has a run begin to collect. The status remembers what the pool grades with before anything is asked for.
+// openCollection has a run begin to collect. The status remembers what the pool grades with before
+// anything is asked for.
 func openCollection(d *decision, s snapshot) progress {
 	passScore, err := score.ParseDecimal(s.run.Spec.PassScore)
 	if err != nil {
@@ -120,12 +126,14 @@ type collection struct {
 	servers []v1alpha1.RolloutServer
 	// counted are the ledgers of the segments that were added to the sums.
 	counted []*score.Ledger
-	// errored and dropped are numbers of episodes in those segments, missing is the number of segments that went to somebody else, or were sealed for somebody else's question. Those before
-	// the first can have gone to a run of the same name.
+	// errored and dropped are numbers of episodes in those segments, missing is the number of
+	// segments that went to somebody else, or were sealed for somebody else's question. Those
+	// before the first can have gone to a run of the same name.
 	errored, dropped, missing int64
 	active                    int64
-	// silent is the number of servers that didn't answer, refusing the first that answered with an error. Awaited is true when one that is going plays no more for the run, and waits to hear that its
-	// segment is counted.
+	// silent is the number of servers that didn't answer, refusing the first that answered with an
+	// error. Awaited is true when one that is going plays no more for the run, and waits to hear
+	// that its segment is counted.
 	silent   int
 	refusing *handover
 	awaited  bool
@@ -157,7 +165,8 @@ func (c *collection) count(h handover) {
 	if err == nil && h.segment.Number <= last {
 		err = fmt.Errorf("%w: %d, and %d is the last", errReplayed, h.segment.Number, last)
 	}
-	// Whoever reaches a server can have it seal a segment with another pass score. That is no other grader, and what such a segment has can't be known for the run's own.
+	// Whoever reaches a server can have it seal a segment with another pass score. That is no other
+	// grader, and what such a segment has can't be known for the run's own.
 	stray := err == nil && ledger.PassScore != c.sums.PassScore
 	if err == nil && !stray {
 		err = c.sums.Merge(ledger)
@@ -185,7 +194,8 @@ func (c *collection) count(h handover) {
 	c.dropped += h.segment.Dropped
 }
 
-// collected is what the status holds of the segments so far, and the key with which they are signed.
+// collected is what the status holds of the segments so far, and the key with which they are
+// signed.
 func collected(run *v1alpha1.EvaluationRun) (*score.Ledger, ed25519.PublicKey, error) {
 	rollouts := ptr.Deref(run.Status.Rollouts, v1alpha1.Rollouts{})
 	key, err := score.ParsePublicKey(rollouts.LedgerKey)
@@ -224,7 +234,8 @@ func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger
 	}
 }
 
-// showActive writes what is for the eye alone, when the status is written anyway, or when playing begins or ends.
+// showActive writes what is for the eye alone, when the status is written anyway, or when playing
+// begins or ends.
 func showActive(d *decision, s snapshot, c collection) {
 	before := ptr.Deref(ptr.Deref(s.run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
 	if suspended(s.run) {
@@ -271,7 +282,8 @@ func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
 	}
 }
 
-// collectionEnd says whether the run has ended, and how. Figures that are complete stand, whatever became of the pool since.
+// collectionEnd says whether the run has ended, and how. Figures that are complete stand, whatever
+// became of the pool since.
 func collectionEnd(d *decision, s snapshot, c collection) (progress, bool) {
 	wanted := goal(s.run)
 	if wanted > 0 && c.sums.Opened >= wanted {
@@ -288,7 +300,8 @@ func collectionEnd(d *decision, s snapshot, c collection) (progress, bool) {
 	return collectionDeadline(d, s, c)
 }
 
-// graderChange says that a server grades otherwise than the pool did when the run began, which the pool's status is yet to tell.
+// graderChange says that a server grades otherwise than the pool did when the run began, which the
+// pool's status is yet to tell.
 func graderChange(s snapshot, c collection) string {
 	for _, r := range c.refused {
 		if r.reason == refusedGrader {
@@ -320,7 +333,8 @@ func collectionDeadline(d *decision, s snapshot, c collection) (progress, bool) 
 	return completeCollection(d, s, c.sums, v1alpha1.ReasonCollectionEnded, fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
 }
 
-// deadlineOf is when activeDeadlineSeconds is over for a run that has begun, false where there is none.
+// deadlineOf is when activeDeadlineSeconds is over for a run that has begun, false where there is
+// none.
 func deadlineOf(run *v1alpha1.EvaluationRun) (time.Time, bool) {
 	if run.Spec.ActiveDeadlineSeconds == nil || run.Status.StartTime == nil {
 		return time.Time{}, false
@@ -338,7 +352,8 @@ func ending(s snapshot) bool {
 	return isExternal(s.run) && ended(decide(s).status.Conditions)
 }
 
-// closeCollection leaves what the figures of any run that has ended are read from: the sums of one shard.
+// closeCollection leaves what the figures of any run that has ended are read from: the sums of one
+// shard.
 func closeCollection(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger) {
 	writeCollected(d, run, sums)
 	progressed := d.status.Progress

@@ -259,7 +259,8 @@ func TestEndOfACollectionIsTold(t *testing.T) {
 	}
 }
 
-// A run of another namespace's pool, which asks for a token, collects under a name that no run of the pool's own namespace has. A Job of its name is no concern of it.
+// A run of another namespace's pool, which asks for a token, collects under a name that no run of
+// the pool's own namespace has. A Job of its name is no concern of it.
 func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	run := trainers(0)
 	run.Spec.EnvironmentRef.Namespace = "shared"
@@ -325,7 +326,8 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 	}
 }
 
-// Pods of a node that was started again can have each other's addresses, and the cache may not show it yet: a server's word counts for its own pod alone.
+// Pods of a node that was started again can have each other's addresses, and the cache may not show
+// it yet: a server's word counts for its own pod alone.
 func TestAddressOfAnotherPod(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	swap := func() {
@@ -391,7 +393,8 @@ func TestSegmentsRefused(t *testing.T) {
 	}
 }
 
-// A number that was left out was acknowledged by something else: what came then counts, and that something is missing is told.
+// A number that was left out was acknowledged by something else: what came then counts, and that
+// something is missing is told.
 func TestMissingSegmentIsTold(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	a.number, a.dropped = 2, 4 // another run of the name has collected before
@@ -411,7 +414,8 @@ func TestMissingSegmentIsTold(t *testing.T) {
 	}
 }
 
-// A segment that somebody else had sealed with another pass score is missing, and is no other grader's.
+// A segment that somebody else had sealed with another pass score is missing, and is no other
+// grader's.
 func TestSegmentOfAnotherPassScore(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	a.end(t, score.Scored, "B01", 1_000_000)
@@ -429,7 +433,8 @@ func TestSegmentOfAnotherPassScore(t *testing.T) {
 	}
 }
 
-// Scores of two graders are never mixed, whoever tells first that the grader is another: the pool or a server. What was counted before stands.
+// Scores of two graders are never mixed, whoever tells first that the grader is another: the pool
+// or a server. What was counted before stands.
 func TestRolloutsOfAnotherGrader(t *testing.T) {
 	for name, change := range map[string]func(w *world, a *envServer){
 		"a server": func(_ *world, a *envServer) { a.graded.GraderVersion = "2" },
@@ -580,7 +585,8 @@ func TestSuspendedRunCollectsNothing(t *testing.T) {
 	}
 }
 
-// A server that is going hears at once that its segment is counted. Its number is forgotten when it can't come back, and not when the cache alone doesn't show it.
+// A server that is going hears at once that its segment is counted. Its number is forgotten when it
+// can't come back, and not when the cache alone doesn't show it.
 func TestServersThatGo(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	pod := runningServer("support-a", "10.0.0.1")
@@ -634,7 +640,8 @@ func TestLedgerTooLarge(t *testing.T) {
 	}
 }
 
-// A server that answers with an error, for its image is older, say, is told from one that is just not there.
+// A server that answers with an error, for its image is older, say, is told from one that is just
+// not there.
 func TestServerThatHandsNothingOver(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	a.refuses, b.silent = true, true
@@ -644,7 +651,8 @@ func TestServerThatHandsNothingOver(t *testing.T) {
 	}
 }
 
-// A pool of which nobody answers takes time from the passes of other runs, so it is asked less often.
+// A pool of which nobody answers takes time from the passes of other runs, so it is asked less
+// often.
 func TestSilentPoolIsAskedLess(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	a.silent = true
@@ -675,7 +683,8 @@ func (p unreachablePool) Rollouts(ctx context.Context, podIP string, _ score.Col
 	return score.Segment{}, ctx.Err()
 }
 
-// Servers that don't answer keep no other from being asked: one that is going is asked whatever the others do, and of the largest pool each.
+// Servers that don't answer keep no other from being asked: one that is going is asked whatever the
+// others do, and of the largest pool each.
 func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
 	for name, tc := range map[string]struct {
 		servers int
@@ -703,7 +712,8 @@ func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
 	}
 }
 
-// A pass with an old view of a run that has ended leaves its table alone, which has other episodes by then, and has the servers wait for nobody.
+// A pass with an old view of a run that has ended leaves its table alone, which has other episodes
+// by then, and has the servers wait for nobody.
 func TestOldViewOfARunThatHasEnded(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(4))
 	a.end(t, score.Scored, "B01", 900_000)
@@ -787,8 +797,10 @@ func TestTamperedRolloutsFailTheRun(t *testing.T) {
 	}
 }
 
-// Episodes end, answers are lost, operators crash around every write and see old views, servers are started again, drained and replaced, and their addresses swapped: nothing is ever counted twice, and
-// nothing is lost but what the servers that were killed took along. A run that has ended stays as it is, and so does its table.
+// Episodes end, answers are lost, operators crash around every write and see old views, servers are
+// started again, drained and replaced, and their addresses swapped: nothing is ever counted twice,
+// and nothing is lost but what the servers that were killed took along. A run that has ended stays
+// as it is, and so does its table.
 func TestRolloutsCountOnceWhateverHappens(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -840,7 +852,8 @@ func (s *rolloutStory) step() {
 	}
 }
 
-// check compares what is counted with what may be, until the run has ended, and then the run with what it was.
+// check compares what is counted with what may be, until the run has ended, and then the run with
+// what it was.
 func (s *rolloutStory) check() {
 	run := s.run()
 	if s.end != nil {
@@ -896,7 +909,8 @@ func (s *rolloutStory) replace(e *envServer, pod string) {
 	*e = *newEnvServer(pod, fmt.Sprintf("%s-%d", pod, s.made))
 }
 
-// drain tells a server to go, and puts another into the place of one that was told and has nothing more to hand over.
+// drain tells a server to go, and puts another into the place of one that was told and has nothing
+// more to hand over.
 func (s *rolloutStory) drain(e *envServer) {
 	var pod corev1.Pod
 	if err := s.client.Get(s.t.Context(), key(e.pod), &pod); err != nil {

@@ -7,14 +7,16 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// WritePlan writes what a plan amounts to into the status of a run that begins: the numbers of episodes and of shards.
+// WritePlan writes what a plan amounts to into the status of a run that begins: the numbers of
+// episodes and of shards.
 func WritePlan(status *v1alpha1.EvaluationRunStatus, plan score.Plan) {
 	status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
 	status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // at most as many as the pool has scenarios
 }
 
-// WriteFigures writes what the sums of the shards that are done come to into a status that WritePlan has written to. It is what the controller writes, for whoever
-// plays a run without one and wants the same digits.
+// WriteFigures writes what the sums of the shards that are done come to into a status that
+// WritePlan has written to. It is what the controller writes, for whoever plays a run without one
+// and wants the same digits.
 func WriteFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, done score.IndexSet) {
 	text, err := sums.MarshalText()
 	if err != nil {

@@ -31,7 +31,8 @@ type folding struct {
 	// counted are the shards that this pass has added, with the time that each took to play.
 	counted []countedShard
 	refused []refusal
-	// ledgers are those of the shards in counted, or of the segments of rollouts that this pass has added.
+	// ledgers are those of the shards in counted, or of the segments of rollouts that this pass has
+	// added.
 	ledgers []*score.Ledger
 	// errored is the number of errored episodes in those segments.
 	errored int64
@@ -42,7 +43,8 @@ type folding struct {
 type countedShard struct {
 	index    int
 	duration time.Duration
-	// replayed is the number of episodes that ended again, unreported the number of those begun beyond what the runner accounts for.
+	// replayed is the number of episodes that ended again, unreported the number of those begun
+	// beyond what the runner accounts for.
 	replayed, unreported int64
 	// errored is the number of episodes that were given up, by class.
 	errored map[string]int64
@@ -51,14 +53,16 @@ type countedShard struct {
 // suspect says whether the servers saw more of the shard's episodes than its runner tells of.
 func (c countedShard) suspect() bool { return c.replayed > 0 || c.unreported > 0 }
 
-// refusal is a summary that is not counted. Its Job will not play the index again, for the pod succeeded: another Job has to.
+// refusal is a summary that is not counted. Its Job will not play the index again, for the pod
+// succeeded: another Job has to.
 type refusal struct {
 	pod    *corev1.Pod
 	reason string
 	err    error
 }
 
-// fold adds the summaries of the pods that have succeeded to the sums so far, each shard once. It changes none of its arguments but sums.
+// fold adds the summaries of the pods that have succeeded to the sums so far, each shard once. It
+// changes none of its arguments but sums.
 func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, pods []corev1.Pod) folding {
 	f := folding{sums: sums, completed: completed.Clone()}
 	for i := range pods {
@@ -98,8 +102,8 @@ func erroredByClass(summary score.Summary) map[string]int64 {
 	return classes
 }
 
-// replayNote says which of the shards that were just counted were played more than their runners tell, "" if none was. The figures stand: only the first end of an episode
-// is in them.
+// replayNote says which of the shards that were just counted were played more than their runners
+// tell, "" if none was. The figures stand: only the first end of an episode is in them.
 func replayNote(counted []countedShard, run *v1alpha1.EvaluationRun) string {
 	var shards score.IndexSet
 	var replayed, unreported int64
@@ -118,7 +122,8 @@ func replayNote(counted []countedShard, run *v1alpha1.EvaluationRun) string {
 		quote(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
 }
 
-// readSummary decodes a termination message and proves that the pool graded the shard's episodes as planned.
+// readSummary decodes a termination message and proves that the pool graded the shard's episodes as
+// planned.
 func readSummary(plan score.Plan, shard int, message string) (*score.Ledger, score.Summary, error) {
 	summary, err := score.DecodeSummary([]byte(message))
 	if err != nil {

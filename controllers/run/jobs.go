@@ -17,18 +17,23 @@ import (
 )
 
 const (
-	// stuckDeadline is how long a runner may fail to start for a reason that rarely goes away by itself, an image that can't be pulled above all.
+	// stuckDeadline is how long a runner may fail to start for a reason that rarely goes away by
+	// itself, an image that can't be pulled above all.
 	stuckDeadline = 10 * time.Minute
-	// lostDeadline is how long after its Job's completion a run waits for summaries that no pod holds: caches are not that late.
+	// lostDeadline is how long after its Job's completion a run waits for summaries that no pod
+	// holds: caches are not that late.
 	lostDeadline = 2 * time.Minute
-	// deleteGrace is what a pod that is being deleted gets beyond its own deadline to end and leave a summary. After that its node is taken for lost.
+	// deleteGrace is what a pod that is being deleted gets beyond its own deadline to end and leave
+	// a summary. After that its node is taken for lost.
 	deleteGrace = time.Minute
 )
 
-// keepJob has the Job be there and be as the spec asks for. A Job that has played its shards although some are still missing makes room for another, which plays those alone: it is deleted here, and the next
-// pass, which doesn't find it, creates the other one.
+// keepJob has the Job be there and be as the spec asks for. A Job that has played its shards
+// although some are still missing makes room for another, which plays those alone: it is deleted
+// here, and the next pass, which doesn't find it, creates the other one.
 //
-// A run in a queue is suspended by deleting its Job, for the queue alone may say whether a Job of its own is suspended; so the run gives its place up, too.
+// A run in a queue is suspended by deleting its Job, for the queue alone may say whether a Job of
+// its own is suspended; so the run gives its place up, too.
 func keepJob(d *decision, s snapshot) {
 	wished := nextJob(d, s)
 	switch {
@@ -139,8 +144,10 @@ func shardsOf(job *batchv1.Job, indexes string) string {
 	return shards.String()
 }
 
-// playedWithout looks at a Job that has played its shards although some are missing: their summaries were refused, or their pods were removed by force before they were read. Another round plays them
-// again, as often as retries.shardBackoffLimit allows. The status counts the rounds, so that a crash between that write and the next Job counts none twice.
+// playedWithout looks at a Job that has played its shards although some are missing: their
+// summaries were refused, or their pods were removed by force before they were read. Another round
+// plays them again, as often as retries.shardBackoffLimit allows. The status counts the rounds, so
+// that a crash between that write and the next Job counts none twice.
 func playedWithout(d *decision, s snapshot) (reason, message string) {
 	c := jobCondition(s.job, batchv1.JobComplete)
 	if c == nil {
@@ -176,8 +183,9 @@ func unseen(shards score.IndexSet, job *batchv1.Job, succeeded []corev1.Pod) int
 	return shards.Len() - seen.Len()
 }
 
-// liftable are the pods that hold nothing any more that this pass doesn't write, or never will. A pod that is being deleted keeps its finalizer while its
-// runner may still leave a summary, but not beyond its deadline.
+// liftable are the pods that hold nothing any more that this pass doesn't write, or never will. A
+// pod that is being deleted keeps its finalizer while its runner may still leave a summary, but not
+// beyond its deadline.
 func liftable(d *decision, s snapshot) []corev1.Pod {
 	var lift []corev1.Pod
 	for i := range s.pods {
@@ -237,7 +245,8 @@ func lastWords(pods []corev1.Pod) string {
 	return fmt.Sprintf(". Pod %s said: %s", last.Name, strings.TrimSuffix(quote(words), "."))
 }
 
-// startTrouble is why a runner can't start, and since when: the oldest trouble of a kind that rarely goes away by itself.
+// startTrouble is why a runner can't start, and since when: the oldest trouble of a kind that
+// rarely goes away by itself.
 func startTrouble(pods []corev1.Pod) (why string, since time.Time) {
 	for i := range pods {
 		trouble := podTrouble(&pods[i])
@@ -248,7 +257,8 @@ func startTrouble(pods []corev1.Pod) (why string, since time.Time) {
 	return why, since
 }
 
-// podTrouble is what keeps a pod's runner from starting: its own container's trouble, or that of the agent, for which it waits.
+// podTrouble is what keeps a pod's runner from starting: its own container's trouble, or that of
+// the agent, for which it waits.
 func podTrouble(pod *corev1.Pod) string {
 	runner := containerStatus(pod.Status.ContainerStatuses, runnerContainer)
 	if runner != nil && runner.State.Waiting == nil {
@@ -273,8 +283,9 @@ func waitTrouble(c *corev1.ContainerStatus) string {
 	return strings.TrimSuffix(c.State.Waiting.Reason+": "+quote(c.State.Waiting.Message), ": ")
 }
 
-// agentTrouble is that of an agent's container that runs, and ends before it listens. Its first try is none: an agent may take agentStartSeconds, after which the kubelet ends it.
-// The words are the same in each of its states, for the status not to change with every try.
+// agentTrouble is that of an agent's container that runs, and ends before it listens. Its first try
+// is none: an agent may take agentStartSeconds, after which the kubelet ends it. The words are the
+// same in each of its states, for the status not to change with every try.
 func agentTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 	if c == nil || ptr.Deref(c.Started, false) {
 		return ""
@@ -306,7 +317,8 @@ func containerStatus(all []corev1.ContainerStatus, name string) *corev1.Containe
 	return &all[i]
 }
 
-// scheduledAt is when a pod got its node: what it waited for one says nothing of its image. A pod that doesn't tell counts from its creation.
+// scheduledAt is when a pod got its node: what it waited for one says nothing of its image. A pod
+// that doesn't tell counts from its creation.
 func scheduledAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {

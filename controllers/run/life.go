@@ -16,7 +16,8 @@ const endedJobDeadline = 1
 
 func suspended(run *v1alpha1.EvaluationRun) bool { return ptr.Deref(run.Spec.Suspend, false) }
 
-// startDeadline says whether a run has waited too long for what keeps it from beginning. It waits anew each time that it is resumed.
+// startDeadline says whether a run has waited too long for what keeps it from beginning. It waits
+// anew each time that it is resumed.
 func startDeadline(d *decision, s snapshot, p progress) (progress, bool) {
 	deadline := s.run.Spec.StartDeadlineSeconds
 	if deadline == nil {
@@ -49,14 +50,17 @@ func activeDeadline(d *decision, s snapshot) (progress, bool) {
 
 func seconds32(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// vacate stands aside while the namespace is being deleted: nothing can be created there, and the run is about to go. Kubernetes deletes a namespace's pods before its Jobs,
-// but the Job controller holds the last failed pod of an index until it has made another, which it never can: so the Job has to go first.
+// vacate stands aside while the namespace is being deleted: nothing can be created there, and the
+// run is about to go. Kubernetes deletes a namespace's pods before its Jobs, but the Job controller
+// holds the last failed pod of an index until it has made another, which it never can: so the Job
+// has to go first.
 func vacate(d *decision, s snapshot) {
 	d.lift = s.pods
 	d.deleteJob = stillActive(s.job)
 }
 
-// leave is all there is to do for a run that has ended: whatever its last pass couldn't finish, and its own removal in the end.
+// leave is all there is to do for a run that has ended: whatever its last pass couldn't finish, and
+// its own removal in the end.
 func leave(d *decision, s snapshot) {
 	for i := range d.status.Conditions {
 		d.status.Conditions[i].ObservedGeneration = s.run.Generation
@@ -64,7 +68,8 @@ func leave(d *decision, s snapshot) {
 	retire(d, s)
 }
 
-// retire lets the pods of a run that has ended go, ends its Job, and deletes the run when its time is over.
+// retire lets the pods of a run that has ended go, ends its Job, and deletes the run when its time
+// is over.
 func retire(d *decision, s snapshot) {
 	d.lift = s.pods
 	endJob(d, s)
@@ -84,7 +89,8 @@ func retire(d *decision, s snapshot) {
 	}
 }
 
-// endJob deletes the Job of a run whose pods aren't kept. Otherwise a Job that would go on is ended by a deadline, which leaves the pods that have ended, with their logs. The Job of a completed run
+// endJob deletes the Job of a run whose pods aren't kept. Otherwise a Job that would go on is ended
+// by a deadline, which leaves the pods that have ended, with their logs. The Job of a completed run
 // ends by itself, as soon as its controller has seen the pods that this one has seen.
 func endJob(d *decision, s snapshot) {
 	switch {
@@ -100,7 +106,8 @@ func endJob(d *decision, s snapshot) {
 	}
 }
 
-// retained says whether the pods of a run that has ended are kept, and the run itself beyond its time.
+// retained says whether the pods of a run that has ended are kept, and the run itself beyond its
+// time.
 func retained(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) bool {
 	switch run.Spec.Retain {
 	case v1alpha1.RetainAlways:

@@ -110,7 +110,8 @@ func TestHoldUpsAreTold(t *testing.T) {
 	}
 }
 
-// A run that is suspended from the beginning fixes no plan, waits for no pool, and begins when it is resumed. Later suspensions repeat no shard that has ended.
+// A run that is suspended from the beginning fixes no plan, waits for no pool, and begins when it
+// is resumed. Later suspensions repeat no shard that has ended.
 func TestSuspendedAndResumed(t *testing.T) {
 	w := readyWorld(t)
 	run := w.run()

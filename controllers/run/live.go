@@ -16,9 +16,12 @@ import (
 )
 
 const (
-	// pollInterval is the least time between two questions to a pool's servers, however many runs it plays.
+	// pollInterval is the least time between two questions to a pool's servers, however many runs
+	// it plays.
 	pollInterval = 5 * time.Second
-	// maxShowInterval bounds the time between two writes of a run's progress. They come once in every fiftieth part of the time that the run has taken, so that a long one isn't written for ever.
+	// maxShowInterval bounds the time between two writes of a run's progress. They come once in
+	// every fiftieth part of the time that the run has taken, so that a long one isn't written for
+	// ever.
 	maxShowInterval = time.Minute
 	showParts       = 50
 	// maxPolled bounds the servers that are asked, and pollWidth how many of them at a time.
@@ -28,18 +31,21 @@ const (
 	forgetAfter = 10 * time.Minute
 )
 
-// liveFigures are what the servers say of a run's episodes: for whoever waits for it, and never for the score.
+// liveFigures are what the servers say of a run's episodes: for whoever waits for it, and never for
+// the score.
 type liveFigures struct {
 	// known is false before the servers have answered.
 	known bool
 	// due says whether it is time to write them down.
 	due bool
-	// active and ended are numbers of episodes, ended ones including those of shards that are counted. Servers that are gone took theirs with them.
+	// active and ended are numbers of episodes, ended ones including those of shards that are
+	// counted. Servers that are gone took theirs with them.
 	active, ended int64
 }
 
-// livePoller asks pools' servers for their statistics while runs are played, once for all runs of a pool, beside the passes: none of them waits for an answer. What it remembers can be lost
-// at any time.
+// livePoller asks pools' servers for their statistics while runs are played, once for all runs of a
+// pool, beside the passes: none of them waits for an answer. What it remembers can be lost at any
+// time.
 type livePoller struct {
 	reader poolReader
 	spawn  func(func())
@@ -150,7 +156,8 @@ func showInterval(run *v1alpha1.EvaluationRun, now time.Time) time.Duration {
 	return min(max(now.Sub(run.Status.StartTime.Time)/showParts, pollInterval), maxShowInterval)
 }
 
-// showLive writes how far the run is, and when it will be over if it goes on so. What isn't due stays as it was written last.
+// showLive writes how far the run is, and when it will be over if it goes on so. What isn't due
+// stays as it was written last.
 func showLive(d *decision, s snapshot) {
 	if suspended(s.run) || heldByQueue(s) || s.live == nil {
 		forget(d)
@@ -163,7 +170,8 @@ func showLive(d *decision, s snapshot) {
 		d.status.Episodes.Active = before.Active
 	}
 	if s.live.due {
-		// A server that was lost took its counts along, and a shard that is played again counts twice.
+		// A server that was lost took its counts along, and a shard that is played again counts
+		// twice.
 		done = min(max(counted, s.live.ended), d.status.Episodes.Total)
 		d.status.Episodes.Active = new(s.live.active)
 		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, done, d.status.Episodes.Total)
@@ -183,7 +191,8 @@ func progressBefore(run *v1alpha1.EvaluationRun) int64 {
 // LongestEstimate bounds the time that is estimated: what is further away is anybody's guess.
 const LongestEstimate = 365 * 24 * time.Hour
 
-// estimatedEnd is when the rest is done at the pace of what is done, nil before anything is, and when that is further away than LongestEstimate.
+// estimatedEnd is when the rest is done at the pace of what is done, nil before anything is, and
+// when that is further away than LongestEstimate.
 func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
 	if done == 0 {
 		return nil
@@ -195,7 +204,8 @@ func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
 	return new(metav1.NewTime(now.Add(time.Duration(left)).Truncate(time.Second)))
 }
 
-// jitter keeps runs that began together from being written together: up to two seconds, always the same for a run.
+// jitter keeps runs that began together from being written together: up to two seconds, always the
+// same for a run.
 func jitter(run types.UID) time.Duration {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(run)) // never fails

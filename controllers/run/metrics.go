@@ -17,7 +17,8 @@ import (
 // listTimeout bounds the look into the cache that a scrape takes.
 const listTimeout = 5 * time.Second
 
-// otherClass stands for classes of errors that this release doesn't know: a runner names them, and it is anybody's.
+// otherClass stands for classes of errors that this release doesn't know: a runner names them, and
+// it is anybody's.
 const otherClass = "other"
 
 // errorClasses are the classes that runners of this release report.
@@ -28,7 +29,8 @@ func errorClasses() []string {
 	}
 }
 
-// runMetrics counts what happens to runs and summaries. No label names an object: runs come and go by the thousand.
+// runMetrics counts what happens to runs and summaries. No label names an object: runs come and go
+// by the thousand.
 type runMetrics struct {
 	counted  prometheus.Counter
 	replayed prometheus.Counter

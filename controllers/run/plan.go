@@ -14,7 +14,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// waitDelay is how long a run waits for what nothing in the cluster tells: a pool that can't be read, a name that is taken.
+// waitDelay is how long a run waits for what nothing in the cluster tells: a pool that can't be
+// read, a name that is taken.
 const waitDelay = 15 * time.Second
 
 // decision is what a pass is going to write, in the order of the fields.
@@ -43,7 +44,8 @@ type jobChange struct {
 	deadline *int64
 }
 
-// event is told about the run and, where another object has to do with it, about that. Events of one reason and action are told as one that happens again, with the note of the first.
+// event is told about the run and, where another object has to do with it, about that. Events of
+// one reason and action are told as one that happens again, with the note of the first.
 type event struct {
 	kind, reason, note string
 	action             string
@@ -102,7 +104,8 @@ func conclude(d *decision, s snapshot, p progress) {
 	d.lift = liftable(d, s)
 }
 
-// begin fixes the plan of a run that has none, as soon as the pool is there. The status remembers what the plan was made with before anything is played.
+// begin fixes the plan of a run that has none, as soon as the pool is there. The status remembers
+// what the plan was made with before anything is played.
 func begin(d *decision, s snapshot) progress {
 	if suspended(s.run) {
 		return progress{waiting, v1alpha1.ReasonSuspended, "The run is suspended before it has begun. Set spec.suspend to false, and it begins."}
@@ -228,7 +231,8 @@ func counted(s snapshot) (score.Accumulator, score.IndexSet, error) {
 	return sums, done, nil
 }
 
-// outcome says whether the run has ended, and how. The order is the specification: figures that are complete stand, whatever became of the pool or the Job since.
+// outcome says whether the run has ended, and how. The order is the specification: figures that are
+// complete stand, whatever became of the pool or the Job since.
 func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (progress, bool) {
 	if p, over := tooManyErrored(d, s.run, d.status.Episodes.Total); over {
 		return p, true
@@ -282,7 +286,8 @@ func refusedMessage(r refusal) string {
 		r.pod.Name, r.err, advice)
 }
 
-// planChange says what of the pool is no longer what the plan was made with, "" if nothing is, or if the pool doesn't tell.
+// planChange says what of the pool is no longer what the plan was made with, "" if nothing is, or
+// if the pool doesn't tell.
 func planChange(s snapshot, plan score.Plan, planErr error) string {
 	switch {
 	case s.env == nil:
@@ -296,7 +301,8 @@ func planChange(s snapshot, plan score.Plan, planErr error) string {
 	}
 }
 
-// environmentChange says what of the pool is no longer what the run began with, "" if nothing is, or if the pool doesn't tell.
+// environmentChange says what of the pool is no longer what the run began with, "" if nothing is,
+// or if the pool doesn't tell.
 func environmentChange(s snapshot, key string) string {
 	if s.env == nil {
 		return ""
@@ -316,7 +322,8 @@ func environmentChange(s snapshot, key string) string {
 	return ""
 }
 
-// storedPlan is the plan in the run's ConfigMap, if it has the fingerprint that the status holds: the ConfigMap is anybody's in the namespace.
+// storedPlan is the plan in the run's ConfigMap, if it has the fingerprint that the status holds:
+// the ConfigMap is anybody's in the namespace.
 func storedPlan(s snapshot) (score.Plan, error) {
 	if s.planMap == nil {
 		return score.Plan{}, errors.New("there is no such ConfigMap")
@@ -340,7 +347,8 @@ func matches(plan score.Plan, fingerprint string) error {
 	return err
 }
 
-// recoverPlan makes the plan again from what the pool offers: it is a function of the spec, of the pool's scenarios and of the number of shards.
+// recoverPlan makes the plan again from what the pool offers: it is a function of the spec, of the
+// pool's scenarios and of the number of shards.
 func recoverPlan(d *decision, s snapshot, fingerprint string) (score.Plan, error) {
 	if s.planMap != nil {
 		d.removePlan = true

@@ -194,7 +194,8 @@ func addPods(s *snapshot, pods ...*corev1.Pod) {
 	}
 }
 
-// A run repeats what is wrong with a pool of its own namespace. What other namespaces' pools say of their packs and images is not for it.
+// A run repeats what is wrong with a pool of its own namespace. What other namespaces' pools say of
+// their packs and images is not for it.
 func TestWhatIsWrongWithThePoolIsTold(t *testing.T) {
 	for _, namespace := range []string{snap().run.Namespace, "shared"} {
 		s := snap()

@@ -12,7 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// NewProvenance is what a run is made with that begins now: against servers of an image that report what they grade with, counted by a program of a version.
+// NewProvenance is what a run is made with that begins now: against servers of an image that report
+// what they grade with, counted by a program of a version.
 func NewProvenance(run *v1alpha1.EvaluationRun, report score.Report, image, version string) (*v1alpha1.Provenance, error) {
 	agent, err := digest(run.Spec.Agent)
 	if err != nil {

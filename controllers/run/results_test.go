@@ -43,7 +43,8 @@ func TestNothingCountedIsNothingStored(t *testing.T) {
 	}
 }
 
-// The longest URL that the schema lets in, every letter of it percent-encoded, fits into status.results.
+// The longest URL that the schema lets in, every letter of it percent-encoded, fits into
+// status.results.
 func TestTheLongestResultsFit(t *testing.T) {
 	const longest, room = 1024, 4096
 	run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("r", 253), UID: "0a1b2c3d-4e5f"}}

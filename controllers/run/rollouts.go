@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	// maxServers bounds the servers that are asked for rollouts, and those in a status: twice as many as the largest pool has, for each may be replaced by another while it drains.
+	// maxServers bounds the servers that are asked for rollouts, and those in a status: twice as
+	// many as the largest pool has, for each may be replaced by another while it drains.
 	maxServers = 2048
-	// askTimeout is for one server's answer. So many are asked at a time that a pass comes to each server of the largest pool although none answers.
+	// askTimeout is for one server's answer. So many are asked at a time that a pass comes to each
+	// server of the largest pool although none answers.
 	askTimeout = time.Second
 	askWidth   = 128
 	// maxLookups bounds the pods of a pass that are looked for past the cache.
@@ -35,8 +37,10 @@ type handover struct {
 	err     error
 }
 
-// readRollouts asks the pool's servers for what trainers have played for the run since it was last asked, and tells them what the status, as it was read, has of that. Servers that are full or
-// draining are asked too, and those of a pool that is being deleted. What waits for a suspended run is asked for at its end alone.
+// readRollouts asks the pool's servers for what trainers have played for the run since it was last
+// asked, and tells them what the status, as it was read, has of that. Servers that are full or
+// draining are asked too, and those of a pool that is being deleted. What waits for a suspended run
+// is asked for at its end alone.
 func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 	if s.run.Status.Rollouts == nil || s.revoked || suspended(s.run) && !deadlineOver(*s) {
 		return nil
@@ -74,8 +78,9 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 	return r.findGone(ctx, s, there)
 }
 
-// confirmEnd fails with a conflict if a run is about to end by an old view of it. The guard of the status comes too late: the table of scenarios is written before, and the old view may be that of a
-// run that has ended, whose servers have been told to wait for it no longer.
+// confirmEnd fails with a conflict if a run is about to end by an old view of it. The guard of the
+// status comes too late: the table of scenarios is written before, and the old view may be that of
+// a run that has ended, whose servers have been told to wait for it no longer.
 func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) error {
 	if !isExternal(s.run) || ended(s.run.Status.Conditions) || !ended(next.status.Conditions) {
 		return nil
@@ -93,18 +98,21 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name, errors.New("the run has changed since it was read"))
 }
 
-// sayGoodbye tells the servers that a run has ended, so that none of them waits for it when it is told to go. One that doesn't hear it finds out by itself within a minute.
+// sayGoodbye tells the servers that a run has ended, so that none of them waits for it when it is
+// told to go. One that doesn't hear it finds out by itself within a minute.
 func (r *Reconciler) sayGoodbye(ctx context.Context, s snapshot) {
 	r.ask(ctx, slices.Clone(s.handovers), func(string) score.Collection {
 		return score.Collection{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
 	})
 }
 
-// errOtherPod means that the address that the cache has of a pod is another's by now: what that one has is counted when it is asked itself.
+// errOtherPod means that the address that the cache has of a pod is another's by now: what that one
+// has is counted when it is asked itself.
 var errOtherPod = errors.New("its address is answered by pod")
 
-// ask asks many servers at a time, each its own question: those that are going first, for they are there no longer next time, and the others in an order that changes, should some keep the rest from
-// being asked.
+// ask asks many servers at a time, each its own question: those that are going first, for they are
+// there no longer next time, and the others in an order that changes, should some keep the rest
+// from being asked.
 func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(pod string) score.Collection) {
 	ctx, cancel := context.WithTimeout(ctx, reportBudget)
 	defer cancel()
@@ -131,8 +139,9 @@ func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(
 	_ = group.Wait() // each has its own error
 }
 
-// findGone finds the servers whose numbers need no longer be remembered, for nobody can hand over their segments again. The cache alone can't tell: it may not show yet what the pass that wrote them
-// saw.
+// findGone finds the servers whose numbers need no longer be remembered, for nobody can hand over
+// their segments again. The cache alone can't tell: it may not show yet what the pass that wrote
+// them saw.
 func (r *Reconciler) findGone(ctx context.Context, s *snapshot, there map[string]bool) error {
 	lookups := 0
 	for _, server := range s.run.Status.Rollouts.Servers {

@@ -25,7 +25,8 @@ const scoresKey = "scores.csv"
 
 func scoresName(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
 
-// readScores reads the run's table, and that of its baseline. Neither is worth a failed pass: what can't be read is told at the end.
+// readScores reads the run's table, and that of its baseline. Neither is worth a failed pass: what
+// can't be read is told at the end.
 func (r *Reconciler) readScores(ctx context.Context, s *snapshot) error {
 	if s.run.Status.Provenance == nil {
 		return nil
@@ -49,7 +50,9 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot) error {
 	return err
 }
 
-// readOwnTable reads the run's own table. While there are summaries to count, or when a run that collects ends, it looks past the cache for what the cache doesn't have: a table that was just made, or something else of its name.
+// readOwnTable reads the run's own table. While there are summaries to count, or when a run that
+// collects ends, it looks past the cache for what the cache doesn't have: a table that was just
+// made, or something else of its name.
 func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot) error {
 	var err error
 	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil || len(s.succeeded) == 0 && !ending(*s) {
@@ -84,8 +87,10 @@ func (r *Reconciler) readTable(ctx context.Context, run *v1alpha1.EvaluationRun,
 	}
 }
 
-// keepScores puts the shards that this pass counts into the table of scenarios. The table is written before the status is: after a crash in between, it has rows too many, which are replaced when their
-// shards are counted. Rows of other shards stay as they are, whatever this pass knows of them: it may have an old view of the status.
+// keepScores puts the shards that this pass counts into the table of scenarios. The table is
+// written before the status is: after a crash in between, it has rows too many, which are replaced
+// when their shards are counted. Rows of other shards stay as they are, whatever this pass knows of
+// them: it may have an old view of the status.
 func keepScores(d *decision, s snapshot, plan score.Plan) {
 	if len(d.folding.ledgers) == 0 || s.scoresTaken {
 		return
@@ -110,7 +115,8 @@ func keepScores(d *decision, s snapshot, plan score.Plan) {
 	}
 }
 
-// tableOf reads a table, which may be anybody's work: what can't be read is empty, and no sums hold it.
+// tableOf reads a table, which may be anybody's work: what can't be read is empty, and no sums hold
+// it.
 func tableOf(object *corev1.ConfigMap) *score.ScenarioTable {
 	table := &score.ScenarioTable{}
 	if object != nil && table.UnmarshalText([]byte(object.Data[scoresKey])) != nil {
@@ -230,7 +236,8 @@ func writeComparison(result *v1alpha1.BaselineResult, c score.Comparison) {
 	}
 }
 
-// reachable refuses thresholds of a pass^k for which no task has enough trials: they could never be met.
+// reachable refuses thresholds of a pass^k for which no task has enough trials: they could never be
+// met.
 func reachable(thresholds []v1alpha1.Threshold, plan score.Plan) error {
 	most := 0
 	for _, task := range plan.Tasks {

@@ -23,10 +23,12 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// reportBudget is for all servers that are asked in a pass: it must end although a network policy swallows every packet.
+// reportBudget is for all servers that are asked in a pass: it must end although a network policy
+// swallows every packet.
 const reportBudget = 10 * time.Second
 
-// poolReader reads what a pool offers, and what trainers have played, from the server at a pod's address.
+// poolReader reads what a pool offers, and what trainers have played, from the server at a pod's
+// address.
 type poolReader interface {
 	Report(ctx context.Context, podIP string) (score.Report, error)
 	Rollouts(ctx context.Context, podIP string, question score.Collection) (score.Segment, error)
@@ -58,7 +60,8 @@ type snapshot struct {
 	handovers      []handover              // what the servers hand to a run that collects, ordered by pod
 	gone           []string                // pods of status.rollouts.servers that have ended for certain
 
-	// report is what the pool offers, read only while the run has no plan to go by. reportErr says why it is nil then.
+	// report is what the pool offers, read only while the run has no plan to go by. reportErr says
+	// why it is nil then.
 	report    *score.Report
 	reportErr error
 }
@@ -196,7 +199,8 @@ func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// admits says whether a pool admits runs of a namespace. A selector that can't be read admits nobody, and is for the pool's status to tell.
+// admits says whether a pool admits runs of a namespace. A selector that can't be read admits
+// nobody, and is for the pool's status to tell.
 func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
 	space := &metav1.PartialObjectMetadata{}
 	space.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -210,8 +214,9 @@ func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEn
 	return allowed, nil
 }
 
-// readOwn reads one of the run's own objects. While the run goes on it looks past the cache for what the cache doesn't have: an object that was just created, or one of
-// somebody else's, which carries none of our labels and holds a name that the run needs.
+// readOwn reads one of the run's own objects. While the run goes on it looks past the cache for
+// what the cache doesn't have: an object that was just created, or one of somebody else's, which
+// carries none of our labels and holds a name that the run needs.
 func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, object client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
 	err := r.client.Get(ctx, key, object)
@@ -228,7 +233,8 @@ func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, obje
 	return err == nil, nil
 }
 
-// needsReport says whether the pass has to ask the pool what it offers: to make the plan, or to make again one that got lost.
+// needsReport says whether the pass has to ask the pool what it offers: to make the plan, or to
+// make again one that got lost.
 func needsReport(s snapshot) bool {
 	if ended(s.run.Status.Conditions) || environmentCondition(s).Status != metav1.ConditionTrue {
 		return false
@@ -240,7 +246,8 @@ func needsReport(s snapshot) bool {
 	return err != nil
 }
 
-// readReport asks one server after the other, ready ones only, until one answers with what the pool's status says: during a rollout some don't.
+// readReport asks one server after the other, ready ones only, until one answers with what the
+// pool's status says: during a rollout some don't.
 func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {
 	servers, err := r.readyServers(ctx, env)
 	if err != nil {
@@ -280,7 +287,8 @@ func (r *Reconciler) servers(ctx context.Context, pool types.NamespacedName) ([]
 	return list.Items, nil
 }
 
-// serves says whether a pod's server can be asked. Servers that are full or draining are not ready, and play on.
+// serves says whether a pod's server can be asked. Servers that are full or draining are not ready,
+// and play on.
 func serves(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != ""
 }

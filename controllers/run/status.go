@@ -62,7 +62,8 @@ func setConditions(d *decision, s snapshot, p progress) {
 	}
 }
 
-// optional are the conditions that a spec asks for. An end that isn't what was asked for is announced.
+// optional are the conditions that a spec asks for. An end that isn't what was asked for is
+// announced.
 func optional(d *decision, s snapshot, p progress) []metav1.Condition {
 	var conditions []metav1.Condition
 	if len(s.run.Spec.Thresholds) > 0 {
@@ -79,13 +80,15 @@ func optional(d *decision, s snapshot, p progress) []metav1.Condition {
 	return conditions
 }
 
-// holdUps are the reasons for which a run that has its pool isn't played for a time, with the types of their events.
+// holdUps are the reasons for which a run that has its pool isn't played for a time, with the types
+// of their events.
 var holdUps = map[string]string{
 	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
 	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
 }
 
-// announce tells of what changes about the pool, about the run's suspension and about what holds it up.
+// announce tells of what changes about the pool, about the run's suspension and about what holds it
+// up.
 func announce(d *decision, s snapshot, environment, suspension, complete, end metav1.Condition) {
 	before := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
@@ -120,7 +123,8 @@ func suspendedCondition(run *v1alpha1.EvaluationRun) metav1.Condition {
 	return condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "spec.suspend is not set.")
 }
 
-// environmentEventType takes a pool that isn't up yet as usual: it is often applied together with its runs.
+// environmentEventType takes a pool that isn't up yet as usual: it is often applied together with
+// its runs.
 func environmentEventType(reason string) string {
 	if reason == v1alpha1.ReasonEnvironmentNotAvailable {
 		return corev1.EventTypeNormal
@@ -132,7 +136,8 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: truncate(message)}
 }
 
-// environmentCondition says whether the pool exists, may be used, accepts sessions and can be read. Of a pool in another namespace that doesn't admit the run's, a run learns nothing, not even
+// environmentCondition says whether the pool exists, may be used, accepts sessions and can be read.
+// Of a pool in another namespace that doesn't admit the run's, a run learns nothing, not even
 // whether it exists.
 func environmentCondition(s snapshot) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
@@ -164,7 +169,8 @@ func environmentCondition(s snapshot) metav1.Condition {
 	return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
 }
 
-// degradation is what is wrong with the pool, for runs of its own namespace: it may quote what others aren't to see.
+// degradation is what is wrong with the pool, for runs of its own namespace: it may quote what
+// others aren't to see.
 func degradation(s snapshot) string {
 	c := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionDegraded)
 	if c == nil || c.Status != metav1.ConditionTrue || s.env.Namespace != s.run.Namespace {
@@ -173,7 +179,8 @@ func degradation(s snapshot) string {
 	return " " + c.Message
 }
 
-// poolToken is where the run's runners find the pool's token, nil where the run names none. A Secret of the pool's own namespace is out of reach for pods of another.
+// poolToken is where the run's runners find the pool's token, nil where the run names none. A
+// Secret of the pool's own namespace is out of reach for pods of another.
 func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 	switch ref := s.run.Spec.EnvironmentRef.TokenSecretRef; {
 	case ref != nil:

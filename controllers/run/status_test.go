@@ -82,7 +82,8 @@ func TestFiguresWithoutEpisodes(t *testing.T) {
 	}
 }
 
-// What was mended by another attempt is told with the score: it took time, and may say that an endpoint is overloaded.
+// What was mended by another attempt is told with the score: it took time, and may say that an
+// endpoint is overloaded.
 func TestCompletedMessageTellsOfRetries(t *testing.T) {
 	status := v1alpha1.EvaluationRunStatus{
 		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 8, Failed: 1, Retried: 3}, Score: &v1alpha1.Score{Mean: "0.5000"}, PassRate: "0.2500",
@@ -99,8 +100,9 @@ func TestCompletedMessageTellsOfRetries(t *testing.T) {
 	}
 }
 
-// The worst that a run of a thousand shards leaves in its status: every second shard is counted, in three tasks over sixty scenarios of eight categories. An object of more
-// than some kilobytes would be felt by everything that lists runs.
+// The worst that a run of a thousand shards leaves in its status: every second shard is counted, in
+// three tasks over sixty scenarios of eight categories. An object of more than some kilobytes would
+// be felt by everything that lists runs.
 func TestStatusStaysSmall(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	s, plan := begun(t)
@@ -145,8 +147,8 @@ func TestStatusStaysSmall(t *testing.T) {
 	}
 }
 
-// The largest run that the API allows: sixteen tasks of eight dimensions, in as many categories as a plan may have, all with the longest
-// names.
+// The largest run that the API allows: sixteen tasks of eight dimensions, in as many categories as
+// a plan may have, all with the longest names.
 func TestLargestRunFitsIntoItsStatus(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	s, plan := begun(t)

@@ -34,8 +34,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// TestAgainstAPIServer reconciles against a real API server, one pass at a time, without a manager: what a fake client can't tell is whether the API
-// server takes our objects, patches and statuses as we mean them.
+// TestAgainstAPIServer reconciles against a real API server, one pass at a time, without a manager:
+// what a fake client can't tell is whether the API server takes our objects, patches and statuses
+// as we mean them.
 func TestAgainstAPIServer(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
@@ -242,7 +243,8 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(c.job(ctx).Spec.Template.Spec.Containers[0].Args).To(ContainElement("--pool=support-pods." + shared + ".svc:8000"))
 	})
 
-	// Each pass writes up to five things. A crash after one of them is one before the next; another operator goes on.
+	// Each pass writes up to five things. A crash after one of them is one before the next; another
+	// operator goes on.
 	It("counts every shard once, whatever write it crashes after", func(ctx SpecContext) {
 		var want v1alpha1.EvaluationRunStatus
 		for at := 0; ; at++ {
@@ -389,8 +391,9 @@ func (c *cluster) anew(ctx SpecContext) *cluster {
 	return &cluster{client: c.client, namespace: space.Name, r: c.r}
 }
 
-// playCrashing has operators and a Job take turns until the run has ended, and reports whether the write of the given number, after which the operator crashes, was reached. Shard 1 leaves a forged summary in
-// the first round.
+// playCrashing has operators and a Job take turns until the run has ended, and reports whether the
+// write of the given number, after which the operator crashes, was reached. Shard 1 leaves a forged
+// summary in the first round.
 func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 	GinkgoHelper()
 	writes := 0
@@ -420,7 +423,9 @@ func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 	return true
 }
 
-// collectCrashing has operators take turns while two episodes end at a time, until the run has ended, and reports whether the write of the given number, after which the operator crashes, was reached.
+// collectCrashing has operators take turns while two episodes end at a time, until the run has
+// ended, and reports whether the write of the given number, after which the operator crashes, was
+// reached.
 func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (crashed bool) {
 	GinkgoHelper()
 	writes := 0

@@ -1,5 +1,6 @@
-// Package stats reads what environment servers say on their operations port: of themselves on /stats, and of trainers' episodes on /rollouts. A pool's image is its owner's choice, so an answer is anybody's: it is bounded in time and size, and
-// followed nowhere else.
+// Package stats reads what environment servers say on their operations port: of themselves on
+// /stats, and of trainers' episodes on /rollouts. A pool's image is its owner's choice, so an
+// answer is anybody's: it is bounded in time and size, and followed nowhere else.
 package stats
 
 import (
@@ -20,13 +21,16 @@ import (
 const (
 	// timeout is for one answer.
 	timeout = 3 * time.Second
-	// maxReport bounds a report: it lists every scenario once for each task, in some 100 bytes, so a thousand scenarios in three tasks take a third of it.
+	// maxReport bounds a report: it lists every scenario once for each task, in some 100 bytes, so
+	// a thousand scenarios in three tasks take a third of it.
 	maxReport = 1 << 20
-	// maxSegment bounds a segment of rollouts, which is a signed ledger in base64 and little else. A pass holds those of all servers.
+	// maxSegment bounds a segment of rollouts, which is a signed ledger in base64 and little else.
+	// A pass holds those of all servers.
 	maxSegment = 128 << 10
 	// idleTimeout outlives the time between two polls of a pool.
 	idleTimeout = 30 * time.Second
-	// maxDetail bounds, in bytes, what is told of an answer that is an error: events and conditions quote it.
+	// maxDetail bounds, in bytes, what is told of an answer that is an error: events and conditions
+	// quote it.
 	maxDetail = 256
 )
 

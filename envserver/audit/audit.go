@@ -1,8 +1,11 @@
 // Package audit measures what shortcuts earn on a catalogue.
 //
-// A benchmark is worth what it takes to score on it. Here are the policies that understand nothing: constants, keywords, the customer's tone or account level. Each is graded by
-// the grader itself, without a reply, so that the figures are those an agent would get. Where a shortcut has to know more than it could (the team to escalate to, the answer key
-// from which a map is fitted), it is told, so every figure is an upper bound. A catalogue on which one of them comes near the pass line tests nothing.
+// A benchmark is worth what it takes to score on it. Here are the policies that understand nothing:
+// constants, keywords, the customer's tone or account level. Each is graded by the grader itself,
+// without a reply, so that the figures are those an agent would get. Where a shortcut has to know
+// more than it could (the team to escalate to, the answer key from which a map is fitted), it is
+// told, so every figure is an upper bound. A catalogue on which one of them comes near the pass
+// line tests nothing.
 package audit
 
 import (
@@ -40,7 +43,8 @@ func Declared(c *scenarios.Catalog) Reader {
 	}
 }
 
-// Tickets grades the shortcuts on all wordings of all tickets at the seeds, with the reader's word for the category. Every ticket weighs the same.
+// Tickets grades the shortcuts on all wordings of all tickets at the seeds, with the reader's word
+// for the category. Every ticket weighs the same.
 func Tickets(c *scenarios.Catalog, read Reader, seeds ...int64) ([]Figures, error) {
 	cases, err := instantiate(c, read, seeds)
 	if err != nil || len(cases) == 0 {
@@ -189,7 +193,8 @@ func constants() []decider {
 	return out
 }
 
-// fitted is the best map from a feature to the three decisions, fitted on the very cases that it is graded on.
+// fitted is the best map from a feature to the three decisions, fitted on the very cases that it is
+// graded on.
 func fitted(cases []instance, feature func(instance) string) []decider {
 	type answer struct {
 		category, priority string

@@ -19,8 +19,9 @@ func public(t testing.TB) *scenarios.Catalog {
 	return c
 }
 
-// What shortcuts earn on the public tickets at seed 0, in thousandths: category, priority, escalation, ticket-classify, the rules' part of ticket-resolve. The pass lines are 800
-// of ticket-classify and 750 of ticket-resolve. The texts of the tickets may move a figure by 20.
+// What shortcuts earn on the public tickets at seed 0, in thousandths: category, priority,
+// escalation, ticket-classify, the rules' part of ticket-resolve. The pass lines are 800 of
+// ticket-classify and 750 of ticket-resolve. The texts of the tickets may move a figure by 20.
 var publicFigures = []Figures{
 	{"best constant answer", 250, 250, 500, 250, 175},
 	{"keyword category, always medium, resolve", 600, 250, 500, 483, 245},
@@ -164,7 +165,8 @@ func TestLexiconsAreDisjoint(t *testing.T) {
 	}
 }
 
-// An agent that does everything right earns all of the rules' part and at least 450 of the reply's 500, whatever the seed; one that does nothing earns nothing.
+// An agent that does everything right earns all of the rules' part and at least 450 of the reply's
+// 500, whatever the seed; one that does nothing earns nothing.
 func TestGoldAndNull(t *testing.T) {
 	judge := grader.NewOffline()
 	for _, s := range public(t).Tickets() {

@@ -35,8 +35,8 @@ func readResult(document any) (toolResult, error) {
 	return r, nil
 }
 
-// copyFields writes a reply that understands nothing and leaves nothing out: a sentence for every field that a tool has shown, with the words of
-// the actions that were carried out.
+// copyFields writes a reply that understands nothing and leaves nothing out: a sentence for every
+// field that a tool has shown, with the words of the actions that were carried out.
 func copyFields(p *player) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Hello %s, thank you for your message.", p.workflow.Customer.Name)

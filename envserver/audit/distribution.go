@@ -22,7 +22,8 @@ func Columns() []string {
 	return []string{"tickets", "billing", "shipping", "technical", "general", "low", "medium", "high", "urgent", "escalate", "resolve", "basic", "premium", "enterprise"}
 }
 
-// Distribution counts the tickets of a catalogue at seed 0, where every branch takes its canonical value. Rows are in the order of Columns, or of the alphabet.
+// Distribution counts the tickets of a catalogue at seed 0, where every branch takes its canonical
+// value. Rows are in the order of Columns, or of the alphabet.
 func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 	var rows []Marginal
 	count := func(of string, columns []string) {

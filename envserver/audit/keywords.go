@@ -11,8 +11,9 @@ import (
 // lexicon are the beginnings of words that speak for a category, in one language.
 type lexicon map[string][]string
 
-// lexicons are what a triage rule written in an afternoon would hold: no more than the everyday words of each category. They are closed. A ticket whose texts don't bear out its
-// cue is rewritten; the lists don't follow the tickets.
+// lexicons are what a triage rule written in an afternoon would hold: no more than the everyday
+// words of each category. They are closed. A ticket whose texts don't bear out its cue is
+// rewritten; the lists don't follow the tickets.
 func lexicons() map[string]lexicon {
 	return map[string]lexicon{
 		"en": {
@@ -51,11 +52,13 @@ func lexicons() map[string]lexicon {
 	}
 }
 
-// categories in the order that breaks ties: a reader of keywords who is in doubt files under general last.
+// categories in the order that breaks ties: a reader of keywords who is in doubt files under
+// general last.
 func categories() []string { return []string{"billing", "shipping", "technical", "general"} }
 
-// Keywords is the category that a reader of keywords says of a ticket: the one most of whose words occur in the subject and the description, a word of the subject counting
-// twice. Ties go to billing, shipping, technical and general, in this order.
+// Keywords is the category that a reader of keywords says of a ticket: the one most of whose words
+// occur in the subject and the description, a word of the subject counting twice. Ties go to
+// billing, shipping, technical and general, in this order.
 func Keywords(t *scenarios.Ticket) string {
 	words := lexicons()[t.Language[:2]]
 	counts := make([]int, len(categories()))
@@ -69,7 +72,8 @@ func Keywords(t *scenarios.Ticket) string {
 	return categories()[slices.Index(counts, best)]
 }
 
-// hits counts the words of a text that begin as one of the keywords does. Keywords of up to three letters stand for themselves and their plural alone.
+// hits counts the words of a text that begin as one of the keywords does. Keywords of up to three
+// letters stand for themselves and their plural alone.
 func hits(text string, keywords []string) int {
 	n := 0
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }) {

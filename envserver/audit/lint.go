@@ -20,13 +20,15 @@ const publicPack = "csenv-public"
 
 func isPublic(p scenarios.PackInfo) bool { return p.Name == publicPack }
 
-// maxReadOnly is the largest share of workflows, in percent, that may be settled by looking things up and answering. Beyond it a fixed sequence of look-ups would pass too often.
+// maxReadOnly is the largest share of workflows, in percent, that may be settled by looking things
+// up and answering. Beyond it a fixed sequence of look-ups would pass too often.
 const maxReadOnly = 45
 
 // minWorkflows is the number of workflows of a pack from which on that share means something.
 const minWorkflows = 8
 
-// Lint checks what scenarios.Catalog.Lint can't, because it takes all tickets together or a reader of keywords.
+// Lint checks what scenarios.Catalog.Lint can't, because it takes all tickets together or a reader
+// of keywords.
 func Lint(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	var findings []scenarios.Finding
 	for _, check := range []func(*scenarios.Catalog) ([]scenarios.Finding, error){cues, distribution, readOnly, orders} {
@@ -65,7 +67,8 @@ func cues(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 // publicTickets is the number of tickets of the complete public pack.
 const publicTickets = 40
 
-// publicMarginals is how the public tickets are spread at seed 0: priority and escalation are independent of category, and neither follows account level or tone.
+// publicMarginals is how the public tickets are spread at seed 0: priority and escalation are
+// independent of category, and neither follows account level or tone.
 func publicMarginals() []Marginal {
 	prio := func(tickets, low, medium, high, urgent, escalate, resolve int) map[string]int {
 		return map[string]int{"tickets": tickets, "low": low, "medium": medium, "high": high, "urgent": urgent, "escalate": escalate, "resolve": resolve}
@@ -107,7 +110,8 @@ func publicMarginals() []Marginal {
 	}
 }
 
-// distribution compares the public pack with what is laid down. A pack that isn't complete must not have too many of anything.
+// distribution compares the public pack with what is laid down. A pack that isn't complete must not
+// have too many of anything.
 func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	pack := c.Only(isPublic)
 	got, err := Distribution(pack)

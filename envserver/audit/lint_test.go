@@ -10,7 +10,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// copies makes a pack of the test pack's scenarios under several ids, with a text replaced in all of them.
+// copies makes a pack of the test pack's scenarios under several ids, with a text replaced in all
+// of them.
 func copies(t *testing.T, name, file string, ids []string, old, replacement string) *scenarios.Catalog {
 	t.Helper()
 	const pack = "../../scenarios/testdata/pack"

@@ -12,13 +12,15 @@ import (
 // QueueFigures are what a way of working through queues earns on average, in thousandths.
 type QueueFigures struct {
 	Policy string `json:"policy"`
-	// Raw is the share of all points of all five tickets, Relative the score: what the best schedule earns is 1000.
+	// Raw is the share of all points of all five tickets, Relative the score: what the best
+	// schedule earns is 1000.
 	Raw      int64 `json:"raw"`
 	Relative int64 `json:"relative"`
 }
 
-// Queues works through every queue of the catalogue at the seeds in the ways that the task is to tell apart. The reader says what a reader of keywords takes a ticket to be about. Where a catalogue makes
-// no queue, there are no figures.
+// Queues works through every queue of the catalogue at the seeds in the ways that the task is to
+// tell apart. The reader says what a reader of keywords takes a ticket to be about. Where a
+// catalogue makes no queue, there are no figures.
 func Queues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, error) {
 	composed, err := queue.Compose(c)
 	if err != nil {
@@ -43,7 +45,8 @@ const queuePass = 850
 // minQueues is the number of queues of a catalogue from which on their means say something.
 const minQueues = 10
 
-// orders checks that the queues can be passed by the order of urgency and by no other way of working, however good the answers.
+// orders checks that the queues can be passed by the order of urgency and by no other way of
+// working, however good the answers.
 func orders(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	composed, err := queue.Compose(c)
 	if err != nil || len(composed) < minQueues {
@@ -113,7 +116,8 @@ func rank(values ...string) func(string) int {
 	return func(v string) int { return slices.Index(values, v) }
 }
 
-// What replies that understand little earn, in milli-points: one that fits every ticket, and one with some words of the matter.
+// What replies that understand little earn, in milli-points: one that fits every ticket, and one
+// with some words of the matter.
 const (
 	boilerplate = 70
 	weakReply   = 150

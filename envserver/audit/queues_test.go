@@ -9,7 +9,8 @@ import (
 	"github.com/csenv/csenv/envserver/queue"
 )
 
-// What the ways of working earn in queues that are drawn from all 40 tickets, in thousandths: of all points, and of the best schedule's. The pass line of the task is 850, which only the order of
+// What the ways of working earn in queues that are drawn from all 40 tickets, in thousandths: of
+// all points, and of the best schedule's. The pass line of the task is 850, which only the order of
 // urgency reaches.
 var publicQueues = []QueueFigures{
 	{"oracle", 843, 1000},
@@ -26,7 +27,8 @@ var publicQueues = []QueueFigures{
 	{"escalate everything with boilerplate", 95, 113},
 }
 
-// table is the public tickets at seed 0: id, level, priority, whether to escalate, tone, and whether keywords tell the category.
+// table is the public tickets at seed 0: id, level, priority, whether to escalate, tone, and
+// whether keywords tell the category.
 const table = `B01 premium low no angry right;B02 basic low no worried right;B03 enterprise low yes neutral right;B04 premium medium no neutral right;B05 basic medium yes neutral right;
 B06 basic high no angry right;B07 enterprise high yes neutral right;B08 premium high yes calm right;B09 enterprise urgent no neutral wrong;B10 basic urgent yes calm right;
 S01 premium low no neutral wrong;S02 enterprise low yes calm wrong;S03 enterprise medium no angry right;S04 premium medium yes neutral right;S05 enterprise medium yes neutral wrong;
@@ -81,7 +83,8 @@ func drawShift(draws *rand.Rand, rows []row) shift {
 	}
 }
 
-// TestQueueFiguresOfTheTable tries the rules of queues on the table alone, whatever tickets are written.
+// TestQueueFiguresOfTheTable tries the rules of queues on the table alone, whatever tickets are
+// written.
 func TestQueueFiguresOfTheTable(t *testing.T) {
 	rows := readTable(t)
 	draws := rand.New(rand.NewPCG(1, 2))
@@ -108,10 +111,12 @@ func compareQueues(t *testing.T, got, want []QueueFigures, within int64) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// queueTolerance is for the public queues: they are 100, of the tickets of one split each, and the seed turns some answers around.
+// queueTolerance is for the public queues: they are 100, of the tickets of one split each, and the
+// seed turns some answers around.
 const queueTolerance = 40
 
-// TestPublicQueues holds the public queues against the figures once all tickets are there. That order matters and shortcuts don't is what Lint checks, always.
+// TestPublicQueues holds the public queues against the figures once all tickets are there. That
+// order matters and shortcuts don't is what Lint checks, always.
 func TestPublicQueues(t *testing.T) {
 	c := public(t)
 	got, err := Queues(c, Declared(c), 0, 1, 2)

@@ -14,16 +14,20 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// PassMark is the least score of a workflow that counts as passed, in micro-points. The issue has to be resolved as well.
+// PassMark is the least score of a workflow that counts as passed, in micro-points. The issue has
+// to be resolved as well.
 const PassMark = 750_000
 
-// SequenceRow is what a fixed sequence of actions earns on the workflows: it looks nothing up that it would act on.
+// SequenceRow is what a fixed sequence of actions earns on the workflows: it looks nothing up that
+// it would act on.
 type SequenceRow struct {
-	// Policy spells the sequence: O looks the order up, P the payment, R refunds the whole payment, E escalates, A answers.
+	// Policy spells the sequence: O looks the order up, P the payment, R refunds the whole payment,
+	// E escalates, A answers.
 	Policy string `json:"policy"`
 	// Episodes is how many were played of each kind.
 	Episodes int `json:"episodes"`
-	// UpperBound is reached by a reply that states all facts, which the sequence can't know; it is told.
+	// UpperBound is reached by a reply that states all facts, which the sequence can't know; it is
+	// told.
 	UpperBound Outcome `json:"upper_bound"`
 	// Template is reached by a reply that copies every field which a tool has shown.
 	Template Outcome `json:"template"`
@@ -40,8 +44,9 @@ func Sequences() []string {
 	return []string{"A", "E A", "O A", "P A", "O P A", "O P R A", "O P E A", "P E R A", "O P R E A", "O O O O O A", "junk"}
 }
 
-// Workflows plays the fixed sequences on every workflow of the catalogue at each of the seeds, through the environment itself. The sequences know the right ids and the right
-// team and repeat a look-up that failed, so their figures are upper bounds of what acting without reading earns.
+// Workflows plays the fixed sequences on every workflow of the catalogue at each of the seeds,
+// through the environment itself. The sequences know the right ids and the right team and repeat a
+// look-up that failed, so their figures are upper bounds of what acting without reading earns.
 func Workflows(c *scenarios.Catalog, reader workflow.Reader, seeds ...int64) ([]SequenceRow, error) {
 	kind, err := workflow.New(c, reader)
 	if err != nil {

@@ -17,9 +17,11 @@ type Config struct {
 	MaxConcurrency, MaxQueue int
 	// Attempts is how often a request is sent at most.
 	Attempts int
-	// FirstBackoff is the most that is waited before the second attempt. It doubles up to MaxBackoff.
+	// FirstBackoff is the most that is waited before the second attempt. It doubles up to
+	// MaxBackoff.
 	FirstBackoff, MaxBackoff time.Duration
-	// Patience is the longest wait between two attempts that an endpoint may ask for; 0 is as long as the context lasts.
+	// Patience is the longest wait between two attempts that an endpoint may ask for; 0 is as long
+	// as the context lasts.
 	Patience time.Duration
 	// PerMinute bounds the requests that are begun in a minute, 0 for no bound.
 	PerMinute float64
@@ -31,7 +33,8 @@ type Config struct {
 	Wait   func(ctx context.Context, d time.Duration) error
 }
 
-// Caller calls one endpoint. It is safe for concurrent use and meant to be shared by all sessions of a process.
+// Caller calls one endpoint. It is safe for concurrent use and meant to be shared by all sessions
+// of a process.
 type Caller struct {
 	config  Config
 	limiter *limiter
@@ -75,8 +78,10 @@ func Wait(ctx context.Context, d time.Duration) error {
 // ErrNoTime means that the next attempt would come too late.
 var ErrNoTime = errors.New("no time for another attempt")
 
-// Do sends a request until it has completed, or until sending it again is of no use: then the error is that of the last attempt. Send makes one attempt; its errors
-// are of the type *Error, and any other one ends the call as it is. Again, unless it is nil, is told why the request is sent once more.
+// Do sends a request until it has completed, or until sending it again is of no use: then the error
+// is that of the last attempt. Send makes one attempt; its errors are of the type *Error, and any
+// other one ends the call as it is. Again, unless it is nil, is told why the request is sent once
+// more.
 func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again func(*Error)) error {
 	for attempt := 0; ; {
 		err := c.attempt(ctx, send)
@@ -104,7 +109,8 @@ func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again
 	}
 }
 
-// pause waits before the next attempt: a random part of the backoff, and at least what the endpoint asks for. It gives up at once if there is no time for that.
+// pause waits before the next attempt: a random part of the backoff, and at least what the endpoint
+// asks for. It gives up at once if there is no time for that.
 func (c *Caller) pause(ctx context.Context, attempt int, e *Error) error {
 	backoff := min(c.config.FirstBackoff<<(attempt-1), c.config.MaxBackoff)
 	wait := max(time.Duration(c.config.Random()*float64(backoff)), e.After)

@@ -84,7 +84,8 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// When one request was asked to wait, all of the process do, those that begin later too; and what is waited for ends with the context.
+// When one request was asked to wait, all of the process do, those that begin later too; and what
+// is waited for ends with the context.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := middling()

@@ -1,8 +1,10 @@
-// Package endpoint sends requests to a service that may be slow, full or down, as all sessions of a process together should.
+// Package endpoint sends requests to a service that may be slow, full or down, as all sessions of a
+// process together should.
 //
-// A Caller bounds how many requests are in flight, follows what the service says of its load, keeps to a rate, waits as long as it is asked to, and sends a request
-// again where that may help. Completions is the client of an OpenAI-compatible service that goes with it. Both tell by a Class how a request ended: what that means for
-// a verdict or an episode is for their users to say.
+// A Caller bounds how many requests are in flight, follows what the service says of its load, keeps
+// to a rate, waits as long as it is asked to, and sends a request again where that may help.
+// Completions is the client of an OpenAI-compatible service that goes with it. Both tell by a Class
+// how a request ended: what that means for a verdict or an episode is for their users to say.
 package endpoint
 
 import (
@@ -48,7 +50,8 @@ func (c Class) Again() bool {
 	return c == Throttled || c == ServerError || c == Broken || c == TimedOut
 }
 
-// Outage tells whether the class says something of the endpoint's health. What a single request holds doesn't: whoever writes its texts could break the service for all by it.
+// Outage tells whether the class says something of the endpoint's health. What a single request
+// holds doesn't: whoever writes its texts could break the service for all by it.
 func (c Class) Outage() bool {
 	return c == ServerError || c == Broken || c == TimedOut || c == Unauthorised
 }
@@ -60,7 +63,8 @@ type Error struct {
 	Status int
 	// After is what the endpoint asks to wait.
 	After time.Duration
-	// Complaint is what the endpoint says of a request that it finds wrong. It is the endpoint's text and may repeat what it was sent.
+	// Complaint is what the endpoint says of a request that it finds wrong. It is the endpoint's
+	// text and may repeat what it was sent.
 	Complaint string
 	// Anew means that the next request will be another one: it is sent at once, and not counted.
 	Anew bool
@@ -88,7 +92,8 @@ func ClassOf(err error) Class {
 	return Unsent
 }
 
-// NewError tells what a failed request means. The response is nil if there was none; now is the time at which a date in its Retry-After is looked at.
+// NewError tells what a failed request means. The response is nil if there was none; now is the
+// time at which a date in its Retry-After is looked at.
 func NewError(ctx context.Context, err error, response *http.Response, now time.Time) *Error {
 	e := &Error{Err: err}
 	switch {

@@ -24,7 +24,8 @@ type Service struct {
 	Now        func() time.Time
 }
 
-// Completions asks an OpenAI-compatible endpoint for chat completions. It sends each request once: a Caller sends it again.
+// Completions asks an OpenAI-compatible endpoint for chat completions. It sends each request once:
+// a Caller sends it again.
 type Completions struct {
 	service openai.ChatCompletionService
 	now     func() time.Time
@@ -49,7 +50,8 @@ func NewCompletions(s Service) *Completions {
 	return &Completions{openai.NewChatCompletionService(options...), s.Now}
 }
 
-// Send makes one request. Its error is an *Error, with a Complaint where the endpoint finds the request wrong.
+// Send makes one request. Its error is an *Error, with a Complaint where the endpoint finds the
+// request wrong.
 func (c *Completions) Send(ctx context.Context, params openai.ChatCompletionNewParams, options ...option.RequestOption) (*openai.ChatCompletion, error) {
 	var response *http.Response
 	answer, err := c.service.New(ctx, params, append(options, option.WithResponseInto(&response))...)

@@ -11,8 +11,9 @@ import (
 // ErrQueueFull means that as many requests wait already as may.
 var ErrQueueFull = errors.New("too many requests wait for the endpoint already")
 
-// limiter bounds the requests in flight to the endpoint, for all sessions of a process. The bound rises by one for each round of requests that went well, up to
-// most, and is halved when the endpoint says that there are too many. Who has the least time left goes first.
+// limiter bounds the requests in flight to the endpoint, for all sessions of a process. The bound
+// rises by one for each round of requests that went well, up to most, and is halved when the
+// endpoint says that there are too many. Who has the least time left goes first.
 type limiter struct {
 	most, maxQueue int
 
@@ -36,7 +37,8 @@ type waiter struct {
 	turn chan int
 }
 
-// acquire waits for a turn. It returns the round for release, and an error when the queue is full or the context ends.
+// acquire waits for a turn. It returns the round for release, and an error when the queue is full
+// or the context ends.
 func (l *limiter) acquire(ctx context.Context) (int, error) {
 	l.mu.Lock()
 	if len(l.queue) == 0 && l.free() {

@@ -70,7 +70,8 @@ func TestLimiterBoundsItsQueue(t *testing.T) {
 	})
 }
 
-// A burst of refusals is one sign of overload, not many; success raises the bound by one for each round of requests.
+// A burst of refusals is one sign of overload, not many; success raises the bound by one for each
+// round of requests.
 func TestLimiterFollowsTheEndpoint(t *testing.T) {
 	l := newLimiter(64, 1)
 	acquire := func(n int) (rounds []int) {

@@ -13,7 +13,8 @@ func Draw(seed int64, n int) int {
 	return int(binary.BigEndian.Uint64(seeded("scenario", seed)) % uint64(n))
 }
 
-// OpaqueID is an id for the wire that is drawn from the seed alone, so that it says nothing of the scenario behind it: the prefix, a dash and eight characters.
+// OpaqueID is an id for the wire that is drawn from the seed alone, so that it says nothing of the
+// scenario behind it: the prefix, a dash and eight characters.
 func OpaqueID(prefix string, seed int64) string {
 	return prefix + "-" + base32.StdEncoding.EncodeToString(seeded("id", seed)[:5])
 }

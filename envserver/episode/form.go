@@ -14,7 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxInvalidActions is the number of actions outside the schema that end an episode: the last of them is answered with done and the outcome failed.
+// MaxInvalidActions is the number of actions outside the schema that end an episode: the last of
+// them is answered with done and the outcome failed.
 const MaxInvalidActions = 5
 
 // maxEcho bounds, in bytes, the input that an error item repeats.
@@ -23,21 +24,25 @@ const maxEcho = 512
 // typeField names the property that says which variant an action is.
 const typeField = "action_type"
 
-// Field is one property of an environment's actions beside action_type and metadata. It may be absent or null wherever a variant doesn't require it.
+// Field is one property of an environment's actions beside action_type and metadata. It may be
+// absent or null wherever a variant doesn't require it.
 type Field struct {
 	Name        string
 	Description string
 	// Enum lists the values of a closed vocabulary.
 	Enum []string
-	// MaxLength is the most characters (Unicode code points) of a free text. A free text has at least one.
+	// MaxLength is the most characters (Unicode code points) of a free text. A free text has at
+	// least one.
 	MaxLength int
 	// Number admits a JSON number beside a text.
 	Number bool
-	// Properties make the field a JSON object of these fields, each of which may be absent or null, and no others.
+	// Properties make the field a JSON object of these fields, each of which may be absent or null,
+	// and no others.
 	Properties []Field
 }
 
-// Variant is one value of action_type with the fields that it reads. Every other field must be absent or null.
+// Variant is one value of action_type with the fields that it reads. Every other field must be
+// absent or null.
 type Variant struct {
 	Type        string
 	Description string
@@ -45,12 +50,13 @@ type Variant struct {
 	Optional    []string
 	// AnyOf names optional fields of which at least one must be given.
 	AnyOf []string
-	// Properties are those properties of the variant's one field, an object, that it makes use of. The others may be sent all the same; a tool doesn't offer them.
+	// Properties are those properties of the variant's one field, an object, that it makes use of.
+	// The others may be sent all the same; a tool doesn't offer them.
 	Properties []string
 }
 
-// Form is the shape of an environment's actions: one table that both the served JSON Schema and the decoder follow, so that they can't disagree. It is
-// immutable and safe for concurrent use.
+// Form is the shape of an environment's actions: one table that both the served JSON Schema and the
+// decoder follow, so that they can't disagree. It is immutable and safe for concurrent use.
 type Form struct {
 	title    string
 	fields   []Field
@@ -59,7 +65,8 @@ type Form struct {
 	byType   map[string]*Variant
 }
 
-// Schemas are the form's action schema and, from schemas/observation.json and schemas/state.json of the files, those of the observation and the state.
+// Schemas are the form's action schema and, from schemas/observation.json and schemas/state.json of
+// the files, those of the observation and the state.
 func (f *Form) Schemas(files fs.FS) (Schemas, error) {
 	action, err := json.Marshal(f.Schema())
 	if err != nil {
@@ -86,10 +93,12 @@ type Action struct {
 	values []text
 }
 
-// text is the value of a field. An action has few of them: looking through a list is faster than making a map.
+// text is the value of a field. An action has few of them: looking through a list is faster than
+// making a map.
 type text struct{ field, value string }
 
-// Get returns a field's text, or a number as it was written. A property of an object field is named "field.property".
+// Get returns a field's text, or a number as it was written. A property of an object field is named
+// "field.property".
 func (a Action) Get(field string) string {
 	for _, t := range a.values {
 		if t.field == field {
@@ -120,7 +129,8 @@ func (f *Form) Types() []string {
 	return types
 }
 
-// Decode reads an action strictly. It returns an *ActionError that lists every fault when the action is outside the form's schema.
+// Decode reads an action strictly. It returns an *ActionError that lists every fault when the
+// action is outside the form's schema.
 func (f *Form) Decode(raw json.RawMessage) (Action, error) {
 	given := members(raw)
 	if given == nil {
@@ -157,7 +167,8 @@ type decoder struct {
 // lastWins reads a name that appears twice as every JSON Schema validator does.
 var lastWins = jsontext.AllowDuplicateNames(true)
 
-// object is a JSON object taken apart, in the order of its members. It is nil for what is no object.
+// object is a JSON object taken apart, in the order of its members. It is nil for what is no
+// object.
 type object []member
 
 // member is a name, and a value that is a part of the text that was read.
@@ -177,7 +188,8 @@ func (o object) get(name string) jsontext.Value {
 	return nil
 }
 
-// UnmarshalJSONFrom notes where the members are: what the decoder returns is valid only until it goes on.
+// UnmarshalJSONFrom notes where the members are: what the decoder returns is valid only until it
+// goes on.
 func (o *object) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '{' {
 		return errors.New("not an object")
@@ -249,7 +261,8 @@ func unquote(raw jsontext.Value) (string, bool) {
 	return string(text), err == nil
 }
 
-// spot is a field's place in an action and what was sent there, nil for nothing. The parent is "" for the action's own fields.
+// spot is a field's place in an action and what was sent there, nil for nothing. The parent is ""
+// for the action's own fields.
 type spot struct {
 	parent, field string
 	raw           jsontext.Value

@@ -108,7 +108,8 @@ func TestDecodeEchoesNoHugeInput(t *testing.T) {
 	}
 }
 
-// TestDecodeAgreesWithSchema holds the decoder against the schema that clients are given, as a JSON Schema validator reads it.
+// TestDecodeAgreesWithSchema holds the decoder against the schema that clients are given, as a JSON
+// Schema validator reads it.
 func TestDecodeAgreesWithSchema(t *testing.T) {
 	schema := compile(t, testForm().Schema())
 	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`, `[]`, `{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`, `{"amount":""}`, `-0.5`, `"paint"`, `"say"`, `"stop"`}
@@ -116,7 +117,8 @@ func TestDecodeAgreesWithSchema(t *testing.T) {
 	sound := [][]string{{`"action_type":"paint"`, `"colour":"red"`}, {`"action_type":"say"`, `"text":"abcde"`, `"payload":{"id":"x"}`}, {`"action_type":"stop"`, `"metadata":{}`}}
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
-		// A sound action, as often as not spoilt: some members more, perhaps another type, perhaps the first member gone.
+		// A sound action, as often as not spoilt: some members more, perhaps another type, perhaps
+		// the first member gone.
 		members := slices.Clone(rapid.SampledFrom(sound).Draw(t, "sound"))
 		if rapid.Bool().Draw(t, "spoil") {
 			members[0] = `"action_type":"` + rapid.SampledFrom([]string{"paint", "say", "stop", "fly"}).Draw(t, "type") + `"`

@@ -16,12 +16,14 @@ type Tool struct {
 	Description string
 	// InputSchema is the JSON Schema (draft 2020-12) of the arguments, an object.
 	InputSchema json.RawMessage
-	// Object names the field that holds the arguments in an action; "" means that they are the action's own fields.
+	// Object names the field that holds the arguments in an action; "" means that they are the
+	// action's own fields.
 	Object string
 }
 
-// Action is the action that a call of the tool means. The error is an *ActionError when the arguments can't be part of any action; everything else about them is
-// for the environment to judge.
+// Action is the action that a call of the tool means. The error is an *ActionError when the
+// arguments can't be part of any action; everything else about them is for the environment to
+// judge.
 func (t Tool) Action(arguments json.RawMessage) (json.RawMessage, error) {
 	given := map[string]jsontext.Value{}
 	if len(arguments) > 0 {

@@ -127,7 +127,8 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 	})
 }
 
-// FuzzToolAction: whatever the arguments are, the action is an object of the tool's own type, or the fault says why there is none.
+// FuzzToolAction: whatever the arguments are, the action is an object of the tool's own type, or
+// the fault says why there is none.
 func FuzzToolAction(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"text":"a"}`, `{"action_type":1}`, `[]`, `{"a":{"b":[1e999]}}`, `{"\u0061ction_type":"stop"}`} {
 		f.Add([]byte(seed), "say")

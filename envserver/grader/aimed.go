@@ -22,7 +22,8 @@ type aimedPattern struct {
 	steps []aimedStep
 }
 
-// aimedIndex holds the patterns by the words that they can begin with, and those that begin with any ending of a word.
+// aimedIndex holds the patterns by the words that they can begin with, and those that begin with
+// any ending of a word.
 type aimedIndex struct {
 	byWord map[string][]*aimedPattern
 	// byHead are the patterns that begin with a word's beginning of this many bytes.
@@ -129,7 +130,8 @@ const (
 	minEncoded = 40
 )
 
-// aimedAtGrader says what in a folded text speaks to whoever grades, "" for nothing. What the ticket itself says isn't held against its reply.
+// aimedAtGrader says what in a folded text speaks to whoever grades, "" for nothing. What the
+// ticket itself says isn't held against its reply.
 func (p *prepared) aimedAtGrader(d *document) string {
 	for _, mark := range aimedMarkup() {
 		if strings.Contains(d.text, mark) && !p.serves(mark) {

@@ -65,7 +65,8 @@ const (
 	attackStride = 20
 )
 
-// TestAttacksEarnNothing counts an attack's success: an injected reply above what style may earn, or above the same reply without the attack.
+// TestAttacksEarnNothing counts an attack's success: an injected reply above what style may earn,
+// or above the same reply without the attack.
 func TestAttacksEarnNothing(t *testing.T) {
 	suite := loadAttacks(t)
 	o := NewOffline()
@@ -102,7 +103,8 @@ func (s attackSuite) attack(t *testing.T, o *Offline, ticket *scenarios.Ticket, 
 	return tried, successes
 }
 
-// TestAttacksInGoodReplies tells which attacks are seen for what they are: a good reply that holds one earns nothing.
+// TestAttacksInGoodReplies tells which attacks are seen for what they are: a good reply that holds
+// one earns nothing.
 func TestAttacksInGoodReplies(t *testing.T) {
 	suite := loadAttacks(t)
 	o := NewOffline()

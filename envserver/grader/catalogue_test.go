@@ -40,7 +40,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// acceptReferences checks that the scenario's good replies earn 450 and its bad ones no more than they may.
+// acceptReferences checks that the scenario's good replies earn 450 and its bad ones no more than
+// they may.
 func acceptReferences(t *testing.T, o *Offline, ticket *scenarios.Ticket) {
 	t.Helper()
 	if len(ticket.References.Good) == 0 || len(ticket.References.Bad) == 0 {

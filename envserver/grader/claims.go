@@ -19,10 +19,12 @@ const (
 	idClaim
 )
 
-// claim is a value that a text states, in a form in which "$1,482.00" equals "1482 dollars" and "48 h" equals "two days".
+// claim is a value that a text states, in a form in which "$1,482.00" equals "1482 dollars" and "48
+// h" equals "two days".
 type claim struct {
 	kind claimKind
-	// value is in thousandths for money, percentages and numbers, in minutes for clocks, in unit for durations, and yyyymmdd for dates (0 for an unknown year or month).
+	// value is in thousandths for money, percentages and numbers, in minutes for clocks, in unit
+	// for durations, and yyyymmdd for dates (0 for an unknown year or month).
 	value int64
 	unit  unit
 	// id is an id without its punctuation, or a bare number as it was written.
@@ -35,7 +37,8 @@ type claim struct {
 	at span
 }
 
-// unit is what a duration is counted in. Units that are a fixed multiple of another are converted, so few remain.
+// unit is what a duration is counted in. Units that are a fixed multiple of another are converted,
+// so few remain.
 type unit uint8
 
 const (
@@ -45,7 +48,8 @@ const (
 	months
 )
 
-// equal tells whether two claims state the same value. A date without a year or a month equals that day of any, and an id equals its bare number.
+// equal tells whether two claims state the same value. A date without a year or a month equals that
+// day of any, and an id equals its bare number.
 func (c claim) equal(o claim) bool {
 	if c.kind != o.kind {
 		if c.kind == moneyClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == moneyClaim {
@@ -65,13 +69,15 @@ func (c claim) equal(o claim) bool {
 	return c.value == o.value && c.unit == o.unit
 }
 
-// cents tells whether a bare number is written as amounts are, with two digits after the mark: "8.40".
+// cents tells whether a bare number is written as amounts are, with two digits after the mark:
+// "8.40".
 func (c claim) cents() bool {
 	n := len(c.id)
 	return c.kind == numberClaim && n > 3 && (c.id[n-3] == '.' || c.id[n-3] == ',') && digits(c.id[n-2:]) == 2
 }
 
-// swapped reads a day and a month without a year the other way round, as the other half of the English-speaking world does.
+// swapped reads a day and a month without a year the other way round, as the other half of the
+// English-speaking world does.
 func swapped(date int64) int64 {
 	if date < 100 || date >= 10000 {
 		return date
@@ -89,7 +95,8 @@ func sameDate(a, b int64) bool {
 	return a/10000 == b/10000 || a < 10000 || b < 10000
 }
 
-// sameID lets a customer's number stand without its prefix, once it is long enough not to be an accident.
+// sameID lets a customer's number stand without its prefix, once it is long enough not to be an
+// accident.
 func sameID(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -97,7 +104,8 @@ func sameID(a, b string) bool {
 	return a == b || len(a) >= 5 && digits(a) == len(a) && strings.HasSuffix(b, a)
 }
 
-// soft claims are values that a reply may state without support: a bare number may count steps or attempts.
+// soft claims are values that a reply may state without support: a bare number may count steps or
+// attempts.
 func (c claim) soft() bool {
 	return c.kind == numberClaim || c.loose
 }
@@ -178,7 +186,8 @@ func readPrefixedMoney(tokens []token, i int) (claim, bool) {
 	return claim{}, false
 }
 
-// readNumberClaim reads what a number at token i counts: money, time, a day of a month, a percentage or plain things.
+// readNumberClaim reads what a number at token i counts: money, time, a day of a month, a
+// percentage or plain things.
 func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 	c := claim{kind: numberClaim, value: tokens[i].value, id: tokens[i].text, at: span{i, i + 1}}
 	if d, ok := readDayMonth(tokens, i, lex); ok {
@@ -214,7 +223,8 @@ func readNumberClaim(tokens []token, i int, lex *lexicon) claim {
 	return c
 }
 
-// ofNext tells whether the currency's sign at token j belongs to the number after it: "one of the two $82.00 charges".
+// ofNext tells whether the currency's sign at token j belongs to the number after it: "one of the
+// two $82.00 charges".
 func ofNext(tokens []token, j int) bool {
 	return j+1 < len(tokens) && tokens[j+1].kind == numberToken && tokens[j+1].glued
 }
@@ -256,7 +266,8 @@ func skipHyphen(tokens []token, j int) int {
 	return j
 }
 
-// readDuration reads the unit of the number c at token j, with the words that make days business days.
+// readDuration reads the unit of the number c at token j, with the words that make days business
+// days.
 func readDuration(tokens []token, c claim, j int, lex *lexicon) (claim, bool) {
 	business := false
 	if j < len(tokens) && tokens[j].is(lex.extra) {
@@ -290,7 +301,8 @@ func readDuration(tokens []token, c claim, j int, lex *lexicon) (claim, bool) {
 	return c, true
 }
 
-// readHalf reads the "and a half" that may follow a number or a unit. It returns the token after it, j for none.
+// readHalf reads the "and a half" that may follow a number or a unit. It returns the token after
+// it, j for none.
 func readHalf(tokens []token, j int, lex *lexicon) int {
 	k := j
 	if k >= len(tokens) || !tokens[k].is(lex.numberJoins) {
@@ -342,7 +354,8 @@ func clock(minutes int64, half string, at span) claim {
 	return claim{kind: clockClaim, value: minutes, at: at}
 }
 
-// readDayMonth reads "14 March 2026", "the 14th of March", "14. März", "14 de marzo de 2026", "1er avril".
+// readDayMonth reads "14 March 2026", "the 14th of March", "14. März", "14 de marzo de 2026", "1er
+// avril".
 func readDayMonth(tokens []token, i int, lex *lexicon) (claim, bool) {
 	day := tokens[i].value
 	if day%1000 != 0 || day < 1000 || day > 31_000 {
@@ -381,7 +394,8 @@ func readYear(tokens []token, j int) (year int64, hi int) {
 	return 0, j
 }
 
-// readWordClaim reads a claim that starts with a word: a month's name, a written number, or the article of "within an hour".
+// readWordClaim reads a claim that starts with a word: a month's name, a written number, or the
+// article of "within an hour".
 func readWordClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 	if month := lex.months[tokens[i].text]; month != 0 {
 		return readMonthDay(tokens, i, month, lex)
@@ -423,7 +437,8 @@ func readArticle(tokens []token, i int, lex *lexicon) (claim, bool) {
 	return c, ok && i > 0 && tokens[i-1].is(lex.within) && !idle(tokens, i)
 }
 
-// partAt is the part of a unit that the word at token j counts, as in "three quarters of an hour", or 0.
+// partAt is the part of a unit that the word at token j counts, as in "three quarters of an hour",
+// or 0.
 func partAt(tokens []token, j int, lex *lexicon) int64 {
 	if j >= len(tokens) || tokens[j].kind != wordToken {
 		return 0
@@ -431,7 +446,8 @@ func partAt(tokens []token, j int, lex *lexicon) int64 {
 	return lex.fractions[tokens[j].text]
 }
 
-// idle tells whether the article at token i begins no measure of time but a manner of speaking: "in a minute".
+// idle tells whether the article at token i begins no measure of time but a manner of speaking: "in
+// a minute".
 func idle(tokens []token, i int) bool {
 	return tokens[i-1].word("in") && i+1 < len(tokens) && tokens[i+1].word("minute", "min", "second", "sec")
 }
@@ -463,8 +479,8 @@ func readMonthDay(tokens []token, i int, month int64, lex *lexicon) (claim, bool
 	return claim{kind: dateClaim, value: year*10000 + month*100 + day, at: span{i, hi}}, true
 }
 
-// readNumberWords adds up "forty-eight", "one hundred and thirty-seven", "cuarenta y ocho", "vingt et un", "quatre-vingt-dix". It returns the value in
-// thousandths and the token after it.
+// readNumberWords adds up "forty-eight", "one hundred and thirty-seven", "cuarenta y ocho", "vingt
+// et un", "quatre-vingt-dix". It returns the value in thousandths and the token after it.
 func readNumberWords(tokens []token, i int, lex *lexicon) (value int64, hi int) {
 	value, hi = tokens[i].value, i+1
 	for hi < len(tokens) {
@@ -499,7 +515,8 @@ func joinNumbers(value, next int64, lex *lexicon) int64 {
 	return 0
 }
 
-// inheritUnits gives the first number of a range the unit of the second: "3 to 5 business days", "3-5 days".
+// inheritUnits gives the first number of a range the unit of the second: "3 to 5 business days",
+// "3-5 days".
 func inheritUnits(tokens []token, claims []claim, lex *lexicon) []claim {
 	for i := 0; i+1 < len(claims); i++ {
 		a, b := &claims[i], claims[i+1]
@@ -523,7 +540,8 @@ func inheritUnits(tokens []token, claims []claim, lex *lexicon) []claim {
 	return claims
 }
 
-// scale computes value·total/per without overflow for the small numbers of ranges, and gives up on others.
+// scale computes value·total/per without overflow for the small numbers of ranges, and gives up on
+// others.
 func scale(value, total, per int64) int64 {
 	const bound = 1 << 31
 	if value > bound || total/per > bound {
@@ -532,8 +550,9 @@ func scale(value, total, per int64) int64 {
 	return value * (total / per)
 }
 
-// digitDate reads a date in digits, with the month first where the language writes it so and the number can be a month. It returns 0 for what can't be
-// a date, and for a day that its month lacks unless a full year shows that a date is meant: "3.0." and "31.2." number versions and sections.
+// digitDate reads a date in digits, with the month first where the language writes it so and the
+// number can be a month. It returns 0 for what can't be a date, and for a day that its month lacks
+// unless a full year shows that a date is meant: "3.0." and "31.2." number versions and sections.
 func digitDate(s string, monthFirst bool) int64 {
 	parts := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("-./", r) })
 	if len(parts[0]) == 4 {
@@ -553,8 +572,8 @@ func digitDate(s string, monthFirst bool) int64 {
 	return dateOf(year, month, day, lastDay(month))
 }
 
-// dateOf makes a date of its parts, or 0 when they can't be one. A day that the month lacks passes where the caller's last day lets it: plainly meant as
-// a date, it is a false one rather than none.
+// dateOf makes a date of its parts, or 0 when they can't be one. A day that the month lacks passes
+// where the caller's last day lets it: plainly meant as a date, it is a false one rather than none.
 func dateOf(year, month, day, last int64) int64 {
 	if month < 1 || month > 12 || day < 1 || day > last {
 		return 0

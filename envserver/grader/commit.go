@@ -2,9 +2,11 @@ package grader
 
 import "strings"
 
-// commitPattern is a way to commit the company that grammar alone doesn't show: "consider it refunded", "you can count on a refund". A line of a lexicon
-// is a row of steps as in patterns of what is aimed at graders; "@" stands for a word of a remedy, "$" in front for a clause that speaks of money, and
-// "=name" at the end names a remedy that the steps don't; "=it" is the one that the customer was just said to ask for.
+// commitPattern is a way to commit the company that grammar alone doesn't show: "consider it
+// refunded", "you can count on a refund". A line of a lexicon is a row of steps as in patterns of
+// what is aimed at graders; "@" stands for a word of a remedy, "$" in front for a clause that
+// speaks of money, and "=name" at the end names a remedy that the steps don't; "=it" is the one
+// that the customer was just said to ask for.
 type commitPattern struct {
 	steps  []aimedStep
 	money  bool
@@ -17,7 +19,8 @@ const remedyStep = "@"
 // antecedent is how a pattern names the remedy that a pronoun stands for.
 const antecedent = "it"
 
-// loadCommits reads the patterns, by the words that they begin with; those that begin with a remedy are under remedyStep.
+// loadCommits reads the patterns, by the words that they begin with; those that begin with a remedy
+// are under remedyStep.
 func loadCommits(lines []string) map[string][]*commitPattern {
 	index := map[string][]*commitPattern{}
 	for _, line := range lines {
@@ -99,7 +102,8 @@ func (d *document) follows(v *clauseView, steps []aimedStep, i int, name *string
 	return false
 }
 
-// demanded returns the remedy that the clause before this one, or the sentence before that, says the customer asks for.
+// demanded returns the remedy that the clause before this one, or the sentence before that, says
+// the customer asks for.
 func (d *document) demanded(v *clauseView, lex *lexicon) string {
 	from := d.sentenceBefore(v.sentence).lo
 	for c := v.lo; c > from; {

@@ -2,10 +2,12 @@ package grader
 
 import "slices"
 
-// gramSize is how many words in a row make a copy: long enough that people don't write them by accident.
+// gramSize is how many words in a row make a copy: long enough that people don't write them by
+// accident.
 const gramSize = 8
 
-// grams are the hashes of a text's runs of gramSize words. Values are left out of the runs, so that quoting an id or an amount copies nothing.
+// grams are the hashes of a text's runs of gramSize words. Values are left out of the runs, so that
+// quoting an id or an amount copies nothing.
 type grams []uint64
 
 // gramSet is a set of such hashes.
@@ -82,8 +84,9 @@ func mostOf(others grams, sets ...gramSet) bool {
 	return 2*same > len(others)
 }
 
-// copied tells whether more than half of the reply's runs stand in the ticket, an article or the rubric. Sentences that are neither copied nor about
-// the matter don't count, so that courtesies can't dilute a copy.
+// copied tells whether more than half of the reply's runs stand in the ticket, an article or the
+// rubric. Sentences that are neither copied nor about the matter don't count, so that courtesies
+// can't dilute a copy.
 func copied(d *document, p *prepared) bool {
 	all := make(grams, 0, len(d.tokens))
 	for _, s := range d.sentences {
@@ -96,7 +99,8 @@ func copied(d *document, p *prepared) bool {
 	return mostOf(all, p.sources...)
 }
 
-// dropEchoes sets the sentences apart that repeat the customer's own words: they state nothing and acknowledge nothing.
+// dropEchoes sets the sentences apart that repeat the customer's own words: they state nothing and
+// acknowledge nothing.
 func dropEchoes(d *document, p *prepared) {
 	own := make(grams, 0, len(d.tokens))
 	d.sentences = slices.DeleteFunc(d.sentences, func(s span) bool {
@@ -113,18 +117,22 @@ func dropEchoes(d *document, p *prepared) {
 const (
 	// minVaried is how many words a reply needs before its variety says anything.
 	minVaried = 60
-	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own lists.
+	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own
+	// lists.
 	maxDensity = 60
 	// maxSentenceDensity is the same for a single sentence, which may well be all about a fact.
 	maxSentenceDensity = 70
-	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of them that may be the rubric's.
+	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of
+	// them that may be the rubric's.
 	nearby, maxNearby = 5, 85
-	// minSmall is the share of small words, in percent, that shows a sentence of at most maxBrief words rather than a list, and looseDensity the density
-	// up to which it does.
+	// minSmall is the share of small words, in percent, that shows a sentence of at most maxBrief
+	// words rather than a list, and looseDensity the density up to which it does.
 	minSmall, maxBrief, looseDensity = 15, 25, 90
-	// minRun is how many words no plain sentence has, and runDensity the share of its words other than small ones, in percent, that may then be the rubric's.
+	// minRun is how many words no plain sentence has, and runDensity the share of its words other
+	// than small ones, in percent, that may then be the rubric's.
 	minRun, runDensity = 60, 80
-	// minDense is how many words a sentence needs before its density says anything. A reply needs twice as many.
+	// minDense is how many words a sentence needs before its density says anything. A reply needs
+	// twice as many.
 	minDense = 10
 )
 
@@ -141,7 +149,8 @@ func monotonous(d *document) bool {
 	return n >= minVaried && 5*len(types) < 2*n
 }
 
-// dense tells whether the reply strings together what the rubric looks for, over its length or within one sentence.
+// dense tells whether the reply strings together what the rubric looks for, over its length or
+// within one sentence.
 func dense(d *document, p *prepared) bool {
 	if denser(d.tokens, p, 2*minDense, maxDensity) {
 		return true
@@ -154,8 +163,9 @@ func dense(d *document, p *prepared) bool {
 	return false
 }
 
-// crammed tells whether the tokens around a value are a list of keywords rather than a statement. A label of a word or two before the value, as in
-// "Estimated delivery: March 26, 2026", is how people write lists.
+// crammed tells whether the tokens around a value are a list of keywords rather than a statement. A
+// label of a word or two before the value, as in "Estimated delivery: March 26, 2026", is how
+// people write lists.
 func crammed(d *document, s span, at int, p *prepared) bool {
 	around := span{max(at-nearby, s.lo), min(at+nearby+1, s.hi)}
 	return d.unclaimed(around) > maxLabel && denser(d.tokens[around.lo:around.hi], p, nearby, maxNearby)
@@ -175,8 +185,8 @@ func (d *document) unclaimed(s span) int {
 	return n
 }
 
-// denser tells whether more than the given share of the words, in percent, are the rubric's, among at least so many. Small words
-// show a sentence.
+// denser tells whether more than the given share of the words, in percent, are the rubric's, among
+// at least so many. Small words show a sentence.
 func denser(tokens []token, p *prepared, least, percent int) bool {
 	hits, small, n := 0, 0, 0
 	for i := range tokens {
@@ -200,11 +210,13 @@ func denser(tokens []token, p *prepared, least, percent int) bool {
 	return n >= least && 100*hits > percent*n
 }
 
-// minSentence is how many words make a sentence that needs a verb. Greetings and list heads are shorter.
+// minSentence is how many words make a sentence that needs a verb. Greetings and list heads are
+// shorter.
 const minSentence = 5
 
-// verbless tells whether fewer than three in five of the reply's sentences have a finite verb: a pile of words isn't an answer.
-// Two sentences say too little to tell, and courtesies don't count. Of a reply that states much, one in four will do: people answer in labels and bullets.
+// verbless tells whether fewer than three in five of the reply's sentences have a finite verb: a
+// pile of words isn't an answer. Two sentences say too little to tell, and courtesies don't count.
+// Of a reply that states much, one in four will do: people answer in labels and bullets.
 func verbless(d *document, p *prepared, statesMuch bool) bool {
 	sentences, finite := 0, 0
 	for _, s := range d.sentences {
@@ -222,7 +234,8 @@ func verbless(d *document, p *prepared, statesMuch bool) bool {
 	return sentences > 2 && 5*finite < 3*sentences
 }
 
-// hasVerb tells whether a sentence seems to have a finite verb: one of the common ones, a personal pronoun, or a word with an object ("accepts a trace").
+// hasVerb tells whether a sentence seems to have a finite verb: one of the common ones, a personal
+// pronoun, or a word with an object ("accepts a trace").
 func hasVerb(tokens []token, s span, lex *lexicon) bool {
 	if anyStem(lex.finite, tokens, s) >= 0 || anyWord(lex.firstPerson, tokens, s) >= 0 || anyWord(lex.secondPerson, tokens, s) >= 0 {
 		return true

@@ -4,16 +4,19 @@ import (
 	"time"
 )
 
-// People answer with what follows from a value rather than with the value: "by June 17" for "within 26 days", "by 10:15" for "in half an hour", "two days
-// off" for a date. What follows from now and a duration that the ticket, its facts or an article give is no invention, and where the duration is a fact's,
-// the day or the time states the fact.
+// People answer with what follows from a value rather than with the value: "by June 17" for "within
+// 26 days", "by 10:15" for "in half an hour", "two days off" for a date. What follows from now and
+// a duration that the ticket, its facts or an article give is no invention, and where the duration
+// is a fact's, the day or the time states the fact.
 
 const (
 	// nearMinutes is how far a time of day may be from the one that follows.
 	nearMinutes = 5
-	// nearDays is how far a day may be from the one that follows: people count the first day, or don't.
+	// nearDays is how far a day may be from the one that follows: people count the first day, or
+	// don't.
 	nearDays = 1
-	// longDays is from how many days on a day beside the one that follows still states the duration.
+	// longDays is from how many days on a day beside the one that follows still states the
+	// duration.
 	longDays = 14
 	// maxDerivedDays bounds the durations that days are counted from.
 	maxDerivedDays = 1100
@@ -25,7 +28,8 @@ func day(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// days returns the days that a date claim may mean: all three of the years around now where it names none.
+// days returns the days that a date claim may mean: all three of the years around now where it
+// names none.
 func (c claim) days(now time.Time) []time.Time {
 	if c.kind != dateClaim || c.value < 100 {
 		return nil
@@ -41,7 +45,8 @@ func (c claim) days(now time.Time) []time.Time {
 	return out
 }
 
-// shift moves a day by a duration of whole days or months, forwards or backwards. It fails for other claims and for spans beyond years.
+// shift moves a day by a duration of whole days or months, forwards or backwards. It fails for
+// other claims and for spans beyond years.
 func (c claim) shift(from time.Time, sign int) (time.Time, bool) {
 	n := int(c.value / 1000)
 	switch {
@@ -70,7 +75,8 @@ func (c claim) minutes() int64 {
 	return c.value / 60_000
 }
 
-// follows tells whether the claim follows from now and what the ticket, its facts and the articles say.
+// follows tells whether the claim follows from now and what the ticket, its facts and the articles
+// say.
 func (p *prepared) follows(c claim) bool {
 	switch c.kind {
 	case dateClaim:
@@ -84,7 +90,8 @@ func (p *prepared) follows(c claim) bool {
 	return false
 }
 
-// dayFollows tells whether a date is beside now or a date that was told, or a supported duration away from one.
+// dayFollows tells whether a date is beside now or a date that was told, or a supported duration
+// away from one.
 func (p *prepared) dayFollows(c claim) bool {
 	for _, target := range c.days(p.ticket.Now) {
 		today := day(p.ticket.Now)
@@ -162,7 +169,8 @@ func clocksMeet(a, b, near int64) bool {
 	return min(gap, dial-gap) <= near
 }
 
-// spanFollows tells whether a duration is the number of days, or of minutes, between now and what was told.
+// spanFollows tells whether a duration is the number of days, or of minutes, between now and what
+// was told.
 func (p *prepared) spanFollows(c claim) bool {
 	today := day(p.ticket.Now)
 	for _, t := range p.bases {
@@ -198,7 +206,8 @@ func (p *prepared) readBases() {
 	}
 }
 
-// addDerived adds to the facts whose value is a duration from now the day or the time at which it ends.
+// addDerived adds to the facts whose value is a duration from now the day or the time at which it
+// ends.
 func (p *prepared) addDerived(now time.Time) {
 	for i := range p.facts {
 		f := &p.facts[i]

@@ -14,7 +14,8 @@ func dated(language string, facts ...scenarios.Fact) *scenarios.Ticket {
 		Reply:   scenarios.ReplySpec{Facts: facts}}
 }
 
-// TestFollowing checks which days, times and durations follow from now and what is known, and which are made up.
+// TestFollowing checks which days, times and durations follow from now and what is known, and which
+// are made up.
 func TestFollowing(t *testing.T) {
 	ticket := dated("en",
 		scenarios.Fact{ID: "f1", Value: "80 minutes", Context: []string{"hear"}}, scenarios.Fact{ID: "f2", Value: "26 days", Context: []string{"privacy"}},
@@ -39,7 +40,8 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// TestDerivedFacts checks that the day or the time at which a duration ends states it, and another one doesn't.
+// TestDerivedFacts checks that the day or the time at which a duration ends states it, and another
+// one doesn't.
 func TestDerivedFacts(t *testing.T) {
 	type said map[string]finding
 	tests := map[string]struct {
@@ -93,7 +95,8 @@ func TestDerivedFacts(t *testing.T) {
 	}
 }
 
-// TestServedDays checks that a day which the customer names states no duration: whoever repeats the ticket would answer it.
+// TestServedDays checks that a day which the customer names states no duration: whoever repeats the
+// ticket would answer it.
 func TestServedDays(t *testing.T) {
 	ticket := dated("en", scenarios.Fact{ID: "f", Value: "5 business days", Context: []string{"bank"}})
 	ticket.Description = "Will my bank have it by March 17, 2026?"

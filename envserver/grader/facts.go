@@ -15,7 +15,8 @@ type fact struct {
 	context  []term
 	negative bool
 	optional bool
-	// shown facts have their value in what the agent was served: stating them shows only that the ticket was read.
+	// shown facts have their value in what the agent was served: stating them shows only that the
+	// ticket was read.
 	shown bool
 	// drawn facts differ from seed to seed.
 	drawn bool
@@ -42,7 +43,8 @@ type finding uint8
 const (
 	missing finding = iota
 	stated
-	// contradicted facts are stated and denied, left open between alternatives, or stated with two values: no reader knows which one holds.
+	// contradicted facts are stated and denied, left open between alternatives, or stated with two
+	// values: no reader knows which one holds.
 	contradicted
 )
 
@@ -50,8 +52,8 @@ func (f finding) String() string {
 	return [...]string{"missing", "stated", "contradicted"}[f]
 }
 
-// find tells what the reply does with the fact. It is stated by a sentence that holds one of the value's forms and a context word with the right
-// polarity, unless another sentence takes it back.
+// find tells what the reply does with the fact. It is stated by a sentence that holds one of the
+// value's forms and a context word with the right polarity, unless another sentence takes it back.
 func (f *fact) find(d *document, p *prepared) finding {
 	result := missing
 	var saying []span
@@ -78,8 +80,9 @@ func (f *fact) find(d *document, p *prepared) finding {
 	return result
 }
 
-// competes tells whether a rival in one sentence speaks of what the others state: of the very thing that stands nearest to it, and, where an article tells
-// of it, in the same unit. The other desk's three days and the postman's two are no rivals of the fact's.
+// competes tells whether a rival in one sentence speaks of what the others state: of the very thing
+// that stands nearest to it, and, where an article tells of it, in the same unit. The other desk's
+// three days and the postman's two are no rivals of the fact's.
 func (f *fact) competes(d *document, s span, c *claim, saying []span, p *prepared) bool {
 	if p.supports(*c) && !f.counts(c.unit) {
 		return false
@@ -95,7 +98,8 @@ func (f *fact) counts(u unit) bool {
 	})
 }
 
-// nearest returns the place of the context word that is nearest to a claim, -1 where none stands near.
+// nearest returns the place of the context word that is nearest to a claim, -1 where none stands
+// near.
 func (f *fact) nearest(d *document, s, at span) int {
 	for reach := 1; reach <= maxReach; reach++ {
 		for _, i := range []int{at.lo - reach, at.hi + reach - 1} {
@@ -115,8 +119,8 @@ func (f *fact) nearest(d *document, s, at span) int {
 // maxEllipsis is how many words a sentence may have that leaves its subject out.
 const maxEllipsis = 4
 
-// subject returns the sentence that tells what sentence i goes on about: the one before it where it begins with a pronoun or is hardly one, and for an
-// item of a list what introduces the list.
+// subject returns the sentence that tells what sentence i goes on about: the one before it where it
+// begins with a pronoun or is hardly one, and for an item of a list what introduces the list.
 func (d *document) subject(i int, lex *lexicon) span {
 	s := d.sentences[i]
 	item := d.listed(s)
@@ -140,12 +144,14 @@ func (d *document) listed(s span) bool {
 	return first.kind == punctToken && first.among("-*•")
 }
 
-// carries tells whether the subject of a sentence is the fact's: it speaks of it, and neither asks nor denies.
+// carries tells whether the subject of a sentence is the fact's: it speaks of it, and neither asks
+// nor denies.
 func (f *fact) carries(d *document, subject span, lex *lexicon) bool {
 	return subject.hi > 0 && !d.question(subject) && lex.negatorIn(d.tokens, subject) < 0 && find(f.context, d.tokens, subject, false) >= 0
 }
 
-// findIn is find for one sentence that goes on about a subject. A value that no other fact has, nor the ticket, may have its context there.
+// findIn is find for one sentence that goes on about a subject. A value that no other fact has, nor
+// the ticket, may have its context there.
 func (f *fact) findIn(d *document, s, subject span, p *prepared) finding {
 	if d.question(s) {
 		return missing
@@ -234,7 +240,8 @@ func (d *document) echoed(s span, i int, lex *lexicon) bool {
 	return before.word("yes", "ja", "si", "oui") || i+2 < s.hi && before.kind == wordToken && d.tokens[i+2].text == before.text && !before.is(lex.stopwords)
 }
 
-// relative tells whether the negator at a token belongs to a clause that describes a noun: "a signature that isn't yours goes to".
+// relative tells whether the negator at a token belongs to a clause that describes a noun: "a
+// signature that isn't yours goes to".
 func (d *document) relative(s span, neg int, lex *lexicon) bool {
 	for i := neg - 1; i > max(s.lo, neg-3); i-- {
 		if d.tokens[i].is(lex.relatives) {
@@ -248,21 +255,24 @@ func (d *document) relative(s span, neg int, lex *lexicon) bool {
 // narrowScope is how many tokens after it a word like "without" negates.
 const narrowScope = 3
 
-// excused tells whether the clause only says what nobody has to do, which neither states a fact nor denies it.
+// excused tells whether the clause only says what nobody has to do, which neither states a fact nor
+// denies it.
 func excused(d *document, at int, lex *lexicon) bool {
 	c := d.clauseOf(at)
 	neg := lex.negatorIn(d.tokens, span{c.lo, at})
 	return neg >= 0 && anyPhrase(&lex.duties, d.tokens, span{max(neg-2, c.lo), min(neg+3, at)})
 }
 
-// lasting tells whether the value is a duration for which something holds: "don't touch it for 15 minutes" states the 15 minutes.
+// lasting tells whether the value is a duration for which something holds: "don't touch it for 15
+// minutes" states the 15 minutes.
 func lasting(d *document, at int, lex *lexicon) bool {
 	c := d.claimAt(at)
 	return c != nil && c.at.lo == at && c.kind == durationClaim && anyWord(lex.lasting, d.tokens, span{max(at-3, 0), at}) >= 0
 }
 
-// deniedAt tells whether the clause around a value negates it: a negator stands before the value, or between the value and all of its context. What
-// follows "until" or "more than" is not negated by what stands before it, what isn't lost is there, and what a condition supposes is not said.
+// deniedAt tells whether the clause around a value negates it: a negator stands before the value,
+// or between the value and all of its context. What follows "until" or "more than" is not negated
+// by what stands before it, what isn't lost is there, and what a condition supposes is not said.
 func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 	c := d.clauseOf(at)
 	if lex.conditional(d.tokens, span{c.lo, min(c.lo+2, c.hi)}) || d.inverted(c, lex) {
@@ -279,7 +289,8 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 	return before < 0 && find(context, d.tokens, span{neg, c.hi}, true) >= 0
 }
 
-// rival returns what a sentence about the fact gives as another time than the fact's: an answer within four hours, and within two days.
+// rival returns what a sentence about the fact gives as another time than the fact's: an answer
+// within four hours, and within two days.
 func (f *fact) rival(d *document, s span, p *prepared) *claim {
 	if d.question(s) {
 		return nil
@@ -297,7 +308,8 @@ func (f *fact) rival(d *document, s span, p *prepared) *claim {
 	return nil
 }
 
-// near tells whether the claim is the fact's duration in round words: "an hour and a quarter or so" for 73 minutes.
+// near tells whether the claim is the fact's duration in round words: "an hour and a quarter or so"
+// for 73 minutes.
 func (f *fact) near(c claim) bool {
 	for i := range f.forms {
 		for _, own := range f.forms[i].claims {

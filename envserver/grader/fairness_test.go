@@ -7,7 +7,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestFairness checks how differently good agents may state one and the same fact, and what doesn't state it all the same.
+// TestFairness checks how differently good agents may state one and the same fact, and what doesn't
+// state it all the same.
 func TestFairness(t *testing.T) {
 	tests := map[string]struct {
 		language string

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// rightLanguage tells whether the reply is in the lexicon's language, by the share of its commonest words. A short reply is given the benefit of the doubt.
+// rightLanguage tells whether the reply is in the lexicon's language, by the share of its commonest
+// words. A short reply is given the benefit of the doubt.
 func rightLanguage(d *document, lex *lexicon) bool {
 	own, most := 0, 0
 	for i, language := range languages() {
@@ -28,7 +29,8 @@ func countWords(d *document, c wordClass) int {
 	return n
 }
 
-// greeting is within how many tokens the customer has to be addressed. A name further down may be the customer's own signature, quoted.
+// greeting is within how many tokens the customer has to be addressed. A name further down may be
+// the customer's own signature, quoted.
 const greeting = 12
 
 // addressed tells whether the reply begins by calling the customer by a name.
@@ -36,7 +38,8 @@ func addressed(d *document, names wordSet) bool {
 	return slices.ContainsFunc(d.tokens[:min(greeting, len(d.tokens))], func(t token) bool { return t.kind == wordToken && names.has(t.text) })
 }
 
-// placeholder tells whether a template's gap was left in the text: {name}, [NAME], <order id>, XXXX.
+// placeholder tells whether a template's gap was left in the text: {name}, [NAME], <order id>,
+// XXXX.
 func placeholder(text string) bool {
 	if strings.Contains(text, "{{") || strings.Contains(text, "xxxx") || strings.Contains(text, "____") {
 		return true
@@ -67,8 +70,9 @@ func bracketed(text string, left, right byte) bool {
 	}
 }
 
-// acknowledges tells whether a sentence of the reply takes up the customer's situation: an apology or a word of empathy for an angry or worried
-// customer, thanks will do for others, and it has to be about the ticket's matter. A courtesy that fits every ticket acknowledges nothing.
+// acknowledges tells whether a sentence of the reply takes up the customer's situation: an apology
+// or a word of empathy for an angry or worried customer, thanks will do for others, and it has to
+// be about the ticket's matter. A courtesy that fits every ticket acknowledges nothing.
 func acknowledges(d *document, p *prepared) bool {
 	for _, s := range d.sentences {
 		empathy := anyStem(p.lex.empathy, d.tokens, s) >= 0
@@ -98,7 +102,8 @@ func stock(d *document, s span, p *prepared) bool {
 	return true
 }
 
-// relevantWords counts the words of the distinct sentences that speak of the ticket's matter or state a value.
+// relevantWords counts the words of the distinct sentences that speak of the ticket's matter or
+// state a value.
 func relevantWords(d *document, p *prepared) int {
 	n := 0
 	seen := map[uint64]bool{}
@@ -140,8 +145,8 @@ func hashTokens(tokens []token) uint64 {
 	return h
 }
 
-// handedOver tells whether the reply says that the ticket went or goes to a team. Naming the right team is a hint of it, a verb of handing over makes it
-// plain.
+// handedOver tells whether the reply says that the ticket went or goes to a team. Naming the right
+// team is a hint of it, a verb of handing over makes it plain.
 func handedOver(d *document, p *prepared, plain bool) bool {
 	for _, c := range d.clauses {
 		named := find(p.teams, d.tokens, c, false) >= 0
@@ -158,7 +163,8 @@ func handedOver(d *document, p *prepared, plain bool) bool {
 	return false
 }
 
-// partOf returns where the part of a sentence begins that token i stands in: what is said after a semicolon holds on its own.
+// partOf returns where the part of a sentence begins that token i stands in: what is said after a
+// semicolon holds on its own.
 func (d *document) partOf(s span, i int) int {
 	for i > s.lo && d.tokens[i-1].text != ";" {
 		i--
@@ -166,7 +172,8 @@ func (d *document) partOf(s span, i int) int {
 	return i
 }
 
-// runOf returns where the words begin that lead up to token i without a mark between them: "no form or other team involved" denies both.
+// runOf returns where the words begin that lead up to token i without a mark between them: "no form
+// or other team involved" denies both.
 func (d *document) runOf(s span, i int) int {
 	for i > s.lo && d.tokens[i-1].kind != punctToken {
 		i--

@@ -15,8 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden.json anew")
 
-// TestGoldenScores compares scores with those written down: another architecture, or a change that nobody meant to change a score, shows here. The tickets
-// are the test's own, so that the catalogue may change. A change that is meant raises GraderVersion.
+// TestGoldenScores compares scores with those written down: another architecture, or a change that
+// nobody meant to change a score, shows here. The tickets are the test's own, so that the catalogue
+// may change. A change that is meant raises GraderVersion.
 func TestGoldenScores(t *testing.T) {
 	got := goldenScores(t)
 	const path = "testdata/golden.json"

@@ -1,12 +1,15 @@
 // Package grader turns the end of an episode into points.
 //
-// A ticket is graded in two halves. What can be read from the agent's decisions (category, priority, escalation) is graded by rules that compare
-// them with the scenario's gold. What only the reply can tell (its facts, its promises, its tone) is graded by a [Judge], whose [Verdict] lists every
-// criterion and every gate, so that a score can be explained and a rubric re-weighted later. The judge that ships, [Offline], is a pure function of the
-// ticket, the reply and the actions taken: no network, no clock, no floating point, so the same bytes earn the same points on every machine.
+// A ticket is graded in two halves. What can be read from the agent's decisions (category,
+// priority, escalation) is graded by rules that compare them with the scenario's gold. What only
+// the reply can tell (its facts, its promises, its tone) is graded by a [Judge], whose [Verdict]
+// lists every criterion and every gate, so that a score can be explained and a rubric re-weighted
+// later. The judge that ships, [Offline], is a pure function of the ticket, the reply and the
+// actions taken: no network, no clock, no floating point, so the same bytes earn the same points on
+// every machine.
 //
-// Points are milli-points (thousandths of a ticket's full score); an episode's score is the ratio of the points earned to those its task offers, in
-// micro-points.
+// Points are milli-points (thousandths of a ticket's full score); an episode's score is the ratio
+// of the points earned to those its task offers, in micro-points.
 package grader
 
 import (
@@ -18,8 +21,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// GraderVersion changes whenever the same episode can earn another score: a rule, a weight, a lexicon or a matcher. Scores of different versions are
-// not comparable, and a runner refuses a pod whose version differs from its plan's.
+// GraderVersion changes whenever the same episode can earn another score: a rule, a weight, a
+// lexicon or a matcher. Scores of different versions are not comparable, and a runner refuses a pod
+// whose version differs from its plan's.
 const GraderVersion = "v2"
 
 // The ticket environment's graded tasks.
@@ -47,7 +51,8 @@ const (
 	responsePoints   = 500
 )
 
-// ErrUnjudged means that a task asks for a reply and the verdict on it isn't a score. The episode is errored: no points, not zero points.
+// ErrUnjudged means that a task asks for a reply and the verdict on it isn't a score. The episode
+// is errored: no points, not zero points.
 var ErrUnjudged = errors.New("the reply has no verdict: judge it again, don't score the episode")
 
 // Ending is how an agent ended a ticket.
@@ -62,7 +67,8 @@ const (
 	Escalated Ending = "escalate"
 )
 
-// Decisions are an agent's final decisions on a ticket, with the zero value for each one it never took.
+// Decisions are an agent's final decisions on a ticket, with the zero value for each one it never
+// took.
 type Decisions struct {
 	Category string
 	Priority string
@@ -71,8 +77,9 @@ type Decisions struct {
 	Team string
 }
 
-// GradeTicket grades an ended ticket in the dimensions that the task offers, in the rubric's order. A dimension without a decision earns 0.
-// It returns ErrUnjudged when the task asks for a reply and the verdict isn't a score, and an error for a task it doesn't know.
+// GradeTicket grades an ended ticket in the dimensions that the task offers, in the rubric's order.
+// A dimension without a decision earns 0. It returns ErrUnjudged when the task asks for a reply and
+// the verdict isn't a score, and an error for a task it doesn't know.
 func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]score.Dimension, error) {
 	dims := []score.Dimension{
 		{Name: DimensionCategory, Earned: choicePoints(categoryPoints, d.Category, t.Gold.Category, t.Gold.CategoryAlternates), Offered: categoryPoints},
@@ -93,8 +100,8 @@ func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]sc
 	return nil, fmt.Errorf("grading %s: no rules for task %q", t.ScenarioID, task)
 }
 
-// choicePoints pays the gold value in full and an alternate its credit, in thousandths. There is no credit for a near miss: a policy that always
-// answers "medium" would live on it.
+// choicePoints pays the gold value in full and an alternate its credit, in thousandths. There is no
+// credit for a near miss: a policy that always answers "medium" would live on it.
 func choicePoints(offered int64, got, gold string, alternates []scenarios.Alternate) int64 {
 	if got == "" {
 		return 0
@@ -110,7 +117,8 @@ func choicePoints(offered int64, got, gold string, alternates []scenarios.Altern
 	return 0
 }
 
-// escalation pays the right decision in full, and half of it when the ticket had to be escalated but went to the wrong team or to none.
+// escalation pays the right decision in full, and half of it when the ticket had to be escalated
+// but went to the wrong team or to none.
 func escalation(gold scenarios.TicketGold, d Decisions) int64 {
 	switch {
 	case d.Ending == Open, (d.Ending == Escalated) != gold.Escalate:
@@ -125,8 +133,8 @@ func rightTeam(gold scenarios.TicketGold, team string) bool {
 	return team == gold.Team || slices.Contains(gold.TeamAlternates, team)
 }
 
-// EpisodeScore is the points earned over the points offered, in micro-points, rounded half away from zero and clamped to [0, score.One].
-// Dimensions that offer nothing score 0.
+// EpisodeScore is the points earned over the points offered, in micro-points, rounded half away
+// from zero and clamped to [0, score.One]. Dimensions that offer nothing score 0.
 func EpisodeScore(dims []score.Dimension) int64 {
 	var earned, offered int64
 	for _, d := range dims {

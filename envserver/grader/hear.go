@@ -2,15 +2,18 @@ package grader
 
 import "github.com/csenv/csenv/scenarios"
 
-// Heard is what a scripted customer makes of a message of the agent's: what it asks for and how it is said, and nothing of whether it is right.
+// Heard is what a scripted customer makes of a message of the agent's: what it asks for and how it
+// is said, and nothing of whether it is right.
 type Heard struct {
 	// Asked are the places of the script's answers that the message asks for, in order.
 	Asked []int
-	// Blames tells that the message blames the customer, Acknowledges that it takes up the customer's situation.
+	// Blames tells that the message blames the customer, Acknowledges that it takes up the
+	// customer's situation.
 	Blames, Acknowledges bool
 }
 
-// Settled is what the agent's messages so far state: all the facts wanted, and the next step that policy allows.
+// Settled is what the agent's messages so far state: all the facts wanted, and the next step that
+// policy allows.
 type Settled struct{ Facts, Outcome bool }
 
 // Hear reads a message to the ticket's customer as the judge reads replies.
@@ -60,7 +63,8 @@ func requests(d *document, s span, lex *lexicon) bool {
 	return d.tokens[s.lo].is(lex.imperatives) || anyPhrase(&lex.please, d.tokens, s)
 }
 
-// holds tells whether the words of the phrase follow each other in the sentence, whatever their endings.
+// holds tells whether the words of the phrase follow each other in the sentence, whatever their
+// endings.
 func holds(sentence, phrase []token) bool {
 	for at := 0; len(phrase) > 0 && at+len(phrase) <= len(sentence); at++ {
 		same := true

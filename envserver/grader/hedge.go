@@ -2,19 +2,22 @@ package grader
 
 import "slices"
 
-// clauseView is a clause with what decides whether it commits the company to a remedy, whichever it speaks of.
+// clauseView is a clause with what decides whether it commits the company to a remedy, whichever it
+// speaks of.
 type clauseView struct {
 	span
 	sentence span
 	// money tells that the clause speaks of money.
 	money bool
-	// withheld clauses commit to nothing: they deny, ask, suppose, or name what is beyond the writer's authority.
+	// withheld clauses commit to nothing: they deny, ask, suppose, or name what is beyond the
+	// writer's authority.
 	withheld bool
 	// hedge is the first token that leaves the matter open, or the clause's end.
 	hedge int
 	// selective clauses say of whom they leave it open: "customers who qualify".
 	selective bool
-	// loose tells that the clause asserts something, as far as that shows in a language whose word order the judge doesn't know.
+	// loose tells that the clause asserts something, as far as that shows in a language whose word
+	// order the judge doesn't know.
 	loose bool
 }
 
@@ -59,12 +62,14 @@ func (d *document) money(c span, lex *lexicon) bool {
 	return slices.ContainsFunc(d.claimsWithin(c), func(cl claim) bool { return cl.kind == moneyClaim })
 }
 
-// asks tells whether a sentence is a question in its form too: "you will get a refund, okay?" is none.
+// asks tells whether a sentence is a question in its form too: "you will get a refund, okay?" is
+// none.
 func (d *document) asks(s span, lex *lexicon) bool {
 	return d.question(s) && d.tokens[s.lo].is(lex.aux)
 }
 
-// hedges tells whether token i leaves open what its clause says. A word that only gives the ground for it doesn't: "as I said", "per our policy".
+// hedges tells whether token i leaves open what its clause says. A word that only gives the ground
+// for it doesn't: "as I said", "per our policy".
 func (d *document) hedges(c span, i int, lex *lexicon) bool {
 	t := &d.tokens[i]
 	if t.stemIs(lex.teams) && anyWord(lex.toward, d.tokens, span{max(c.lo, i-2), i}) >= 0 {
@@ -74,7 +79,8 @@ func (d *document) hedges(c span, i int, lex *lexicon) bool {
 	return t.kind == wordToken && (t.is(lex.hedges) || t.stemIs(lex.handover)) && !d.grounded(c, i, lex) && !d.settled(c, i, lex)
 }
 
-// settled tells whether the word says that the company itself has made up its mind: "we have decided to".
+// settled tells whether the word says that the company itself has made up its mind: "we have
+// decided to".
 func (d *document) settled(c span, i int, lex *lexicon) bool {
 	return d.tokens[i].is(lex.enablers) && anyWord(lex.firstPerson, d.tokens, span{max(c.lo, i-2), i}) >= 0
 }
@@ -82,8 +88,8 @@ func (d *document) settled(c span, i int, lex *lexicon) bool {
 // maxGround is how many tokens a ground may begin before the word that it makes harmless.
 const maxGround = 4
 
-// grounded tells whether the word belongs to a phrase that gives a ground. Only small words and remedies stand within one, so that "as finance decides"
-// is none.
+// grounded tells whether the word belongs to a phrase that gives a ground. Only small words and
+// remedies stand within one, so that "as finance decides" is none.
 func (d *document) grounded(c span, i int, lex *lexicon) bool {
 	for j := i - 1; j >= max(c.lo, i-maxGround); j-- {
 		t := &d.tokens[j]
@@ -97,8 +103,8 @@ func (d *document) grounded(c span, i int, lex *lexicon) bool {
 	return false
 }
 
-// supposes tells whether the sentence holds a condition that can fail, or waits for something other than the calendar: not "if you like", nor
-// "before Friday".
+// supposes tells whether the sentence holds a condition that can fail, or waits for something other
+// than the calendar: not "if you like", nor "before Friday".
 func (d *document) supposes(s span, lex *lexicon) bool {
 	for i := s.lo; i < s.hi; {
 		if n := lex.emptyAt(d.tokens, i); n > 0 {
@@ -114,8 +120,8 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 	return false
 }
 
-// statement is the part of a sentence that a clause belongs to: a condition with a statement of its own begins another, as in "I will refund it today,
-// and if you need more, write to us".
+// statement is the part of a sentence that a clause belongs to: a condition with a statement of its
+// own begins another, as in "I will refund it today, and if you need more, write to us".
 func (d *document) statement(s, c span, lex *lexicon) span {
 	for i := s.lo + 1; i < s.hi; i++ {
 		if !d.tokens[i].is(lex.simple) || !d.begins(s, i, lex) || !slices.ContainsFunc(d.tokens[i:s.hi], func(t token) bool { return t.text == "," }) {
@@ -141,7 +147,8 @@ type mood struct {
 	asks, supposes, wagers bool
 }
 
-// moodOf reads the mood of a sentence's statement, once for all of its clauses: a long one has many.
+// moodOf reads the mood of a sentence's statement, once for all of its clauses: a long one has
+// many.
 func (d *document) moodOf(sentence, s span, lex *lexicon) mood {
 	if d.mood.statement != s {
 		d.mood = mood{statement: s, asks: d.asks(sentence, lex), supposes: d.supposes(s, lex)}
@@ -150,7 +157,8 @@ func (d *document) moodOf(sentence, s span, lex *lexicon) mood {
 	return d.mood
 }
 
-// wagers tells whether the sentence's condition is something that happens and that nobody has to decide: "if they don't drop off, we will refund all three".
+// wagers tells whether the sentence's condition is something that happens and that nobody has to
+// decide: "if they don't drop off, we will refund all three".
 func (d *document) wagers(s span, lex *lexicon) bool {
 	if anyWord(lex.times, d.tokens, s) >= 0 || anyPhrase(&lex.openPhrases, d.tokens, s) {
 		return false
@@ -173,7 +181,8 @@ func (d *document) undertakes(c span, lex *lexicon) bool {
 	return i >= 0 && i+1 < c.hi && d.tokens[i+1].word("will", "shall")
 }
 
-// inverted tells whether a sentence begins with a condition by its word order: "should finance agree". What the customer may wish is none.
+// inverted tells whether a sentence begins with a condition by its word order: "should finance
+// agree". What the customer may wish is none.
 func (d *document) inverted(s span, lex *lexicon) bool {
 	return d.tokens[s.lo].word("should", "sollte", "sollten") && s.lo+1 < s.hi && !d.tokens[s.lo+1].is(lex.secondPerson)
 }
@@ -192,7 +201,8 @@ func (d *document) dated(s span, i int, lex *lexicon) bool {
 	return false
 }
 
-// beyond tells whether the clause names the limit of what the writer can do: "more than I can refund". "What I can do is" begins an offer.
+// beyond tells whether the clause names the limit of what the writer can do: "more than I can
+// refund". "What I can do is" begins an offer.
 func (d *document) beyond(c span, lex *lexicon) bool {
 	from := c.hi
 	for i := c.lo; i < c.hi; i++ {

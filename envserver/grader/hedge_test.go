@@ -2,8 +2,9 @@ package grader
 
 import "testing"
 
-// TestHedges checks which words around a promise leave it open. A ground for it ("as I said", "per our policy") does not, nor what follows a promise
-// that is complete; a condition, somebody else's decision and the limit of one's own authority do.
+// TestHedges checks which words around a promise leave it open. A ground for it ("as I said", "per
+// our policy") does not, nor what follows a promise that is complete; a condition, somebody else's
+// decision and the limit of one's own authority do.
 func TestHedges(t *testing.T) {
 	tests := map[string]map[string]bool{
 		"en": {

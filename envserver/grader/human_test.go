@@ -6,7 +6,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestAcknowledges checks which sentences take up a worried customer's situation, and which would fit under any ticket.
+// TestAcknowledges checks which sentences take up a worried customer's situation, and which would
+// fit under any ticket.
 func TestAcknowledges(t *testing.T) {
 	tests := map[string]map[string]bool{
 		"en": {
@@ -67,7 +68,8 @@ func TestAcknowledges(t *testing.T) {
 	}
 }
 
-// TestHandedOver checks which replies tell of a hand-over: with "them" for a team that the reply names.
+// TestHandedOver checks which replies tell of a hand-over: with "them" for a team that the reply
+// names.
 func TestHandedOver(t *testing.T) {
 	tests := map[string]map[string]bool{
 		"en": {

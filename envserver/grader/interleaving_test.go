@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestInterleavedJudging checks that judgements at the same time, of the same and of other tickets, come out as they do one by one.
+// TestInterleavedJudging checks that judgements at the same time, of the same and of other tickets,
+// come out as they do one by one.
 func TestInterleavedJudging(t *testing.T) {
 	const workers = 4
 	tickets, err := pool()
@@ -43,7 +44,8 @@ func TestInterleavedJudging(t *testing.T) {
 	}
 }
 
-// TestMemoKeepsWhatIsUsed checks that a memo forgets what nobody asks for and keeps what somebody does.
+// TestMemoKeepsWhatIsUsed checks that a memo forgets what nobody asks for and keeps what somebody
+// does.
 func TestMemoKeepsWhatIsUsed(t *testing.T) {
 	m := newMemo[int, int]()
 	computed := map[int]int{}

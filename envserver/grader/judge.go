@@ -11,23 +11,28 @@ import (
 
 // Judge grades the reply to a ticket. Implementations are safe for concurrent use.
 type Judge interface {
-	// Name is the scale of the verdicts, for example "offline-v2". Scores of different scales are never averaged.
+	// Name is the scale of the verdicts, for example "offline-v2". Scores of different scales are
+	// never averaged.
 	Name() string
-	// Judge grades one reply. It returns an error, and a verdict whose Status is StatusError, when it couldn't form a verdict: a failure to judge is
-	// never a score, neither zero nor a middle value, because it says nothing about the agent.
+	// Judge grades one reply. It returns an error, and a verdict whose Status is StatusError, when
+	// it couldn't form a verdict: a failure to judge is never a score, neither zero nor a middle
+	// value, because it says nothing about the agent.
 	Judge(ctx context.Context, c Case) (Verdict, error)
 }
 
-// Case is what a judge may know: the ticket, the reply and what the agent really did. It never sees the agent's name, its other scores or its reasoning.
+// Case is what a judge may know: the ticket, the reply and what the agent really did. It never sees
+// the agent's name, its other scores or its reasoning.
 type Case struct {
 	Ticket *scenarios.Ticket
-	// Reply is what the agent wrote to the customer, "" for nothing; several messages are joined by blank lines. It is untrusted.
+	// Reply is what the agent wrote to the customer, "" for nothing; several messages are joined by
+	// blank lines. It is untrusted.
 	Reply string
 	// Actions are read from the environment's state, never from the reply.
 	Actions Actions
 }
 
-// Digest tells the cases of an episode apart: 16 hex digits of SHA-256 over the scenario, the reply and the actions.
+// Digest tells the cases of an episode apart: 16 hex digits of SHA-256 over the scenario, the reply
+// and the actions.
 func (c Case) Digest() string {
 	h := sha256.New()
 	for _, part := range []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team} {
@@ -37,7 +42,8 @@ func (c Case) Digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Actions are what the agent has done with the ticket, as far as a reply can be true or false about it.
+// Actions are what the agent has done with the ticket, as far as a reply can be true or false about
+// it.
 type Actions struct {
 	Ending Ending
 	Team   string
@@ -57,7 +63,8 @@ const (
 	StatusError Status = "error"
 )
 
-// Verdict is a judge's opinion of one reply: what each criterion earned, which gates it tripped and why. Points are milli-points.
+// Verdict is a judge's opinion of one reply: what each criterion earned, which gates it tripped and
+// why. Points are milli-points.
 type Verdict struct {
 	Judge string `json:"judge"`
 	// Case is the digest of the case that the verdict is on, set where a verdict is kept.
@@ -65,17 +72,20 @@ type Verdict struct {
 	Status Status `json:"status"`
 	// Criteria are Q1 to Q8 in order.
 	Criteria []Criterion `json:"criteria"`
-	// Invented are the amounts, dates, durations and ids that nothing the agent could read supports. Each costs points.
+	// Invented are the amounts, dates, durations and ids that nothing the agent could read
+	// supports. Each costs points.
 	Invented []string `json:"invented,omitempty"`
 	// Gates are the gates that the reply tripped, in the order in which they are checked.
 	Gates []Gate `json:"gates,omitempty"`
 	// PreGate is the sum of the criteria less the price of invented values, at least 0.
 	PreGate int64 `json:"preGate"`
-	// PostGate is the sum of the criteria under the lowest cap of the tripped gates, less the same price: what the reply earns, 0 to 500.
+	// PostGate is the sum of the criteria under the lowest cap of the tripped gates, less the same
+	// price: what the reply earns, 0 to 500.
 	PostGate int64 `json:"postGate"`
 	// Usage is what the verdict took, also when it failed.
 	Usage Usage `json:"usage,omitzero"`
-	// Cause says why there is no verdict of the judge that was asked: set with StatusError and StatusFallback alone.
+	// Cause says why there is no verdict of the judge that was asked: set with StatusError and
+	// StatusFallback alone.
 	Cause Cause `json:"cause,omitempty"`
 }
 

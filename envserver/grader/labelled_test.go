@@ -25,10 +25,12 @@ type labelledReply struct {
 	Text string `yaml:"text"`
 }
 
-// sendable is the label from which a reply may be sent, sendablePoints what it has to earn: what a ticket with all decisions right needs to pass.
+// sendable is the label from which a reply may be sent, sendablePoints what it has to earn: what a
+// ticket with all decisions right needs to pass.
 const sendable, sendablePoints = 3, 250
 
-// TestAgreementWithLabels holds the judge to the opinion of a person: the rank correlation of points and labels, and how often both would let a reply pass.
+// TestAgreementWithLabels holds the judge to the opinion of a person: the rank correlation of
+// points and labels, and how often both would let a reply pass.
 func TestAgreementWithLabels(t *testing.T) {
 	replies := loadLabelled(t)
 	catalogue, err := scenarios.Public()
@@ -100,7 +102,8 @@ func loadLabelled(tb testing.TB) []labelledReply {
 
 var gap = regexp.MustCompile(`\{\w+(\|\w+)?\}`)
 
-// actions are what the writer of the reply did: what gold does, but for a reply to a given instance that says so.
+// actions are what the writer of the reply did: what gold does, but for a reply to a given instance
+// that says so.
 func (r labelledReply) actions(ticket *scenarios.Ticket) Actions {
 	switch {
 	case r.Seed == 0 || r.Escalated == nil:
@@ -111,7 +114,8 @@ func (r labelledReply) actions(ticket *scenarios.Ticket) Actions {
 	return Actions{Ending: Resolved}
 }
 
-// seeded returns the instance to which the reply was written, nil when the seed has come to draw another.
+// seeded returns the instance to which the reply was written, nil when the seed has come to draw
+// another.
 func (r labelledReply) seeded(t *testing.T, s *scenarios.TicketScenario) *scenarios.Ticket {
 	t.Helper()
 	ticket := instance(t, s, r.Seed)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// lexicons hold the words of the judge's languages, one file per language, so that a language can be added or corrected without touching a matcher.
+// lexicons hold the words of the judge's languages, one file per language, so that a language can
+// be added or corrected without touching a matcher.
 //
 //go:embed lexicon/*.txt
 var lexicons embed.FS
@@ -41,12 +42,14 @@ type lexicon struct {
 	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordClass
 	negators, idioms, untils, losses, lasting, narrow, conditions, times, either, hedges                            wordClass
 	aux, skip, firstPerson, secondPerson, enablers                                                                  wordClass
-	// grounds begin phrases that give the reason for a promise, calendar words say when, abilities say that somebody can, doing that it is to do something.
+	// grounds begin phrases that give the reason for a promise, calendar words say when, abilities
+	// say that somebody can, doing that it is to do something.
 	grounds, calendar, abilities, doing wordClass
 	back, determiners                   wordClass
 	// relatives begin clauses that describe a noun.
 	relatives wordClass
-	// deciding words tell that somebody has to find something out or to agree first; simple ones begin a condition without it.
+	// deciding words tell that somebody has to find something out or to agree first; simple ones
+	// begin a condition without it.
 	deciding, simple wordClass
 	// guesses make what follows them a guess.
 	guesses wordClass
@@ -64,7 +67,8 @@ type lexicon struct {
 	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover stemClass
 	// These are phrases: runs of words.
 	emptyConditions, openPhrases, recognise, blame, beyond, duties, please, senses, pronouns, handed phraseSet
-	// imperatives begin sentences that ask the customer for something, as please does anywhere in them.
+	// imperatives begin sentences that ask the customer for something, as please does anywhere in
+	// them.
 	imperatives wordClass
 	// commits are the patterns of commitments by the word that they begin with.
 	commits map[string][]*commitPattern
@@ -88,7 +92,8 @@ func loadLexicons() map[string]*lexicon {
 	return all
 }
 
-// lexiconLines reads a language's file: the words of each key, those of a repeated key as one line each.
+// lexiconLines reads a language's file: the words of each key, those of a repeated key as one line
+// each.
 func lexiconLines(language string) map[string][]string {
 	lines := map[string][]string{}
 	for line := range strings.Lines(lexiconText(language)) {
@@ -205,7 +210,8 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 	}
 }
 
-// loadCompounds adds the German numbers to 199, which are words of their own: "siebenunddreissig", "einhundertsiebenunddreissig".
+// loadCompounds adds the German numbers to 199, which are words of their own: "siebenunddreissig",
+// "einhundertsiebenunddreissig".
 func (lex *lexicon) loadCompounds() {
 	ones := strings.Fields("ein zwei drei vier funf sechs sieben acht neun")
 	var below [100]string
@@ -258,7 +264,8 @@ type root struct {
 	classes stemClass
 	// groups are those of words of one meaning that the stem belongs to, a bit each.
 	groups uint64
-	// remedy is what the stem stands for: refund, credit, replace, waive, compensate, discount or guarantee.
+	// remedy is what the stem stands for: refund, credit, replace, waive, compensate, discount or
+	// guarantee.
 	remedy string
 }
 
@@ -347,8 +354,9 @@ func (lex *lexicon) expand(t token, glued bool) token {
 	return t
 }
 
-// readNumber reads the number that s starts with: the bytes it takes and its value in thousandths. Marks between digits group thousands or start
-// the fraction, as the language has it; where a mark can only be the other thing, it is.
+// readNumber reads the number that s starts with: the bytes it takes and its value in thousandths.
+// Marks between digits group thousands or start the fraction, as the language has it; where a mark
+// can only be the other thing, it is.
 func (lex *lexicon) readNumber(s string) (n int, thousandths int64) {
 	n = digits(s)
 	whole, fraction := s[:n], ""
@@ -370,7 +378,8 @@ func (lex *lexicon) readNumber(s string) (n int, thousandths int64) {
 	return n, value*1000 + atoi((fraction + "000")[:3])
 }
 
-// groups tells whether a mark before three digits groups thousands, given the digits before it and the text after them.
+// groups tells whether a mark before three digits groups thousands, given the digits before it and
+// the text after them.
 func (lex *lexicon) groups(mark byte, before int, rest string) bool {
 	switch {
 	case before > 3:

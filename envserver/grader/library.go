@@ -1,7 +1,8 @@
 package grader
 
-// library reads a language's texts. It remembers what it read of those that the instances of a scenario share (articles, context words, phrasings), so
-// that a new instance costs only what its seed changes.
+// library reads a language's texts. It remembers what it read of those that the instances of a
+// scenario share (articles, context words, phrasings), so that a new instance costs only what its
+// seed changes.
 type library struct {
 	*lexicon
 	texts *memo[string, *extract]

@@ -59,7 +59,8 @@ func TestInventedValuesAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkOfflineLongest judges the longest replies, made of what would be slow if a matcher looked at all pairs of their tokens.
+// BenchmarkOfflineLongest judges the longest replies, made of what would be slow if a matcher
+// looked at all pairs of their tokens.
 func BenchmarkOfflineLongest(b *testing.B) {
 	o, ticket := NewOffline(), overbilled()
 	for _, unit := range []string{

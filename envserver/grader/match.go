@@ -11,8 +11,9 @@ type term struct {
 	marks  marks
 }
 
-// marks tell quickly what can't match: a bit each for the first three bytes of a word's stem and of its text, and for the last three of its text. A token
-// holds those that it has, a term those that one of its matches has to have.
+// marks tell quickly what can't match: a bit each for the first three bytes of a word's stem and of
+// its text, and for the last three of its text. A token holds those that it has, a term those that
+// one of its matches has to have.
 type marks struct{ heads, tails uint64 }
 
 // marksOf are a token's marks.
@@ -78,10 +79,12 @@ func (t *token) key() string {
 	return t.text
 }
 
-// minPrefix is how long a term must be to match the words that it begins: "escalat" matches "escalation", but "pass" doesn't match "password".
+// minPrefix is how long a term must be to match the words that it begins: "escalat" matches
+// "escalation", but "pass" doesn't match "password".
 const minPrefix = 5
 
-// at tells whether the term starts at token i, within the span. Words of one meaning count where synonyms are wanted.
+// at tells whether the term starts at token i, within the span. Words of one meaning count where
+// synonyms are wanted.
 func (t *term) at(tokens []token, i int, synonyms bool) bool {
 	if len(t.stems) == 1 {
 		return t.matches(&tokens[i], synonyms)
@@ -158,8 +161,9 @@ func (d *document) claimed(i int) bool {
 	return d.claimAt(i) != nil
 }
 
-// in returns the place in the span at which the form is stated, the last token of it, or -1. All of its claims must be there; a form without claims
-// needs its words close together, in any order, with a quarter of them spared.
+// in returns the place in the span at which the form is stated, the last token of it, or -1. All of
+// its claims must be there; a form without claims needs its words close together, in any order,
+// with a quarter of them spared.
 func (f *form) in(d *document, s span) int {
 	if len(f.claims) == 0 {
 		return f.wordsIn(d.tokens, s)
@@ -225,8 +229,8 @@ func (f *form) possible(tokens []token, s span) bool {
 	return n >= len(f.stems)-len(f.stems)/4
 }
 
-// enough tells whether the span holds what a paraphrase has to keep: three quarters of the form's words, a third of them at most by synonyms. It
-// returns the place of the last one.
+// enough tells whether the span holds what a paraphrase has to keep: three quarters of the form's
+// words, a third of them at most by synonyms. It returns the place of the last one.
 func (f *form) enough(tokens []token, s span) (last int, ok bool) {
 	n, kept := len(f.stems), 0
 	spare := n / 3
@@ -244,7 +248,8 @@ func (f *form) enough(tokens []token, s span) (last int, ok bool) {
 	return last, kept >= n-n/4
 }
 
-// negatorIn returns the first token of the span that negates, or -1. Idioms ("no doubt", "not only") don't.
+// negatorIn returns the first token of the span that negates, or -1. Idioms ("no doubt", "not
+// only") don't.
 func (lex *lexicon) negatorIn(tokens []token, s span) int {
 	for i := s.lo; i < s.hi; i++ {
 		if tokens[i].kind != wordToken || !tokens[i].is(lex.negators) {

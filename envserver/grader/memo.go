@@ -5,8 +5,8 @@ import "sync"
 // maxMemo is how many entries a generation of a memo holds.
 const maxMemo = 2048
 
-// memo keeps what was computed of keys, for as long as they stay in use: an entry is dropped when a whole generation of others came since it was last
-// asked for. It is safe for concurrent use.
+// memo keeps what was computed of keys, for as long as they stay in use: an entry is dropped when a
+// whole generation of others came since it was last asked for. It is safe for concurrent use.
 type memo[K comparable, V any] struct {
 	mu         sync.Mutex
 	young, old map[K]V
@@ -16,7 +16,8 @@ func newMemo[K comparable, V any]() *memo[K, V] {
 	return &memo[K, V]{young: map[K]V{}}
 }
 
-// get returns what the function makes of the key. Two callers may compute it at once; both get the same.
+// get returns what the function makes of the key. Two callers may compute it at once; both get the
+// same.
 func (m *memo[K, V]) get(key K, compute func(K) V) V {
 	if v, ok := m.find(key); ok {
 		return v

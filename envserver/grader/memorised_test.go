@@ -14,8 +14,9 @@ const (
 	memorisedPairs = 20
 )
 
-// TestMemorisedRepliesEarnLittle fits a lookup from the nearest ticket to its good reply on one range of seeds and evaluates it on another: the reply that was
-// right for one draw must earn no more than style may on average over others. Draws that happen to be equal may earn more.
+// TestMemorisedRepliesEarnLittle fits a lookup from the nearest ticket to its good reply on one
+// range of seeds and evaluates it on another: the reply that was right for one draw must earn no
+// more than style may on average over others. Draws that happen to be equal may earn more.
 func TestMemorisedRepliesEarnLittle(t *testing.T) {
 	catalogue, err := scenarios.Public()
 	if err != nil {
@@ -48,7 +49,8 @@ func TestMemorisedRepliesEarnLittle(t *testing.T) {
 	}
 }
 
-// nearest returns the first instance from a seed on that asks for the same facts and the same decisions: what a lookup by the text would find at best.
+// nearest returns the first instance from a seed on that asks for the same facts and the same
+// decisions: what a lookup by the text would find at best.
 func nearest(t *testing.T, s *scenarios.TicketScenario, to *scenarios.Ticket, from int64) *scenarios.Ticket {
 	t.Helper()
 	for i := range int64(fittedSeeds) {

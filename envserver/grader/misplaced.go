@@ -1,7 +1,9 @@
 package grader
 
-// misplaced tells whether the fact's value, stated at a token, stands where another fact's belongs: it counts what another fact counts, or is nearer to
-// the words of another fact whose value is nearer to this one's. "Each hub takes 7 sensors, so you need 121 hubs" holds the right numbers and is wrong.
+// misplaced tells whether the fact's value, stated at a token, stands where another fact's belongs:
+// it counts what another fact counts, or is nearer to the words of another fact whose value is
+// nearer to this one's. "Each hub takes 7 sensors, so you need 121 hubs" holds the right numbers
+// and is wrong.
 func (f *fact) misplaced(d *document, at int, p *prepared) bool {
 	c := d.claimAt(at)
 	if c == nil {
@@ -61,7 +63,8 @@ func (f *fact) placed(d *document) bool {
 	return false
 }
 
-// crossed tells whether the words of g are nearer to f's value at own than those of f, and those of f nearer to g's value at other.
+// crossed tells whether the words of g are nearer to f's value at own than those of f, and those of
+// f nearer to g's value at other.
 func (f *fact) crossed(g *fact, d *document, own, other span) bool {
 	mine, theirs := f.reach(g, d, own)
 	if theirs >= mine {
@@ -71,7 +74,8 @@ func (f *fact) crossed(g *fact, d *document, own, other span) bool {
 	return mine < theirs
 }
 
-// reach returns how far from a value the nearest words are that only f and only g have among their context, beyond maxReach where there is none.
+// reach returns how far from a value the nearest words are that only f and only g have among their
+// context, beyond maxReach where there is none.
 func (f *fact) reach(g *fact, d *document, at span) (mine, theirs int) {
 	s := d.sentenceOf(at.lo)
 	mine, theirs = maxReach+1, maxReach+1

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestNumbers checks what each language's way of writing a value means: its kind, its value and its unit.
+// TestNumbers checks what each language's way of writing a value means: its kind, its value and its
+// unit.
 func TestNumbers(t *testing.T) {
 	money := func(thousandths int64) claim { return claim{kind: moneyClaim, value: thousandths} }
 	span := func(n int64) claim { return claim{kind: durationClaim, value: n * 1000, unit: seconds} }

@@ -16,7 +16,8 @@ import (
 const OfflineName = "offline-v2"
 
 const (
-	// unsupportedCap bounds replies that state no required fact, promise what is forbidden or invented, or are copied or stuffed: style alone never pays.
+	// unsupportedCap bounds replies that state no required fact, promise what is forbidden or
+	// invented, or are copied or stuffed: style alone never pays.
 	unsupportedCap = 100
 	// inventedCost is what each value costs that nothing the agent could read supports.
 	inventedCost = 50
@@ -24,8 +25,9 @@ const (
 	maxPrepared = 256
 )
 
-// Offline judges a reply by matching: facts bound to the ticket's values, promises, invented values, copies, stuffing and form. It can't recognise
-// every free paraphrase and doesn't judge tact, so it under-scores people; its scale is its own and never mixed with a model's.
+// Offline judges a reply by matching: facts bound to the ticket's values, promises, invented
+// values, copies, stuffing and form. It can't recognise every free paraphrase and doesn't judge
+// tact, so it under-scores people; its scale is its own and never mixed with a model's.
 type Offline struct {
 	libraries map[string]*library
 
@@ -54,8 +56,8 @@ func (o *Offline) Judge(_ context.Context, c Case) (Verdict, error) {
 	return o.prepared(c.Ticket).judge(c.Reply, c.Actions), nil
 }
 
-// prepared returns the ticket made ready. The oldest ticket makes room for a new one; an episode judges its own a few times in a row, so no better
-// order is needed.
+// prepared returns the ticket made ready. The oldest ticket makes room for a new one; an episode
+// judges its own a few times in a row, so no better order is needed.
 func (o *Offline) prepared(t *scenarios.Ticket) *prepared {
 	o.mu.Lock()
 	p := o.ready[t]
@@ -197,7 +199,8 @@ func (r *reading) gradeOutcome() (earned, offered int64, reason string) {
 			return 1, 1, ""
 		}
 	}
-	// Whoever states everything, and hands over what has to be, has named the next step in words of their own.
+	// Whoever states everything, and hands over what has to be, has named the next step in words of
+	// their own.
 	if r.stated == r.required || r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 && handedOver(r.doc, r.prepared, true) {
 		return 1, 1, ""
 	}
@@ -290,8 +293,8 @@ func (r *reading) gradeTone() (earned, offered int64, reason string) {
 	return 1, 1, ""
 }
 
-// gradeShape (Q6) loses points evenly from the longest good length to twice as much, and below half of the shortest one, where only words to the
-// point count.
+// gradeShape (Q6) loses points evenly from the longest good length to twice as much, and below half
+// of the shortest one, where only words to the point count.
 func (r *reading) gradeShape() (earned, offered int64, reason string) {
 	lo, hi := int64(r.ticket.Reply.MinWords), int64(r.ticket.Reply.MaxWords)
 	n := int64(r.doc.words(span{0, len(r.doc.tokens)}))
@@ -310,7 +313,8 @@ func (r *reading) gradeShape() (earned, offered int64, reason string) {
 	return 1, 1, ""
 }
 
-// gradeAddress (Q7) wants the customer's language, no gaps of a template, and for its second half the customer's name.
+// gradeAddress (Q7) wants the customer's language, no gaps of a template, and for its second half
+// the customer's name.
 func (r *reading) gradeAddress() (earned, offered int64, reason string) {
 	switch {
 	case !rightLanguage(r.doc, r.lex):
@@ -380,7 +384,8 @@ func (r *reading) trip(id string, limit int64, reason string) {
 // noFacts is the gate on replies that state no fact of the ticket.
 const noFacts = "no-facts"
 
-// factless is the cap on a reply that states nothing of this ticket's own: the less of what the customer wrote and an article says it takes up, the lower.
+// factless is the cap on a reply that states nothing of this ticket's own: the less of what the
+// customer wrote and an article says it takes up, the lower.
 func (r *reading) factless() int64 {
 	const least = 20
 	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
@@ -471,8 +476,9 @@ func (r *reading) discloses(f *form) bool {
 	return false
 }
 
-// total adds up the criteria under the lowest cap, less the price of invented values. The price comes after the cap: below it, a reply that states
-// another ticket's values would otherwise earn as much as one that states none.
+// total adds up the criteria under the lowest cap, less the price of invented values. The price
+// comes after the cap: below it, a reply that states another ticket's values would otherwise earn
+// as much as one that states none.
 func (r *reading) total() Verdict {
 	v := r.verdict
 	for _, c := range v.Criteria {

@@ -169,7 +169,8 @@ func BenchmarkOfflinePrepare(b *testing.B) {
 	}
 }
 
-// BenchmarkPrepare prepares instances of every ticket, as episodes do: each ticket again and again by another seed.
+// BenchmarkPrepare prepares instances of every ticket, as episodes do: each ticket again and again
+// by another seed.
 func BenchmarkPrepare(b *testing.B) {
 	const seeds = 16
 	var tickets []*scenarios.Ticket
@@ -198,7 +199,8 @@ func BenchmarkJudge(b *testing.B) {
 		b.Fatal(err)
 	}
 	o := NewOffline()
-	// An episode's ticket is made ready once and judged many times; BenchmarkPrepare has what the first time costs.
+	// An episode's ticket is made ready once and judged many times; BenchmarkPrepare has what the
+	// first time costs.
 	tickets = tickets[:min(len(tickets), maxPrepared)]
 	for _, ticket := range tickets {
 		judgeReply(b, o, ticket, ticket.References.Good[0])

@@ -8,9 +8,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// paraphrases are replies in a support agent's own words, written from what the agent sees and the articles, without the lists that the scenarios
-// accept. {f1} stands for the drawn value of a fact and {given} for the customer's first name; {f1~} is the
-// value spelt another way.
+// paraphrases are replies in a support agent's own words, written from what the agent sees and the
+// articles, without the lists that the scenarios accept. {f1} stands for the drawn value of a fact
+// and {given} for the customer's first name; {f1~} is the value spelt another way.
 func paraphrases() []struct {
 	scenario  string
 	escalated bool
@@ -68,7 +68,8 @@ func TestParaphrases(t *testing.T) {
 	t.Logf("average %d over %d", sum/n, n)
 }
 
-// fill finds the first seed on which the ticket ends as the reply says and has all facts that the reply names, and fills their values in.
+// fill finds the first seed on which the ticket ends as the reply says and has all facts that the
+// reply names, and fills their values in.
 func fill(t *testing.T, s *scenarios.TicketScenario, escalated bool, reply string) (*scenarios.Ticket, string) {
 	t.Helper()
 	gap := regexp.MustCompile(`\{\w+~?\}`)

@@ -6,7 +6,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestPolarity checks what a reply does with a fact: states it, denies or leaves it open, or doesn't speak of it.
+// TestPolarity checks what a reply does with a fact: states it, denies or leaves it open, or
+// doesn't speak of it.
 func TestPolarity(t *testing.T) {
 	type said map[string]finding
 	tests := map[string]struct {

@@ -9,7 +9,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// prepared is a ticket made ready for the offline judge: everything that doesn't depend on the reply. It is immutable.
+// prepared is a ticket made ready for the offline judge: everything that doesn't depend on the
+// reply. It is immutable.
 type prepared struct {
 	ticket *scenarios.Ticket
 	lex    *lexicon
@@ -21,13 +22,15 @@ type prepared struct {
 	keys    int
 	outcome []form
 	gates   []gate
-	// told are the claims that the ticket itself or a fact makes, allowed those that a reply may make besides.
+	// told are the claims that the ticket itself or a fact makes, allowed those that a reply may
+	// make besides.
 	told, allowed []claim
 	// bases are the days that were told.
 	bases []time.Time
 	// shelf are the articles, whose claims a reply may make too.
 	shelf []*extract
-	// served are the runs of words of the ticket, sources those of the articles and the rubric as well.
+	// served are the runs of words of the ticket, sources those of the articles and the rubric as
+	// well.
 	served          gramSet
 	sources         []gramSet
 	servedSentences map[uint64]bool
@@ -46,7 +49,8 @@ type gate struct {
 	allowed  []claim
 }
 
-// prepare reads a ticket. Its language is the first of its tag that a lexicon knows, English otherwise.
+// prepare reads a ticket. Its language is the first of its tag that a lexicon knows, English
+// otherwise.
 func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	language, _, _ := strings.Cut(strings.ToLower(t.Language), "-")
 	lib := libraries[language]
@@ -89,7 +93,8 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 	}
 }
 
-// readTexts reads what was served and what may be said: claims, the topic's words, and the runs of words that would be copies.
+// readTexts reads what was served and what may be said: claims, the topic's words, and the runs of
+// words that would be copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
 	p.topic, p.servedSentences = wordSet{}, map[uint64]bool{}
 	p.served = gramSet{}
@@ -137,7 +142,8 @@ func holdsText(articles []scenarios.Article, text string) bool {
 	return slices.ContainsFunc(articles, func(a scenarios.Article) bool { return a.Body == text })
 }
 
-// supports tells whether a reply may state the claim: the ticket tells it, or its facts, what lies behind it, or an article.
+// supports tells whether a reply may state the claim: the ticket tells it, or its facts, what lies
+// behind it, or an article.
 func (p *prepared) supports(c claim) bool {
 	if containsClaim(p.told, c) || containsClaim(p.allowed, c) {
 		return true
@@ -166,7 +172,8 @@ func (p *prepared) deadlines(t *scenarios.Ticket) []claim {
 	return []claim{{kind: durationClaim, unit: seconds, value: minutes * 60 * 1000}}
 }
 
-// markShown marks the facts whose value a served text holds. A day that it names is nobody's answer, so it doesn't state a duration.
+// markShown marks the facts whose value a served text holds. A day that it names is nobody's
+// answer, so it doesn't state a duration.
 func (p *prepared) markShown(d *document) {
 	for i := range p.facts {
 		f := &p.facts[i]
@@ -178,7 +185,8 @@ func (p *prepared) markShown(d *document) {
 	}
 }
 
-// markDistinct marks the forms of values that can't be another fact's. What is told are the ticket's own claims.
+// markDistinct marks the forms of values that can't be another fact's. What is told are the
+// ticket's own claims.
 func (p *prepared) markDistinct() {
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
@@ -201,7 +209,8 @@ func (p *prepared) claimed(c claim, i int) bool {
 	return false
 }
 
-// addNearDays adds the names of days that are near to the facts whose value is the date: nobody writes one for tomorrow.
+// addNearDays adds the names of days that are near to the facts whose value is the date: nobody
+// writes one for tomorrow.
 func (p *prepared) addNearDays(now time.Time) {
 	for i := range p.facts {
 		f := &p.facts[i]
@@ -218,8 +227,9 @@ func (p *prepared) addNearDays(now time.Time) {
 	}
 }
 
-// markKeys marks the required facts that show an answer to this very ticket: those that the seed decides and the ticket doesn't tell. Where it has none,
-// what the seed decides will do, then what the ticket doesn't tell, then any.
+// markKeys marks the required facts that show an answer to this very ticket: those that the seed
+// decides and the ticket doesn't tell. Where it has none, what the seed decides will do, then what
+// the ticket doesn't tell, then any.
 func (p *prepared) markKeys() {
 	for _, key := range []func(f *fact) bool{
 		func(f *fact) bool { return f.drawn && !f.shown },
@@ -249,7 +259,8 @@ func (p *prepared) addTopic(d *document) {
 	}
 }
 
-// readRubric reads what a reply must not be made of: the rubric's texts as runs, and the words of facts, contexts and outcome as a list.
+// readRubric reads what a reply must not be made of: the rubric's texts as runs, and the words of
+// facts, contexts and outcome as a list.
 func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 	var words []uint64
 	for _, text := range spec.Rubric {

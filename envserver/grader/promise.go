@@ -2,7 +2,8 @@ package grader
 
 import "strings"
 
-// remedy is something that a reply may not promise: a known remedy in any of its words, or a verb as the scenario spells it.
+// remedy is something that a reply may not promise: a known remedy in any of its words, or a verb
+// as the scenario spells it.
 type remedy struct {
 	name string
 	term term
@@ -90,7 +91,8 @@ func (lex *lexicon) remedial(t *token) bool {
 	return t.kind == wordToken && (t.remedy() != "" || t.is(lex.back) || t.stemIs(lex.returns))
 }
 
-// remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund, whatever the words.
+// remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund,
+// whatever the words.
 func (d *document) remedyAt(v *clauseView, i int, lex *lexicon) string {
 	t := &d.tokens[i]
 	if d.otherSense(i, lex) || d.bankAct(v, i, lex) {
@@ -113,7 +115,8 @@ func (d *document) bankAct(v *clauseView, i int, lex *lexicon) bool {
 // maxSense is how many tokens before a word a phrase may begin that gives it another sense.
 const maxSense = 3
 
-// otherSense tells whether token i is part of a phrase in which it stands for no remedy: "credit card", "get back to you".
+// otherSense tells whether token i is part of a phrase in which it stands for no remedy: "credit
+// card", "get back to you".
 func (d *document) otherSense(i int, lex *lexicon) bool {
 	for j := max(0, i-maxSense); j <= i; j++ {
 		if n := lex.senses.starts(d.tokens, j); j+n > i {
@@ -123,7 +126,8 @@ func (d *document) otherSense(i int, lex *lexicon) bool {
 	return false
 }
 
-// committed tells whether a clause asserts the remedy at the span: not as a question, a condition, a possibility, a request or a denial.
+// committed tells whether a clause asserts the remedy at the span: not as a question, a condition,
+// a possibility, a request or a denial.
 func (d *document) committed(v *clauseView, at span, lex *lexicon) bool {
 	switch {
 	case v.withheld:
@@ -131,13 +135,15 @@ func (d *document) committed(v *clauseView, at span, lex *lexicon) bool {
 	case lex.language != "en":
 		return !v.hedged(v.hi) && v.loose
 	case d.active(v.span, at.lo, lex):
-		// Once "we will refund" is said, what follows can't take it back, save that it speaks of something else: "refund requests".
+		// Once "we will refund" is said, what follows can't take it back, save that it speaks of
+		// something else: "refund requests".
 		return !v.hedged(at.hi+1) && !v.selective
 	}
 	return !v.hedged(v.hi) && d.asserted(v.span, at, lex)
 }
 
-// assertedLoosely is asserted for languages whose word order the judge doesn't know: any sign of a finished or coming action will do.
+// assertedLoosely is asserted for languages whose word order the judge doesn't know: any sign of a
+// finished or coming action will do.
 func (d *document) assertedLoosely(c span, lex *lexicon) bool {
 	return anyWord(lex.aux, d.tokens, c) >= 0 || anyWord(lex.firstPerson, d.tokens, c) >= 0 || d.sharesSubject(c, lex) ||
 		anyStem(lex.givers, d.tokens, c) >= 0 || anyStem(lex.completions, d.tokens, c) >= 0 || d.inflected(c, lex)
@@ -155,14 +161,16 @@ func (d *document) inflected(c span, lex *lexicon) bool {
 	return false
 }
 
-// asserted tells whether the clause says that the remedy comes or came: as what somebody gives or gets ("you will receive a refund"), or as what
-// something happens to ("your refund has been issued"). That it is the clause's own verb is for active to tell.
+// asserted tells whether the clause says that the remedy comes or came: as what somebody gives or
+// gets ("you will receive a refund"), or as what something happens to ("your refund has been
+// issued"). That it is the clause's own verb is for active to tell.
 func (d *document) asserted(c, at span, lex *lexicon) bool {
 	back := d.tokens[at.lo].is(lex.back) && anyWord(lex.aux, d.tokens, span{c.lo, at.lo}) >= 0
 	return back || d.given(c, at.lo, lex) || d.completed(c, at.hi, lex)
 }
 
-// active tells whether the verb at token i is said of the present, the past or the future, rather than being an infinitive or a name.
+// active tells whether the verb at token i is said of the present, the past or the future, rather
+// than being an infinitive or a name.
 func (d *document) active(c span, i int, lex *lexicon) bool {
 	j := i - 1
 	for j >= c.lo && (d.tokens[j].is(lex.skip) || d.tokens[j].kind == punctToken || d.claimed(j) && !d.tokens[j].is(lex.aux)) {
@@ -185,13 +193,15 @@ func (d *document) active(c span, i int, lex *lexicon) bool {
 	return d.continued(c, i, lex) && j == c.lo && t.is(lex.conjunctions)
 }
 
-// continued tells whether the clause goes on with the subject of the one before it: "I have checked the charge and refunded it".
+// continued tells whether the clause goes on with the subject of the one before it: "I have checked
+// the charge and refunded it".
 func (d *document) continued(c span, i int, lex *lexicon) bool {
 	text := d.tokens[i].text
 	return len(text) >= 5 && text[len(text)-2:] == "ed" && d.sharesSubject(c, lex) && anyWord(lex.hedges, d.tokens, d.clauseOf(c.lo-1)) < 0
 }
 
-// sharesSubject tells whether the clause before this one, in the same sentence, says what the company does.
+// sharesSubject tells whether the clause before this one, in the same sentence, says what the
+// company does.
 func (d *document) sharesSubject(c span, lex *lexicon) bool {
 	if c.lo == d.sentenceOf(c.lo).lo || !d.tokens[c.lo].is(lex.conjunctions) && lex.language != "en" {
 		return false
@@ -203,7 +213,8 @@ func (d *document) sharesSubject(c span, lex *lexicon) bool {
 // maxReach is how many tokens may stand between a verb and the remedy that it speaks of.
 const maxReach = 8
 
-// given tells whether a verb of giving or getting before the remedy is itself asserted: "you will get", "I have arranged", "expect your".
+// given tells whether a verb of giving or getting before the remedy is itself asserted: "you will
+// get", "I have arranged", "expect your".
 func (d *document) given(c span, i int, lex *lexicon) bool {
 	for j := i - 1; j >= c.lo && j >= i-maxReach; j-- {
 		t := d.tokens[j]
@@ -226,7 +237,8 @@ func (d *document) given(c span, i int, lex *lexicon) bool {
 	return false
 }
 
-// completed tells whether what follows the remedy says that it happened or comes: "has been issued", "is on its way", "approved".
+// completed tells whether what follows the remedy says that it happened or comes: "has been
+// issued", "is on its way", "approved".
 func (d *document) completed(c span, from int, lex *lexicon) bool {
 	for j := from; j < c.hi && j < from+maxReach; j++ {
 		t := d.tokens[j]

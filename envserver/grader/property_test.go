@@ -104,7 +104,8 @@ func TestRemovingAFactNeverRaises(t *testing.T) {
 	})
 }
 
-// onePointOfForm, such as a time frame or a hand-over, is the most that an empty phrase may make up for in a reply that was cut short.
+// onePointOfForm, such as a time frame or a hand-over, is the most that an empty phrase may make up
+// for in a reply that was cut short.
 const onePointOfForm = 40
 
 func TestPaddingNeverRaises(t *testing.T) {

@@ -2,5 +2,6 @@
 
 package grader
 
-// raced tells that the race detector is on: tests that judge thousands of replies judge a part of them.
+// raced tells that the race detector is on: tests that judge thousands of replies judge a part of
+// them.
 const raced = true

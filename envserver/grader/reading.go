@@ -11,18 +11,21 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Reading is a reply as the rules have read it, for judges that know more of language than the rules do. Whatever can be decided in code is decided: the
-// gates, the price of invented values, the facts that are stated in plain words, form and consistency. Claims is the rest, and Grade adds the answers up.
+// Reading is a reply as the rules have read it, for judges that know more of language than the
+// rules do. Whatever can be decided in code is decided: the gates, the price of invented values,
+// the facts that are stated in plain words, form and consistency. Claims is the rest, and Grade
+// adds the answers up.
 //
-// A judge of language can only fill in what the rules couldn't find. It lifts no gate but the one on replies without facts, and that one only by a fact
-// whose value stands in the reply.
+// A judge of language can only fill in what the rules couldn't find. It lifts no gate but the one
+// on replies without facts, and that one only by a fact whose value stands in the reply.
 type Reading struct {
 	r *reading
 	// folded is the reply with single spaces, for quotes.
 	folded string
 }
 
-// Claim is one statement about a reply that the rules leave to a judge of language. Exactly one of Fact and Question is set where Criterion is Q1 or Q3.
+// Claim is one statement about a reply that the rules leave to a judge of language. Exactly one of
+// Fact and Question is set where Criterion is Q1 or Q3.
 type Claim struct {
 	// ID is the criterion and what it is about: "Q1.f2", "Q3.q1", "Q5".
 	ID        string
@@ -69,7 +72,8 @@ func (r *Reading) Text() string { return r.r.text }
 // Rules is the verdict of the rules alone.
 func (r *Reading) Rules() Verdict { return r.r.total() }
 
-// Claims are what is left to ask, in the order of the criteria. There are none where the reply earns nothing whatever the answers.
+// Claims are what is left to ask, in the order of the criteria. There are none where the reply
+// earns nothing whatever the answers.
 func (r *Reading) Claims() []Claim {
 	if r.worthless() {
 		return nil
@@ -130,8 +134,10 @@ func (r *Reading) blames() bool {
 	return anyPhrase(&r.r.lex.blame, r.r.doc.tokens, span{0, len(r.r.doc.tokens)})
 }
 
-// Grade adds the rules and the answers up to a verdict of the named judge. It returns an error unless there is exactly one answer, met or unmet, to each of
-// Claims. What an answer rests on is checked: a quote that isn't in the reply, or lacks the fact's value, is no evidence, and its claim isn't met.
+// Grade adds the rules and the answers up to a verdict of the named judge. It returns an error
+// unless there is exactly one answer, met or unmet, to each of Claims. What an answer rests on is
+// checked: a quote that isn't in the reply, or lacks the fact's value, is no evidence, and its
+// claim isn't met.
 func (r *Reading) Grade(judge string, answers []Evidence) (Verdict, error) {
 	claims := r.Claims()
 	checked, err := r.check(claims, answers)
@@ -198,8 +204,9 @@ func (r *Reading) Refuse(c Claim, quote string) string {
 	return ""
 }
 
-// bears tells whether a quote can be evidence for a fact: where the value is an amount, a date, a duration, a number or an id, the quote has to hold it, and
-// a sentence of the reply has to assert it.
+// bears tells whether a quote can be evidence for a fact: where the value is an amount, a date, a
+// duration, a number or an id, the quote has to hold it, and a sentence of the reply has to assert
+// it.
 func (r *reading) bears(id, quote string) bool {
 	f := r.fact(id)
 	if f == nil || !f.measured() {
@@ -275,7 +282,8 @@ func (r *reading) lift(met map[string]bool) {
 	}
 }
 
-// judgeOutcome (Q2) wants the facts that make up the next step, which the rules know, and the next step itself, which the judge has looked for.
+// judgeOutcome (Q2) wants the facts that make up the next step, which the rules know, and the next
+// step itself, which the judge has looked for.
 func (r *reading) judgeOutcome(met map[string]bool) {
 	c := &r.verdict.Criteria[1]
 	for _, id := range r.ticket.Reply.Outcome.Facts {
@@ -291,8 +299,8 @@ func (r *reading) judgeOutcome(met map[string]bool) {
 	c.set(0, 1, "the next step isn't named")
 }
 
-// judgeQuestions (Q3) pays a question in full when it is taken up and the facts that answer it are stated, and half of it for some of those facts or for the
-// facts alone.
+// judgeQuestions (Q3) pays a question in full when it is taken up and the facts that answer it are
+// stated, and half of it for some of those facts or for the facts alone.
 func (r *reading) judgeQuestions(met map[string]bool) {
 	questions := r.ticket.Reply.Questions
 	var earned int64
@@ -322,8 +330,9 @@ func (r *reading) judgeQuestions(met map[string]bool) {
 	}
 }
 
-// judgeClaim grades a criterion of one claim. Time (Q4) is the judge's where the rules found none, tone (Q5) is the judge's unless the rules found blame, and of
-// shape (Q6) the rules have the length.
+// judgeClaim grades a criterion of one claim. Time (Q4) is the judge's where the rules found none,
+// tone (Q5) is the judge's unless the rules found blame, and of shape (Q6) the rules have the
+// length.
 func (r *reading) judgeClaim(i int) func(met map[string]bool) {
 	return func(met map[string]bool) {
 		c := &r.verdict.Criteria[i]

@@ -134,7 +134,8 @@ func TestGradeWantsOneAnswerToEachClaim(t *testing.T) {
 	}
 }
 
-// However gullible the judge of language, its word lifts no gate of the rules, and replies without the ticket's values stay at the cap.
+// However gullible the judge of language, its word lifts no gate of the rules, and replies without
+// the ticket's values stay at the cap.
 func TestAnswersLiftNoGate(t *testing.T) {
 	tickets, err := pool()
 	if err != nil {

@@ -45,7 +45,8 @@ func (s *scanner) skipSpace() bool {
 	return s.pos > from
 }
 
-// brokenLine tells whether the spaces just skipped are a paragraph's end: a blank line, or a line that starts a list item. Other line ends only wrap.
+// brokenLine tells whether the spaces just skipped are a paragraph's end: a blank line, or a line
+// that starts a list item. Other line ends only wrap.
 func (s *scanner) brokenLine() bool {
 	back := s.pos
 	lines := 0
@@ -114,7 +115,8 @@ func (s *scanner) scanWord() token {
 	return t
 }
 
-// apostrophe tells whether the word of n bytes is cut by an apostrophe that binds to it, as in "l'article" or "don't".
+// apostrophe tells whether the word of n bytes is cut by an apostrophe that binds to it, as in
+// "l'article" or "don't".
 func (s *scanner) apostrophe(n int) bool {
 	at := s.pos + n
 	return at+1 < len(s.text) && s.text[at] == '\'' && letters(s.text[at+1:]) > 0
@@ -165,7 +167,8 @@ func digits(s string) int {
 	return i
 }
 
-// maxAddress is how long an e-mail address or link may be. Looking further would read a text without spaces over and over.
+// maxAddress is how long an e-mail address or link may be. Looking further would read a text
+// without spaces over and over.
 const maxAddress = 256
 
 // addressLength returns the length of the e-mail address or link that s starts with, or 0.
@@ -186,8 +189,8 @@ func addressLength(s string) int {
 	return 0
 }
 
-// idLength returns the length of the id that s starts with: letters and digits, in groups that "-", "_", "#" or "/" may join, at least one of them a
-// digit. It returns 0 when there is none.
+// idLength returns the length of the id that s starts with: letters and digits, in groups that "-",
+// "_", "#" or "/" may join, at least one of them a digit. It returns 0 when there is none.
 func idLength(s string) int {
 	end, hasDigit := 0, false
 	for i := 0; i < len(s); i++ {
@@ -211,8 +214,9 @@ func idEnd(end int, hasDigit bool) int {
 	return end
 }
 
-// digitIDLength is idLength for an id that starts with a digit. "48h", "5pm", "14th" and "30-day" are numbers with a unit, so letters must be
-// followed by more digits. A run of seven or more digits is an id as well.
+// digitIDLength is idLength for an id that starts with a digit. "48h", "5pm", "14th" and "30-day"
+// are numbers with a unit, so letters must be followed by more digits. A run of seven or more
+// digits is an id as well.
 func digitIDLength(s string) int {
 	n := idLength(s)
 	d := digits(s)
@@ -231,7 +235,8 @@ func digitIDLength(s string) int {
 	return 0
 }
 
-// dateLength returns the length of a date in digits (2026-03-14, 14.03.2026, 3/14/2026, and in German 14.3.) that text starts with, or 0.
+// dateLength returns the length of a date in digits (2026-03-14, 14.03.2026, 3/14/2026, and in
+// German 14.3.) that text starts with, or 0.
 func (s *scanner) dateLength(text string) int {
 	n := dateLength(text, s.lex.language == "de")
 	if n == 0 {
@@ -243,7 +248,8 @@ func (s *scanner) dateLength(text string) int {
 	return n
 }
 
-// slashLength returns the length of a day and a month (14/3) that s starts with, or 0. "24/7" is none.
+// slashLength returns the length of a day and a month (14/3) that s starts with, or 0. "24/7" is
+// none.
 func slashLength(s string) int {
 	a := digits(s)
 	if a == 0 || a > 2 || a >= len(s) || s[a] != '/' || strings.HasPrefix(s, "24/7") {

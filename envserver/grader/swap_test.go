@@ -7,7 +7,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestSwappedValues exchanges the values of two facts in good replies: each is the ticket's own, and in the wrong place.
+// TestSwappedValues exchanges the values of two facts in good replies: each is the ticket's own,
+// and in the wrong place.
 func TestSwappedValues(t *testing.T) {
 	tickets, err := pool()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 const (
 	// maxMessageRunes is the length of a message from which it loses the points for form.
 	maxMessageRunes = 4000
-	// maxReplyRunes is how much of a reply is read: ten such messages and what joins them. Whatever is longer earns nothing, so that nothing hides behind
-	// the end of the judge's attention.
+	// maxReplyRunes is how much of a reply is read: ten such messages and what joins them. Whatever
+	// is longer earns nothing, so that nothing hides behind the end of the judge's attention.
 	maxReplyRunes = 10*maxMessageRunes + 1000
 )
 
@@ -29,10 +29,11 @@ func bounded(s string) (text string, whole bool) {
 	return normalise(s), true
 }
 
-// normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and hyphens. Invisible characters are how a word is hidden
-// from a matcher yet shown to a person.
+// normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and
+// hyphens. Invisible characters are how a word is hidden from a matcher yet shown to a person.
 func normalise(s string) string {
-	// Invisible characters go before composition, which they would keep apart, and after it, as it may leave marks that matchers know otherwise.
+	// Invisible characters go before composition, which they would keep apart, and after it, as it
+	// may leave marks that matchers know otherwise.
 	return strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
 }
 
@@ -55,7 +56,8 @@ func plain(r rune) rune {
 	return r
 }
 
-// fold lower-cases a normalised text and strips the diacritics of Latin letters, so that "Rückerstattung" and "ruckerstattung" are one word.
+// fold lower-cases a normalised text and strips the diacritics of Latin letters, so that
+// "Rückerstattung" and "ruckerstattung" are one word.
 func fold(s string) string {
 	ascii := true
 	for i := 0; i < len(s) && ascii; i++ {
@@ -84,7 +86,8 @@ func fold(s string) string {
 	return b.String()
 }
 
-// latin maps a lower-case letter of another script that looks like a Latin one to it, so that no word hides behind it.
+// latin maps a lower-case letter of another script that looks like a Latin one to it, so that no
+// word hides behind it.
 func latin(r rune) rune {
 	const others, twins = "аеорсухіјѕԁһмвткngοαερτυνικ", "aeopcyxijsdhmbtkngoaeptuvik"
 	if r < 0x370 || r > 0x52f {
@@ -171,7 +174,8 @@ func (t *token) among(marks string) bool {
 // span is a half-open range of token indexes.
 type span struct{ lo, hi int }
 
-// document is a text made ready for matching: tokens, sentences, the clauses within them, and the claims it makes.
+// document is a text made ready for matching: tokens, sentences, the clauses within them, and the
+// claims it makes.
 type document struct {
 	text      string
 	tokens    []token
@@ -196,8 +200,8 @@ func parse(text string, lex *lexicon) *document {
 	return d
 }
 
-// segment finds sentences and clauses. A sentence ends at a full stop, a question or exclamation mark, a blank line or a list item; a clause also at
-// other punctuation and before a conjunction.
+// segment finds sentences and clauses. A sentence ends at a full stop, a question or exclamation
+// mark, a blank line or a list item; a clause also at other punctuation and before a conjunction.
 func (d *document) segment(lex *lexicon) {
 	sentence, clause := 0, 0
 	endClause := func(at int) {
@@ -226,7 +230,8 @@ func (d *document) segment(lex *lexicon) {
 	}
 }
 
-// endsSentence tells whether token i ends a sentence. A full stop doesn't after an abbreviation, inside "e.g." or in the German "14. März".
+// endsSentence tells whether token i ends a sentence. A full stop doesn't after an abbreviation,
+// inside "e.g." or in the German "14. März".
 func (d *document) endsSentence(i int, lex *lexicon) bool {
 	t := d.tokens[i]
 	if t.kind != punctToken || !t.among(".!?\n") {
@@ -263,7 +268,8 @@ func (d *document) wholeSentenceOf(at int) span {
 	return d.sentenceOf(at)
 }
 
-// spanOf returns the one of the spans, which are in order, that holds the token, or the token alone.
+// spanOf returns the one of the spans, which are in order, that holds the token, or the token
+// alone.
 func spanOf(spans []span, at int) span {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].hi > at })
 	if i < len(spans) && at >= spans[i].lo {

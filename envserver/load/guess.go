@@ -14,8 +14,10 @@ import (
 // maxGuesses bounds the actions that are tried on a server.
 const maxGuesses = 64
 
-// Guess finds an action that an unknown server takes: actions that its action schema seems to allow are played one after the other until one is answered without an error, one that doesn't
-// end the episode first. It needs one session. The error of a server that can't be asked is openenv's; otherwise it says which actions were refused.
+// Guess finds an action that an unknown server takes: actions that its action schema seems to allow
+// are played one after the other until one is answered without an error, one that doesn't end the
+// episode first. It needs one session. The error of a server that can't be asked is openenv's;
+// otherwise it says which actions were refused.
 func Guess(ctx context.Context, url string, reset json.RawMessage, o openenv.ClientOptions) (json.RawMessage, error) {
 	schema, err := openenv.FetchSchema(ctx, url, o)
 	if err != nil {
@@ -79,7 +81,8 @@ func try(ctx context.Context, client *openenv.Client, reset json.RawMessage, can
 // object is a JSON object, such as a schema.
 type object = map[string]any
 
-// candidates are actions that the schema seems to allow: one for each value of the first property that must be one of several.
+// candidates are actions that the schema seems to allow: one for each value of the first property
+// that must be one of several.
 func candidates(raw json.RawMessage) ([]json.RawMessage, error) {
 	var root object
 	if err := json.Unmarshal(raw, &root); err != nil || root == nil {
@@ -105,8 +108,9 @@ func candidates(raw json.RawMessage) ([]json.RawMessage, error) {
 	return encoded, nil
 }
 
-// sampler makes values of a schema (JSON Schema, as pydantic writes it). It follows types, enumerations, references and conditions, and no bounds but the least number and the least length: a
-// value that is outside its schema is refused by the server.
+// sampler makes values of a schema (JSON Schema, as pydantic writes it). It follows types,
+// enumerations, references and conditions, and no bounds but the least number and the least length:
+// a value that is outside its schema is refused by the server.
 type sampler struct{ root object }
 
 // maxDepth bounds how deep a schema is followed.
@@ -152,7 +156,8 @@ func (s sampler) complete(value, schema object, depth int) {
 	}
 }
 
-// property is the schema of a member: the condition that requires a member often leaves it to the root to say what it is.
+// property is the schema of a member: the condition that requires a member often leaves it to the
+// root to say what it is.
 func (s sampler) property(name string, properties object) object {
 	root, _ := s.root["properties"].(object)
 	if declared, ok := root[name]; ok {

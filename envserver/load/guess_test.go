@@ -54,7 +54,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// The guess for an environment of csenv is an action that it plays, and that doesn't end the episode.
+// The guess for an environment of csenv is an action that it plays, and that doesn't end the
+// episode.
 func TestGuess(t *testing.T) {
 	_, front := serve(t, 2)
 	action, err := Guess(t.Context(), front.URL, nil, openenv.ClientOptions{})

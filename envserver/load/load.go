@@ -1,8 +1,11 @@
-// Package load plays many sessions at a time against an OpenEnv server and measures what they see: how fast a session opens, how long a step takes, how many steps
-// a second the server answers, and every failure by its cause.
+// Package load plays many sessions at a time against an OpenEnv server and measures what they see:
+// how fast a session opens, how long a step takes, how many steps a second the server answers, and
+// every failure by its cause.
 //
-// A session is one WebSocket with one message in flight, as every OpenEnv client has it, so that the load is closed: a slow server is asked less often. The generator shares the machine with
-// the server more often than not; it therefore encodes its messages once and looks at no more of an answer than its type and whether the episode is over.
+// A session is one WebSocket with one message in flight, as every OpenEnv client has it, so that
+// the load is closed: a slow server is asked less often. The generator shares the machine with the
+// server more often than not; it therefore encodes its messages once and looks at no more of an
+// answer than its type and whether the episode is over.
 package load
 
 import (
@@ -31,9 +34,11 @@ type Config struct {
 	Duration time.Duration
 	// Reset is the data of the reset messages, a JSON object.
 	Reset json.RawMessage
-	// Actions are played in turn by each session; after the last one, and when an episode is over, the session resets.
+	// Actions are played in turn by each session; after the last one, and when an episode is over,
+	// the session resets.
 	Actions []json.RawMessage
-	// Dialing is the number of handshakes at a time, 0 for 128: as many as a listener's backlog takes without loss.
+	// Dialing is the number of handshakes at a time, 0 for 128: as many as a listener's backlog
+	// takes without loss.
 	Dialing int
 	// Progress is told how things stand, about once a second; nil for nobody.
 	Progress func(Progress)
@@ -58,7 +63,8 @@ type Result struct {
 	Sessions int
 	Steps    int64
 	Elapsed  time.Duration
-	// Connect lasts from the dial to the answer of the first reset. Step is one step message and its answer.
+	// Connect lasts from the dial to the answer of the first reset. Step is one step message and
+	// its answer.
 	Connect, Step Latencies
 	// Failures counts sessions that broke off, by cause.
 	Failures map[string]int
@@ -69,7 +75,8 @@ func (r Result) StepsPerSecond() float64 { return float64(r.Steps) / r.Elapsed.S
 
 const (
 	defaultDialing = 128
-	// messageTimeout is the official client's bound on the wait for an answer, and so is handshakeTimeout.
+	// messageTimeout is the official client's bound on the wait for an answer, and so is
+	// handshakeTimeout.
 	messageTimeout   = 60 * time.Second
 	handshakeTimeout = 10 * time.Second
 	progressInterval = time.Second
@@ -77,8 +84,9 @@ const (
 	maxReply = 100 << 20
 )
 
-// Run opens the sessions, has them step for the duration and closes them. Its error says that nothing could be measured: no session opened, or the context ended. Sessions that fail meanwhile are
-// counted in the result.
+// Run opens the sessions, has them step for the duration and closes them. Its error says that
+// nothing could be measured: no session opened, or the context ended. Sessions that fail meanwhile
+// are counted in the result.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.Sessions < 1 || len(cfg.Actions) == 0 {
 		return Result{}, errors.New("a load needs at least one session and one action")
@@ -258,14 +266,16 @@ func (g *generator) fail(err error) {
 	g.failed++
 }
 
-// stepAll has every session step for the duration and returns how long it really took. When the context ends before, so do the sessions.
+// stepAll has every session step for the duration and returns how long it really took. When the
+// context ends before, so do the sessions.
 func (g *generator) stepAll(ctx context.Context) time.Duration {
 	g.phase.Store("step")
 	defer context.AfterFunc(ctx, func() { g.deadline(time.Now()) })()
 	ctx, cancel := context.WithTimeout(ctx, g.Duration)
 	defer cancel()
 	began := time.Now()
-	// One deadline for all that comes: moving it for every message would cost the machine a part of what is measured.
+	// One deadline for all that comes: moving it for every message would cost the machine a part of
+	// what is measured.
 	g.deadline(began.Add(g.Duration + messageTimeout))
 	var playing sync.WaitGroup
 	for i, s := range g.sessions {
@@ -314,7 +324,8 @@ func (g *generator) deadline(at time.Time) {
 	}
 }
 
-// hangUp closes every session, all at once and within one bound, for a server that answers none of them must not hold the next load up.
+// hangUp closes every session, all at once and within one bound, for a server that answers none of
+// them must not hold the next load up.
 func (g *generator) hangUp(ctx context.Context) {
 	g.phase.Store("close")
 	until := time.Now().Add(closeTimeout)

@@ -20,7 +20,8 @@ type answerError struct{ code, message string }
 
 func (e *answerError) Error() string { return "answered " + e.code + ": " + e.message }
 
-// exchange sends one message and reads its answer, within the deadline of the connection; done tells that the episode is over.
+// exchange sends one message and reads its answer, within the deadline of the connection; done
+// tells that the episode is over.
 func (s *session) exchange(message []byte) (done bool, err error) {
 	if err := s.conn.WriteMessage(websocket.TextMessage, message); err != nil {
 		return false, fmt.Errorf("write: %w", err)
@@ -36,7 +37,8 @@ func (s *session) exchange(message []byte) (done bool, err error) {
 	return s.over()
 }
 
-// over looks for what matters in the answer, without decoding it: the type, and "done" true. An environment that has such bytes in a text only costs the measurement a reset.
+// over looks for what matters in the answer, without decoding it: the type, and "done" true. An
+// environment that has such bytes in a text only costs the measurement a reset.
 func (s *session) over() (bool, error) {
 	answer := s.answer.Bytes()
 	if bytes.Contains(answer[:min(len(answer), 40)], []byte(`"error"`)) {
@@ -52,13 +54,15 @@ func (s *session) over() (bool, error) {
 }
 
 const (
-	// closeTimeout bounds the wait for the close frames of all sessions together, abortTimeout that of a load that was broken off.
+	// closeTimeout bounds the wait for the close frames of all sessions together, abortTimeout that
+	// of a load that was broken off.
 	closeTimeout = 15 * time.Second
 	abortTimeout = time.Second
 )
 
-// close says that the session is over and waits for the server's close frame, so that the slot is free for the next load. A server that answers with a message knows no close: its
-// session ends with the socket, as one that broke off does.
+// close says that the session is over and waits for the server's close frame, so that the slot is
+// free for the next load. A server that answers with a message knows no close: its session ends
+// with the socket, as one that broke off does.
 func (s *session) close() {
 	defer s.conn.Close()
 	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout))

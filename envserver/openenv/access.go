@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// authorised answers 401 to requests without one of the server's tokens, if it has any. Liveness is anybody's to ask.
+// authorised answers 401 to requests without one of the server's tokens, if it has any. Liveness is
+// anybody's to ask.
 func (s *Server) authorised(next http.Handler) http.Handler {
 	if s.tokens == nil {
 		return next
@@ -23,7 +24,8 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 	})
 }
 
-// knows reports whether the token is one of the server's, in a time that doesn't depend on how far they agree.
+// knows reports whether the token is one of the server's, in a time that doesn't depend on how far
+// they agree.
 func (s *Server) knows(token string) bool {
 	given, known := sha256.Sum256([]byte(token)), 0
 	for _, t := range s.tokens() {
@@ -41,7 +43,8 @@ func bearerToken(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// clientOf names whom a session counts for: the remote address, and the token on a server that has checked it.
+// clientOf names whom a session counts for: the remote address, and the token on a server that has
+// checked it.
 func (s *Server) clientOf(r *http.Request) string {
 	host := hostOf(r)
 	if s.peers.vouches(r) {

@@ -49,7 +49,8 @@ func (p *peer) leave() {
 	}
 }
 
-// The order of calls of the official MCP client: create, attach, play over the socket and by POST, close while attached, close the socket.
+// The order of calls of the official MCP client: create, attach, play over the socket and by POST,
+// close while attached, close the socket.
 func TestAttachedSession(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 1})
 	id := create(t, url)
@@ -221,7 +222,8 @@ func TestOperationsOnASessionAreSerialised(t *testing.T) {
 	}
 }
 
-// A created session that nobody plays goes, an attached one stays, and the idle time of one that was detached counts from then.
+// A created session that nobody plays goes, an attached one stays, and the idle time of one that
+// was detached counts from then.
 func TestIdleCreatedSession(t *testing.T) {
 	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
 		open := func() *session {
@@ -253,7 +255,8 @@ func TestIdleCreatedSession(t *testing.T) {
 	})
 }
 
-// A session whose socket was lost waits for another one as long as the grace period, with its episode.
+// A session whose socket was lost waits for another one as long as the grace period, with its
+// episode.
 func TestSessionGrace(t *testing.T) {
 	inBubble(t, Config{SessionGrace: time.Minute, MaxSessions: 1}, func(t *testing.T, s *Server, network *pipeNet) {
 		dialer := &websocket.Dialer{NetDialContext: network.dial}
@@ -284,7 +287,8 @@ func TestSessionGrace(t *testing.T) {
 	})
 }
 
-// A client that asks for a slot just before one becomes free gets it; one that asks much earlier is refused after the wait.
+// A client that asks for a slot just before one becomes free gets it; one that asks much earlier is
+// refused after the wait.
 func TestCapacityWait(t *testing.T) {
 	inBubble(t, Config{MaxSessions: 1, CapacityWait: time.Second}, func(t *testing.T, s *Server, network *pipeNet) {
 		first := connectPipe(t, network)
@@ -334,7 +338,8 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// Messages beyond the rate are answered later, none is lost, and another session is as fast as ever.
+// Messages beyond the rate are answered later, none is lost, and another session is as fast as
+// ever.
 func TestMessageRate(t *testing.T) {
 	inBubble(t, Config{MessageRate: 2}, func(t *testing.T, _ *Server, network *pipeNet) {
 		p := connectPipe(t, network)

@@ -16,7 +16,8 @@ import (
 const benchStep = `{"type":"step","data":{"kind":"say","text":"Dear Zoë, I am sorry about the double charge on invoice 48210. The second payment of $148.20 goes ` +
 	`back to your card within five business days. Nothing else is needed from you.","reward":200}}`
 
-// BenchmarkStep plays steps over the loopback interface. Its allocations are those of the server and a bare client together.
+// BenchmarkStep plays steps over the loopback interface. Its allocations are those of the server
+// and a bare client together.
 func BenchmarkStep(b *testing.B) {
 	for _, sessions := range []int{1, 100} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
@@ -71,8 +72,8 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleSession reports the memory of a session that waits for its next step: heap and stack, of the server and a bare client with small buffers
-// together.
+// BenchmarkIdleSession reports the memory of a session that waits for its next step: heap and
+// stack, of the server and a bare client with small buffers together.
 func BenchmarkIdleSession(b *testing.B) {
 	const sessions = 1000
 	for b.Loop() {
@@ -120,7 +121,8 @@ func BenchmarkWriteReply(b *testing.B) {
 	}
 }
 
-// BenchmarkRelayedStep plays steps through a server that passes them on to the session's own: to be compared with BenchmarkStep of one session.
+// BenchmarkRelayedStep plays steps through a server that passes them on to the session's own: to be
+// compared with BenchmarkStep of one session.
 func BenchmarkRelayedStep(b *testing.B) {
 	members := servePool(b, Config{}, Config{})
 	p := attachTo(b, members[0].url, create(b, members[1].url))

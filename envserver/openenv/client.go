@@ -35,12 +35,12 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// Client is one session with an OpenEnv server. It is not safe for concurrent use, but for Close. After an error that is not a *ServerError the session is
-// lost: dial again.
+// Client is one session with an OpenEnv server. It is not safe for concurrent use, but for Close.
+// After an error that is not a *ServerError the session is lost: dial again.
 type Client struct {
 	conn *websocket.Conn
-	// answers carries what a goroutine reads, so that the server's pings are answered while the agent thinks. It is closed when reading has failed
-	// with readErr.
+	// answers carries what a goroutine reads, so that the server's pings are answered while the
+	// agent thinks. It is closed when reading has failed with readErr.
 	answers chan []byte
 	readErr error
 	silence time.Duration
@@ -69,11 +69,13 @@ type Metadata struct {
 	Judge          string        `json:"judge"`
 	ScenarioDigest string        `json:"scenario_digest"`
 	GraderVersion  string        `json:"grader_version"`
-	// Verdicts are the judge's, in the order in which it was asked, each as it was kept (see record.Grade).
+	// Verdicts are the judge's, in the order in which it was asked, each as it was kept (see
+	// record.Grade).
 	Verdicts []json.RawMessage `json:"verdicts"`
 	// Cause is why an errored episode has no score, for example "judge_timeout".
 	Cause string `json:"cause"`
-	// Receipt is the server's signed word for an episode of a run (see score.VerifyReceipt), "" for others and where the episode had ended before.
+	// Receipt is the server's signed word for an episode of a run (see score.VerifyReceipt), "" for
+	// others and where the episode had ended before.
 	Receipt string `json:"receipt"`
 }
 
@@ -89,11 +91,13 @@ func (p Points) Dimension() score.Dimension {
 	return score.Dimension{Name: p.Name, Earned: int64(math.Round(p.Earned * 1000)), Offered: int64(math.Round(p.Offered * 1000))}
 }
 
-// ServerError is an error message of the server. The session lives on, unless Code is CAPACITY_REACHED, FACTORY_ERROR or SESSION_ERROR.
+// ServerError is an error message of the server. The session lives on, unless Code is
+// CAPACITY_REACHED, FACTORY_ERROR or SESSION_ERROR.
 type ServerError struct {
 	Code    string
 	Message string
-	// Cause is the class of a failure to judge, after which the same action may be sent again; "" for every other error.
+	// Cause is the class of a failure to judge, after which the same action may be sent again; ""
+	// for every other error.
 	Cause string
 	// Data is the whole of the message's data.
 	Data json.RawMessage
@@ -105,14 +109,18 @@ func (e *ServerError) Error() string {
 
 // ClientOptions say how a server is asked. The zero value asks a server without tokens.
 type ClientOptions struct {
-	// Token is the bearer token of a protected server, "" for none. Over http or ws it can be read on the way.
+	// Token is the bearer token of a protected server, "" for none. Over http or ws it can be read
+	// on the way.
 	Token string
-	// Spread lets a full or draining server pass a new session on to a peer. Whoever wants the ledger of what is played leaves it false: the ledger is on the
-	// server that played, and a session that was passed on doesn't say which that is.
+	// Spread lets a full or draining server pass a new session on to a peer. Whoever wants the
+	// ledger of what is played leaves it false: the ledger is on the server that played, and a
+	// session that was passed on doesn't say which that is.
 	Spread bool
-	// SessionID names a session to attach to instead of a new one, which may be on a peer whatever Spread says.
+	// SessionID names a session to attach to instead of a new one, which may be on a peer whatever
+	// Spread says.
 	SessionID string
-	// Silence is how long the server may send nothing, not even a ping, until the session counts as lost; 0 for ever. A machine that is gone says nothing. For a csenv server it is PeerSilence.
+	// Silence is how long the server may send nothing, not even a ping, until the session counts as
+	// lost; 0 for ever. A machine that is gone says nothing. For a csenv server it is PeerSilence.
 	Silence time.Duration
 }
 
@@ -150,8 +158,8 @@ func statusError(status int, body []byte) *StatusError {
 	return &StatusError{Status: status, Detail: string(bytes.ToValidUTF8(bytes.TrimSpace(body[:min(len(body), maxDetail)]), nil))}
 }
 
-// Dial opens a session. The base URL has the scheme http, https, ws or wss, or is a bare host and port; its path is kept and "/ws" appended. A refused
-// handshake is a *StatusError.
+// Dial opens a session. The base URL has the scheme http, https, ws or wss, or is a bare host and
+// port; its path is kept and "/ws" appended. A refused handshake is a *StatusError.
 func Dial(ctx context.Context, baseURL string, o ClientOptions) (*Client, error) {
 	target, err := endpoint(baseURL, "ws", "/ws")
 	if err != nil {
@@ -208,8 +216,8 @@ func (c *Client) heard() {
 	}
 }
 
-// read takes in the server's messages until the connection ends. The protocol sends one answer for each message, so that one place is enough; a server that
-// sends more is not read any further.
+// read takes in the server's messages until the connection ends. The protocol sends one answer for
+// each message, so that one place is enough; a server that sends more is not read any further.
 func (c *Client) read() {
 	defer close(c.answers)
 	for {
@@ -303,7 +311,8 @@ func (c *Client) observe(ctx context.Context, kind string, data any) (Observatio
 	return o, nil
 }
 
-// exchange sends one message and reads its one answer. When the context ends, the connection is closed: its late answer would be taken for the next one.
+// exchange sends one message and reads its one answer. When the context ends, the connection is
+// closed: its late answer would be taken for the next one.
 func (c *Client) exchange(ctx context.Context, message outbound, want string) (json.RawMessage, error) {
 	answer, err := c.roundTrip(ctx, message)
 	if err != nil {
@@ -328,7 +337,8 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inboun
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
-	// A server that refuses the session says why before it closes, and that message can be read though nothing can be written any more.
+	// A server that refuses the session says why before it closes, and that message can be read
+	// though nothing can be written any more.
 	writeErr := c.conn.WriteMessage(websocket.TextMessage, payload)
 	raw, ok := <-c.answers
 	if !ok {
@@ -348,8 +358,8 @@ func serverError(data json.RawMessage) error {
 	return e
 }
 
-// Close ends the session: it sends the close message, waits for the server's close frame, so that the slot is free when Close returns, and closes the socket.
-// A second Close does nothing.
+// Close ends the session: it sends the close message, waits for the server's close frame, so that
+// the slot is free when Close returns, and closes the socket. A second Close does nothing.
 func (c *Client) Close() error {
 	var err error
 	c.closing.Do(func() {
@@ -415,7 +425,8 @@ func FetchSchema(ctx context.Context, baseURL string, o ClientOptions) (Schema, 
 	return schema, nil
 }
 
-// request asks by HTTP, with a JSON body unless that is nil, and returns the body of the answer 200. Any other answer is a *StatusError.
+// request asks by HTTP, with a JSON body unless that is nil, and returns the body of the answer
+// 200. Any other answer is a *StatusError.
 func request(ctx context.Context, method string, target *url.URL, body []byte, o ClientOptions) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {

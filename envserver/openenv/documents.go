@@ -56,8 +56,9 @@ func metadataDocument(kind episode.Kind, version string) object {
 	}
 }
 
-// openapiDocument describes the HTTP routes. The version 1.x makes it the document of an OpenEnv server, and the paths /reset, /step and /state that of one in
-// simulation mode; WebSocket routes don't appear in OpenAPI.
+// openapiDocument describes the HTTP routes. The version 1.x makes it the document of an OpenEnv
+// server, and the paths /reset, /step and /state that of one in simulation mode; WebSocket routes
+// don't appear in OpenAPI.
 func openapiDocument(kind episode.Kind, mode Mode) object {
 	paths := object{
 		"/health":            get("Whether the server is alive", "HealthResponse"),

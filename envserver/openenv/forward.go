@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// directHeader keeps a request at the server that gets it, whatever its value, so that nothing is forwarded twice. A peer's is the pool's proof; it gives no access.
+	// directHeader keeps a request at the server that gets it, whatever its value, so that nothing
+	// is forwarded twice. A peer's is the pool's proof; it gives no access.
 	directHeader = "X-Csenv-Direct"
 	// clientHeader is the address of the client, for a peer that counts the sessions of each.
 	clientHeader = "X-Csenv-Client"
@@ -61,7 +62,8 @@ type target struct {
 	body []byte
 }
 
-// targetOf reads what the request wants, just as the handlers do. A body that is too large or broken is left to them.
+// targetOf reads what the request wants, just as the handlers do. A body that is too large or
+// broken is left to them.
 func targetOf(r *http.Request) target {
 	switch path := r.URL.Path; {
 	case (path == "/ws" || path == "/mcp") && websocket.IsWebSocketUpgrade(r):
@@ -131,8 +133,8 @@ func rpcTarget(body []byte) (session string, opens bool) {
 	return session, false
 }
 
-// routed has each request answered by the server of the session that it names, and passes new sessions on while there is no room here. Messages on a socket never
-// come by here.
+// routed has each request answered by the server of the session that it names, and passes new
+// sessions on while there is no room here. Messages on a socket never come by here.
 func (s *Server) routed(next http.Handler) http.Handler {
 	if s.peers == nil {
 		return next
@@ -159,7 +161,8 @@ func (s *Server) routed(next http.Handler) http.Handler {
 	})
 }
 
-// answerDirectly answers what must not be forwarded. A session that a peer passes on is begun or declined at once.
+// answerDirectly answers what must not be forwarded. A session that a peer passes on is begun or
+// declined at once.
 func (s *Server) answerDirectly(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if !s.peers.vouches(r) || !targetOf(r).opens {
 		next.ServeHTTP(w, r)
@@ -184,7 +187,8 @@ func (s *Server) serveRoom(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, room{Free: free})
 }
 
-// seat is a slot that was taken before there is a session for it: a request that came when there was room must not find that another one was quicker.
+// seat is a slot that was taken before there is a session for it: a request that came when there
+// was room must not find that another one was quicker.
 type seat struct {
 	slots *semaphore.Weighted
 	// gone is true once the slot belongs to somebody else.
@@ -263,7 +267,8 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
 	return false
 }
 
-// forward has a peer answer the request. The error, errDeclined or errUnreachable, means that nothing was done and the client has no answer.
+// forward has a peer answer the request. The error, errDeclined or errUnreachable, means that
+// nothing was done and the client has no answer.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, peer string) error {
 	kind, run := forwardedRequest, s.forwardRequest
 	if websocket.IsWebSocketUpgrade(r) {

@@ -73,7 +73,8 @@ func answerTo(tb testing.TB, request *http.Request) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// The calls of the official MCP client, in its order, through one address in front of three servers. The close comes while the socket is attached.
+// The calls of the official MCP client, in its order, through one address in front of three
+// servers. The close comes while the socket is attached.
 func TestAttachedSessionBehindOneAddress(t *testing.T) {
 	members := servePool(t, Config{}, Config{}, Config{})
 	front := balance(t, members)
@@ -127,7 +128,8 @@ func TestStockMCPClientBehindOneAddress(t *testing.T) {
 	eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
 }
 
-// A server that is full has peers begin sessions, the one with most room first, however they are asked for; when nobody has room it says so, once, with its own figures.
+// A server that is full has peers begin sessions, the one with most room first, however they are
+// asked for; when nobody has room it says so, once, with its own figures.
 func TestFullServerPassesOn(t *testing.T) {
 	for name, begin := range map[string]func(t *testing.T, url string) (string, error){
 		"socket": func(t *testing.T, url string) (string, error) {
@@ -185,7 +187,8 @@ func codeErr(tb testing.TB, answer string) (string, error) {
 	return answer, nil
 }
 
-// As many clients as the pool has slots come at once, to two servers that are full at the end: none is refused, although the servers know of each other's room only from before.
+// As many clients as the pool has slots come at once, to two servers that are full at the end: none
+// is refused, although the servers know of each other's room only from before.
 func TestBurstFillsThePool(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 3}, Config{MaxSessions: 20}, Config{MaxSessions: 20})
 	const clients = 43
@@ -226,7 +229,8 @@ func TestBurstFillsThePool(t *testing.T) {
 	}
 }
 
-// A draining server passes new sessions on, forwards what belongs to others, and ends only after the sockets that it carries.
+// A draining server passes new sessions on, forwards what belongs to others, and ends only after
+// the sockets that it carries.
 func TestDrainingServerPassesOn(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
 	own := connect(t, members[0].url)
@@ -269,7 +273,8 @@ func TestCloseCutsRelays(t *testing.T) {
 	eventually(t, "the session is detached", func() bool { return members[1].sessions.find(id).detached() })
 }
 
-// A client of a server that dies sees its socket end at once, and learns from the others that the session is gone.
+// A client of a server that dies sees its socket end at once, and learns from the others that the
+// session is gone.
 func TestPeerDies(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
 	id := create(t, members[1].url)
@@ -353,7 +358,8 @@ func TestNoLoops(t *testing.T) {
 	}
 }
 
-// Tokens are asked for by every server. Neither the header that keeps a request where it is nor the way in which peers talk gives access.
+// Tokens are asked for by every server. Neither the header that keeps a request where it is nor the
+// way in which peers talk gives access.
 func TestForwardingGivesNoAccess(t *testing.T) {
 	secured := Config{MaxSessions: 1, Tokens: func() []string { return []string{"secret"} }}
 	members := servePool(t, secured, secured)
@@ -417,7 +423,8 @@ func TestRelayedMessages(t *testing.T) {
 	}
 }
 
-// A client that ends its half of the connection ends its session, and is told the end of the connection.
+// A client that ends its half of the connection ends its session, and is told the end of the
+// connection.
 func TestRelayedHalfClose(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{})
 	connect(t, members[0].url).ask(`{"type":"reset"}`)

@@ -14,9 +14,11 @@ import (
 const (
 	// maxMessage is the largest inbound message, in bytes, as in the official server.
 	maxMessage = 16 << 20
-	// smallMessage is the size, in bytes, up to which a message is read without asking; every action fits.
+	// smallMessage is the size, in bytes, up to which a message is read without asking; every
+	// action fits.
 	smallMessage = 64 << 10
-	// bulkBudget bounds the memory of all larger messages together: so many sessions may be sending one at a time, and others wait.
+	// bulkBudget bounds the memory of all larger messages together: so many sessions may be sending
+	// one at a time, and others wait.
 	bulkBudget = 16 * maxMessage
 	// bulkWait bounds the time in which a large message must have arrived.
 	bulkWait = time.Minute
@@ -92,8 +94,8 @@ func (s *Server) free(f frame) {
 	}
 }
 
-// linger reads until the peer has answered the close frame or its time is over. A socket closed with bytes unread would be reset, and the peer might
-// never see the close frame.
+// linger reads until the peer has answered the close frame or its time is over. A socket closed
+// with bytes unread would be reset, and the peer might never see the close frame.
 func linger(conn *websocket.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(closeWait))
 	for {

@@ -17,7 +17,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// takeStateless takes a place among the requests without a session. There is none for one that would be one too many, nor for any while the server drains.
+// takeStateless takes a place among the requests without a session. There is none for one that
+// would be one too many, nor for any while the server drains.
 func (s *Server) takeStateless() (release func(), refusal string) {
 	switch {
 	case s.sessions.isDraining():
@@ -89,7 +90,8 @@ func (s *Server) serveState(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveGym plays on the session that the request names, or, if it names none, on an environment that is gone with the answer.
+// serveGym plays on the session that the request names, or, if it names none, on an environment
+// that is gone with the answer.
 func (s *Server) serveGym(w http.ResponseWriter, r *http.Request, body []byte, inSession, alone func(context.Context, *player) reply) {
 	id, items := sessionIDIn(body)
 	if len(items) > 0 {

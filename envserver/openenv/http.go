@@ -24,7 +24,8 @@ const maxBody = 1 << 20
 // routes maps a path to its handler by method.
 type routes map[string]map[string]http.HandlerFunc
 
-// router serves the routes of fixed paths and those of the Task API, whose paths begin with an environment's name.
+// router serves the routes of fixed paths and those of the Task API, whose paths begin with an
+// environment's name.
 type router struct {
 	routes routes
 	// tasks is nil where there is no Task API.
@@ -33,9 +34,10 @@ type router struct {
 
 // Handler serves the protocol: what belongs on port 8000.
 //
-// Without a session_id plain HTTP is stateless, as in the official server: every POST /reset, POST /step and GET /state has an environment of its own that is gone
-// with the answer. A step begins an episode with the reset options in its body, so that a one-step agent gets its result, and counts for no evaluation run. With a
-// session_id they play on that session.
+// Without a session_id plain HTTP is stateless, as in the official server: every POST /reset, POST
+// /step and GET /state has an environment of its own that is gone with the answer. A step begins an
+// episode with the reset options in its body, so that a one-step agent gets its result, and counts
+// for no evaluation run. With a session_id they play on that session.
 func (s *Server) Handler() http.Handler {
 	rs := routes{
 		"/ws":                {http.MethodGet: s.serveWS},
@@ -67,7 +69,8 @@ func (s *Server) Handler() http.Handler {
 	}))
 }
 
-// ServeHTTP finds the route. Failures have the bodies of the official server; only their status classes matter to clients.
+// ServeHTTP finds the route. Failures have the bodies of the official server; only their status
+// classes matter to clients.
 func (rt router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rs := rt.routes
 	methods, ok := rs[r.URL.Path]
@@ -157,7 +160,8 @@ const (
 	requiredBody bodyRule = true
 )
 
-// readObject reads a body that is a JSON object, or answers what is wrong with it. An optional body may be absent or null; it then reads as nil.
+// readObject reads a body that is a JSON object, or answers what is wrong with it. An optional body
+// may be absent or null; it then reads as nil.
 func readObject(w http.ResponseWriter, r *http.Request, rule bodyRule) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {

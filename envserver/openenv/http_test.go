@@ -51,7 +51,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// Every path of the OpenAPI document is served with the method it names, and the validator's criteria hold.
+// Every path of the OpenAPI document is served with the method it names, and the validator's
+// criteria hold.
 func TestOpenAPI(t *testing.T) {
 	_, url := serve(t, Config{})
 	_, body := getBody(t, url+"/openapi.json")
@@ -124,7 +125,8 @@ func TestStatelessHTTP(t *testing.T) {
 	}
 }
 
-// Plain HTTP is bounded, beside the sessions and without regard to them, and ends when the server drains.
+// Plain HTTP is bounded, beside the sessions and without regard to them, and ends when the server
+// drains.
 func TestStatelessHTTPIsBounded(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 1})
 	session := connect(t, url)

@@ -13,15 +13,17 @@ import (
 )
 
 const (
-	// maxLedgers bounds the ledgers that a server keeps. The one that was touched longest ago makes room for a new one, but only after ledgerIdle: anybody may begin
-	// episodes of made-up runs, and must not push out the ledgers of runs that are being played.
+	// maxLedgers bounds the ledgers that a server keeps. The one that was touched longest ago makes
+	// room for a new one, but only after ledgerIdle: anybody may begin episodes of made-up runs,
+	// and must not push out the ledgers of runs that are being played.
 	maxLedgers = 4096
 	ledgerIdle = time.Hour
 	// ledgerTTL is how long a ledger is kept after it was last touched.
 	ledgerTTL = 24 * time.Hour
 	// maxRunID bounds, in bytes, the UID of a run.
 	maxRunID = 64
-	// maxEnded bounds the episodes of a ledger, whose indexes are remembered so that none is counted twice.
+	// maxEnded bounds the episodes of a ledger, whose indexes are remembered so that none is
+	// counted twice.
 	maxEnded = 1 << 20
 )
 
@@ -31,7 +33,8 @@ type ledgerKey struct {
 	shard int
 }
 
-// ledgers holds a ledger for each shard of each run that played here. It is safe for concurrent use.
+// ledgers holds a ledger for each shard of each run that played here. It is safe for concurrent
+// use.
 type ledgers struct {
 	scenarioDigest, graderVersion, judge string
 
@@ -64,8 +67,9 @@ func newLedgers(kind episode.Kind) *ledgers {
 	}
 }
 
-// open finds the ledger of an episode's shard, made on first use. It refuses an episode whose pass score is not the ledger's, any once the ledger is
-// full, and one of a further shard while maxLedgers are in use.
+// open finds the ledger of an episode's shard, made on first use. It refuses an episode whose pass
+// score is not the ledger's, any once the ledger is full, and one of a further shard while
+// maxLedgers are in use.
 func (s *ledgers) open(tag runTag) (*runLedger, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +155,10 @@ func (l *runLedger) begin() {
 	l.touched = time.Now()
 }
 
-// finish counts the end of an episode: once in the figures, and after that as replayed. An errored episode is in no figure. What went into the figures has a receipt; who
-// plays an episode again on this pod gets none, and so can't choose among this pod's ends. Another pod of the pool knows nothing of them, and would sign its own.
+// finish counts the end of an episode: once in the figures, and after that as replayed. An errored
+// episode is in no figure. What went into the figures has a receipt; who plays an episode again on
+// this pod gets none, and so can't choose among this pod's ends. Another pod of the pool knows
+// nothing of them, and would sign its own.
 func (l *runLedger) finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	if e.Outcome == score.Errored {
 		l.giveUp()

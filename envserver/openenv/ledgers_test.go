@@ -144,7 +144,8 @@ func TestFullLedgerRefuses(t *testing.T) {
 	}
 }
 
-// Shards of made-up runs push no ledger out that is in use; one that has been idle for long makes room.
+// Shards of made-up runs push no ledger out that is in use; one that has been idle for long makes
+// room.
 func TestIdleLedgerMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLedgers(echoKind{})

@@ -55,7 +55,8 @@ type rpcEnvelope struct {
 // nullID answers a request whose id can't be read.
 var nullID = jsontext.Value("null")
 
-// decodeRPC reads a JSON-RPC request strictly, as OpenEnv does: no batches, no unknown members, ids that are strings, integers or null.
+// decodeRPC reads a JSON-RPC request strictly, as OpenEnv does: no batches, no unknown members, ids
+// that are strings, integers or null.
 func decodeRPC(raw []byte) (rpcRequest, *rpcError) {
 	var e rpcEnvelope
 	r := rpcRequest{id: nullID}
@@ -103,7 +104,8 @@ func isRPCID(id jsontext.Value) bool {
 	return err == nil
 }
 
-// answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the socket that it came by, nil for a plain POST of the client.
+// answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the socket that it
+// came by, nil for a plain POST of the client.
 func (s *Server) answerRPC(ctx context.Context, out *bytes.Buffer, raw []byte, own *session, client string) {
 	r, fault := decodeRPC(raw)
 	var result any
@@ -302,7 +304,8 @@ func (d rpcDialect) respond(ctx context.Context, s *session, out *bytes.Buffer, 
 	return false
 }
 
-// serveMCP serves /mcp: OpenEnv's dialect, which has no handshake, and MCP itself for clients that begin with initialize.
+// serveMCP serves /mcp: OpenEnv's dialect, which has no handshake, and MCP itself for clients that
+// begin with initialize.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case websocket.IsWebSocketUpgrade(r):

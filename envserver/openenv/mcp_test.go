@@ -13,7 +13,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Every request of the dialect without a session, with its whole answer. POST /mcp answers with 200 always.
+// Every request of the dialect without a session, with its whole answer. POST /mcp answers with 200
+// always.
 func TestPlainMCP(t *testing.T) {
 	_, url := serve(t, Config{MaxSessions: 1})
 	fault := func(id string, code int, message, data string) string {
@@ -286,7 +287,8 @@ func FuzzRPC(f *testing.F) {
 	})
 }
 
-// Whatever the data of a step is, it is told apart without a panic, and a tool's name is never empty by accident.
+// Whatever the data of a step is, it is told apart without a panic, and a tool's name is never
+// empty by accident.
 func FuzzMCPAction(f *testing.F) {
 	for _, seed := range []string{`{"type":"list_tools"}`, `{"tool_name":"x"}`, `{"type":"call_tool","tool_name":"x","arguments":{"a":1}}`, `{"type":7,"tool_name":"x"}`, `{`} {
 		f.Add([]byte(seed))

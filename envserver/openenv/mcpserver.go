@@ -29,8 +29,10 @@ const resetMeta = "openenv/reset"
 // maxMCPBody bounds, in bytes, a request of MCP.
 const maxMCPBody = 1 << 20
 
-// mcpServer serves MCP itself on the path of OpenEnv's dialect. An MCP session is a session of the registry with one episode, which begins with initialize: by the
-// options in the query of the URL and in _meta, or by default. Resetting is the orchestrator's business, so an agent that wants another episode begins another session.
+// mcpServer serves MCP itself on the path of OpenEnv's dialect. An MCP session is a session of the
+// registry with one episode, which begins with initialize: by the options in the query of the URL
+// and in _meta, or by default. Resetting is the orchestrator's business, so an agent that wants
+// another episode begins another session.
 type mcpServer struct {
 	server  *Server
 	handler *mcp.StreamableHTTPHandler
@@ -52,7 +54,8 @@ func newMCPServer(s *Server, version string) *mcpServer {
 	server.AddReceivingMiddleware(m.openOnInitialize)
 	m.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
 		JSONResponse: true, MaxRequestBodyBytes: maxMCPBody,
-		// Proxies on the same host, such as those of a service mesh, connect from the loopback address with any Host.
+		// Proxies on the same host, such as those of a service mesh, connect from the loopback
+		// address with any Host.
 		DisableLocalhostProtection: true,
 	})
 	return m
@@ -166,7 +169,8 @@ func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, err
 	return json.Marshal(options)
 }
 
-// callTool plays a tool in the session. What the agent did wrong is a result that says so, which its model reads, and not an error of the protocol.
+// callTool plays a tool in the session. What the agent did wrong is a result that says so, which
+// its model reads, and not an error of the protocol.
 func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	ss := m.server.sessions.find(request.Session.ID())
 	if ss == nil {

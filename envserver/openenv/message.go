@@ -27,7 +27,8 @@ const (
 // messageKinds are all of them.
 var messageKinds = []messageKind{resetMessage, stepMessage, stateMessage, closeMessage, mcpMessage}
 
-// message is a decoded inbound message. Its data is a copy of its own, a JSON object for reset, step and mcp and nil for the others.
+// message is a decoded inbound message. Its data is a copy of its own, a JSON object for reset,
+// step and mcp and nil for the others.
 type message struct {
 	kind messageKind
 	data jsontext.Value
@@ -40,8 +41,8 @@ type envelope struct {
 	Extra map[string]jsontext.Value `json:",embed"`
 }
 
-// decodeMessage reads a frame strictly: names are case-sensitive and not repeated, and nothing but type and data may be there. What is wrong comes back
-// as the error to answer with.
+// decodeMessage reads a frame strictly: names are case-sensitive and not repeated, and nothing but
+// type and data may be there. What is wrong comes back as the error to answer with.
 func decodeMessage(raw []byte) (message, *wireError) {
 	if data := stepData(raw); data != nil {
 		return message{kind: stepMessage, data: data}, nil
@@ -64,8 +65,9 @@ func decodeMessage(raw []byte) (message, *wireError) {
 	return m, nil
 }
 
-// stepData is the data of a step message that is written as nearly every client writes it, with or without spaces; nil for every other message, which is then taken apart in full.
-// It halves the time that a step's envelope takes.
+// stepData is the data of a step message that is written as nearly every client writes it, with or
+// without spaces; nil for every other message, which is then taken apart in full. It halves the
+// time that a step's envelope takes.
 func stepData(raw []byte) jsontext.Value {
 	for _, literal := range []string{"{", `"type"`, ":", `"step"`, ",", `"data"`, ":"} {
 		raw = bytes.TrimLeft(raw, " ")

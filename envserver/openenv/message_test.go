@@ -57,7 +57,8 @@ func TestErrorsPointAtTheFault(t *testing.T) {
 	}
 }
 
-// Whatever comes in: no panic; either a message whose data is an object, or an error that can be sent.
+// Whatever comes in: no panic; either a message whose data is an object, or an error that can be
+// sent.
 func FuzzDecodeMessage(f *testing.F) {
 	for _, seed := range []string{
 		``, `{}`, `null`, `[]`, `{"type":"reset"}`, `{"type":"step","data":{"kind":"say"}}`, `{"type":"state","data":null}`, `{"type":"close","x":1}`,
@@ -92,7 +93,8 @@ func FuzzDecodeMessage(f *testing.F) {
 	})
 }
 
-// The short cut for steps takes nothing that the full decoder would refuse, and the same of what it takes.
+// The short cut for steps takes nothing that the full decoder would refuse, and the same of what it
+// takes.
 func TestStepData(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"type":"step","data":{"a":1}}`:                `{"a":1}`,

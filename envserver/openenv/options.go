@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// maxOptionText bounds, in characters, the text options of a reset; it is the official server's bound of an episode id.
+	// maxOptionText bounds, in characters, the text options of a reset; it is the official server's
+	// bound of an episode id.
 	maxOptionText = 255
 	// maxIntegerDigits bounds the digits of an integer option; it is Python's own bound.
 	maxIntegerDigits = 4300
@@ -29,13 +30,15 @@ const (
 type seedRule bool
 
 const (
-	// lenientSeed takes a seed modulo 2^53: nothing is validated in the data of a WebSocket reset officially.
+	// lenientSeed takes a seed modulo 2^53: nothing is validated in the data of a WebSocket reset
+	// officially.
 	lenientSeed seedRule = false
 	// strictSeed refuses a negative seed, as POST /reset does officially.
 	strictSeed seedRule = true
 )
 
-// runTag says which evaluation run an episode belongs to: one that planned it, with its UID, or one that counts what trainers bring, with its name.
+// runTag says which evaluation run an episode belongs to: one that planned it, with its UID, or one
+// that counts what trainers bring, with its name.
 type runTag struct {
 	run       string
 	rollout   bool
@@ -54,7 +57,8 @@ type resetOptions struct {
 	index *int64
 }
 
-// resetData are the known members of a reset's data. All others are ignored: trainers pass whole rows of a data set.
+// resetData are the known members of a reset's data. All others are ignored: trainers pass whole
+// rows of a data set.
 type resetData struct {
 	Seed       jsontext.Value `json:"seed"`
 	EpisodeID  jsontext.Value `json:"episode_id"`
@@ -71,13 +75,15 @@ type resetData struct {
 	PassScore  jsontext.Value `json:"pass_score"`
 }
 
-// optionReader collects the faults of a reset's options. The first element of each one's location is where.
+// optionReader collects the faults of a reset's options. The first element of each one's location
+// is where.
 type optionReader struct {
 	where string
 	items []episode.ErrorItem
 }
 
-// parseOptions reads the options of a reset from a JSON object, or nothing. A missing or null option has its default; a missing seed is drawn.
+// parseOptions reads the options of a reset from a JSON object, or nothing. A missing or null
+// option has its default; a missing seed is drawn.
 func parseOptions(data []byte, rule seedRule, where string) (resetOptions, []episode.ErrorItem) {
 	var d resetData
 	r := optionReader{where: where}
@@ -107,7 +113,8 @@ func parseOptions(data []byte, rule seedRule, where string) (resetOptions, []epi
 	return o, r.items
 }
 
-// readOptions reads the options of a reset with the server's defaults, and finds the task that a split and an index mean.
+// readOptions reads the options of a reset with the server's defaults, and finds the task that a
+// split and an index mean.
 func (s *Server) readOptions(data []byte, rule seedRule, where string) (resetOptions, []episode.ErrorItem) {
 	o, items := parseOptions(data, rule, where)
 	if len(items) > 0 {
@@ -163,8 +170,8 @@ func (r *optionReader) flag(name string, value jsontext.Value) bool {
 	return value.Kind() == 't'
 }
 
-// seed reads a seed or draws one. Integers, floats without a fraction and strings of digits are seeds; what lies outside 0 and 2^53 - 1 is taken modulo
-// 2^53, if the rule allows it.
+// seed reads a seed or draws one. Integers, floats without a fraction and strings of digits are
+// seeds; what lies outside 0 and 2^53 - 1 is taken modulo 2^53, if the rule allows it.
 func (r *optionReader) seed(value jsontext.Value, rule seedRule) int64 {
 	if !given(value) {
 		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // a seed is no secret: the state reports it

@@ -28,13 +28,15 @@ import (
 )
 
 const (
-	// peersTTL is how old the list of peers may be before it is used: the address of one that is gone may soon be somebody else's.
+	// peersTTL is how old the list of peers may be before it is used: the address of one that is
+	// gone may soon be somebody else's.
 	peersTTL = 5 * time.Second
 	// missTTL is how old it may be when an id names a server that isn't in it.
 	missTTL = time.Second
 	// lookupWait bounds one lookup of the peers.
 	lookupWait = time.Second
-	// roomTTL is how old the peers' answers may be when they are asked for room, and roomWait bounds the asking.
+	// roomTTL is how old the peers' answers may be when they are asked for room, and roomWait
+	// bounds the asking.
 	roomTTL  = time.Second
 	roomWait = 300 * time.Millisecond
 	// maxAsked bounds the peers that are asked for room at a time.
@@ -49,7 +51,8 @@ const (
 	tokenLength = 8
 )
 
-// Peers says how a server finds the others of its pool. All of them have one LedgerKey, by which they know each other.
+// Peers says how a server finds the others of its pool. All of them have one LedgerKey, by which
+// they know each other.
 type Peers struct {
 	// Lookup returns the addresses, IP:PORT, of the pool's servers, with or without this one.
 	Lookup func(ctx context.Context) ([]string, error)
@@ -61,8 +64,10 @@ type Peers struct {
 
 // peers finds the servers that sessions live on, and those that have room.
 //
-// A session id begins with a token of its server's address, made with a key that only the pool has: every server can tell from the list of addresses which one is
-// meant, and nobody else learns an address. A token that is no peer's leads nowhere, so that ids can't send requests to other places.
+// A session id begins with a token of its server's address, made with a key that only the pool has:
+// every server can tell from the list of addresses which one is meant, and nobody else learns an
+// address. A token that is no peer's leads nowhere, so that ids can't send requests to other
+// places.
 type peers struct {
 	lookup func(ctx context.Context) ([]string, error)
 	self   string
@@ -85,7 +90,8 @@ type peers struct {
 	looked  time.Time
 
 	roomMu sync.Mutex
-	// free are the slots that the peers had when they were asked, less the sessions that were passed on to them since, by address.
+	// free are the slots that the peers had when they were asked, less the sessions that were
+	// passed on to them since, by address.
 	free  map[string]int64
 	asked time.Time
 }
@@ -126,7 +132,8 @@ func newPeers(c *Peers, key ed25519.PrivateKey, logger *slog.Logger) (*peers, er
 	return p, nil
 }
 
-// keyed is a text of the given number of bytes that only the pool can make from the kind and the value.
+// keyed is a text of the given number of bytes that only the pool can make from the kind and the
+// value.
 func (p *peers) keyed(kind, value string, bytes int) string {
 	mac := hmac.New(sha256.New, p.secret)
 	_, _ = io.WriteString(mac, kind+"\n"+value)
@@ -167,7 +174,8 @@ func (p *peers) others(ctx context.Context) []string {
 	return addresses
 }
 
-// refresh looks the peers up if that was longer ago than maxAge. When it fails, the ones that were known stay.
+// refresh looks the peers up if that was longer ago than maxAge. When it fails, the ones that were
+// known stay.
 func (p *peers) refresh(ctx context.Context, maxAge time.Duration) {
 	if !p.looked.IsZero() && time.Since(p.looked) < maxAge {
 		return
@@ -189,7 +197,8 @@ func (p *peers) refresh(ctx context.Context, maxAge time.Duration) {
 	}
 }
 
-// roomiest is the peer with the most free slots that hasn't been tried, "" for none. It counts on the caller to pass a session on to it.
+// roomiest is the peer with the most free slots that hasn't been tried, "" for none. It counts on
+// the caller to pass a session on to it.
 func (p *peers) roomiest(ctx context.Context, tried []string) string {
 	p.roomMu.Lock()
 	defer p.roomMu.Unlock()

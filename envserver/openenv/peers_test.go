@@ -38,7 +38,8 @@ func testPeers(tb testing.TB, self string, key ed25519.PrivateKey, book *phonebo
 	return p
 }
 
-// A token tells the servers of one pool apart, is the same wherever it is made, and tells those without the pool's key nothing.
+// A token tells the servers of one pool apart, is the same wherever it is made, and tells those
+// without the pool's key nothing.
 func TestTokensOfServers(t *testing.T) {
 	book := &phonebook{}
 	other := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
@@ -104,8 +105,9 @@ func TestOwnSessionsNeedNoPeers(t *testing.T) {
 	}
 }
 
-// The peer with the most free slots is first. Each answer counts for a second, less what was passed on since; a peer that hangs, refuses or talks nonsense has no room and
-// doesn't hold up the others.
+// The peer with the most free slots is first. Each answer counts for a second, less what was passed
+// on since; a peer that hangs, refuses or talks nonsense has no room and doesn't hold up the
+// others.
 func TestRoomiest(t *testing.T) {
 	answer := func(status int, body string) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -135,7 +137,8 @@ func TestRoomiest(t *testing.T) {
 	}
 }
 
-// No more peers are tried than maxTries, though more claim to have room, and the client is then answered by the server that it came to.
+// No more peers are tried than maxTries, though more claim to have room, and the client is then
+// answered by the server that it came to.
 func TestTriesAreBounded(t *testing.T) {
 	var tried atomic.Int64
 	liar := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

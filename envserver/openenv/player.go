@@ -13,25 +13,30 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// player plays the episodes of one session, one after the other, and books them. It is not safe for concurrent use.
+// player plays the episodes of one session, one after the other, and books them. It is not safe for
+// concurrent use.
 type player struct {
 	server *Server
 	env    episode.Environment
 	// playing is true between a reset and the end of its episode.
 	playing bool
-	// last answered the last reset or step, so that it can be asked for again. Its observation is nil before the first reset.
+	// last answered the last reset or step, so that it can be asked for again. Its observation is
+	// nil before the first reset.
 	last episode.Result
 	// task is what the episode's metrics are counted under if it ends without a result.
 	task string
-	// planned, tag and book are those of the current episode; tag and book are nil when it belongs to no run.
+	// planned, tag and book are those of the current episode; tag and book are nil when it belongs
+	// to no run.
 	planned score.PlannedEpisode
 	tag     *runTag
 	book    book
-	// held shows the tag to whoever counts what is being played; nil for a player whose session nobody counts.
+	// held shows the tag to whoever counts what is being played; nil for a player whose session
+	// nobody counts.
 	held *atomic.Pointer[runTag]
 }
 
-// book is where the episodes of a run are counted: the ledger of one of its shards, or the rollouts that it collects.
+// book is where the episodes of a run are counted: the ledger of one of its shards, or the rollouts
+// that it collects.
 type book interface {
 	begin()
 	// finish counts the end of an episode. The receipt is nil where none is given.
@@ -82,7 +87,8 @@ func (r reply) write(out *bytes.Buffer) {
 	writeError(out, playError(err))
 }
 
-// reset begins an episode. The running one, if any, is abandoned only if the options are valid. Where is the first element of the location of each fault in them.
+// reset begins an episode. The running one, if any, is abandoned only if the options are valid.
+// Where is the first element of the location of each fault in them.
 func (p *player) reset(data []byte, rule seedRule, where string) reply {
 	o, items := p.server.readOptions(data, rule, where)
 	if len(items) > 0 {
@@ -195,7 +201,8 @@ func (p *player) finish(f *episode.Final) {
 	p.hold(nil, nil)
 }
 
-// abandon gives up the episode after a panic: it is errored, and a fresh environment waits for the next reset.
+// abandon gives up the episode after a panic: it is errored, and a fresh environment waits for the
+// next reset.
 func (p *player) abandon() wireError {
 	if p.playing {
 		p.playing = false

@@ -85,7 +85,8 @@ func servePool(tb testing.TB, configs ...Config) []*member {
 	return members
 }
 
-// balance runs one address in front of all members, as a Service is: each connection goes to the next one.
+// balance runs one address in front of all members, as a Service is: each connection goes to the
+// next one.
 func balance(tb testing.TB, members []*member) string {
 	tb.Helper()
 	var turn atomic.Int64

@@ -31,7 +31,8 @@ type receiptsAnswer struct {
 	Ended score.IndexSet `json:"ended"`
 }
 
-// serveReceipts counts episodes in a shard's ledger that another server of the pool graded, and tells which episodes the ledger has. Receipts that it has counted before change nothing; if one
+// serveReceipts counts episodes in a shard's ledger that another server of the pool graded, and
+// tells which episodes the ledger has. Receipts that it has counted before change nothing; if one
 // doesn't hold, none is counted.
 func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	key, ok := ledgerKeyOf(w, r)
@@ -134,7 +135,8 @@ func (l *runLedger) takeOver(receipts []score.Receipt) (receiptsAnswer, error) {
 	return answer, nil
 }
 
-// TakeOver has a server count episodes of a run's shard that another server of its pool graded, by their receipts, and returns which episodes its ledger has then. Receipts that it has counted
+// TakeOver has a server count episodes of a run's shard that another server of its pool graded, by
+// their receipts, and returns which episodes its ledger has then. Receipts that it has counted
 // already change nothing. Without receipts, it tells what there is.
 func TakeOver(ctx context.Context, baseURL, run string, shard int, receipts []string, o ClientOptions) (score.IndexSet, error) {
 	target, err := endpoint(baseURL, "http", "/ledger")

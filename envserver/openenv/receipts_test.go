@@ -41,7 +41,8 @@ func receiptIn(tb testing.TB, message string) string {
 	return text
 }
 
-// A ledger that a second server makes of the first one's receipts is that of the first, whatever is handed over again.
+// A ledger that a second server makes of the first one's receipts is that of the first, whatever is
+// handed over again.
 func TestReceiptsAreTakenOver(t *testing.T) {
 	_, first := serve(t, Config{})
 	_, second := serve(t, Config{})

@@ -21,7 +21,8 @@ var (
 // maxWaiting bounds the clients that wait for a slot at a time. Each of them holds a connection.
 const maxWaiting = 4096
 
-// registry holds the sessions that have a slot, by their ids, whichever transport made them: sockets, POST /mcp and MCP clients share the slots.
+// registry holds the sessions that have a slot, by their ids, whichever transport made them:
+// sockets, POST /mcp and MCP clients share the slots.
 type registry struct {
 	capacity int
 	// wait is how long a session may wait for a slot.
@@ -38,7 +39,8 @@ type registry struct {
 	byID     map[string]*session
 	byClient map[string]int
 	draining bool
-	// atDrain is how many sessions there were when the registry began to drain, and drainedAt when that was.
+	// atDrain is how many sessions there were when the registry began to drain, and drainedAt when
+	// that was.
 	atDrain   int
 	drainedAt time.Time
 	// empty is closed once the registry drains and the last session has gone.
@@ -55,7 +57,8 @@ func newRegistry(capacity int, wait time.Duration, perClient int) *registry {
 	return r
 }
 
-// newID makes an id that nobody can guess. Ids are opaque to clients; the prefix says to peers where the session lives.
+// newID makes an id that nobody can guess. Ids are opaque to clients; the prefix says to peers
+// where the session lives.
 func newID(prefix string) string { return prefix + rand.Text() }
 
 // clientFullError refuses a client that has as many sessions as one client may have.
@@ -118,7 +121,8 @@ func (r *registry) add(s *session) error {
 	return nil
 }
 
-// release takes the session's slot back. It reports false when the session had none any more, so that each session ends once.
+// release takes the session's slot back. It reports false when the session had none any more, so
+// that each session ends once.
 func (r *registry) release(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +163,8 @@ func (r *registry) drain() <-chan struct{} {
 	return r.empty
 }
 
-// drainBegan says when the drain began, the zero time if it hasn't, and how many sessions there were.
+// drainBegan says when the drain began, the zero time if it hasn't, and how many sessions there
+// were.
 func (r *registry) drainBegan() (at time.Time, sessions int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,11 +20,13 @@ const (
 	handshakeWait = 5 * time.Second
 	// PeerSilence is how long a csenv server may send nothing on a socket: a living one pings.
 	PeerSilence = 3 * pingInterval
-	// relayLinger is how long one direction may go on after the other has ended: a server that is closed on, or has closed, says no more.
+	// relayLinger is how long one direction may go on after the other has ended: a server that is
+	// closed on, or has closed, says no more.
 	relayLinger = time.Second
 )
 
-// forwardSocket forwards the handshake of a WebSocket, and then whatever the two ends send each other, byte by byte.
+// forwardSocket forwards the handshake of a WebSocket, and then whatever the two ends send each
+// other, byte by byte.
 func (s *Server) forwardSocket(w http.ResponseWriter, r *http.Request, t target, peer string) error {
 	if !s.peers.relays.TryAcquire(1) {
 		return s.refuseRelay(w, t)
@@ -53,7 +55,8 @@ func (s *Server) forwardSocket(w http.ResponseWriter, r *http.Request, t target,
 	return nil
 }
 
-// refuseRelay answers a client whose session lives elsewhere. One that has none yet may get one here.
+// refuseRelay answers a client whose session lives elsewhere. One that has none yet may get one
+// here.
 func (s *Server) refuseRelay(w http.ResponseWriter, t target) error {
 	if t.opens {
 		return errDeclined
@@ -143,7 +146,8 @@ func (w *wire) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// splice carries bytes both ways until both ends have ended, one has failed, or the server is closed.
+// splice carries bytes both ways until both ends have ended, one has failed, or the server is
+// closed.
 func (s *Server) splice(client, peer net.Conn) {
 	closeBoth := sync.OnceFunc(func() { _, _ = client.Close(), peer.Close() })
 	defer closeBoth()
@@ -161,7 +165,8 @@ func (s *Server) splice(client, peer net.Conn) {
 	outward.Wait()
 }
 
-// carry copies bytes until the source ends, and tells the destination that it has. An error, or a source that is silent for longer than it may be, closes both.
+// carry copies bytes until the source ends, and tells the destination that it has. An error, or a
+// source that is silent for longer than it may be, closes both.
 func carry(to, from net.Conn, silence time.Duration, closeBoth func()) {
 	err := pump(to, from, silence)
 	if wire, ok := to.(*wire); ok && errors.Is(err, io.EOF) {

@@ -34,7 +34,8 @@ func newPeersServer(tb testing.TB) *Server {
 	return newTestServer(tb, Config{Peers: &Peers{Lookup: (&phonebook{}).lookup, Self: "192.0.2.1:8000"}})
 }
 
-// What an end sent before it closed its half arrives, with what was read ahead of the relay, and what the other end answers within a second does too.
+// What an end sent before it closed its half arrives, with what was read ahead of the relay, and
+// what the other end answers within a second does too.
 func TestSpliceHalfClose(t *testing.T) {
 	s := newPeersServer(t)
 	defer s.Close()
@@ -108,7 +109,8 @@ func TestSilentPeer(t *testing.T) {
 	})
 }
 
-// A socket that is passed on when the server closes is cut as a session is; one that ended before is not.
+// A socket that is passed on when the server closes is cut as a session is; one that ended before
+// is not.
 func TestClosingCutsRelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPeersServer(t)

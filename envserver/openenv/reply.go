@@ -77,7 +77,8 @@ func playError(err error) wireError {
 func writeError(out *bytes.Buffer, e wireError) {
 	e.Message = cut(e.Message)
 	out.WriteString(`{"type":"error","data":`)
-	// The type has no field that can't be encoded, but an environment's error item may hold input that isn't JSON.
+	// The type has no field that can't be encoded, but an environment's error item may hold input
+	// that isn't JSON.
 	if encode(out, e) != nil {
 		e.Errors = nil
 		_ = encode(out, e)
@@ -137,7 +138,8 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 	return m
 }
 
-// appendFixed writes v/10^places exactly, with at least one decimal and no needless zeros: a reader sees a float even in 1.0.
+// appendFixed writes v/10^places exactly, with at least one decimal and no needless zeros: a reader
+// sees a float even in 1.0.
 func appendFixed(b []byte, v int64, places int) []byte {
 	digits, negative := strings.CutPrefix(strconv.FormatInt(v, 10), "-")
 	if missing := places + 1 - len(digits); missing > 0 {
@@ -152,7 +154,8 @@ func appendFixed(b []byte, v int64, places int) []byte {
 	return append(b, strings.TrimRight(digits[whole+1:], "0")...)
 }
 
-// writeResult appends {"observation", "reward", "done"} and, at the end of an episode, the metadata both beside the observation and in it.
+// writeResult appends {"observation", "reward", "done"} and, at the end of an episode, the metadata
+// both beside the observation and in it.
 func writeResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	mark := out.Len()
 	out.WriteString(`{"observation":`)

@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	// maxTags bounds the tags that a server keeps. One that nobody collects makes room for another, those that no run ever asked for first: anybody may make tags up, and must not push out those that
-	// are collected.
+	// maxTags bounds the tags that a server keeps. One that nobody collects makes room for another,
+	// those that no run ever asked for first: anybody may make tags up, and must not push out those
+	// that are collected.
 	maxTags = 64
-	// maxUncollected bounds the episodes that are remembered until they are collected, and maxUncollectedOfTag those of one tag: some ten megabytes in all.
+	// maxUncollected bounds the episodes that are remembered until they are collected, and
+	// maxUncollectedOfTag those of one tag: some ten megabytes in all.
 	maxUncollected      = 1 << 18
 	maxUncollectedOfTag = 1 << 16
 	// collectorSilence is how long after its last question a run counts as one that collects.
@@ -26,13 +28,16 @@ const (
 	settlePoll = 100 * time.Millisecond
 )
 
-// rollouts are the episodes that trainers bring, by the tag that says which run is to count them. They wait until that run collects them, which may come to be after they have ended. It is safe for
-// concurrent use.
+// rollouts are the episodes that trainers bring, by the tag that says which run is to count them.
+// They wait until that run collects them, which may come to be after they have ended. It is safe
+// for concurrent use.
 //
-// A run collects in segments: what has ended since the one before, sealed, numbered and signed. A segment is handed out again and again, and nothing after it, until the run says that it is in its
+// A run collects in segments: what has ended since the one before, sealed, numbered and signed. A
+// segment is handed out again and again, and nothing after it, until the run says that it is in its
 // figures. So nothing is counted twice and nothing is lost, whichever message is.
 type rollouts struct {
-	// pod is the name of the server's pod. graded has the scenarios, grader and judge of every segment.
+	// pod is the name of the server's pod. graded has the scenarios, grader and judge of every
+	// segment.
 	pod    string
 	graded score.Ledger
 	key    ed25519.PrivateKey
@@ -47,7 +52,8 @@ type rollouts struct {
 
 // rollout is what is kept of one tag.
 type rollout struct {
-	// instance tells what is kept here from what another process kept, or this one before it forgot the tag: numbers count within it.
+	// instance tells what is kept here from what another process kept, or this one before it forgot
+	// the tag: numbers count within it.
 	instance string
 	// open is what has ended since the last segment, dropped what there was no room for.
 	open    score.Tally
@@ -55,7 +61,8 @@ type rollout struct {
 	// run is the UID of the run that collects, "" before one does, and asked when it last did.
 	run   string
 	asked time.Time
-	// number is that of the last segment, whichever run it was for, and sealed the segment itself, with the scores of so many episodes, until it is acknowledged.
+	// number is that of the last segment, whichever run it was for, and sealed the segment itself,
+	// with the scores of so many episodes, until it is acknowledged.
 	number   int64
 	sealed   *score.Segment
 	episodes int
@@ -75,7 +82,8 @@ type rolloutBook struct {
 	tag   string
 }
 
-// open finds the book of a tag, made on first use. It refuses a further tag while maxTags are being collected.
+// open finds the book of a tag, made on first use. It refuses a further tag while maxTags are being
+// collected.
 func (s *rollouts) open(tag string) (rolloutBook, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +106,8 @@ func (s *rollouts) find(tag string) (*rollout, error) {
 	return r, nil
 }
 
-// evict forgets a tag that nobody collects, if there is one: one that no run has asked for before one whose run is silent, and of these the one that was touched longest ago.
+// evict forgets a tag that nobody collects, if there is one: one that no run has asked for before
+// one whose run is silent, and of these the one that was touched longest ago.
 func (s *rollouts) evict(now time.Time) bool {
 	first := ""
 	for tag, r := range s.byTag {
@@ -154,7 +163,8 @@ func (r *rollout) waits() bool { return !r.open.Empty() || r.dropped > 0 }
 // begin counts nothing: trainers abandon episodes as they like.
 func (b rolloutBook) begin() {}
 
-// finish counts the end of an episode, in the segment that is open. There is no receipt: trainers have no use for one.
+// finish counts the end of an episode, in the segment that is open. There is no receipt: trainers
+// have no use for one.
 func (b rolloutBook) finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	s := b.store
 	s.mu.Lock()
@@ -182,15 +192,18 @@ func (b rolloutBook) finish(planned score.PlannedEpisode, e score.Episode) (*sco
 	return nil, nil
 }
 
-// hasRoom says whether another episode of a tag can be remembered. Tags that are collected take the room of those that aren't.
+// hasRoom says whether another episode of a tag can be remembered. Tags that are collected take the
+// room of those that aren't.
 func (s *rollouts) hasRoom(r *rollout) bool {
 	for now := time.Now(); s.remembered >= maxUncollected && r.collected(now) && s.evict(now); {
 	}
 	return s.remembered < maxUncollected && r.open.Remembered() < maxUncollectedOfTag
 }
 
-// collect hands a run the segment that it has not acknowledged, or the next one, which holds everything that has ended until now; or one without a ledger where there is nothing. What ends after
-// the run is done waits for another run of its name. Asking for a tag that nothing is tagged with makes none: runs that nobody plays for take no room from others.
+// collect hands a run the segment that it has not acknowledged, or the next one, which holds
+// everything that has ended until now; or one without a ledger where there is nothing. What ends
+// after the run is done waits for another run of its name. Asking for a tag that nothing is tagged
+// with makes none: runs that nobody plays for take no room from others.
 func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +219,9 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 		}
 		return score.Segment{Pod: s.pod, Instance: r.instance}, nil
 	case question.Run != r.run:
-		// A run that was made again under its name begins with what is open: what the one before was handed is that one's own. Numbers go on, so that a run whose segment went to another notices.
+		// A run that was made again under its name begins with what is open: what the one before
+		// was handed is that one's own. Numbers go on, so that a run whose segment went to another
+		// notices.
 		r.run, r.sealed = question.Run, nil
 	case r.sealed != nil && question.Instance == r.instance && question.Ack >= r.sealed.Number:
 		r.sealed = nil
@@ -235,7 +250,8 @@ func (s *rollouts) seal(r *rollout, passScore int64) (*score.Segment, error) {
 	ledger := r.open.Ledger(identity)
 	signed, err := ledger.Sign(s.key)
 	if err != nil {
-		// More scenarios than a ledger has room for. That they aren't counted has to show, and must not keep others from it.
+		// More scenarios than a ledger has room for. That they aren't counted has to show, and must
+		// not keep others from it.
 		s.log.Error("A segment of rollouts can't be signed, its episodes are dropped", "run", r.run, "error", err)
 		r.dropped += ledger.Scored + ledger.Failed
 		identity.Opened = ledger.Opened - ledger.Scored - ledger.Failed
@@ -261,7 +277,8 @@ func (s *rollouts) uncollected() bool {
 	return false
 }
 
-// settle waits until the runs that collect have acknowledged everything, or have fallen silent, or the context ends. What nobody collects holds nothing up.
+// settle waits until the runs that collect have acknowledged everything, or have fallen silent, or
+// the context ends. What nobody collects holds nothing up.
 func (s *rollouts) settle(ctx context.Context) {
 	for s.uncollected() {
 		select {

@@ -53,7 +53,8 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 	return l
 }
 
-// What a trainer plays comes to the run that it names, as the pool graded it, with the pass score that only the run knows. What it abandons does not.
+// What a trainer plays comes to the run that it names, as the pool graded it, with the pass score
+// that only the run knows. What it abandons does not.
 func TestRollouts(t *testing.T) {
 	s, url := serve(t, Config{RewardMode: episode.Dense, Pod: "support-a"})
 	p := connect(t, url)
@@ -276,7 +277,8 @@ func TestTagsMakeRoom(t *testing.T) {
 	})
 }
 
-// A tag whose run is suspended outlives those that no run ever asked for, however recent. When it has to go nevertheless, the metrics tell what it had, sealed or not.
+// A tag whose run is suspended outlives those that no run ever asked for, however recent. When it
+// has to go nevertheless, the metrics tell what it had, sealed or not.
 func TestTagsOfSilentRunsGoLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestRollouts()
@@ -340,7 +342,8 @@ func TestUncollectedEpisodesAreBounded(t *testing.T) {
 	}
 }
 
-// A run that was made again under its name begins with what is open, and what the one before was handed is not its own. Whoever was handed the segment of another, the number tells.
+// A run that was made again under its name begins with what is open, and what the one before was
+// handed is not its own. Whoever was handed the segment of another, the number tells.
 func TestRunOfTheSameName(t *testing.T) {
 	s := newTestRollouts()
 	s.end(t, "grpo-7")
@@ -352,7 +355,8 @@ func TestRunOfTheSameName(t *testing.T) {
 	}
 }
 
-// Numbers begin anew when a tag was forgotten, and so the instance is another: a run that was suspended for long doesn't take what is new for old.
+// Numbers begin anew when a tag was forgotten, and so the instance is another: a run that was
+// suspended for long doesn't take what is new for old.
 func TestForgottenTagIsAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestRollouts()
@@ -453,7 +457,8 @@ func TestDrainWaitsForCollectors(t *testing.T) {
 	}
 }
 
-// A server whose drain is cut short, as by trainers that keep their sockets, still hands over what has ended.
+// A server whose drain is cut short, as by trainers that keep their sockets, still hands over what
+// has ended.
 func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acknowledged bool
@@ -490,7 +495,8 @@ func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
 	}
 }
 
-// Whatever is lost on the way, and however often the collector forgets what it had not written down, every episode is collected once.
+// Whatever is lost on the way, and however often the collector forgets what it had not written
+// down, every episode is collected once.
 func TestRolloutsAreCollectedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newTestRollouts()

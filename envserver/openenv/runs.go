@@ -14,7 +14,8 @@ type playedRun struct {
 	touched time.Time
 }
 
-// runReports are the runs that were played here, at most score.MaxRunReports of them: those that were played last, ordered by UID.
+// runReports are the runs that were played here, at most score.MaxRunReports of them: those that
+// were played last, ordered by UID.
 func (s *Server) runReports() []score.RunReport {
 	played := s.ledgers.runs()
 	for _, session := range s.sessions.all() {

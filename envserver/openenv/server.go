@@ -21,11 +21,13 @@ import (
 const (
 	// pingInterval keeps proxies from closing a quiet connection.
 	pingInterval = 20 * time.Second
-	// deadPeerAfter is how long a peer may send nothing at all, not even a pong. It is minutes because a trainer's event loop stands still while
-	// its model generates; a host that is gone is found out sooner, by TCP's own keepalive.
+	// deadPeerAfter is how long a peer may send nothing at all, not even a pong. It is minutes
+	// because a trainer's event loop stands still while its model generates; a host that is gone is
+	// found out sooner, by TCP's own keepalive.
 	deadPeerAfter = 10 * time.Minute
-	// refusalHold is how long a refused connection stays open for the client to send its first message, whose answer the refusal is. A client that
-	// meets a closed socket instead never learns why.
+	// refusalHold is how long a refused connection stays open for the client to send its first
+	// message, whose answer the refusal is. A client that meets a closed socket instead never
+	// learns why.
 	refusalHold = 5 * time.Second
 	// closeWait bounds the closing handshake and the writing of a control frame.
 	closeWait = 5 * time.Second
@@ -33,15 +35,19 @@ const (
 	writeWait = 2 * time.Minute
 	// sweepInterval is the resolution of every timeout of a session.
 	sweepInterval = time.Second
-	// ledgerGrace is how long a drained server waits for the runners to fetch the ledgers of the sessions that ended last.
+	// ledgerGrace is how long a drained server waits for the runners to fetch the ledgers of the
+	// sessions that ended last.
 	ledgerGrace = 15 * time.Second
-	// rolloutGrace is how long it waits for the operator to collect their rollouts. The operator may be starting anew itself.
+	// rolloutGrace is how long it waits for the operator to collect their rollouts. The operator
+	// may be starting anew itself.
 	rolloutGrace = time.Minute
-	// handOverGrace is how long it waits for that when it is closed: what is left of the time to exit of a drain that was cut short.
+	// handOverGrace is how long it waits for that when it is closed: what is left of the time to
+	// exit of a drain that was cut short.
 	handOverGrace = 10 * time.Second
 	// maxRefusals bounds the refused connections that are held open.
 	maxRefusals = 1024
-	// maxStateless bounds the plain HTTP requests, each with an environment of its own, that are answered at a time. They are for trying things out, beside the sessions.
+	// maxStateless bounds the plain HTTP requests, each with an environment of its own, that are
+	// answered at a time. They are for trying things out, beside the sessions.
 	maxStateless = 64
 )
 
@@ -56,17 +62,22 @@ type Config struct {
 	MaxDuration time.Duration
 	// CapacityWait is how long a session waits for a slot before it is refused, 0 for not at all.
 	CapacityWait time.Duration
-	// SessionGrace keeps the session of a socket that was lost, so that another one can attach to it, 0 for not at all.
+	// SessionGrace keeps the session of a socket that was lost, so that another one can attach to
+	// it, 0 for not at all.
 	SessionGrace time.Duration
-	// MaxClientSessions is the number of sessions at a time for one client, told by its address and token, 0 for any number.
+	// MaxClientSessions is the number of sessions at a time for one client, told by its address and
+	// token, 0 for any number.
 	MaxClientSessions int
-	// MessageRate is the number of messages per second that a session answers at most; more wait. 0 means as many as come.
+	// MessageRate is the number of messages per second that a session answers at most; more wait. 0
+	// means as many as come.
 	MessageRate float64
 	// Mode is "" for Simulation.
 	Mode Mode
-	// Tokens, if not nil, returns the bearer tokens of which every request but GET /health must carry one.
+	// Tokens, if not nil, returns the bearer tokens of which every request but GET /health must
+	// carry one.
 	Tokens func() []string
-	// Peers, if not nil, are the other servers of the pool, among which every session can be reached through each of them.
+	// Peers, if not nil, are the other servers of the pool, among which every session can be
+	// reached through each of them.
 	Peers *Peers
 	// RewardMode is for episodes whose reset doesn't name one, "" for dense.
 	RewardMode episode.RewardMode
@@ -90,7 +101,8 @@ type Mode string
 const (
 	// Simulation serves the tools of agents and the operations of the orchestrator.
 	Simulation Mode = "simulation"
-	// Production serves the tools alone: there is no reset, no step and no state, neither as a route nor as a message.
+	// Production serves the tools alone: there is no reset, no step and no state, neither as a
+	// route nor as a message.
 	Production Mode = "production"
 )
 
@@ -187,8 +199,9 @@ func (cfg *Config) validate() error {
 	return cfg.Peers.validate()
 }
 
-// newUpgrader shares write buffers between sessions: an idle session needs none. There is no check of the origin, as in the official server, and no
-// compression: it would make 400 bytes of an observation of 1,150, and three times the work of a step (hack/bench).
+// newUpgrader shares write buffers between sessions: an idle session needs none. There is no check
+// of the origin, as in the official server, and no compression: it would make 400 bytes of an
+// observation of 1,150, and three times the work of a step (hack/bench).
 func newUpgrader() websocket.Upgrader {
 	return websocket.Upgrader{
 		ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{},
@@ -196,8 +209,9 @@ func newUpgrader() websocket.Upgrader {
 	}
 }
 
-// Drain refuses new sessions and waits until the running ones have ended, and until their ledgers have been fetched and their rollouts collected or the time for that is over; or until the
-// context ends, whose error it then returns.
+// Drain refuses new sessions and waits until the running ones have ended, and until their ledgers
+// have been fetched and their rollouts collected or the time for that is over; or until the context
+// ends, whose error it then returns.
 func (s *Server) Drain(ctx context.Context) error {
 	empty := s.sessions.drain()
 	select {
@@ -220,7 +234,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// Close ends every session with the close code 1001 and waits for the sockets to close, a few seconds at most.
+// Close ends every session with the close code 1001 and waits for the sockets to close, a few
+// seconds at most.
 func (s *Server) Close() {
 	s.sessions.drain()
 	var closing sync.WaitGroup
@@ -235,7 +250,8 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// HandOver waits, once the server is closed, until runs have collected what its rollouts came to: a drain that was cut short has not. OpsHandler has to be served meanwhile.
+// HandOver waits, once the server is closed, until runs have collected what its rollouts came to: a
+// drain that was cut short has not. OpsHandler has to be served meanwhile.
 func (s *Server) HandOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, handOverGrace)
 	defer cancel()
@@ -259,7 +275,8 @@ func (s *Server) spawn(f func()) bool {
 	})
 }
 
-// begin runs f in a goroutine. Close waits until f, or who goes on with its work, calls running.Done. It reports false once the server is closed.
+// begin runs f in a goroutine. Close waits until f, or who goes on with its work, calls
+// running.Done. It reports false once the server is closed.
 func (s *Server) begin(f func()) bool {
 	s.closing.Lock()
 	defer s.closing.Unlock()

@@ -25,8 +25,9 @@ const (
 	endFactory     = "factory_error"
 )
 
-// session is an environment that holds a slot, whatever it is played by. A session is either owned by the socket that made it, and ends with that socket; or
-// it was made by a request, and ends when a request says so or when nobody plays. A socket can be attached to either, one at a time.
+// session is an environment that holds a slot, whatever it is played by. A session is either owned
+// by the socket that made it, and ends with that socket; or it was made by a request, and ends when
+// a request says so or when nobody plays. A socket can be attached to either, one at a time.
 type session struct {
 	server *Server
 	id     string
@@ -42,7 +43,8 @@ type session struct {
 	tag atomic.Pointer[runTag]
 	// limiter is nil where messages may come at any rate.
 	limiter *rate.Limiter
-	// lastActive is the Unix nanosecond of the last operation other than state, or of the last attaching or detaching.
+	// lastActive is the Unix nanosecond of the last operation other than state, or of the last
+	// attaching or detaching.
 	lastActive atomic.Int64
 
 	mu     sync.Mutex
@@ -63,7 +65,8 @@ var errEnded = wireError{Code: codeSession, Message: "the session has ended: beg
 // errFactory means that no environment could be made.
 var errFactory = errors.New("the environment could not be made")
 
-// open makes a session of the given id with a slot and an environment. The error is errFactory or one of registry.admit.
+// open makes a session of the given id with a slot and an environment. The error is errFactory or
+// one of registry.admit.
 func (s *Server) open(ctx context.Context, id, client string) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
 	if s.messageRate > 0 {
@@ -98,8 +101,9 @@ func refusalResult(err error) string {
 	return "refused_full"
 }
 
-// do plays on the session: one operation at a time, in whatever way it comes. A panic becomes an EXECUTION_ERROR and costs the session its episode, whose
-// state can't be trusted any more. The error is a wireError, or the context's while another operation ran.
+// do plays on the session: one operation at a time, in whatever way it comes. A panic becomes an
+// EXECUTION_ERROR and costs the session its episode, whose state can't be trusted any more. The
+// error is a wireError, or the context's while another operation ran.
 func (s *session) do(ctx context.Context, f func(p *player)) (err error) {
 	if s.limiter != nil {
 		if err := s.limiter.Wait(ctx); err != nil {
@@ -165,8 +169,8 @@ func (s *session) attach(socket *socket, owned bool) error {
 	return nil
 }
 
-// detach lets go of a socket that has ended, and of the session with it if the socket owned it or a close was asked for. A socket that was lost may keep the
-// session for a while.
+// detach lets go of a socket that has ended, and of the session with it if the socket owned it or a
+// close was asked for. A socket that was lost may keep the session for a while.
 func (s *session) detach(socket *socket, result string) {
 	s.mu.Lock()
 	if s.socket != socket {
@@ -186,7 +190,8 @@ func (s *session) detach(socket *socket, result string) {
 	}
 }
 
-// closeOnRequest ends the session, or, while a socket is attached, has it end with that. It reports whether the session has ended.
+// closeOnRequest ends the session, or, while a socket is attached, has it end with that. It reports
+// whether the session has ended.
 func (s *session) closeOnRequest() (closed bool) {
 	s.mu.Lock()
 	attached := s.socket != nil
@@ -199,8 +204,9 @@ func (s *session) closeOnRequest() (closed bool) {
 	return true
 }
 
-// end frees the slot, stops what the session runs, and closes the socket with the code and the reason, if one is attached: with the code 0 without a word.
-// It does nothing for a session that has ended before.
+// end frees the slot, stops what the session runs, and closes the socket with the code and the
+// reason, if one is attached: with the code 0 without a word. It does nothing for a session that
+// has ended before.
 func (s *session) end(result string, code int, reason string) {
 	if !s.server.sessions.release(s) {
 		return

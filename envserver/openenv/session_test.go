@@ -126,7 +126,8 @@ func TestBinaryFrames(t *testing.T) {
 	}
 }
 
-// Messages sent without waiting are answered one by one, in order, and more of them than the queue holds.
+// Messages sent without waiting are answered one by one, in order, and more of them than the queue
+// holds.
 func TestPipelinedMessagesAreAnsweredInOrder(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := connect(t, url)

@@ -15,8 +15,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A client that doesn't wait for answers may have so many messages, and so many bytes beyond the first message, waiting in the server. After that the
-// server stops reading from it.
+// A client that doesn't wait for answers may have so many messages, and so many bytes beyond the
+// first message, waiting in the server. After that the server stops reading from it.
 const (
 	maxQueued      = 32
 	maxQueuedBytes = smallMessage
@@ -27,7 +27,8 @@ const reliefAfter = 20 * time.Millisecond
 
 // dialect is what is spoken on a socket.
 type dialect interface {
-	// respond writes the reply to a message, and reports whether the message was a close, which has none.
+	// respond writes the reply to a message, and reports whether the message was a close, which has
+	// none.
 	respond(ctx context.Context, s *session, out *bytes.Buffer, raw []byte) (closing bool)
 	// refuse writes the one message of a socket that gets no session.
 	refuse(out *bytes.Buffer, e wireError)
@@ -35,9 +36,11 @@ type dialect interface {
 
 // socket is one WebSocket connection with the session that it plays.
 //
-// One goroutine reads a message, answers it and reads the next: handing every message to another one would cost more than most steps. A step that takes longer, because a judge is
-// asked or the client is slow to read, must not keep pings and the end of the connection waiting. After reliefAfter a new goroutine goes on reading and the old one answers what is queued, until
-// nothing is left.
+// One goroutine reads a message, answers it and reads the next: handing every message to another
+// one would cost more than most steps. A step that takes longer, because a judge is asked or the
+// client is slow to read, must not keep pings and the end of the connection waiting. After
+// reliefAfter a new goroutine goes on reading and the old one answers what is queued, until nothing
+// is left.
 type socket struct {
 	server  *Server
 	session *session
@@ -66,14 +69,16 @@ type socket struct {
 // call is what a handshake asked for.
 type call struct {
 	dialect dialect
-	// sessionID is the session to attach to, "" for a session of the socket's own, whose id is freshID.
+	// sessionID is the session to attach to, "" for a session of the socket's own, whose id is
+	// freshID.
 	sessionID, freshID string
 	client             string
 	// seat is the slot of a session of the socket's own, nil if it has to find one.
 	seat *seat
 }
 
-// connect runs a connection from the handshake to the end of its socket, and then says that it has done.
+// connect runs a connection from the handshake to the end of its socket, and then says that it has
+// done.
 func (s *Server) connect(conn *websocket.Conn, c call) {
 	defer c.seat.giveBack()
 	socket := s.newSocket(conn, c.dialect)
@@ -126,8 +131,8 @@ func (s *socket) attachError(err error) *wireError {
 	return &wireError{Code: codeSession, Message: "attaching failed: " + err.Error()}
 }
 
-// refuse answers the client's first message with the error and closes. The error goes out at once, and the socket stays open until that message or
-// for refusalHold.
+// refuse answers the client's first message with the error and closes. The error goes out at once,
+// and the socket stays open until that message or for refusalHold.
 func (s *Server) refuse(conn *websocket.Conn, d dialect, e wireError) {
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
 	if !s.refusals.TryAcquire(1) {
@@ -149,7 +154,8 @@ func (s *Server) refuse(conn *websocket.Conn, d dialect, e wireError) {
 	linger(conn)
 }
 
-// serve reads and answers messages until the connection or the session ends, or until another goroutine has taken its place.
+// serve reads and answers messages until the connection or the session ends, or until another
+// goroutine has taken its place.
 func (s *socket) serve() {
 	for {
 		f, err := s.receive()
@@ -174,7 +180,8 @@ func (s *socket) serve() {
 	s.server.running.Done()
 }
 
-// answerInTurn answers a message that no other one waits before. It reports whether the goroutine was relieved meanwhile; if so, it still has to work.
+// answerInTurn answers a message that no other one waits before. It reports whether the goroutine
+// was relieved meanwhile; if so, it still has to work.
 func (s *socket) answerInTurn(f frame) (relieved bool) {
 	s.relief.Reset(reliefAfter)
 	s.answer(f)
@@ -187,7 +194,8 @@ func (s *socket) answerInTurn(f frame) (relieved bool) {
 	return s.relieved
 }
 
-// relieve has a new goroutine read while the one that read answers. It does so at most once until nothing is left to answer.
+// relieve has a new goroutine read while the one that read answers. It does so at most once until
+// nothing is left to answer.
 func (s *socket) relieve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,8 +217,8 @@ func (s *socket) failed(err error) {
 	}
 }
 
-// submit leaves a message to the goroutine that works, by way of the queue, or to the caller if none does (mine). It waits while the queue is full, and reports false when the socket
-// has ended.
+// submit leaves a message to the goroutine that works, by way of the queue, or to the caller if
+// none does (mine). It waits while the queue is full, and reports false when the socket has ended.
 func (s *socket) submit(f frame) (mine, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,14 +292,16 @@ func (s *socket) answer(f frame) {
 	}
 }
 
-// write sends a message. That a peer doesn't take it in writeWait is for the sweep to see: a deadline for every message would cost more than a look every now and then.
+// write sends a message. That a peer doesn't take it in writeWait is for the sweep to see: a
+// deadline for every message would cost more than a look every now and then.
 func (s *socket) write(message []byte) error {
 	s.writing.Store(time.Now().UnixNano())
 	defer s.writing.Store(0)
 	return s.conn.WriteMessage(websocket.TextMessage, message)
 }
 
-// respond has the dialect answer. A panic outside the environment is a bug of this package and costs one message.
+// respond has the dialect answer. A panic outside the environment is a bug of this package and
+// costs one message.
 func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -308,7 +318,8 @@ func (s *socket) heard() { s.lastHeard.Store(time.Now().UnixNano()) }
 
 func (s *socket) pong(payload string) error {
 	s.heard()
-	// Not being able to answer is no reason to stop reading: if the peer is lost, reading will tell.
+	// Not being able to answer is no reason to stop reading: if the peer is lost, reading will
+	// tell.
 	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeWait))
 	return nil
 }
@@ -338,7 +349,8 @@ func (s *socket) stop() bool {
 	return true
 }
 
-// end stops the socket and detaches it from its session, whose slot is free then if the socket owned it. It reports false if the socket had ended before.
+// end stops the socket and detaches it from its session, whose slot is free then if the socket
+// owned it. It reports false if the socket had ended before.
 func (s *socket) end(result string) bool {
 	if !s.stop() {
 		return false
@@ -356,7 +368,8 @@ func (s *socket) close(result string, code int, reason string) {
 	}
 }
 
-// hangUp closes a stopped socket. The goroutine that reads closes the connection when the peer has answered; with the code 0 nobody asks the peer.
+// hangUp closes a stopped socket. The goroutine that reads closes the connection when the peer has
+// answered; with the code 0 nobody asks the peer.
 func (s *socket) hangUp(code int, reason string) {
 	if code == 0 {
 		_ = s.conn.Close()

@@ -14,16 +14,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// taskAPI lists what can be played, for trainers that draw their data sets from it (ORS and OpenReward have the same routes). The environment itself lists the
-// scenarios of all its tasks, and each task is an environment of its own scenarios beside it, so that reset(task=…, split=…, index=…) plays the task that
-// /<task>/task describes, and reset(split=…, index=…) the one of /<environment>/task.
+// taskAPI lists what can be played, for trainers that draw their data sets from it (ORS and
+// OpenReward have the same routes). The environment itself lists the scenarios of all its tasks,
+// and each task is an environment of its own scenarios beside it, so that reset(task=…, split=…,
+// index=…) plays the task that /<task>/task describes, and reset(split=…, index=…) the one of
+// /<environment>/task.
 type taskAPI struct {
 	names []string
 	// byName has the lists by lower-case names, as names are compared.
 	byName map[string][]taskSpec
 }
 
-// taskSpec is one entry of a list: a scenario of a task. Ids and members hold nothing that the agent must find out.
+// taskSpec is one entry of a list: a scenario of a task. Ids and members hold nothing that the
+// agent must find out.
 type taskSpec struct {
 	ID         string `json:"id"`
 	Index      int    `json:"index"`
@@ -104,7 +107,8 @@ func (a *taskAPI) split(environment, split string) []taskSpec {
 	return found
 }
 
-// resolve finds the scenario that split and index ask for. The seed draws one where there is no index; a scenario or no split leaves the options as they are.
+// resolve finds the scenario that split and index ask for. The seed draws one where there is no
+// index; a scenario or no split leaves the options as they are.
 func (a *taskAPI) resolve(kind episode.Kind, o *resetOptions, r *optionReader) {
 	if o.split == "" || o.Scenario != "" {
 		return

@@ -66,7 +66,8 @@ func TestTaskAPI(t *testing.T) {
 	}
 }
 
-// A reset by split and index begins the task that the Task API lists there, over every transport, and none that another split holds.
+// A reset by split and index begins the task that the Task API lists there, over every transport,
+// and none that another split holds.
 func TestResetBySplit(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := connect(t, url)

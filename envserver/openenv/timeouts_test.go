@@ -182,7 +182,8 @@ func TestPingsAreAnsweredDuringAStep(t *testing.T) {
 	})
 }
 
-// A refused client that takes its time to send still reads why; one that never sends doesn't hold its connection for long.
+// A refused client that takes its time to send still reads why; one that never sends doesn't hold
+// its connection for long.
 func TestRefusalIsHeld(t *testing.T) {
 	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, _ *Server, network *pipeNet) {
 		first := connectPipe(t, network)

@@ -25,7 +25,8 @@ var reservedTools = []string{"reset", "step", "state", "close"}
 type toolset struct {
 	offered []episode.Tool
 	byName  map[string]*episode.Tool
-	// listed are the descriptors of tools/list, and described those of a list_tools step, which differ in a name alone.
+	// listed are the descriptors of tools/list, and described those of a list_tools step, which
+	// differ in a name alone.
 	listed, described json.RawMessage
 }
 
@@ -57,7 +58,8 @@ type noToolError string
 
 func (e noToolError) Error() string { return fmt.Sprintf("tool %.64q not found", string(e)) }
 
-// call plays a tool as the action that it means. An agent that nobody has begun an episode for gets one by default.
+// call plays a tool as the action that it means. An agent that nobody has begun an episode for gets
+// one by default.
 func (p *player) call(ctx context.Context, name string, arguments json.RawMessage) reply {
 	tool := p.server.tools.byName[name]
 	if tool == nil {
@@ -78,7 +80,8 @@ func (p *player) call(ctx context.Context, name string, arguments json.RawMessag
 	return p.step(ctx, action)
 }
 
-// act plays the data of a step: an action of the environment's own, or one of the two shapes that MCP clients of OpenEnv send.
+// act plays the data of a step: an action of the environment's own, or one of the two shapes that
+// MCP clients of OpenEnv send.
 func (p *player) act(ctx context.Context, data []byte) reply {
 	a, ok := readMCPAction(data)
 	switch {
@@ -107,7 +110,8 @@ type mcpAction struct {
 	err       error
 }
 
-// readMCPAction tells {"type":"list_tools"} and {"type":"call_tool","tool_name":…,"arguments":…} from an environment's own action.
+// readMCPAction tells {"type":"list_tools"} and {"type":"call_tool","tool_name":…,"arguments":…}
+// from an environment's own action.
 func readMCPAction(data []byte) (mcpAction, bool) {
 	if !bytes.Contains(data, []byte(`tool_name"`)) && !bytes.Contains(data, []byte(`"list_tools"`)) {
 		return mcpAction{}, false
@@ -169,7 +173,8 @@ type toolObservation struct {
 	Error    *toolError      `json:"error"`
 }
 
-// toolError says why a tool call failed. Clients know these two members and these types, and no others.
+// toolError says why a tool call failed. Clients know these two members and these types, and no
+// others.
 type toolError struct {
 	ErrorType string `json:"error_type"`
 	Message   string `json:"message"`
@@ -195,7 +200,8 @@ func messages(items []episode.ErrorItem) string {
 	return strings.Join(texts, "; ")
 }
 
-// structured is what a tool call comes to: {"observation", "reward", "done"} and, at the end of an episode, "metadata".
+// structured is what a tool call comes to: {"observation", "reward", "done"} and, at the end of an
+// episode, "metadata".
 func (r reply) structured() (json.RawMessage, error) {
 	var out bytes.Buffer
 	if err := writeResult(&out, r.kind, r.result); err != nil {
@@ -204,7 +210,8 @@ func (r reply) structured() (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// toolResult is the result of a tool call as the official server writes it; and, if asked for, as MCP names the same things too.
+// toolResult is the result of a tool call as the official server writes it; and, if asked for, as
+// MCP names the same things too.
 func toolResult(r reply, both bool) (json.RawMessage, error) {
 	structured, err := r.structured()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// sessionHeader names the session of a plain HTTP request, and of a WebSocket in the answer to its handshake.
+// sessionHeader names the session of a plain HTTP request, and of a WebSocket in the answer to its
+// handshake.
 const sessionHeader = "X-Session-Id"
 
 // serveWS serves /ws.
@@ -28,7 +29,8 @@ func sessionIDOf(r *http.Request) string {
 	return r.Header.Get(sessionHeader)
 }
 
-// upgrade hands the connection to a goroutine of its own: the one that net/http made has a larger stack and holds on to the request.
+// upgrade hands the connection to a goroutine of its own: the one that net/http made has a larger
+// stack and holds on to the request.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
 	c.client = s.clientOf(r)
 	c.seat = seatOf(r.Context()).move()

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxAction bounds an action, in bytes. It is above all that an environment takes, and below what a server reads.
+	// maxAction bounds an action, in bytes. It is above all that an environment takes, and below
+	// what a server reads.
 	maxAction = 64 << 10
 	// maxShown bounds what is kept of an answer that is no action, in bytes.
 	maxShown = 2 << 10
@@ -20,9 +21,11 @@ const (
 	maxSaid = 8 << 10
 )
 
-// played is the action that an answer is played as. Whatever is a JSON object is played as it is, written anew so that the server reads what the agent meant: of a name that
-// appears twice the last one counts, as everywhere. Anything else is played as an action whose type is the answer's own text: no environment has such an action, so it refuses it,
-// counts it and says why. An agent so can't end an episode without a score by what it writes.
+// played is the action that an answer is played as. Whatever is a JSON object is played as it is,
+// written anew so that the server reads what the agent meant: of a name that appears twice the last
+// one counts, as everywhere. Anything else is played as an action whose type is the answer's own
+// text: no environment has such an action, so it refuses it, counts it and says why. An agent so
+// can't end an episode without a score by what it writes.
 func played(answer []byte) json.RawMessage {
 	if object := rewritten(answer); object != nil {
 		return object
@@ -74,7 +77,8 @@ func clip(text string, most int) string {
 	return text[:most] + " […]"
 }
 
-// objectIn is the JSON object in what a model wrote: all of it, the last fenced block, or what stands between its first and last brace.
+// objectIn is the JSON object in what a model wrote: all of it, the last fenced block, or what
+// stands between its first and last brace.
 func objectIn(content string) json.RawMessage {
 	text := strings.TrimSpace(content)
 	candidates := []string{text}

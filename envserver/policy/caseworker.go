@@ -12,8 +12,10 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// workflowClerk is the heuristic for workflows. It looks order and payments up, refunds or escalates by simple rules over what it has read, and replies with
-// the values that it has seen: those of typed fields and an order's short details. Free text in a record, be it a hint or a trap, it doesn't read.
+// workflowClerk is the heuristic for workflows. It looks order and payments up, refunds or
+// escalates by simple rules over what it has read, and replies with the values that it has seen:
+// those of typed fields and an order's short details. Free text in a record, be it a hint or a
+// trap, it doesn't read.
 type workflowClerk struct {
 	id       string
 	asked    bool
@@ -67,10 +69,12 @@ type refundRecord struct {
 // returnDays is how long after the delivery the clerk refunds.
 const returnDays = 30
 
-// shortDetail is the longest detail, in bytes, that the clerk takes for a value: a date, an amount, a place.
+// shortDetail is the longest detail, in bytes, that the clerk takes for a value: a date, an amount,
+// a place.
 const shortDetail = 24
 
-// Act goes through the clerk's stages: ask for the order if need be, look up, decide, reply. An action that failed is played again once.
+// Act goes through the clerk's stages: ask for the order if need be, look up, decide, reply. An
+// action that failed is played again once.
 func (c *workflowClerk) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	var v workflowView
 	if err := json.Unmarshal(turn.Observation, &v); err != nil {

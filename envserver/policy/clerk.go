@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ticketClerk is the heuristic for tickets. It searches the knowledge base, labels by words, decides by what is beyond an agent's authority and replies from a template with what it
-// has read.
+// ticketClerk is the heuristic for tickets. It searches the knowledge base, labels by words,
+// decides by what is beyond an agent's authority and replies from a template with what it has read.
 type ticketClerk struct {
 	articles []article
 	stage    int
@@ -54,7 +54,8 @@ func (v *ticketView) text() string {
 	return strings.ToLower(all.String())
 }
 
-// Act goes through the clerk's stages: search, label, reply, decide. In ticket-classify it only labels.
+// Act goes through the clerk's stages: search, label, reply, decide. In ticket-classify it only
+// labels.
 func (c *ticketClerk) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	var v ticketView
 	if err := json.Unmarshal(turn.Observation, &v); err != nil {
@@ -66,7 +67,8 @@ func (c *ticketClerk) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 	return c.handle(&v)
 }
 
-// handle takes the next stage. A reply or an escalation that isn't allowed any more, as in a queue, is passed over.
+// handle takes the next stage. A reply or an escalation that isn't allowed any more, as in a queue,
+// is passed over.
 func (c *ticketClerk) handle(v *ticketView) (json.RawMessage, error) {
 	c.articles = append(c.articles, v.KnowledgeBase...)
 	c.stage++
@@ -113,7 +115,8 @@ func categoryWords() map[string][]string {
 	}
 }
 
-// category is the one with most words; a dangerous or dead device is technical whatever else the customer writes of.
+// category is the one with most words; a dangerous or dead device is technical whatever else the
+// customer writes of.
 func category(text string) string {
 	if dangerous(text) {
 		return "technical"
@@ -160,7 +163,8 @@ func priority(text string) string {
 	}
 }
 
-// authority is what the clerk takes an agent's limits to be, in cents, where no article that it has found names another.
+// authority is what the clerk takes an agent's limits to be, in cents, where no article that it has
+// found names another.
 const (
 	refundLimit      = 200_00
 	replacementLimit = 150_00
@@ -215,7 +219,8 @@ func (c *ticketClerk) decide(v *ticketView) (json.RawMessage, error) {
 	return action("resolve", nil)
 }
 
-// reply thanks, names what the ticket is about, says what happens and quotes what the knowledge base says of it.
+// reply thanks, names what the ticket is about, says what happens and quotes what the knowledge
+// base says of it.
 func (c *ticketClerk) reply(v *ticketView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Dear %s,\n\nthank you for writing to us. I am sorry for the trouble", firstName(v.CustomerName))
@@ -244,7 +249,8 @@ func firstName(name string) string {
 // quoted is the number of sentences that the clerk takes over from articles.
 const quoted = 3
 
-// relevant are the sentences of the articles found that share most words with the ticket, those with a number first.
+// relevant are the sentences of the articles found that share most words with the ticket, those
+// with a number first.
 func (c *ticketClerk) relevant(v *ticketView) []string {
 	type candidate struct {
 		text   string

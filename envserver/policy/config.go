@@ -17,7 +17,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Config says who plays: the JSON of an EvaluationRun's spec.agent, without its secrets and without what only its pod is made of.
+// Config says who plays: the JSON of an EvaluationRun's spec.agent, without its secrets and without
+// what only its pod is made of.
 type Config struct {
 	Type      Type             `json:"type"`
 	Builtin   *BuiltinConfig   `json:"builtin,omitempty"`
@@ -54,7 +55,8 @@ type OpenAIConfig struct {
 	Temperature string `json:"temperature,omitempty"`
 	// MaxTokens bounds one answer, 0 for the endpoint's own default.
 	MaxTokens int64 `json:"maxTokens,omitempty"`
-	// RequestsPerMinute bounds what all processes that share the endpoint send together, 0 for no bound.
+	// RequestsPerMinute bounds what all processes that share the endpoint send together, 0 for no
+	// bound.
 	RequestsPerMinute int `json:"requestsPerMinute,omitempty"`
 	// TimeoutSeconds bounds one request, 120 unless set.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
@@ -107,7 +109,8 @@ type Options struct {
 	HTTPClient *http.Client
 	// Share is the number of processes among which requestsPerMinute is divided evenly; 0 is 1.
 	Share int
-	// Concurrency is the number of episodes that are played at a time, the most requests that are in flight; 0 is 1.
+	// Concurrency is the number of episodes that are played at a time, the most requests that are
+	// in flight; 0 is 1.
 	Concurrency int
 	// Wait waits between two requests to an endpoint; nil for the real time.
 	Wait func(ctx context.Context, d time.Duration) error

@@ -58,7 +58,8 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// An agent gets the time that its requests, its waiting and its turn may take, and a built-in policy none.
+// An agent gets the time that its requests, its waiting and its turn may take, and a built-in
+// policy none.
 func TestActTimeout(t *testing.T) {
 	model := policy.OpenAIConfig{TimeoutSeconds: 10}
 	slow := policy.OpenAIConfig{TimeoutSeconds: 10, RequestsPerMinute: 10}

@@ -10,15 +10,18 @@ import (
 )
 
 const (
-	// maxConversation bounds what a model is sent beside its instructions and tools, in bytes: above it, old turns are shortened.
+	// maxConversation bounds what a model is sent beside its instructions and tools, in bytes:
+	// above it, old turns are shortened.
 	maxConversation = 96 << 10
-	// maxArguments bounds the arguments of a call that a model is shown again, in bytes: above all that a valid action holds.
+	// maxArguments bounds the arguments of a call that a model is shown again, in bytes: above all
+	// that a valid action holds.
 	maxArguments = 16 << 10
 	// shortened stands for what a model is no longer shown.
 	shortened = "[shortened: see the latest observation]"
 )
 
-// conversation is what a model has been told and what it answered. It is written as messages anew for each request, in the mode that the endpoint takes.
+// conversation is what a model has been told and what it answered. It is written as messages anew
+// for each request, in the mode that the endpoint takes.
 type conversation struct {
 	task  string
 	first json.RawMessage
@@ -62,8 +65,9 @@ func (c *conversation) hear(turn Turn) {
 	c.shorten()
 }
 
-// shorten takes the contents out of old turns when the conversation has become long: of so many that it can go on for a while, so that what endpoints keep of a
-// conversation's beginning isn't lost with each request. What is told as changes alone is then told in full.
+// shorten takes the contents out of old turns when the conversation has become long: of so many
+// that it can go on for a while, so that what endpoints keep of a conversation's beginning isn't
+// lost with each request. What is told as changes alone is then told in full.
 func (c *conversation) shorten() {
 	if c.size() <= maxConversation {
 		return
@@ -132,7 +136,8 @@ func (c *toolCall) message(said string) openai.ChatCompletionMessageParamUnion {
 	return openai.ChatCompletionMessageParamUnion{OfAssistant: &message}
 }
 
-// changes is what an observation has that the one before it hadn't: the fields that are new or other, and of a list that grew the new entries.
+// changes is what an observation has that the one before it hadn't: the fields that are new or
+// other, and of a list that grew the new entries.
 func changes(before, after json.RawMessage) json.RawMessage {
 	var old, fresh map[string]json.RawMessage
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/csenv/csenv/envserver/endpoint"
 )
 
-// Class is how an agent's endpoint failed. None of them is the agent's fault in the sense of a score: the episode is played again, and errored in the end.
+// Class is how an agent's endpoint failed. None of them is the agent's fault in the sense of a
+// score: the episode is played again, and errored in the end.
 type Class string
 
 // The classes of an endpoint's failures.
@@ -21,11 +22,13 @@ const (
 	TimedOut Class = "agent_timeout"
 	// Unavailable endpoints can't be reached or have failed.
 	Unavailable Class = "agent_unavailable"
-	// Refused requests and answers that are none would not get better by waiting: a wrong key, a wrong model, an answer that isn't the protocol's.
+	// Refused requests and answers that are none would not get better by waiting: a wrong key, a
+	// wrong model, an answer that isn't the protocol's.
 	Refused Class = "agent_error"
 )
 
-// EndpointError means that an agent's endpoint gave no action. It holds nothing that is secret: no key and no text of an answer.
+// EndpointError means that an agent's endpoint gave no action. It holds nothing that is secret: no
+// key and no text of an answer.
 type EndpointError struct {
 	Class Class
 	// After is how long the endpoint asked to be left alone, 0 if it didn't.
@@ -38,12 +41,14 @@ func (e *EndpointError) Error() string { return e.Err.Error() }
 // Unwrap returns the failure itself.
 func (e *EndpointError) Unwrap() error { return e.Err }
 
-// Usage are the tokens that an agent's model took, as its endpoint counts them; 0 where it doesn't say.
+// Usage are the tokens that an agent's model took, as its endpoint counts them; 0 where it doesn't
+// say.
 type Usage struct {
 	Prompt, Completion int64
 }
 
-// maxTokenCount bounds what an endpoint may say of one answer: more than any model reads or writes, and so little that no sum overflows.
+// maxTokenCount bounds what an endpoint may say of one answer: more than any model reads or writes,
+// and so little that no sum overflows.
 const maxTokenCount = 10_000_000
 
 // add counts an answer's tokens, which are the endpoint's word.
@@ -71,7 +76,8 @@ const (
 	maxBackoff   = 20 * time.Second
 	// patience is the longest pause that an endpoint may ask for before the attempt is given up.
 	patience = 90 * time.Second
-	// maxWaiting bounds the episodes that wait for the endpoint: far above the sessions of any runner.
+	// maxWaiting bounds the episodes that wait for the endpoint: far above the sessions of any
+	// runner.
 	maxWaiting = 1 << 20
 )
 
@@ -83,7 +89,8 @@ func newCaller(perMinute float64, o Options) *endpoint.Caller {
 	})
 }
 
-// ActTimeout is how long the agent may take for an action, all attempts and waiting included; 0 for one without an endpoint.
+// ActTimeout is how long the agent may take for an action, all attempts and waiting included; 0 for
+// one without an endpoint.
 func (c Config) ActTimeout(o Options) time.Duration {
 	timeout := c.timeout()
 	if timeout == 0 {
@@ -103,7 +110,8 @@ func (c Config) ActTimeout(o Options) time.Duration {
 // maxComplaint bounds what is told of an endpoint's own words, in bytes.
 const maxComplaint = 300
 
-// unanswered gives a call's error the class by which the episode is played again. The end of the context is no failure of the endpoint.
+// unanswered gives a call's error the class by which the episode is played again. The end of the
+// context is no failure of the endpoint.
 func unanswered(ctx context.Context, err error, key string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

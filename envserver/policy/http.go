@@ -37,7 +37,8 @@ type Request struct {
 	// Environment is "ticket" or "workflow".
 	Environment string `json:"environment"`
 	Task        string `json:"task"`
-	// Episode tells the episodes of a run apart. An episode that is played again has the same numbers and begins with an empty history.
+	// Episode tells the episodes of a run apart. An episode that is played again has the same
+	// numbers and begins with an empty history.
 	Episode Numbers `json:"episode"`
 	// Step counts the actions from 0, refused ones included.
 	Step int `json:"step"`
@@ -45,7 +46,8 @@ type Request struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Numbers are an episode's index in the run's plan and the trial of its scenario. Neither tells the scenario or the seed.
+// Numbers are an episode's index in the run's plan and the trial of its scenario. Neither tells the
+// scenario or the seed.
 type Numbers struct {
 	Index int64 `json:"index"`
 	Trial int   `json:"trial"`
@@ -161,13 +163,15 @@ func (r *remote) post(ctx context.Context, body []byte, answer *Response) error 
 }
 
 const (
-	// maxStartup is how long a container beside the runner may take until it listens: models are loaded in it.
+	// maxStartup is how long a container beside the runner may take until it listens: models are
+	// loaded in it.
 	maxStartup = 5 * time.Minute
 	// startupPoll is the time between two looks.
 	startupPoll = 250 * time.Millisecond
 )
 
-// startup waits for a container beside the runner to listen: the two are started together. All episodes wait for it once.
+// startup waits for a container beside the runner to listen: the two are started together. All
+// episodes wait for it once.
 type startup struct {
 	address string
 
@@ -176,7 +180,8 @@ type startup struct {
 	deadline time.Time
 }
 
-// await waits until something listens at the address, and at most until the deadline; later than that it looks once.
+// await waits until something listens at the address, and at most until the deadline; later than
+// that it looks once.
 func (s *startup) await(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

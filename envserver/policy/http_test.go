@@ -53,7 +53,8 @@ func turn(step int, refused string) policy.Turn {
 	}
 }
 
-// A policy behind a URL is told all that the protocol promises, and neither the scenario nor the seed.
+// A policy behind a URL is told all that the protocol promises, and neither the scenario nor the
+// seed.
 func TestHTTPPolicyIsAsked(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +89,8 @@ func TestHTTPPolicyIsAsked(t *testing.T) {
 	}
 }
 
-// What an endpoint gives that is no answer has a class; what is an answer is played, however little sense it makes, in a form that every server reads.
+// What an endpoint gives that is no answer has a class; what is an answer is played, however little
+// sense it makes, in a form that every server reads.
 func TestHTTPAnswers(t *testing.T) {
 	tests := map[string]struct {
 		status int

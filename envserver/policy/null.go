@@ -7,7 +7,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// null lets the steps run out. It doesn't even end the ticket: the decision to resolve would be right by chance.
+// null lets the steps run out. It doesn't even end the ticket: the decision to resolve would be
+// right by chance.
 type null struct{ ticket bool }
 
 // Act looks for nothing, or looks nothing up.

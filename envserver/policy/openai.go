@@ -22,7 +22,8 @@ import (
 // maxBody bounds an endpoint's response, in bytes.
 const maxBody = 8 << 20
 
-// model is a language model behind an OpenAI-compatible endpoint, which all episodes of a process share.
+// model is a language model behind an OpenAI-compatible endpoint, which all episodes of a process
+// share.
 type model struct {
 	config      OpenAIConfig
 	key         string
@@ -44,13 +45,15 @@ const (
 	oneCall
 	tools
 	seed
-	// maxTokens is the parameter of this name; what newer endpoints call max_completion_tokens stands in for it.
+	// maxTokens is the parameter of this name; what newer endpoints call max_completion_tokens
+	// stands in for it.
 	maxTokens
 	jsonSchema
 	responseFormat
 )
 
-// features are named as complaints name them; what is less of a loss comes first. A complaint about tools may mean how they are described.
+// features are named as complaints name them; what is less of a loss comes first. A complaint about
+// tools may mean how they are described.
 var features = [...]struct {
 	feature feature
 	names   []string
@@ -159,7 +162,8 @@ func (p *player) ask(ctx context.Context) (openai.ChatCompletionMessage, error) 
 	return message, err
 }
 
-// understand notes which feature the endpoint has refused, if any: then the request is sent again without it.
+// understand notes which feature the endpoint has refused, if any: then the request is sent again
+// without it.
 func (p *player) understand(err error, with feature) {
 	e, ok := errors.AsType[*endpoint.Error](err)
 	if !ok || e.Complaint == "" {
@@ -248,7 +252,8 @@ func (p *player) askForJSON(params *openai.ChatCompletionNewParams, with feature
 	}
 }
 
-// read makes an action of the model's answer and remembers the answer. Of several calls the first is played.
+// read makes an action of the model's answer and remembers the answer. Of several calls the first
+// is played.
 func (p *player) read(message openai.ChatCompletionMessage) json.RawMessage {
 	said := message.Content
 	if said == "" {
@@ -309,7 +314,8 @@ func callID(id string, turn int) string {
 	return id
 }
 
-// httpClient sends an agent's requests. It follows no redirect: the key and the observations are for the endpoint that was named.
+// httpClient sends an agent's requests. It follows no redirect: the key and the observations are
+// for the endpoint that was named.
 func httpClient(o Options) *http.Client {
 	client := http.Client{}
 	if o.HTTPClient != nil {

@@ -58,7 +58,8 @@ type wanted struct {
 	} `json:"response_format"`
 }
 
-// model makes an agent whose endpoint answers with the messages in turn, the last one for ever, and what it was asked.
+// model makes an agent whose endpoint answers with the messages in turn, the last one for ever, and
+// what it was asked.
 func model(t *testing.T, change func(*policy.OpenAIConfig), answers ...string) (policy.Policy, *[]wanted) {
 	t.Helper()
 	asked := new([]wanted)
@@ -136,7 +137,8 @@ func TestSettingsAreSent(t *testing.T) {
 	}
 }
 
-// The tools are the environment's own, made from what it serves: the same names, arguments and requirements as its list of tools has.
+// The tools are the environment's own, made from what it serves: the same names, arguments and
+// requirements as its list of tools has.
 func TestToolsAreTheEnvironments(t *testing.T) {
 	for _, kind := range kinds(t) {
 		agent, asked := model(t, nil, answer)
@@ -226,7 +228,8 @@ func TestObjectsAreFound(t *testing.T) {
 	}
 }
 
-// The conversation has every call with its answer: first the whole observation, then what has changed.
+// The conversation has every call with its answer: first the whole observation, then what has
+// changed.
 func TestConversation(t *testing.T) {
 	agent, asked := model(t, nil, answer)
 	turn := see(t, "ticket", "ticket-resolve", `{"same":{"a":1},"list":[1,2],"other":[1],"step":0}`)
@@ -260,7 +263,8 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// A conversation that has become long loses its old turns and none of what stands now, says so, and stays below its bound.
+// A conversation that has become long loses its old turns and none of what stands now, says so, and
+// stays below its bound.
 func TestLongConversationsAreShortened(t *testing.T) {
 	agent, asked := model(t, nil, strings.ReplaceAll(answer, "Hello", strings.Repeat("m", 3000)))
 	largest, repeated := 0, 0
@@ -296,7 +300,8 @@ func TestLongConversationsAreShortened(t *testing.T) {
 	}
 }
 
-// All episodes of a process wait where one was asked to, and keep to the process's share of the rate.
+// All episodes of a process wait where one was asked to, and keep to the process's share of the
+// rate.
 func TestPace(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -10,7 +10,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// oracle plays a script of gold actions. It plays an action again that failed by a fault of the environment's.
+// oracle plays a script of gold actions. It plays an action again that failed by a fault of the
+// environment's.
 type oracle struct {
 	script []json.RawMessage
 	next   int
@@ -119,7 +120,8 @@ func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([
 	return w.actions, w.err
 }
 
-// inOrder sorts the steps so that each follows those that it requires, in the file's order otherwise.
+// inOrder sorts the steps so that each follows those that it requires, in the file's order
+// otherwise.
 func inOrder(steps []scenarios.WorkflowStep) []scenarios.WorkflowStep {
 	var ordered []scenarios.WorkflowStep
 	done := map[string]bool{}

@@ -1,8 +1,11 @@
-// Package policy holds what can play an episode: agents behind an endpoint, and four built-in policies that mark the scale.
+// Package policy holds what can play an episode: agents behind an endpoint, and four built-in
+// policies that mark the scale.
 //
-// Null does nothing of use and must score 0. Random plays legal actions by chance. Heuristic is an honest rule-based agent: it knows the observation and
-// nothing else, and reads words, amounts and deadlines as a simple program would. Oracle plays the scenario's own gold answers, which it takes from the catalogue,
-// and must score 1 wherever rules alone grade. An agent is worth something where it beats Heuristic; an environment is broken where Null or Oracle miss their marks.
+// Null does nothing of use and must score 0. Random plays legal actions by chance. Heuristic is an
+// honest rule-based agent: it knows the observation and nothing else, and reads words, amounts and
+// deadlines as a simple program would. Oracle plays the scenario's own gold answers, which it takes
+// from the catalogue, and must score 1 wherever rules alone grade. An agent is worth something
+// where it beats Heuristic; an environment is broken where Null or Oracle miss their marks.
 package policy
 
 import (
@@ -35,7 +38,8 @@ type Turn struct {
 	Schema json.RawMessage
 	// Step counts the actions from 0, refused ones included.
 	Step int
-	// Refused says why the environment refused the last action as outside its schema, "" if it didn't. The observation is then the one before it.
+	// Refused says why the environment refused the last action as outside its schema, "" if it
+	// didn't. The observation is then the one before it.
 	Refused string
 	Planned score.PlannedEpisode
 }
@@ -57,7 +61,8 @@ const (
 	workflowEnvironment = "workflow"
 )
 
-// Builtin returns the built-in policy of the name for the environment. Only Oracle reads the catalogue; for the others it may be nil.
+// Builtin returns the built-in policy of the name for the environment. Only Oracle reads the
+// catalogue; for the others it may be nil.
 func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, error) {
 	if environment != ticketEnvironment && environment != workflowEnvironment {
 		return nil, fmt.Errorf("no built-in policy plays environment %q: use %s or %s", environment, ticketEnvironment, workflowEnvironment)
@@ -80,7 +85,8 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 	return nil, fmt.Errorf("unknown policy %q: use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// EnvironmentOf is the environment that a task belongs to, "" for a task that no built-in policy knows.
+// EnvironmentOf is the environment that a task belongs to, "" for a task that no built-in policy
+// knows.
 func EnvironmentOf(task string) string {
 	switch task {
 	case "ticket-classify", "ticket-resolve", queue.Task:

@@ -85,7 +85,8 @@ func play(t testing.TB, kind episode.Kind, factory policy.Factory, planned score
 	}
 }
 
-// playAll plays every scenario of the task with several seeds and returns the mean score, in micro-points.
+// playAll plays every scenario of the task with several seeds and returns the mean score, in
+// micro-points.
 func playAll(t *testing.T, kind episode.Kind, name, task string, check func(score.PlannedEpisode, *episode.Final)) int64 {
 	t.Helper()
 	factory, err := policy.Builtin(name, kind.Name(), catalog(t))
@@ -132,7 +133,8 @@ func TestNullScoresNothing(t *testing.T) {
 	}
 }
 
-// TestOraclePlaysGold holds the catalogue's gold answers against the environments: all points that rules give, and a reply that the judge likes.
+// TestOraclePlaysGold holds the catalogue's gold answers against the environments: all points that
+// rules give, and a reply that the judge likes.
 func TestOraclePlaysGold(t *testing.T) {
 	const goodReply, goodShift = 450, 950_000
 	for _, kind := range kinds(t) {
@@ -157,7 +159,8 @@ func TestOraclePlaysGold(t *testing.T) {
 	}
 }
 
-// TestHeuristicIsBetweenRandomAndOracle wants a margin on both sides over an environment's tasks, or the heuristic marks nothing.
+// TestHeuristicIsBetweenRandomAndOracle wants a margin on both sides over an environment's tasks,
+// or the heuristic marks nothing.
 func TestHeuristicIsBetweenRandomAndOracle(t *testing.T) {
 	const margin = score.One / 8
 	for _, kind := range kinds(t) {

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// The instructions of the models, a file for each environment and each task, and some for all. They say what the job is and how it is judged, as the documentation does, and
-// nothing of any scenario.
+// The instructions of the models, a file for each environment and each task, and some for all. They
+// say what the job is and how it is judged, as the documentation does, and nothing of any scenario.
 //
 //go:embed prompt/*.txt
 var promptFiles embed.FS
 
-// instruction is a file of the instructions, "" for one that there isn't: a task that is new needs none of its own.
+// instruction is a file of the instructions, "" for one that there isn't: a task that is new needs
+// none of its own.
 func instruction(name string) string {
 	text, err := promptFiles.ReadFile("prompt/" + name + ".txt")
 	if err != nil {
@@ -21,7 +22,8 @@ func instruction(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// systemPrompt is what a model is told before an episode. Its owner's instructions replace what csenv says of the job; how to answer is always said.
+// systemPrompt is what a model is told before an episode. Its owner's instructions replace what
+// csenv says of the job; how to answer is always said.
 func systemPrompt(own, environment, task string, mode Mode, tools []tool) string {
 	parts := []string{own}
 	if own == "" {
@@ -42,7 +44,8 @@ func systemPrompt(own, environment, task string, mode Mode, tools []tool) string
 	return strings.Join(kept, "\n\n")
 }
 
-// describeTools lists the actions for a model without tools: an example of each, with what it does and what its arguments mean.
+// describeTools lists the actions for a model without tools: an example of each, with what it does
+// and what its arguments mean.
 func describeTools(tools []tool) string {
 	var out strings.Builder
 	for _, t := range tools {

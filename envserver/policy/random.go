@@ -13,7 +13,8 @@ import (
 // randomStream keeps Random's draws apart from any other use of an episode's seed.
 const randomStream = 0x63_73_65_6e_76
 
-// random plays legal actions by chance, evenly among those allowed. The episode's seed fixes its draws.
+// random plays legal actions by chance, evenly among those allowed. The episode's seed fixes its
+// draws.
 type random struct {
 	ticket bool
 	rand   *rand.Rand

@@ -66,7 +66,8 @@ func newShiftOracle(catalog *scenarios.Catalog, queues []queue.Queue, planned sc
 	return o, nil
 }
 
-// Act plays the schedule's next act. What is left over when it has been played is resolved, which earns nothing.
+// Act plays the schedule's next act. What is left over when it has been played is resolved, which
+// earns nothing.
 func (o *shiftOracle) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	v, err := readShift(turn.Observation)
 	if err != nil {
@@ -106,8 +107,9 @@ func (v *shiftView) clear() (json.RawMessage, error) {
 	return selectTicket(v.Queue[at].TicketID)
 }
 
-// shiftClerk is the heuristic for queues: it reads every ticket, takes them in the order of the priorities that it reads out of them, and handles each as the clerk
-// of one ticket does, as far as the minutes and escalations go.
+// shiftClerk is the heuristic for queues: it reads every ticket, takes them in the order of the
+// priorities that it reads out of them, and handles each as the clerk of one ticket does, as far as
+// the minutes and escalations go.
 type shiftClerk struct {
 	read  []readTicket
 	clerk map[string]*ticketClerk

@@ -72,8 +72,9 @@ func (n *node) value() *node {
 // errNoActions means that a schema isn't of csenv's form.
 var errNoActions = errors.New("the pool's action schema lists no values of " + actionType + ": models can only play environments whose actions have one")
 
-// toolsOf makes a tool of each value of action_type. A field belongs to it unless the schema's rule for that value says that it is null. Where the one field that is left
-// is an object, the tool takes that object's own fields, those that the rule names if it names any.
+// toolsOf makes a tool of each value of action_type. A field belongs to it unless the schema's rule
+// for that value says that it is null. Where the one field that is left is an object, the tool
+// takes that object's own fields, those that the rule names if it names any.
 func toolsOf(schema json.RawMessage) ([]tool, error) {
 	var root node
 	if err := json.Unmarshal(schema, &root); err != nil {
@@ -153,7 +154,8 @@ func (p parameter) placeholder() string {
 	return "<" + p.description + ">"
 }
 
-// schema is the JSON Schema of the argument. A nullable one may be null instead of left out, as strict schemas want it.
+// schema is the JSON Schema of the argument. A nullable one may be null instead of left out, as
+// strict schemas want it.
 func (p parameter) schema(nullable bool) map[string]any {
 	s := map[string]any{"type": p.kind}
 	if p.description != "" {
@@ -175,7 +177,8 @@ func (p parameter) schema(nullable bool) map[string]any {
 	return s
 }
 
-// schema is the JSON Schema of the tool's arguments. A strict one is of the subset that endpoints generate by: every property is required, and what is optional may be null.
+// schema is the JSON Schema of the tool's arguments. A strict one is of the subset that endpoints
+// generate by: every property is required, and what is optional may be null.
 func (t tool) schema(strict bool) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, a := range t.parameters {
@@ -188,7 +191,8 @@ func (t tool) schema(strict bool) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-// actionSchema is the JSON Schema of any action, for models that answer by a strict schema instead of calling a tool.
+// actionSchema is the JSON Schema of any action, for models that answer by a strict schema instead
+// of calling a tool.
 func actionSchema(tools []tool) map[string]any {
 	names := make([]string, len(tools))
 	direct, nested := map[string]any{}, map[string]map[string]any{}

@@ -10,7 +10,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Queue is a scenario of the task: which tickets come in, in the order of their arrival. The episode's seed instantiates them.
+// Queue is a scenario of the task: which tickets come in, in the order of their arrival. The
+// episode's seed instantiates them.
 type Queue struct {
 	// ID is Q001 and so on. A queue keeps its id when other splits grow.
 	ID    string
@@ -21,7 +22,8 @@ type Queue struct {
 	Language string
 }
 
-// splitQueues are the queues of a split: ids from first on, as many as the split's tickets can make up to count.
+// splitQueues are the queues of a split: ids from first on, as many as the split's tickets can make
+// up to count.
 type splitQueues struct {
 	split        string
 	first, count int
@@ -34,9 +36,11 @@ func allSplits() []splitQueues {
 // maxTries bounds the search for a composition that is sound and new.
 const maxTries = 200
 
-// Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split. By their canonical gold (that of seed 0) at least one is urgent, one low or medium, two or
-// three have to be escalated, and three categories or more are there; other seeds may shift that. No two queues of a split hold the same tickets. Which tickets an id gets
-// follows from the ids of the split's tickets alone.
+// Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split.
+// By their canonical gold (that of seed 0) at least one is urgent, one low or medium, two or three
+// have to be escalated, and three categories or more are there; other seeds may shift that. No two
+// queues of a split hold the same tickets. Which tickets an id gets follows from the ids of the
+// split's tickets alone.
 func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
 	bySplit := map[string][]candidate{}
 	for _, s := range catalog.Tickets() {
@@ -86,7 +90,8 @@ func (s splitQueues) compose(from []candidate) []Queue {
 	return queues
 }
 
-// draw ranks the tickets by a hash of their id under the queue's and takes the first ones: a new ticket only moves those that it ranks before.
+// draw ranks the tickets by a hash of their id under the queue's and takes the first ones: a new
+// ticket only moves those that it ranks before.
 func draw(id string, try int, from []candidate) []candidate {
 	type ranked struct {
 		candidate

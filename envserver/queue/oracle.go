@@ -12,8 +12,9 @@ type Schedule struct {
 	Worth int64
 }
 
-// Best is the best schedule with perfect answers of those that this package knows, and the worth that scores are measured by. Among equal ones it is the first, in the order of orders, that takes the tickets one
-// by one if any does.
+// Best is the best schedule with perfect answers of those that this package knows, and the worth
+// that scores are measured by. Among equal ones it is the first, in the order of orders, that takes
+// the tickets one by one if any does.
 func Best(cases [Size]Case) Schedule {
 	var best int64 = -1
 	var acts, chosen plan
@@ -29,7 +30,8 @@ func Best(cases [Size]Case) Schedule {
 	return Schedule{Acts: played, Worth: worth}
 }
 
-// Pars keeps what the best schedules are worth: there are 32,768 of them at most, and each takes a search. The zero value is ready, and safe for concurrent use.
+// Pars keeps what the best schedules are worth: there are 32,768 of them at most, and each takes a
+// search. The zero value is ready, and safe for concurrent use.
 type Pars struct {
 	mu    sync.Mutex
 	worth map[[Size]Case]int64
@@ -124,7 +126,8 @@ func orders() iter.Seq[[Size]int] {
 	}
 }
 
-// permute yields every order of the places from at on; it reports false when the caller has seen enough.
+// permute yields every order of the places from at on; it reports false when the caller has seen
+// enough.
 func permute(order [Size]int, at int, yield func([Size]int) bool) bool {
 	if at == Size {
 		return yield(order)

@@ -1,11 +1,15 @@
-// Package queue is the arithmetic of a shift: five tickets that have all come in, 36 simulated minutes in which not everything fits, and two escalations.
+// Package queue is the arithmetic of a shift: five tickets that have all come in, 36 simulated
+// minutes in which not everything fits, and two escalations.
 //
-// A ticket's points count by the urgency that it really has, and in full only if its first reply came in time. The score of a shift is what was earned over what the best of
-// 240 schedules earns with perfect answers: every order of the tickets, each taken one by one or labelled all at once before the first reply. So the score tells how well the
-// minutes were used, whatever tickets came in. A schedule of another kind may earn more than that, which counts as full.
+// A ticket's points count by the urgency that it really has, and in full only if its first reply
+// came in time. The score of a shift is what was earned over what the best of 240 schedules earns
+// with perfect answers: every order of the tickets, each taken one by one or labelled all at once
+// before the first reply. So the score tells how well the minutes were used, whatever tickets came
+// in. A schedule of another kind may earn more than that, which counts as full.
 //
-// Everything is whole numbers: points and factors are thousandths, worth is their product times the weight. The environment, the oracle and the checks of the catalogue all
-// count by this package, so they can't disagree.
+// Everything is whole numbers: points and factors are thousandths, worth is their product times the
+// weight. The environment, the oracle and the checks of the catalogue all count by this package, so
+// they can't disagree.
 package queue
 
 // Task is the name of the task.
@@ -100,7 +104,8 @@ const (
 // Never is the minute of a first reply that wasn't sent.
 const Never = -1
 
-// Factor is what the minute of the first reply makes of a ticket's points, in thousandths, rounded half up: it falls evenly from InTime at the limit to TooLate at twice the limit.
+// Factor is what the minute of the first reply makes of a ticket's points, in thousandths, rounded
+// half up: it falls evenly from InTime at the limit to TooLate at twice the limit.
 func Factor(priority string, answered int) int64 {
 	limit := Limit(priority)
 	switch {
@@ -166,8 +171,8 @@ func (s *shift) worth(cases *[Size]Case) int64 {
 	return sum
 }
 
-// Play plays the acts in order and returns what they are worth and those that were played. An act for which no minutes or no slot are left is passed over; a shorter one
-// after it may still fit.
+// Play plays the acts in order and returns what they are worth and those that were played. An act
+// for which no minutes or no slot are left is passed over; a shorter one after it may still fit.
 func Play(cases [Size]Case, acts []Act) (worth int64, played []Act) {
 	s := newShift()
 	for _, a := range acts {

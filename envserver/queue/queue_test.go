@@ -104,7 +104,8 @@ func casesGen() *rapid.Generator[[queue.Size]queue.Case] {
 	})
 }
 
-// TestBestIsBest compares it with any order in both ways, wants its acts to be worth what it says, and wants the order of arrival not to matter.
+// TestBestIsBest compares it with any order in both ways, wants its acts to be worth what it says,
+// and wants the order of arrival not to matter.
 func TestBestIsBest(t *testing.T) {
 	var pars queue.Pars
 	rapid.Check(t, func(t *rapid.T) {
@@ -182,7 +183,8 @@ func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
 	}
 }
 
-// TestQueuesOfASplit must be those of the whole catalogue: a pool that serves one split serves the same queues.
+// TestQueuesOfASplit must be those of the whole catalogue: a pool that serves one split serves the
+// same queues.
 func TestQueuesOfASplit(t *testing.T) {
 	catalog := public(t)
 	all, err := queue.Compose(catalog)

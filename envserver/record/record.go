@@ -1,7 +1,10 @@
-// Package record is the written form of played episodes, one JSON object a line, and grades them again.
+// Package record is the written form of played episodes, one JSON object a line, and grades them
+// again.
 //
-// A record holds what was asked for, what the agent did and what the grader made of it. Environments are deterministic, so the actions are enough to play an episode
-// again: with today's rules, and with the verdicts that the judge gave then or with a new judge. Observations so need not be stored.
+// A record holds what was asked for, what the agent did and what the grader made of it.
+// Environments are deterministic, so the actions are enough to play an episode again: with today's
+// rules, and with the verdicts that the judge gave then or with a new judge. Observations so need
+// not be stored.
 package record
 
 import (
@@ -19,7 +22,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// MaxLine is the longest record that is read, in bytes: far more than the steps and texts of any episode come to.
+// MaxLine is the longest record that is read, in bytes: far more than the steps and texts of any
+// episode come to.
 const MaxLine = 16 << 20
 
 // Episode is one played episode.
@@ -41,9 +45,11 @@ type Episode struct {
 	// Attempts is how often the episode was begun.
 	Attempts   int   `json:"attempts"`
 	DurationMS int64 `json:"duration_ms"`
-	// Receipt is the pool's signed word for the grade that it gave (see score.VerifyReceipt): what counts in the run's figures. An errored episode has none.
+	// Receipt is the pool's signed word for the grade that it gave (see score.VerifyReceipt): what
+	// counts in the run's figures. An errored episode has none.
 	Receipt string `json:"receipt,omitempty"`
-	// Replayed says that the pool had counted an earlier attempt, whose reply was lost: this record's score is not the one in the run's figures.
+	// Replayed says that the pool had counted an earlier attempt, whose reply was lost: this
+	// record's score is not the one in the run's figures.
 	Replayed bool `json:"replayed,omitempty"`
 
 	Grade
@@ -51,7 +57,8 @@ type Episode struct {
 	Before *Grade `json:"before,omitempty"`
 }
 
-// Turn is one action and what it earned. An action that was refused as outside the schema has a reason in Refused and earned nothing.
+// Turn is one action and what it earned. An action that was refused as outside the schema has a
+// reason in Refused and earned nothing.
 type Turn struct {
 	Action  json.RawMessage `json:"action"`
 	Reward  float64         `json:"reward"`
@@ -85,7 +92,8 @@ type Writer struct {
 // NewWriter writes to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Write writes one record in a single call of the writer below, so that a crash leaves at most one broken line, the last.
+// Write writes one record in a single call of the writer below, so that a crash leaves at most one
+// broken line, the last.
 func (w *Writer) Write(e Episode) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -99,13 +107,15 @@ func (w *Writer) Write(e Episode) error {
 	return nil
 }
 
-// ErrTruncated means that the last line isn't whole: its writer was cut off. Every record before it has been read.
+// ErrTruncated means that the last line isn't whole: its writer was cut off. Every record before it
+// has been read.
 var ErrTruncated = errors.New("the last record isn't whole: its writer was cut off")
 
 // ErrNotRecord means that a line holds something else.
 var ErrNotRecord = errors.New("not a record of an episode")
 
-// Read reads records line by line. Its errors name the line; reading goes on after a line that holds no record, and ends after one that is longer than MaxLine.
+// Read reads records line by line. Its errors name the line; reading goes on after a line that
+// holds no record, and ends after one that is longer than MaxLine.
 func Read(in io.Reader) iter.Seq2[Episode, error] {
 	return func(yield func(Episode, error) bool) {
 		lines := bufio.NewScanner(in)

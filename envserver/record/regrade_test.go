@@ -114,7 +114,8 @@ func (brokenJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 	return grader.Verdict{Status: grader.StatusError}, errors.New("the endpoint is down")
 }
 
-// A judge that fails leaves no score, and the first grade stays on record; another judge scores the same actions later.
+// A judge that fails leaves no score, and the first grade stays on record; another judge scores the
+// same actions later.
 func TestRegradeByAFailingJudge(t *testing.T) {
 	sound := kindOf(t, "ticket", grader.NewOffline())
 	was := played(t, sound, policy.Oracle, grader.TaskResolve, "B07", 5)

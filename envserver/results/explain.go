@@ -16,7 +16,8 @@ const blanked = "[redacted]"
 // driverPattern is what gocloud.dev puts before the error of a driver.
 var driverPattern = regexp.MustCompile(`^blob( \(key "[^"]*"\))? \(code=[A-Za-z]+\): `)
 
-// urlPattern finds a URL's userinfo (2) and query (4), which may hold credentials: a transport's error tells the whole URL, an Azure SAS token included.
+// urlPattern finds a URL's userinfo (2) and query (4), which may hold credentials: a transport's
+// error tells the whole URL, an Azure SAS token included.
 var urlPattern = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'/?#]*@)?([^\s"'?#]*)(\?[^\s"']*)?`)
 
 // secretVariables are those that the drivers of stores read secrets from.
@@ -24,8 +25,10 @@ func secretVariables() []string {
 	return []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_KEY"}
 }
 
-// explain returns the error of a store as people are told it: what to do about it where that is known, and the store's own words. A status has room for little, so it leaves out what
-// drivers say around them. URLs have neither userinfo nor query, and the secrets of the environment are blanked. It is nil for nil, and wraps the error.
+// explain returns the error of a store as people are told it: what to do about it where that is
+// known, and the store's own words. A status has room for little, so it leaves out what drivers say
+// around them. URLs have neither userinfo nor query, and the secrets of the environment are
+// blanked. It is nil for nil, and wraps the error.
 func explain(err error) error {
 	if err == nil {
 		return nil

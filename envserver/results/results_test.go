@@ -114,7 +114,8 @@ func TestStoredEpisodesAreReadAgain(t *testing.T) {
 	}
 }
 
-// What a runner finds of an earlier one: receipts that hold are handed over, everything else is played again, and readers see each episode once.
+// What a runner finds of an earlier one: receipts that hold are handed over, everything else is
+// played again, and readers see each episode once.
 func TestResume(t *testing.T) {
 	p := testPlan(t)
 	folder := t.TempDir()
@@ -339,7 +340,8 @@ func TestFaultyStores(t *testing.T) {
 	}
 }
 
-// The end of the waiting says nothing about a store: what it failed with before does, or that it hung.
+// The end of the waiting says nothing about a store: what it failed with before does, or that it
+// hung.
 func TestGivingUpHidesNoFailure(t *testing.T) {
 	full := errors.New("no space is left in the bucket")
 	for name, tc := range map[string]struct {
@@ -465,7 +467,8 @@ func (slowReader) Attributes() *driver.ReaderAttributes { return &driver.ReaderA
 
 func (slowReader) As(any) bool { return false }
 
-// A big shard takes long to take over: each segment is read once, and has its own time, as has each page of their list.
+// A big shard takes long to take over: each segment is read once, and has its own time, as has each
+// page of their list.
 func TestEachSegmentIsReadOnceInItsOwnTime(t *testing.T) {
 	p := testPlan(t)
 	const run = "ns/run-0a1b2c3d"

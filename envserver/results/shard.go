@@ -16,23 +16,27 @@ import (
 )
 
 const (
-	// segmentEpisodes and segmentBytes are when a segment is written, and segmentInterval is when one is that has less: what a crash costs at most.
+	// segmentEpisodes and segmentBytes are when a segment is written, and segmentInterval is when
+	// one is that has less: what a crash costs at most.
 	segmentEpisodes = 256
 	segmentBytes    = 4 << 20
 	segmentInterval = 3 * time.Second
-	// maxPending bounds the bytes of records that wait to be written. What comes while so much waits is dropped and counted.
+	// maxPending bounds the bytes of records that wait to be written. What comes while so much
+	// waits is dropped and counted.
 	maxPending = 32 << 20
 	// firstBackoff and maxBackoff are the pauses after writes that failed.
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
-	// closeTimeout is how long Close goes on writing, stopTimeout how long where the player was told to go, who is killed soon after.
+	// closeTimeout is how long Close goes on writing, stopTimeout how long where the player was
+	// told to go, who is killed soon after.
 	closeTimeout = time.Minute
 	stopTimeout  = 10 * time.Second
 	// closeGrace is how long Close waits for a write that it has told to stop.
 	closeGrace = 2 * time.Second
 )
 
-// Shard takes the records of one shard that is being played and writes them in the background. Recording never waits for the store. It is safe for concurrent use.
+// Shard takes the records of one shard that is being played and writes them in the background.
+// Recording never waits for the store. It is safe for concurrent use.
 type Shard struct {
 	store *Store
 	run   string
@@ -49,7 +53,8 @@ type Shard struct {
 	dropped int64
 	failure error
 
-	// wake tells the writer that a segment is full, closing that it is to write what is left, closed that it has ended.
+	// wake tells the writer that a segment is full, closing that it is to write what is left,
+	// closed that it has ended.
 	wake    chan struct{}
 	closing chan struct{}
 	closed  chan struct{}
@@ -61,7 +66,8 @@ type line struct {
 	text    []byte
 }
 
-// Shard opens a shard of a run for a runner: it reads what earlier runners have stored of it, and writes what follows behind that.
+// Shard opens a shard of a run for a runner: it reads what earlier runners have stored of it, and
+// writes what follows behind that.
 func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index int, log *slog.Logger) (*Shard, error) {
 	key, err := score.ParsePublicKey(plan.LedgerKey)
 	if err != nil {
@@ -102,7 +108,8 @@ func (s *Shard) read(ctx context.Context, segment int, plan score.Plan, key ed25
 	return nil
 }
 
-// resume takes a stored record for done, if it holds the pool's receipt for an episode of the shard. Without any such record the episode is played again.
+// resume takes a stored record for done, if it holds the pool's receipt for an episode of the
+// shard. Without any such record the episode is played again.
 func (s *Shard) resume(e record.Episode, plan score.Plan, key ed25519.PublicKey) {
 	r, err := score.VerifyReceipt(e.Receipt, key)
 	ledger := score.Ledger{
@@ -149,7 +156,8 @@ func orElse(err, other error) error {
 	return other
 }
 
-// Close writes what is left, and says how many of the shard's planned episodes are stored. It gives up after a minute, and after ten seconds once the context has ended.
+// Close writes what is left, and says how many of the shard's planned episodes are stored. It gives
+// up after a minute, and after ten seconds once the context has ended.
 func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	close(s.closing)
 	limit := time.NewTimer(closeTimeout)
@@ -179,7 +187,8 @@ func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	return stored
 }
 
-// errLate is why the last segment isn't written where the store had not refused it by the end of Close.
+// errLate is why the last segment isn't written where the store had not refused it by the end of
+// Close.
 var errLate = explain(context.DeadlineExceeded)
 
 var errSlow = fmt.Errorf("the store takes less than is played, and %d bytes wait", maxPending)
@@ -209,7 +218,8 @@ func (s *Shard) write(ctx context.Context) {
 	}
 }
 
-// await waits until it is time to write, and says whether the shard is being closed. After a failure, only the pause counts, or its being closed for the first time.
+// await waits until it is time to write, and says whether the shard is being closed. After a
+// failure, only the pause counts, or its being closed for the first time.
 func (s *Shard) await(ctx context.Context, pause time.Duration, failed bool) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -256,7 +266,8 @@ func (s *Shard) put(ctx context.Context) (more bool, err error) {
 	defer s.mu.Unlock()
 	switch {
 	case exists(err):
-		// An earlier runner of the shard is still there, or a write went through that seemed to fail: readers take one of both.
+		// An earlier runner of the shard is still there, or a write went through that seemed to
+		// fail: readers take one of both.
 		s.next++
 		return true, nil
 	case err != nil && ctx.Err() != nil:

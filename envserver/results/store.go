@@ -1,12 +1,17 @@
-// Package results keeps the played episodes of runs in an object store or a folder, and reads them again.
+// Package results keeps the played episodes of runs in an object store or a folder, and reads them
+// again.
 //
-// Below the store's URL each run has a folder, NAMESPACE/RUN-UID8, with a manifest and a folder for each shard. Object stores can't append, so a shard is a row of segments, 000001.jsonl and so on:
-// JSON lines, one record.Episode each. A segment is written once and never again. Whoever plays a shard anew adds segments behind those that are there.
+// Below the store's URL each run has a folder, NAMESPACE/RUN-UID8, with a manifest and a folder for
+// each shard. Object stores can't append, so a shard is a row of segments, 000001.jsonl and so on:
+// JSON lines, one record.Episode each. A segment is written once and never again. Whoever plays a
+// shard anew adds segments behind those that are there.
 //
-// An episode may be in several records: where it errored and was played again, or where a write was taken for lost that was not. Readers get one of them, the one with the pool's receipt, which is
+// An episode may be in several records: where it errored and was played again, or where a write was
+// taken for lost that was not. Readers get one of them, the one with the pool's receipt, which is
 // the one that counts; the last one where none has a receipt.
 //
-// The drivers of the clouds are heavy, so the programs choose theirs by importing gocloud.dev/blob/s3blob and the like. Folders always work.
+// The drivers of the clouds are heavy, so the programs choose theirs by importing
+// gocloud.dev/blob/s3blob and the like. Folders always work.
 package results
 
 import (
@@ -40,7 +45,8 @@ const (
 	// maxManifest and maxSegment bound what is read of a manifest and of a segment, in bytes.
 	maxManifest = 16 << 20
 	maxSegment  = segmentBytes + record.MaxLine
-	// writeTimeout bounds the writing of an object, readTimeout the reading of one, and of a page of the list of them.
+	// writeTimeout bounds the writing of an object, readTimeout the reading of one, and of a page
+	// of the list of them.
 	writeTimeout = 20 * time.Second
 	readTimeout  = 30 * time.Second
 )
@@ -50,8 +56,9 @@ type Store struct {
 	bucket *blob.Bucket
 }
 
-// Open opens a store: a path, file:///PATH, or the URL of a bucket and a prefix such as s3://BUCKET/PREFIX, with the parameters of the bucket's driver. It asks for nothing yet, but it makes the
-// folder of a path.
+// Open opens a store: a path, file:///PATH, or the URL of a bucket and a prefix such as
+// s3://BUCKET/PREFIX, with the parameters of the bucket's driver. It asks for nothing yet, but it
+// makes the folder of a path.
 func Open(ctx context.Context, location string) (*Store, error) {
 	scheme, rest, isURL := strings.Cut(location, "://")
 	if !isURL || scheme == "file" {
@@ -79,7 +86,8 @@ func Open(ctx context.Context, location string) (*Store, error) {
 	return &Store{bucket: bucket}, nil
 }
 
-// openFolder opens a folder. Segments are written beside their place and renamed, because a container may have no folder for temporary files, or on another volume.
+// openFolder opens a folder. Segments are written beside their place and renamed, because a
+// container may have no folder for temporary files, or on another volume.
 func openFolder(folder string) (*Store, error) {
 	absolute, err := filepath.Abs(folder)
 	if err != nil {
@@ -100,7 +108,8 @@ func Folder(namespace, name, uid string) string {
 	return path.Join(namespace, name+"-"+uid[:min(len(uid), 8)])
 }
 
-// Join is the location of a folder below a store, "" for the store's own: the folder goes before a URL's parameters.
+// Join is the location of a folder below a store, "" for the store's own: the folder goes before a
+// URL's parameters.
 func Join(location, folder string) string {
 	if folder == "" {
 		return location
@@ -128,7 +137,8 @@ type Manifest struct {
 
 const layoutVersion = 1
 
-// WriteManifest writes a run's manifest, unless there is one. The run is a folder below the store, "" for the store itself.
+// WriteManifest writes a run's manifest, unless there is one. The run is a folder below the store,
+// "" for the store itself.
 func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error {
 	m.Version = layoutVersion
 	data, err := json.MarshalIndent(m, "", "  ")
@@ -176,7 +186,8 @@ func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, erro
 	return data, nil
 }
 
-// create writes an object that must not be there yet; see exists. A store that can't promise that overwrites.
+// create writes an object that must not be there yet; see exists. A store that can't promise that
+// overwrites.
 func (s *Store) create(ctx context.Context, key string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -189,7 +200,8 @@ func (s *Store) create(ctx context.Context, key string, data []byte) error {
 	return explain(err)
 }
 
-// unsupported says whether a store has no conditional writes, as it says itself where its driver doesn't know.
+// unsupported says whether a store has no conditional writes, as it says itself where its driver
+// doesn't know.
 func unsupported(err error) bool {
 	var coded interface{ ErrorCode() string }
 	return gcerrors.Code(err) == gcerrors.Unimplemented || errors.As(err, &coded) && coded.ErrorCode() == "NotImplemented"
@@ -201,7 +213,8 @@ func exists(err error) bool { return gcerrors.Code(err) == gcerrors.FailedPrecon
 // maxDepth is how far below the store runs are looked for: NAMESPACE/RUN-UID8.
 const maxDepth = 2
 
-// Runs lists the folders that have a manifest, in order; "" is the store itself, when it is a run's own folder.
+// Runs lists the folders that have a manifest, in order; "" is the store itself, when it is a run's
+// own folder.
 func (s *Store) Runs(ctx context.Context) ([]string, error) {
 	runs, err := s.runsBelow(ctx, "", 0)
 	if err != nil {
@@ -271,7 +284,9 @@ func (s *Store) page(ctx context.Context, token []byte, options *blob.ListOption
 	return objects, next, explain(err)
 }
 
-// Episodes reads a run's episodes, by shard and in the order in which they ended; each once. A segment that was cut off ends at its last whole line. An error that is not the last item tells of one line.
+// Episodes reads a run's episodes, by shard and in the order in which they ended; each once. A
+// segment that was cut off ends at its last whole line. An error that is not the last item tells of
+// one line.
 func (s *Store) Episodes(ctx context.Context, run string) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
 		shards, err := s.shards(ctx, run)

@@ -131,7 +131,8 @@ func run(t *testing.T, cfg Config) (*score.Ledger, score.Summary) {
 	return ledgerOf(t, summary), summary
 }
 
-// A model that knows no more than what it is told scores what the same policy scores that sees everything: nothing is lost on the way, neither with tools nor without.
+// A model that knows no more than what it is told scores what the same policy scores that sees
+// everything: nothing is lost on the way, neither with tools nor without.
 func TestModelsAreToldEverything(t *testing.T) {
 	throughTasks(t, func(t *testing.T, kind episode.Kind, task string, n int) {
 		_, pod := serve(t, kind, 0)
@@ -194,7 +195,8 @@ func within(first, last int64, trouble func(http.ResponseWriter, *http.Request, 
 	}
 }
 
-// An endpoint that is full, fails, hangs and breaks off all the time, and twice for so long that attempts are given up, costs time and no point.
+// An endpoint that is full, fails, hangs and breaks off all the time, and twice for so long that
+// attempts are given up, costs time and no point.
 func TestTroubleCostsNoScore(t *testing.T) {
 	throughTasks(t, func(t *testing.T, kind episode.Kind, task string, n int) {
 		_, pod := serve(t, kind, 0)
@@ -244,7 +246,8 @@ func TestTroubleCostsNoScore(t *testing.T) {
 	})
 }
 
-// An endpoint that doesn't come round is an error of its class, never a score, and what it says of keys is told to nobody.
+// An endpoint that doesn't come round is an error of its class, never a score, and what it says of
+// keys is told to nobody.
 func TestDeadEndpointsAreNoScore(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	tests := map[string]struct {
@@ -299,7 +302,8 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 	}
 }
 
-// What a model says badly is played and refused, so that it counts against the model: the episode is over and scored.
+// What a model says badly is played and refused, so that it counts against the model: the episode
+// is over and scored.
 func TestBadAnswersAreTheModels(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	say := func(text string) func(scripted.Request, map[string]any) {
@@ -393,7 +397,8 @@ func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 	}
 }
 
-// What an endpoint doesn't know is left out of all further requests, down to the bare conversation; what it is asked for by name is not.
+// What an endpoint doesn't know is left out of all further requests, down to the bare conversation;
+// what it is asked for by name is not.
 func TestEndpointsThatKnowLess(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	refuse := func(named, member string) func(a scripted.Request) string {

@@ -61,7 +61,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// An episode that stays errored is recorded with its class and without a score; its actions are enough to score it later.
+// An episode that stays errored is recorded with its class and without a score; its actions are
+// enough to score it later.
 func TestErroredEpisodesAreRecorded(t *testing.T) {
 	kind := ticketKind(t, brokenJudge{})
 	_, pod := serve(t, kind, 0)
@@ -85,7 +86,8 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 	}
 }
 
-// An attempt that the pool didn't sign has a score, but not the one that counts: the pool had counted one whose reply was lost.
+// An attempt that the pool didn't sign has a score, but not the one that counts: the pool had
+// counted one whose reply was lost.
 func TestUnsignedEndsAreRecordedAsReplayed(t *testing.T) {
 	points := 0.5
 	for name, tc := range map[string]struct {

@@ -12,7 +12,8 @@ import (
 // resumeAttempts is how often a pod is asked what it has of the shard.
 const resumeAttempts = 3
 
-// resume hands the pod the receipts of episodes that other pods graded, and returns which episodes of the shard its ledger has: those need not be played. When that fails they are played again,
+// resume hands the pod the receipts of episodes that other pods graded, and returns which episodes
+// of the shard its ledger has: those need not be played. When that fails they are played again,
 // which costs time alone: a ledger counts an episode once.
 func (c *Config) resume(ctx context.Context, pod string) score.IndexSet {
 	for attempt := range resumeAttempts {

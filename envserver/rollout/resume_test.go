@@ -41,7 +41,8 @@ func broken(t *testing.T, cfg Config, n int) []string {
 	return receipts
 }
 
-// A shard that broke off goes on, on its pod or on another one with the receipts, and comes to the ledger of one that did not.
+// A shard that broke off goes on, on its pod or on another one with the receipts, and comes to the
+// ledger of one that did not.
 func TestGoesOn(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	p := plan(t, kind, 4, 2, 1)

@@ -33,7 +33,8 @@ func (f failing) Act(ctx context.Context, turn policy.Turn) (json.RawMessage, er
 
 func (failing) Usage() policy.Usage { return policy.Usage{Prompt: 10, Completion: 1} }
 
-// What has failed says how long to wait: an endpoint that is full longer than one that has broken down, and that longer than anything else; and as long as it asks for, within reason.
+// What has failed says how long to wait: an endpoint that is full longer than one that has broken
+// down, and that longer than anything else; and as long as it asks for, within reason.
 func TestWaitsByClass(t *testing.T) {
 	asked := func(after time.Duration) error {
 		return &policy.EndpointError{Class: policy.RateLimited, After: after, Err: errors.New("x")}
@@ -84,7 +85,8 @@ func checkWaits(t *testing.T, class string, err error, waits []time.Duration) {
 	}
 }
 
-// An attempt has the time for each step that its observation promises, and for refused actions, but not for more than a server may claim.
+// An attempt has the time for each step that its observation promises, and for refused actions, but
+// not for more than a server may claim.
 func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 	tests := map[string]struct {
 		episode, act time.Duration

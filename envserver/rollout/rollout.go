@@ -1,10 +1,14 @@
 // Package rollout plays one shard of a run against a pool of environment servers.
 //
-// A shard is played on one pod, because the pod that grades an episode also keeps the shard's ledger, which it signs at the end. The shard's workers hold a session each
-// and play one episode after the other in it. An episode that ends by no fault of the agent's is played again, up to the attempts allowed; then it is reported as errored, by class,
-// and counts in no score. Every planned episode so ends up in the ledger or among the errored ones, and in nothing else: Run checks that before it returns.
+// A shard is played on one pod, because the pod that grades an episode also keeps the shard's
+// ledger, which it signs at the end. The shard's workers hold a session each and play one episode
+// after the other in it. An episode that ends by no fault of the agent's is played again, up to the
+// attempts allowed; then it is reported as errored, by class, and counts in no score. Every planned
+// episode so ends up in the ledger or among the errored ones, and in nothing else: Run checks that
+// before it returns.
 //
-// A shard that is played again goes on where it stopped: a pod tells which episodes its ledger has, and takes over those that others graded by the receipts that they gave.
+// A shard that is played again goes on where it stopped: a pod tells which episodes its ledger has,
+// and takes over those that others graded by the receipts that they gave.
 //
 // Time and chance are the caller's, so that tests neither wait nor vary.
 package rollout
@@ -44,13 +48,17 @@ type Config struct {
 	Concurrency int
 	// EpisodeAttempts is how often an episode is played at most until it ends, at least 1.
 	EpisodeAttempts int
-	// EpisodeTimeout bounds one attempt beside what the agent takes for its actions, 0 for no bound at all.
+	// EpisodeTimeout bounds one attempt beside what the agent takes for its actions, 0 for no bound
+	// at all.
 	EpisodeTimeout time.Duration
-	// ActTimeout is how long the agent may take for an action. An attempt lasts so long at most for each of its steps, and EpisodeTimeout.
+	// ActTimeout is how long the agent may take for an action. An attempt lasts so long at most for
+	// each of its steps, and EpisodeTimeout.
 	ActTimeout time.Duration
-	// Receipts are the pool's for episodes of the shard that were played before: they count without being played again, on whichever pod.
+	// Receipts are the pool's for episodes of the shard that were played before: they count without
+	// being played again, on whichever pod.
 	Receipts []string
-	// Record is given every episode after its last attempt, errored ones too; nil for nothing. It is called by several goroutines at a time.
+	// Record is given every episode after its last attempt, errored ones too; nil for nothing. It
+	// is called by several goroutines at a time.
 	Record func(record.Episode)
 	Clock  Clock
 	Log    *slog.Logger
@@ -70,14 +78,16 @@ func SystemClock() Clock {
 	return Clock{Now: time.Now, Sleep: endpoint.Wait, Jitter: rand.Float64}
 }
 
-// ErrPoolChanged means that the pool's scenarios, grader or judge are not those that the run was planned with. Its scores would not belong to the run.
+// ErrPoolChanged means that the pool's scenarios, grader or judge are not those that the run was
+// planned with. Its scores would not belong to the run.
 var ErrPoolChanged = errors.New("the pool is not the one that the run was planned with")
 
 // progressInterval is the least time between two lines of progress.
 const progressInterval = 10 * time.Second
 
-// Run plays the shard and returns its summary, which Plan.Check accepts. It fails when no pod takes the shard, when the pod is lost, and with ErrPoolChanged; then nothing of
-// the shard counts and it can be run again.
+// Run plays the shard and returns its summary, which Plan.Check accepts. It fails when no pod takes
+// the shard, when the pod is lost, and with ErrPoolChanged; then nothing of the shard counts and it
+// can be run again.
 func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	if err := cfg.validate(); err != nil {
 		return score.Summary{}, err
@@ -94,7 +104,8 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	return s.summarise(ctx)
 }
 
-// client says how the pool is asked. A session stays on the pod that it was asked of, for the ledger is there; one whose pod is gone with its machine is given up.
+// client says how the pool is asked. A session stays on the pod that it was asked of, for the
+// ledger is there; one whose pod is gone with its machine is given up.
 func (c *Config) client() openenv.ClientOptions {
 	return openenv.ClientOptions{Token: c.Token, Silence: openenv.PeerSilence}
 }
@@ -137,7 +148,8 @@ type shard struct {
 	queue   []job
 	planned int64
 	settled int64
-	// sessions is the number of workers that have or may get a session; lost is why the last one has none.
+	// sessions is the number of workers that have or may get a session; lost is why the last one
+	// has none.
 	sessions  int
 	lost      error
 	errored   map[string]*score.IndexSet
@@ -192,7 +204,8 @@ func (s *shard) wakeAll() {
 	s.wake.Broadcast()
 }
 
-// take hands out the next job. It waits while other workers hold jobs that may come back, and reports false when there is nothing left to do.
+// take hands out the next job. It waits while other workers hold jobs that may come back, and
+// reports false when there is nothing left to do.
 func (s *shard) take(ctx context.Context) (job, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +260,8 @@ func (s *shard) progress() {
 	s.Log.Info("Progress", "shard", s.Shard, "episodes", s.settled, "of", s.planned, "errored", errored, "retried", s.retried, "sessions", s.sessions, "seconds", int(now.Sub(s.began).Seconds()))
 }
 
-// leave takes a worker that gets no session out of the count. The last one wakes nobody: those that wait have a session.
+// leave takes a worker that gets no session out of the count. The last one wakes nobody: those that
+// wait have a session.
 func (s *shard) leave(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +297,8 @@ func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, 
 	return signed, ledger, nil
 }
 
-// checkPool compares what the pool grades with to the plan. The ledger says so before the first episode has ended.
+// checkPool compares what the pool grades with to the plan. The ledger says so before the first
+// episode has ended.
 func (s *shard) checkPool(ctx context.Context) error {
 	_, ledger, err := s.ledger(ctx)
 	if err != nil {

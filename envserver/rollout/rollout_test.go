@@ -244,7 +244,8 @@ func (f *flakyJudge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, 
 	return f.sound.Judge(ctx, c)
 }
 
-// TestJudgeFailuresCostNoEpisode has every verdict fail twice: the action is sent again, the episode isn't played again.
+// TestJudgeFailuresCostNoEpisode has every verdict fail twice: the action is sent again, the
+// episode isn't played again.
 func TestJudgeFailuresCostNoEpisode(t *testing.T) {
 	kind := ticketKind(t, &flakyJudge{sound: grader.NewOffline(), calls: map[string]int{}})
 	_, pod := serve(t, kind, 0)
@@ -371,7 +372,8 @@ func (c *counted) New() episode.Environment {
 	return c.Kind.New()
 }
 
-// TestConcurrencyIsBounded wants all sessions in use, and no other opened: the agents of a full house wait for each other.
+// TestConcurrencyIsBounded wants all sessions in use, and no other opened: the agents of a full
+// house wait for each other.
 func TestConcurrencyIsBounded(t *testing.T) {
 	const concurrency = 6
 	kind := &counted{Kind: ticketKind(t, grader.NewOffline())}

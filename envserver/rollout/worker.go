@@ -25,7 +25,8 @@ const (
 	classCapacity    = "capacity"                 // the pod takes no session
 )
 
-// Classes are the classes of errored episodes: the runner's own, those of agents' endpoints, and the causes that judges name.
+// Classes are the classes of errored episodes: the runner's own, those of agents' endpoints, and
+// the causes that judges name.
 func Classes() []string {
 	return []string{
 		classUnreachable, classEnvironment, classJudge, string(grader.CauseUnparsable), string(grader.CauseTimeout), string(grader.CauseUnavailable),
@@ -135,7 +136,8 @@ func (w *worker) hangUp() {
 	}
 }
 
-// play makes one attempt at the job. If that fails, the job goes back to the queue until its attempts are used up. Only an error that no repetition mends is returned.
+// play makes one attempt at the job. If that fails, the job goes back to the queue until its
+// attempts are used up. Only an error that no repetition mends is returned.
 func (w *worker) play(ctx context.Context, j job) error {
 	s := w.shard
 	j.attempts++
@@ -180,11 +182,13 @@ func (s *shard) retry(j job, class string) {
 const (
 	// maxAfter bounds what an endpoint may ask to wait between two attempts.
 	maxAfter = 10 * time.Minute
-	// longWait is a wait for which no session is kept: its server would have it for nothing, and end it in the end.
+	// longWait is a wait for which no session is kept: its server would have it for nothing, and
+	// end it in the end.
 	longWait = 30 * time.Second
 )
 
-// recover waits for what has failed to mend, before attempt n+2, n from 0: an endpoint that is full or down takes longer than a connection that was lost.
+// recover waits for what has failed to mend, before attempt n+2, n from 0: an endpoint that is full
+// or down takes longer than a connection that was lost.
 func (w *worker) recover(ctx context.Context, n int, failed *failure) error {
 	first, most := firstBackoff, maxBackoff
 	switch policy.Class(failed.class) {
@@ -258,7 +262,8 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 	s.Record(e)
 }
 
-// attempt plays the job's episode to its end, which p then tells. Errors that another attempt may mend are failures.
+// attempt plays the job's episode to its end, which p then tells. Errors that another attempt may
+// mend are failures.
 func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	agent, err := w.shard.Policy(j.episode)
 	if err != nil {
@@ -358,8 +363,8 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen ope
 	return nil
 }
 
-// step sends an action, and again while the server says that it could not judge it: nothing was taken, and the agent need not be asked anew. The server
-// ends the episode when that goes on.
+// step sends an action, and again while the server says that it could not judge it: nothing was
+// taken, and the agent need not be asked anew. The server ends the episode when that goes on.
 func (w *worker) step(ctx context.Context, action json.RawMessage) (openenv.Observation, error) {
 	for attempt := 0; ; attempt++ {
 		seen, err := w.client.Step(ctx, action)
@@ -390,7 +395,8 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	return action, nil
 }
 
-// refusal is why the server refused an action as outside the schema, "" for any other error and for none. The agent may try another one; the environment counts them.
+// refusal is why the server refused an action as outside the schema, "" for any other error and for
+// none. The agent may try another one; the environment counts them.
 func refusal(err error) string {
 	var refused *openenv.ServerError
 	if errors.As(err, &refused) && refused.Code == codeValidation {

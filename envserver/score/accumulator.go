@@ -13,13 +13,16 @@ import (
 // MaxK is the largest k of the pass^k that an Accumulator keeps.
 const MaxK = 8
 
-// nano is the unit in which the pass^k of a (task, scenario) pair is added: rounding each to 1e-9 keeps the sum an integer and costs no shown place.
+// nano is the unit in which the pass^k of a (task, scenario) pair is added: rounding each to 1e-9
+// keeps the sum an integer and costs no shown place.
 const nano = 1_000_000_000
 
-// Accumulator holds what the figures of a run need, in a size that depends on its tasks and categories only. Folding ledgers and merging accumulators is exact integer
-// addition, so that the order of shards leaves no trace. The zero value is empty. It is not safe for concurrent use.
+// Accumulator holds what the figures of a run need, in a size that depends on its tasks and
+// categories only. Folding ledgers and merging accumulators is exact integer addition, so that the
+// order of shards leaves no trace. The zero value is empty. It is not safe for concurrent use.
 type Accumulator struct {
-	// Plan is the fingerprint of the plan whose ledgers are folded, kept with the sums for whoever resumes from the text; "" where nobody does. No sum depends on it.
+	// Plan is the fingerprint of the plan whose ledgers are folded, kept with the sums for whoever
+	// resumes from the text; "" where nobody does. No sum depends on it.
 	Plan string
 	// Scored and Failed are the ledgers' counts.
 	Scored, Failed int64
@@ -41,7 +44,8 @@ type Accumulator struct {
 	table PlanDigest
 }
 
-// classSums count what one class of errors cost: attempts that were made again, and episodes that were given up.
+// classSums count what one class of errors cost: attempts that were made again, and episodes that
+// were given up.
 type classSums struct {
 	retried, errored int64
 }
@@ -64,7 +68,8 @@ func (e *storeError) merge(o storeError) {
 	}
 }
 
-// clusterSums are sums over clusters, a cluster being a scenario with n episodes that score s in all: what a ratio estimator and its variance need.
+// clusterSums are sums over clusters, a cluster being a scenario with n episodes that score s in
+// all: what a ratio estimator and its variance need.
 type clusterSums struct {
 	clusters, episodes, passes int64
 	score                      int64   // Σ s
@@ -79,13 +84,15 @@ type taskFold struct {
 	passHatK    [MaxK]passSum
 }
 
-// passSum adds C(c,k)/C(n,k) over the scenarios with n >= k episodes in the task, c of which passed.
+// passSum adds C(c,k)/C(n,k) over the scenarios with n >= k episodes in the task, c of which
+// passed.
 type passSum struct {
 	scenarios int64
 	nano      int64
 }
 
-// Fold adds the ledger of one shard. The plan puts all episodes of a scenario into one shard, so a scenario must not be in two of the ledgers folded.
+// Fold adds the ledger of one shard. The plan puts all episodes of a scenario into one shard, so a
+// scenario must not be in two of the ledgers folded.
 func (a *Accumulator) Fold(l *Ledger) {
 	a.Scored += l.Scored
 	a.Failed += l.Failed
@@ -194,7 +201,8 @@ func roundedQuotient(x, y *big.Int) int64 {
 	return twice.Quo(twice, new(big.Int).Lsh(y, 1)).Int64()
 }
 
-// Merge adds another accumulator, of other shards: partial sums come to the same figures in whatever order and parts they are added.
+// Merge adds another accumulator, of other shards: partial sums come to the same figures in
+// whatever order and parts they are added.
 func (a *Accumulator) Merge(b *Accumulator) {
 	a.Scored += b.Scored
 	a.Failed += b.Failed
@@ -227,7 +235,8 @@ func (t *taskFold) merge(o *taskFold) {
 
 const accumulatorVersion = 2
 
-// MarshalText writes the accumulator in base64 (a few kilobytes), "" when it is empty. Equal accumulators have equal texts.
+// MarshalText writes the accumulator in base64 (a few kilobytes), "" when it is empty. Equal
+// accumulators have equal texts.
 func (a *Accumulator) MarshalText() ([]byte, error) {
 	if a.empty() {
 		return []byte{}, nil
@@ -303,7 +312,8 @@ func (t *taskFold) write(w *bitWriter) {
 	}
 }
 
-// UnmarshalText reads what MarshalText wrote. The text comes from a status that others may edit, so it must be a well-formed accumulator, not only decodable.
+// UnmarshalText reads what MarshalText wrote. The text comes from a status that others may edit, so
+// it must be a well-formed accumulator, not only decodable.
 func (a *Accumulator) UnmarshalText(text []byte) error {
 	raw, err := base64.StdEncoding.Strict().DecodeString(string(text))
 	if err != nil {
@@ -377,7 +387,8 @@ func (t *taskFold) read(r *bitReader) {
 	}
 }
 
-// maxTotal bounds what a run adds up of its runners' words: more than all of its shards can report, and nothing that overflows.
+// maxTotal bounds what a run adds up of its runners' words: more than all of its shards can report,
+// and nothing that overflows.
 const maxTotal = 1 << 62
 
 // validate refuses sums with which the figures would overflow or divide by nothing.

@@ -267,7 +267,8 @@ func fold(t *testing.T, passScore int64, rows []played) *Accumulator {
 	return a
 }
 
-// estimateOf abbreviates an Estimate in micro-points; low and high are -1 where there is no interval.
+// estimateOf abbreviates an Estimate in micro-points; low and high are -1 where there is no
+// interval.
 func estimateOf(e Estimate) [4]int64 {
 	if e.CI95 == nil {
 		return [4]int64{e.Mean, -1, -1, -1}
@@ -275,7 +276,8 @@ func estimateOf(e Estimate) [4]int64 {
 	return [4]int64{e.Mean, *e.StandardError, e.CI95.Low, e.CI95.High}
 }
 
-// The intervals come from statsmodels' proportion_confint(method="wilson") for the pass rate over N²/Σn² draws.
+// The intervals come from statsmodels' proportion_confint(method="wilson") for the pass rate over
+// N²/Σn² draws.
 func TestPassRateInterval(t *testing.T) {
 	cases := map[string]struct {
 		rows []played
@@ -296,8 +298,9 @@ func TestPassRateInterval(t *testing.T) {
 	}
 }
 
-// The expected numbers come from a Python script that shares nothing with this package: Fractions over single episodes grouped by scenario,
-// math.comb for pass^k, and the t quantile by bisection on a Simpson integral of the density.
+// The expected numbers come from a Python script that shares nothing with this package: Fractions
+// over single episodes grouped by scenario, math.comb for pass^k, and the t quantile by bisection
+// on a Simpson integral of the density.
 func TestFiguresAgainstReference(t *testing.T) {
 	cases := map[string]struct {
 		passScore  int64
@@ -441,7 +444,8 @@ func TestMedianIsWithinABinOfTheTrueOne(t *testing.T) {
 }
 
 func TestLargeSumsStayExact(t *testing.T) {
-	// A shift of all scores by a constant leaves the standard error alone; squares of these sums pass 2^63.
+	// A shift of all scores by a constant leaves the standard error alone; squares of these sums
+	// pass 2^63.
 	rows := func(shift int64) []played {
 		var rows []played
 		for i := range 60 {

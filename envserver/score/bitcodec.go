@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// bitWriter packs values into a bit stream, most significant bit first. Fixed-width columns make the size of a ledger predictable from its plan, which
-// no general compressor does, and leave a decoder nothing to inflate.
+// bitWriter packs values into a bit stream, most significant bit first. Fixed-width columns make
+// the size of a ledger predictable from its plan, which no general compressor does, and leave a
+// decoder nothing to inflate.
 type bitWriter struct {
 	bytes []byte
 	free  int // unused low bits of the last byte
@@ -116,7 +117,8 @@ func widthOf(v int64) int {
 	return width
 }
 
-// bitReader reads what bitWriter wrote, from untrusted bytes. The first fault sticks: every later read returns a zero, and err says what was wrong.
+// bitReader reads what bitWriter wrote, from untrusted bytes. The first fault sticks: every later
+// read returns a zero, and err says what was wrong.
 type bitReader struct {
 	bytes []byte
 	pos   int // in bits
@@ -154,7 +156,8 @@ func (r *bitReader) signed() int64 {
 	return v>>1 ^ -(v & 1)
 }
 
-// count reads a number of items that take at least itemBits each, and refuses one that the rest of the stream can't hold, so that nobody allocates for it.
+// count reads a number of items that take at least itemBits each, and refuses one that the rest of
+// the stream can't hold, so that nobody allocates for it.
 func (r *bitReader) count(itemBits int) int {
 	n := r.number()
 	if n*int64(itemBits) > int64(r.remaining()) || n > int64(r.remaining()) {
@@ -183,7 +186,8 @@ func (r *bitReader) column(n int) []int64 {
 	return values
 }
 
-// maxText bounds every text of a ledger, and maxName those that a run's status shows as names, in bytes.
+// maxText bounds every text of a ledger, and maxName those that a run's status shows as names, in
+// bytes.
 const (
 	maxText = 256
 	maxName = 63

@@ -2,13 +2,15 @@ package score
 
 import "slices"
 
-// A summary must fit into MaxSummaryBytes, so a plan takes as many shards as it needs for the largest ledger, bounded below, to fit beside the summary's other parts.
+// A summary must fit into MaxSummaryBytes, so a plan takes as many shards as it needs for the
+// largest ledger, bounded below, to fit beside the summary's other parts.
 const (
 	// summaryFrame is the JSON around the parts, and the numbers in it.
 	summaryFrame = 120
 	// signatureText is the base64 of an Ed25519 signature.
 	signatureText = 88
-	// durationsText is the base64 of durationBins columns of 18 bits, for 144,000 episodes in one bin and as many in another.
+	// durationsText is the base64 of durationBins columns of 18 bits, for 144,000 episodes in one
+	// bin and as many in another.
 	durationsText = 148
 	// erroredText leaves room for six classes of errors with some thirty ranges in all.
 	erroredText = 560
@@ -21,8 +23,9 @@ const (
 	maxPlannedLedgerBytes = (MaxSummaryBytes - summaryFrame - signatureText - durationsText - erroredText - retriedText - tokensText - storedText) / 4 * 3
 )
 
-// What a plan doesn't tell of its ledgers, allowed for with a margin over the catalogue's rubrics: eight dimensions a task, twelve names in all, and tables of eight
-// categories, three difficulties and six languages.
+// What a plan doesn't tell of its ledgers, allowed for with a margin over the catalogue's rubrics:
+// eight dimensions a task, twelve names in all, and tables of eight categories, three difficulties
+// and six languages.
 const (
 	allowedDimensions     = 8
 	allowedDimensionNames = 12

@@ -8,14 +8,17 @@ import (
 var (
 	// ErrForeign means that a ledger is of another run or another shard.
 	ErrForeign = errors.New("the ledger is of another run or shard")
-	// ErrGrader means that a ledger was graded with other scenarios, another grader, another judge or another pass score than planned.
+	// ErrGrader means that a ledger was graded with other scenarios, another grader, another judge
+	// or another pass score than planned.
 	ErrGrader = errors.New("the ledger was graded otherwise than planned")
-	// ErrEpisodes means that a ledger doesn't hold exactly the planned episodes less those reported as errored.
+	// ErrEpisodes means that a ledger doesn't hold exactly the planned episodes less those reported
+	// as errored.
 	ErrEpisodes = errors.New("the ledger doesn't hold the planned episodes")
 )
 
-// Check says whether a shard's verified ledger and the runner's summary account for exactly the episodes that the plan has for the shard. An error wraps ErrForeign,
-// ErrGrader or ErrEpisodes. It takes time in the number of planned episodes, whatever the summary claims.
+// Check says whether a shard's verified ledger and the runner's summary account for exactly the
+// episodes that the plan has for the shard. An error wraps ErrForeign, ErrGrader or ErrEpisodes. It
+// takes time in the number of planned episodes, whatever the summary claims.
 func (p Plan) Check(shard int, l *Ledger, s Summary) error {
 	if l.Run != p.Run || l.Shard != shard {
 		return fmt.Errorf("%w: run %q shard %d, not run %q shard %d", ErrForeign, l.Run, l.Shard, p.Run, shard)
@@ -48,7 +51,8 @@ func (p Plan) checkEpisodes(shard int, l *Ledger, s Summary) error {
 	if claimed := s.ErroredEpisodes(); claimed != errored {
 		return fmt.Errorf("%w: %d errored episodes are reported, %d of them belong to the shard", ErrEpisodes, claimed, errored)
 	}
-	// The counts say the same as the digest to anyone honest, and leave a forger of digests nothing to shift between scenarios.
+	// The counts say the same as the digest to anyone honest, and leave a forger of digests nothing
+	// to shift between scenarios.
 	for _, sc := range l.Scenarios {
 		for _, row := range sc.Tasks {
 			if rows[pair{row.Task, sc.ID}] != row.Episodes {

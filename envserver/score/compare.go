@@ -7,19 +7,24 @@ import (
 	"strings"
 )
 
-// Comparison is run a less run b, over the (task, scenario) pairs that both played. Scores are in micro-points.
+// Comparison is run a less run b, over the (task, scenario) pairs that both played. Scores are in
+// micro-points.
 type Comparison struct {
-	// Pairs are the (task, scenario) pairs that both runs played, Scenarios the scenarios among them. OnlyA and OnlyB count pairs that one of them played.
+	// Pairs are the (task, scenario) pairs that both runs played, Scenarios the scenarios among
+	// them. OnlyA and OnlyB count pairs that one of them played.
 	Pairs, Scenarios, OnlyA, OnlyB int64
-	// Delta is the mean over the pairs of a's mean score less b's: positive where a is better. Each pair counts once, however many trials it has.
+	// Delta is the mean over the pairs of a's mean score less b's: positive where a is better. Each
+	// pair counts once, however many trials it has.
 	Delta int64
-	// StandardError is that of Delta, clustered by scenario, and CI95 its t-interval with one degree of freedom less than there are scenarios, within -One and One. Both are nil with fewer
+	// StandardError is that of Delta, clustered by scenario, and CI95 its t-interval with one
+	// degree of freedom less than there are scenarios, within -One and One. Both are nil with fewer
 	// than two scenarios.
 	StandardError *int64
 	CI95          *Interval
 	// Better, Worse and Same count pairs by the sign of their difference.
 	Better, Worse, Same int64
-	// Changes are the pairs whose means differ, the largest change first; equal changes by task and scenario.
+	// Changes are the pairs whose means differ, the largest change first; equal changes by task and
+	// scenario.
 	Changes []Change
 }
 
@@ -29,10 +34,12 @@ type Change struct {
 	A, B, Delta    int64
 }
 
-// Compare compares two runs paired by scenario: what the scenarios have in common (some are hard for everybody) drops out of the difference, and so out of its error. Neither list holds a pair
-// of task and scenario twice. Compare(b, a) is the negative of Compare(a, b).
+// Compare compares two runs paired by scenario: what the scenarios have in common (some are hard
+// for everybody) drops out of the difference, and so out of its error. Neither list holds a pair of
+// task and scenario twice. Compare(b, a) is the negative of Compare(a, b).
 //
-// With one task it is the paired t-test's estimate: the mean of the differences d, with s_d/√n. A scenario that several tasks share is one cluster of its differences, as in the figures of a run
+// With one task it is the paired t-test's estimate: the mean of the differences d, with s_d/√n. A
+// scenario that several tasks share is one cluster of its differences, as in the figures of a run
 // (Miller, arXiv:2411.00640, sections 2.2 and 4).
 func Compare(a, b []ScenarioScore) Comparison {
 	other := make(map[pair]ScenarioScore, len(b))
@@ -109,7 +116,9 @@ func (e *IncomparableError) Error() string {
 	return "the runs can't be compared: " + strings.Join(e.Reasons, "; ")
 }
 
-// Comparable says whether the scores of two runs may be compared; an error is an *IncomparableError. Seeds, trials and the choice of scenarios may differ: pairs take care of the choice.
+// Comparable says whether the scores of two runs may be compared; an error is an
+// *IncomparableError. Seeds, trials and the choice of scenarios may differ: pairs take care of the
+// choice.
 func Comparable(a, b Basis) error {
 	var reasons []string
 	differs := func(what string, x, y any) {

@@ -25,7 +25,8 @@ func TestCompare(t *testing.T) {
 			[]ScenarioScore{row("t", "A", 700_000)}, []ScenarioScore{row("t", "A", 400_000)},
 			Comparison{Pairs: 1, Scenarios: 1, Delta: 300_000, Better: 1, Changes: []Change{{"t", "A", 700_000, 400_000, 300_000}}},
 		},
-		// scipy.stats.ttest_rel([1, .5, .25, .5], [.5, .5, .5, 0]): statistic 1.0, and its confidence_interval().
+		// scipy.stats.ttest_rel([1, .5, .25, .5], [.5, .5, .5, 0]): statistic 1.0, and its
+		// confidence_interval().
 		"a paired t-test": {
 			[]ScenarioScore{row("t", "A", One), row("t", "B", 500_000), row("t", "C", 250_000), row("t", "D", 500_000)},
 			[]ScenarioScore{row("t", "A", 500_000), row("t", "B", 500_000), row("t", "C", 500_000), row("t", "D", 0)},

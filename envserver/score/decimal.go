@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Decimal writes micro-points as a decimal string with four places, rounded half away from zero: 731250 is "0.7313".
+// Decimal writes micro-points as a decimal string with four places, rounded half away from zero:
+// 731250 is "0.7313".
 func Decimal(micro int64) string {
 	const unit = One / 10_000
 	sign := ""

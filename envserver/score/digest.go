@@ -6,12 +6,16 @@ import (
 	"math/bits"
 )
 
-// PlanDigest is a fingerprint of a set of episodes that doesn't depend on their order: the sum modulo 2^256 of SHA-256 over each episode's index, task,
-// scenario and seed, and of the word pressure where it is played under that (an additive multiset hash: Bellare and Micciancio, "A new paradigm for collision-free hashing", 1997). The zero value is the empty
-// set. It lets the controller see that a ledger holds exactly the episodes planned, though the ledger lists none of them.
+// PlanDigest is a fingerprint of a set of episodes that doesn't depend on their order: the sum
+// modulo 2^256 of SHA-256 over each episode's index, task, scenario and seed, and of the word
+// pressure where it is played under that (an additive multiset hash: Bellare and Micciancio, "A new
+// paradigm for collision-free hashing", 1997). The zero value is the empty set. It lets the
+// controller see that a ledger holds exactly the episodes planned, though the ledger lists none of
+// them.
 type PlanDigest [32]byte
 
-// Add puts an episode into the set. The trial is left out: the pod that grades doesn't know it, and the index fixes it.
+// Add puts an episode into the set. The trial is left out: the pod that grades doesn't know it, and
+// the index fixes it.
 func (d *PlanDigest) Add(ep PlannedEpisode) { d.AddSet(ep.digest()) }
 
 // Sub takes an episode out of the set.

@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Figures are what a run reports. Scores, rates and errors are in micro-points; [Decimal] writes them.
+// Figures are what a run reports. Scores, rates and errors are in micro-points; [Decimal] writes
+// them.
 type Figures struct {
 	Episodes int64
 	Scored   int64
@@ -15,21 +16,25 @@ type Figures struct {
 	Errored  int64
 	Retried  int64
 	Estimate
-	// Min, P50 and Max are 0 without episodes. P50 is read off the histogram and so within 1/Bins of the median.
+	// Min, P50 and Max are 0 without episodes. P50 is read off the histogram and so within 1/Bins
+	// of the median.
 	Min, P50, Max int64
 	// PassHatK has an entry for each k up to MaxK for which some scenario has k trials.
 	PassHatK []PassHatK
 	Tasks    []TaskFigures
-	// Categories, Difficulties and Languages are those of scenarios, ordered by name. Beyond as many as a status lists, the last are added up as OtherGroup.
+	// Categories, Difficulties and Languages are those of scenarios, ordered by name. Beyond as
+	// many as a status lists, the last are added up as OtherGroup.
 	Categories   []GroupFigures
 	Difficulties []GroupFigures
 	Languages    []GroupFigures
 	// Errors are ordered by class.
 	Errors []ErrorFigures
 	Tokens Tokens
-	// Stored has the number of episodes in the result store, and the error of the first shard that has one.
+	// Stored has the number of episodes in the result store, and the error of the first shard that
+	// has one.
 	Stored Stored
-	// EpisodeP50 and EpisodeP99 are durations in milliseconds, as runners reported them; 0 when they reported none.
+	// EpisodeP50 and EpisodeP99 are durations in milliseconds, as runners reported them; 0 when
+	// they reported none.
 	EpisodeP50, EpisodeP99 int64
 }
 
@@ -37,11 +42,13 @@ type Figures struct {
 type Estimate struct {
 	// Mean is the sum of scores over the number of episodes, 0 without episodes.
 	Mean int64
-	// StandardError is clustered by scenario, CI95 the t-interval with one degree of freedom less than there are scenarios. Both are nil with fewer than two.
+	// StandardError is clustered by scenario, CI95 the t-interval with one degree of freedom less
+	// than there are scenarios. Both are nil with fewer than two.
 	StandardError *int64
 	CI95          *Interval
 	PassRate      int64
-	// PassRateCI95 is the Wilson interval of the pass rate, each scenario taken as one draw. It is nil without episodes.
+	// PassRateCI95 is the Wilson interval of the pass rate, each scenario taken as one draw. It is
+	// nil without episodes.
 	PassRateCI95 *Interval
 	Scenarios    int64
 }
@@ -51,8 +58,8 @@ type Interval struct {
 	Low, High int64
 }
 
-// PassHatK is the chance that k trials of a scenario all pass, averaged over (task, scenario) pairs: the unbiased C(c,k)/C(n,k) of tau-bench
-// (Yao et al., arXiv:2406.12045).
+// PassHatK is the chance that k trials of a scenario all pass, averaged over (task, scenario)
+// pairs: the unbiased C(c,k)/C(n,k) of tau-bench (Yao et al., arXiv:2406.12045).
 type PassHatK struct {
 	K     int
 	Value int64
@@ -68,14 +75,16 @@ type TaskFigures struct {
 	Dimensions    []DimensionFigures
 }
 
-// DimensionFigures are the mean points per episode, earned and offered, of one dimension in micro-points.
+// DimensionFigures are the mean points per episode, earned and offered, of one dimension in
+// micro-points.
 type DimensionFigures struct {
 	Name string
 	Mean int64
 	Max  int64
 }
 
-// ErrorFigures count one class of errors: attempts that failed so and were made again, and episodes that were given up for it.
+// ErrorFigures count one class of errors: attempts that failed so and were made again, and episodes
+// that were given up for it.
 type ErrorFigures struct {
 	Class            string
 	Retried, Errored int64
@@ -88,7 +97,8 @@ type GroupFigures struct {
 	Estimate
 }
 
-// Figures computes what the accumulator's sums come to. It changes nothing and may be called at any time.
+// Figures computes what the accumulator's sums come to. It changes nothing and may be called at any
+// time.
 func (a *Accumulator) Figures() Figures {
 	all := a.allTasks()
 	f := Figures{
@@ -162,7 +172,8 @@ func mean(sum, n int64) int64 {
 	return (sum + n/2) / n
 }
 
-// median interpolates within the histogram's bin that holds the middle, and stays within the least and the greatest score.
+// median interpolates within the histogram's bin that holds the middle, and stays within the least
+// and the greatest score.
 func (t *TaskSums) median() int64 {
 	var below int64
 	for i, n := range t.Hist {
@@ -176,15 +187,17 @@ func (t *TaskSums) median() int64 {
 	return 0
 }
 
-// estimate is the ratio estimator m = Σs/Σn over clusters, with the variance G/(G-1) · Σ(s - m·n)² / N² (Cochran, Sampling Techniques, 3rd ed., section 6.4; for
-// evaluations: Miller, "Adding Error Bars to Evals", arXiv:2411.00640) and a t-interval of G-1 degrees of freedom.
+// estimate is the ratio estimator m = Σs/Σn over clusters, with the variance G/(G-1) · Σ(s - m·n)²
+// / N² (Cochran, Sampling Techniques, 3rd ed., section 6.4; for evaluations: Miller, "Adding Error
+// Bars to Evals", arXiv:2411.00640) and a t-interval of G-1 degrees of freedom.
 func (c *clusterSums) estimate() Estimate {
 	e := Estimate{Mean: mean(c.score, c.episodes), PassRate: mean(c.passes*One, c.episodes), PassRateCI95: c.wilson(), Scenarios: c.clusters}
 	e.StandardError, e.CI95 = c.interval(0)
 	return e
 }
 
-// interval is the standard error of the mean score and its t-interval, no lower than least; nil with fewer than two clusters.
+// interval is the standard error of the mean score and its t-interval, no lower than least; nil
+// with fewer than two clusters.
 func (c *clusterSums) interval(least float64) (*int64, *Interval) {
 	if c.clusters < 2 {
 		return nil, nil
@@ -195,9 +208,12 @@ func (c *clusterSums) interval(least float64) (*int64, *Interval) {
 	return new(int64(math.Round(se))), &Interval{Low: clamp(m-half, least), High: clamp(m+half, least)}
 }
 
-// wilson is the score interval of Wilson (Journal of the American Statistical Association 22, 1927) at 95 % for the pass rate p. Trials of a scenario resemble each other, so they are not that
-// many independent draws: n is Kish's effective number of clusters N²/Σn² (Survey Sampling, 1965), which is the number of scenarios where all have as many trials. That is right where the
-// trials of a scenario all agree and wide where they don't. It needs no variance, and so holds where everything passes or nothing does.
+// wilson is the score interval of Wilson (Journal of the American Statistical Association 22, 1927)
+// at 95 % for the pass rate p. Trials of a scenario resemble each other, so they are not that many
+// independent draws: n is Kish's effective number of clusters N²/Σn² (Survey Sampling, 1965), which
+// is the number of scenarios where all have as many trials. That is right where the trials of a
+// scenario all agree and wide where they don't. It needs no variance, and so holds where everything
+// passes or nothing does.
 func (c *clusterSums) wilson() *Interval {
 	if c.episodes == 0 {
 		return nil
@@ -211,7 +227,8 @@ func (c *clusterSums) wilson() *Interval {
 	return &Interval{Low: clamp((centre-half)*One, 0), High: clamp((centre+half)*One, 0)}
 }
 
-// standardError is in micro-points. The sum of squares N²Σs² - 2SNΣsn + S²Σn² is exact, for it is a small difference of large numbers.
+// standardError is in micro-points. The sum of squares N²Σs² - 2SNΣsn + S²Σn² is exact, for it is a
+// small difference of large numbers.
 func (c *clusterSums) standardError() float64 {
 	n, s := big.NewInt(c.episodes), big.NewInt(c.score)
 	squares := new(big.Int).Mul(new(big.Int).Mul(n, n), &c.scoreSquared)
@@ -222,7 +239,8 @@ func (c *clusterSums) standardError() float64 {
 	divisor := new(big.Int).Exp(n, big.NewInt(4), nil)
 	divisor.Mul(divisor, big.NewInt(c.clusters-1))
 	variance, _ := new(big.Rat).SetFrac(squares, divisor).Float64()
-	// Never below 0 for sums that some ledgers could have made; a status that somebody edited holds others.
+	// Never below 0 for sums that some ledgers could have made; a status that somebody edited holds
+	// others.
 	return math.Sqrt(max(variance, 0))
 }
 

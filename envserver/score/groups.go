@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// OtherGroup is the group that takes those beyond the number that figures list. A group may bear the name itself.
+// OtherGroup is the group that takes those beyond the number that figures list. A group may bear
+// the name itself.
 const OtherGroup = "other"
 
 // As many groups as a run's status lists.
@@ -16,8 +17,10 @@ const (
 	maxClasses      = 16
 )
 
-// groups are sums by name, ordered by name and at most a fixed number of them. Beyond that, those with the first names are kept and the others are added up as OtherGroup. A name
-// that doesn't make it into a part of the sums doesn't make it into the whole, so the parts may be added in any order.
+// groups are sums by name, ordered by name and at most a fixed number of them. Beyond that, those
+// with the first names are kept and the others are added up as OtherGroup. A name that doesn't make
+// it into a part of the sums doesn't make it into the whole, so the parts may be added in any
+// order.
 type groups[T any] []group[T]
 
 type group[T any] struct {
@@ -25,7 +28,8 @@ type group[T any] struct {
 	sums T
 }
 
-// at finds the sums of a name, made on first use. Adding to what it returned before is adding to nothing.
+// at finds the sums of a name, made on first use. Adding to what it returned before is adding to
+// nothing.
 func (g *groups[T]) at(name string) *T {
 	at, found := slices.BinarySearchFunc(*g, name, func(g group[T], name string) int { return cmp.Compare(g.name, name) })
 	if !found {

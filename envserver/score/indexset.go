@@ -7,14 +7,16 @@ import (
 	"strings"
 )
 
-// IndexSet is a set of non-negative indexes below 2^53, kept as ranges. Its text is "0-12,14", as in a Job's completedIndexes. The zero value is empty.
+// IndexSet is a set of non-negative indexes below 2^53, kept as ranges. Its text is "0-12,14", as
+// in a Job's completedIndexes. The zero value is empty.
 type IndexSet struct {
 	ranges []indexRange // sorted, disjoint and not adjacent
 }
 
 type indexRange struct{ first, last int64 }
 
-// ParseIndexSet reads the text of a set. It accepts only what String writes: sorted ranges that neither overlap nor touch.
+// ParseIndexSet reads the text of a set. It accepts only what String writes: sorted ranges that
+// neither overlap nor touch.
 func ParseIndexSet(text string) (IndexSet, error) {
 	if text == "" {
 		return IndexSet{}, nil

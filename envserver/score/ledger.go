@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// Bins is the number of bins of a score histogram: bin i holds the scores from i/Bins up to (i+1)/Bins, and the last one the full score too.
+// Bins is the number of bins of a score histogram: bin i holds the scores from i/Bins up to
+// (i+1)/Bins, and the last one the full score too.
 const Bins = 50
 
-// Ledger is what an environment pod adds up for one shard of a run: exact, and of a size that doesn't depend on the number of episodes.
-// It is not safe for concurrent use.
+// Ledger is what an environment pod adds up for one shard of a run: exact, and of a size that
+// doesn't depend on the number of episodes. It is not safe for concurrent use.
 type Ledger struct {
 	// Run is the UID of the EvaluationRun, or what SegmentRun makes of it; Shard counts from 0.
 	Run   string
@@ -21,9 +22,11 @@ type Ledger struct {
 	ScenarioDigest string
 	GraderVersion  string
 	Judge          string
-	// Opened counts episodes begun, restarts included: more than have ended means that some were retried, abandoned or errored.
+	// Opened counts episodes begun, restarts included: more than have ended means that some were
+	// retried, abandoned or errored.
 	Opened int64
-	// Replayed counts episodes that ended once more after having ended. Only the first end is counted in the figures.
+	// Replayed counts episodes that ended once more after having ended. Only the first end is
+	// counted in the figures.
 	Replayed int64
 	// Scored and Failed count the episodes in the figures by outcome.
 	Scored int64
@@ -63,7 +66,8 @@ type ScenarioSums struct {
 	Tasks      []ScenarioTaskSums // ordered by task
 }
 
-// ScenarioTaskSums are the sums over the trials of one scenario in one task. Sum is in micro-points.
+// ScenarioTaskSums are the sums over the trials of one scenario in one task. Sum is in
+// micro-points.
 type ScenarioTaskSums struct {
 	Task     string
 	Episodes int64
@@ -83,7 +87,8 @@ type Episode struct {
 	Language   string
 }
 
-// Add counts an episode that ended scored or failed. The caller sees to it that no episode is added twice (see Replayed), and counts Opened.
+// Add counts an episode that ended scored or failed. The caller sees to it that no episode is added
+// twice (see Replayed), and counts Opened.
 func (l *Ledger) Add(ep PlannedEpisode, e Episode) error {
 	if e.Score < 0 || e.Score > One {
 		return fmt.Errorf("counting episode %d: score %d is not within 0 and %d micro-points", ep.Index, e.Score, One)

@@ -304,7 +304,8 @@ func FuzzLedgerUnmarshal(f *testing.F) {
 	})
 }
 
-// fullLedger is a ledger of 40 scenarios of the kinds that the catalogue has, played with random scores.
+// fullLedger is a ledger of 40 scenarios of the kinds that the catalogue has, played with random
+// scores.
 func fullLedger(t testing.TB, trials int) *Ledger {
 	t.Helper()
 	draft := plan()

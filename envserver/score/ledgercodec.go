@@ -12,8 +12,8 @@ const MaxLedgerBytes = 64 << 10
 
 const ledgerVersion = 1
 
-// maxCount bounds counts of episodes, and maxPoints sums of points, so that no sum that a decoder makes overflows. maxTasks and maxDims are as many as a run's
-// status lists.
+// maxCount bounds counts of episodes, and maxPoints sums of points, so that no sum that a decoder
+// makes overflows. maxTasks and maxDims are as many as a run's status lists.
 const (
 	maxCount  = 1 << 31
 	maxPoints = 1 << 53
@@ -21,11 +21,13 @@ const (
 	maxDims   = 16
 )
 
-// ErrMalformed means that bytes are not the encoding of a ledger, or that its figures contradict each other.
+// ErrMalformed means that bytes are not the encoding of a ledger, or that its figures contradict
+// each other.
 var ErrMalformed = errors.New("malformed ledger")
 
-// MarshalBinary writes the ledger as a bit stream: a header, tables of texts, then a column for each field. The figures of tasks that follow from those of scenarios
-// are left out. Equal ledgers have equal bytes.
+// MarshalBinary writes the ledger as a bit stream: a header, tables of texts, then a column for
+// each field. The figures of tasks that follow from those of scenarios are left out. Equal ledgers
+// have equal bytes.
 func (l *Ledger) MarshalBinary() ([]byte, error) {
 	if err := l.validate(); err != nil {
 		return nil, fmt.Errorf("encoding ledger: %w", err)
@@ -50,7 +52,8 @@ func (l *Ledger) MarshalBinary() ([]byte, error) {
 	return w.bytes, nil
 }
 
-// attributes are the scenario's fields that repeat, each written as a table and a column of positions.
+// attributes are the scenario's fields that repeat, each written as a table and a column of
+// positions.
 var attributes = [...]func(*ScenarioSums) *string{
 	func(s *ScenarioSums) *string { return &s.Category },
 	func(s *ScenarioSums) *string { return &s.Difficulty },
@@ -117,7 +120,8 @@ func (l *Ledger) writeTasks(w *bitWriter) {
 	}
 }
 
-// writeRows writes which scenarios have the task, and their sums. Episodes are written as what is missing to the most, which is nothing as a rule.
+// writeRows writes which scenarios have the task, and their sums. Episodes are written as what is
+// missing to the most, which is nothing as a rule.
 func (l *Ledger) writeRows(w *bitWriter, t *TaskSums) {
 	var most int64
 	var rows []ScenarioTaskSums
@@ -150,7 +154,8 @@ func (s *ScenarioSums) row(task string) (ScenarioTaskSums, bool) {
 	return ScenarioTaskSums{}, false
 }
 
-// UnmarshalBinary reads an encoded ledger. The bytes may be anybody's: an error wraps ErrMalformed, and the ledger is consistent when there is none.
+// UnmarshalBinary reads an encoded ledger. The bytes may be anybody's: an error wraps ErrMalformed,
+// and the ledger is consistent when there is none.
 func (l *Ledger) UnmarshalBinary(data []byte) error {
 	if len(data) > MaxLedgerBytes {
 		return fmt.Errorf("%w: %d bytes are more than %d", ErrMalformed, len(data), MaxLedgerBytes)
@@ -163,7 +168,8 @@ func (l *Ledger) UnmarshalBinary(data []byte) error {
 	if err := errors.Join(r.end(), got.validate()); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	// One ledger has one encoding: a signature then stands for the figures, not for one of several spellings.
+	// One ledger has one encoding: a signature then stands for the figures, not for one of several
+	// spellings.
 	if again, err := got.MarshalBinary(); err != nil || !bytes.Equal(again, data) {
 		return fmt.Errorf("%w: not its shortest encoding", ErrMalformed)
 	}

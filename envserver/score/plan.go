@@ -13,28 +13,33 @@ import (
 	"slices"
 )
 
-// MaxSeed is the largest seed of a run or an episode: 2^53 - 1, which every JSON reader keeps exactly.
+// MaxSeed is the largest seed of a run or an episode: 2^53 - 1, which every JSON reader keeps
+// exactly.
 const MaxSeed = 1<<53 - 1
 
 // MaxTrials bounds the trials of a task, and so the columns of a shard's ledger.
 const MaxTrials = 1000
 
-// namePattern is what a task name or a scenario id may look like. The bound on a shard's summary counts on it.
+// namePattern is what a task name or a scenario id may look like. The bound on a shard's summary
+// counts on it.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`)
 
-// Plan is a run's list of episodes in closed form: nobody stores the list. It is immutable once made, and its JSON is what a runner reads.
+// Plan is a run's list of episodes in closed form: nobody stores the list. It is immutable once
+// made, and its JSON is what a runner reads.
 type Plan struct {
 	// Run is the UID of the EvaluationRun.
 	Run string `json:"run"`
 	// Seed is the run's seed, from which every episode's seed is derived.
 	Seed int64 `json:"seed"`
-	// Shards is the number of parts that are played independently, at most one part for each scenario.
+	// Shards is the number of parts that are played independently, at most one part for each
+	// scenario.
 	Shards int `json:"shards"`
 	// PassScore is the least score, in micro-points, with which an episode passes.
 	PassScore int64 `json:"passScore"`
 	// Pressure has the episodes played under simulated time, where their task can be.
 	Pressure bool `json:"pressure,omitempty"`
-	// ScenarioDigest, GraderVersion and Judge are what the pool must report. A runner refuses a pod that differs.
+	// ScenarioDigest, GraderVersion and Judge are what the pool must report. A runner refuses a pod
+	// that differs.
 	ScenarioDigest string `json:"scenarioDigest"`
 	GraderVersion  string `json:"graderVersion"`
 	Judge          string `json:"judge"`
@@ -54,7 +59,8 @@ type PlanTask struct {
 
 // PlannedEpisode is one episode of a plan.
 type PlannedEpisode struct {
-	// Index counts a run's episodes from 0: by scenario in sorted order, then by task in the plan's order, then by trial.
+	// Index counts a run's episodes from 0: by scenario in sorted order, then by task in the plan's
+	// order, then by trial.
 	Index    int64
 	Task     string
 	Scenario string
@@ -64,8 +70,9 @@ type PlannedEpisode struct {
 	Pressure bool
 }
 
-// NewPlan completes and validates a plan: it sorts the scenarios of each task and sets Shards to the least number that is at least parallelism, at
-// most the number of scenarios, and keeps every shard's summary within [MaxSummaryBytes]. The given Shards is ignored.
+// NewPlan completes and validates a plan: it sorts the scenarios of each task and sets Shards to
+// the least number that is at least parallelism, at most the number of scenarios, and keeps every
+// shard's summary within [MaxSummaryBytes]. The given Shards is ignored.
 func NewPlan(draft Plan, parallelism int) (Plan, error) {
 	p := draft
 	p.Tasks = make([]PlanTask, len(draft.Tasks))
@@ -84,7 +91,8 @@ func NewPlan(draft Plan, parallelism int) (Plan, error) {
 	return p, nil
 }
 
-// ParsePlan reads the JSON of a plan that NewPlan has made. It refuses unknown fields, so that an old runner doesn't play half of a newer plan.
+// ParsePlan reads the JSON of a plan that NewPlan has made. It refuses unknown fields, so that an
+// old runner doesn't play half of a newer plan.
 func ParsePlan(data []byte) (Plan, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -101,7 +109,8 @@ func ParsePlan(data []byte) (Plan, error) {
 	return p, nil
 }
 
-// Fingerprint is "sha256:" and the hex digest of the plan's JSON. It tells whether a plan that was kept where others can write is still the one that was made.
+// Fingerprint is "sha256:" and the hex digest of the plan's JSON. It tells whether a plan that was
+// kept where others can write is still the one that was made.
 func (p Plan) Fingerprint() (string, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -179,8 +188,9 @@ func (p Plan) Episodes() int64 {
 	return n
 }
 
-// Shard yields the episodes of shard i, from 0 to Shards-1, in the order of their index. Scenario j of the sorted union belongs to shard j mod Shards
-// with all its tasks and trials, so that every cluster of the statistics lies in one shard.
+// Shard yields the episodes of shard i, from 0 to Shards-1, in the order of their index. Scenario j
+// of the sorted union belongs to shard j mod Shards with all its tasks and trials, so that every
+// cluster of the statistics lies in one shard.
 func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
 	return func(yield func(PlannedEpisode) bool) {
 		var index int64
@@ -208,15 +218,17 @@ func (p Plan) trials(t PlanTask, scenario string, first int64, yield func(Planne
 	return true
 }
 
-// EpisodeSeed derives an episode's seed: the first 53 bits of SHA-256 over the run's seed, the task, the scenario and the trial, integers as 8 bytes
-// big-endian and strings prefixed by their length as such an integer. It doesn't depend on the other episodes, so that adding a scenario to a run
-// leaves the rest as it was.
+// EpisodeSeed derives an episode's seed: the first 53 bits of SHA-256 over the run's seed, the
+// task, the scenario and the trial, integers as 8 bytes big-endian and strings prefixed by their
+// length as such an integer. It doesn't depend on the other episodes, so that adding a scenario to
+// a run leaves the rest as it was.
 func EpisodeSeed(runSeed int64, task, scenario string, trial int) int64 {
 	sum := sha256.Sum256(appendFields(nil, runSeed, task, scenario, int64(trial)))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }
 
-// appendFields appends integers as 8 bytes big-endian and strings with their length before them, so that no two lists of fields share an encoding.
+// appendFields appends integers as 8 bytes big-endian and strings with their length before them, so
+// that no two lists of fields share an encoding.
 func appendFields(b []byte, fields ...any) []byte {
 	for _, f := range fields {
 		switch f := f.(type) {

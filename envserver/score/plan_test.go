@@ -189,7 +189,8 @@ func TestShardCount(t *testing.T) {
 	}
 }
 
-// Vectors made with Python's hashlib and struct: sha256(pack(">QQ", run, len(task)) + task + pack(">Q", len(scenario)) + scenario + pack(">Q", trial)) >> 203.
+// Vectors made with Python's hashlib and struct: sha256(pack(">QQ", run, len(task)) + task +
+// pack(">Q", len(scenario)) + scenario + pack(">Q", trial)) >> 203.
 func TestEpisodeSeedVectors(t *testing.T) {
 	cases := []struct {
 		run            int64
@@ -209,7 +210,8 @@ func TestEpisodeSeedVectors(t *testing.T) {
 	}
 }
 
-// The vector was made with Python's hashlib as for seeds, fields index, task, scenario, seed, added modulo 2^256.
+// The vector was made with Python's hashlib as for seeds, fields index, task, scenario, seed, added
+// modulo 2^256.
 func TestPlanDigestVector(t *testing.T) {
 	var d PlanDigest
 	d.Add(PlannedEpisode{Index: 0, Task: "ticket-resolve", Scenario: "B07", Seed: 11})

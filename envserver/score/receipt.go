@@ -14,14 +14,17 @@ const receiptPrefix = "csenv receipt v1\n"
 
 const receiptVersion = 1
 
-// maxReceiptText bounds the text of a receipt, in bytes: 16 dimensions with names of 63 bytes and room for the rest.
+// maxReceiptText bounds the text of a receipt, in bytes: 16 dimensions with names of 63 bytes and
+// room for the rest.
 const maxReceiptText = 4096
 
-// ErrReceipt means that a receipt was not signed by the pool's key, was changed afterwards, or is none.
+// ErrReceipt means that a receipt was not signed by the pool's key, was changed afterwards, or is
+// none.
 var ErrReceipt = errors.New("the receipt doesn't hold")
 
-// Receipt is a pod's word for one episode that it graded: all that a ledger adds up. Any pod with the same key can so count the episode in a ledger of its own, if the pod that graded it is
-// lost. A pod gives one receipt for an episode of a run, at its first end.
+// Receipt is a pod's word for one episode that it graded: all that a ledger adds up. Any pod with
+// the same key can so count the episode in a ledger of its own, if the pod that graded it is lost.
+// A pod gives one receipt for an episode of a run, at its first end.
 type Receipt struct {
 	// Run, Shard and PassScore are those of the ledger that counted the episode.
 	Run       string
@@ -45,7 +48,8 @@ func (l *Ledger) Receipt(planned PlannedEpisode, e Episode) Receipt {
 	}
 }
 
-// Accepts says whether the receipt's episode belongs into the ledger. An error wraps ErrForeign or ErrGrader.
+// Accepts says whether the receipt's episode belongs into the ledger. An error wraps ErrForeign or
+// ErrGrader.
 func (l *Ledger) Accepts(r Receipt) error {
 	if r.Run != l.Run || r.Shard != l.Shard {
 		return fmt.Errorf("%w: run %q shard %d, not run %q shard %d", ErrForeign, r.Run, r.Shard, l.Run, l.Shard)
@@ -68,7 +72,8 @@ func (r Receipt) Sign(key ed25519.PrivateKey) (string, error) {
 
 func receiptMessage(payload []byte) []byte { return append([]byte(receiptPrefix), payload...) }
 
-// VerifyReceipt reads what Sign wrote and checks the signature. The text may be anybody's: an error wraps ErrReceipt.
+// VerifyReceipt reads what Sign wrote and checks the signature. The text may be anybody's: an error
+// wraps ErrReceipt.
 func VerifyReceipt(text string, pub ed25519.PublicKey) (Receipt, error) {
 	if len(text) > maxReceiptText {
 		return Receipt{}, fmt.Errorf("%w: %d bytes are more than %d", ErrReceipt, len(text), maxReceiptText)

@@ -1,6 +1,7 @@
 package score
 
-// Report is what an environment pod says of itself on /stats, and what the controllers read: the wire between them.
+// Report is what an environment pod says of itself on /stats, and what the controllers read: the
+// wire between them.
 type Report struct {
 	Environment    string   `json:"environment"`
 	ScenarioDigest string   `json:"scenarioDigest"`
@@ -10,24 +11,29 @@ type Report struct {
 	Sessions       Sessions `json:"sessions"`
 	Episodes       Episodes `json:"episodes"`
 	Tasks          []Task   `json:"tasks"`
-	// JudgeFailures are the replies that could not be judged, and Cut the sessions that a drain's timeout ended, since the server started.
+	// JudgeFailures are the replies that could not be judged, and Cut the sessions that a drain's
+	// timeout ended, since the server started.
 	JudgeFailures int64 `json:"judgeFailures"`
 	Cut           int64 `json:"cut"`
-	// Runs are the evaluation runs whose ledgers the pod keeps, at most MaxRunReports: those that were played last, ordered by UID.
+	// Runs are the evaluation runs whose ledgers the pod keeps, at most MaxRunReports: those that
+	// were played last, ordered by UID.
 	Runs []RunReport `json:"runs,omitempty"`
 	// Packs is what a server started now would play, nil for one that reads no packs.
 	Packs *Packs `json:"packs,omitempty"`
 }
 
-// Packs is what would be played of the scenario packs as they are now: their digest, or, where something is wrong with them, each fault on a line as FILE:LINE: CAUSE.
+// Packs is what would be played of the scenario packs as they are now: their digest, or, where
+// something is wrong with them, each fault on a line as FILE:LINE: CAUSE.
 type Packs struct {
 	Digest string `json:"digest"`
 	Error  string `json:"error,omitempty"`
 }
 
-// Farewell is what a server says of its drain when it ends: the JSON of its container's termination message, for nobody can ask it afterwards.
+// Farewell is what a server says of its drain when it ends: the JSON of its container's termination
+// message, for nobody can ask it afterwards.
 type Farewell struct {
-	// Sessions is how many were open when the drain began, and Cut how many of those its timeout ended.
+	// Sessions is how many were open when the drain began, and Cut how many of those its timeout
+	// ended.
 	Sessions int64 `json:"sessions"`
 	Cut      int64 `json:"cut"`
 	// Seconds is how long the drain took.
@@ -37,7 +43,8 @@ type Farewell struct {
 // MaxRunReports bounds the runs of a report.
 const MaxRunReports = 256
 
-// RunReport is what a pod has of one run: the episodes that are being played, and those in its ledgers. It is for a display of progress; what counts are the ledgers.
+// RunReport is what a pod has of one run: the episodes that are being played, and those in its
+// ledgers. It is for a display of progress; what counts are the ledgers.
 type RunReport struct {
 	// Run is the UID of the EvaluationRun.
 	Run    string `json:"run"`
@@ -63,7 +70,8 @@ type Sessions struct {
 	Capacity int64 `json:"capacity"`
 }
 
-// Episodes are the episodes that a pod has ended since it started. ScoreSum is in micro-points, over scored and failed ones.
+// Episodes are the episodes that a pod has ended since it started. ScoreSum is in micro-points,
+// over scored and failed ones.
 type Episodes struct {
 	Scored   int64 `json:"scored"`
 	Failed   int64 `json:"failed"`

@@ -9,7 +9,8 @@ import (
 	"strconv"
 )
 
-// tagPattern is what trainers tag their episodes with: the name of an EvaluationRun, after that of its namespace where the pool is in another.
+// tagPattern is what trainers tag their episodes with: the name of an EvaluationRun, after that of
+// its namespace where the pool is in another.
 var tagPattern = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z]([-a-z0-9]{0,48}[a-z0-9])?$`)
 
 // ValidTag says whether a text can be a tag: NAME or NAMESPACE/NAME of an EvaluationRun.
@@ -21,7 +22,8 @@ type Collection struct {
 	Tag, Run string
 	// PassScore is the run's, in micro-points.
 	PassScore int64
-	// Ack is the number of the last segment of Instance that is in the run's figures for good, 0 for none.
+	// Ack is the number of the last segment of Instance that is in the run's figures for good, 0
+	// for none.
 	Instance string
 	Ack      int64
 	// Done says that the run has ended: it wants nothing any more.
@@ -56,17 +58,22 @@ func ParseCollection(query url.Values) (Collection, error) {
 // maxRunUID bounds, in bytes, the UID of a run and the id of an instance.
 const maxRunUID = 64
 
-// Segment is what a pod hands to a run of the episodes that trainers tagged with its name: those that have ended since the run took the segment before. It is the wire of /rollouts.
+// Segment is what a pod hands to a run of the episodes that trainers tagged with its name: those
+// that have ended since the run took the segment before. It is the wire of /rollouts.
 //
-// A pod keeps a segment, byte by byte, until the run has acknowledged it, and only then makes the next one. So a lost answer loses nothing, and the number tells a repeated one.
+// A pod keeps a segment, byte by byte, until the run has acknowledged it, and only then makes the
+// next one. So a lost answer loses nothing, and the number tells a repeated one.
 type Segment struct {
-	// Pod is the name of the pod: whoever asks an address may be answered by another pod that has it by now.
+	// Pod is the name of the pod: whoever asks an address may be answered by another pod that has
+	// it by now.
 	Pod string `json:"pod"`
-	// Instance is the random id of what the pod keeps of the tag: another process has another, and so has one that forgot the tag meanwhile. Numbers count from 1 within it.
+	// Instance is the random id of what the pod keeps of the tag: another process has another, and
+	// so has one that forgot the tag meanwhile. Numbers count from 1 within it.
 	Instance string `json:"instance"`
 	// Number is that of the ledger, 0 without one.
 	Number int64 `json:"segment"`
-	// Ledger is nil while nothing has ended. Its run is SegmentRun, its shard the number. It opened as many episodes as have ended, so those that are neither scored nor failed have errored.
+	// Ledger is nil while nothing has ended. Its run is SegmentRun, its shard the number. It opened
+	// as many episodes as have ended, so those that are neither scored nor failed have errored.
 	Ledger *SignedLedger `json:"ledger"`
 	// Dropped are episodes of the segment that are in no ledger, for want of room.
 	Dropped int64 `json:"dropped"`
@@ -74,10 +81,12 @@ type Segment struct {
 	Active int64 `json:"active"`
 }
 
-// SegmentRun is the run in the ledger of a segment: no other run, no other pod, and no other instance, has its like.
+// SegmentRun is the run in the ledger of a segment: no other run, no other pod, and no other
+// instance, has its like.
 func SegmentRun(run, pod, instance string) string { return run + "@" + pod + "/" + instance }
 
-// Verify checks the signature and whose segment it is, and decodes the ledger. An error wraps ErrSignature, ErrMalformed or ErrForeign.
+// Verify checks the signature and whose segment it is, and decodes the ledger. An error wraps
+// ErrSignature, ErrMalformed or ErrForeign.
 func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error) {
 	l, err := s.Ledger.Verify(pub)
 	if err != nil {
@@ -92,8 +101,9 @@ func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error)
 	return l, nil
 }
 
-// Merge adds the figures of another ledger, of whatever run and shard: ledgers come to the same sums in whatever order and parts they are merged. It fails with ErrGrader, and changes nothing, if the
-// other was graded otherwise.
+// Merge adds the figures of another ledger, of whatever run and shard: ledgers come to the same
+// sums in whatever order and parts they are merged. It fails with ErrGrader, and changes nothing,
+// if the other was graded otherwise.
 func (l *Ledger) Merge(o *Ledger) error {
 	if from := (identity{l.Run, o.ScenarioDigest, o.GraderVersion, o.Judge, l.Shard, o.PassScore}); from != l.identity() {
 		return fmt.Errorf("%w: scenarios %s, grader %s, judge %s, pass score %s; before they were %s, %s, %s, %s", ErrGrader,
@@ -116,7 +126,8 @@ func (l *Ledger) Merge(o *Ledger) error {
 	return nil
 }
 
-// Tally adds up episodes before it is known from which score on they pass, and remembers every score until then. The zero value is empty. It is not safe for concurrent use.
+// Tally adds up episodes before it is known from which score on they pass, and remembers every
+// score until then. The zero value is empty. It is not safe for concurrent use.
 type Tally struct {
 	// sums have the pass score 0, with which every episode passes.
 	sums Ledger
@@ -147,7 +158,8 @@ func (t *Tally) Add(ep PlannedEpisode, e Episode) error {
 	return nil
 }
 
-// Ledger makes a ledger of the tally, with everything but the sums taken from another one. The tally is empty afterwards.
+// Ledger makes a ledger of the tally, with everything but the sums taken from another one. The
+// tally is empty afterwards.
 func (t *Tally) Ledger(of Ledger) *Ledger {
 	l, ends := t.sums, t.ends
 	*t = Tally{}

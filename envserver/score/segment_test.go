@@ -22,7 +22,8 @@ func graded() Ledger {
 	return Ledger{Run: "uid", PassScore: 700_000, ScenarioDigest: "sha256:00", GraderVersion: "1", Judge: "offline-v1"}
 }
 
-// However episodes are spread over ledgers, whether those know the pass score or learn it last, and in whatever order they are merged, the sums are those of one ledger of all.
+// However episodes are spread over ledgers, whether those know the pass score or learn it last, and
+// in whatever order they are merged, the sums are those of one ledger of all.
 func TestMergingInAnyOrderAndPartition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := graded()
@@ -183,7 +184,8 @@ func TestSegmentVerify(t *testing.T) {
 	}
 }
 
-// The figures of trainers' episodes are those of a plan's: the accumulator doesn't mind who has played.
+// The figures of trainers' episodes are those of a plan's: the accumulator doesn't mind who has
+// played.
 func TestMergedLedgerMakesFigures(t *testing.T) {
 	sums := graded()
 	for i := range 8 {

@@ -13,7 +13,8 @@ const signaturePrefix = "csenv ledger v1\n"
 // ErrSignature means that a ledger was not signed by the pool's key, or was changed afterwards.
 var ErrSignature = errors.New("the ledger's signature doesn't hold")
 
-// SignedLedger is an encoded ledger and the pool's Ed25519 signature over it. Its JSON is what an environment pod serves and a runner relays.
+// SignedLedger is an encoded ledger and the pool's Ed25519 signature over it. Its JSON is what an
+// environment pod serves and a runner relays.
 type SignedLedger struct {
 	Payload   []byte `json:"payload"`
 	Signature []byte `json:"signature"`
@@ -42,7 +43,8 @@ func (s SignedLedger) Verify(pub ed25519.PublicKey) (*Ledger, error) {
 
 func signed(payload []byte) []byte { return append([]byte(signaturePrefix), payload...) }
 
-// FormatPublicKey writes a public key as a pool's status carries it: standard base64 of its 32 bytes.
+// FormatPublicKey writes a public key as a pool's status carries it: standard base64 of its 32
+// bytes.
 func FormatPublicKey(pub ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(pub) }
 
 // ParsePublicKey reads what FormatPublicKey wrote.

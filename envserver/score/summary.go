@@ -17,13 +17,15 @@ const MaxSummaryBytes = 4096
 
 const summaryVersion = 2
 
-// Summary is what a runner leaves as its termination message when its shard is complete. Of its fields only the ledger is signed; the rest is the runner's word.
+// Summary is what a runner leaves as its termination message when its shard is complete. Of its
+// fields only the ledger is signed; the rest is the runner's word.
 type Summary struct {
 	Version int          `json:"version"`
 	Ledger  SignedLedger `json:"ledger"`
 	// Errored are the episodes that were given up, by class of error. They are in no ledger.
 	Errored []ErrorClass `json:"errored,omitempty"`
-	// Retried counts attempts at an episode after its first, RetriedBy those of them that followed a failure of a class.
+	// Retried counts attempts at an episode after its first, RetriedBy those of them that followed
+	// a failure of a class.
 	Retried   int64            `json:"retried,omitempty"`
 	RetriedBy map[string]int64 `json:"retriedBy,omitempty"`
 	Durations Durations        `json:"durations"`
@@ -44,7 +46,8 @@ func (t *Tokens) Add(o Tokens) {
 	t.Completion += o.Completion
 }
 
-// Stored says how many of the shard's episodes, errored ones too, are in the result store, and why some are not.
+// Stored says how many of the shard's episodes, errored ones too, are in the result store, and why
+// some are not.
 type Stored struct {
 	Episodes int64 `json:"episodes"`
 	// Error has at most MaxStoreError bytes; "" where every episode is stored, or none was to be.
@@ -69,8 +72,10 @@ type ErrorClass struct {
 // otherClass takes in the classes of errors that a summary has no room for.
 const otherClass = "other"
 
-// Encode writes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain text. Where the JSON takes more than MaxSummaryBytes, it merges classes into the class "other", those of
-// retries before those of errored episodes, and the smallest first. It fails where that doesn't help, which a plan rules out but for very many scattered errored episodes.
+// Encode writes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain text.
+// Where the JSON takes more than MaxSummaryBytes, it merges classes into the class "other", those
+// of retries before those of errored episodes, and the smallest first. It fails where that doesn't
+// help, which a plan rules out but for very many scattered errored episodes.
 func (s Summary) Encode() ([]byte, error) {
 	s.Version = summaryVersion
 	s.Stored.Error = plain(s.Stored.Error)
@@ -89,7 +94,8 @@ func (s Summary) Encode() ([]byte, error) {
 	}
 }
 
-// mergeRetried merges the smallest class of retries into the others, and says whether there was one.
+// mergeRetried merges the smallest class of retries into the others, and says whether there was
+// one.
 func (s *Summary) mergeRetried() bool {
 	classes := slices.DeleteFunc(slices.Sorted(maps.Keys(s.RetriedBy)), func(class string) bool { return class == otherClass })
 	if len(classes) == 0 {
@@ -101,7 +107,8 @@ func (s *Summary) mergeRetried() bool {
 	return true
 }
 
-// mergeErrored merges the smallest class of errored episodes into the others, and says whether there was one. The episodes stay the same.
+// mergeErrored merges the smallest class of errored episodes into the others, and says whether
+// there was one. The episodes stay the same.
 func (s *Summary) mergeErrored() bool {
 	smallest, other := -1, -1
 	for i, c := range s.Errored {
@@ -225,11 +232,13 @@ func (s Summary) errored(index int64) bool {
 	return false
 }
 
-// durationBins is two for each power of two: bin i holds the durations from 2^(i/2) up to 2^((i+1)/2) milliseconds; the first one shorter ones too, the last one
-// (from about three hours on) longer ones.
+// durationBins is two for each power of two: bin i holds the durations from 2^(i/2) up to
+// 2^((i+1)/2) milliseconds; the first one shorter ones too, the last one (from about three hours
+// on) longer ones.
 const durationBins = 48
 
-// Durations is a histogram of durations with bins of equal width on a logarithmic scale, so that a quantile is off by at most a factor of the square root of two.
+// Durations is a histogram of durations with bins of equal width on a logarithmic scale, so that a
+// quantile is off by at most a factor of the square root of two.
 type Durations struct {
 	bins [durationBins]int64
 }
@@ -268,7 +277,8 @@ func (d Durations) Count() int64 {
 	return n
 }
 
-// Quantile is the upper edge, in milliseconds, of the bin that holds the given share of the durations: 0.99 for the 99th percentile. It is 0 without durations.
+// Quantile is the upper edge, in milliseconds, of the bin that holds the given share of the
+// durations: 0.99 for the 99th percentile. It is 0 without durations.
 func (d Durations) Quantile(q float64) int64 {
 	rank := int64(q * float64(d.Count()))
 	for i, n := range d.bins {

@@ -12,8 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The worst case of the catalogue's limits: ids of 32 random characters, three tasks with eight dimensions each from a dozen names, eight categories, errors of
-// every class, and durations all over. NewPlan must have split the run so that every shard's summary fits.
+// The worst case of the catalogue's limits: ids of 32 random characters, three tasks with eight
+// dimensions each from a dozen names, eight categories, errors of every class, and durations all
+// over. NewPlan must have split the run so that every shard's summary fits.
 func TestSummaryOfAnyPlanFits(t *testing.T) {
 	for _, trials := range []int{1, 4, 1000} {
 		for _, scenarios := range []int{1, 48, 96} {
@@ -94,7 +95,8 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// No class of errors keeps a shard from being told that was played in full: what is too much goes into one class, and counts as before.
+// No class of errors keeps a shard from being told that was played in full: what is too much goes
+// into one class, and counts as before.
 func TestEncodeMergesClassesThatDoNotFit(t *testing.T) {
 	p := mustPlan(t, plan(), 1)
 	for name, tc := range map[string]struct {

@@ -13,7 +13,8 @@ import (
 	"strconv"
 )
 
-// MaxTableBytes bounds the text of a scenario table, so that it fits into a ConfigMap with room to spare.
+// MaxTableBytes bounds the text of a scenario table, so that it fits into a ConfigMap with room to
+// spare.
 const MaxTableBytes = 512 << 10
 
 // ErrTableTooLarge means that the text of a scenario table would take more than MaxTableBytes.
@@ -27,10 +28,12 @@ type ScenarioScore struct {
 	Mean                           int64
 }
 
-// ScenarioTable holds the score of every (task, scenario) pair of some shards. The zero value is empty. It is not safe for concurrent use.
+// ScenarioTable holds the score of every (task, scenario) pair of some shards. The zero value is
+// empty. It is not safe for concurrent use.
 //
-// It is far larger than an Accumulator and so is kept beside it, in a place that is written apart. The accumulator has the table's fingerprint, so that a table that lost a shard, has one too
-// many or was changed is told from the one that belongs to the sums: see Accumulator.Holds.
+// It is far larger than an Accumulator and so is kept beside it, in a place that is written apart.
+// The accumulator has the table's fingerprint, so that a table that lost a shard, has one too many
+// or was changed is told from the one that belongs to the sums: see Accumulator.Holds.
 type ScenarioTable struct {
 	rows map[pair]ScenarioScore
 }
@@ -66,7 +69,8 @@ func (t *ScenarioTable) Put(row ScenarioScore) {
 	t.rows[pair{row.Task, row.Scenario}] = row
 }
 
-// Keep drops the rows of shards that are not among those given: what was written of a shard before its sums were.
+// Keep drops the rows of shards that are not among those given: what was written of a shard before
+// its sums were.
 func (t *ScenarioTable) Keep(p Plan, shards IndexSet) {
 	kept := map[string]bool{}
 	for j, id := range p.scenarios() {
@@ -105,7 +109,8 @@ func (s ScenarioScore) digest() PlanDigest {
 
 var tableHeader = []string{"task", "scenario", "category", "difficulty", "language", "episodes", "passes", "mean"}
 
-// MarshalText writes the table as CSV, with a header and six decimals of the mean. It fails with ErrTableTooLarge.
+// MarshalText writes the table as CSV, with a header and six decimals of the mean. It fails with
+// ErrTableTooLarge.
 func (t *ScenarioTable) MarshalText() ([]byte, error) {
 	var text bytes.Buffer
 	w := csv.NewWriter(&text)

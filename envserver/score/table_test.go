@@ -34,8 +34,9 @@ func TestScenarioTableText(t *testing.T) {
 	}
 }
 
-// The table is written before the sums of the same shards, and whoever writes may stop between the two and begin again from what is written. Whatever the order and the stops, the table ends up as that of
-// the sums, and is told from every other.
+// The table is written before the sums of the same shards, and whoever writes may stop between the
+// two and begin again from what is written. Whatever the order and the stops, the table ends up as
+// that of the sums, and is told from every other.
 func TestTableAndSumsAgreeAfterEveryCrash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := NewPlan(drawPlan(t), rapid.IntRange(1, 8).Draw(t, "parallelism"))

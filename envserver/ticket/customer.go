@@ -8,7 +8,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// patience is the simulated minutes after which a customer resents having waited for the first reply. It is the same for all, so that a mood tells nothing of a ticket's priority.
+// patience is the simulated minutes after which a customer resents having waited for the first
+// reply. It is the same for all, so that a mood tells nothing of a ticket's priority.
 const patience = 20
 
 // maxAnswers is the number of a script's answers that a customer remembers having given.
@@ -32,8 +33,9 @@ const (
 
 func moodNames() []string { return []string{"calm", "uneasy", "annoyed", "angry"} }
 
-// customer plays a ticket's script. Nothing that it says or feels depends on gold, but for having nothing to add once its matter is settled. That tells the agent
-// that its reply was right, so it counts with dense rewards only.
+// customer plays a ticket's script. Nothing that it says or feels depends on gold, but for having
+// nothing to add once its matter is settled. That tells the agent that its reply was right, so it
+// counts with dense rewards only.
 type customer struct {
 	script *scenarios.UserSim
 	mood   int
@@ -41,7 +43,8 @@ type customer struct {
 	turns, said int
 	// told are the answers given, a bit each.
 	told uint64
-	// soothed is true once the agent has acknowledged the situation, silent once there is nothing to add.
+	// soothed is true once the agent has acknowledged the situation, silent once there is nothing
+	// to add.
 	soothed, silent bool
 }
 
@@ -64,8 +67,9 @@ func (c *customer) feels() string {
 	return moodNames()[c.mood]
 }
 
-// answer is what the customer writes back to the agent's last message, "" for nothing. Late says that the customer waited too long for it,
-// content that it heeds what leaves it with nothing to add.
+// answer is what the customer writes back to the agent's last message, "" for nothing. Late says
+// that the customer waited too long for it, content that it heeds what leaves it with nothing to
+// add.
 func (c *customer) answer(e ears, m *matter, late, content bool) string {
 	if c.script == nil {
 		return ""

@@ -97,7 +97,8 @@ func TestMoodBeginsWithTheTone(t *testing.T) {
 	}
 }
 
-// TestWaitingAnnoys makes the first reply later than the customer's patience, whatever the ticket's priority.
+// TestWaitingAnnoys makes the first reply later than the customer's patience, whatever the ticket's
+// priority.
 func TestWaitingAnnoys(t *testing.T) {
 	for _, priority := range []string{"low", "urgent"} {
 		ticket := talkative()
@@ -110,7 +111,8 @@ func TestWaitingAnnoys(t *testing.T) {
 	}
 }
 
-// TestCustomersTellNoGold plays any messages to customers whose tickets differ in gold alone: what they say is the same, but for having nothing to add once the matter is settled.
+// TestCustomersTellNoGold plays any messages to customers whose tickets differ in gold alone: what
+// they say is the same, but for having nothing to add once the matter is settled.
 func TestCustomersTellNoGold(t *testing.T) {
 	other := talkative()
 	other.Gold = scenarios.TicketGold{Category: "shipping", Priority: "low"}
@@ -125,7 +127,8 @@ func TestCustomersTellNoGold(t *testing.T) {
 	})
 }
 
-// TestSilenceTellsNothingWithTerminalRewards plays any messages to customers whose tickets differ in what settles them alone.
+// TestSilenceTellsNothingWithTerminalRewards plays any messages to customers whose tickets differ
+// in what settles them alone.
 func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
 	other := talkative()
 	other.UserSim.StopWhen = []string{"facts_stated", "outcome_stated"}
@@ -146,7 +149,8 @@ func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
 	})
 }
 
-// TestRepliesThatAskNothingLoseNothing compares the scores of tickets with and without a customer who answers.
+// TestRepliesThatAskNothingLoseNothing compares the scores of tickets with and without a customer
+// who answers.
 func TestRepliesThatAskNothingLoseNothing(t *testing.T) {
 	actions := []string{classifyRight, say(respond, goodReply), escalateFinance}
 	_, silent := play(t, start("ticket-resolve", episode.Terminal, goodJudge), actions...)
@@ -156,7 +160,8 @@ func TestRepliesThatAskNothingLoseNothing(t *testing.T) {
 	}
 }
 
-// TestPublicCustomers plays the public scripts with every question that they know: they answer it, and what they say holds no gold.
+// TestPublicCustomers plays the public scripts with every question that they know: they answer it,
+// and what they say holds no gold.
 func TestPublicCustomers(t *testing.T) {
 	catalog, err := scenarios.Public()
 	if err != nil {

@@ -11,10 +11,12 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// searchMinutes is what a search takes under pressure. In a queue it takes no time, for the schedules that it is measured by need none.
+// searchMinutes is what a search takes under pressure. In a queue it takes no time, for the
+// schedules that it is measured by need none.
 const searchMinutes = 1
 
-// desk is the state of an episode: one ticket, or those of a queue. It changes only by apply, on a clone.
+// desk is the state of an episode: one ticket, or those of a queue. It changes only by apply, on a
+// clone.
 type desk struct {
 	task *task
 	// scenario is the id of the ticket or the queue, category what its score is filed under.
@@ -70,7 +72,8 @@ func ticketID(seed int64, place int) string {
 	return episode.OpaqueID("T", seed)
 }
 
-// clone is the desk that the next action is played on. The two may share what has been written, which never changes; only one of them is ever gone on with.
+// clone is the desk that the next action is played on. The two may share what has been written,
+// which never changes; only one of them is ever gone on with.
 func (d *desk) clone() *desk {
 	c := *d
 	c.matters = slices.Clone(d.matters)
@@ -145,7 +148,8 @@ func (d *desk) apply(a episode.Action) {
 	}
 }
 
-// refusal says why the rules don't allow an action, "" if they do. What is refused takes no minutes.
+// refusal says why the rules don't allow an action, "" if they do. What is refused takes no
+// minutes.
 func (d *desk) refusal(a episode.Action) string {
 	m := d.selected()
 	switch {
@@ -312,7 +316,8 @@ func (d *desk) submit(m *matter, a episode.Action) {
 	}
 }
 
-// refuse counts an action outside the schema, which costs no step. The last one that is put up with ends the episode.
+// refuse counts an action outside the schema, which costs no step. The last one that is put up with
+// ends the episode.
 func (d *desk) refuse(err *episode.ActionError) {
 	d.invalid++
 	d.feedback = err.Error()

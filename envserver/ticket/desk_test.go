@@ -278,7 +278,8 @@ func TestOtherStepsForgiveNoFailure(t *testing.T) {
 	}
 }
 
-// TestAnotherReplyAfterAFailure: nothing of the failed reply stands, so the judge reads the other one alone.
+// TestAnotherReplyAfterAFailure: nothing of the failed reply stands, so the judge reads the other
+// one alone.
 func TestAnotherReplyAfterAFailure(t *testing.T) {
 	judge := func(ctx context.Context, c grader.Case) (int64, error) {
 		if c.Reply == "Hm." {
@@ -468,7 +469,8 @@ func actionsGen() *rapid.Generator[string] {
 	})
 }
 
-// watched is a random episode: what it paid, how it ended, and what its observations were when they came.
+// watched is a random episode: what it paid, how it ended, and what its observations were when they
+// came.
 type watched struct {
 	env   *environment
 	mode  episode.RewardMode
@@ -504,8 +506,9 @@ func (w *watched) step(t *rapid.T, schema *jsonschema.Schema, action string) (ep
 	return r, nil
 }
 
-// TestEveryEpisodeKeepsTheRules plays random episodes: no sequence of actions pays more than gold, rewards add up to the score, every observation is of the served schema,
-// the same actions give the same bytes, and neither later steps nor a client that writes into an observation change anything.
+// TestEveryEpisodeKeepsTheRules plays random episodes: no sequence of actions pays more than gold,
+// rewards add up to the score, every observation is of the served schema, the same actions give the
+// same bytes, and neither later steps nor a client that writes into an observation change anything.
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	schema := compile(t, testKind(judgeFunc(goodJudge)).schemas.Observation)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -564,7 +567,8 @@ func TestRepeatsNeverPay(t *testing.T) {
 	}
 }
 
-// TestNothingTellsGold looks for the labels in all that a session is told before the end when the agent named none of them.
+// TestNothingTellsGold looks for the labels in all that a session is told before the end when the
+// agent named none of them.
 func TestNothingTellsGold(t *testing.T) {
 	e := start("ticket-resolve", episode.Terminal, goodJudge)
 	var told strings.Builder

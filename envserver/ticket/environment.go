@@ -15,7 +15,8 @@ type environment struct {
 	kind *Kind
 	opts episode.Options
 	desk *desk
-	// unjudged counts the failures to judge since a verdict last stood, whatever was done between them.
+	// unjudged counts the failures to judge since a verdict last stood, whatever was done between
+	// them.
 	unjudged int
 }
 

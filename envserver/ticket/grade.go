@@ -15,7 +15,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// dimensionTimeliness tells how soon the first replies came, in thousandths of the factor that this decides.
+// dimensionTimeliness tells how soon the first replies came, in thousandths of the factor that this
+// decides.
 const dimensionTimeliness = "timeliness"
 
 // noReply is the verdict on a ticket without a reply: nothing to judge, and nothing earned.
@@ -42,7 +43,8 @@ func earned(parts []score.Dimension) int64 {
 	return points
 }
 
-// fullWorth is the worth that earns the full score: in a queue that of the best schedule, otherwise all that the task offers.
+// fullWorth is the worth that earns the full score: in a queue that of the best schedule, otherwise
+// all that the task offers.
 func (d *desk) fullWorth(pars *queue.Pars) int64 {
 	if !d.task.queue {
 		return d.task.offered * queue.InTime
@@ -54,7 +56,8 @@ func (d *desk) fullWorth(pars *queue.Pars) int64 {
 	return pars.Of(cases)
 }
 
-// worth is what a ticket adds to the episode: its milli-points times the factor of its first reply and, in a queue, its weight.
+// worth is what a ticket adds to the episode: its milli-points times the factor of its first reply
+// and, in a queue, its weight.
 func (d *desk) worth(m *matter, points int64) int64 {
 	if d.task.queue {
 		return queue.Worth(m.ticket.Gold.Priority, points, m.answered)
@@ -69,8 +72,10 @@ func (d *desk) factor(m *matter) int64 {
 	return queue.Factor(m.ticket.Gold.Priority, m.answered)
 }
 
-// pay moves paid to what the tickets' worth is of the full one, in milli-points, and returns the difference: the reward. Rewards of an episode so add up to its score however it is
-// rounded. The full worth of a queue is that of the best of the documented schedules. Another one, with the replies before the labels say, can be worth more, and more isn't paid.
+// pay moves paid to what the tickets' worth is of the full one, in milli-points, and returns the
+// difference: the reward. Rewards of an episode so add up to its score however it is rounded. The
+// full worth of a queue is that of the best of the documented schedules. Another one, with the
+// replies before the labels say, can be worth more, and more isn't paid.
 func (d *desk) pay(worth int64) int64 {
 	due := min((2*1000*worth+d.par)/(2*d.par), 1000)
 	reward := due - d.paid
@@ -78,8 +83,9 @@ func (d *desk) pay(worth int64) int64 {
 	return reward
 }
 
-// grade ends the books of a step: the reward and, when the episode is over, its final figures. The error returned is ctx's, when that ended before the judge did, an
-// *episode.JudgeError, or says that the rubric is broken.
+// grade ends the books of a step: the reward and, when the episode is over, its final figures. The
+// error returned is ctx's, when that ended before the judge did, an *episode.JudgeError, or says
+// that the rubric is broken.
 func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
 	if err := d.judge(ctx, judge); err != nil {
 		return 0, nil, err
@@ -107,8 +113,9 @@ func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.F
 	return reward, final, err
 }
 
-// withheld reports whether a ticket's rewards wait. Where minutes count they are the points times what the true priority makes of them, so that they tell it: nothing is paid until
-// both labels stand, which with dense rewards can't be revised, or nothing more will be done.
+// withheld reports whether a ticket's rewards wait. Where minutes count they are the points times
+// what the true priority makes of them, so that they tell it: nothing is paid until both labels
+// stand, which with dense rewards can't be revised, or nothing more will be done.
 func (d *desk) withheld(m *matter) bool {
 	return d.timed() && !d.over(m) && (m.category == "" || m.priority == "")
 }
@@ -116,7 +123,8 @@ func (d *desk) withheld(m *matter) bool {
 // over reports whether a ticket is graded as a whole: nothing more will be done about it.
 func (d *desk) over(m *matter) bool { return d.outcome != "" || !m.open() }
 
-// parts grades a ticket: its labels alone while it is open, for only the end shows which actions a reply may speak of.
+// parts grades a ticket: its labels alone while it is open, for only the end shows which actions a
+// reply may speak of.
 func (d *desk) parts(m *matter) ([]score.Dimension, error) {
 	rubric, verdict := grader.TaskClassify, noReply
 	if d.over(m) {
@@ -128,7 +136,8 @@ func (d *desk) parts(m *matter) ([]score.Dimension, error) {
 	return grader.GradeTicket(m.ticket, rubric, m.decisions(), verdict)
 }
 
-// judge has the replies of every ticket judged that is over and hasn't been. A verdict that is no score is a failure to judge.
+// judge has the replies of every ticket judged that is over and hasn't been. A verdict that is no
+// score is a failure to judge.
 func (d *desk) judge(ctx context.Context, judge grader.Judge) error {
 	for i := range d.matters {
 		m := &d.matters[i]
@@ -152,7 +161,8 @@ func (d *desk) judge(ctx context.Context, judge grader.Judge) error {
 	return nil
 }
 
-// judged is what the judge reads: everything that the agent wrote to the customer, in order, because what was once promised stays promised.
+// judged is what the judge reads: everything that the agent wrote to the customer, in order,
+// because what was once promised stays promised.
 func (m *matter) judged() grader.Case {
 	return grader.Case{Ticket: m.ticket, Reply: m.written(), Actions: grader.Actions{Ending: m.ending(), Team: m.team}}
 }
@@ -201,7 +211,8 @@ func (d *desk) scored(parts [][]score.Dimension) (*episode.Final, error) {
 	return final, nil
 }
 
-// dimensions are the weighted means of the tickets' parts and, where time counts, of their timeliness.
+// dimensions are the weighted means of the tickets' parts and, where time counts, of their
+// timeliness.
 func (d *desk) dimensions(parts [][]score.Dimension) []score.Dimension {
 	means := slices.Clone(parts[0])
 	for k := range means {

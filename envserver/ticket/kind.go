@@ -1,11 +1,14 @@
-// Package ticket is the ticket environment: an agent reads a customer's ticket, classifies it, sets its priority, searches the knowledge base, replies, and
-// resolves or escalates it.
+// Package ticket is the ticket environment: an agent reads a customer's ticket, classifies it, sets
+// its priority, searches the knowledge base, replies, and resolves or escalates it.
 //
-// One desk holds one ticket, or the five of a queue. An action makes the next desk out of the current one, and only when that has succeeded does it become the current one, so an
-// action that fails by our fault leaves no trace. Category, priority and the decision are graded by rules; the reply is graded once, when the ticket is closed or the
-// episode over, because only then is it known which actions it may speak of.
+// One desk holds one ticket, or the five of a queue. An action makes the next desk out of the
+// current one, and only when that has succeeded does it become the current one, so an action that
+// fails by our fault leaves no trace. Category, priority and the decision are graded by rules; the
+// reply is graded once, when the ticket is closed or the episode over, because only then is it
+// known which actions it may speak of.
 //
-// A queue runs on simulated minutes, and a single ticket does under pressure: what the tickets earn is multiplied by how soon their first replies came (see package queue).
+// A queue runs on simulated minutes, and a single ticket does under pressure: what the tickets earn
+// is multiplied by how soon their first replies came (see package queue).
 package ticket
 
 import (
@@ -22,7 +25,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// rulesVersion changes whenever the rules of this package can give another score for the same episode.
+// rulesVersion changes whenever the rules of this package can give another score for the same
+// episode.
 const rulesVersion = "ticket.2"
 
 //go:embed schemas
@@ -46,7 +50,8 @@ type task struct {
 	name     string
 	maxSteps int
 	actions  []string
-	// reply is true where a reply and a decision are asked for, queue where five tickets come at once.
+	// reply is true where a reply and a decision are asked for, queue where five tickets come at
+	// once.
 	reply, queue bool
 	// rubric is the grader's name of what a ticket is graded by.
 	rubric string
@@ -56,7 +61,8 @@ type task struct {
 	offered int64
 }
 
-// New makes the environment's kind. The catalogue must hold at least one ticket. The task queue-management is offered where its tickets make up a queue.
+// New makes the environment's kind. The catalogue must hold at least one ticket. The task
+// queue-management is offered where its tickets make up a queue.
 func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
@@ -105,7 +111,8 @@ func (k *Kind) Description() string {
 // categoryQueue is what the scores of queues are filed under.
 const categoryQueue = "queue"
 
-// Tasks are ticket-classify, the default, and ticket-resolve, in both of which every ticket can be played, and queue-management with the queues that the tickets make.
+// Tasks are ticket-classify, the default, and ticket-resolve, in both of which every ticket can be
+// played, and queue-management with the queues that the tickets make.
 func (k *Kind) Tasks() []score.Task {
 	scenarios := k.catalog.Tickets()
 	tickets := make([]score.Scenario, len(scenarios))

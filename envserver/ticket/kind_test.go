@@ -150,7 +150,8 @@ func TestSeedDrawsTheScenario(t *testing.T) {
 	}
 }
 
-// TestNothingShowsItsGold looks, in the observations of all tickets and queues, for what only the gold holds: scenario ids, reason codes, teams and drawn facts that nothing served says.
+// TestNothingShowsItsGold looks, in the observations of all tickets and queues, for what only the
+// gold holds: scenario ids, reason codes, teams and drawn facts that nothing served says.
 func TestNothingShowsItsGold(t *testing.T) {
 	const seeds = 20
 	catalog, kind := publicKind(t)
@@ -206,14 +207,16 @@ func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed i
 		t.Errorf("%s seed %d is named: %s", scenario, seed, told)
 	}
 	for _, secret := range secrets(t, tickets) {
-		// The rules of a shift are the same for all tickets: a value that is their own number is not told by them.
+		// The rules of a shift are the same for all tickets: a value that is their own number is
+		// not told by them.
 		if tells(told, secret) && (first.Shift == nil || !tells(first.Feedback, secret)) {
 			t.Errorf("%s seed %d tells %q: %s", scenario, seed, secret, told)
 		}
 	}
 }
 
-// tells reports whether the text holds the secret, and not only as the end of a longer number: "36 minutes" doesn't tell "6 minutes".
+// tells reports whether the text holds the secret, and not only as the end of a longer number: "36
+// minutes" doesn't tell "6 minutes".
 func tells(text, secret string) bool {
 	for {
 		i := strings.Index(text, secret)
@@ -229,7 +232,8 @@ func tells(text, secret string) bool {
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// secrets are what only the gold of the tickets says, as JSON writes it. What is short is in every text.
+// secrets are what only the gold of the tickets says, as JSON writes it. What is short is in every
+// text.
 func secrets(t *testing.T, tickets []*scenarios.Ticket) []string {
 	t.Helper()
 	const short = 4

@@ -47,14 +47,16 @@ func newMatter(ticket *scenarios.Ticket, id string) matter {
 // open reports whether the agent may still do something about the ticket.
 func (m *matter) open() bool { return m.status != statusResolved && m.status != statusEscalated }
 
-// begin says that work on the ticket has begun; a ticket that waits for the customer goes on waiting.
+// begin says that work on the ticket has begun; a ticket that waits for the customer goes on
+// waiting.
 func (m *matter) begin() {
 	if m.status == statusOpen {
 		m.status = statusInProgress
 	}
 }
 
-// labelled reports whether the action sets a label that stands. Dense rewards tell whether a label was right, so there it can't be revised.
+// labelled reports whether the action sets a label that stands. Dense rewards tell whether a label
+// was right, so there it can't be revised.
 func (m *matter) labelled(a episode.Action) bool {
 	return a.Get("category") != "" && m.category != "" || a.Get("priority") != "" && m.priority != ""
 }

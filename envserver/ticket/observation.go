@@ -9,8 +9,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Observation is what the agent sees. It shares nothing with the episode's state that later steps change, and holds no gold label: not even the time to the first
-// reply that the customer was promised, which follows from the priority.
+// Observation is what the agent sees. It shares nothing with the episode's state that later steps
+// change, and holds no gold label: not even the time to the first reply that the customer was
+// promised, which follows from the priority.
 type Observation struct {
 	Task                string       `json:"task"`
 	TicketID            string       `json:"ticket_id"`
@@ -25,7 +26,8 @@ type Observation struct {
 	Attachments         []Attachment `json:"attachments"`
 	ConversationHistory []Message    `json:"conversation_history"`
 	Status              string       `json:"status"`
-	// Score is the part of the episode's score earned so far, null while rewards are held back and where no score could be given.
+	// Score is the part of the episode's score earned so far, null while rewards are held back and
+	// where no score could be given.
 	Score          *float64  `json:"score"`
 	Step           int       `json:"step"`
 	MaxSteps       int       `json:"max_steps"`
@@ -54,7 +56,8 @@ type QueuedTicket struct {
 	Status       string `json:"status"`
 	// WaitingMinutes are the minutes without a first reply.
 	WaitingMinutes int `json:"waiting_minutes"`
-	// MinutesToSLA are left for the first reply by the priority that the agent has set; null before that and after the reply.
+	// MinutesToSLA are left for the first reply by the priority that the agent has set; null before
+	// that and after the reply.
 	MinutesToSLA *int `json:"minutes_to_sla"`
 }
 

@@ -15,8 +15,9 @@ const maxFound = 3
 // minTerm is the shortest word that a search looks for, in bytes: shorter ones are in every text.
 const minTerm = 3
 
-// findArticles ranks the articles by how many different words of the query they hold, a word of the title counting twice, and returns the best. Articles
-// that hold none are left out; equal ones keep their order.
+// findArticles ranks the articles by how many different words of the query they hold, a word of the
+// title counting twice, and returns the best. Articles that hold none are left out; equal ones keep
+// their order.
 func findArticles(articles []scenarios.Article, query string) []scenarios.Article {
 	terms := terms(query)
 	type hit struct{ article, weight int }
@@ -48,8 +49,9 @@ func terms(query string) []string {
 // isGap tells what is between words.
 func isGap(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// overlap counts the terms that a text holds as words. The articles of a ticket are rendered for its episode, so that an index of them would be used once or twice: looking for the few terms
-// of a query costs much less than taking the text apart.
+// overlap counts the terms that a text holds as words. The articles of a ticket are rendered for
+// its episode, so that an index of them would be used once or twice: looking for the few terms of a
+// query costs much less than taking the text apart.
 func overlap(terms []string, text string) int {
 	text = strings.ToLower(text)
 	n := 0

@@ -18,7 +18,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// testQueue are five tickets, three of which would have to be escalated. All go to finance and are about billing.
+// testQueue are five tickets, three of which would have to be escalated. All go to finance and are
+// about billing.
 func testQueue() []*scenarios.Ticket {
 	cases := []queue.Case{{Priority: "low"}, {Priority: "urgent", Escalate: true}, {Priority: "high"}, {Priority: "medium", Escalate: true}, {Priority: "high", Escalate: true}}
 	tickets := make([]*scenarios.Ticket, len(cases))
@@ -73,7 +74,8 @@ func actionsOf(tickets []*scenarios.Ticket, acts []queue.Act) []string {
 	return actions
 }
 
-// perfectShift is the best schedule and then the resolution of what it leaves, up to the end of the shift.
+// perfectShift is the best schedule and then the resolution of what it leaves, up to the end of the
+// shift.
 func perfectShift() []string {
 	acts := queue.Best(testCases()).Acts
 	actions := actionsOf(testQueue(), acts)
@@ -106,7 +108,8 @@ func TestPerfectShiftScoresOne(t *testing.T) {
 	}
 }
 
-// TestShiftFollowsItsSchedule plays many schedules in the environment, whose worth must be what package queue says.
+// TestShiftFollowsItsSchedule plays many schedules in the environment, whose worth must be what
+// package queue says.
 func TestShiftFollowsItsSchedule(t *testing.T) {
 	cases := testCases()
 	par := queue.Best(cases).Worth
@@ -244,7 +247,8 @@ func TestMinutesToSLAFollowsTheAgentsLabel(t *testing.T) {
 }
 
 func TestShiftDimensions(t *testing.T) {
-	// The urgent ticket (weight 4 of 13) is done perfectly and in time; the low one (1 of 13) gets a wrong label and a late decision without a reply.
+	// The urgent ticket (weight 4 of 13) is done perfectly and in time; the low one (1 of 13) gets
+	// a wrong label and a late decision without a reply.
 	actions := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(0), labels("general", "urgent"), justResolve}
 	e := start(queue.Task, episode.Terminal, goodJudge)
 	play(t, e, actions...)
@@ -286,7 +290,8 @@ func TestRepeatsNeverPayInAQueue(t *testing.T) {
 	}
 }
 
-// TestUnjudgedTicketOfAQueue fails the judge when a ticket is closed: the closing isn't taken, and nothing judged is judged twice.
+// TestUnjudgedTicketOfAQueue fails the judge when a ticket is closed: the closing isn't taken, and
+// nothing judged is judged twice.
 func TestUnjudgedTicketOfAQueue(t *testing.T) {
 	calls, failures := 0, 0
 	judge := func(ctx context.Context, c grader.Case) (int64, error) {
@@ -311,7 +316,8 @@ func TestUnjudgedTicketOfAQueue(t *testing.T) {
 	}
 }
 
-// TestVerdictForgivesFailures: the failures that end an episode are those since a verdict last stood, in a queue too.
+// TestVerdictForgivesFailures: the failures that end an episode are those since a verdict last
+// stood, in a queue too.
 func TestVerdictForgivesFailures(t *testing.T) {
 	failing := true
 	judge := func(ctx context.Context, c grader.Case) (int64, error) {
@@ -374,7 +380,8 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestRewardsTellNoPriority plays tickets that differ in their true priority alone: what is paid before both labels stand must be the same, and what is held back then comes.
+// TestRewardsTellNoPriority plays tickets that differ in their true priority alone: what is paid
+// before both labels stand must be the same, and what is held back then comes.
 func TestRewardsTellNoPriority(t *testing.T) {
 	category, late := `{"action_type":"classify","category":"billing"}`, append(searches(6), say(respond, goodReply))
 	tests := map[string]struct {

@@ -20,7 +20,8 @@ const (
 // maxDollars bounds an amount, so that cents never overflow.
 const maxDollars = 1e9
 
-// actionForm is the shape of the environment's actions. Every payload field is optional, so that a missing one is a wrong action with a price and not a malformed one.
+// actionForm is the shape of the environment's actions. Every payload field is optional, so that a
+// missing one is a wrong action with a price and not a malformed one.
 var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 	{Name: "payload", Description: "The action's arguments.", Properties: []episode.Field{
 		{Name: "order_id", MaxLength: maxName, Description: "An order's id."},
@@ -41,7 +42,8 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 // payloadFields are the payload's fields in the order of the form.
 var payloadFields = []string{"order_id", "payment_id", "amount", "team", "reason", "message"}
 
-// payload reads an action's arguments as scenarios compare them: ids in capitals, teams by name, amounts in cents (int64). An amount that is no sum of money is left out.
+// payload reads an action's arguments as scenarios compare them: ids in capitals, teams by name,
+// amounts in cents (int64). An amount that is no sum of money is left out.
 func payload(a episode.Action) map[string]any {
 	args := map[string]any{}
 	for _, field := range payloadFields {
@@ -65,7 +67,8 @@ func payload(a episode.Action) map[string]any {
 	return args
 }
 
-// parseCents reads "12.50", "$12.50" or a JSON number. It refuses parts of a cent, zero and negative amounts.
+// parseCents reads "12.50", "$12.50" or a JSON number. It refuses parts of a cent, zero and
+// negative amounts.
 func parseCents(text string) (scenarios.Cents, bool) {
 	dollars, err := strconv.ParseFloat(strings.TrimPrefix(text, "$"), 64)
 	if err != nil || strings.ContainsAny(text, "xX") || !(dollars > 0 && dollars <= maxDollars) {

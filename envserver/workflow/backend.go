@@ -45,7 +45,8 @@ func freeze(value any) (document, error) {
 	return document(text), nil
 }
 
-// call lets the backend carry an action out, replies aside. Wrong actions are carried out too: a refund too large stays a refund.
+// call lets the backend carry an action out, replies aside. Wrong actions are carried out too: a
+// refund too large stays a refund.
 func (c *course) call(action string, args map[string]any) result {
 	switch action {
 	case scenarios.CheckOrderStatus:
@@ -112,7 +113,8 @@ func (c *course) refund(args map[string]any) result {
 	return result{OK: true, Refund: &refund}
 }
 
-// unpayable tells why a refund can't be booked to one payment, "" where it can. What the payment's status or the amount ought to forbid is for the agent to see.
+// unpayable tells why a refund can't be booked to one payment, "" where it can. What the payment's
+// status or the amount ought to forbid is for the agent to see.
 func (c *course) unpayable(refund scenarios.Refund) string {
 	id := cmp.Or(refund.PaymentID, refund.OrderID)
 	payments := c.backend.PaymentsOf(id)

@@ -70,7 +70,8 @@ func orders(steps []scenarios.WorkflowStep, done []scenarios.WorkflowStep, yield
 	}
 }
 
-// playAll plays the steps on a fresh episode, each faulty call once more, until the episode is over.
+// playAll plays the steps on a fresh episode, each faulty call once more, until the episode is
+// over.
 func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.WorkflowStep) *episode.Final {
 	t.Helper()
 	e := &environment{kind: kind}
@@ -174,7 +175,8 @@ func TestAMissingStepIsNoResolution(t *testing.T) {
 	})
 }
 
-// TestAWrongEndIsNoResolution refunds twice what may be refunded once: every step is done, and the backend is not as it should be.
+// TestAWrongEndIsNoResolution refunds twice what may be refunded once: every step is done, and the
+// backend is not as it should be.
 func TestAWrongEndIsNoResolution(t *testing.T) {
 	refunded := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
@@ -203,7 +205,8 @@ func TestReversedGoldIsWorthLess(t *testing.T) {
 	})
 }
 
-// TestForbiddenActionsCost plays gold with the plainest forbidden action before the reply: a refund of a dollar, or an escalation.
+// TestForbiddenActionsCost plays gold with the plainest forbidden action before the reply: a refund
+// of a dollar, or an escalation.
 func TestForbiddenActionsCost(t *testing.T) {
 	forbidden := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
@@ -277,7 +280,8 @@ func BenchmarkReset(b *testing.B) {
 	}
 }
 
-// TestTryingTellsNoArguments tries each escalation and refund before anything was looked up: where the case needs one, what comes back doesn't tell which.
+// TestTryingTellsNoArguments tries each escalation and refund before anything was looked up: where
+// the case needs one, what comes back doesn't tell which.
 func TestTryingTellsNoArguments(t *testing.T) {
 	all, err := instances()
 	if err != nil {
@@ -307,7 +311,8 @@ func TestTryingTellsNoArguments(t *testing.T) {
 	}
 }
 
-// firstAnswer is the answer and the reward of an episode's first action, which leaves the backend as it was.
+// firstAnswer is the answer and the reward of an episode's first action, which leaves the backend
+// as it was.
 func firstAnswer(t *testing.T, kind *Kind, w *scenarios.Workflow, action string) (document, int64) {
 	t.Helper()
 	e := &environment{kind: kind}

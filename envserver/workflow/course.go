@@ -33,7 +33,8 @@ type course struct {
 	// minutes are those of the simulated clock that the actions took.
 	minutes int
 	invalid int
-	// calls counts the calls of each action, faulty ones included; faults counts the calls that failed by our script, which cost nothing.
+	// calls counts the calls of each action, faulty ones included; faults counts the calls that
+	// failed by our script, which cost nothing.
 	calls     map[string]int
 	faults    int
 	satisfied []bool
@@ -42,7 +43,8 @@ type course struct {
 	replied   bool
 	message   string
 
-	// The books, in milli-points: what was earned by steps and by the resolution, what was lost, and what of the balance was paid as reward.
+	// The books, in milli-points: what was earned by steps and by the resolution, what was lost,
+	// and what of the balance was paid as reward.
 	earnedSteps, earnedResolution, penalties, paid int64
 	// outcome is "" until the episode has ended.
 	outcome score.Outcome
@@ -78,7 +80,8 @@ func (c *course) play(a episode.Action) error {
 	return c.record(a.Type, args, answer)
 }
 
-// carryOut returns what the action came to and what it costs. A call that fails by the script is excused: it costs nothing and, however late, is no step too many.
+// carryOut returns what the action came to and what it costs. A call that fails by the script is
+// excused: it costs nothing and, however late, is no step too many.
 func (c *course) carryOut(action string, args map[string]any) (result, int64) {
 	if fault := c.fault(action); fault != "" {
 		c.faults++
@@ -91,7 +94,8 @@ func (c *course) carryOut(action string, args map[string]any) (result, int64) {
 	return answer, cost
 }
 
-// act carries the action out, books what it earns and returns what it costs by itself. A forbidden act is never a step.
+// act carries the action out, books what it earns and returns what it costs by itself. A forbidden
+// act is never a step.
 func (c *course) act(action string, args map[string]any) (result, int64) {
 	if action == scenarios.RespondUser {
 		return c.respond(args)
@@ -114,8 +118,9 @@ func (c *course) act(action string, args map[string]any) (result, int64) {
 	}
 }
 
-// tooEarly reports whether the action changes the backend and a required step of its type waits for others. The arguments play no part: if only the right team or
-// amount were held back, agents could find it by trying.
+// tooEarly reports whether the action changes the backend and a required step of its type waits for
+// others. The arguments play no part: if only the right team or amount were held back, agents could
+// find it by trying.
 func (c *course) tooEarly(action string) bool {
 	return changes(action) && slices.ContainsFunc(c.waiting(action), func(i int) bool { return !c.ready(c.workflow.Steps[i]) })
 }
@@ -146,7 +151,8 @@ func (c *course) fault(action string) string {
 	return ""
 }
 
-// nextStep finds a required step that the action does now. blocked says that there is only one that waits for others.
+// nextStep finds a required step that the action does now. blocked says that there is only one that
+// waits for others.
 func (c *course) nextStep(action string, args map[string]any) (step int, blocked bool) {
 	for _, i := range c.waiting(action) {
 		s := c.workflow.Steps[i]
@@ -177,7 +183,8 @@ func (c *course) satisfy(step int) {
 	c.earnedSteps += stepPoints
 }
 
-// isNeutral reports whether the action is a harmless look-up that is still free to make, and counts it. A step done before is a repeat, never neutral.
+// isNeutral reports whether the action is a harmless look-up that is still free to make, and counts
+// it. A step done before is a repeat, never neutral.
 func (c *course) isNeutral(action string, args map[string]any) bool {
 	for i, s := range c.workflow.Steps {
 		if s.Action == action && c.satisfied[i] && s.Accepts(args) {
@@ -261,7 +268,8 @@ func (c *course) statesFacts(message string) bool {
 	return true
 }
 
-// resolved reports whether every required step is done, nothing forbidden was, and the backend ended as it should.
+// resolved reports whether every required step is done, nothing forbidden was, and the backend
+// ended as it should.
 func (c *course) resolved() bool {
 	if c.forbidden || slices.Contains(c.satisfied, false) {
 		return false
@@ -275,7 +283,8 @@ func (c *course) resolved() bool {
 	return true
 }
 
-// refuse books an action outside the schema, which costs no step. The last one that is put up with ends the episode.
+// refuse books an action outside the schema, which costs no step. The last one that is put up with
+// ends the episode.
 func (c *course) refuse(err *episode.ActionError) error {
 	c.invalid++
 	c.penalties += wrongPenalty
@@ -288,7 +297,8 @@ func (c *course) refuse(err *episode.ActionError) error {
 	return err2
 }
 
-// pay returns the reward of the books' change since the last payment; before the end of an episode with terminal rewards, nothing.
+// pay returns the reward of the books' change since the last payment; before the end of an episode
+// with terminal rewards, nothing.
 func (c *course) pay() int64 {
 	if c.outcome == "" && c.mode == episode.Terminal {
 		return 0

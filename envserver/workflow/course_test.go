@@ -19,7 +19,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// plainReader takes a fact as stated when its value is in the reply, and a verb as a promise when that is.
+// plainReader takes a fact as stated when its value is in the reply, and a verb as a promise when
+// that is.
 type plainReader struct{}
 
 func (plainReader) FactsStated(reply string, facts []scenarios.Fact, _ []string, _ string) []bool {
@@ -37,8 +38,9 @@ func (plainReader) Commits(reply string, verbs []string, _ string) bool {
 // theOrder constrains an action to the order that the issue is about.
 func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: []any{"LD-1"}}} }
 
-// testWorkflow needs the order and the payment looked up, a refund of 12.50, and a reply that states it. Its payments and the escalation are out of the ordinary: the first
-// look-up of a payment fails, and any escalation is forbidden.
+// testWorkflow needs the order and the payment looked up, a refund of 12.50, and a reply that
+// states it. Its payments and the escalation are out of the ordinary: the first look-up of a
+// payment fails, and any escalation is forbidden.
 func testWorkflow() *scenarios.Workflow {
 	refund := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
 	return &scenarios.Workflow{
@@ -362,8 +364,9 @@ func TestStepAfterTheEndPaysNothing(t *testing.T) {
 	}
 }
 
-// TestEveryEpisodeKeepsTheRules plays random episodes: none pays more than gold, rewards add up to the dimensions, every observation is of the served schema, the same
-// actions give the same bytes and no later step changes an earlier observation.
+// TestEveryEpisodeKeepsTheRules plays random episodes: none pays more than gold, rewards add up to
+// the dimensions, every observation is of the served schema, the same actions give the same bytes
+// and no later step changes an earlier observation.
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	kind := start(calm(), episode.Dense).kind
 	schema := compile(t, kind.schemas.Observation)
@@ -450,7 +453,8 @@ func TestBlockedActionsAreNotCarriedOut(t *testing.T) {
 	}
 }
 
-// TestSessionsOfOneInstance plays two episodes on the same instance, whose list of refunds has room for more.
+// TestSessionsOfOneInstance plays two episodes on the same instance, whose list of refunds has room
+// for more.
 func TestSessionsOfOneInstance(t *testing.T) {
 	w := calm()
 	w.State.Refunds = make([]scenarios.Refund, 0, 4)

@@ -1,8 +1,12 @@
-// Package workflow is the workflow environment: an agent settles a customer's issue in several steps against an order and a payment backend.
+// Package workflow is the workflow environment: an agent settles a customer's issue in several
+// steps against an order and a payment backend.
 //
-// A scenario is a graph of required steps. An action earns when it is a required step not done before whose prerequisites are met, and costs when it is wrong, repeated, out of
-// order or forbidden; a harmless look-up costs little. What the agent needs to know (amounts, dates, statuses) stands only behind the look-ups, and the arguments of an
-// action matter. The resolution is paid for the state that the backend ends in and for the facts in the reply, not for the path. Rewards are never clamped: a penalty is always seen.
+// A scenario is a graph of required steps. An action earns when it is a required step not done
+// before whose prerequisites are met, and costs when it is wrong, repeated, out of order or
+// forbidden; a harmless look-up costs little. What the agent needs to know (amounts, dates,
+// statuses) stands only behind the look-ups, and the arguments of an action matter. The resolution
+// is paid for the state that the backend ends in and for the facts in the reply, not for the path.
+// Rewards are never clamped: a penalty is always seen.
 package workflow
 
 import (
@@ -17,10 +21,12 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// rulesVersion changes whenever the rules of this package can give another score for the same episode.
+// rulesVersion changes whenever the rules of this package can give another score for the same
+// episode.
 const rulesVersion = "workflow.3"
 
-// scale is the name under which figures of this environment are reported: rules alone grade, replies included.
+// scale is the name under which figures of this environment are reported: rules alone grade,
+// replies included.
 const scale = "rules"
 
 // category is that of every workflow in the statistics.
@@ -29,9 +35,11 @@ const category = "workflow"
 //go:embed schemas
 var schemas embed.FS
 
-// Reader reads the reply that ends an episode, as the offline judge of package grader does. It is safe for concurrent use.
+// Reader reads the reply that ends an episode, as the offline judge of package grader does. It is
+// safe for concurrent use.
 type Reader interface {
-	// FactsStated reports for each fact whether the reply states it. The known texts hold the other values that a reply may state beside a fact's.
+	// FactsStated reports for each fact whether the reply states it. The known texts hold the other
+	// values that a reply may state beside a fact's.
 	FactsStated(reply string, facts []scenarios.Fact, known []string, language string) []bool
 	// Commits reports whether the reply promises one of the acts that the verbs name.
 	Commits(reply string, verbs []string, language string) bool
@@ -83,7 +91,8 @@ func (k *Kind) Description() string {
 	return "Settle a customer's issue in several steps: look orders and payments up, refund, escalate, and reply with the facts."
 }
 
-// Tasks are those of order-inquiry, refund and payment-exception that the catalogue has workflows for.
+// Tasks are those of order-inquiry, refund and payment-exception that the catalogue has workflows
+// for.
 func (k *Kind) Tasks() []score.Task {
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {
@@ -100,7 +109,8 @@ func (k *Kind) Tasks() []score.Task {
 // ScenarioDigest is the catalogue's.
 func (k *Kind) ScenarioDigest() string { return k.catalog.Digest() }
 
-// GraderVersion names the version of the grader, which reads replies, and that of this package's rules.
+// GraderVersion names the version of the grader, which reads replies, and that of this package's
+// rules.
 func (k *Kind) GraderVersion() string { return grader.GraderVersion + "+" + rulesVersion }
 
 // Judge is "rules": no judge has an opinion here.

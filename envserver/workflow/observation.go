@@ -6,7 +6,8 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 )
 
-// Observation is what the agent sees. It shares nothing with the episode's state that later steps change.
+// Observation is what the agent sees. It shares nothing with the episode's state that later steps
+// change.
 type Observation struct {
 	Task         string    `json:"task"`
 	Now          time.Time `json:"now"`

@@ -10,8 +10,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// paraphrases are right replies in other words than the references', by scenario. {slot} stands for the value of a fact, {slot:form} for a date in another form.
-// A text is sent where the instance has all of its slots.
+// paraphrases are right replies in other words than the references', by scenario. {slot} stands for
+// the value of a fact, {slot:form} for a date in another form. A text is sent where the instance
+// has all of its slots.
 var paraphrases = map[string][]string{
 	"C01": {
 		"Hi! Quick check done: {carrier} has your parcel and expects to hand it over on {eta:eu}. Safe to swap the shift for that day.",

@@ -69,8 +69,10 @@ func goldReturn(w *scenarios.Workflow) int64 {
 	return stepPoints*int64(len(w.Steps)) + resolutionPoints
 }
 
-// TestNoSequenceBeatsGold plays what comes near gold in any order, and checks that an action done again at once never raises the return, however often. A call that failed by
-// the script and is retried isn't done again, so those instances are left out there; so are sequences that the steps are too few for, of which only the beginning would be played.
+// TestNoSequenceBeatsGold plays what comes near gold in any order, and checks that an action done
+// again at once never raises the return, however often. A call that failed by the script and is
+// retried isn't done again, so those instances are left out there; so are sequences that the steps
+// are too few for, of which only the beginning would be played.
 func TestNoSequenceBeatsGold(t *testing.T) {
 	all, err := instances()
 	if err != nil {
@@ -100,7 +102,8 @@ func TestNoSequenceBeatsGold(t *testing.T) {
 	})
 }
 
-// TestGoldAndNullAreTheEnds looks at both ends of the scale: gold is all of it, and doing nothing of use none of it.
+// TestGoldAndNullAreTheEnds looks at both ends of the scale: gold is all of it, and doing nothing
+// of use none of it.
 func TestGoldAndNullAreTheEnds(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		null := slices.Repeat([]string{`{"action_type":"respond_user","payload":{}}`}, w.MaxSteps)
@@ -145,7 +148,8 @@ func TestGivingUpIsNoRetry(t *testing.T) {
 	}
 }
 
-// hidden lists what an agent must look up: the teams that take issues over, and the facts that the customer doesn't tell.
+// hidden lists what an agent must look up: the teams that take issues over, and the facts that the
+// customer doesn't tell.
 func hidden(w *scenarios.Workflow) []string {
 	var tokens []string
 	for _, s := range w.Steps {
@@ -174,7 +178,8 @@ func hidden(w *scenarios.Workflow) []string {
 	return tokens
 }
 
-// TestNothingIsKnownBeforeItIsLookedUp searches the first observation, and one after a look-up of what isn't there, for what stands in the records alone.
+// TestNothingIsKnownBeforeItIsLookedUp searches the first observation, and one after a look-up of
+// what isn't there, for what stands in the records alone.
 func TestNothingIsKnownBeforeItIsLookedUp(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
@@ -188,7 +193,8 @@ func TestNothingIsKnownBeforeItIsLookedUp(t *testing.T) {
 	})
 }
 
-// TestALookUpTellsSomething wants every required look-up to show a record that the observation before it didn't.
+// TestALookUpTellsSomething wants every required look-up to show a record that the observation
+// before it didn't.
 func TestALookUpTellsSomething(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		w = withoutFaults(w)
@@ -215,7 +221,8 @@ func withoutFaults(w *scenarios.Workflow) *scenarios.Workflow {
 	return &calm
 }
 
-// TestSessionsShareNothing interleaves two sessions of one instance, one of which does much harm, and plays them alone, all at the same time.
+// TestSessionsShareNothing interleaves two sessions of one instance, one of which does much harm,
+// and plays them alone, all at the same time.
 func TestSessionsShareNothing(t *testing.T) {
 	all, err := instances()
 	if err != nil {
@@ -283,7 +290,8 @@ func TestStateMayBeAskedAtAnyTime(t *testing.T) {
 	}
 }
 
-// TestUnknownActionsDoNothing sends what no schema knows: no step is used, nothing is answered, and the episode doesn't end by it.
+// TestUnknownActionsDoNothing sends what no schema knows: no step is used, nothing is answered, and
+// the episode doesn't end by it.
 func TestUnknownActionsDoNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
@@ -303,7 +311,8 @@ func TestUnknownActionsDoNothing(t *testing.T) {
 	})
 }
 
-// TestBranchesKeepTheBalance counts at every seed what the issues come to: branches that take a refund or an escalation from one workflow give it to another.
+// TestBranchesKeepTheBalance counts at every seed what the issues come to: branches that take a
+// refund or an escalation from one workflow give it to another.
 func TestBranchesKeepTheBalance(t *testing.T) {
 	all, err := instances()
 	if err != nil {
@@ -327,7 +336,8 @@ func TestBranchesKeepTheBalance(t *testing.T) {
 	}
 }
 
-// TestTheLastActionAloneIsWorthNothing sends the perfect reply at once, and after every single look-up.
+// TestTheLastActionAloneIsWorthNothing sends the perfect reply at once, and after every single
+// look-up.
 func TestTheLastActionAloneIsWorthNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		last := inOrder(w.Steps)[len(w.Steps)-1]

@@ -29,7 +29,8 @@ func inOrder(steps []scenarios.WorkflowStep) []scenarios.WorkflowStep {
 	return first
 }
 
-// TestReferences sends every reference reply at the end of gold: the good ones settle the issue and the bad ones don't.
+// TestReferences sends every reference reply at the end of gold: the good ones settle the issue and
+// the bad ones don't.
 func TestReferences(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		for _, text := range w.References.Good {

@@ -14,7 +14,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// TestPenaltiesReachTheClient plays wrong actions through a server: what they cost is seen as it is, and the score of the episode is 0, not less.
+// TestPenaltiesReachTheClient plays wrong actions through a server: what they cost is seen as it
+// is, and the score of the episode is 0, not less.
 func TestPenaltiesReachTheClient(t *testing.T) {
 	catalog, err := scenarios.Public()
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package apiwrites counts what is written to an API server, by the API server's own metrics: whatever is said to cost no writes has to cost none there.
+// Package apiwrites counts what is written to an API server, by the API server's own metrics:
+// whatever is said to cost no writes has to cost none there.
 package apiwrites
 
 import (
@@ -18,11 +19,13 @@ type Counts map[string]float64
 // verbs are those of apiserver_request_total that change something.
 var verbs = []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"}
 
-// housekeeping are the API groups in which components write without being asked to: Leases, and the API server's own bookkeeping.
+// housekeeping are the API groups in which components write without being asked to: Leases, and the
+// API server's own bookkeeping.
 var housekeeping = []string{"coordination.k8s.io", "flowcontrol.apiserver.k8s.io"}
 
-// Read takes the metrics of an API server, in Prometheus' text format, and returns the writes that it has answered since it started, whatever the answer. Leases and the
-// API server's own bookkeeping are left out, but nobody else's writes.
+// Read takes the metrics of an API server, in Prometheus' text format, and returns the writes that
+// it has answered since it started, whatever the answer. Leases and the API server's own
+// bookkeeping are left out, but nobody else's writes.
 func Read(metrics io.Reader) (Counts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(metrics)

@@ -16,7 +16,8 @@ import (
 	"github.com/lxzan/gws"
 )
 
-// Every server answers each message with the same kilobyte, from a goroutine of its own that no longer belongs to net/http.
+// Every server answers each message with the same kilobyte, from a goroutine of its own that no
+// longer belongs to net/http.
 func servers(tb testing.TB) map[string]http.Handler {
 	reply, err := json.Marshal(sampleObservation())
 	if err != nil {
@@ -51,7 +52,8 @@ func coderServer(reply []byte) http.HandlerFunc {
 	}
 }
 
-// gorillaServer compresses (permessage-deflate without context takeover) if it is asked to, for clients that offer it.
+// gorillaServer compresses (permessage-deflate without context takeover) if it is asked to, for
+// clients that offer it.
 func gorillaServer(reply []byte, compress bool, serve func(*websocket.Conn, []byte)) http.HandlerFunc {
 	up := websocket.Upgrader{
 		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{}, EnableCompression: compress,
@@ -75,7 +77,8 @@ func serveInline(c *websocket.Conn, reply []byte) {
 	}
 }
 
-// serveByWorker keeps reading, and so answers pings, while a goroutine that lives for as long as messages are waiting answers them in order.
+// serveByWorker keeps reading, and so answers pings, while a goroutine that lives for as long as
+// messages are waiting answers them in order.
 func serveByWorker(c *websocket.Conn, reply []byte) {
 	defer c.Close()
 	var mu sync.Mutex
@@ -180,8 +183,8 @@ func roundTrips(b *testing.B, handler http.Handler, sessions int) {
 	wg.Wait()
 }
 
-// BenchmarkWebSocketIdle reports the memory of an idle connection after one message: heap and stacks, of the server and the client. The client's share is
-// the same for every server.
+// BenchmarkWebSocketIdle reports the memory of an idle connection after one message: heap and
+// stacks, of the server and the client. The client's share is the same for every server.
 func BenchmarkWebSocketIdle(b *testing.B) {
 	for name, handler := range servers(b) {
 		b.Run(name, func(b *testing.B) {

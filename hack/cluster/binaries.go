@@ -153,7 +153,8 @@ func (b builder) ensureOne(ctx context.Context, p program) error {
 	return nil
 }
 
-// build compiles into a temporary name beside the final one: a killed build leaves no half-written binary in use.
+// build compiles into a temporary name beside the final one: a killed build leaves no half-written
+// binary in use.
 func (b builder) build(ctx context.Context, p program) error {
 	if err := os.MkdirAll(b.folder(p.module), 0o750); err != nil {
 		return err

@@ -209,7 +209,8 @@ func TestEnvtestAssets(t *testing.T) {
 			if want == "" {
 				want = b.folder("kubernetes")
 			}
-			// The second time a failed download is remembered: losing a built binary asks for no other.
+			// The second time a failed download is remembered: losing a built binary asks for no
+			// other.
 			for range 2 {
 				got, err := envtestAssets(t.Context(), b)
 				if err != nil || got != want {

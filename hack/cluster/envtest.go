@@ -74,7 +74,8 @@ func downloadEnvtest(ctx context.Context, b builder) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// envtestVersion turns the version of k8s.io/api, such as v0.37.2, into setup-envtest's selector 1.37.x.
+// envtestVersion turns the version of k8s.io/api, such as v0.37.2, into setup-envtest's selector
+// 1.37.x.
 func envtestVersion(api string) string {
 	parts := strings.Split(api, ".")
 	if len(parts) < 2 {

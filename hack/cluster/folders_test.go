@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fakes are shell scripts that stand in for programs. What a script appends to $LOG can be read back.
+// fakes are shell scripts that stand in for programs. What a script appends to $LOG can be read
+// back.
 type fakes struct{ logPath string }
 
 func fakePrograms(t *testing.T, scripts map[string]string) fakes {

@@ -156,7 +156,8 @@ func (l local) containerdAnswers(ctx context.Context) error {
 	return err
 }
 
-// apiReady asks the API server's readiness endpoint, which anyone may, and trusts only the cluster's CA.
+// apiReady asks the API server's readiness endpoint, which anyone may, and trusts only the
+// cluster's CA.
 func (l local) apiReady(ctx context.Context) error {
 	ca, err := os.ReadFile(l.at("pki", "ca.crt"))
 	if err != nil {
@@ -223,7 +224,8 @@ func (l local) defaultAccount(ctx context.Context) error {
 	return err
 }
 
-// proxyForwards connects to the API server by its Service address, which only works through kube-proxy's rules.
+// proxyForwards connects to the API server by its Service address, which only works through
+// kube-proxy's rules.
 func proxyForwards(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: time.Second}
 	connection, err := dialer.DialContext(ctx, "tcp", kubernetesVIP+":443")

@@ -23,7 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// pauseImage is the pod sandbox's image. Its registry exists nowhere: the image only ever is loaded.
+// pauseImage is the pod sandbox's image. Its registry exists nowhere: the image only ever is
+// loaded.
 const pauseImage = "csenv.local/pause:1"
 
 const (
@@ -93,7 +94,8 @@ func parents(path string) func(func(string) bool) {
 	}
 }
 
-// fullName spells an image's name as containerd stores it: csenv:dev is docker.io/library/csenv:dev.
+// fullName spells an image's name as containerd stores it: csenv:dev is
+// docker.io/library/csenv:dev.
 func fullName(image string) (string, error) {
 	reference, err := name.ParseReference(image)
 	if err != nil {

@@ -34,7 +34,8 @@ type address struct {
 func clash(addresses []address) error {
 	ours := netip.MustParsePrefix(clusterNetwork)
 	for _, a := range addresses {
-		// Pod devices carry the gateway address, bridges the node's: both are leftovers that up replaces.
+		// Pod devices carry the gateway address, bridges the node's: both are leftovers that up
+		// replaces.
 		if a.device == bridge || strings.HasPrefix(a.device, "veth") || !a.prefix.Overlaps(ours) {
 			continue
 		}
@@ -100,7 +101,8 @@ func bridgeExists() bool {
 	return err == nil
 }
 
-// checkPorts finds out before anything starts whether another program holds a port of the cluster's.
+// checkPorts finds out before anything starts whether another program holds a port of the
+// cluster's.
 func checkPorts(ctx context.Context) error {
 	for _, a := range []string{
 		nodeIP + ":53", apiAddress, etcdAddress, etcdPeerAddress,
@@ -162,7 +164,8 @@ func cleanupScript(save string, keep []string) string {
 	return script.String()
 }
 
-// cniNetwork is how the CNI plugins' comments name the cluster's network, as iptables-save quotes them.
+// cniNetwork is how the CNI plugins' comments name the cluster's network, as iptables-save quotes
+// them.
 const cniNetwork = `name: \"csenv\" id: `
 
 // ofCluster says whether a chain of such a kind is the cluster's. Another tool

@@ -174,7 +174,8 @@ func TestCleanupScriptTouchesOnlyOwnChains(t *testing.T) {
 		script := cleanupScript(save.String(), nil)
 		for _, chain := range chains {
 			removed := strings.Count(script, "-X "+chain+"\n")
-			// A chain of the CNI plugins is another network's as long as no rule of ours is about it.
+			// A chain of the CNI plugins is another network's as long as no rule of ours is about
+			// it.
 			if want := map[bool]int{true: 1}[strings.HasPrefix(chain, "KUBE-")]; removed != want {
 				t.Fatalf("%s removed %d times by\n%s\nfrom\n%s", chain, removed, script, save.String())
 			}

@@ -149,7 +149,8 @@ func TestSignalSparesAReusedID(t *testing.T) {
 	}
 	// The id of a process that was ours, now a stranger's.
 	process{pid: cmd.Process.Pid, component: "etcd"}.signal(t.TempDir(), syscall.SIGUSR1)
-	// Traps run in the order of their signals' numbers, so had the first signal come, it would decide the exit code.
+	// Traps run in the order of their signals' numbers, so had the first signal come, it would
+	// decide the exit code.
 	if err := cmd.Process.Signal(syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}

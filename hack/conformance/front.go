@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// front stands for a Kubernetes Service: it passes each connection on to the next of several servers, and knows nothing of what they say.
+// front stands for a Kubernetes Service: it passes each connection on to the next of several
+// servers, and knows nothing of what they say.
 type front struct {
 	listener net.Listener
 	targets  []string
@@ -40,7 +41,8 @@ func (f *front) serve(ctx context.Context) {
 	}
 }
 
-// pass copies in both directions until both have ended. An end is passed on for its direction alone, as a Service does.
+// pass copies in both directions until both have ended. An end is passed on for its direction
+// alone, as a Service does.
 func pass(ctx context.Context, client net.Conn, target string) {
 	defer client.Close()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", target)

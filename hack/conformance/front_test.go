@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// upper is a server that answers with its name once the client has ended its half of the connection.
+// upper is a server that answers with its name once the client has ended its half of the
+// connection.
 func upper(t *testing.T, name string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,7 +68,8 @@ func TestFrontTakesTurns(t *testing.T) {
 	f.running.Wait()
 }
 
-// A target that is gone costs its own connections alone, and the end of the run ends those that are open.
+// A target that is gone costs its own connections alone, and the end of the run ends those that are
+// open.
 func TestFrontEnds(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

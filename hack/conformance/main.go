@@ -1,9 +1,13 @@
-// Command conformance tries csenv's servers with clients that csenv's authors didn't write: OpenEnv's own clients and validator, the official MCP SDK, and LiteLLM's proxy
-// for the judge of replies and for agents. It also compares csenv's figures with those of SciPy and statsmodels, and stores episodes in a bucket of versitygw.
+// Command conformance tries csenv's servers with clients that csenv's authors didn't write:
+// OpenEnv's own clients and validator, the official MCP SDK, and LiteLLM's proxy for the judge of
+// replies and for agents. It also compares csenv's figures with those of SciPy and statsmodels, and
+// stores episodes in a bucket of versitygw.
 //
-// It makes Python environments with pinned packages in the user's cache (once for each list of them), builds the programs that are tried, starts several servers on free ports
-// of the loopback interface, and runs the suites of the folders below. It ends with 1 when a suite failed, and with 3 when the packages couldn't be had because the package
-// index can't be reached: nothing was tried then.
+// It makes Python environments with pinned packages in the user's cache (once for each list of
+// them), builds the programs that are tried, starts several servers on free ports of the loopback
+// interface, and runs the suites of the folders below. It ends with 1 when a suite failed, and with
+// 3 when the packages couldn't be had because the package index can't be reached: nothing was tried
+// then.
 package main
 
 import (
@@ -91,7 +95,8 @@ func newCommand(stdout io.Writer) *cobra.Command {
 	return cmd
 }
 
-// run runs the suites. Every environment is made before the first suite starts, so that nothing is tried when one can't be had.
+// run runs the suites. Every environment is made before the first suite starts, so that nothing is
+// tried when one can't be had.
 func run(ctx context.Context, o options, stdout io.Writer) error {
 	work, err := os.MkdirTemp("", "csenv-conformance-")
 	if err != nil {
@@ -211,11 +216,13 @@ func (r *runner) suite(ctx context.Context, name, environment string, servers *s
 	return result
 }
 
-// pytest runs the suite of a folder. The typed client is installed from the sources for this run alone, and has its own tests played too.
+// pytest runs the suite of a folder. The typed client is installed from the sources for this run
+// alone, and has its own tests played too.
 func (r *runner) pytest(ctx context.Context, name, environment string, servers *servers) report {
 	interpreter, results := filepath.Join(environment, "bin", "python"), filepath.Join(r.work, name+".xml")
 	tests := filepath.Join(folder, name)
-	// The folders are named like the packages that they test: with importlib and a root of their own they don't stand in for them.
+	// The folders are named like the packages that they test: with importlib and a root of their
+	// own they don't stand in for them.
 	args := []string{
 		"-m", "pytest", "-v", "--tb=short", "--durations=5", "--import-mode=importlib", "-p", "no:cacheprovider", "-c", os.DevNull, "--rootdir", tests, "--junitxml", results, tests,
 	}
@@ -253,7 +260,8 @@ func (r *runner) isolation() []string {
 	}
 }
 
-// litellm runs a suite with LiteLLM's proxy, which is a Go test that prints a line for each of its tests.
+// litellm runs a suite with LiteLLM's proxy, which is a Go test that prints a line for each of its
+// tests.
 func (r *runner) litellm(ctx context.Context, name, environment string) report {
 	var lines testLines
 	full := r.stdout

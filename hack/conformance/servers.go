@@ -70,7 +70,8 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 // replica begins the name of each server of the pool.
 const replica = "REPLICA_"
 
-// freeAddresses are some that servers can be told before they listen there, as the peers of a pool must be.
+// freeAddresses are some that servers can be told before they listen there, as the peers of a pool
+// must be.
 func freeAddresses(ctx context.Context, n int) ([]string, error) {
 	var addresses []string
 	for range n {
@@ -205,7 +206,8 @@ func (s *servers) environment() []string {
 	return variables
 }
 
-// end says whether the suites have left the servers as they should be: up, without a session, and without an error in their logs; and ends them.
+// end says whether the suites have left the servers as they should be: up, without a session, and
+// without an error in their logs; and ends them.
 func (s *servers) end(ctx context.Context) report {
 	started := time.Now()
 	r := report{suite: "servers"}

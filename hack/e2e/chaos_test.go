@@ -26,14 +26,16 @@ import (
 const (
 	// chaosKills is how many processes die, unless KILLS says another number.
 	chaosKills = 6
-	// chaosTimeout bounds the disturbed run. A shard that was killed waits for its Job's back-off before it is played again.
+	// chaosTimeout bounds the disturbed run. A shard that was killed waits for its Job's back-off
+	// before it is played again.
 	chaosTimeout = 8 * time.Minute
 )
 
 // victims are the kinds of processes that die, those twice that die more often.
 var victims = []string{"manager", "runner", "runner", "envserver", "envserver", "kube-apiserver"}
 
-// A run is played twice: in peace, and while the processes that play and count it are killed at random. CHAOS_SEED replays the order of the kills, KILLS sets their number.
+// A run is played twice: in peace, and while the processes that play and count it are killed at
+// random. CHAOS_SEED replays the order of the kills, KILLS sets their number.
 var _ = Describe("A run under random kills", Label("chaos"), func() {
 	It("ends with the figures of the undisturbed run", func(ctx SpecContext) {
 		seed, kills := setting("CHAOS_SEED", GinkgoRandomSeed()), int(setting("KILLS", chaosKills))
@@ -78,7 +80,8 @@ func setting(name string, otherwise int64) int64 {
 	return n
 }
 
-// disturb kills processes until the number is reached or the run has ended, and returns what it hit.
+// disturb kills processes until the number is reached or the run has ended, and returns what it
+// hit.
 func disturb(ctx SpecContext, evalrun string, kills int, chance *rand.Rand) []string {
 	GinkgoHelper()
 	Eventually(ctx, func() int { return len(running(ctx, map[string]string{"csenv.dev/run": evalrun})) }).WithTimeout(time.Minute).Should(BeNumerically(">", 0))
@@ -121,13 +124,15 @@ func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
 		return ""
 	}
 	if kind != "runner" {
-		// Its successor is a pod of its own: a container that is killed again and again is started later and later.
+		// Its successor is a pod of its own: a container that is killed again and again is started
+		// later and later.
 		_ = k8s.Delete(ctx, &pod, client.GracePeriodSeconds(0))
 	}
 	return kind + " " + pod.Name
 }
 
-// strikeAPIServer kills the API server and starts it again as it was, where it is a process of this machine.
+// strikeAPIServer kills the API server and starts it again as it was, where it is a process of this
+// machine.
 func strikeAPIServer(ctx SpecContext) string {
 	GinkgoHelper()
 	pids := processesIn("", "kube-apiserver")
@@ -160,7 +165,8 @@ func strikeAPIServer(ctx SpecContext) string {
 	return "kube-apiserver"
 }
 
-// processesIn finds the processes of a program, within a pod of that UID unless that is empty, as far as this machine shows them. Programs of the cluster carry its mark.
+// processesIn finds the processes of a program, within a pod of that UID unless that is empty, as
+// far as this machine shows them. Programs of the cluster carry its mark.
 func processesIn(podUID, program string) []int {
 	GinkgoHelper()
 	var pids []int
@@ -183,7 +189,8 @@ func processesIn(podUID, program string) []int {
 	return pids
 }
 
-// running lists the pods with those labels that run, in any namespace, in the order of their names. An API server that is away has none.
+// running lists the pods with those labels that run, in any namespace, in the order of their names.
+// An API server that is away has none.
 func running(ctx SpecContext, labels map[string]string) []corev1.Pod {
 	pods := &corev1.PodList{}
 	if err := k8s.List(ctx, pods, client.MatchingLabels(labels)); err != nil {

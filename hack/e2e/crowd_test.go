@@ -20,7 +20,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// crowd are clients outside the cluster, so many at a time. Each plays an episode slowly, in a session of its own; whose episode is over begins another one in a new session.
+// crowd are clients outside the cluster, so many at a time. Each plays an episode slowly, in a
+// session of its own; whose episode is over begins another one in a new session.
 type crowd struct {
 	url     string
 	run     string        // that the episodes are tagged with, "" for none
@@ -138,7 +139,8 @@ func (c *crowd) episode(ctx context.Context, seed int) error {
 	return nil
 }
 
-// begin opens a session as OpenEnv's own clients do, which lets a server that is full or terminating pass it on.
+// begin opens a session as OpenEnv's own clients do, which lets a server that is full or
+// terminating pass it on.
 func (c *crowd) begin(ctx context.Context, seed int) (*openenv.Client, openenv.Observation, error) {
 	client, err := openenv.Dial(ctx, c.url, openenv.ClientOptions{Spread: true})
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// closely is how often a spec looks for the moment to kill a manager: counting a shard takes it some 100 ms.
+// closely is how often a spec looks for the moment to kill a manager: counting a shard takes it
+// some 100 ms.
 const closely = 20 * time.Millisecond
 
 // shards is how many parts the disturbed run has.
@@ -58,8 +59,9 @@ var _ = Describe("A manager that is killed again and again", Ordered, func() {
 	}, SpecTimeout(6*time.Minute))
 })
 
-// killWhileShardsEnd kills managers on both sides of the write that counts shards. The first dies while runners play, and its Lease takes its time to
-// run out: shards end with nobody there to count them. The next two die as soon as they lead, the last as soon as a counted shard shows.
+// killWhileShardsEnd kills managers on both sides of the write that counts shards. The first dies
+// while runners play, and its Lease takes its time to run out: shards end with nobody there to
+// count them. The next two die as soon as they lead, the last as soon as a counted shard shows.
 func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 	GinkgoHelper()
 	k := &killer{dead: map[string]bool{}}
@@ -90,8 +92,9 @@ type killer struct {
 	hits int             // SIGKILLs that hit a manager's process
 }
 
-// strike kills the next manager that leads, as soon as the moment has come. Its process is looked up before it leads, so that only the signal is left
-// to be sent. It deletes the pod too, so that no back-off delays the next one, and because a node that isn't this machine hides its processes.
+// strike kills the next manager that leads, as soon as the moment has come. Its process is looked
+// up before it leads, so that only the signal is left to be sent. It deletes the pod too, so that
+// no back-off delays the next one, and because a node that isn't this machine hides its processes.
 func (k *killer) strike(ctx SpecContext, moment func() bool) {
 	GinkgoHelper()
 	pod := &corev1.Pod{}
@@ -130,7 +133,8 @@ func counted(ctx SpecContext, evalrun string) string {
 	return ptr.Deref(obj.Status.Shards, v1alpha1.Shards{}).CompletedIndexes
 }
 
-// uncounted lists the shards of a run whose runners succeeded, whose pods are still held, and which are not in the figures.
+// uncounted lists the shards of a run whose runners succeeded, whose pods are still held, and which
+// are not in the figures.
 func uncounted(ctx SpecContext, evalrun string) []string {
 	GinkgoHelper()
 	done, err := score.ParseIndexSet(counted(ctx, evalrun))

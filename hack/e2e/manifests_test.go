@@ -28,7 +28,8 @@ spec:
 `, name, environment)
 }
 
-// runManifest is a run of a built-in policy; extra is appended to the spec. The policy is quoted, for a bare Null is no value to YAML.
+// runManifest is a run of a built-in policy; extra is appended to the spec. The policy is quoted,
+// for a bare Null is no value to YAML.
 func runManifest(name, pool, policy string, tasks []string, extra ...string) string {
 	return agentManifest(name, pool, fmt.Sprintf("{type: Builtin, builtin: {policy: %q}}", policy), tasks, extra...)
 }
@@ -82,7 +83,8 @@ func haveCondition(conditionType string, status metav1.ConditionStatus) OmegaMat
 	return And(HaveField("Type", conditionType), HaveField("Status", status))
 }
 
-// haveReason matches a condition of that type, status and reason whose message contains each of the words.
+// haveReason matches a condition of that type, status and reason whose message contains each of the
+// words.
 func haveReason(conditionType string, status metav1.ConditionStatus, reason string, words ...string) OmegaMatcher {
 	matchers := []OmegaMatcher{haveCondition(conditionType, status), HaveField("Reason", reason)}
 	for _, word := range words {

@@ -131,7 +131,8 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		again := model.since(resumed)
 		Expect(again).NotTo(BeEmpty())
 		Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return of[c.seed] }, BeNumerically("<", slow))), "calls for shards that were finished")
-		// What a server has in its ledger isn't played again either: only the episodes that were under way begin anew, two of each of two runners.
+		// What a server has in its ledger isn't played again either: only the episodes that were
+		// under way begin anew, two of each of two runners.
 		Expect(len(model.answeredTwice())).To(BeNumerically("<=", 4), "episodes that were played again: %v", model.answeredTwice())
 		Expect(paused.Status.Score).To(Equal(calm.Status.Score))
 		Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
@@ -140,7 +141,8 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 	}, SpecTimeout(5*time.Minute))
 })
 
-// mood is what an episode meets at the endpoint: nothing, trouble that a further request of the same attempt mends, or so much of it that the attempt is given up.
+// mood is what an episode meets at the endpoint: nothing, trouble that a further request of the
+// same attempt mends, or so much of it that the attempt is given up.
 type mood int
 
 const (
@@ -301,7 +303,8 @@ func (m *model) String() string {
 		m.Calls(), m.answers(), m.episodesOf(throttledLong), m.episodesOf(hungLong), m.episodesOf(throttledOnce), m.episodesOf(hungOnce))
 }
 
-// shardsBySeed waits for the run's plan and says which shard an episode is in, by the seed that the model is sent.
+// shardsBySeed waits for the run's plan and says which shard an episode is in, by the seed that the
+// model is sent.
 func shardsBySeed(ctx SpecContext, evalrun string) map[int64]int {
 	GinkgoHelper()
 	object := &corev1.ConfigMap{}

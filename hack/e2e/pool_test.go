@@ -33,9 +33,11 @@ import (
 const (
 	// liveSessions play while servers come and go.
 	liveSessions = 300
-	// disturbanceTimeout bounds what one disturbance takes, its drains included: an episode of the crowd lasts some ten seconds.
+	// disturbanceTimeout bounds what one disturbance takes, its drains included: an episode of the
+	// crowd lasts some ten seconds.
 	disturbanceTimeout = 90 * time.Second
-	// thinking is the time before each action of the crowd, which takes three or four for an episode.
+	// thinking is the time before each action of the crowd, which takes three or four for an
+	// episode.
 	thinking = 3 * time.Second
 )
 
@@ -53,7 +55,8 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 		began = time.Now()
 	}, NodeTimeout(8*time.Minute))
 
-	// With every spec the sessions are spread anew: episodes end, and the next ones go to any server.
+	// With every spec the sessions are spread anew: episodes end, and the next ones go to any
+	// server.
 	BeforeEach(func(ctx SpecContext) {
 		Eventually(ctx, sessionsByPod).WithArguments("live").WithTimeout(time.Minute).Should(And(HaveLen(3), HaveEach(BeNumerically(">=", liveSessions/6))))
 	})
@@ -244,7 +247,8 @@ var _ = Describe("Ten pools at rest", func() {
 		for _, name := range names {
 			awaitServers(ctx, name, 1)
 		}
-		// What other specs left behind ends first, and events trail behind all of it: a minute counts from the last write on.
+		// What other specs left behind ends first, and events trail behind all of it: a minute
+		// counts from the last write on.
 		began := time.Now()
 		last, lastAt := writesSoFar(ctx), began
 		Eventually(ctx, func() time.Duration {
@@ -259,7 +263,8 @@ var _ = Describe("Ten pools at rest", func() {
 	}, SpecTimeout(8*time.Minute))
 })
 
-// writesSoFar are writes to whatever the operator has to do with. The node's own status is none of that.
+// writesSoFar are writes to whatever the operator has to do with. The node's own status is none of
+// that.
 func writesSoFar(ctx SpecContext) apiwrites.Counts {
 	GinkgoHelper()
 	counts, err := apiwrites.Read(strings.NewReader(kubectl(ctx, "get", "--raw", "/metrics")))
@@ -273,7 +278,8 @@ func pooled(name string, spec ...string) string {
 	return fmt.Sprintf("apiVersion: csenv.dev/v1alpha1\nkind: CustomerSupportEnv\nmetadata: {name: %s}\nspec:\n  %s\n", name, strings.Join(spec, "\n  "))
 }
 
-// changePack changes the ConfigMap of pool live, and has the kubelet look at it: it does so by itself once a minute, and when a pod changes.
+// changePack changes the ConfigMap of pool live, and has the kubelet look at it: it does so by
+// itself once a minute, and when a pod changes.
 func changePack(ctx SpecContext, change func(files map[string]string)) {
 	GinkgoHelper()
 	pack := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "live"}, Data: packFiles()}
@@ -307,7 +313,8 @@ func podNames(pods []corev1.Pod) []string {
 	return names
 }
 
-// awaitServers waits until the pool has exactly so many servers, all of them ready and like that, and none that is going; and until the pool's status says so.
+// awaitServers waits until the pool has exactly so many servers, all of them ready and like that,
+// and none that is going; and until the pool's status says so.
 func awaitServers(ctx SpecContext, pool string, n int, like ...OmegaMatcher) {
 	GinkgoHelper()
 	ready := HaveField("Status.Conditions", ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
@@ -328,7 +335,8 @@ func wanted(ctx SpecContext, pool string) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// nodeURL is where the pool's Service listens on the node, which this machine reaches wherever the cluster is.
+// nodeURL is where the pool's Service listens on the node, which this machine reaches wherever the
+// cluster is.
 func nodeURL(ctx SpecContext, pool string) string {
 	GinkgoHelper()
 	service := &corev1.Service{}

@@ -65,7 +65,8 @@ var _ = Describe("Bad input", Ordered, func() {
 			haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotFound, "nowhere")),
 	)
 
-	// Nobody counts while the pods that runners left are exchanged for others, whose words are made up: a digit is changed in one, one is another run's, and one is hand-made.
+	// Nobody counts while the pods that runners left are exchanged for others, whose words are made
+	// up: a digit is changed in one, one is another run's, and one is hand-made.
 	It("counts nothing of summaries that were tampered with, says so, and has their shards played again", func(ctx SpecContext) {
 		tasks, spec := []string{task("ticket-resolve", 5)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}
 		apply(ctx, runManifest("honest", "support", "Heuristic", tasks, spec...))
@@ -192,7 +193,8 @@ func changedDigit(words string) string {
 	return words[:digit] + other + words[digit+1:]
 }
 
-// exchange removes a runner's pod by force and puts another one in its place that says something else. It has no node, so that no kubelet puts its status right.
+// exchange removes a runner's pod by force and puts another one in its place that says something
+// else. It has no node, so that no kubelet puts its status right.
 func exchange(ctx SpecContext, pod *corev1.Pod, words string) {
 	GinkgoHelper()
 	kubectl(ctx, "-n", namespace, "patch", "pod", pod.Name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
@@ -225,7 +227,8 @@ func serverPod(ctx context.Context, pool string) corev1.Pod {
 	return pods.Items[0]
 }
 
-// forward lets this machine reach a pod's port until the spec ends, wherever the node is, and returns the address here.
+// forward lets this machine reach a pod's port until the spec ends, wherever the node is, and
+// returns the address here.
 func forward(pod corev1.Pod, port string) string {
 	GinkgoHelper()
 	// Not the spec's context: cleanup ends it, after what uses it.

@@ -72,7 +72,8 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		Expect(killed.Status.Score).To(Equal(peace.Status.Score))
 		Expect(killed.Status.Tasks).To(Equal(peace.Status.Tasks))
 		Expect(killed.Status.Episodes.Scored + killed.Status.Episodes.Failed).To(BeEquivalentTo(800))
-		// The lines of the last seconds before the kill are what a crash may cost, and the run says how many they are.
+		// The lines of the last seconds before the kill are what a crash may cost, and the run says
+		// how many they are.
 		there := len(s3.episodes(ctx, "killed"))
 		Expect(s3.lines("killed")).To(Equal(there), "an episode was played twice")
 		condition := meta.FindStatusCondition(killed.Status.Conditions, v1alpha1.ConditionResultsStored)

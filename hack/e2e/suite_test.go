@@ -1,6 +1,7 @@
 //go:build e2e
 
-// Package e2e plays csenv on a real node: it brings up the local cluster, installs the operator as a user would and looks at what comes of the objects that are applied.
+// Package e2e plays csenv on a real node: it brings up the local cluster, installs the operator as
+// a user would and looks at what comes of the objects that are applied.
 package e2e
 
 import (
@@ -30,7 +31,8 @@ import (
 const (
 	// systemNamespace is where config/default installs the operator.
 	systemNamespace = "csenv-system"
-	// namespace is where the suite's pools and runs live. It enforces the restricted Pod Security level.
+	// namespace is where the suite's pools and runs live. It enforces the restricted Pod Security
+	// level.
 	namespace = "csenv-e2e"
 	// poolTimeout bounds the wait for a pool's first server.
 	poolTimeout = 90 * time.Second
@@ -60,7 +62,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	clusterTool, csenvTool = filepath.Join(tools, "cluster"), filepath.Join(tools, "csenv")
 	By("building the cluster tool")
 	run(ctx, "go", "build", "-o", clusterTool, "../cluster")
-	// The last moment when the tool is there to ask, and reports of specs don't cover these two nodes.
+	// The last moment when the tool is there to ask, and reports of specs don't cover these two
+	// nodes.
 	DeferCleanup(func() {
 		if !installed || !removed {
 			explain(os.Stdout)

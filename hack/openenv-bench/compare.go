@@ -18,14 +18,16 @@ type row struct {
 	server string
 	asked  int
 	load.Result
-	// idle and memory are resident bytes before the first session and the most while it was measured.
+	// idle and memory are resident bytes before the first session and the most while it was
+	// measured.
 	idle, memory int64
 	// cpu is the server's processor time for a step.
 	cpu time.Duration
 	err error
 }
 
-// compare measures every server under every number of sessions. A server that fails under a load has its error in its row: that is a result too.
+// compare measures every server under every number of sessions. A server that fails under a load
+// has its error in its row: that is a result too.
 func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([]row, error) {
 	var rows []row
 	total, began := len(sizes)*len(o.servers), time.Now()
@@ -43,7 +45,8 @@ func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([
 	return rows, nil
 }
 
-// progressEvery is how many reports of the load, of a second each, are left out between two that are shown.
+// progressEvery is how many reports of the load, of a second each, are left out between two that
+// are shown.
 const progressEvery = 5
 
 func measure(ctx context.Context, server string, sessions int, duration time.Duration, progress io.Writer) (row, error) {
@@ -94,7 +97,8 @@ func (w *watcher) look(now load.Progress) {
 	}
 }
 
-// actionsFor are the steps of an episode: a short sentence for the echoes, a look into the knowledge base for the tickets.
+// actionsFor are the steps of an episode: a short sentence for the echoes, a look into the
+// knowledge base for the tickets.
 func actionsFor(server string) []json.RawMessage {
 	switch server {
 	case csenvTicket:

@@ -25,7 +25,8 @@ func TestParseSizes(t *testing.T) {
 	}
 }
 
-// The ratio is to the official server under the same number of sessions, and a server that failed under a load says so.
+// The ratio is to the official server under the same number of sessions, and a server that failed
+// under a load says so.
 func TestLine(t *testing.T) {
 	result := func(steps int64, failures map[string]int) load.Result {
 		return load.Result{

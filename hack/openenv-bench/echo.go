@@ -12,7 +12,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// echoKind is an environment that says what it was told: next to no work of its own, so that what is measured is the server.
+// echoKind is an environment that says what it was told: next to no work of its own, so that what
+// is measured is the server.
 type echoKind struct{ form *episode.Form }
 
 func newEchoKind() echoKind {
@@ -73,7 +74,8 @@ func (e *echo) State() any {
 	}{e.id, e.steps}
 }
 
-// bareEcho is the ceiling: the same WebSocket library answering every message with the same bytes, without reading it.
+// bareEcho is the ceiling: the same WebSocket library answering every message with the same bytes,
+// without reading it.
 func bareEcho() http.Handler {
 	up := websocket.Upgrader{
 		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{},

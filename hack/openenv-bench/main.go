@@ -1,8 +1,12 @@
-// Command openenv-bench compares csenv's environment server with the official Python one, on this machine and under the same load.
+// Command openenv-bench compares csenv's environment server with the official Python one, on this
+// machine and under the same load.
 //
-// It runs five servers one after the other, each in a process of its own: a bare echo on csenv's WebSocket library (the ceiling), csenv's server with an echo
-// environment, csenv's server with the ticket environment, and the official server from PyPI with an echo environment and the C speedups of its HTTP stack, once with one worker
-// and once with a worker for each processor. The load is package load's: every session has one message in flight. The result is a page in Markdown: docs/benchmark.md.
+// It runs five servers one after the other, each in a process of its own: a bare echo on csenv's
+// WebSocket library (the ceiling), csenv's server with an echo environment, csenv's server with the
+// ticket environment, and the official server from PyPI with an echo environment and the C speedups
+// of its HTTP stack, once with one worker and once with a worker for each processor. The load is
+// package load's: every session has one message in flight. The result is a page in Markdown:
+// docs/benchmark.md.
 package main
 
 import (

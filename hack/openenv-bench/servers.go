@@ -39,7 +39,8 @@ const (
 
 const upstreamFolder = "hack/openenv-bench/upstream"
 
-// newServeCommand serves one of the Go servers: the comparison starts itself again for each, so that every server has a process to itself.
+// newServeCommand serves one of the Go servers: the comparison starts itself again for each, so
+// that every server has a process to itself.
 func newServeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "serve SERVER ADDRESS", Args: cobra.ExactArgs(2), Hidden: true,
@@ -157,7 +158,8 @@ func commandOf(ctx context.Context, name string, port int, progress io.Writer) (
 	return exec.CommandContext(ctx, self, "serve", name, fmt.Sprintf("127.0.0.1:%d", port)), nil
 }
 
-// upstreamPython returns the interpreter of the official server's environment, which it makes if need be.
+// upstreamPython returns the interpreter of the official server's environment, which it makes if
+// need be.
 func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
 	maker := venv.Maker{Command: "python3", Progress: progress, Run: venv.Run}
 	folder, err := maker.Environment(ctx, "openenv-bench", filepath.Join(upstreamFolder, "requirements.txt"))

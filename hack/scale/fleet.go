@@ -20,8 +20,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// fleet answers for the environment servers of all simulated pods. Each pod has a loopback address, as Linux gives the whole of 127.0.0.0/8, and listens there on the operations
-// port for as long as it runs: an address that is gone refuses connections, as a real one would.
+// fleet answers for the environment servers of all simulated pods. Each pod has a loopback address,
+// as Linux gives the whole of 127.0.0.0/8, and listens there on the operations port for as long as
+// it runs: an address that is gone refuses connections, as a real one would.
 type fleet struct {
 	capacity int64
 	answer   string // of /stats, with a verb for the active sessions
@@ -65,7 +66,8 @@ func (f *fleet) start(ctx context.Context, pod types.UID) (string, error) {
 		return server.Addr, nil
 	}
 	f.next++
-	// Nothing else listens in 127.1.0.0/16, and when its addresses come around again, the first pods are long gone.
+	// Nothing else listens in 127.1.0.0/16, and when its addresses come around again, the first
+	// pods are long gone.
 	var octets [4]byte
 	binary.BigEndian.PutUint32(octets[:], 127<<24|1<<16|f.next%(1<<16))
 	address := netip.AddrFrom4(octets).String()
@@ -103,7 +105,8 @@ func (f *fleet) close() error {
 	return nil
 }
 
-// stats answers like a server. What every answer has in common is encoded once: the operator is to be measured, and shares its processors.
+// stats answers like a server. What every answer has in common is encoded once: the operator is to
+// be measured, and shares its processors.
 func (f *fleet) stats(ctx context.Context, w http.ResponseWriter, address string) {
 	f.asked()
 	active := int64(0)
@@ -133,7 +136,8 @@ func (f *fleet) beginSweep() *sweep {
 	return s
 }
 
-// took is the time from the first question to the last answer. It may be called once done is closed.
+// took is the time from the first question to the last answer. It may be called once done is
+// closed.
 func (s *sweep) took() time.Duration { return s.last.Sub(s.first) }
 
 func (f *fleet) asked() {

@@ -1,8 +1,11 @@
-// Command scale runs the real operator against a real API server with many pods that are only simulated, and holds what it measures to the ranges of ranges.yaml.
+// Command scale runs the real operator against a real API server with many pods that are only
+// simulated, and holds what it measures to the ranges of ranges.yaml.
 //
-// etcd and kube-apiserver are envtest's; kube-controller-manager turns Deployments and Jobs into pods, as in any cluster. What a scheduler and kubelets would do, a simulated
-// node does in this process (node.go): pods run at once, and each has a loopback address on which this process answers for its server (fleet.go). The operator is a process
-// of its own, so that its memory is its own, and what it writes is counted twice: by the API server and by its own client.
+// etcd and kube-apiserver are envtest's; kube-controller-manager turns Deployments and Jobs into
+// pods, as in any cluster. What a scheduler and kubelets would do, a simulated node does in this
+// process (node.go): pods run at once, and each has a loopback address on which this process
+// answers for its server (fleet.go). The operator is a process of its own, so that its memory is
+// its own, and what it writes is counted twice: by the API server and by its own client.
 //
 // A scenario is a function from a rig to figures. Figures that leave their range fail the program.
 package main
@@ -105,7 +108,8 @@ func choose(names string) ([]scenario, error) {
 	return selected, nil
 }
 
-// measureOne gives the scenario a cluster of its own, so that nothing of another one is in its figures.
+// measureOne gives the scenario a cluster of its own, so that nothing of another one is in its
+// figures.
 func measureOne(ctx context.Context, s scenario, settings settings, progress io.Writer) (figures []figure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settings.Deadline.Duration)
 	defer cancel()

@@ -23,7 +23,8 @@ const (
 	sessionsPerPod = 2000
 )
 
-// idleReport is what a server without sessions says of itself, with so many scenarios in each of its tasks.
+// idleReport is what a server without sessions says of itself, with so many scenarios in each of
+// its tasks.
 func idleReport(scenarios int) score.Report {
 	report := score.Report{
 		Environment: "ticket", ScenarioDigest: "sha256:5ca1e", GraderVersion: "scale", Judge: "offline-v1", Sessions: score.Sessions{Capacity: sessionsPerPod},
@@ -98,7 +99,8 @@ func (r *rig) during(ctx context.Context, do func(context.Context) error) (mark,
 	return after.since(before), err
 }
 
-// measurePools creates the pools, leaves them alone, has their sessions change, and starts the operator anew.
+// measurePools creates the pools, leaves them alone, has their sessions change, and starts the
+// operator anew.
 func measurePools(ctx context.Context, r *rig, s settings) ([]figure, error) {
 	if err := r.startOperator(ctx); err != nil {
 		return nil, err
@@ -172,7 +174,8 @@ func pause(d time.Duration) func(context.Context) error {
 	}
 }
 
-// createPools creates all pools and waits until each of them is rolled out and knows what it offers.
+// createPools creates all pools and waits until each of them is rolled out and knows what it
+// offers.
 func (r *rig) createPools(ctx context.Context, s settings) error {
 	const perNamespace = 20
 	for i := range s.Pools {
@@ -220,7 +223,8 @@ func (r *rig) awaitPools(ctx context.Context, s settings) error {
 	return nil
 }
 
-// awaitQuiet waits until nothing has been written for some seconds. Events trail behind: clients hold them back lest they flood the API server.
+// awaitQuiet waits until nothing has been written for some seconds. Events trail behind: clients
+// hold them back lest they flood the API server.
 func (r *rig) awaitQuiet(ctx context.Context) error {
 	const quiet, most = 5 * time.Second, 2 * time.Minute
 	before, changed := -1.0, time.Now()
@@ -248,7 +252,8 @@ func isSettled(pool v1alpha1.CustomerSupportEnv, pods int32) bool {
 		meta.IsStatusConditionFalse(pool.Status.Conditions, v1alpha1.ConditionProgressing)
 }
 
-// restart ends the operator and starts it anew: it then asks all pods as fast as it can. It returns that round, and what the new process has used when it ends.
+// restart ends the operator and starts it anew: it then asks all pods as fast as it can. It returns
+// that round, and what the new process has used when it ends.
 func (r *rig) restart(ctx context.Context) (*sweep, usage, error) {
 	r.tell("starting the operator anew")
 	if err := r.stopOperator(); err != nil {

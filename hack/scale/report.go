@@ -22,7 +22,8 @@ type figure struct {
 // maxDetail is the width of the last column.
 const maxDetail = 80
 
-// report prints the figures and says whether all of them kept to their ranges. A range without a figure is an error: it would hold nothing.
+// report prints the figures and says whether all of them kept to their ranges. A range without a
+// figure is an error: it would hold nothing.
 func report(w io.Writer, s scenario, figures []figure, ranges map[string]span) (bool, error) {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)

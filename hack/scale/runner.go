@@ -21,8 +21,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// players are the runners of all runs. They play nothing: what they leave is what a shard's runner and a pool's server leave together, a summary with a ledger that the pool's
-// key has signed, so that the operator checks and folds it as it does any other.
+// players are the runners of all runs. They play nothing: what they leave is what a shard's runner
+// and a pool's server leave together, a summary with a ledger that the pool's key has signed, so
+// that the operator checks and folds it as it does any other.
 type players struct {
 	client client.Reader
 
@@ -143,7 +144,8 @@ func (p *players) key(ctx context.Context, pool client.ObjectKey) (ed25519.Priva
 	return nil, fmt.Errorf("pool %s has no key yet", pool)
 }
 
-// playShard is the summary of a shard whose episodes have ended with scores that follow from their seeds.
+// playShard is the summary of a shard whose episodes have ended with scores that follow from their
+// seeds.
 func playShard(plan score.Plan, shard int, key ed25519.PrivateKey) ([]byte, error) {
 	ledger := score.Ledger{
 		Run: plan.Run, Shard: shard, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge,

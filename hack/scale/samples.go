@@ -38,7 +38,8 @@ func serverWrites(ctx context.Context, api *kubernetes.Clientset) (apiwrites.Cou
 	return apiwrites.Read(bytes.NewReader(data))
 }
 
-// operatorWrites are the requests that the operator's own client has made, by method, reads left out.
+// operatorWrites are the requests that the operator's own client has made, by method, reads left
+// out.
 func operatorWrites(s samples) apiwrites.Counts {
 	counts := apiwrites.Counts{}
 	for _, m := range s["rest_client_requests_total"].GetMetric() {
@@ -86,7 +87,8 @@ func (b buckets) since(earlier buckets) buckets {
 // count is the number of observations.
 func (b buckets) count() float64 { return b[math.Inf(1)] }
 
-// quantile is estimated as Prometheus' histogram_quantile does: linearly within the bucket. It is NaN without observations, and the greatest finite bound beyond that.
+// quantile is estimated as Prometheus' histogram_quantile does: linearly within the bucket. It is
+// NaN without observations, and the greatest finite bound beyond that.
 func (b buckets) quantile(q float64) float64 {
 	if b.count() == 0 {
 		return math.NaN()

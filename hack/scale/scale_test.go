@@ -153,7 +153,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// Each pod answers at an address of its own for as long as it runs, and a sweep ends with the last of them.
+// Each pod answers at an address of its own for as long as it runs, and a sweep ends with the last
+// of them.
 func TestFleet(t *testing.T) {
 	f, err := newFleet(idleReport(60), time.Millisecond)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package venv makes Python environments for what this repository compares itself with and is tried with: one for each list of requirements, in the user's cache, whoever asks for it.
+// Package venv makes Python environments for what this repository compares itself with and is tried
+// with: one for each list of requirements, in the user's cache, whoever asks for it.
 package venv
 
 import (
@@ -39,7 +40,8 @@ func Run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return exec.CommandContext(ctx, name, args...).CombinedOutput()
 }
 
-// Environment returns the folder of an environment that has the packages of a list of requirements. They are in the user's cache, a folder for each list.
+// Environment returns the folder of an environment that has the packages of a list of requirements.
+// They are in the user's cache, a folder for each list.
 func (m Maker) Environment(ctx context.Context, name, requirements string) (string, error) {
 	wanted, err := os.ReadFile(requirements)
 	if err != nil {
@@ -59,7 +61,8 @@ func (m Maker) Environment(ctx context.Context, name, requirements string) (stri
 	// The copy of the list is written last: it says that the environment is complete.
 	stamp, interpreter := filepath.Join(path, "requirements.txt"), filepath.Join(path, "bin", "python")
 	have, err := os.ReadFile(stamp) //nolint:gosec // a folder of the user's cache
-	// The interpreter is a link, which ends nowhere when the Python that made the environment has gone.
+	// The interpreter is a link, which ends nowhere when the Python that made the environment has
+	// gone.
 	if _, gone := os.Stat(interpreter); err == nil && gone == nil && string(have) == string(wanted) { //nolint:gosec // as above
 		return path, nil
 	}
@@ -84,7 +87,8 @@ func (m Maker) create(ctx context.Context, path string) error {
 	return nil
 }
 
-// fill installs the packages. Where that fails, a small download tells an index that can't be reached from a list that can't be met.
+// fill installs the packages. Where that fails, a small download tells an index that can't be
+// reached from a list that can't be met.
 func (m Maker) fill(ctx context.Context, interpreter, requirements string) error {
 	stop := m.beat()
 	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements)
@@ -103,7 +107,8 @@ func (m Maker) fill(ctx context.Context, interpreter, requirements string) error
 	return fmt.Errorf("pip install -r %s: %w\n%s", requirements, err, output)
 }
 
-// Install installs a package of this checkout into a folder. What builds it is among the environment's packages, so that this needs no index.
+// Install installs a package of this checkout into a folder. What builds it is among the
+// environment's packages, so that this needs no index.
 func (m Maker) Install(ctx context.Context, interpreter, source, into string) error {
 	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--no-index", "--target", into, source)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 // ReasonInterrupted is the reason of a run that somebody stopped. It is no reason of the cluster's.
 const ReasonInterrupted = "Interrupted"
 
-// conclude sets the conditions of a run that has ended: by itself, by a deadline or by a context that was cancelled.
+// conclude sets the conditions of a run that has ended: by itself, by a deadline or by a context
+// that was cancelled.
 func (g *game) conclude(ended error) {
 	status := &g.run.Status
 	status.CompletionTime = g.now()

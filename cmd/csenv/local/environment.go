@@ -34,7 +34,8 @@ func splitNames(splits []v1alpha1.ScenarioSplit) []string {
 	return out
 }
 
-// NewKind makes the environment of a pool: of a catalogue that its packs are loaded into, with the pool's judge.
+// NewKind makes the environment of a pool: of a catalogue that its packs are loaded into, with the
+// pool's judge.
 func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog, judge judgeflags.Options) (episode.Kind, error) {
 	if splits := pool.Spec.Scenarios.Splits; len(splits) > 0 {
 		catalog = catalog.Split(splitNames(splits)...)
@@ -92,7 +93,8 @@ func AgentConfig(agent v1alpha1.Agent) (policy.Config, error) {
 	return policy.ParseConfig(data)
 }
 
-// Endpoint is the URL of the agent's endpoint, "" for an agent that has none, and whether the manifest says that it needs a key.
+// Endpoint is the URL of the agent's endpoint, "" for an agent that has none, and whether the
+// manifest says that it needs a key.
 func Endpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
 	switch {
 	case agent.OpenAI != nil:
@@ -108,7 +110,8 @@ func Endpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
 // reachTimeout bounds the look whether anybody listens.
 const reachTimeout = 5 * time.Second
 
-// Reach says whether anybody listens at a URL, so that a run doesn't find out by every one of its episodes. Through a proxy nothing can be told.
+// Reach says whether anybody listens at a URL, so that a run doesn't find out by every one of its
+// episodes. Through a proxy nothing can be told.
 func Reach(ctx context.Context, address string) error {
 	target, err := url.Parse(address)
 	if err != nil {

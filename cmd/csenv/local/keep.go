@@ -37,7 +37,8 @@ func (g *game) openStore(ctx context.Context) error {
 
 func (g *game) folder() string { return results.Folder(g.run.Namespace, g.run.Name, string(g.run.UID)) }
 
-// openShard opens a shard of the store. One that can't be read any more costs no score: the shard is played from its start, and not stored.
+// openShard opens a shard of the store. One that can't be read any more costs no score: the shard
+// is played from its start, and not stored.
 func (g *game) openShard(ctx context.Context, index int) kept {
 	if g.Store == nil {
 		return kept{}

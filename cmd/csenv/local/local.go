@@ -1,8 +1,9 @@
-// Package local plays an EvaluationRun on this machine: the env server runs in this process and is played over a loopback port, by the plan, the policies, the grader, the
-// judge and the statistics that the cluster has. The same manifest so gives the same figures, digit for digit.
+// Package local plays an EvaluationRun on this machine: the env server runs in this process and is
+// played over a loopback port, by the plan, the policies, the grader, the judge and the statistics
+// that the cluster has. The same manifest so gives the same figures, digit for digit.
 //
-// Only what Kubernetes does is left out: shards are played by goroutines in place of pods, and nobody else can reach the server, so that its ledgers are signed with a key of this
-// process.
+// Only what Kubernetes does is left out: shards are played by goroutines in place of pods, and
+// nobody else can reach the server, so that its ledgers are signed with a key of this process.
 package local
 
 import (
@@ -56,7 +57,8 @@ type Options struct {
 	Progress func(Progress)
 	// Record is given every episode; nil for nobody.
 	Record func(record.Episode)
-	// Store keeps the episodes, and has those that an earlier call stored: they count without being played again. Location is where it is. Nil for none.
+	// Store keeps the episodes, and has those that an earlier call stored: they count without being
+	// played again. Location is where it is. Nil for none.
 	Store    *results.Store
 	Location string
 }
@@ -68,8 +70,9 @@ type Progress struct {
 	Resumed int64
 }
 
-// Play plays the run and writes its status. It returns nil once the run has ended, well or not: its conditions say which. When the context ends early, the status holds
-// what was scored until then. An error means that nothing could be played.
+// Play plays the run and writes its status. It returns nil once the run has ended, well or not: its
+// conditions say which. When the context ends early, the status holds what was scored until then.
+// An error means that nothing could be played.
 func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	g, err := newGame(run, o)
 	if err != nil {
@@ -86,8 +89,9 @@ func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	return g.play(ctx)
 }
 
-// LedgerKey is the key of a run that is stored: a function of its UID, so that the receipts of what was stored hold when it is played on. Nobody but the player vouches for a
-// run that was played at home, with whatever key.
+// LedgerKey is the key of a run that is stored: a function of its UID, so that the receipts of what
+// was stored hold when it is played on. Nobody but the player vouches for a run that was played at
+// home, with whatever key.
 func LedgerKey(uid types.UID) ed25519.PrivateKey {
 	seed := sha256.Sum256(append([]byte("csenv eval "), uid...))
 	return ed25519.NewKeyFromSeed(seed[:])

@@ -96,7 +96,8 @@ func newKind(definition *apiextensionsv1.CustomResourceDefinition) (*kind, error
 	}, nil
 }
 
-// complete writes the defaults into an object and returns what is wrong with it. The steps and their order are the API server's.
+// complete writes the defaults into an object and returns what is wrong with it. The steps and
+// their order are the API server's.
 func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	if unknown := k.unknown(object); len(unknown) > 0 {
 		return unknown

@@ -1,6 +1,8 @@
-// Package manifest reads csenv's objects from files as the API server would take them: the same schema, the same defaults, the same rules, in the API server's own
-// libraries and from the CustomResourceDefinitions of this version. A manifest that is good here is good for kubectl apply. It is stricter in one thing: a field that the schema
-// doesn't know is an error, which names the nearest one that it knows.
+// Package manifest reads csenv's objects from files as the API server would take them: the same
+// schema, the same defaults, the same rules, in the API server's own libraries and from the
+// CustomResourceDefinitions of this version. A manifest that is good here is good for kubectl
+// apply. It is stricter in one thing: a field that the schema doesn't know is an error, which names
+// the nearest one that it knows.
 package manifest
 
 import (
@@ -30,7 +32,8 @@ type Objects struct {
 	Pools []*v1alpha1.CustomerSupportEnv
 }
 
-// Read reads files of YAML or JSON, several documents each if need be. Its errors name the file, the object and the field, all of them.
+// Read reads files of YAML or JSON, several documents each if need be. Its errors name the file,
+// the object and the field, all of them.
 func Read(ctx context.Context, files []string, stdin io.Reader) (*Objects, error) {
 	kinds, err := loadKinds()
 	if err != nil {
@@ -85,7 +88,8 @@ func (o *Objects) add(ctx context.Context, kinds map[string]*kind, name string, 
 
 func (o *Objects) addDocument(ctx context.Context, kinds map[string]*kind, document []byte) []error {
 	object := map[string]any{}
-	// Strict refuses a key that is there twice. Whole numbers stay such: the schema tells them from others.
+	// Strict refuses a key that is there twice. Whole numbers stay such: the schema tells them from
+	// others.
 	if err := yaml.UnmarshalStrict(document, &object, yaml.DisallowUnknownFields); err != nil {
 		return []error{fmt.Errorf("it is no YAML of an object: %w", err)}
 	}
@@ -102,7 +106,8 @@ func (o *Objects) addDocument(ctx context.Context, kinds map[string]*kind, docum
 	return o.convert(k.name, object)
 }
 
-// wholeNumbers makes int64 of the float64 that YAML's way through JSON gives for them, as the API server's decoder does.
+// wholeNumbers makes int64 of the float64 that YAML's way through JSON gives for them, as the API
+// server's decoder does.
 func wholeNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -35,7 +35,8 @@ func read(t *testing.T, text string) (*Objects, error) {
 	return Read(t.Context(), []string{Stdin}, strings.NewReader(text))
 }
 
-// What the API server makes of a manifest is what Read makes of it: the same defaults, or a refusal by both.
+// What the API server makes of a manifest is what Read makes of it: the same defaults, or a refusal
+// by both.
 func TestAgreesWithTheAPIServer(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to compare with. Run: export KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")

@@ -69,8 +69,9 @@ func (a access) secure(plain net.Listener) net.Listener {
 	})
 }
 
-// peerTLS is for connections to peers, nil for plain text. All servers of a pool have one key pair. Its certificate is made out to the name that clients know, so that
-// a peer, which is dialled by its address, is known by the key instead.
+// peerTLS is for connections to peers, nil for plain text. All servers of a pool have one key pair.
+// Its certificate is made out to the name that clients know, so that a peer, which is dialled by
+// its address, is known by the key instead.
 func (a access) peerTLS() *tls.Config {
 	if a.certificates == nil {
 		return nil

@@ -67,7 +67,8 @@ func TestReloaded(t *testing.T) {
 	}
 }
 
-// certify writes a certificate for the loopback address with the given serial number, and returns it.
+// certify writes a certificate for the loopback address with the given serial number, and returns
+// it.
 func certify(t *testing.T, certificate, key string, serial int) *x509.Certificate {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

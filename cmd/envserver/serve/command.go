@@ -1,4 +1,5 @@
-// Package serve is the command that serves one environment over the OpenEnv protocol: the envserver of a pool's pods, and `csenv serve` on somebody's own machine.
+// Package serve is the command that serves one environment over the OpenEnv protocol: the envserver
+// of a pool's pods, and `csenv serve` on somebody's own machine.
 package serve
 
 import (
@@ -15,7 +16,8 @@ type Setting struct {
 	Version      string
 	// LookupEnv reads environment variables.
 	LookupEnv func(string) (string, bool)
-	// Command is how the program was called, its name first, so that it can check changed packs in a process of its own. Without it they aren't.
+	// Command is how the program was called, its name first, so that it can check changed packs in
+	// a process of its own. Without it they aren't.
 	Command []string
 	// Logs is where it logs to: JSON lines, or text for people.
 	Logs io.Writer

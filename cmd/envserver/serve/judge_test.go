@@ -16,7 +16,8 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 )
 
-// The key comes from a file or a variable and goes to the endpoint alone. A judge that fails is an error, not a score.
+// The key comes from a file or a variable and goes to the endpoint alone. A judge that fails is an
+// error, not a score.
 func TestLLMJudge(t *testing.T) {
 	const key = "sk-of-the-test"
 	file := filepath.Join(t.TempDir(), "key")
@@ -102,7 +103,8 @@ func TestJudgeFlagErrors(t *testing.T) {
 	}
 }
 
-// A step over plain HTTP may wait for a judgement that takes all of its time, and still be answered.
+// A step over plain HTTP may wait for a judgement that takes all of its time, and still be
+// answered.
 func TestResponsesWaitForTheJudge(t *testing.T) {
 	log := newLogger("error", Setting{Logs: io.Discard})
 	for _, judgement := range []time.Duration{0, time.Minute, 10 * time.Minute} {

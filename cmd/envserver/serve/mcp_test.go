@@ -9,7 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A stock MCP client plays an episode of each environment, by tools whose results hold observations as /schema describes them.
+// A stock MCP client plays an episode of each environment, by tools whose results hold observations
+// as /schema describes them.
 func TestAgentsPlayByMCP(t *testing.T) {
 	for environment, c := range map[string]struct {
 		query, tool string

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// packInterval is how often the packs' folders are looked at; packJitter of it, more or less, keeps the servers of a pool apart.
+	// packInterval is how often the packs' folders are looked at; packJitter of it, more or less,
+	// keeps the servers of a pool apart.
 	packInterval = 10 * time.Second
 	packJitter   = 0.1
 	// checkTimeout bounds a check. The built-in catalogue takes half a second.
@@ -32,15 +33,19 @@ const (
 	maxWatched = 10_000
 	// maxFault bounds, in bytes, what is told of packs at fault.
 	maxFault = 2048
-	// checkMemory is the Go runtime's memory limit in a check, a soft one, instead of the server's own.
+	// checkMemory is the Go runtime's memory limit in a check, a soft one, instead of the server's
+	// own.
 	checkMemory = "128MiB"
 )
 
-// packWatch looks after the packs of a server that runs: what it plays stays what it has loaded, but it says what a server started now would play, or why there would be none.
+// packWatch looks after the packs of a server that runs: what it plays stays what it has loaded,
+// but it says what a server started now would play, or why there would be none.
 //
-// A changed pack is checked by loading it as at the start, in a process of its own: with the least priority and on one processor, so that sessions are served as before,
-// and apart, so that a pack that crashes or hangs leaves the server alone. The processes share the container's memory: the check is asked to take little, and where the kernel runs out of it,
-// it takes the check first. Each change is checked once.
+// A changed pack is checked by loading it as at the start, in a process of its own: with the least
+// priority and on one processor, so that sessions are served as before, and apart, so that a pack
+// that crashes or hangs leaves the server alone. The processes share the container's memory: the
+// check is asked to take little, and where the kernel runs out of it, it takes the check first.
+// Each change is checked once.
 type packWatch struct {
 	folders []string
 	check   func(context.Context) (score.Packs, error)
@@ -50,7 +55,8 @@ type packWatch struct {
 	said atomic.Pointer[score.Packs]
 }
 
-// newPackWatch returns nil for a server that reads no folders. It has to be made before these are loaded: what changes meanwhile is a change then.
+// newPackWatch returns nil for a server that reads no folders. It has to be made before these are
+// loaded: what changes meanwhile is a change then.
 func newPackWatch(o *options, command []string, log *slog.Logger) *packWatch {
 	folders := append([]string{}, o.packs...)
 	if o.scenarios != "" {
@@ -64,7 +70,8 @@ func newPackWatch(o *options, command []string, log *slog.Logger) *packWatch {
 	return w
 }
 
-// reporter returns what tells of the packs, beginning with the digest of what is loaded; nil for a server without any.
+// reporter returns what tells of the packs, beginning with the digest of what is loaded; nil for a
+// server without any.
 func (w *packWatch) reporter(digest string) func() score.Packs {
 	if w == nil {
 		return nil
@@ -89,7 +96,8 @@ func (w *packWatch) run(ctx context.Context) {
 	}
 }
 
-// look checks the packs if they have changed. What changes while it is being checked is left to the next look.
+// look checks the packs if they have changed. What changes while it is being checked is left to the
+// next look.
 func (w *packWatch) look(ctx context.Context) {
 	found := fingerprint(w.folders)
 	if found == w.seen {
@@ -111,7 +119,8 @@ func (w *packWatch) look(ctx context.Context) {
 // swapped is the link by which Kubernetes swaps the content of a volume.
 const swapped = "..data"
 
-// fingerprint tells one content of folders from another by the names, sizes and times of their files, and by Kubernetes' link.
+// fingerprint tells one content of folders from another by the names, sizes and times of their
+// files, and by Kubernetes' link.
 func fingerprint(folders []string) string {
 	sum := sha256.New()
 	for _, folder := range folders {
@@ -168,7 +177,8 @@ func fault(err error) string {
 	return fmt.Sprintf("%s\n… and %d more", text[:end], 1+strings.Count(text[end+1:], "\n"))
 }
 
-// checkApart runs the command again, to check the packs instead of serving them. The error says that this was not possible: the packs' own faults are in what it returns.
+// checkApart runs the command again, to check the packs instead of serving them. The error says
+// that this was not possible: the packs' own faults are in what it returns.
 func checkApart(ctx context.Context, command []string) (score.Packs, error) {
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -19,7 +19,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// volume is a folder as the kubelet keeps it: links to files in a folder that another link, which is swapped, leads to.
+// volume is a folder as the kubelet keeps it: links to files in a folder that another link, which
+// is swapped, leads to.
 type volume struct {
 	t       *testing.T
 	folder  string

@@ -39,7 +39,8 @@ func (o *options) pool(secure *tls.Config) *openenv.Peers {
 	return &openenv.Peers{Lookup: func(ctx context.Context) ([]string, error) { return lookUp(ctx, o.peers) }, Self: o.advertise, TLS: secure}
 }
 
-// lookUp finds the addresses of all names. A name without an address doesn't hide those of the others.
+// lookUp finds the addresses of all names. A name without an address doesn't hide those of the
+// others.
 func lookUp(ctx context.Context, names []string) ([]string, error) {
 	var addresses []string
 	var errs []error

@@ -24,7 +24,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Two servers with one key and one certificate, which isn't made out to their addresses, play each other's sessions. Neither passes anything to a server with another certificate's key.
+// Two servers with one key and one certificate, which isn't made out to their addresses, play each
+// other's sessions. Neither passes anything to a server with another certificate's key.
 func TestPeers(t *testing.T) {
 	key, _ := writeKey(t)
 	folder := t.TempDir()

@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// reloadInterval is how old a reloaded value may be. Kubernetes itself takes a minute to bring a changed secret to a pod.
+// reloadInterval is how old a reloaded value may be. Kubernetes itself takes a minute to bring a
+// changed secret to a pod.
 const reloadInterval = 10 * time.Second
 
-// reloaded is a value that was read from files, and is read again when they have changed. Files that can't be read leave it as it was.
+// reloaded is a value that was read from files, and is read again when they have changed. Files
+// that can't be read leave it as it was.
 type reloaded[T any] struct {
 	paths []string
 	read  func() (T, error)

@@ -27,7 +27,8 @@ import (
 // shutdownTimeout bounds the end of the plain HTTP requests after the sessions have ended.
 const shutdownTimeout = 5 * time.Second
 
-// writeTimeout bounds a response, from the end of its request's header, without the time that the judge takes.
+// writeTimeout bounds a response, from the end of its request's header, without the time that the
+// judge takes.
 const writeTimeout = 2 * time.Minute
 
 // run serves until the context ends, and then drains.
@@ -89,7 +90,8 @@ func newLogger(level string, setting Setting) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(setting.Logs, options))
 }
 
-// newKind makes the environment from the catalogue that the options name, and what its judge serves at /metrics.
+// newKind makes the environment from the catalogue that the options name, and what its judge serves
+// at /metrics.
 func newKind(o *options) (episode.Kind, []prometheus.Collector, error) {
 	catalog, err := loadCatalog(o)
 	if err != nil {
@@ -164,7 +166,8 @@ func listen(ctx context.Context, o *options) (listeners, error) {
 	return listeners{protocol, ops}, nil
 }
 
-// serve runs both ports until the context ends or one of them fails. The ops port is the last to close, so that the drain can be watched.
+// serve runs both ports until the context ends or one of them fails. The ops port is the last to
+// close, so that the drain can be watched.
 func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options, log *slog.Logger) error {
 	protocol, ops := newHTTPServer(server.Handler(), o.judge.Model.Timeout, log), newHTTPServer(server.OpsHandler(), 0, log)
 	failed := make(chan error, 2)
@@ -206,8 +209,9 @@ func sayFarewell(path string, farewell score.Farewell, log *slog.Logger) {
 	}
 }
 
-// newHTTPServer bounds what a client can hold without having opened a session. The timeouts don't apply to WebSockets. A response may
-// have to wait for a judgement of so long: without more time for it, the answer of a step would be lost.
+// newHTTPServer bounds what a client can hold without having opened a session. The timeouts don't
+// apply to WebSockets. A response may have to wait for a judgement of so long: without more time
+// for it, the answer of a step would be lost.
 func newHTTPServer(handler http.Handler, judgement time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: writeTimeout + judgement, IdleTimeout: 2 * time.Minute,

@@ -77,7 +77,8 @@ func parse(t *testing.T, args []string, variables map[string]string) *options {
 	return o
 }
 
-// Whatever is wrong, the server ends at once with an error that names the flag, the variable or the file.
+// Whatever is wrong, the server ends at once with an error that names the flag, the variable or the
+// file.
 func TestStartUpErrors(t *testing.T) {
 	broken := t.TempDir()
 	if err := os.Mkdir(filepath.Join(broken, "tickets"), 0o755); err != nil {
@@ -243,7 +244,8 @@ func TestServesBothEnvironments(t *testing.T) {
 	}
 }
 
-// On the end of its context the server lets the running session end, refuses new ones and says so, and ends without an error.
+// On the end of its context the server lets the running session end, refuses new ones and says so,
+// and ends without an error.
 func TestDrains(t *testing.T) {
 	r := start(t, func(*options) {})
 	c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
@@ -303,7 +305,8 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 	}
 }
 
-// Also when the drain timeout is over, port 9000 hands the last rollouts to their run before the server ends.
+// Also when the drain timeout is over, port 9000 hands the last rollouts to their run before the
+// server ends.
 func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
 	r := start(t, func(o *options) { o.drainTimeout = time.Millisecond })
 	c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})

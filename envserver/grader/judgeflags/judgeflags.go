@@ -21,7 +21,8 @@ const (
 	llmJudge     = "llm"
 )
 
-// KeyVariable is the environment variable that holds the judge's key. There is no flag with the key itself: arguments can be read by everyone on the machine.
+// KeyVariable is the environment variable that holds the judge's key. There is no flag with the key
+// itself: arguments can be read by everyone on the machine.
 const KeyVariable = "CSENV_JUDGE_API_KEY"
 
 // Options are the flags' values.
@@ -82,7 +83,8 @@ func (o *Options) Validate(environment string) error {
 	return nil
 }
 
-// Stray reports flags of the model's that were given although no model judges: who gives them means to ask one.
+// Stray reports flags of the model's that were given although no model judges: who gives them means
+// to ask one.
 func (o *Options) Stray() error {
 	if o.flags == nil || o.Type == llmJudge {
 		return nil

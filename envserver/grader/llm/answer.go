@@ -21,7 +21,8 @@ const (
 	maxReason, maxQuote = 500, 1000
 )
 
-// schema is the JSON schema of an answer. Quote and reason stand before the verdict, so that the verdict follows from them.
+// schema is the JSON schema of an answer. Quote and reason stand before the verdict, so that the
+// verdict follows from them.
 func schema(ids []string) map[string]any {
 	return map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"verdicts"},
@@ -40,7 +41,8 @@ func schema(ids []string) map[string]any {
 	}
 }
 
-// ordered is a JSON object that keeps its order: endpoints generate properties in the order of the schema.
+// ordered is a JSON object that keeps its order: endpoints generate properties in the order of the
+// schema.
 type ordered []property
 
 type property struct {
@@ -75,8 +77,9 @@ type answer struct {
 	} `json:"verdicts"`
 }
 
-// parse reads an answer to the question, one for each claim and in their order. It never guesses: whatever isn't exactly one known verdict for each id is an
-// error, whose text is ours and can be shown to the model.
+// parse reads an answer to the question, one for each claim and in their order. It never guesses:
+// whatever isn't exactly one known verdict for each id is an error, whose text is ours and can be
+// shown to the model.
 func parse(content string, q *question) ([]grader.Evidence, error) {
 	if len(content) > maxContent {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxContent)

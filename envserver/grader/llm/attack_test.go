@@ -15,7 +15,8 @@ import (
 // styleCap is what a reply without the ticket's facts earns at most.
 const styleCap = 100
 
-// However gullible the model, no attack makes a bad reply worth more than the cap of replies without facts.
+// However gullible the model, no attack makes a bad reply worth more than the cap of replies
+// without facts.
 func TestAttacks(t *testing.T) {
 	suite := loadAttacks(t)
 	j := directJudge(t, direct(gullible), nil)
@@ -77,7 +78,8 @@ var propertyTickets = sync.OnceValues(func() ([]*scenarios.Ticket, error) {
 	return out, nil
 })
 
-// checkReplies checks a property of any judge with a model that believes everything: what it holds for the model, it holds by code.
+// checkReplies checks a property of any judge with a model that believes everything: what it holds
+// for the model, it holds by code.
 func checkReplies(t *testing.T, check func(t *rapid.T, judge func(reply string) int64, ticket *scenarios.Ticket, reply string)) {
 	tickets, err := propertyTickets()
 	if err != nil {

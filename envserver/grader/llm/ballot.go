@@ -17,7 +17,8 @@ type ballot struct {
 	fresh bool
 }
 
-// count decides each claim by the most votes and grades the reply. A claim without a majority of met or of unmet is a failure: it would be a guess.
+// count decides each claim by the most votes and grades the reply. A claim without a majority of
+// met or of unmet is a failure: it would be a guess.
 func (b *ballot) count(scale string) (grader.Verdict, error) {
 	answers := make([]grader.Evidence, len(b.question.claims))
 	for i, claim := range b.question.claims {
@@ -38,7 +39,8 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 	return v, nil
 }
 
-// majority is the first answer on the winning side of a claim. A vote of met without evidence is one of unmet.
+// majority is the first answer on the winning side of a claim. A vote of met without evidence is
+// one of unmet.
 func (b *ballot) majority(i int, claim grader.Claim) (grader.Evidence, bool) {
 	var met, unmet []grader.Evidence
 	for _, vote := range b.votes {

@@ -52,8 +52,8 @@ type entry struct {
 	Usage grader.Usage `json:"usage"`
 }
 
-// cache keeps votes in memory, the latest used ones, and in a folder, if there is one, all of them. Pods may share the folder: a file is written whole or not
-// at all, and never changes its meaning.
+// cache keeps votes in memory, the latest used ones, and in a folder, if there is one, all of them.
+// Pods may share the folder: a file is written whole or not at all, and never changes its meaning.
 type cache struct {
 	mode   CacheMode
 	memory *lru.Cache[string, entry]

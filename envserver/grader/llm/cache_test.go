@@ -92,7 +92,8 @@ func TestFrozenCacheReplays(t *testing.T) {
 	}
 }
 
-// Answers that were given without a parameter are no answers of an endpoint that takes it, but a frozen cache replays them.
+// Answers that were given without a parameter are no answers of an endpoint that takes it, but a
+// frozen cache replays them.
 func TestRefusedParametersAreInTheKey(t *testing.T) {
 	folder, calls, strict := t.TempDir(), 0, true
 	var transport roundTripper = func(c call) (int, string) {

@@ -19,16 +19,19 @@ import (
 const (
 	// maxAttempts is how often a request is sent before the endpoint counts as unavailable.
 	maxAttempts = 4
-	// firstBackoff is the most that is waited before the second attempt. It doubles up to maxBackoff.
+	// firstBackoff is the most that is waited before the second attempt. It doubles up to
+	// maxBackoff.
 	firstBackoff, maxBackoff = 500 * time.Millisecond, 8 * time.Second
 	// maxBody bounds an endpoint's response, in bytes.
 	maxBody = 1 << 20
-	// minRequests is how many requests the breaker looks at, breakerWindow for how long it remembers them, and breakerPause how long it stays open.
+	// minRequests is how many requests the breaker looks at, breakerWindow for how long it
+	// remembers them, and breakerPause how long it stays open.
 	minRequests                 = 20
 	breakerWindow, breakerPause = time.Minute, 15 * time.Second
 )
 
-// client sends prompts to an endpoint: one at a time for each caller, under the breaker, with retries.
+// client sends prompts to an endpoint: one at a time for each caller, under the breaker, with
+// retries.
 type client struct {
 	config      *Config
 	completions *endpoint.Completions
@@ -80,7 +83,8 @@ var features = [...]struct {
 	{maxTokens, []string{"max_tokens"}},
 }
 
-// complete sends a prompt until it is answered, and returns what the model wrote. Usage counts every attempt.
+// complete sends a prompt until it is answered, and returns what the model wrote. Usage counts
+// every attempt.
 func (c *client) complete(ctx context.Context, build func(fenced bool) (prompt, error), usage *grader.Usage) (text string, p prompt, err error) {
 	err = c.caller.Do(ctx, func(ctx context.Context) error {
 		refused := feature(c.refused.Load())
@@ -145,7 +149,8 @@ func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*open
 	return answer, err
 }
 
-// count adds the tokens up. They are the endpoint's word, and paid for also when the answer is of no use.
+// count adds the tokens up. They are the endpoint's word, and paid for also when the answer is of
+// no use.
 func (c *client) count(answer *openai.ChatCompletion, usage *grader.Usage) {
 	in, out := max(answer.Usage.PromptTokens, 0), max(answer.Usage.CompletionTokens, 0)
 	usage.PromptTokens += in

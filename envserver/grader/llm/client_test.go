@@ -9,7 +9,8 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// With half of 20 requests failed the endpoint is left alone for 15 seconds, and then tried with one.
+// With half of 20 requests failed the endpoint is left alone for 15 seconds, and then tried with
+// one.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := true
@@ -46,7 +47,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// What a single request holds doesn't open the breaker: an agent could keep all others from being judged.
+// What a single request holds doesn't open the breaker: an agent could keep all others from being
+// judged.
 func TestRejectionsDontOpenTheBreaker(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 413, 422} {
 		var transport roundTripper = func(c call) (int, string) {

@@ -1,12 +1,17 @@
-// Package llm judges replies with a language model behind any endpoint that speaks OpenAI's chat completions.
+// Package llm judges replies with a language model behind any endpoint that speaks OpenAI's chat
+// completions.
 //
-// The model decides as little as possible. The rules of package grader read the reply first; what they can't find (a fact in other words, the next step, whether a
-// question was answered, tone, order) is asked as claims of one statement each, tied to a fact and its value, and each answer has to quote the words that it
-// rests on. Points, caps and gates stay in code. A reply is data to the model, never an instruction, and if the model is taken in all the same, what
-// it can give away is bounded by the gates.
+// The model decides as little as possible. The rules of package grader read the reply first; what
+// they can't find (a fact in other words, the next step, whether a question was answered, tone,
+// order) is asked as claims of one statement each, tied to a fact and its value, and each answer
+// has to quote the words that it rests on. Points, caps and gates stay in code. A reply is data to
+// the model, never an instruction, and if the model is taken in all the same, what it can give away
+// is bounded by the gates.
 //
-// A failure is never a score: it is an error with a cause, or, where that was asked for, the offline judge's verdict under that judge's name. Answers are kept under a
-// digest of all that they depend on, so that the same reply is judged once, and a run can be graded again without the model.
+// A failure is never a score: it is an error with a cause, or, where that was asked for, the
+// offline judge's verdict under that judge's name. Answers are kept under a digest of all that they
+// depend on, so that the same reply is judged once, and a run can be graded again without the
+// model.
 package llm
 
 import (
@@ -34,7 +39,8 @@ type OnFailure string
 const (
 	// FailureIsError makes it an error: the episode has no score.
 	FailureIsError OnFailure = "error"
-	// FailureIsOffline asks the offline judge instead. The two scales then mix, and the judge's name says so.
+	// FailureIsOffline asks the offline judge instead. The two scales then mix, and the judge's
+	// name says so.
 	FailureIsOffline OnFailure = "offline"
 )
 
@@ -45,11 +51,13 @@ const (
 	DefaultVotes          = 3
 )
 
-// Config is what a judge needs. BaseURL and Model are required; the zero value of everything else is the default.
+// Config is what a judge needs. BaseURL and Model are required; the zero value of everything else
+// is the default.
 type Config struct {
 	// BaseURL is the endpoint's, to which /chat/completions is added: "https://api.openai.com/v1".
 	BaseURL string
-	// Model is the endpoint's name of the model. Name a dated version: scores of different models don't compare.
+	// Model is the endpoint's name of the model. Name a dated version: scores of different models
+	// don't compare.
 	Model string
 	// APIKey is sent as a bearer token, unless it is "".
 	APIKey string
@@ -57,16 +65,20 @@ type Config struct {
 	Timeout time.Duration
 	// MaxConcurrency bounds the requests that run at a time, MaxQueue those that wait.
 	MaxConcurrency, MaxQueue int
-	// Votes is how often the model is asked about a reply that is hard to judge: the most votes decide each claim. It is odd; 1 is never to ask again.
+	// Votes is how often the model is asked about a reply that is hard to judge: the most votes
+	// decide each claim. It is odd; 1 is never to ask again.
 	Votes int
-	// PassLine is what a reply earns in an episode that just passes, and Margin the distance from it within which a second and third vote are worth their price, in
-	// milli-points. The default of PassLine is that of an episode at 0.8 whose labels are all right.
+	// PassLine is what a reply earns in an episode that just passes, and Margin the distance from
+	// it within which a second and third vote are worth their price, in milli-points. The default
+	// of PassLine is that of an episode at 0.8 whose labels are all right.
 	PassLine, Margin int64
-	// Sample is the share of the other replies that are voted on as well, in thousandths: how often votes differ tells how reliable the model is.
+	// Sample is the share of the other replies that are voted on as well, in thousandths: how often
+	// votes differ tells how reliable the model is.
 	Sample int
 	// OnFailure is FailureIsError unless set.
 	OnFailure OnFailure
-	// CacheMode is CacheReadWrite unless set. Answers are kept in memory, the CacheSize latest ones, and in CacheDir unless it is "".
+	// CacheMode is CacheReadWrite unless set. Answers are kept in memory, the CacheSize latest
+	// ones, and in CacheDir unless it is "".
 	CacheMode CacheMode
 	CacheDir  string
 	CacheSize int
@@ -148,7 +160,8 @@ func plainName(text string) bool {
 	return text != "" && len(text) <= maxModel && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// Judge asks a model. It is safe for concurrent use and meant to be shared by all sessions of a process.
+// Judge asks a model. It is safe for concurrent use and meant to be shared by all sessions of a
+// process.
 type Judge struct {
 	config    Config
 	rules     *grader.Offline
@@ -255,7 +268,8 @@ func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 	return nil
 }
 
-// doubtful tells whether one vote isn't enough: it leaves a claim open, the reply is close to the pass line, or it is in the sample. All of that is the same each time.
+// doubtful tells whether one vote isn't enough: it leaves a claim open, the reply is close to the
+// pass line, or it is in the sample. All of that is the same each time.
 func (j *Judge) doubtful(b *ballot) bool {
 	if !decided(b.votes[0]) {
 		return true
@@ -294,7 +308,8 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 	return j.share(ctx, q, key, vote)
 }
 
-// lookUp finds an answer that was given as the endpoint would be asked now. A frozen cache's endpoint isn't asked, so that its refusals aren't known: any will do.
+// lookUp finds an answer that was given as the endpoint would be asked now. A frozen cache's
+// endpoint isn't asked, so that its refusals aren't known: any will do.
 func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 	if j.config.CacheMode != CacheFrozen {
 		return j.cache.get(address(key, feature(j.client.refused.Load())), q)
@@ -307,8 +322,8 @@ func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 	return entry{}, false
 }
 
-// share asks the model. Sessions that need the same vote at once share one request, which goes on when the session that began it is gone; no lock is held
-// while they wait.
+// share asks the model. Sessions that need the same vote at once share one request, which goes on
+// when the session that began it is gone; no lock is held while they wait.
 func (j *Judge) share(ctx context.Context, q *question, key string, vote int) result {
 	for {
 		var led atomic.Bool
@@ -397,7 +412,8 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	return r
 }
 
-// keep counts what an answer rests on and puts it into the cache. Not being able to is no reason to lose the verdict.
+// keep counts what an answer rests on and puts it into the cache. Not being able to is no reason to
+// lose the verdict.
 func (j *Judge) keep(q *question, key string, vote int, r *result) {
 	for i, a := range r.answers {
 		if a.Verdict == grader.Met && q.reading.Refuse(q.claims[i], a.Quote) != "" {

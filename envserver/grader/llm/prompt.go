@@ -18,8 +18,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// RubricVersion names what the model is asked and how: templates, claims and answer schema. It is part of the scale and of every cache key, and changes with
-// any of them.
+// RubricVersion names what the model is asked and how: templates, claims and answer schema. It is
+// part of the scale and of every cache key, and changes with any of them.
 const RubricVersion = "r1"
 
 //go:embed prompt
@@ -30,11 +30,13 @@ const (
 	maxShown = 4000
 	// maxPolicy bounds the articles in a prompt, in bytes.
 	maxPolicy = 16000
-	// mark joins the words of untrusted texts, after Spotlighting (arXiv 2403.14720): a model so tells data from instructions.
+	// mark joins the words of untrusted texts, after Spotlighting (arXiv 2403.14720): a model so
+	// tells data from instructions.
 	mark = "^"
 )
 
-// templates are the prompt's. They are executed over data once, so that a reply that holds {{.Facts}} stays as it is.
+// templates are the prompt's. They are executed over data once, so that a reply that holds
+// {{.Facts}} stays as it is.
 type templates struct {
 	*template.Template
 	// digest is that of the files, so that an edit of them never finds the answers to other words.
@@ -76,7 +78,8 @@ func (t templates) render(name string, data any) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// question is all that a model is told, but for what differs from vote to vote. Its JSON form is what cache keys are made of.
+// question is all that a model is told, but for what differs from vote to vote. Its JSON form is
+// what cache keys are made of.
 type question struct {
 	Model, Endpoint, Rubric string
 	Templates               string
@@ -225,8 +228,9 @@ func (q *question) key(vote int) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// address is the key under which an answer is kept that was given without the refused features. The tokens of a prompt and the sample come from the key itself: they stay
-// the same when an endpoint's refusals become known.
+// address is the key under which an answer is kept that was given without the refused features. The
+// tokens of a prompt and the sample come from the key itself: they stay the same when an endpoint's
+// refusals become known.
 func address(key string, refused feature) string {
 	if refused == 0 {
 		return key
@@ -235,7 +239,8 @@ func address(key string, refused feature) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// derive makes a token of the cache key. It can be made again for a replay, and a reply can't hold the one of its own prompt, because the key depends on the reply.
+// derive makes a token of the cache key. It can be made again for a replay, and a reply can't hold
+// the one of its own prompt, because the key depends on the reply.
 func derive(key, purpose string, attempt int) []byte {
 	mac := hmac.New(sha256.New, []byte(key))
 	fmt.Fprintf(mac, "%s %d", purpose, attempt)
@@ -261,7 +266,8 @@ type prompt struct {
 	refused feature
 }
 
-// write makes the prompt of an attempt at a vote. A complaint says what was wrong with the answer before.
+// write makes the prompt of an attempt at a vote. A complaint says what was wrong with the answer
+// before.
 func (j *Judge) write(q *question, key string, attempt int, complaint string, fenced bool) (prompt, error) {
 	p := prompt{canary: hex.EncodeToString(derive(key, "canary", attempt)[:8]), seed: seed(key, attempt)}
 	for _, c := range q.Claims {

@@ -14,7 +14,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// rubricDigests are those of every version of the prompt. A changed prompt is another scale: give it a new RubricVersion and a new line here.
+// rubricDigests are those of every version of the prompt. A changed prompt is another scale: give
+// it a new RubricVersion and a new line here.
 var rubricDigests = map[string]string{"r1": "78f2dee7c91f49d139f81bbf58e1955aa2eebdc7f57d61be74a5fa1790c48450"}
 
 func TestRubricVersion(t *testing.T) {

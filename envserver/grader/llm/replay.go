@@ -9,8 +9,9 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// Replay grades replies from verdicts that were kept, without a model: the rules read a reply again, its verdict's evidence answers the claims, and today's points, caps and gates
-// add them up. It so tells what an episode of old would earn now.
+// Replay grades replies from verdicts that were kept, without a model: the rules read a reply
+// again, its verdict's evidence answers the claims, and today's points, caps and gates add them up.
+// It so tells what an episode of old would earn now.
 type Replay struct {
 	rules *grader.Offline
 	scale string
@@ -19,7 +20,8 @@ type Replay struct {
 
 var _ grader.Judge = (*Replay)(nil)
 
-// NewReplay makes a judge of the cases that the verdicts of an episode are on. The scale is that of their run, as Judge.Name gives it.
+// NewReplay makes a judge of the cases that the verdicts of an episode are on. The scale is that of
+// their run, as Judge.Name gives it.
 func NewReplay(rules *grader.Offline, scale string, verdicts ...grader.Verdict) *Replay {
 	r := &Replay{rules, scale, map[string]grader.Verdict{}}
 	for _, v := range verdicts {
@@ -31,8 +33,9 @@ func NewReplay(rules *grader.Offline, scale string, verdicts ...grader.Verdict) 
 // Name is the scale of the verdicts' run.
 func (r *Replay) Name() string { return r.scale }
 
-// Judge grades the reply. It fails when no verdict was kept of the case, or one that isn't a score, or when it doesn't answer what today's rules leave open. Where the offline
-// judge stood in for the model, today's rules do.
+// Judge grades the reply. It fails when no verdict was kept of the case, or one that isn't a score,
+// or when it doesn't answer what today's rules leave open. Where the offline judge stood in for the
+// model, today's rules do.
 func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
 	model, standIn, mixed := strings.Cut(r.scale, standInPrefix)
 	failed := grader.Verdict{Judge: model, Status: grader.StatusError, Cause: grader.CauseFailed}
@@ -61,7 +64,8 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	return v, nil
 }
 
-// A mixed scale is the model's, standInPrefix and the rest of the offline judge's name, whose version may be another one than today's.
+// A mixed scale is the model's, standInPrefix and the rest of the offline judge's name, whose
+// version may be another one than today's.
 const (
 	offlinePrefix = "offline-"
 	standInPrefix = "+" + offlinePrefix

@@ -1,5 +1,6 @@
-// Package scripted is a language model by script, for tests: an OpenAI-compatible endpoint that plays as a built-in policy does, with nothing to go by but the messages and
-// the tools of each request, and that fails where it is told to.
+// Package scripted is a language model by script, for tests: an OpenAI-compatible endpoint that
+// plays as a built-in policy does, with nothing to go by but the messages and the tools of each
+// request, and that fails where it is told to.
 package scripted
 
 import (
@@ -76,12 +77,15 @@ func (r Request) Task() string {
 	return task
 }
 
-// SeedOf is the seed that an endpoint is sent for an episode: endpoints with seeds of 32 bits are many.
+// SeedOf is the seed that an endpoint is sent for an episode: endpoints with seeds of 32 bits are
+// many.
 func SeedOf(planned score.PlannedEpisode) int64 { return planned.Seed & 0x7fff_ffff }
 
-// Endpoint answers chat completions. Its fields are set before it serves; the functions are called by several goroutines at a time.
+// Endpoint answers chat completions. Its fields are set before it serves; the functions are called
+// by several goroutines at a time.
 type Endpoint struct {
-	// Episodes are those that are played, by SeedOf; nil for any, which will do for policies that look at nothing but the observation.
+	// Episodes are those that are played, by SeedOf; nil for any, which will do for policies that
+	// look at nothing but the observation.
 	Episodes map[int64]score.PlannedEpisode
 	// Trouble answers a request in place of the model, and says whether it did; nil for no trouble.
 	Trouble func(w http.ResponseWriter, r *http.Request, asked Request) bool
@@ -95,7 +99,8 @@ type Endpoint struct {
 	plays map[string]policy.Factory
 }
 
-// New makes an endpoint that plays as the built-in policy of that name. Only Oracle reads the catalogue; for the others it may be nil.
+// New makes an endpoint that plays as the built-in policy of that name. Only Oracle reads the
+// catalogue; for the others it may be nil.
 func New(name string, catalog *scenarios.Catalog) (*Endpoint, error) {
 	e := &Endpoint{plays: map[string]policy.Factory{}}
 	for _, environment := range []string{"ticket", "workflow"} {
@@ -158,7 +163,8 @@ func read(r *http.Request) (Request, error) {
 	return asked, nil
 }
 
-// answer is the model's message: a call of one of the tools, or an action in text where there are none.
+// answer is the model's message: a call of one of the tools, or an action in text where there are
+// none.
 func (e *Endpoint) answer(ctx context.Context, asked Request) (map[string]any, error) {
 	action, err := e.act(ctx, asked)
 	if err != nil {
@@ -171,7 +177,8 @@ func (e *Endpoint) answer(ctx context.Context, asked Request) (map[string]any, e
 	return map[string]any{"role": "assistant", "content": "I think so.", "tool_calls": []any{call}}, err
 }
 
-// act plays the episode from its messages: the policy is told every observation again, put together from what was told of it.
+// act plays the episode from its messages: the policy is told every observation again, put together
+// from what was told of it.
 func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, error) {
 	planned, ok := e.Episodes[asked.Seed]
 	if !ok && e.Episodes != nil {
@@ -209,7 +216,8 @@ func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, err
 	return action, nil
 }
 
-// observed puts an observation together from the one before it and what a message tells of its changes.
+// observed puts an observation together from the one before it and what a message tells of its
+// changes.
 func observed(before json.RawMessage, content string) (json.RawMessage, error) {
 	_, text, ok := strings.Cut(content, "Observation: ")
 	if _, full, long := strings.Cut(content, "The observation in full: "); long {
@@ -246,8 +254,9 @@ func observed(before json.RawMessage, content string) (json.RawMessage, error) {
 	return json.Marshal(was)
 }
 
-// Call is the call of a tool that means the action. It goes by the schemas of the tools: a field that the tool doesn't take is an object whose members are the arguments, and
-// what a strict schema requires and the action leaves out is null. The error says what of the action no tool takes.
+// Call is the call of a tool that means the action. It goes by the schemas of the tools: a field
+// that the tool doesn't take is an object whose members are the arguments, and what a strict schema
+// requires and the action leaves out is null. The error says what of the action no tool takes.
 func Call(tools []Tool, id string, action json.RawMessage) (map[string]any, error) {
 	var fields map[string]json.RawMessage
 	var name string

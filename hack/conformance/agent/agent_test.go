@@ -1,6 +1,7 @@
 //go:build conformance
 
-// Package agent tries agents with a language model against a server of the OpenAI protocol that is not ours: LiteLLM's proxy. litellm.sh starts it and runs this.
+// Package agent tries agents with a language model against a server of the OpenAI protocol that is
+// not ours: LiteLLM's proxy. litellm.sh starts it and runs this.
 package agent
 
 import (
@@ -111,7 +112,8 @@ func planOf(t *testing.T, kind episode.Kind, task string) score.Plan {
 	return plan
 }
 
-// A model plays to the end: with tools, without them, through failures, and with more than one call at a time.
+// A model plays to the end: with tools, without them, through failures, and with more than one call
+// at a time.
 func TestModelsPlay(t *testing.T) {
 	for _, task := range []string{"ticket-resolve", "queue-management", "payment-exception"} {
 		for _, model := range []string{"player", "toolless", "flaky", "twice"} {

@@ -1,6 +1,7 @@
 //go:build conformance
 
-// Package judge tries the judge of replies against a server of the OpenAI protocol that is not ours: LiteLLM's proxy. litellm.sh starts it and runs this.
+// Package judge tries the judge of replies against a server of the OpenAI protocol that is not
+// ours: LiteLLM's proxy. litellm.sh starts it and runs this.
 package judge
 
 import (
@@ -120,7 +121,8 @@ func TestAnswersAndFailures(t *testing.T) {
 	})
 }
 
-// Many sessions at once, each with a reply that others have too: one request for each reply, and none lost.
+// Many sessions at once, each with a reply that others have too: one request for each reply, and
+// none lost.
 func TestManySessions(t *testing.T) {
 	const replies, sessions = 40, 16
 	j := newJudge(t, "gullible", func(c *llm.Config) { c.CacheDir, c.Timeout, c.MaxConcurrency = t.TempDir(), 2*time.Minute, 8 })

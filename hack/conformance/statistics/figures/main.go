@@ -1,4 +1,5 @@
-// Command figures reads episodes as JSON from standard input and prints the figures that csenv makes of them: what the suite compares with an independent computation.
+// Command figures reads episodes as JSON from standard input and prints the figures that csenv
+// makes of them: what the suite compares with an independent computation.
 package main
 
 import (
@@ -65,7 +66,8 @@ func run() error {
 	return nil
 }
 
-// fold does what env pods and the controller do: a ledger for each shard, its text, and sums that are written and read between two shards.
+// fold does what env pods and the controller do: a ledger for each shard, its text, and sums that
+// are written and read between two shards.
 func fold(episodes []episode, passScore int64) (*score.Accumulator, *score.ScenarioTable, error) {
 	sums, table := &score.Accumulator{}, &score.ScenarioTable{}
 	slices.SortStableFunc(episodes, func(a, b episode) int { return cmp.Compare(a.Shard, b.Shard) })

@@ -55,7 +55,8 @@ func splitArticle(file, s string) (front, title, body string, line int, err erro
 	}
 	heading, ok := strings.CutPrefix(body, "# ")
 	if !ok {
-		return "", "", "", 0, fmt.Errorf("%s: want front matter between lines of ---, then a first line \"# Title\"", file)
+		return "", "", "", 0, fmt.Errorf("%s: want front matter between lines of ---, then a first line \"# Title\"",
+			file)
 	}
 	title, body, _ = strings.Cut(heading, "\n")
 	trimmed := strings.TrimLeft(body, "\n")
@@ -160,5 +161,6 @@ func (s *shelf) hasSection(ref string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("policy %s names no section of the scenario's articles: write an article's id, # and the number of one of its \"## n. Heading\" lines", strconv.Quote(ref))
+	return fmt.Errorf("policy %s names no section of the scenario's articles: write an article's id, # and the "+
+		"number of one of its \"## n. Heading\" lines", strconv.Quote(ref))
 }

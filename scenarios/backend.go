@@ -115,9 +115,11 @@ func (b *Backend) RefundsOf(id string) []Refund {
 
 // Clone returns a copy that shares nothing that can be changed.
 func (b *Backend) Clone() Backend {
-	c := Backend{Orders: slices.Clone(b.Orders), Payments: slices.Clone(b.Payments), Refunds: slices.Clone(b.Refunds), Cases: slices.Clone(b.Cases)}
+	c := Backend{Orders: slices.Clone(b.Orders), Payments: slices.Clone(b.Payments), Refunds: slices.Clone(b.Refunds),
+		Cases: slices.Clone(b.Cases)}
 	for i, o := range c.Orders {
-		c.Orders[i].Items, c.Orders[i].Notes, c.Orders[i].Details = slices.Clone(o.Items), slices.Clone(o.Notes), maps.Clone(o.Details)
+		c.Orders[i].Items, c.Orders[i].Notes, c.Orders[i].Details = slices.Clone(o.Items), slices.Clone(
+			o.Notes), maps.Clone(o.Details)
 	}
 	for i, p := range c.Payments {
 		c.Payments[i].Details = maps.Clone(p.Details)

@@ -182,7 +182,8 @@ type parsed[T any] struct {
 }
 
 func newLoader() (*loader, error) {
-	l := &loader{locales: locales(), languages: map[string]*cel.Env{}, scenarios: map[string]string{}, digest: digester{sha256.New()}}
+	l := &loader{locales: locales(), languages: map[string]*cel.Env{}, scenarios: map[string]string{},
+		digest: digester{sha256.New()}}
 	for _, lang := range slices.Sorted(maps.Keys(l.locales)) {
 		env, err := newLanguage(l.locales[lang])
 		if err != nil {
@@ -259,11 +260,13 @@ var queueID = regexp.MustCompile(`^Q[0-9]{3}$`)
 func (l *loader) first(s source, pos position) bool {
 	id := strings.ToUpper(s.id)
 	if queueID.MatchString(id) {
-		l.errs = append(l.errs, pos.errorf("the id %q is reserved for a queue: give the scenario one that isn't Q and three digits", s.id))
+		l.errs = append(l.errs, pos.errorf("the id %q is reserved for a queue: give the scenario one that isn't Q "+
+			"and three digits", s.id))
 		return false
 	}
 	if other, taken := l.scenarios[id]; taken {
-		l.errs = append(l.errs, pos.errorf("%s already has the id %q, in whichever case: give one of the two scenarios another", other, s.id))
+		l.errs = append(l.errs, pos.errorf("%s already has the id %q, in whichever case: give one of the two "+
+			"scenarios another", other, s.id))
 		return false
 	}
 	l.scenarios[id] = s.file

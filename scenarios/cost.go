@@ -55,17 +55,20 @@ func (bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 }
 
 // EstimateCallCost knows the functions that make text.
-func (bounds) EstimateCallCost(function, overload string, _ *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+func (bounds) EstimateCallCost(function, overload string, _ *checker.AstNode,
+	args []checker.AstNode) *checker.CallEstimate {
 	one := checker.FixedCostEstimate(1)
 	switch function {
 	case "money", "number", "day", "weekday", "clock", "iso":
 		return &checker.CallEstimate{CostEstimate: one, ResultSize: &checker.SizeEstimate{Max: 64}}
 	case "draw_id":
-		return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(20), ResultSize: &checker.SizeEstimate{Max: maxIDLength}}
+		return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(20),
+			ResultSize: &checker.SizeEstimate{Max: maxIDLength}}
 	case "lower", "upper":
 		// Changing the case can make a letter longer.
 		if size := args[0].ComputedSize(); size != nil {
-			return &checker.CallEstimate{CostEstimate: size.MultiplyByCostFactor(1), ResultSize: &checker.SizeEstimate{Max: utf8.UTFMax * size.Max}}
+			return &checker.CallEstimate{CostEstimate: size.MultiplyByCostFactor(1),
+				ResultSize: &checker.SizeEstimate{Max: utf8.UTFMax * size.Max}}
 		}
 	}
 	if overload == "int64_to_string" || overload == "timestamp_to_string" {
@@ -84,7 +87,8 @@ func (c *compiler) spend(cost uint64) {
 // checkCost reports a scenario whose instances could take too long to make.
 func (c *compiler) checkCost(pos position) {
 	if c.cost > maxInstanceCost {
-		c.failf(pos, "the expressions may cost %d units in all (those of params and constraints count %d times), %d are allowed: write fewer or simpler ones", c.cost, maxTries, maxInstanceCost)
+		c.failf(pos, "the expressions may cost %d units in all (those of params and constraints count %d times), %d "+
+			"are allowed: write fewer or simpler ones", c.cost, maxTries, maxInstanceCost)
 	}
 }
 

@@ -229,7 +229,8 @@ func (d *decoder) boolean(n *yaml.Node, v reflect.Value) {
 // wholeNumber reads a YAML integer; a float gets the advice that every unit of the schema is whole.
 func wholeNumber(n *yaml.Node) (int64, error) {
 	if n.Tag == "!!float" {
-		return 0, fmt.Errorf("want a whole number, got %s: points, credits and caps are thousandths (0.5 is 500), money is quoted text (\"49.00\")", n.Value)
+		return 0, fmt.Errorf("want a whole number, got %s: points, credits and caps are thousandths (0.5 is 500), "+
+			"money is quoted text (\"49.00\")", n.Value)
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
 		return 0, fmt.Errorf("want a whole number, got %s", describe(n))
@@ -288,7 +289,8 @@ type raw struct {
 func (r *raw) fromYAML(d *decoder, n *yaml.Node) {
 	r.pos = d.at(n)
 	if n.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!str", "!!int", "!!bool"}, n.Tag) {
-		d.failf(n, "want text, a whole number or true/false, got %s: quote a text that YAML reads as something else", describe(n))
+		d.failf(n, "want text, a whole number or true/false, got %s: quote a text that YAML reads as something else",
+			describe(n))
 		return
 	}
 	r.text, r.tag = n.Value, n.Tag

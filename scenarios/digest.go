@@ -22,7 +22,8 @@ func (d digester) String() string { return "sha256:" + hex.EncodeToString(d.Sum(
 // ungraded are the paths that neither an agent sees nor a grader uses.
 func ungraded(path string) bool {
 	return slices.Contains([]string{
-		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness", ".metadata.cue",
+		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness",
+		".metadata.cue",
 		".gold.priority.rule", ".reply.facts[].shown", ".facts[].shown", ".references", ".forbidden[].why",
 	}, path)
 }

@@ -132,8 +132,10 @@ func (c *compiler) inMoment(pos position, source string) *expression {
 			return nil
 		}
 		list := cel.ListType(cel.MapType(cel.StringType, cel.DynType))
-		c.moment, err = env.Extend(cel.Variable("orders", list), cel.Variable("payments", list), cel.Variable("refunds", list), cel.Variable("cases", list),
-			cel.Variable("replied", cel.BoolType), cel.Variable("message", cel.StringType), cel.Variable("args", cel.MapType(cel.StringType, cel.DynType)))
+		c.moment, err = env.Extend(cel.Variable("orders", list), cel.Variable("payments", list),
+			cel.Variable("refunds", list), cel.Variable("cases", list),
+			cel.Variable("replied", cel.BoolType), cel.Variable("message", cel.StringType), cel.Variable("args",
+				cel.MapType(cel.StringType, cel.DynType)))
 		if err != nil {
 			c.failf(pos, "declaring %s: %v", strings.Join(momentNames(), ", "), err)
 			return nil
@@ -313,7 +315,8 @@ func (t *text) compile(c *compiler) {
 	t.template = c.template(t.raw)
 	for _, p := range t.parts {
 		if p.expr != nil && !fits(p.expr.typ, cel.StringType, cel.IntType, cel.TimestampType) {
-			c.failf(p.expr.pos, "expression %.120q is %s, which has no one form as text", p.expr.source, cel.FormatCELType(p.expr.typ))
+			c.failf(p.expr.pos, "expression %.120q is %s, which has no one form as text", p.expr.source,
+				cel.FormatCELType(p.expr.typ))
 		}
 	}
 }
@@ -389,7 +392,8 @@ func (in *instance) count(pos position, bytes int) {
 	case bytes > maxText:
 		in.fail(pos.errorf("this text has %d bytes once it is rendered: at most %d are allowed", bytes, maxText))
 	case in.rendered > maxRendered:
-		in.fail(pos.errorf("the texts of the scenario have more than %d bytes once they are rendered: write less", maxRendered))
+		in.fail(pos.errorf("the texts of the scenario have more than %d bytes once they are rendered: write less",
+			maxRendered))
 	}
 }
 
@@ -442,7 +446,8 @@ func (in *instance) format(e *expression) string {
 	case types.Timestamp:
 		return in.loc.day(v.Time)
 	default:
-		in.fail(e.pos.errorf("expression %.120q is %s here, which has no one form as text", e.source, v.Type().TypeName()))
+		in.fail(e.pos.errorf("expression %.120q is %s here, which has no one form as text", e.source,
+			v.Type().TypeName()))
 		return ""
 	}
 }
@@ -616,7 +621,8 @@ func (in *instance) timeForms(t time.Time, out []string) []string {
 	return append(out, in.loc.day(t), t.Format(time.DateOnly), in.loc.weekday(t), t.Format("15:04"))
 }
 
-var errTooManyTries = errors.New("no draw satisfied the constraints in 100 tries: widen the params' ranges or loosen the constraint")
+var errTooManyTries = errors.New("no draw satisfied the constraints in 100 tries: widen the params' ranges or loosen " +
+	"the constraint")
 
 func (v *values) set(name string, val ref.Val) error {
 	if n := weight(val); n > maxDrawn {

@@ -44,7 +44,8 @@ func (f *argFile) fromYAML(d *decoder, n *yaml.Node) {
 func (v *argValue) compile(c *compiler) {
 	v.template = c.template(v.raw)
 	if e := v.single(); e != nil && !fits(e.typ, cel.StringType, cel.IntType, cel.BoolType) {
-		c.failf(v.pos, "expression %.120q is %s: an argument is text, a whole number or a bool", e.source, cel.FormatCELType(e.typ))
+		c.failf(v.pos, "expression %.120q is %s: an argument is text, a whole number or a bool", e.source,
+			cel.FormatCELType(e.typ))
 	}
 }
 

@@ -24,23 +24,34 @@ func newLanguage(loc *locale) (*cel.Env, error) {
 		cel.ParserExpressionSizeLimit(maxExpression),
 		cel.Variable(drawKey, cel.StringType),
 		cel.Macros(cel.GlobalMacro("id", 1, expandID), cel.GlobalMacro("id", 2, expandID)),
-		cel.Function("draw_id", cel.Overload("draw_id_string", []*cel.Type{cel.StringType, cel.StringType, cel.StringType}, cel.StringType, cel.FunctionBinding(drawID))),
+		cel.Function("draw_id", cel.Overload("draw_id_string", []*cel.Type{cel.StringType, cel.StringType,
+			cel.StringType}, cel.StringType, cel.FunctionBinding(drawID))),
 		cel.Function("usd",
-			cel.Overload("usd_int", []*cel.Type{cel.IntType}, cel.IntType, cel.UnaryBinding(func(v ref.Val) ref.Val { return v.(types.Int).Multiply(types.Int(100)) })),
+			cel.Overload("usd_int", []*cel.Type{cel.IntType}, cel.IntType,
+				cel.UnaryBinding(func(v ref.Val) ref.Val { return v.(types.Int).Multiply(types.Int(100)) })),
 			cel.Overload("usd_string", []*cel.Type{cel.StringType}, cel.IntType, unary(parseMoney, toInt))),
-		cel.Function("money", cel.Overload("money_int", []*cel.Type{cel.IntType}, cel.StringType, unary(infallible(loc.money), toText))),
-		cel.Function("number", cel.Overload("number_int", []*cel.Type{cel.IntType}, cel.StringType, unary(infallible(loc.number), toText))),
+		cel.Function("money", cel.Overload("money_int", []*cel.Type{cel.IntType}, cel.StringType,
+			unary(infallible(loc.money), toText))),
+		cel.Function("number", cel.Overload("number_int", []*cel.Type{cel.IntType}, cel.StringType,
+			unary(infallible(loc.number), toText))),
 		cel.Function("day", onTime("day", loc.day)),
 		cel.Function("weekday", onTime("weekday", loc.weekday)),
 		cel.Function("clock", onTime("clock", func(t time.Time) string { return t.Format("15:04") })),
 		cel.Function("iso", onTime("iso", func(t time.Time) string { return t.Format(time.DateOnly) })),
-		cel.Function("date", cel.Overload("date_string", []*cel.Type{cel.TimestampType, cel.StringType}, cel.TimestampType, moving(moveTime))),
-		cel.Function("at", cel.Overload("at_string", []*cel.Type{cel.TimestampType, cel.StringType}, cel.TimestampType, moving(atClock))),
-		cel.Function("workdays", cel.Overload("workdays_int", []*cel.Type{cel.TimestampType, cel.IntType}, cel.TimestampType, moving(addWorkdays))),
-		cel.Function("sla", cel.Overload("sla_string", []*cel.Type{cel.StringType}, cel.IntType, unary(slaMinutes, toInt))),
-		cel.Function("sum", cel.Overload("sum_list", []*cel.Type{cel.ListType(cel.DynType)}, cel.IntType, cel.UnaryBinding(sumList))),
-		cel.Function("lower", cel.Overload("lower_string", []*cel.Type{cel.StringType}, cel.StringType, unary(infallible(strings.ToLower), toText))),
-		cel.Function("upper", cel.Overload("upper_string", []*cel.Type{cel.StringType}, cel.StringType, unary(infallible(strings.ToUpper), toText))),
+		cel.Function("date", cel.Overload("date_string", []*cel.Type{cel.TimestampType, cel.StringType},
+			cel.TimestampType, moving(moveTime))),
+		cel.Function("at", cel.Overload("at_string", []*cel.Type{cel.TimestampType, cel.StringType}, cel.TimestampType,
+			moving(atClock))),
+		cel.Function("workdays", cel.Overload("workdays_int", []*cel.Type{cel.TimestampType, cel.IntType},
+			cel.TimestampType, moving(addWorkdays))),
+		cel.Function("sla", cel.Overload("sla_string", []*cel.Type{cel.StringType}, cel.IntType,
+			unary(slaMinutes, toInt))),
+		cel.Function("sum", cel.Overload("sum_list", []*cel.Type{cel.ListType(cel.DynType)}, cel.IntType,
+			cel.UnaryBinding(sumList))),
+		cel.Function("lower", cel.Overload("lower_string", []*cel.Type{cel.StringType}, cel.StringType,
+			unary(infallible(strings.ToLower), toText))),
+		cel.Function("upper", cel.Overload("upper_string", []*cel.Type{cel.StringType}, cel.StringType,
+			unary(infallible(strings.ToUpper), toText))),
 	)
 }
 
@@ -100,7 +111,8 @@ var spanForm = regexp.MustCompile(`^([+-]?[0-9]{1,6})([mhdw])$`)
 func parseSpan(s string) (time.Duration, error) {
 	m := spanForm.FindStringSubmatch(s)
 	if m == nil {
-		return 0, fmt.Errorf("a length of time is a whole number with m, h, d or w, such as \"-90m\" or \"21d\", got %q", s)
+		return 0,
+			fmt.Errorf("a length of time is a whole number with m, h, d or w, such as \"-90m\" or \"21d\", got %q", s)
 	}
 	n, err := strconv.Atoi(m[1])
 	units := map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
@@ -207,10 +219,12 @@ func parseIDPattern(pattern string) (idPattern, error) {
 		rest = rest[loc[1]:]
 	}
 	if !digits || strings.ContainsAny(rest, "{}") {
-		return nil, fmt.Errorf("id pattern %q: write groups as {digits:6} or {letters:2}, with at least one of digits", pattern)
+		return nil, fmt.Errorf("id pattern %q: write groups as {digits:6} or {letters:2}, with at least one of digits",
+			pattern)
 	}
 	if p = append(p, idPart{literal: rest}); p.length() > maxIDLength {
-		return nil, fmt.Errorf("id pattern %.80q makes ids of %d characters: at most %d are allowed", pattern, p.length(), maxIDLength)
+		return nil, fmt.Errorf("id pattern %.80q makes ids of %d characters: at most %d are allowed", pattern,
+			p.length(), maxIDLength)
 	}
 	return p, nil
 }

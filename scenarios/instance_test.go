@@ -19,10 +19,12 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	got := mustTicket(t, c, 0)
 	sum, _ := strings.CutPrefix(got.Reply.Facts[0].Value, "$")
 	if got.Language != "en" || got.Tone != "calm" || got.SLAMinutes != 240 || got.Customer.AccountLevel != "basic" {
-		t.Errorf("language %s, tone %s, SLA %d, level %s", got.Language, got.Tone, got.SLAMinutes, got.Customer.AccountLevel)
+		t.Errorf("language %s, tone %s, SLA %d, level %s", got.Language, got.Tone, got.SLAMinutes,
+			got.Customer.AccountLevel)
 	}
 	wantGold := TicketGold{
-		Category: "billing", CategoryAlternates: []Alternate{{"general", 500}}, Priority: "high", Escalate: true, Team: "finance",
+		Category: "billing", CategoryAlternates: []Alternate{{"general", 500}}, Priority: "high", Escalate: true,
+		Team:           "finance",
 		TeamAlternates: []string{"billing-ops"}, ReasonCode: "OVER_LIMIT", Policy: "POL-REF#agent-limit",
 	}
 	if diff := cmp.Diff(wantGold, got.Gold); diff != "" {
@@ -36,14 +38,16 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 		},
 		Outcome:   Outcome{Value: "escalated_to_finance", Accept: []string{"passed on"}, Facts: []string{"f2"}},
 		Questions: []Question{{"q1", "Money back?", []string{"f1", "f2"}}},
-		Forbidden: []Forbidden{{ID: "n1", Kind: "commitment", Verbs: []string{"refund"}, Cap: 100}, {ID: "n2", Kind: "amount_not_in", Values: []string{"$" + sum}, Cap: 100}},
-		Points:    Points{160, 100, 60, 40, 40, 40, 30, 30},
-		MinWords:  40, MaxWords: 180, AllowedValues: got.Reply.AllowedValues, Rubric: got.Reply.Rubric,
+		Forbidden: []Forbidden{{ID: "n1", Kind: "commitment", Verbs: []string{"refund"}, Cap: 100},
+			{ID: "n2", Kind: "amount_not_in", Values: []string{"$" + sum}, Cap: 100}},
+		Points:   Points{160, 100, 60, 40, 40, 40, 30, 30},
+		MinWords: 40, MaxWords: 180, AllowedValues: got.Reply.AllowedValues, Rubric: got.Reply.Rubric,
 	}
 	if diff := cmp.Diff(wantReply, got.Reply); diff != "" {
 		t.Errorf("reply (-want +got):\n%s", diff)
 	}
-	if want := []string{"Dear " + strings.Fields(got.Customer.Name)[0] + ", the sum is $" + sum + ".", "Passed on."}; !cmp.Equal(want, got.References.Good) {
+	if want := []string{"Dear " + strings.Fields(got.Customer.Name)[0] + ", the sum is $" + sum + ".",
+		"Passed on."}; !cmp.Equal(want, got.References.Good) {
 		t.Errorf("good references %q, want %q", got.References.Good, want)
 	}
 }
@@ -56,11 +60,14 @@ func TestInstantiateTicketOfTheOtherBranch(t *testing.T) {
 		if got.Gold.Escalate {
 			continue
 		}
-		if diff := cmp.Diff(TicketGold{Category: "billing", CategoryAlternates: []Alternate{{"general", 500}}, Priority: "medium"}, got.Gold); diff != "" {
+		if diff := cmp.Diff(TicketGold{Category: "billing", CategoryAlternates: []Alternate{{"general", 500}},
+			Priority: "medium"}, got.Gold); diff != "" {
 			t.Errorf("gold (-want +got):\n%s", diff)
 		}
-		if got.Reply.Outcome.Facts != nil || !slices.Equal(got.Reply.Questions[0].AnsweredBy, []string{"f1"}) || len(got.Reply.Forbidden) != 1 || len(got.References.Good) != 1 {
-			t.Errorf("outcome's facts %v, answers %v, %d gates, %d references: want none, f1, 1, 1", got.Reply.Outcome.Facts, got.Reply.Questions[0].AnsweredBy,
+		if got.Reply.Outcome.Facts != nil || !slices.Equal(got.Reply.Questions[0].AnsweredBy, []string{"f1"}) ||
+			len(got.Reply.Forbidden) != 1 || len(got.References.Good) != 1 {
+			t.Errorf("outcome's facts %v, answers %v, %d gates, %d references: want none, f1, 1, 1",
+				got.Reply.Outcome.Facts, got.Reply.Questions[0].AnsweredBy,
 				len(got.Reply.Forbidden), len(got.References.Good))
 		}
 		if len(got.Attachments) != 1 || !strings.HasPrefix(got.Subject, "Invoice INV-") {
@@ -94,7 +101,8 @@ func TestAllowedValuesHoldTheState(t *testing.T) {
 	c := mustLoad(t, pack(t, "", "", ""))
 	got := mustTicket(t, c, 0)
 	joined := strings.Join(got.Reply.AllowedValues, "\n")
-	for _, want := range []string{"PAY-", "true", "one", got.Subject, got.Description, "Hello, ", got.Articles[0].Body, got.Now.Format(time.DateOnly)} {
+	for _, want := range []string{"PAY-", "true", "one", got.Subject, got.Description, "Hello, ", got.Articles[0].Body,
+		got.Now.Format(time.DateOnly)} {
 		if !strings.Contains(joined, want) {
 			t.Errorf("allowed values lack %q:\n%s", want, joined)
 		}
@@ -163,7 +171,8 @@ func TestBranches(t *testing.T) {
 	if flipped < 70 || flipped > 130 || unpaired < 70 || unpaired > 130 {
 		t.Errorf("of 200 seeds %d and %d took the second value, want about 100", flipped, unpaired)
 	}
-	if zero, err := b.build(0); err != nil || zero.vals.byName["colour"] != types.String("red") || zero.vals.byName["over"] != types.True {
+	if zero, err := b.build(0); err != nil || zero.vals.byName["colour"] != types.String("red") ||
+		zero.vals.byName["over"] != types.True {
 		t.Errorf("seed 0 is not canonical: %v, %v", zero, err)
 	}
 }
@@ -187,7 +196,8 @@ func TestVariablesAreIndependent(t *testing.T) {
 func TestPeople(t *testing.T) {
 	l := newNameList(&nameFile{})
 	l.given, l.family = personNames([]string{"Zoë"}), personNames([]string{"Strauß-Łuk"})
-	want := map[string]string{"given": "Zoë", "family": "Strauß-Łuk", "full": "Zoë Strauß-Łuk", "email": "zoe.straussluk@mail.example"}
+	want := map[string]string{"given": "Zoë", "family": "Strauß-Łuk", "full": "Zoë Strauß-Łuk",
+		"email": "zoe.straussluk@mail.example"}
 	if diff := cmp.Diff(want, l.person(&stream{})); diff != "" {
 		t.Errorf("person (-want +got):\n%s", diff)
 	}
@@ -202,23 +212,34 @@ func TestWhatScenariosMayCost(t *testing.T) {
 		old, replacement string
 		want             string
 	}{
-		"long param":            {colours, colours + "\n  c: {pick: [" + long(5000) + "]}\n  d: {expr: c + c}", `param "d": the value has 10000 bytes and items: a param holds at most 8192`},
-		"large list":            {colours, colours + "\n  c: {expr: \"[" + items(90) + "].map(a, [" + items(90) + "])\"}", ": a param holds at most 8192"},
-		"endless evaluation":    {subject, `subject: "{{ sum([` + items(100) + "].map(a, sum([" + items(100) + "].map(b, sum([" + items(100) + `].map(c, 1)))))) }}"`, "actual cost limit exceeded"},
-		"many evaluations":      {colours, colours + "\n  c: {expr: " + sums(15) + "}\n  d: {expr: " + sums(16) + "}", "10000000 are allowed: write fewer or simpler ones"},
-		"long expression":       {subject, `subject: "{{ '` + long(9000) + `' }}"`, "expression code point size exceeds limit"},
-		"deep expression":       {subject, `subject: "{{ ` + strings.Repeat("(", 300) + "seats" + strings.Repeat(")", 300) + ` }}"`, "expression recursion limit exceeded"},
-		"long text":             {subject, `subject: "` + long(33<<10) + `"`, "tickets/T1.yaml:31: this text has 33792 bytes once it is rendered: at most 32768 are allowed"},
-		"long template":         {subject, `subject: "` + strings.Repeat("{{ invoice }}", 4000) + `"`, "bytes once it is rendered: at most 32768 are allowed"},
-		"many texts":            {"calm: [", "calm: [" + strings.Repeat(long(30<<10)+", ", 8), ""},
-		"too many texts":        {"notes: [", "notes: [" + strings.Repeat("\"{{ [c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c] }}\", ", 9), "the texts of the scenario have more than 1048576 bytes"},
-		"id of many characters": {"INV-{digits:6}", "INV-{digits:61}", "makes ids of 65 characters: at most 64 are allowed"},
+		"long param": {colours, colours + "\n  c: {pick: [" + long(5000) + "]}\n  d: {expr: c + c}",
+			`param "d": the value has 10000 bytes and items: a param holds at most 8192`},
+		"large list": {colours, colours + "\n  c: {expr: \"[" + items(90) + "].map(a, [" + items(90) +
+			"])\"}", ": a param holds at most 8192"},
+		"endless evaluation": {subject, `subject: "{{ sum([` + items(100) + "].map(a, sum([" + items(100) +
+			"].map(b, sum([" + items(100) + `].map(c, 1)))))) }}"`, "actual cost limit exceeded"},
+		"many evaluations": {colours, colours + "\n  c: {expr: " + sums(15) + "}\n  d: {expr: " + sums(16) + "}",
+			"10000000 are allowed: write fewer or simpler ones"},
+		"long expression": {subject, `subject: "{{ '` + long(9000) + `' }}"`,
+			"expression code point size exceeds limit"},
+		"deep expression": {subject, `subject: "{{ ` + strings.Repeat("(", 300) + "seats" +
+			strings.Repeat(")", 300) + ` }}"`, "expression recursion limit exceeded"},
+		"long text": {subject, `subject: "` + long(33<<10) + `"`,
+			"tickets/T1.yaml:31: this text has 33792 bytes once it is rendered: at most 32768 are allowed"},
+		"long template": {subject, `subject: "` + strings.Repeat("{{ invoice }}", 4000) + `"`,
+			"bytes once it is rendered: at most 32768 are allowed"},
+		"many texts": {"calm: [", "calm: [" + strings.Repeat(long(30<<10)+", ", 8), ""},
+		"too many texts": {"notes: [", "notes: [" + strings.Repeat("\"{{ [c, c, c, c, c, c, c, c, c, c, c, c, "+
+			"c, c, c, c] }}\", ", 9), "the texts of the scenario have more than 1048576 bytes"},
+		"id of many characters": {"INV-{digits:6}", "INV-{digits:61}",
+			"makes ids of 65 characters: at most 64 are allowed"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			files := pack(t, "tickets/T1.yaml", tt.old, tt.replacement)
 			if strings.Contains(tt.replacement, "[c, c") {
-				files["tickets/T1.yaml"].Data = []byte(strings.Replace(string(files["tickets/T1.yaml"].Data), colours, colours+"\n  c: {pick: ["+long(8000)+"]}", 1))
+				files["tickets/T1.yaml"].Data = []byte(strings.Replace(string(files["tickets/T1.yaml"].Data), colours,
+					colours+"\n  c: {pick: ["+long(8000)+"]}", 1))
 			}
 			_, err := loadOne(files)
 			if tt.want == "" && err == nil {
@@ -238,16 +259,19 @@ func TestInstantiateWorkflow(t *testing.T) {
 	wantSteps := []WorkflowStep{
 		{ID: "s0", Action: RespondUser, Ask: true, Answer: "It is " + id + "."},
 		{ID: "s1", Action: CheckPayment, Args: []Arg{{Name: "order_id", In: []any{id}}}},
-		{ID: "s2", Action: InitiateRefund, Args: []Arg{{Name: "amount", In: []any{int64(price), int64(1)}}, {Name: "payment_id", Any: true}}, Requires: []string{"s1"}},
+		{ID: "s2", Action: InitiateRefund, Args: []Arg{{Name: "amount", In: []any{int64(price), int64(1)}},
+			{Name: "payment_id", Any: true}}, Requires: []string{"s1"}},
 		{ID: "s3", Action: RespondUser, Requires: []string{"s0", "s2"}, Terminal: true},
 	}
 	if diff := cmp.Diff(wantSteps, w.Steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
-	if w.Query != "I was charged twice for "+id+"." || w.Now.Format(time.RFC3339) != "2026-03-14T09:20:00Z" || w.MaxSteps != 8 || w.Visible != (Visible{}) {
+	if w.Query != "I was charged twice for "+id+"." || w.Now.Format(time.RFC3339) != "2026-03-14T09:20:00Z" ||
+		w.MaxSteps != 8 || w.Visible != (Visible{}) {
 		t.Errorf("query %q, now %s, %d steps, visible %+v", w.Query, w.Now, w.MaxSteps, w.Visible)
 	}
-	if diff := cmp.Diff([]NeutralAction{{Action: CheckOrderStatus, Args: []Arg{{Name: "order_id", Any: true}}, Max: 1}}, w.Neutral); diff != "" {
+	if diff := cmp.Diff([]NeutralAction{{Action: CheckOrderStatus, Args: []Arg{{Name: "order_id", Any: true}}, Max: 1}},
+		w.Neutral); diff != "" {
 		t.Errorf("neutral (-want +got):\n%s", diff)
 	}
 	if len(w.Forbidden) != 1 || len(w.Faults) != 1 || w.Faults[0] != (Fault{CheckPayment, 1, "503"}) {
@@ -321,11 +345,13 @@ func TestPredicates(t *testing.T) {
 	price := int64(b.Orders[0].Total)
 	over := w.Forbidden[0].When
 	for amount, want := range map[int64]bool{price: false, price + 1: true} {
-		if got, err := over.Holds(Moment{Backend: &b, Payload: map[string]any{"amount": amount}}); err != nil || got != want {
+		if got, err := over.Holds(Moment{Backend: &b, Payload: map[string]any{"amount": amount}}); err != nil ||
+			got != want {
 			t.Errorf("refund of %d is forbidden = %t, %v; want %t", amount, got, err, want)
 		}
 	}
-	if _, err := over.Holds(Moment{Backend: &b, Payload: map[string]any{}}); err == nil || !strings.Contains(err.Error(), "args.amount > price") {
+	if _, err := over.Holds(Moment{Backend: &b, Payload: map[string]any{}}); err == nil ||
+		!strings.Contains(err.Error(), "args.amount > price") {
 		t.Errorf("a refund without amount: %v, want an error that names the predicate", err)
 	}
 	b.Refunds = append(b.Refunds, Refund{ID: "RF-2", Amount: Cents(price)})
@@ -381,7 +407,8 @@ func TestScalarsOfAMapComeInOneOrder(t *testing.T) {
 }
 
 func TestWorkflowQueries(t *testing.T) {
-	files := pack(t, "workflows/W1.yaml", `query: "I was charged twice for {{ order_id }}."`, `query: ["One {{ order_id }}.", "Two {{ order_id }}.", {text: "Three.", when: "settled"}]`)
+	files := pack(t, "workflows/W1.yaml", `query: "I was charged twice for {{ order_id }}."`,
+		`query: ["One {{ order_id }}.", "Two {{ order_id }}.", {text: "Three.", when: "settled"}]`)
 	s, _ := mustLoad(t, files).Workflow("W1")
 	seen := map[string]int{}
 	for seed := range int64(60) {
@@ -405,9 +432,11 @@ func TestStepMinutes(t *testing.T) {
 		limits string
 		want   map[string]int
 	}{
-		"default": {"max_steps: 8", map[string]int{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3, EscalateIssue: 2, RespondUser: 4}},
+		"default": {"max_steps: 8", map[string]int{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3,
+			EscalateIssue: 2, RespondUser: 4}},
 		"own": {
-			"max_steps: 8, step_minutes: {check_order_status: 5, check_payment: 0, initiate_refund: 7, escalate_issue: 8, respond_user: 9}",
+			"max_steps: 8, step_minutes: {check_order_status: 5, check_payment: 0, initiate_refund: 7, " +
+				"escalate_issue: 8, respond_user: 9}",
 			map[string]int{CheckOrderStatus: 5, CheckPayment: 0, InitiateRefund: 7, EscalateIssue: 8, RespondUser: 9},
 		},
 	} {

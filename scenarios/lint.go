@@ -117,7 +117,8 @@ func (l *linter) canaries(canaries []canary) {
 			first[c.pack] = c.text
 		}
 		if !canaryForm.MatchString(c.text) || c.text != first[c.pack] {
-			l.reportf(c.file, ruleCanary, "the canary is %q: every file of a pack has the same one, \"csenv-canary <uuid>\"", c.text)
+			l.reportf(c.file, ruleCanary, "the canary is %q: every file of a pack has the same one, \"csenv-canary "+
+				"<uuid>\"", c.text)
 		}
 	}
 }
@@ -153,20 +154,24 @@ func (l *linter) policy(b *ticketBuild) {
 	gold, stated, at := b.ticket.Gold, b.stated, b.s.file.Gold.Pos.String()
 	priority, rule := b.situation.Priority()
 	if stated.Priority != priority || stated.Rule != rule {
-		l.reportf(at, rulePolicy, "priority is stated as %s by rule %s, the situation makes it %s by %s", stated.Priority, stated.Rule, priority, rule)
+		l.reportf(at, rulePolicy, "priority is stated as %s by rule %s, the situation makes it %s by %s",
+			stated.Priority, stated.Rule, priority, rule)
 	}
 	if want, err := slaMinutes(priority); err != nil || int64(b.ticket.SLAMinutes) != want {
-		l.reportf(b.s.file.SLA.FirstResponseMinutes.pos.String(), ruleSLA, "first_response_minutes is %d, %s priority has %d", b.ticket.SLAMinutes, priority, want)
+		l.reportf(b.s.file.SLA.FirstResponseMinutes.pos.String(), ruleSLA,
+			"first_response_minutes is %d, %s priority has %d", b.ticket.SLAMinutes, priority, want)
 	}
 	e, needed := b.situation.Escalation()
 	if stated.Escalate != needed {
-		l.reportf(at, rulePolicy, "escalation.required is stated as %t, the situation makes it %t", stated.Escalate, needed)
+		l.reportf(at, rulePolicy, "escalation.required is stated as %t, the situation makes it %t", stated.Escalate,
+			needed)
 	}
 	if !needed {
 		return
 	}
 	if stated.Team != e.Team || stated.ReasonCode != e.ReasonCode {
-		l.reportf(at, rulePolicy, "escalation is stated as %s to %s, the situation makes it %s to %s", stated.ReasonCode, stated.Team, e.ReasonCode, e.Team)
+		l.reportf(at, rulePolicy, "escalation is stated as %s to %s, the situation makes it %s to %s",
+			stated.ReasonCode, stated.Team, e.ReasonCode, e.Team)
 	}
 	if article, _, _ := strings.Cut(gold.Policy, "#"); e.Article != "" && article != e.Article {
 		l.reportf(at, rulePolicy, "escalation.policy is %s, the rule is in %s", gold.Policy, e.Article)
@@ -240,7 +245,8 @@ func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 			continue
 		}
 		if v := in.text(f.Value); containsWord(served, v) {
-			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in what the customer wrote: set shown, or let the agent find it out", f.ID)
+			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in what the customer wrote: set shown, or let "+
+				"the agent find it out", f.ID)
 		}
 	}
 }

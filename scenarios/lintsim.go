@@ -30,13 +30,18 @@ func (l *linter) askedOnce(pos position, answers []SimAnswer) {
 	for i, a := range answers {
 		for _, b := range answers[i+1:] {
 			for _, phrase := range a.Ask {
-				if j := slices.IndexFunc(b.Ask, func(other string) bool { return containsWord(other, phrase) || containsWord(phrase, other) }); j >= 0 {
-					l.reportf(pos.String(), ruleScript, "a question that holds %q asks for %s, and with %q for %s: give the two phrases that don't contain each other", phrase, a.ID, b.Ask[j], b.ID)
+				if j := slices.IndexFunc(b.Ask, func(other string) bool {
+					return containsWord(other, phrase) ||
+						containsWord(phrase, other)
+				}); j >= 0 {
+					l.reportf(pos.String(), ruleScript, "a question that holds %q asks for %s, and with %q for %s: "+
+						"give the two phrases that don't contain each other", phrase, a.ID, b.Ask[j], b.ID)
 				}
 			}
 		}
 		if slices.Contains(a.Ask, "") {
-			l.reportf(pos.String(), ruleScript, "answer %s is asked for by an empty phrase, which is in every question", a.ID)
+			l.reportf(pos.String(), ruleScript, "answer %s is asked for by an empty phrase, which is in every question",
+				a.ID)
 		}
 	}
 }

@@ -24,22 +24,26 @@ func locales() map[string]*locale {
 	return map[string]*locale{
 		"en": {
 			group: ",", decimal: ".", currency: "$%", dayPattern: "M D, Y",
-			months:   [12]string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"},
+			months: [12]string{"January", "February", "March", "April", "May", "June", "July", "August", "September",
+				"October", "November", "December"},
 			weekdays: [7]string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"},
 		},
 		"de": {
 			group: ".", decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D. M Y",
-			months:   [12]string{"Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November", "Dezember"},
+			months: [12]string{"Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September",
+				"Oktober", "November", "Dezember"},
 			weekdays: [7]string{"Sonntag", "Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag"},
 		},
 		"es": {
 			group: ".", decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D de M de Y",
-			months:   [12]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"},
+			months: [12]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
+				"octubre", "noviembre", "diciembre"},
 			weekdays: [7]string{"domingo", "lunes", "martes", "miércoles", "jueves", "viernes", "sábado"},
 		},
 		"fr": {
 			group: nbsp, decimal: ",", currency: "%" + nbsp + "$", dayPattern: "D M Y",
-			months:   [12]string{"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"},
+			months: [12]string{"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
+				"octobre", "novembre", "décembre"},
 			weekdays: [7]string{"dimanche", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi"},
 		},
 	}

@@ -32,7 +32,8 @@ type personName struct {
 }
 
 func newNameList(f *nameFile) *nameList {
-	l := &nameList{given: personNames(f.People.Given), family: personNames(f.People.Family), lists: map[string][]string{}}
+	l := &nameList{given: personNames(f.People.Given), family: personNames(f.People.Family),
+		lists: map[string][]string{}}
 	for _, e := range f.Lists {
 		l.lists[e.Name] = e.Value
 	}
@@ -60,7 +61,8 @@ func asciiFold(s string) string {
 
 func (l *nameList) person(s *stream) map[string]string {
 	g, f := l.given[s.below(uint64(len(l.given)))], l.family[s.below(uint64(len(l.family)))]
-	return map[string]string{"given": g.name, "family": f.name, "full": g.name + " " + f.name, "email": g.address + "." + f.address + "@mail.example"}
+	return map[string]string{"given": g.name, "family": f.name, "full": g.name + " " + f.name, "email": g.address +
+		"." + f.address + "@mail.example"}
 }
 
 func valueOf[T any](p *T) reflect.Value { return reflect.ValueOf(p).Elem() }

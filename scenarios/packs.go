@@ -150,7 +150,8 @@ func (r *packReader) read() (sources []source, manifest []byte) {
 		sources = r.flat(entries)
 	}
 	if len(sources) == 0 && len(r.errs) == 0 {
-		r.failf(".", "no scenario files: a pack has the folders tickets, workflows, kb and names, or the files themselves (*.yaml and *.md)")
+		r.failf(".", "no scenario files: a pack has the folders tickets, workflows, kb and names, or the files "+
+			"themselves (*.yaml and *.md)")
 	}
 	slices.SortStableFunc(sources, func(a, b source) int {
 		return slices.Index(folders(), a.folder) - slices.Index(folders(), b.folder)
@@ -230,7 +231,8 @@ func folderOf(data []byte) string {
 		Kind string `yaml:"kind"`
 	}
 	_ = yaml.Unmarshal(data, &head) // the strict decoder says what is wrong with it, if it has a kind
-	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows", "NameList": "names"}[head.Kind]
+	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows",
+		"NameList": "names"}[head.Kind]
 }
 
 func (r *packReader) isFolder(name string) bool {
@@ -283,7 +285,8 @@ func (p *openPack) manifest(data []byte) []error {
 		p.salt = string(m.Salt)
 	}
 	if n := len(m.Salt); n > 0 && (n < minSalt || n > maxSalt) {
-		return []error{m.Pos.errorf("salt has %d bytes: it needs %d to %d, random ones, such as those of `openssl rand -hex 16`", n, minSalt, maxSalt)}
+		return []error{m.Pos.errorf("salt has %d bytes: it needs %d to %d, random ones, such as those of `openssl "+
+			"rand -hex 16`", n, minSalt, maxSalt)}
 	}
 	if m.Name == "" || m.Version < 1 {
 		return []error{m.Pos.errorf("a pack has a name and a version of at least 1")}

@@ -86,7 +86,8 @@ func TestMountedPack(t *testing.T) {
 	for name, layout := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.CopyFS(filepath.Join(dir, "..2026_03_14_09_20_00.1"), layout(pack(t, "", "", ""))); err != nil {
+			if err := os.CopyFS(filepath.Join(dir, "..2026_03_14_09_20_00.1"),
+				layout(pack(t, "", "", ""))); err != nil {
 				t.Fatal(err)
 			}
 			link(t, "..2026_03_14_09_20_00.1", filepath.Join(dir, "..data"))
@@ -129,10 +130,12 @@ func TestPacksTogether(t *testing.T) {
 	if diff := cmp.Diff([]string{"T1", "T10", "W1", "W10"}, ids); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"base/tickets/T1.yaml", "other/tickets/T10.yaml", "base/workflows/W1.yaml", "other/workflows/W10.yaml"}, files); diff != "" {
+	if diff := cmp.Diff([]string{"base/tickets/T1.yaml", "other/tickets/T10.yaml", "base/workflows/W1.yaml",
+		"other/workflows/W10.yaml"}, files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]PackInfo{{Name: "base", Folder: "base"}, {Name: "other", Folder: "other"}}, c.Packs()); diff != "" {
+	if diff := cmp.Diff([]PackInfo{{Name: "base", Folder: "base"}, {Name: "other", Folder: "other"}},
+		c.Packs()); diff != "" {
 		t.Errorf("packs (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(mustTicket(t, mustLoad(t, base), 3), mustTicket(t, c, 3)); diff != "" {
@@ -184,7 +187,8 @@ func TestSalt(t *testing.T) {
 	if same > 2 {
 		t.Errorf("%d of 20 seeds give the same subject with a salt as without", same)
 	}
-	again, other := mustLoad(t, with(base, "pack.yaml", manifest(salt))), mustLoad(t, with(base, "pack.yaml", manifest(salt+"0")))
+	again, other := mustLoad(t, with(base, "pack.yaml", manifest(salt))), mustLoad(t,
+		with(base, "pack.yaml", manifest(salt+"0")))
 	if diff := cmp.Diff(mustTicket(t, salted, 5), mustTicket(t, again, 5)); diff != "" {
 		t.Errorf("the same salt and seed give another ticket (-want +got):\n%s", diff)
 	}
@@ -192,7 +196,8 @@ func TestSalt(t *testing.T) {
 		t.Error("the digest must follow the salt")
 	}
 	named := mustLoad(t, with(base, "pack.yaml", "name: mine\nversion: 3\n"))
-	if diff := cmp.Diff(mustTicket(t, plain, 5), mustTicket(t, named, 5)); diff != "" || plain.Digest() != named.Digest() {
+	if diff := cmp.Diff(mustTicket(t, plain, 5), mustTicket(t, named, 5)); diff != "" ||
+		plain.Digest() != named.Digest() {
 		t.Errorf("a name and a version change the instances (-without +with):\n%s", diff)
 	}
 }
@@ -201,39 +206,64 @@ func TestPackFaults(t *testing.T) {
 	base := pack(t, "", "", "")
 	many := maps.Clone(base)
 	for i := range maxPackFiles {
-		many["names/"+strings.Repeat("a", i/26%26+1)+strings.Repeat("b", i/676+1)+string(rune('a'+i%26))+".yaml"] = &fstest.MapFile{Data: []byte("x")}
+		many["names/"+strings.Repeat("a", i/26%26+1)+strings.Repeat("b",
+			i/676+1)+string(rune('a'+i%26))+".yaml"] = &fstest.MapFile{Data: []byte("x")}
 	}
 	large := maps.Clone(base)
 	for i := range 65 {
 		large["names/"+strings.Repeat("a", i+1)+".yaml"] = &fstest.MapFile{Data: make([]byte, maxFileBytes)}
 	}
 	renamed := func(id string) fstest.MapFS {
-		return with(base, "tickets/"+id+".yaml", strings.ReplaceAll(string(base["tickets/T1.yaml"].Data), "id: T1", "id: "+id))
+		return with(base, "tickets/"+id+".yaml", strings.ReplaceAll(string(base["tickets/T1.yaml"].Data), "id: T1",
+			"id: "+id))
 	}
 	tests := map[string]struct {
 		packs []Pack
 		want  string
 	}{
-		"no packs":                       {nil, "no packs: name at least one"},
-		"empty":                          {[]Pack{{"mine", fstest.MapFS{}}}, "mine: no scenario files: a pack has the folders"},
-		"same id":                        {[]Pack{{"base", base}, {"mine", base}}, `mine/tickets/T1.yaml:4: base/tickets/T1.yaml already has the id "T1"`},
-		"ticket and flow":                {[]Pack{{"", with(base, "workflows/T1.yaml", strings.ReplaceAll(string(base["workflows/W1.yaml"].Data), "id: W1", "id: T1"))}}, `workflows/T1.yaml:3: tickets/T1.yaml already has the id "T1"`},
-		"same id in small letters":       {[]Pack{{"base", base}, {"mine", fstest.MapFS{"tickets/t1.yaml": renamed("t1")["tickets/t1.yaml"]}}}, `mine/tickets/t1.yaml:4: base/tickets/T1.yaml already has the id "t1", in whichever case`},
-		"id of a queue":                  {[]Pack{{"", renamed("Q007")}}, `tickets/Q007.yaml:4: the id "Q007" is reserved for a queue`},
-		"id of a queue in small letters": {[]Pack{{"", renamed("q100")}}, `tickets/q100.yaml:4: the id "q100" is reserved for a queue`},
-		"large file":                     {[]Pack{{"mine", with(base, "tickets/T2.yaml", strings.Repeat("x", maxFileBytes+1))}}, "mine/tickets/T2.yaml: the file has 262145 bytes: at most 262144 are allowed"},
-		"many files":                     {[]Pack{{"mine", many}}, "the pack is too large: it may hold 2000 files and 16777216 bytes"},
-		"large pack":                     {[]Pack{{"mine", large}}, "the pack is too large"},
-		"device":                         {[]Pack{{"mine", fstest.MapFS{"tickets/T1.yaml": {Mode: fs.ModeNamedPipe}}}}, "mine/tickets/T1.yaml: not a plain file"},
-		"folder":                         {[]Pack{{"mine", with(base, "tickets/more.yaml/T9.yaml", "")}}, "mine/tickets/more.yaml: unexpected here"},
-		"flat, no kind":                  {[]Pack{{"mine", with(flat(base), "more.yaml", "a: b")}}, "mine/more.yaml: what is this file? It needs a kind"},
-		"flat, bad YAML":                 {[]Pack{{"mine", with(flat(base), "more.yaml", "kind: [")}}, "mine/more.yaml: what is this file?"},
-		"flat, other":                    {[]Pack{{"mine", with(flat(base), "more.txt", "a")}}, "mine/more.txt: unexpected here: a flat pack holds files named"},
-		"flat, folder":                   {[]Pack{{"mine", with(flat(base), "more.md/a.md", "a")}}, "mine/more.md: unexpected here"},
-		"manifest key":                   {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsallt: b\n")}}, `mine/pack.yaml:3: unknown key "sallt": did you mean "salt"?`},
-		"no version":                     {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 0\n")}}, "mine/pack.yaml:1: a pack has a name and a version of at least 1"},
-		"short salt":                     {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: hunter2\n")}}, "mine/pack.yaml:1: salt has 7 bytes: it needs 16 to 256, random ones"},
-		"salt as number":                 {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: 1234567890123456\n")}}, "mine/pack.yaml:3: want quoted text here"},
+		"no packs": {nil, "no packs: name at least one"},
+		"empty": {[]Pack{{"mine", fstest.MapFS{}}},
+			"mine: no scenario files: a pack has the folders"},
+		"same id": {[]Pack{{"base", base}, {"mine", base}},
+			`mine/tickets/T1.yaml:4: base/tickets/T1.yaml already has the id "T1"`},
+		"ticket and flow": {[]Pack{
+			{"", with(base, "workflows/T1.yaml", strings.ReplaceAll(string(base["workflows/W1.yaml"].Data), "id: W1",
+				"id: T1"))}}, `workflows/T1.yaml:3: tickets/T1.yaml already has the id "T1"`},
+		"same id in small letters": {[]Pack{{"base", base},
+			{"mine", fstest.MapFS{"tickets/t1.yaml": renamed("t1")["tickets/t1.yaml"]}}},
+			`mine/tickets/t1.yaml:4: base/tickets/T1.yaml already has the id "t1", in whichever case`},
+		"id of a queue": {[]Pack{{"", renamed("Q007")}},
+			`tickets/Q007.yaml:4: the id "Q007" is reserved for a queue`},
+		"id of a queue in small letters": {[]Pack{{"", renamed("q100")}},
+			`tickets/q100.yaml:4: the id "q100" is reserved for a queue`},
+		"large file": {[]Pack{
+			{"mine", with(base, "tickets/T2.yaml", strings.Repeat("x", maxFileBytes+1))}},
+			"mine/tickets/T2.yaml: the file has 262145 bytes: at most 262144 are allowed"},
+		"many files": {[]Pack{{"mine", many}},
+			"the pack is too large: it may hold 2000 files and 16777216 bytes"},
+		"large pack": {[]Pack{{"mine", large}}, "the pack is too large"},
+		"device": {[]Pack{{"mine", fstest.MapFS{"tickets/T1.yaml": {Mode: fs.ModeNamedPipe}}}},
+			"mine/tickets/T1.yaml: not a plain file"},
+		"folder": {[]Pack{{"mine", with(base, "tickets/more.yaml/T9.yaml", "")}},
+			"mine/tickets/more.yaml: unexpected here"},
+		"flat, no kind": {[]Pack{{"mine", with(flat(base), "more.yaml", "a: b")}},
+			"mine/more.yaml: what is this file? It needs a kind"},
+		"flat, bad YAML": {[]Pack{{"mine", with(flat(base), "more.yaml", "kind: [")}},
+			"mine/more.yaml: what is this file?"},
+		"flat, other": {[]Pack{{"mine", with(flat(base), "more.txt", "a")}},
+			"mine/more.txt: unexpected here: a flat pack holds files named"},
+		"flat, folder": {[]Pack{{"mine", with(flat(base), "more.md/a.md", "a")}},
+			"mine/more.md: unexpected here"},
+		"manifest key": {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsallt: b\n")}},
+			`mine/pack.yaml:3: unknown key "sallt": did you mean "salt"?`},
+		"no version": {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 0\n")}},
+			"mine/pack.yaml:1: a pack has a name and a version of at least 1"},
+		"short salt": {[]Pack{
+			{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: hunter2\n")}},
+			"mine/pack.yaml:1: salt has 7 bytes: it needs 16 to 256, random ones"},
+		"salt as number": {[]Pack{
+			{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: 1234567890123456\n")}},
+			"mine/pack.yaml:3: want quoted text here"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +282,8 @@ func TestPackFaults(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
-	tuned := with(pack(t, "", "", ""), "tickets/T2.yaml", strings.NewReplacer("id: T1", "id: T2", "public-train", "private").Replace(string(pack(t, "", "", "")["tickets/T1.yaml"].Data)))
+	tuned := with(pack(t, "", "", ""), "tickets/T2.yaml", strings.NewReplacer("id: T1", "id: T2", "public-train",
+		"private").Replace(string(pack(t, "", "", "")["tickets/T1.yaml"].Data)))
 	c := mustLoad(t, tuned)
 	tests := map[string]struct {
 		splits            []string
@@ -267,7 +298,8 @@ func TestSplit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := c.Split(tt.splits...)
 			if len(got.Tickets()) != tt.tickets || len(got.Workflows()) != tt.workflow {
-				t.Errorf("%d tickets and %d workflows, want %d and %d", len(got.Tickets()), len(got.Workflows()), tt.tickets, tt.workflow)
+				t.Errorf("%d tickets and %d workflows, want %d and %d", len(got.Tickets()), len(got.Workflows()),
+					tt.tickets, tt.workflow)
 			}
 			if _, ok := got.Ticket("T2"); ok != (tt.tickets > 0) {
 				t.Errorf("T2 is there = %t", ok)

@@ -113,7 +113,8 @@ func (c *paramCompiler) param(e entry[paramFile]) (param, bool) {
 	}
 	f := e.Value
 	kinds := map[string]bool{
-		"int": f.Int != nil, "money": f.Money != nil, "id": f.ID != "", "person": f.Person != "", "pick": f.Pick.list != "" || f.Pick.literal != nil,
+		"int": f.Int != nil, "money": f.Money != nil, "id": f.ID != "", "person": f.Person != "",
+		"pick":   f.Pick.list != "" || f.Pick.literal != nil,
 		"branch": f.Branch != nil, "expr": f.Expr.given(), "date": f.Date != nil,
 	}
 	kind := ""
@@ -268,7 +269,8 @@ func (c *paramCompiler) literals(p *param, raws []raw) []ref.Val {
 			c.failf(r.pos, "param %q: the values must be of one type", p.name)
 		}
 		if strings.Contains(r.text, "{{") {
-			c.failf(r.pos, "param %q: the values are taken as they stand: use expr for a choice that depends on others", p.name)
+			c.failf(r.pos, "param %q: the values are taken as they stand: use expr for a choice that depends on others",
+				p.name)
 		}
 		p.typ = tags[r.tag]
 		switch r.tag {
@@ -361,7 +363,8 @@ func (c *paramCompiler) nowParam(f nowFile) *param {
 		c.failf(f.pos, "now is a time, or {date: [earliest, latest], step: \"15m\"}")
 		return p
 	}
-	c.steps(p, ends[0], ends[1], int64(step/time.Second), func(sec int64) ref.Val { return types.Timestamp{Time: time.Unix(sec, 0).UTC()} })
+	c.steps(p, ends[0], ends[1], int64(step/time.Second),
+		func(sec int64) ref.Val { return types.Timestamp{Time: time.Unix(sec, 0).UTC()} })
 	return p
 }
 

@@ -14,13 +14,16 @@ func TestPriority(t *testing.T) {
 		s              Situation
 		priority, rule string
 	}{
-		"question":                   {Situation{}, "low", "information"},
-		"hazard first":               {Situation{Hazard: true, Compromise: true, Delay: true}, "urgent", "hazard"},
-		"authority":                  {Situation{AuthorityEmergency: true}, "urgent", "authority_emergency"},
-		"compromise":                 {Situation{Compromise: true, WronglyTaken: 900_00}, "urgent", "active_compromise"},
-		"business stop":              {Situation{BusinessStop: true}, "urgent", "business_stop"},
-		"loss within 4 h":            {Situation{Irreversible: true, Deadline: 4 * time.Hour}, "urgent", "loss_within_4h"},
-		"loss after 4 h":             {Situation{Irreversible: true, Deadline: 4*time.Hour + 1}, "high", "deadline_under_24h"},
+		"question":     {Situation{}, "low", "information"},
+		"hazard first": {Situation{Hazard: true, Compromise: true, Delay: true}, "urgent", "hazard"},
+		"authority":    {Situation{AuthorityEmergency: true}, "urgent", "authority_emergency"},
+		"compromise": {Situation{Compromise: true, WronglyTaken: 900_00}, "urgent",
+			"active_compromise"},
+		"business stop": {Situation{BusinessStop: true}, "urgent", "business_stop"},
+		"loss within 4 h": {Situation{Irreversible: true, Deadline: 4 * time.Hour}, "urgent",
+			"loss_within_4h"},
+		"loss after 4 h": {Situation{Irreversible: true, Deadline: 4*time.Hour + 1}, "high",
+			"deadline_under_24h"},
 		"loss without deadline":      {Situation{Irreversible: true}, "low", "information"},
 		"reversible within 4 h":      {Situation{Deadline: time.Hour}, "high", "deadline_under_24h"},
 		"core unusable":              {Situation{CoreUnusable: true, Degraded: true}, "high", "core_unusable"},
@@ -46,21 +49,25 @@ func TestEscalation(t *testing.T) {
 		s    Situation
 		want string // team reason article, "" for no escalation
 	}{
-		"refund at the limit":       {Situation{Act: Act{"refund", 200_00}}, ""},
-		"refund over the limit":     {Situation{Act: Act{"refund", 200_01}}, "finance OVER_LIMIT POL-REF"},
-		"replacement at the limit":  {Situation{Act: Act{"replacement", 150_00}}, ""},
-		"replacement over it":       {Situation{Act: Act{"replacement", 150_01}}, "logistics OVER_LIMIT POL-LOS"},
-		"pallet":                    {Situation{Pallet: true, Act: Act{"replacement", 1}}, "logistics TEAM_ONLY POL-LOS"},
-		"goodwill over it":          {Situation{Act: Act{"goodwill", 20_01}}, "finance OVER_LIMIT POL-GWL"},
-		"four devices":              {Situation{Devices: 4, Act: Act{Kind: "troubleshoot"}}, ""},
-		"five devices":              {Situation{Devices: 5, Act: Act{Kind: "troubleshoot"}}, "incident INCIDENT POL-OUT"},
-		"whole site":                {Situation{WholeSite: true, Act: Act{Kind: "troubleshoot"}}, "incident INCIDENT POL-OUT"},
+		"refund at the limit":      {Situation{Act: Act{"refund", 200_00}}, ""},
+		"refund over the limit":    {Situation{Act: Act{"refund", 200_01}}, "finance OVER_LIMIT POL-REF"},
+		"replacement at the limit": {Situation{Act: Act{"replacement", 150_00}}, ""},
+		"replacement over it":      {Situation{Act: Act{"replacement", 150_01}}, "logistics OVER_LIMIT POL-LOS"},
+		"pallet": {Situation{Pallet: true, Act: Act{"replacement", 1}},
+			"logistics TEAM_ONLY POL-LOS"},
+		"goodwill over it": {Situation{Act: Act{"goodwill", 20_01}}, "finance OVER_LIMIT POL-GWL"},
+		"four devices":     {Situation{Devices: 4, Act: Act{Kind: "troubleshoot"}}, ""},
+		"five devices": {Situation{Devices: 5, Act: Act{Kind: "troubleshoot"}},
+			"incident INCIDENT POL-OUT"},
+		"whole site": {Situation{WholeSite: true, Act: Act{Kind: "troubleshoot"}},
+			"incident INCIDENT POL-OUT"},
 		"five devices, information": {Situation{Devices: 5, Act: Act{Kind: "inform"}}, ""},
 		"hazard before the act":     {Situation{Hazard: true, Act: Act{"refund", 1}}, "safety SAFETY POL-HAZ"},
-		"authority":                 {Situation{AuthorityEmergency: true, Act: Act{Kind: "inform"}}, "legal EMERGENCY_DISCLOSURE POL-LEG"},
-		"compromise":                {Situation{Compromise: true, Act: Act{Kind: "inform"}}, "security FRAUD POL-FRD"},
-		"customs paper":             {Situation{Act: Act{Kind: "customs_correction"}}, "trade TEAM_ONLY POL-TAX"},
-		"known issue":               {Situation{Act: Act{Kind: "known_issue"}}, "engineering KNOWN_ISSUE "},
+		"authority": {Situation{AuthorityEmergency: true, Act: Act{Kind: "inform"}},
+			"legal EMERGENCY_DISCLOSURE POL-LEG"},
+		"compromise":    {Situation{Compromise: true, Act: Act{Kind: "inform"}}, "security FRAUD POL-FRD"},
+		"customs paper": {Situation{Act: Act{Kind: "customs_correction"}}, "trade TEAM_ONLY POL-TAX"},
+		"known issue":   {Situation{Act: Act{Kind: "known_issue"}}, "engineering KNOWN_ISSUE "},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +96,8 @@ func TestPriorityIsMonotonic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		flags := rapid.SliceOfN(rapid.Bool(), 9, 9).Draw(t, "flags")
 		s := Situation{
-			Hazard: flags[0], Compromise: flags[1], BusinessStop: flags[2], Irreversible: flags[3], CoreUnusable: flags[4], MoneyHarm: flags[5], Degraded: flags[6],
+			Hazard: flags[0], Compromise: flags[1], BusinessStop: flags[2], Irreversible: flags[3],
+			CoreUnusable: flags[4], MoneyHarm: flags[5], Degraded: flags[6],
 			Delay: flags[7], AuthorityEmergency: flags[8], WronglyTaken: rapid.Int64Range(0, 500_00).Draw(t, "taken"),
 			Deadline: time.Duration(rapid.IntRange(1, 100).Draw(t, "hours")) * time.Hour,
 		}

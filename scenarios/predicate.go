@@ -72,7 +72,8 @@ func orderRecord(o Order) map[string]any {
 }
 
 func paymentRecord(p Payment) map[string]any {
-	return map[string]any{"id": p.ID, "order_id": p.OrderID, "status": p.Status, "amount": int64(p.Amount), "details": p.Details}
+	return map[string]any{"id": p.ID, "order_id": p.OrderID, "status": p.Status, "amount": int64(p.Amount),
+		"details": p.Details}
 }
 
 func refundRecord(r Refund) map[string]any {

@@ -125,7 +125,8 @@ func (d *drawing) values(salt, id string, version int, seed int64, defaults []ar
 }
 
 func (in *instance) customer(f *customerFile) Customer {
-	return Customer{Name: in.text(f.Name), Company: in.text(f.Company), AccountLevel: f.AccountLevel, Since: in.instant(f.Since)}
+	return Customer{Name: in.text(f.Name), Company: in.text(f.Company), AccountLevel: f.AccountLevel,
+		Since: in.instant(f.Since)}
 }
 
 // story renders what the customer wrote: one of the variants, the history and the attachments.
@@ -161,8 +162,10 @@ func (b *ticketBuild) gold() {
 	g.Priority, _ = b.situation.Priority()
 	g.PriorityAlternates = b.alternates(f.Priority.Alternates)
 	b.stated = statedGold{
-		Priority: b.label(&f.Priority, "low", "medium", "high", "urgent"), Rule: b.text(f.Priority.Rule), Escalate: b.boolean(f.Escalation.Required),
-		Team: b.text(f.Escalation.Team), ReasonCode: b.text(f.Escalation.ReasonCode), Policy: b.text(f.Escalation.Policy),
+		Priority: b.label(&f.Priority, "low", "medium", "high", "urgent"), Rule: b.text(f.Priority.Rule),
+		Escalate: b.boolean(f.Escalation.Required),
+		Team:     b.text(f.Escalation.Team), ReasonCode: b.text(f.Escalation.ReasonCode),
+		Policy: b.text(f.Escalation.Policy),
 	}
 	e, needed := b.situation.Escalation()
 	if !needed {
@@ -181,13 +184,18 @@ func (b *ticketBuild) label(f *labelFile, allowed ...string) string {
 }
 
 func (b *ticketBuild) alternates(files []alternateFile) []Alternate {
-	return kept(&b.instance, files, func(f alternateFile) Alternate { return Alternate{Value: b.text(f.Value), Credit: f.Credit} })
+	return kept(&b.instance, files, func(f alternateFile) Alternate {
+		return Alternate{Value: b.text(f.Value),
+			Credit: f.Credit}
+	})
 }
 
 func (b *ticketBuild) situate(f *situationFile) Situation {
 	s := Situation{
-		Hazard: b.boolean(f.Hazard), AuthorityEmergency: b.boolean(f.AuthorityEmergency), Compromise: b.boolean(f.Compromise), BusinessStop: b.boolean(f.BusinessStop),
-		Irreversible: b.boolean(f.Irreversible), CoreUnusable: b.boolean(f.CoreUnusable), MoneyHarm: b.boolean(f.MoneyHarm), Degraded: b.boolean(f.Degraded),
+		Hazard: b.boolean(f.Hazard), AuthorityEmergency: b.boolean(f.AuthorityEmergency),
+		Compromise: b.boolean(f.Compromise), BusinessStop: b.boolean(f.BusinessStop),
+		Irreversible: b.boolean(f.Irreversible), CoreUnusable: b.boolean(f.CoreUnusable),
+		MoneyHarm: b.boolean(f.MoneyHarm), Degraded: b.boolean(f.Degraded),
 		Delay: b.boolean(f.Delay), WholeSite: b.boolean(f.WholeSite), Pallet: b.boolean(f.Pallet),
 		WronglyTaken: b.amount(f.WronglyTaken), Disputed: b.amount(f.Disputed), Devices: b.integer(f.Devices),
 		Act: Act{Kind: b.text(f.Act.Kind), Amount: b.amount(f.Act.Amount)}, Limits: b.limits(),
@@ -209,7 +217,8 @@ func (b *ticketBuild) situate(f *situationFile) Situation {
 func (b *ticketBuild) limits() Limits {
 	l := standardLimits()
 	for name, limit := range map[string]*int64{
-		"refund_limit": &l.Refund, "replacement_limit": &l.Replacement, "goodwill_limit": &l.Goodwill, "incident_devices": &l.IncidentDevices,
+		"refund_limit": &l.Refund, "replacement_limit": &l.Replacement, "goodwill_limit": &l.Goodwill,
+		"incident_devices": &l.IncidentDevices,
 	} {
 		if v, ok := b.vals.byName[name].(types.Int); ok {
 			*limit = int64(v)
@@ -224,7 +233,8 @@ func (b *ticketBuild) reply() ReplySpec {
 	if len(f.Words) == 2 {
 		r.MinWords, r.MaxWords = f.Words[0], f.Words[1]
 	}
-	r.Outcome = Outcome{Value: b.text(f.Outcome.Value), Accept: b.texts(f.Outcome.Accept), Facts: present(f.Outcome.Facts, r.Facts)}
+	r.Outcome = Outcome{Value: b.text(f.Outcome.Value), Accept: b.texts(f.Outcome.Accept),
+		Facts: present(f.Outcome.Facts, r.Facts)}
 	r.Questions = kept(&b.instance, f.Questions, func(q questionFile) Question {
 		return Question{ID: q.ID, Text: b.text(q.Text), AnsweredBy: present(q.AnsweredBy, r.Facts)}
 	})
@@ -303,7 +313,10 @@ func rubric(facts []Fact, articles []Article) []string {
 func (in *instance) references(f *referencesFile) References {
 	r := References{
 		Good: kept(in, f.Good, func(g goodFile) string { return in.text(g.Text) }),
-		Bad:  kept(in, f.Bad, func(g badFile) BadReference { return BadReference{Text: in.text(g.Text), Max: g.Max, Why: g.Why} }),
+		Bad: kept(in, f.Bad, func(g badFile) BadReference {
+			return BadReference{Text: in.text(g.Text), Max: g.Max,
+				Why: g.Why}
+		}),
 	}
 	if len(r.Good) == 0 {
 		in.fail(f.Pos.errorf("no good reference is left: every branch needs one"))
@@ -327,7 +340,8 @@ func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
 	f, m := p.value, p.value.Metadata
 	s := &TicketScenario{
 		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
-		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language], english: l.locales["en"],
+		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
+		english: l.locales["en"],
 	}
 	c := l.compiler(p.pack, f.Language)
 	s.shelf = shelfOf(p.pack, c.compiler, f)
@@ -447,7 +461,8 @@ func checkReply(c *compiler, f *replyFile) {
 	}
 	for _, g := range f.Forbidden {
 		if (g.Kind == "commitment") != (len(g.Verbs) > 0) || (g.Kind != "commitment") != (len(g.Values) > 0) {
-			c.failf(g.Pos, "forbidden %q: a commitment has verbs and no values, the other kinds have values and no verbs", g.ID)
+			c.failf(g.Pos,
+				"forbidden %q: a commitment has verbs and no values, the other kinds have values and no verbs", g.ID)
 		}
 		checkRange(c, g.Pos, "cap", g.Cap, 0, totalPoints)
 	}

@@ -14,7 +14,8 @@ func (in *instance) userSim(f *userSimFile) *UserSim {
 	}
 	u := &UserSim{Persona: f.Persona, MaxTurns: f.MaxTurns, StopWhen: f.StopWhen, Lines: make(map[string][]string, 4)}
 	u.Answers = kept(in, f.Answers, func(a simAnswerFile) SimAnswer {
-		return SimAnswer{ID: a.ID, Ask: in.texts(a.Ask), Text: in.text(a.Text), Known: in.boolean(a.Known), Told: in.boolean(a.Told)}
+		return SimAnswer{ID: a.ID, Ask: in.texts(a.Ask), Text: in.text(a.Text), Known: in.boolean(a.Known),
+			Told: in.boolean(a.Told)}
 	})
 	calmer := f.Lines.Calm
 	for _, mood := range f.Lines.moods() {
@@ -44,7 +45,8 @@ const maxUserTurns = 10
 func checkUserSim(c *compiler, f *userSimFile) {
 	checkRange(c, f.Pos, "user_sim.max_turns", f.MaxTurns, 1, maxUserTurns)
 	if len(f.Lines.Calm) == 0 || len(f.Lines.Angry) == 0 {
-		c.failf(f.Lines.Pos, "user_sim.lines needs at least one line for calm and one for angry: uneasy and annoyed may borrow theirs")
+		c.failf(f.Lines.Pos, "user_sim.lines needs at least one line for calm and one for angry: uneasy and annoyed "+
+			"may borrow theirs")
 	}
 	for _, a := range f.Answers {
 		if len(a.Ask) == 0 {

@@ -21,7 +21,8 @@ func TestUserSim(t *testing.T) {
 			{ID: "invoice", Ask: []string{"invoice number", "which invoice"}, Text: invoice, Known: true, Told: true},
 			{ID: "price", Ask: []string{"price of the red ones"}, Text: "No idea."},
 		},
-		Lines:    map[string][]string{"calm": {calm}, "uneasy": {calm}, "annoyed": {"I said so.", "Again?"}, "angry": {"And when?"}},
+		Lines: map[string][]string{"calm": {calm}, "uneasy": {calm}, "annoyed": {"I said so.", "Again?"},
+			"angry": {"And when?"}},
 		StopWhen: []string{"outcome_stated"},
 	}
 	if diff := cmp.Diff(want, ticket.UserSim); diff != "" {

@@ -43,15 +43,21 @@ func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
 	}
 	in := &instance{vals: vals, loc: s.loc}
 	w := &Workflow{
-		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: native[time.Time](vals.byName["now"]), Language: s.Language,
-		Customer: in.customer(&f.Customer), Query: in.query(f, newStreamKey(s.salt, s.ID, s.Version, seed).stream("query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
-		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden), Facts: in.facts(f.Facts), MaxSteps: f.Limits.MaxSteps,
+		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: native[time.Time](vals.byName["now"]),
+		Language: s.Language,
+		Customer: in.customer(&f.Customer), Query: in.query(f, newStreamKey(s.salt, s.ID, s.Version, seed).stream(
+			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
+		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden),
+		Facts: in.facts(f.Facts), MaxSteps: f.Limits.MaxSteps,
 		StepMinutes: f.Limits.minutes(),
 	}
 	for _, g := range f.Goal {
 		w.Goal = append(w.Goal, in.predicate(g))
 	}
-	w.Faults = kept(in, f.Faults, func(f faultFile) Fault { return Fault{Action: f.Action, Call: f.Call, Error: f.Error} })
+	w.Faults = kept(in, f.Faults, func(f faultFile) Fault {
+		return Fault{Action: f.Action, Call: f.Call,
+			Error: f.Error}
+	})
 	w.AllowedValues = in.workflowValues(w)
 	w.References = in.references(&f.References)
 	if terminal := countTerminal(w.Steps); terminal != 1 {
@@ -80,7 +86,8 @@ func (f *limitsFile) minutes() map[string]int {
 		m = &minutesFile{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3, EscalateIssue: 2, RespondUser: 4}
 	}
 	return map[string]int{
-		CheckOrderStatus: m.CheckOrderStatus, CheckPayment: m.CheckPayment, InitiateRefund: m.InitiateRefund, EscalateIssue: m.EscalateIssue, RespondUser: m.RespondUser,
+		CheckOrderStatus: m.CheckOrderStatus, CheckPayment: m.CheckPayment, InitiateRefund: m.InitiateRefund,
+		EscalateIssue: m.EscalateIssue, RespondUser: m.RespondUser,
 	}
 }
 
@@ -106,25 +113,31 @@ func (in *instance) backend(f *backendFile) Backend {
 		Orders: kept(in, f.Orders, in.order),
 		Payments: kept(in, f.Payments, func(p paymentFile) Payment {
 			return Payment{
-				ID: in.text(p.ID), OrderID: in.text(p.OrderID), Status: in.text(p.Status), Amount: Cents(in.amount(p.Amount)), Method: in.text(p.Method),
+				ID: in.text(p.ID), OrderID: in.text(p.OrderID), Status: in.text(p.Status),
+				Amount: Cents(in.amount(p.Amount)), Method: in.text(p.Method),
 				At: in.maybeInstant(p.At), Details: in.details(p.Details),
 			}
 		}),
 		Refunds: kept(in, f.Refunds, func(r refundFile) Refund {
-			return Refund{ID: in.text(r.ID), OrderID: in.text(r.OrderID), PaymentID: in.text(r.PaymentID), Amount: Cents(in.amount(r.Amount)), At: in.maybeInstant(r.At)}
+			return Refund{ID: in.text(r.ID), OrderID: in.text(r.OrderID), PaymentID: in.text(r.PaymentID),
+				Amount: Cents(in.amount(r.Amount)), At: in.maybeInstant(r.At)}
 		}),
 		Cases: kept(in, f.Cases, func(c caseFile) Case {
-			return Case{ID: in.text(c.ID), Team: in.text(c.Team), OrderID: in.text(c.OrderID), Reason: in.text(c.Reason)}
+			return Case{ID: in.text(c.ID), Team: in.text(c.Team), OrderID: in.text(c.OrderID),
+				Reason: in.text(c.Reason)}
 		}),
 	}
 }
 
 func (in *instance) order(o orderFile) Order {
 	return Order{
-		ID: in.text(o.ID), Status: in.text(o.Status), Placed: in.maybeInstant(o.Placed), Delivered: in.maybeInstant(o.Delivered), Carrier: in.text(o.Carrier),
-		Tracking: in.text(o.Tracking), Total: Cents(in.amount(o.Total)), Notes: in.texts(o.Notes), Details: in.details(o.Details),
+		ID: in.text(o.ID), Status: in.text(o.Status), Placed: in.maybeInstant(o.Placed),
+		Delivered: in.maybeInstant(o.Delivered), Carrier: in.text(o.Carrier),
+		Tracking: in.text(o.Tracking), Total: Cents(in.amount(o.Total)), Notes: in.texts(o.Notes),
+		Details: in.details(o.Details),
 		Items: kept(in, o.Items, func(i itemFile) Item {
-			return Item{Name: in.text(i.Name), Quantity: in.integer(i.Quantity), Shipped: in.integer(i.Shipped), Price: Cents(in.amount(i.Price))}
+			return Item{Name: in.text(i.Name), Quantity: in.integer(i.Quantity), Shipped: in.integer(i.Shipped),
+				Price: Cents(in.amount(i.Price))}
 		}),
 	}
 }
@@ -144,7 +157,8 @@ func (in *instance) details(files ordered[text]) map[string]string {
 func (in *instance) steps(files []stepFile) []WorkflowStep {
 	steps := kept(in, files, func(f stepFile) WorkflowStep {
 		return WorkflowStep{
-			ID: f.ID, Action: f.Action, Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires), Terminal: f.Terminal, Ask: f.Ask, Answer: in.text(f.Answer),
+			ID: f.ID, Action: f.Action, Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires),
+			Terminal: f.Terminal, Ask: f.Ask, Answer: in.text(f.Answer),
 			About: f.About,
 		}
 	})
@@ -279,7 +293,8 @@ func checkWorkflow(c *compiler, f *workflowFile) {
 			c.failf(s.Pos, "step %s: only respond_user asks or ends the episode", s.ID)
 		}
 		if s.Ask != s.Answer.given() || s.Ask && s.Terminal {
-			c.failf(s.Pos, "step %s: an asking step has an answer, no other step has one, and it does not end the episode", s.ID)
+			c.failf(s.Pos,
+				"step %s: an asking step has an answer, no other step has one, and it does not end the episode", s.ID)
 		}
 		if len(s.About) > 0 && !s.Ask {
 			c.failf(s.Pos, "step %s: about belongs to an asking step", s.ID)

@@ -43,7 +43,8 @@ func readCRDs(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 // insides are not ours to shape.
 func adopted() []string {
 	return []string{
-		"spec.access.allowedNamespaces.selector", "spec.agent.container.env", "spec.agent.container.resources", "spec.agent.openAI.extraBody",
+		"spec.access.allowedNamespaces.selector", "spec.agent.container.env", "spec.agent.container.resources",
+		"spec.agent.openAI.extraBody",
 		"spec.autoscaling.freeSessions", "spec.service.annotations", "spec.suspend", "spec.template",
 	}
 }
@@ -54,7 +55,8 @@ type fieldRule func(name string, schema apiextensionsv1.JSONSchemaProps) string
 func fieldRules() map[string]fieldRule {
 	return map[string]fieldRule{
 		"no floats": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
-			return complain(s.Type == "number", "is a float: clients round it differently; use a decimal string or an integer")
+			return complain(s.Type == "number", "is a float: clients round it differently; use a decimal string or "+
+				"an integer")
 		},
 		"strings are bounded": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
 			bounded := s.MaxLength != nil || len(s.Enum) > 0 || s.Format == "date-time"
@@ -64,7 +66,8 @@ func fieldRules() map[string]fieldRule {
 			return complain(s.Type == "array" && s.MaxItems == nil, "is a list of any length")
 		},
 		"lists merge": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
-			return complain(s.Type == "array" && s.XListType == nil, "is a list without a list type: server-side apply can't merge it")
+			return complain(s.Type == "array" && s.XListType == nil,
+				"is a list without a list type: server-side apply can't merge it")
 		},
 		"no maps": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
 			return complain(s.AdditionalProperties != nil, "is a map: use a list of named items")
@@ -73,7 +76,8 @@ func fieldRules() map[string]fieldRule {
 			return complain(s.Type == "boolean", "is a boolean: use an enum, which a third value can join")
 		},
 		"integers have a width": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
-			return complain(s.Type == "integer" && s.Format != "int32" && s.Format != "int64", "is an integer of no known width")
+			return complain(s.Type == "integer" && s.Format != "int32" && s.Format != "int64",
+				"is an integer of no known width")
 		},
 		"integers have a least value": func(_ string, s apiextensionsv1.JSONSchemaProps) string {
 			return complain(s.Type == "integer" && s.Minimum == nil, "is an integer without a minimum")
@@ -82,7 +86,8 @@ func fieldRules() map[string]fieldRule {
 			return complain(s.XPreserveUnknownFields != nil || s.XEmbeddedResource || s.Type == "", "holds anything")
 		},
 		"descriptions begin with the name": func(name string, s apiextensionsv1.JSONSchemaProps) string {
-			return complain(!strings.HasPrefix(s.Description, name+" "), fmt.Sprintf("is described as %q: begin with the field's name", s.Description))
+			return complain(!strings.HasPrefix(s.Description, name+" "),
+				fmt.Sprintf("is described as %q: begin with the field's name", s.Description))
 		},
 	}
 }
@@ -142,11 +147,14 @@ func TestConventionsCanBeBroken(t *testing.T) {
 	item := apiextensionsv1.JSONSchemaProps{Description: "item one", Type: "string"}
 	preserve := true
 	broken := map[string]apiextensionsv1.JSONSchemaProps{
-		"no floats":                        {Type: "number"},
-		"strings are bounded":              {Type: "string"},
-		"lists are bounded":                {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}},
-		"lists merge":                      {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}},
-		"no maps":                          {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true}},
+		"no floats":           {Type: "number"},
+		"strings are bounded": {Type: "string"},
+		"lists are bounded": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{
+			Schema: &item}},
+		"lists merge": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{
+			Schema: &item}},
+		"no maps": {Type: "object",
+			AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true}},
 		"no booleans":                      {Type: "boolean"},
 		"integers have a width":            {Type: "integer"},
 		"integers have a least value":      {Type: "integer"},
@@ -157,10 +165,13 @@ func TestConventionsCanBeBroken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			list := apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{
-				Schema: &apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{"field": broken[name]}},
+				Schema: &apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{
+					"field": broken[name]}},
 			}}
-			root := apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{"list": list}}
-			if found := violations(rule, "spec", root); !slices.ContainsFunc(found, func(s string) bool { return strings.HasPrefix(s, "spec.list[].field ") }) {
+			root := apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"list": list}}
+			if found := violations(rule, "spec", root); !slices.ContainsFunc(found,
+				func(s string) bool { return strings.HasPrefix(s, "spec.list[].field ") }) {
 				t.Errorf("found %q", found)
 			}
 		})

@@ -65,7 +65,8 @@ Exit codes: 0 measured, 1 measured but sessions were refused or broke off, 2 not
 		Args: oneArgument("URL", "the server's address such as http://localhost:8000"),
 	}
 	f := cmd.Flags()
-	f.IntSliceVar(&b.sessions, "sessions", []int{1, 10, 100}, "numbers of sessions at a time, measured one after the other")
+	f.IntSliceVar(&b.sessions, "sessions", []int{1, 10, 100},
+		"numbers of sessions at a time, measured one after the other")
 	f.DurationVar(&b.duration, "duration", 10*time.Second, "how long steps are measured for each of them")
 	f.StringVar(&b.reset, "reset", "{}", "`JSON` object with the reset options of every episode")
 	f.StringArrayVar(&b.actions, "action", nil, "`JSON` object to step with; may be repeated, they are played in turn")
@@ -119,7 +120,8 @@ func (b *bench) validate() error {
 	}
 	needed := slices.Max(b.sessions) + spareFiles
 	if files, err := openFiles(); err == nil && uint64(needed) > files { //nolint:gosec // positive and small
-		return fmt.Errorf("--sessions %d needs %d open files, and this process may have %d: raise the limit (ulimit -n) or ask for fewer", slices.Max(b.sessions), needed, files)
+		return fmt.Errorf("--sessions %d needs %d open files, and this process may have %d: raise the limit (ulimit "+
+			"-n) or ask for fewer", slices.Max(b.sessions), needed, files)
 	}
 	return nil
 }
@@ -143,14 +145,17 @@ func (b *bench) choose(ctx context.Context, url string) ([]json.RawMessage, erro
 	return actions, load.Try(ctx, url, json.RawMessage(b.reset), actions[0], o)
 }
 
-func (b *bench) measure(ctx context.Context, url string, sessions int, actions []json.RawMessage, progress io.Writer) (benchRow, error) {
-	cfg := load.Config{URL: url, Sessions: sessions, Duration: b.duration, Reset: json.RawMessage(b.reset), Actions: actions}
+func (b *bench) measure(ctx context.Context, url string, sessions int, actions []json.RawMessage,
+	progress io.Writer) (benchRow, error) {
+	cfg := load.Config{URL: url, Sessions: sessions, Duration: b.duration, Reset: json.RawMessage(b.reset),
+		Actions: actions}
 	if b.token != "" {
 		cfg.Header = http.Header{"Authorization": {"Bearer " + b.token}}
 	}
 	terminal, last := isTerminal(progress), time.Now()
 	cfg.Progress = func(p load.Progress) {
-		line := fmt.Sprintf("%d sessions, %s: %d open, %d steps, %d failed", sessions, p.Phase, p.Sessions, p.Steps, p.Failed)
+		line := fmt.Sprintf("%d sessions, %s: %d open, %d steps, %d failed", sessions, p.Phase, p.Sessions, p.Steps,
+			p.Failed)
 		switch {
 		case terminal:
 			fmt.Fprintf(progress, "\r\x1b[K%s", line)
@@ -218,7 +223,8 @@ func newBenchRow(sessions int, r load.Result) benchRow {
 		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 		return benchLatencies{ms(l.P50), ms(l.P99), ms(l.Max)}
 	}
-	row := benchRow{Sessions: sessions, Open: r.Sessions, Seconds: r.Elapsed.Seconds(), Steps: r.Steps, Step: latencies(r.Step), Connect: latencies(r.Connect), Failures: r.Failures}
+	row := benchRow{Sessions: sessions, Open: r.Sessions, Seconds: r.Elapsed.Seconds(), Steps: r.Steps,
+		Step: latencies(r.Step), Connect: latencies(r.Connect), Failures: r.Failures}
 	if r.Elapsed > 0 {
 		row.StepsPerSecond = r.StepsPerSecond()
 	}
@@ -235,7 +241,8 @@ func (r benchReport) print(w io.Writer) {
 			failed += n
 			failures[cause] += n
 		}
-		t.AppendRow([]any{row.Sessions, row.Open, fmt.Sprintf("%.0f", row.StepsPerSecond), ms(row.Step.P50), ms(row.Step.P99), ms(row.Connect.P99), failed})
+		t.AppendRow([]any{row.Sessions, row.Open, fmt.Sprintf("%.0f", row.StepsPerSecond), ms(row.Step.P50),
+			ms(row.Step.P99), ms(row.Connect.P99), failed})
 	}
 	fmt.Fprintln(w, t.Render())
 	fmt.Fprintln(w)

@@ -26,7 +26,8 @@ func serveTickets(t *testing.T, sessions int, token string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := openenv.Config{Kind: kind, MaxSessions: sessions, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler)}
+	cfg := openenv.Config{Kind: kind, MaxSessions: sessions,
+		LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler)}
 	if token != "" {
 		cfg.Tokens = func() []string { return []string{token} }
 	}
@@ -56,7 +57,8 @@ func TestBench(t *testing.T) {
 		t.Fatalf("report %+v", report)
 	}
 	for _, row := range report.Rows {
-		if row.Open != row.Sessions || row.Steps == 0 || row.StepsPerSecond <= 0 || row.Step.P50 <= 0 || row.Step.P99 < row.Step.P50 || row.Connect.P99 <= 0 || len(row.Failures) != 0 {
+		if row.Open != row.Sessions || row.Steps == 0 || row.StepsPerSecond <= 0 || row.Step.P50 <= 0 ||
+			row.Step.P99 < row.Step.P50 || row.Connect.P99 <= 0 || len(row.Failures) != 0 {
 			t.Errorf("row %+v", row)
 		}
 	}
@@ -65,7 +67,8 @@ func TestBench(t *testing.T) {
 // A server with fewer slots than sessions is measured with those that it took, and that is said.
 func TestBenchBeyondCapacity(t *testing.T) {
 	url := serveTickets(t, 2, "")
-	out, errs, code := csenv(t, "bench", url, "--sessions", "3", "--duration", "50ms", "--action", `{"action_type":"search_knowledge_base","query":"refund"}`)
+	out, errs, code := csenv(t, "bench", url, "--sessions", "3", "--duration", "50ms", "--action",
+		`{"action_type":"search_knowledge_base","query":"refund"}`)
 	if code != exitOutcome || errs != "" {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
@@ -84,7 +87,8 @@ func TestBenchToken(t *testing.T) {
 		variable, token string
 		code            int
 	}{
-		"no token": {"", "", exitError}, "a wrong one": {"", "guess", exitError}, "the right one": {"", "secret", exitDone}, "in the environment": {"secret", "", exitDone},
+		"no token": {"", "", exitError}, "a wrong one": {"", "guess", exitError},
+		"the right one": {"", "secret", exitDone}, "in the environment": {"secret", "", exitDone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(tokenVariable, c.variable)

@@ -35,13 +35,15 @@ type clusterFlags struct {
 
 func (c *clusterFlags) add(cmd *cobra.Command) {
 	c.addTo(cmd.Flags())
-	_ = cmd.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
 		return c.names(cmd.Context(), &corev1.NamespaceList{}), cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
 func (c *clusterFlags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how to reach the cluster; $KUBECONFIG or ~/.kube/config by default")
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how to reach the cluster; $KUBECONFIG or "+
+		"~/.kube/config by default")
 	f.StringVar(&c.context, "context", "", "context of the kubeconfig; its current one by default")
 	f.StringVarP(&c.namespace, "namespace", "n", "", "namespace; the context's by default")
 }
@@ -55,19 +57,22 @@ type cluster struct {
 }
 
 // errNoCluster means that nothing says where a cluster is.
-var errNoCluster = errors.New("no cluster is configured: point --kubeconfig or $KUBECONFIG at a kubeconfig file, or read stored runs with --results; `csenv eval` needs no cluster")
+var errNoCluster = errors.New("no cluster is configured: point --kubeconfig or $KUBECONFIG at a kubeconfig file, or " +
+	"read stored runs with --results; `csenv eval` needs no cluster")
 
 // connect reads the kubeconfig. It doesn't call the cluster.
 func (c *clusterFlags) connect() (*cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.context})
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster):
 		return nil, errNoCluster
 	case err != nil && c.context != "":
-		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists those that there are", err)
+		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists those that there are",
+			err)
 	case err != nil:
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -76,7 +81,8 @@ func (c *clusterFlags) connect() (*cluster, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme,
+		apiextensionsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -103,10 +109,13 @@ func explain(err error, doing string) error {
 	switch {
 	case err == nil:
 		return nil
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource"):
-		return fmt.Errorf("%s: this cluster doesn't know csenv: install it with `kubectl apply --server-side -k config/default`, or choose another --context", doing)
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) &&
+		strings.Contains(err.Error(), "could not find the requested resource"):
+		return fmt.Errorf("%s: this cluster doesn't know csenv: install it with `kubectl apply --server-side -k "+
+			"config/default`, or choose another --context", doing)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: the cluster doesn't accept your credentials, sign in again or choose another --context: %w", doing, err)
+		return fmt.Errorf("%s: the cluster doesn't accept your credentials, sign in again or choose another "+
+			"--context: %w", doing, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: %w: ask for the role csenv-viewer, or csenv-editor to create runs", doing, err)
 	case errors.As(err, &unreachable):
@@ -148,16 +157,19 @@ func (c *cluster) noRun(ctx context.Context, name string) error {
 	}
 	switch {
 	case len(elsewhere) > 0:
-		return fmt.Errorf("there is no run %s in namespace %s, but in %s: choose it with -n", name, c.namespace, strings.Join(elsewhere, ", "))
+		return fmt.Errorf("there is no run %s in namespace %s, but in %s: choose it with -n", name, c.namespace,
+			strings.Join(elsewhere, ", "))
 	case len(here) == 0:
-		return fmt.Errorf("there is no run in namespace %s: choose another one with -n, or create a run with `csenv run`", c.namespace)
+		return fmt.Errorf(
+			"there is no run in namespace %s: choose another one with -n, or create a run with `csenv run`", c.namespace)
 	}
 	slices.Sort(here)
 	more := ""
 	if len(here) > maxNamed {
 		more, here = fmt.Sprintf(" and %d more", len(here)-maxNamed), here[:maxNamed]
 	}
-	return fmt.Errorf("there is no run %s in namespace %s: there are %s%s", name, c.namespace, strings.Join(here, ", "), more)
+	return fmt.Errorf("there is no run %s in namespace %s: there are %s%s", name, c.namespace, strings.Join(here, ", "),
+		more)
 }
 
 // runs lists the runs of the namespace that a selector takes, by name.
@@ -167,7 +179,8 @@ func (c *cluster) runs(ctx context.Context, selector string) ([]*v1alpha1.Evalua
 		return nil, fmt.Errorf("reading -l: %w", err)
 	}
 	list := &v1alpha1.EvaluationRunList{}
-	if err := c.List(ctx, list, client.InNamespace(c.namespace), client.MatchingLabelsSelector{Selector: chosen}); err != nil {
+	if err := c.List(ctx, list, client.InNamespace(c.namespace),
+		client.MatchingLabelsSelector{Selector: chosen}); err != nil {
 		return nil, explain(err, "listing runs")
 	}
 	runs := make([]*v1alpha1.EvaluationRun, len(list.Items))

@@ -29,11 +29,13 @@ import (
 func apiServer(t *testing.T, crds bool) *cluster {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
+		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export " +
+			"KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
 	}
 	server := &envtest.Environment{}
 	if crds {
-		server.CRDDirectoryPaths, server.ErrorIfCRDPathMissing = []string{filepath.Join("..", "..", "config", "crd", "bases")}, true
+		server.CRDDirectoryPaths, server.ErrorIfCRDPathMissing = []string{filepath.Join("..", "..", "config", "crd",
+			"bases")}, true
 	}
 	if _, err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -67,7 +69,8 @@ func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, err := manifest.Pool(t.Context(), &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: "support"}})
+	pool, err := manifest.Pool(t.Context(), &v1alpha1.CustomerSupportEnv{
+		ObjectMeta: metav1.ObjectMeta{Name: "support"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +86,8 @@ func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
 	var mu sync.Mutex
 	var played []record.Episode
 	if err := local.Play(t.Context(), run, local.Options{
-		Kind: kind, Pool: "support", Agent: agent, Version: "test", Log: slog.New(slog.DiscardHandler), Clock: rollout.SystemClock(),
+		Kind: kind, Pool: "support", Agent: agent, Version: "test", Log: slog.New(slog.DiscardHandler),
+		Clock:  rollout.SystemClock(),
 		Record: func(e record.Episode) { mu.Lock(); played = append(played, e); mu.Unlock() },
 	}); err != nil {
 		t.Fatal(err)
@@ -100,7 +104,8 @@ func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scores := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: name + "-scores"}, Data: map[string]string{scoresKey: string(text)}}
+	scores := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: name + "-scores"},
+		Data: map[string]string{scoresKey: string(text)}}
 	if err := c.Create(t.Context(), scores); err != nil {
 		t.Fatal(err)
 	}
@@ -113,12 +118,14 @@ func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
 func TestCluster(t *testing.T) {
 	c := apiServer(t, true)
 	for _, pool := range []string{"support", "empty"} {
-		if err := c.Create(t.Context(), &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pool}}); err != nil {
+		if err := c.Create(t.Context(), &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: pool}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, agent := range []string{"oracle", "heuristic", "null"} {
-		out, errs, code := csenv(t, "run", "--pool", "support", "--task", "ticket-classify", "--agent", agent, "--name", agent+"-run", "--seed", "7", "--detach")
+		out, errs, code := csenv(t, "run", "--pool", "support", "--task", "ticket-classify", "--agent", agent, "--name",
+			agent+"-run", "--seed", "7", "--detach")
 		if code != exitDone || out != agent+"-run\n" {
 			t.Fatalf("exit code %d: %s%s", code, out, errs)
 		}
@@ -140,7 +147,8 @@ func TestCluster(t *testing.T) {
 			t.Error(out)
 		}
 		var run v1alpha1.EvaluationRun
-		if err := json.Unmarshal([]byte(must(t, "results", "oracle-run", "-o", "json")), &run); err != nil || run.Status.Score.Mean != "1.0000" || run.Kind != "EvaluationRun" {
+		if err := json.Unmarshal([]byte(must(t, "results", "oracle-run", "-o", "json")), &run); err != nil ||
+			run.Status.Score.Mean != "1.0000" || run.Kind != "EvaluationRun" {
 			t.Errorf("JSON: %+v, %v", run.Status.Score, err)
 		}
 	})
@@ -160,7 +168,8 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("doctor", func(t *testing.T) {
 		out, _, code := csenv(t, "doctor", "-o", "json")
-		for _, want := range []string{`"installed, of this version"`, `"there is none"`, `"the operator hasn't seen it"`} {
+		for _, want := range []string{`"installed, of this version"`, `"there is none"`,
+			`"the operator hasn't seen it"`} {
 			if code != exitOutcome || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, there is no %s in %s", code, want, out)
 			}
@@ -181,7 +190,8 @@ func TestCluster(t *testing.T) {
 // trained looks at a run of type External with the figures of another one: whoever played, it is
 // read alike.
 func trained(t *testing.T, c *cluster) {
-	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: {environmentRef: {name: support}, agent: {type: External}}\n"
+	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: " +
+		"{environmentRef: {name: support}, agent: {type: External}}\n"
 	if out := must(t, "run", "-f", manifestFile(t, manifest), "--detach"); out != "grpo-7\n" {
 		t.Fatal(out)
 	}
@@ -198,14 +208,17 @@ func trained(t *testing.T, c *cluster) {
 	if err := c.Status().Update(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	if out, errs, code := csenv(t, "run", "--follow", "grpo-7", "-o", "csv"); code != exitDone || !strings.Contains(out, "grpo-7,run,grpo-7,40,") {
+	if out, errs, code := csenv(t, "run", "--follow", "grpo-7", "-o", "csv"); code != exitDone ||
+		!strings.Contains(out, "grpo-7,run,grpo-7,40,") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
-	if out := must(t, "results", "grpo-7"); !strings.Contains(out, "grpo-7: Completed, 40 of 40") || strings.Contains(out, "seed") {
+	if out := must(t, "results", "grpo-7"); !strings.Contains(out, "grpo-7: Completed, 40 of 40") ||
+		strings.Contains(out, "seed") {
 		t.Error(out)
 	}
 	var compared comparison
-	if err := json.Unmarshal([]byte(must(t, "compare", "grpo-7", "heuristic-run", "-o", "json")), &compared); err != nil || compared.Same != 40 {
+	if err := json.Unmarshal([]byte(must(t, "compare", "grpo-7", "heuristic-run", "-o", "json")),
+		&compared); err != nil || compared.Same != 40 {
 		t.Errorf("compared with what is the same: %+v, %v", compared, err)
 	}
 	for _, command := range [][]string{{"leaderboard"}, {"plot", "grpo-7"}, {"report", "grpo-7", "-o", "-"}} {
@@ -213,7 +226,8 @@ func trained(t *testing.T, c *cluster) {
 			t.Errorf("%v: %s", command, out)
 		}
 	}
-	if _, errs, code := csenv(t, "episodes", "grpo-7"); code != exitError || !strings.Contains(errs, "trainers keep their own") {
+	if _, errs, code := csenv(t, "episodes", "grpo-7"); code != exitError ||
+		!strings.Contains(errs, "trainers keep their own") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
@@ -230,7 +244,8 @@ func must(t *testing.T, args ...string) string {
 
 func followed(t *testing.T) {
 	out, errs, code := csenv(t, "run", "--follow", "null-run", "-o", "csv")
-	if code != exitDone || !strings.Contains(out, "null-run,run,null-run,40,0.0000") || !strings.Contains(errs, "Completed: ") {
+	if code != exitDone || !strings.Contains(out, "null-run,run,null-run,40,0.0000") ||
+		!strings.Contains(errs, "Completed: ") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 }
@@ -248,7 +263,8 @@ func compared(t *testing.T) {
 		}
 	}
 	// Each scenario was played once, so that the mean difference is the difference of the means.
-	if want := decimal(a.Status.Score.Mean) - decimal(b.Status.Score.Mean); c.Scenarios != 40 || c.Better+c.Worse+c.Same != 40 || !near(decimal(c.Delta), want) || decimal(c.Low) <= 0 {
+	if want := decimal(a.Status.Score.Mean) - decimal(b.Status.Score.Mean); c.Scenarios != 40 ||
+		c.Better+c.Worse+c.Same != 40 || !near(decimal(c.Delta), want) || decimal(c.Low) <= 0 {
 		t.Errorf("comparison = %+v, want a difference of %v", c, want)
 	}
 	text := must(t, "compare", "heuristic-run", "oracle-run")
@@ -272,7 +288,8 @@ func ranked(t *testing.T) {
 	if want := []string{"1 oracle-run", "2 heuristic-run", "3 null-run"}; !slices.Equal(names, want) {
 		t.Errorf("ranks %v, want %v:\n%s", names, want, out)
 	}
-	if out := must(t, "leaderboard", "-l", "team=a", "-o", "csv"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "oracle-run") {
+	if out := must(t, "leaderboard", "-l", "team=a", "-o", "csv"); strings.Count(out, "\n") != 2 ||
+		!strings.Contains(out, "oracle-run") {
 		t.Error(out)
 	}
 	if out := must(t, "leaderboard", "-o", "markdown"); !strings.Contains(out, "| 1 | oracle-run | Oracle | 1.0000 |") {
@@ -302,19 +319,26 @@ func clusterErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown run":       {[]string{"results", "heuristics"}, "there is no run heuristics in namespace default: there are heuristic-run, null-run, oracle-run"},
-		"another namespace": {[]string{"results", "oracle-run", "-n", "other"}, "there is no run oracle-run in namespace other, but in default: choose it with -n"},
-		"a name twice":      {[]string{"run", "--pool", "support", "--task", "ticket-classify", "--name", "oracle-run"}, "there is a run oracle-run in namespace default already"},
-		"no such namespace": {[]string{"run", "--pool", "support", "--task", "ticket-classify", "-n", "nowhere"}, "there is no namespace nowhere"},
-		"no pool":           {[]string{"run", "--task", "ticket-classify"}, "--pool is missing"},
-		"no such pool":      {[]string{"env", "status", "nope"}, "namespace default has no such pool, it has [empty support]"},
-		"no episodes":       {[]string{"episodes", "oracle-run"}, "run oracle-run stores no episodes: give it spec.results"},
-		"no labels":         {[]string{"leaderboard", "-l", "team=b"}, "there is no such run in namespace default"},
-		"a bad selector":    {[]string{"leaderboard", "-l", "=="}, "reading -l"},
-		"both":              {[]string{"leaderboard", "-l", "a=b", "x"}, "either names of runs or -l"},
-		"a plot of what":    {[]string{"plot", "oracle-run", "-O", "x.bmp"}, "give it the ending .svg, .png or .pdf"},
-		"a wrong context":   {[]string{"results", "x", "--context", "nope"}, "kubectl config get-contexts"},
-		"a key for nobody":  {[]string{"run", "--pool", "p", "--task", "refund", "--key-secret", "a/b"}, "--key-secret is for --agent openai"},
+		"unknown run": {[]string{"results", "heuristics"}, "there is no run heuristics in namespace default: " +
+			"there are heuristic-run, null-run, oracle-run"},
+		"another namespace": {[]string{"results", "oracle-run", "-n", "other"},
+			"there is no run oracle-run in namespace other, but in default: choose it with -n"},
+		"a name twice": {[]string{"run", "--pool", "support", "--task", "ticket-classify", "--name", "oracle-run"},
+			"there is a run oracle-run in namespace default already"},
+		"no such namespace": {[]string{"run", "--pool", "support", "--task", "ticket-classify", "-n", "nowhere"},
+			"there is no namespace nowhere"},
+		"no pool": {[]string{"run", "--task", "ticket-classify"}, "--pool is missing"},
+		"no such pool": {[]string{"env", "status", "nope"}, "namespace default has no such pool, it has [empty " +
+			"support]"},
+		"no episodes": {[]string{"episodes", "oracle-run"},
+			"run oracle-run stores no episodes: give it spec.results"},
+		"no labels":       {[]string{"leaderboard", "-l", "team=b"}, "there is no such run in namespace default"},
+		"a bad selector":  {[]string{"leaderboard", "-l", "=="}, "reading -l"},
+		"both":            {[]string{"leaderboard", "-l", "a=b", "x"}, "either names of runs or -l"},
+		"a plot of what":  {[]string{"plot", "oracle-run", "-O", "x.bmp"}, "give it the ending .svg, .png or .pdf"},
+		"a wrong context": {[]string{"results", "x", "--context", "nope"}, "kubectl config get-contexts"},
+		"a key for nobody": {[]string{"run", "--pool", "p", "--task", "refund", "--key-secret", "a/b"},
+			"--key-secret is for --agent openai"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -328,14 +352,17 @@ func clusterErrors(t *testing.T) {
 func TestNoCluster(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "none")
 	t.Setenv("KUBECONFIG", empty)
-	if _, errs, code := csenv(t, "results", "x"); code != exitError || !strings.Contains(errs, "no cluster is configured: point --kubeconfig") {
+	if _, errs, code := csenv(t, "results", "x"); code != exitError ||
+		!strings.Contains(errs, "no cluster is configured: point --kubeconfig") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	config := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+	config := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: " +
+		"'http://127.0.0.1:1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
 	if err := os.WriteFile(empty, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, code := csenv(t, "results", "x"); code != exitError || !strings.Contains(errs, "the cluster doesn't answer") {
+	if _, errs, code := csenv(t, "results", "x"); code != exitError ||
+		!strings.Contains(errs, "the cluster doesn't answer") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

@@ -107,13 +107,16 @@ func mayCompare(a, b *aRun) error {
 
 func describe(a, b string, c score.Comparison) comparison {
 	out := comparison{
-		A: a, B: b, Pairs: c.Pairs, Scenarios: c.Scenarios, OnlyA: c.OnlyA, OnlyB: c.OnlyB, Delta: score.Decimal(c.Delta), Better: c.Better, Worse: c.Worse, Same: c.Same, Changes: []scenarioChange{},
+		A: a, B: b, Pairs: c.Pairs, Scenarios: c.Scenarios, OnlyA: c.OnlyA, OnlyB: c.OnlyB,
+		Delta: score.Decimal(c.Delta), Better: c.Better, Worse: c.Worse, Same: c.Same, Changes: []scenarioChange{},
 	}
 	if c.CI95 != nil {
-		out.StandardError, out.Low, out.High = score.Decimal(*c.StandardError), score.Decimal(c.CI95.Low), score.Decimal(c.CI95.High)
+		out.StandardError, out.Low, out.High = score.Decimal(*c.StandardError), score.Decimal(
+			c.CI95.Low), score.Decimal(c.CI95.High)
 	}
 	for _, ch := range c.Changes {
-		out.Changes = append(out.Changes, scenarioChange{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B), score.Decimal(ch.Delta)})
+		out.Changes = append(out.Changes, scenarioChange{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B),
+			score.Decimal(ch.Delta)})
 	}
 	return out
 }
@@ -122,14 +125,18 @@ func (f *format) printComparison(w io.Writer, c comparison, everything bool) err
 	if f.name == "json" || f.name == "yaml" {
 		return f.encode(w, c)
 	}
-	rows := each(c.Changes, func(ch scenarioChange) []string { return []string{ch.Task, ch.Scenario, ch.A, ch.B, signed(ch.Delta)} })
+	rows := each(c.Changes, func(ch scenarioChange) []string {
+		return []string{ch.Task, ch.Scenario, ch.A, ch.B,
+			signed(ch.Delta)}
+	})
 	header := []string{"task", "scenario", c.A, c.B, "difference"}
 	if f.name == "csv" {
 		return writeCSV(w, []string{"task", "scenario", "a", "b", "difference"}, rows)
 	}
 	changes := section{heading: "What changed, the most first", header: header, rows: rows}
 	if !everything && len(rows) > maxChanges {
-		changes.rows, changes.note = rows[:maxChanges], fmt.Sprintf("and %d more: --all lists them", len(rows)-maxChanges)
+		changes.rows, changes.note = rows[:maxChanges], fmt.Sprintf("and %d more: --all lists them",
+			len(rows)-maxChanges)
 	}
 	document{title: c.String(), sections: []section{changes}}.print(w, f.name)
 	return nil
@@ -147,7 +154,8 @@ func (c comparison) String() string {
 	default:
 		verdict = fmt.Sprintf("no difference is shown (95 %% interval %s to %s)", signed(c.Low), signed(c.High))
 	}
-	text := fmt.Sprintf("%s less %s: %s over %s: %s. %d better, %d worse, %d the same.", c.A, c.B, signed(c.Delta), count(int(c.Scenarios), "scenario"), verdict, c.Better, c.Worse, c.Same)
+	text := fmt.Sprintf("%s less %s: %s over %s: %s. %d better, %d worse, %d the same.", c.A, c.B, signed(c.Delta),
+		count(int(c.Scenarios), "scenario"), verdict, c.Better, c.Worse, c.Same)
 	if c.OnlyA+c.OnlyB > 0 {
 		text += fmt.Sprintf(" Left out: %d that only %s played, %d that only %s played.", c.OnlyA, c.A, c.OnlyB, c.B)
 	}

@@ -86,12 +86,14 @@ const leastFiles = 4096
 
 func (c *checkup) machine() {
 	const area = "machine"
-	c.add(area, "csenv", levelOK, fmt.Sprintf("%s, %s, %s/%s, %d CPUs", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()), "")
+	c.add(area, "csenv", levelOK, fmt.Sprintf("%s, %s, %s/%s, %d CPUs", version, runtime.Version(), runtime.GOOS,
+		runtime.GOARCH, runtime.NumCPU()), "")
 	switch limit, err := openFiles(); {
 	case err != nil:
 		c.add(area, "open files", levelNote, err.Error(), "")
 	case limit < leastFiles:
-		c.add(area, "open files", levelBad, fmt.Sprintf("a process may open %d", limit), "raise it before serving or playing many sessions: ulimit -n 65536")
+		c.add(area, "open files", levelBad, fmt.Sprintf("a process may open %d", limit),
+			"raise it before serving or playing many sessions: ulimit -n 65536")
 	default:
 		c.add(area, "open files", levelOK, fmt.Sprintf("a process may open %d", limit), "")
 	}
@@ -101,7 +103,8 @@ func (c *checkup) machine() {
 	if catalog, err := scenarios.Public(); err != nil {
 		c.add(area, "scenarios", levelBad, err.Error(), "build csenv again")
 	} else {
-		c.add(area, "scenarios", levelOK, fmt.Sprintf("%d tickets and %d workflows, %s", len(catalog.Tickets()), len(catalog.Workflows()), short(catalog.Digest())), "")
+		c.add(area, "scenarios", levelOK, fmt.Sprintf("%d tickets and %d workflows, %s", len(catalog.Tickets()),
+			len(catalog.Workflows()), short(catalog.Digest())), "")
 	}
 	for _, name := range []string{local.KeyVariable, judgeflags.KeyVariable} {
 		if os.Getenv(name) == "" {
@@ -167,9 +170,11 @@ func (c *checkup) definitions(ctx context.Context, connected *cluster) bool {
 			c.add("cluster", kind, levelBad, "not installed", install)
 			all = false
 		case err != nil:
-			c.add("cluster", kind, levelNote, "can't be read: "+err.Error(), "ask for the right to get customresourcedefinitions")
+			c.add("cluster", kind, levelNote, "can't be read: "+err.Error(),
+				"ask for the right to get customresourcedefinitions")
 		case !equality.Semantic.DeepEqual(got.Spec.Versions[0].Schema, wanted[kind].Spec.Versions[0].Schema):
-			c.add("cluster", kind, levelBad, "of another version of csenv", "install this one's, or use the csenv of the cluster's version: "+install)
+			c.add("cluster", kind, levelBad, "of another version of csenv",
+				"install this one's, or use the csenv of the cluster's version: "+install)
 		default:
 			c.add("cluster", kind, levelOK, "installed, of this version", "")
 		}
@@ -199,7 +204,8 @@ func (c *checkup) operator(ctx context.Context, connected *cluster) {
 		image = containers[0].Image
 	}
 	if d.Status.AvailableReplicas == 0 {
-		c.add(area, "operator", levelBad, fmt.Sprintf("%s/%s (%s) has no replica available", d.Namespace, d.Name, image), fmt.Sprintf("kubectl -n %s describe deployment %s", d.Namespace, d.Name))
+		c.add(area, "operator", levelBad, fmt.Sprintf("%s/%s (%s) has no replica available", d.Namespace, d.Name,
+			image), fmt.Sprintf("kubectl -n %s describe deployment %s", d.Namespace, d.Name))
 	} else {
 		c.add(area, "operator", levelOK, fmt.Sprintf("%s/%s runs %s", d.Namespace, d.Name, image), "")
 	}
@@ -208,7 +214,8 @@ func (c *checkup) operator(ctx context.Context, connected *cluster) {
 		c.add(area, "metrics", levelNote, "the operator's metrics have no Service", "config/default has one")
 		return
 	}
-	c.add(area, "metrics", levelOK, fmt.Sprintf("Service %s/%s", services.Items[0].Namespace, services.Items[0].Name), "")
+	c.add(area, "metrics", levelOK, fmt.Sprintf("Service %s/%s", services.Items[0].Namespace, services.Items[0].Name),
+		"")
 }
 
 func (c *checkup) pools(ctx context.Context, connected *cluster) {
@@ -236,7 +243,8 @@ func (c *checkup) pools(ctx context.Context, connected *cluster) {
 			case condition != nil && !good && pool.Spec.OperatingMode == v1alpha1.SuspendedMode:
 				c.add("cluster", what, levelNote, condition.Reason+": "+condition.Message, "")
 			case condition != nil && !good:
-				c.add("cluster", what, levelBad, condition.Reason+": "+condition.Message, fmt.Sprintf("kubectl -n %s describe cse %s", pool.Namespace, pool.Name))
+				c.add("cluster", what, levelBad, condition.Reason+": "+condition.Message,
+					fmt.Sprintf("kubectl -n %s describe cse %s", pool.Namespace, pool.Name))
 			}
 		}
 	}

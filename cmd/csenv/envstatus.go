@@ -91,18 +91,21 @@ func (c *cluster) pools(ctx context.Context, names []string) ([]poolView, error)
 	}
 	if len(views) < max(len(names), 1) {
 		known := each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
-		return nil, fmt.Errorf("namespace %s has no such pool, it has %v: choose another one with -n", c.namespace, known)
+		return nil, fmt.Errorf("namespace %s has no such pool, it has %v: choose another one with -n", c.namespace,
+			known)
 	}
 	return views, nil
 }
 
 func (c *cluster) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (poolView, error) {
-	view := poolView{Name: pool.Name, State: "Pending", Message: "The operator hasn't seen the pool yet.", Endpoint: pool.Status.Endpoint, Status: pool.Status, Servers: []serverView{}}
+	view := poolView{Name: pool.Name, State: "Pending", Message: "The operator hasn't seen the pool yet.",
+		Endpoint: pool.Status.Endpoint, Status: pool.Status, Servers: []serverView{}}
 	if available := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionAvailable); available != nil {
 		view.State, view.Message = available.Reason, available.Message
 	}
 	pods := &corev1.PodList{}
-	chosen := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: pool.Name}
+	chosen := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
+		v1alpha1.LabelEnvironment: pool.Name}
 	if err := c.List(ctx, pods, client.InNamespace(pool.Namespace), chosen); err != nil {
 		return view, explain(err, "listing the servers of pool "+pool.Name)
 	}
@@ -126,7 +129,8 @@ func (c *cluster) server(ctx context.Context, pod *corev1.Pod) serverView {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
-	data, err := c.kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort), "/stats", nil).DoRaw(ctx)
+	data, err := c.kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
+		"/stats", nil).DoRaw(ctx)
 	if err == nil {
 		view.Report = &score.Report{}
 		err = json.Unmarshal(data, view.Report)
@@ -142,8 +146,10 @@ func printPools(w io.Writer, format string, pools []poolView) {
 	for _, p := range pools {
 		total := ptr.Deref(p.Status.Sessions, v1alpha1.SessionCounts{})
 		s := section{
-			heading: fmt.Sprintf("%s: %s, %d of %d sessions, %s", p.Name, p.State, total.Active, total.Capacity, orDash(p.Endpoint)),
-			header:  []string{"server", "state", "ready", "sessions", "capacity", "scored", "failed", "errored", "mean score"},
+			heading: fmt.Sprintf("%s: %s, %d of %d sessions, %s", p.Name, p.State, total.Active, total.Capacity,
+				orDash(p.Endpoint)),
+			header: []string{"server", "state", "ready", "sessions", "capacity", "scored", "failed", "errored",
+				"mean score"},
 		}
 		for _, server := range p.Servers {
 			s.rows = append(s.rows, server.row())

@@ -117,7 +117,8 @@ func (k *episodeFilter) keeps(e record.Episode, below int64) bool {
 
 func newEpisodeRow(e record.Episode) episodeRow {
 	return episodeRow{
-		Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed, Outcome: e.Outcome, Class: e.Class, Score: e.Score,
+		Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed, Outcome: e.Outcome,
+		Class: e.Class, Score: e.Score,
 		Turns: len(e.Turns), Attempts: e.Attempts, Duration: e.DurationMS, EpisodeID: e.EpisodeID,
 	}
 }
@@ -131,13 +132,15 @@ func (r episodeRow) cells() []string {
 		points = score.Decimal(micro(*r.Score))
 	}
 	return []string{
-		strconv.FormatInt(r.Index, 10), r.Task, r.Scenario, strconv.Itoa(r.Trial), string(r.Outcome), points, strconv.Itoa(r.Turns), strconv.Itoa(r.Attempts),
+		strconv.FormatInt(r.Index, 10), r.Task, r.Scenario, strconv.Itoa(r.Trial), string(r.Outcome), points,
+		strconv.Itoa(r.Turns), strconv.Itoa(r.Attempts),
 		fmt.Sprintf("%d.%03d", r.Duration/1000, r.Duration%1000), r.Class,
 	}
 }
 
 func (f *format) printEpisodes(w io.Writer, rows []episodeRow) error {
-	header := []string{"episode", "task", "scenario", "trial", "outcome", "score", "turns", "attempts", "seconds", "class"}
+	header := []string{"episode", "task", "scenario", "trial", "outcome", "score", "turns", "attempts", "seconds",
+		"class"}
 	cells := each(rows, episodeRow.cells)
 	switch f.name {
 	case "json", "yaml":
@@ -170,9 +173,11 @@ func pick(ctx context.Context, run *aRun, name string) (record.Episode, error) {
 	}
 	switch len(found) {
 	case 0:
-		return record.Episode{}, fmt.Errorf("run %s has no stored episode %s: `csenv episodes %s` lists them", run.Name, name, run.Name)
+		return record.Episode{}, fmt.Errorf("run %s has no stored episode %s: `csenv episodes %s` lists them", run.Name,
+			name, run.Name)
 	case 1:
 		return found[0], nil
 	}
-	return record.Episode{}, errors.New("scenario " + name + " was played in the episodes " + strings.Join(indexes, ", ") + ": choose one of them")
+	return record.Episode{}, errors.New("scenario " + name + " was played in the episodes " +
+		strings.Join(indexes, ", ") + ": choose one of them")
 }

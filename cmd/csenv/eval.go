@@ -62,11 +62,13 @@ played.`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&e.files, "filename", "f", nil, "`file` with an EvaluationRun, and its CustomerSupportEnv if need be; may be repeated, - is standard input")
+	f.StringArrayVarP(&e.files, "filename", "f", nil, "`file` with an EvaluationRun, and its CustomerSupportEnv if "+
+		"need be; may be repeated, - is standard input")
 	e.spec.add(cmd)
 	e.packs, e.output = addPackFlag(f), formats(f, "table", "json", "yaml", "csv", "markdown")
 	e.judge.AddFlags(f)
-	f.StringVar(&e.store, "results", "", "`folder or URL` to store every episode in; what an earlier call has stored there of the same run isn't played again")
+	f.StringVar(&e.store, "results", "", "`folder or URL` to store every episode in; what an earlier call has stored "+
+		"there of the same run isn't played again")
 	f.BoolVar(&e.fresh, "fresh", false, "play everything, whatever --results holds")
 	f.BoolVarP(&e.verbose, "verbose", "v", false, "log every attempt that fails")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return e.eval(cmd) }
@@ -114,7 +116,8 @@ func (e *evaluation) eval(cmd *cobra.Command) error {
 	}
 	failures.print(cmd.ErrOrStderr())
 	if resumed > 0 {
-		paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s taken over from %s: --fresh plays them again", count(int(resumed), "episode"), e.store))
+		paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s taken over from %s: --fresh plays them again",
+			count(int(resumed), "episode"), e.store))
 	}
 	if err := e.output.printRun(cmd.OutOrStdout(), run); err != nil {
 		return err
@@ -137,21 +140,24 @@ func (e *evaluation) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1al
 		return run, pool, err
 	}
 	if given := e.spec.given(); len(given) > 0 {
-		return nil, nil, fmt.Errorf("%s given together with -f: change the manifest instead, or leave -f out", strings.Join(given, ", "))
+		return nil, nil, fmt.Errorf("%s given together with -f: change the manifest instead, or leave -f out",
+			strings.Join(given, ", "))
 	}
 	objects, err := manifest.Read(ctx, e.files, cmd.InOrStdin())
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(objects.Runs) != 1 {
-		return nil, nil, fmt.Errorf("-f holds %s: give one EvaluationRun at a time", count(len(objects.Runs), "EvaluationRun"))
+		return nil, nil, fmt.Errorf("-f holds %s: give one EvaluationRun at a time",
+			count(len(objects.Runs), "EvaluationRun"))
 	}
 	run := objects.Runs[0]
 	if run.Spec.Suspend != nil && *run.Spec.Suspend {
 		return nil, nil, errors.New("the run's spec.suspend is true, so nothing would be played: leave it out")
 	}
 	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
-		return nil, nil, errors.New("the run's agent is External: it counts what trainers play against a pool in a cluster, and plays nothing itself. Create it there with `csenv run -f`, or give it another agent")
+		return nil, nil, errors.New("the run's agent is External: it counts what trainers play against a pool in a " +
+			"cluster, and plays nothing itself. Create it there with `csenv run -f`, or give it another agent")
 	}
 	e.unused(cmd.ErrOrStderr(), run)
 	pool, err := poolOf(ctx, run, objects.Pools)
@@ -164,13 +170,15 @@ func (e *evaluation) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
 		paragraph(w, "", "spec.results counts in a cluster alone, so nothing is stored: --results stores every episode")
 	}
 	if ref := run.Spec.BaselineRef; ref != nil {
-		paragraph(w, "", fmt.Sprintf("spec.baselineRef counts in a cluster alone, so nothing is compared: `csenv compare %s %s` does", run.Name, ref.Name))
+		paragraph(w, "", fmt.Sprintf("spec.baselineRef counts in a cluster alone, so nothing is compared: `csenv "+
+			"compare %s %s` does", run.Name, ref.Name))
 	}
 }
 
 // poolOf is the pool that a run names, or the default one of its tasks' environment where there are
 // no manifests of pools.
-func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun, pools []*v1alpha1.CustomerSupportEnv) (*v1alpha1.CustomerSupportEnv, error) {
+func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
+	pools []*v1alpha1.CustomerSupportEnv) (*v1alpha1.CustomerSupportEnv, error) {
 	ref := run.Spec.EnvironmentRef
 	names := make([]string, len(pools))
 	for i, pool := range pools {
@@ -180,7 +188,8 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun, pools []*v1alpha1.
 		names[i] = pool.Name
 	}
 	if len(pools) > 0 {
-		return nil, fmt.Errorf("the run's environmentRef is %s, and -f holds the pools %s: give that pool's manifest", ref.Name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("the run's environmentRef is %s, and -f holds the pools %s: give that pool's manifest",
+			ref.Name, strings.Join(names, ", "))
 	}
 	environment, err := local.EnvironmentOf(run.Spec.Tasks[0].Name)
 	if err != nil {
@@ -192,10 +201,12 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun, pools []*v1alpha1.
 }
 
 // options are what local.Play needs.
-func (e *evaluation) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog) (local.Options, error) {
+func (e *evaluation) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, pool *v1alpha1.CustomerSupportEnv,
+	catalog *scenarios.Catalog) (local.Options, error) {
 	o := local.Options{Pool: pool.Name, Version: version, Clock: rollout.SystemClock()}
 	if wanted := len(pool.Spec.Scenarios.Packs); wanted > len(*e.packs) {
-		return o, fmt.Errorf("pool %s plays %s from the cluster: give their folders with --pack", pool.Name, count(wanted, "pack"))
+		return o, fmt.Errorf("pool %s plays %s from the cluster: give their folders with --pack", pool.Name,
+			count(wanted, "pack"))
 	}
 	judge := e.judge
 	var err error
@@ -217,7 +228,8 @@ func (e *evaluation) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, po
 
 // newAgent makes who plays, after a look whether its endpoint is there, and says how long an action
 // may take.
-func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment string, catalog *scenarios.Catalog) (policy.Factory, time.Duration, error) {
+func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment string,
+	catalog *scenarios.Catalog) (policy.Factory, time.Duration, error) {
 	config, err := local.AgentConfig(run.Spec.Agent)
 	if err != nil {
 		return nil, 0, err

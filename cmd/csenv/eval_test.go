@@ -41,7 +41,8 @@ func TestEval(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	narrow(t, out)
-	for _, want := range []string{"heuristic: Completed, 4 of 4 episodes scored", "task ticket-resolve", "escalation", "pass^2", "sha256:"} {
+	for _, want := range []string{"heuristic: Completed, 4 of 4 episodes scored", "task ticket-resolve", "escalation",
+		"pass^2", "sha256:"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output does not say %q:\n%s", want, out)
 		}
@@ -55,7 +56,8 @@ func TestEvalManifest(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &run); err != nil || code != exitDone || errs != "" {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
 	}
-	if run.Kind != "EvaluationRun" || run.Status.Score.Mean != "1.0000" || run.Status.Progress != "2/2" || *run.Spec.Concurrency != 16 || run.UID == "" {
+	if run.Kind != "EvaluationRun" || run.Status.Score.Mean != "1.0000" || run.Status.Progress != "2/2" ||
+		*run.Spec.Concurrency != 16 || run.UID == "" {
 		t.Errorf("the object is %s", out)
 	}
 	table, _, _ := csenv(t, "eval", "-f", file, "-o", "csv")
@@ -71,7 +73,8 @@ func TestEvalManifest(t *testing.T) {
 
 func TestEvalOutcomes(t *testing.T) {
 	args := []string{"eval", "--task", "ticket-classify", "--scenarios", "B06,S03", "--threshold", "meanScore=0.9"}
-	if out, errs, code := csenv(t, append(args, "--agent", "null")...); code != exitOutcome || errs != "" || !strings.Contains(out, "meanScore is 0.0000, and has to be 0.9") {
+	if out, errs, code := csenv(t, append(args, "--agent", "null")...); code != exitOutcome || errs != "" ||
+		!strings.Contains(out, "meanScore is 0.0000, and has to be 0.9") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	if out, errs, code := csenv(t, append(args, "--agent", "Oracle")...); code != exitDone || errs != "" {
@@ -86,24 +89,34 @@ func TestEvalErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":            {nil, "nothing to play: give --task"},
-		"unknown task":       {[]string{"--task", "chess"}, `there is no task "chess": choose of ticket-classify`},
-		"unknown agent":      {[]string{"--task", "refund", "--agent", "genius"}, `--agent is "genius": choose of heuristic`},
-		"no model":           {[]string{"--task", "refund", "--agent", "openai"}, "--agent openai needs --model"},
-		"no key":             {[]string{"--task", "refund", "--agent", "openai", "--model", "m"}, "asks for a key: set CSENV_AGENT_KEY"},
-		"nobody there":       {[]string{"--task", "refund", "--agent", "openai", "--model", "m", "--base-url", "http://127.0.0.1:1/v1"}, "nobody answers at the agent's endpoint"},
-		"no URL":             {[]string{"--task", "refund", "--agent", "http"}, "--agent http needs --agent-url"},
-		"a bad threshold":    {[]string{"--task", "refund", "--threshold", "0.7"}, "write METRIC=MIN"},
-		"an unknown metric":  {[]string{"--task", "refund", "--threshold", "elo=0.7"}, "spec.thresholds[0].metric"},
-		"a bad score":        {[]string{"--task", "refund", "--pass-score", "80"}, "spec.passScore"},
-		"another's scenario": {[]string{"--task", "refund", "--scenarios", "B01"}, "task refund has no scenario B01, use C07"},
+		"nothing":      {nil, "nothing to play: give --task"},
+		"unknown task": {[]string{"--task", "chess"}, `there is no task "chess": choose of ticket-classify`},
+		"unknown agent": {[]string{"--task", "refund", "--agent", "genius"},
+			`--agent is "genius": choose of heuristic`},
+		"no model": {[]string{"--task", "refund", "--agent", "openai"}, "--agent openai needs --model"},
+		"no key": {[]string{"--task", "refund", "--agent", "openai", "--model", "m"},
+			"asks for a key: set CSENV_AGENT_KEY"},
+		"nobody there": {[]string{"--task", "refund", "--agent", "openai", "--model", "m", "--base-url",
+			"http://127.0.0.1:1/v1"}, "nobody answers at the agent's endpoint"},
+		"no URL":            {[]string{"--task", "refund", "--agent", "http"}, "--agent http needs --agent-url"},
+		"a bad threshold":   {[]string{"--task", "refund", "--threshold", "0.7"}, "write METRIC=MIN"},
+		"an unknown metric": {[]string{"--task", "refund", "--threshold", "elo=0.7"}, "spec.thresholds[0].metric"},
+		"a bad score":       {[]string{"--task", "refund", "--pass-score", "80"}, "spec.passScore"},
+		"another's scenario": {[]string{"--task", "refund", "--scenarios", "B01"},
+			"task refund has no scenario B01, use C07"},
 		"no manifest":        {[]string{"-f", "none.yaml"}, "reading the manifest: open none.yaml"},
 		"flags and manifest": {[]string{"-f", file, "--seed", "3"}, "--seed given together with -f"},
-		"a pool missing":     {[]string{"-f", manifestFile(t, strings.Replace(evalManifest, "metadata: {name: support}", "metadata: {name: other}", 1))}, "the run's environmentRef is support, and -f holds the pools other"},
-		"packs missing":      {[]string{"-f", manifestFile(t, evalManifest+"spec: {scenarios: {packs: [{configMap: {name: c}}]}}\n")}, "give their folders with --pack"},
-		"suspended":          {[]string{"-f", manifestFile(t, strings.Replace(evalManifest, "seed: 42", "suspend: true", 1))}, "spec.suspend is true"},
-		"trainers":           {[]string{"-f", manifestFile(t, "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: {environmentRef: {name: support}, agent: {type: External}}\n")}, "Create it there with `csenv run -f`"},
-		"a stray judge flag": {[]string{"--task", "refund", "--judge-model", "m"}, "--judge-model given, but --judge is offline"},
+		"a pool missing": {[]string{"-f", manifestFile(t, strings.Replace(evalManifest, "metadata: {name: support}",
+			"metadata: {name: other}", 1))}, "the run's environmentRef is support, and -f holds the pools other"},
+		"packs missing": {[]string{"-f", manifestFile(t, evalManifest+"spec: {scenarios: {packs: [{configMap: "+
+			"{name: c}}]}}\n")}, "give their folders with --pack"},
+		"suspended": {[]string{"-f", manifestFile(t, strings.Replace(evalManifest, "seed: 42", "suspend: true",
+			1))}, "spec.suspend is true"},
+		"trainers": {[]string{"-f", manifestFile(t, "apiVersion: csenv.dev/v1alpha1\nkind: "+
+			"EvaluationRun\nmetadata: {name: grpo-7}\nspec: {environmentRef: {name: support}, agent: {type: "+
+			"External}}\n")}, "Create it there with `csenv run -f`"},
+		"a stray judge flag": {[]string{"--task", "refund", "--judge-model", "m"},
+			"--judge-model given, but --judge is offline"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -117,12 +130,15 @@ func TestEvalErrors(t *testing.T) {
 
 // What a manifest asks of a cluster alone is not dropped in silence.
 func TestEvalSaysWhatIsUnused(t *testing.T) {
-	file := manifestFile(t, strings.Replace(evalManifest, "  seed: 42", "  seed: 42\n  results: {url: 's3://b/p'}\n  baselineRef: {name: before}", 1))
+	file := manifestFile(t, strings.Replace(evalManifest, "  seed: 42",
+		"  seed: 42\n  results: {url: 's3://b/p'}\n  baselineRef: {name: before}", 1))
 	_, errs, code := csenv(t, "eval", "-f", file)
-	if code != exitDone || !strings.Contains(errs, "nothing is stored: --results") || !strings.Contains(errs, "`csenv compare small before`") {
+	if code != exitDone || !strings.Contains(errs, "nothing is stored: --results") ||
+		!strings.Contains(errs, "`csenv compare small before`") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	if _, errs, _ = csenv(t, "eval", "-f", file, "--results", t.TempDir()); strings.Contains(errs, "nothing is stored") {
+	if _, errs, _ = csenv(t, "eval", "-f", file, "--results", t.TempDir()); strings.Contains(errs,
+		"nothing is stored") {
 		t.Error(errs)
 	}
 }

@@ -30,7 +30,8 @@ func (f *format) printRun(w io.Writer, run *v1alpha1.EvaluationRun) error {
 // was to be.
 func outcomeOf(run *v1alpha1.EvaluationRun) error {
 	conditions := run.Status.Conditions
-	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet) ||
+	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(conditions,
+		v1alpha1.ConditionThresholdsMet) ||
 		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionResultsStored) {
 		return errOutcome
 	}
@@ -70,7 +71,8 @@ func title(run *v1alpha1.EvaluationRun) string {
 	if !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) {
 		fmt.Fprintf(&b, ". %s", message)
 	}
-	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionResultsStored); c != nil && c.Status == metav1.ConditionFalse {
+	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionResultsStored); c != nil &&
+		c.Status == metav1.ConditionFalse {
 		fmt.Fprintf(&b, ". %s", c.Message)
 	}
 	return b.String()
@@ -83,19 +85,23 @@ func runDocument(run *v1alpha1.EvaluationRun) document {
 	if s.Score == nil {
 		return d
 	}
-	groups := section{heading: "Scores, with 95 % intervals over scenarios", header: []string{"", "episodes", "score", "low", "high", "min", "median", "max", "pass rate"}}
+	groups := section{heading: "Scores, with 95 % intervals over scenarios", header: []string{"", "episodes", "score",
+		"low", "high", "min", "median", "max", "pass rate"}}
 	for _, row := range runRows(run) {
 		if row.scope == "dimension" {
 			continue
 		}
-		groups.rows = append(groups.rows, []string{row.label(), strconv.FormatInt(row.episodes, 10), row.mean, row.low, row.high, row.min, row.p50, row.max, row.passRate})
+		groups.rows = append(groups.rows, []string{row.label(), strconv.FormatInt(row.episodes, 10), row.mean, row.low,
+			row.high, row.min, row.p50, row.max, row.passRate})
 	}
-	d.sections = append(d.sections, groups, dimensionSection(run), passSection(s), thresholdSection(run), baselineSection(s), errorSection(s), provenanceSection(s))
+	d.sections = append(d.sections, groups, dimensionSection(run), passSection(s), thresholdSection(run),
+		baselineSection(s), errorSection(s), provenanceSection(s))
 	return d
 }
 
 func dimensionSection(run *v1alpha1.EvaluationRun) section {
-	out := section{heading: "Points by dimension, per episode", header: []string{"task", "dimension", "earned", "offered", "share"}}
+	out := section{heading: "Points by dimension, per episode", header: []string{"task", "dimension", "earned",
+		"offered", "share"}}
 	for _, t := range run.Status.Tasks {
 		for _, dim := range t.Dimensions {
 			out.rows = append(out.rows, []string{t.Name, dim.Name, dim.Mean, dim.Max, bar(dim.Mean, dim.Max)})
@@ -125,7 +131,8 @@ func decimal(s string) float64 {
 }
 
 func passSection(s *v1alpha1.EvaluationRunStatus) section {
-	out := section{heading: "Pass rate, and the chance that k trials of a scenario all pass", header: []string{"figure", "value", "low", "high"}}
+	out := section{heading: "Pass rate, and the chance that k trials of a scenario all pass",
+		header: []string{"figure", "value", "low", "high"}}
 	rate := ptr.Deref(s.PassRateCI95, v1alpha1.Interval{})
 	out.rows = append(out.rows, []string{"pass rate", s.PassRate, rate.Low, rate.High})
 	for _, p := range s.PassHatK {
@@ -146,18 +153,22 @@ func thresholdSection(run *v1alpha1.EvaluationRun) section {
 }
 
 func baselineSection(s *v1alpha1.EvaluationRunStatus) section {
-	out := section{heading: "Compared with a baseline, scenario by scenario", header: []string{"baseline", "scenarios", "difference", "low", "high", "note"}}
+	out := section{heading: "Compared with a baseline, scenario by scenario", header: []string{"baseline", "scenarios",
+		"difference", "low", "high", "note"}}
 	if b := s.Baseline; b != nil {
 		interval := ptr.Deref(b.CI95, v1alpha1.Interval{})
-		out.rows = append(out.rows, []string{b.Name, strconv.FormatInt(b.Scenarios, 10), b.Delta, interval.Low, interval.High, b.Message})
+		out.rows = append(out.rows, []string{b.Name, strconv.FormatInt(b.Scenarios, 10), b.Delta, interval.Low,
+			interval.High, b.Message})
 	}
 	return out
 }
 
 func errorSection(s *v1alpha1.EvaluationRunStatus) section {
-	out := section{heading: "Failures of the infrastructure, in no score", header: []string{"class", "attempts made again", "episodes given up"}}
+	out := section{heading: "Failures of the infrastructure, in no score",
+		header: []string{"class", "attempts made again", "episodes given up"}}
 	for _, e := range s.Errors {
-		out.rows = append(out.rows, []string{e.Class, strconv.FormatInt(e.Retried, 10), strconv.FormatInt(e.Errored, 10)})
+		out.rows = append(out.rows, []string{e.Class, strconv.FormatInt(e.Retried, 10),
+			strconv.FormatInt(e.Errored, 10)})
 	}
 	return out
 }
@@ -216,7 +227,8 @@ func runRows(run *v1alpha1.EvaluationRun) figureRows {
 		sc := ptr.Deref(score, v1alpha1.Score{})
 		ci := ptr.Deref(sc.CI95, v1alpha1.Interval{})
 		rows = append(rows, figureRow{
-			run: run.Name, scope: scope, name: name, episodes: episodes, mean: sc.Mean, stderr: sc.StandardError, low: ci.Low, high: ci.High,
+			run: run.Name, scope: scope, name: name, episodes: episodes, mean: sc.Mean, stderr: sc.StandardError,
+			low: ci.Low, high: ci.High,
 			min: sc.Min, p50: sc.P50, max: sc.Max, passRate: passRate,
 		})
 	}
@@ -225,7 +237,8 @@ func runRows(run *v1alpha1.EvaluationRun) figureRows {
 	for _, t := range s.Tasks {
 		add("task", t.Name, t.Episodes, t.Score, t.PassRate)
 		for _, dim := range t.Dimensions {
-			rows = append(rows, figureRow{run: run.Name, scope: "dimension", name: t.Name + "/" + dim.Name, episodes: t.Episodes, mean: dim.Mean, offered: dim.Max})
+			rows = append(rows, figureRow{run: run.Name, scope: "dimension", name: t.Name + "/" + dim.Name,
+				episodes: t.Episodes, mean: dim.Mean, offered: dim.Max})
 		}
 	}
 	for _, group := range []struct {
@@ -242,9 +255,11 @@ func runRows(run *v1alpha1.EvaluationRun) figureRows {
 func (rows figureRows) csv(w io.Writer) error {
 	records := make([][]string, len(rows))
 	for i, r := range rows {
-		records[i] = []string{r.run, r.scope, r.name, strconv.FormatInt(r.episodes, 10), r.mean, r.stderr, r.low, r.high, r.min, r.p50, r.max, r.passRate, r.offered}
+		records[i] = []string{r.run, r.scope, r.name, strconv.FormatInt(r.episodes, 10), r.mean, r.stderr, r.low,
+			r.high, r.min, r.p50, r.max, r.passRate, r.offered}
 	}
-	return writeCSV(w, []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min", "p50", "max", "pass_rate", "offered"}, records)
+	return writeCSV(w, []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min",
+		"p50", "max", "pass_rate", "offered"}, records)
 }
 
 // colours says whether a writer takes colours: a terminal does, unless NO_COLOR is set

@@ -116,7 +116,8 @@ func mixed(groups map[string][]*aRun) error {
 
 func basisText(b score.Basis) string {
 	tasks := slices.Sorted(slices.Values(b.Tasks))
-	text := fmt.Sprintf("%s; scenarios %s, grader %s, judge %s, passing from %s", strings.Join(tasks, ", "), short(b.ScenarioDigest), b.GraderVersion, b.Judge, score.Decimal(b.PassScore))
+	text := fmt.Sprintf("%s; scenarios %s, grader %s, judge %s, passing from %s", strings.Join(tasks, ", "),
+		short(b.ScenarioDigest), b.GraderVersion, b.Judge, score.Decimal(b.PassScore))
 	if b.Pressure {
 		text += ", under pressure"
 	}
@@ -137,7 +138,8 @@ func order(ctx context.Context, runs []*aRun) []entry {
 	entries := make([]entry, len(runs))
 	scores := make([][]score.ScenarioScore, len(runs))
 	slices.SortFunc(runs, func(a, b *aRun) int {
-		return cmp.Or(cmp.Compare(decimal(b.Status.Score.Mean), decimal(a.Status.Score.Mean)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(decimal(b.Status.Score.Mean), decimal(a.Status.Score.Mean)),
+			cmp.Compare(a.Name, b.Name))
 	})
 	for i, r := range runs {
 		entries[i] = newEntry(r)
@@ -164,8 +166,9 @@ func newEntry(r *aRun) entry {
 	s, episodes := r.Status.Score, ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
 	ci, made := ptr.Deref(s.CI95, v1alpha1.Interval{}), ptr.Deref(r.Status.Provenance, v1alpha1.Provenance{})
 	return entry{
-		Run: r.Name, Agent: agentName(r.EvaluationRun), Score: s.Mean, Low: ci.Low, High: ci.High, PassRate: r.Status.PassRate,
-		Scored: episodes.Scored + episodes.Failed, Total: episodes.Total, AgentDigest: made.AgentDigest,
+		Run: r.Name, Agent: agentName(r.EvaluationRun), Score: s.Mean, Low: ci.Low, High: ci.High,
+		PassRate: r.Status.PassRate,
+		Scored:   episodes.Scored + episodes.Failed, Total: episodes.Total, AgentDigest: made.AgentDigest,
 	}
 }
 
@@ -187,9 +190,11 @@ func (f *format) printBoards(w io.Writer, boards []board) error {
 	}
 	d := document{}
 	for _, b := range boards {
-		s := section{heading: b.Basis, header: []string{"rank", "run", "agent", "score", "low", "high", "", "pass rate", "scored"}}
+		s := section{heading: b.Basis, header: []string{"rank", "run", "agent", "score", "low", "high", "", "pass rate",
+			"scored"}}
 		for _, e := range b.Entries {
-			s.rows = append(s.rows, []string{e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High, interval(e.Low, e.Score, e.High, 20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})
+			s.rows = append(s.rows, []string{e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High,
+				interval(e.Low, e.Score, e.High, 20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})
 		}
 		d.sections = append(d.sections, s)
 	}
@@ -208,10 +213,12 @@ func csvBoards(w io.Writer, boards []board) error {
 	var rows [][]string
 	for _, b := range boards {
 		for _, e := range b.Entries {
-			rows = append(rows, []string{b.Basis, e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate, fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest})
+			rows = append(rows, []string{b.Basis, e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
+				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest})
 		}
 	}
-	return writeCSV(w, []string{"basis", "rank", "run", "agent", "score", "low", "high", "pass_rate", "scored", "total", "agent_digest"}, rows)
+	return writeCSV(w, []string{"basis", "rank", "run", "agent", "score", "low", "high", "pass_rate", "scored", "total",
+		"agent_digest"}, rows)
 }
 
 // interval draws an interval from 0 to 1 with its middle.

@@ -61,7 +61,8 @@ Exit codes: 0 without findings, 1 with findings, 2 where the packs can't be read
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
 		for _, dir := range slices.Concat(*packs, dirs) {
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-				return fmt.Errorf("%s is not a folder that can be read: name one with tickets, workflows, kb and names, or with the files of a pack", dir)
+				return fmt.Errorf("%s is not a folder that can be read: name one with tickets, workflows, kb and "+
+					"names, or with the files of a pack", dir)
 			}
 		}
 		r, err := lint(cmd.Context(), *packs, dirs, cmd.ErrOrStderr())
@@ -145,7 +146,8 @@ func progressLine(w io.Writer) func(done, total int) {
 	var bar *progressbar.ProgressBar
 	return func(done, total int) {
 		if bar == nil {
-			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription("linting"), progressbar.OptionShowCount(),
+			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w),
+				progressbar.OptionSetDescription("linting"), progressbar.OptionShowCount(),
 				progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
 		}
 		_ = bar.Set(done) // a bar that can't be drawn is no failure
@@ -163,16 +165,21 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintf(w, "\nHow the tickets are spread at seed 0\n\n%s\n", distributionTable(r.Distribution).Render())
 	}
 	if len(r.Declared) > 0 {
-		fmt.Fprintf(w, "\nWhat shortcuts earn on the tickets at seed 0, with the declared cues\n\n%s\n", figuresTable(r.Declared).Render())
-		fmt.Fprintf(w, "\nThe same with a reader of keywords, over all wordings\n\n%s\n", figuresTable(r.Keywords).Render())
+		fmt.Fprintf(w, "\nWhat shortcuts earn on the tickets at seed 0, with the declared cues\n\n%s\n",
+			figuresTable(r.Declared).Render())
+		fmt.Fprintf(w, "\nThe same with a reader of keywords, over all wordings\n\n%s\n",
+			figuresTable(r.Keywords).Render())
 	}
 	if len(r.Queues) > 0 {
-		fmt.Fprintf(w, "\nWhat ways of working through the queues earn, with the declared cues\n\n%s\n", queuesTable(r.Queues).Render())
+		fmt.Fprintf(w, "\nWhat ways of working through the queues earn, with the declared cues\n\n%s\n",
+			queuesTable(r.Queues).Render())
 	}
 	if len(r.Sequences) > 0 {
-		fmt.Fprintf(w, "\nWhat fixed sequences of actions earn on the workflows at seed 0\n\n%s\n", sequencesTable(r.Sequences).Render())
+		fmt.Fprintf(w, "\nWhat fixed sequences of actions earn on the workflows at seed 0\n\n%s\n",
+			sequencesTable(r.Sequences).Render())
 	}
-	fmt.Fprintf(w, "\n%s and %s: %s\n", count(r.Tickets, "ticket"), count(r.Workflows, "workflow"), count(len(r.Findings), "finding"))
+	fmt.Fprintf(w, "\n%s and %s: %s\n", count(r.Tickets, "ticket"), count(r.Workflows, "workflow"),
+		count(len(r.Findings), "finding"))
 }
 
 func count(n int, what string) string {
@@ -187,7 +194,8 @@ func count(n int, what string) string {
 
 func distributionTable(rows []audit.Marginal) table.Writer {
 	short := map[string]string{
-		"billing": "bill", "shipping": "ship", "technical": "tech", "general": "gen", "medium": "med", "urgent": "urg", "escalate": "esc", "resolve": "res", "premium": "prem", "enterprise": "ent",
+		"billing": "bill", "shipping": "ship", "technical": "tech", "general": "gen", "medium": "med", "urgent": "urg",
+		"escalate": "esc", "resolve": "res", "premium": "prem", "enterprise": "ent",
 	}
 	header := append(make([]string, 0, 1+len(audit.Columns())), "")
 	for _, c := range audit.Columns() {
@@ -220,7 +228,8 @@ func queuesTable(rows []audit.QueueFigures) table.Writer {
 func sequencesTable(rows []audit.SequenceRow) table.Writer {
 	t := newTable("sequence", "all facts", "passed", "copied fields", "passed")
 	for _, s := range rows {
-		t.AppendRow(table.Row{s.Policy, share(s.UpperBound.Score), s.UpperBound.Passed, share(s.Template.Score), s.Template.Passed})
+		t.AppendRow(table.Row{s.Policy, share(s.UpperBound.Score), s.UpperBound.Passed, share(s.Template.Score),
+			s.Template.Passed})
 	}
 	return t
 }
@@ -228,7 +237,8 @@ func sequencesTable(rows []audit.SequenceRow) table.Writer {
 func figuresTable(rows []audit.Figures) table.Writer {
 	t := newTable("policy", "cls", "prio", "esc", "classify", "rules")
 	for _, f := range rows {
-		t.AppendRow(table.Row{f.Policy, share(f.Category), share(f.Priority), share(f.Escalation), share(f.Classify), share(f.Rules)})
+		t.AppendRow(table.Row{f.Policy, share(f.Category), share(f.Priority), share(f.Escalation), share(f.Classify),
+			share(f.Rules)})
 	}
 	return t
 }

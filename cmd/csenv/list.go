@@ -78,7 +78,8 @@ func (f *filter) validate() error {
 }
 
 func (f *filter) keeps(p profile) bool {
-	return among(f.kinds, p.Kind) && among(f.categories, p.Category) && among(f.splits, p.Split) && among(f.languages, p.Language)
+	return among(f.kinds, p.Kind) && among(f.categories, p.Category) && among(f.splits, p.Split) &&
+		among(f.languages, p.Language)
 }
 
 // among reports whether a value is one of the wanted ones, if any are.
@@ -89,7 +90,8 @@ func among(wanted []string, value string) bool {
 func printProfiles(w io.Writer, format string, all []profile) {
 	t := newTable("id", "kind", "category", "priority", "escalate", "level", "difficulty", "split", "language")
 	for _, p := range all {
-		t.AppendRow(table.Row{p.ID, p.Kind, orDash(p.Category), orDash(p.Priority), yesNo(p.Escalation), p.AccountLevel, p.Difficulty, p.Split, p.Language})
+		t.AppendRow(table.Row{p.ID, p.Kind, orDash(p.Category), orDash(p.Priority), yesNo(p.Escalation), p.AccountLevel,
+			p.Difficulty, p.Split, p.Language})
 	}
 	if format == "csv" {
 		fmt.Fprintln(w, t.RenderCSV())

@@ -110,16 +110,19 @@ Exit codes:
   2  not done: a wrong flag, a file or a cluster that can't be read, output that can't be written`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped "+strconv.Itoa(columns)))
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages",
+		".FlagUsagesWrapped "+strconv.Itoa(columns)))
 	cmd.SetFlagErrorFunc(plainFlagError)
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"On this machine:", []*cobra.Command{newEvalCommand(), newPlayCommand(), newServeCommand(), newBenchCommand()}},
+		{"On this machine:", []*cobra.Command{newEvalCommand(), newPlayCommand(), newServeCommand(),
+			newBenchCommand()}},
 		{"In a cluster:", []*cobra.Command{newRunCommand(), newEnvCommand(), newDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
-			newResultsCommand(), newEpisodesCommand(), newTranscriptCommand(), newCompareCommand(), newLeaderboardCommand(), newPlotCommand(), newReportCommand(), newRegradeCommand(),
+			newResultsCommand(), newEpisodesCommand(), newTranscriptCommand(), newCompareCommand(),
+			newLeaderboardCommand(), newPlotCommand(), newReportCommand(), newRegradeCommand(),
 		}},
 		{"Other:", []*cobra.Command{newScenariosCommand(), newVersionCommand()}},
 	} {
@@ -140,7 +143,8 @@ func rename(cmd *cobra.Command, name string) {
 	if name == "csenv" {
 		return
 	}
-	cmd.Example = strings.NewReplacer("  csenv ", "  "+name+" ", "| csenv ", "| "+name+" ", "... csenv ", "... "+name+" ").Replace(cmd.Example)
+	cmd.Example = strings.NewReplacer("  csenv ", "  "+name+" ", "| csenv ", "| "+name+" ", "... csenv ",
+		"... "+name+" ").Replace(cmd.Example)
 	cmd.Long = strings.ReplaceAll(cmd.Long, "`csenv ", "`"+name+" ")
 	for _, c := range cmd.Commands() {
 		rename(c, name)

@@ -70,34 +70,38 @@ func TestOutput(t *testing.T) {
 		args []string
 		code int
 	}{
-		"help.txt":                 {[]string{}, exitDone},
-		"report-help.txt":          {[]string{"report", "--help"}, exitDone},
-		"doctor-help.txt":          {[]string{"doctor", "--help"}, exitDone},
-		"play-help.txt":            {[]string{"play", "--help"}, exitDone},
-		"run-help.txt":             {[]string{"run", "--help"}, exitDone},
-		"results-help.txt":         {[]string{"results", "--help"}, exitDone},
-		"episodes-help.txt":        {[]string{"episodes", "--help"}, exitDone},
-		"transcript-help.txt":      {[]string{"transcript", "--help"}, exitDone},
-		"compare-help.txt":         {[]string{"compare", "--help"}, exitDone},
-		"leaderboard-help.txt":     {[]string{"leaderboard", "--help"}, exitDone},
-		"plot-help.txt":            {[]string{"plot", "--help"}, exitDone},
-		"env-status-help.txt":      {[]string{"env", "status", "--help"}, exitDone},
-		"eval-help.txt":            {[]string{"eval", "--help"}, exitDone},
-		"serve-help.txt":           {[]string{"serve", "--help"}, exitDone},
-		"scenarios-help.txt":       {[]string{"scenarios"}, exitDone},
-		"list-help.txt":            {[]string{"scenarios", "list", "--help"}, exitDone},
-		"show-help.txt":            {[]string{"scenarios", "show", "--help"}, exitDone},
-		"lint-help.txt":            {[]string{"scenarios", "lint", "--help"}, exitDone},
-		"regrade-help.txt":         {[]string{"regrade", "--help"}, exitDone},
-		"bench-help.txt":           {[]string{"bench", "--help"}, exitDone},
-		"list.txt":                 {[]string{"scenarios", "list", "--pack", "pack"}, exitDone},
-		"list.csv":                 {[]string{"scenarios", "list", "--pack", "pack", "-o", "csv"}, exitDone},
-		"list.json":                {[]string{"scenarios", "list", "--pack", "pack", "-o", "json"}, exitDone},
-		"list-ticket.csv":          {[]string{"scenarios", "list", "--pack", "pack", "--kind", "Ticket", "--category", "billing,general", "--split", "public-train", "--language", "en", "-o", "csv"}, exitDone},
-		"list-none.json":           {[]string{"scenarios", "list", "--pack", "pack", "--language", "fr", "-o", "json"}, exitDone},
-		"show-ticket.txt":          {[]string{"scenarios", "show", "T1", "--pack", "pack"}, exitDone},
-		"show-ticket-seed.json":    {[]string{"scenarios", "show", "T1", "--pack", "pack", "--seed", "1", "-o", "json"}, exitDone},
-		"show-ticket-served.yaml":  {[]string{"scenarios", "show", "T1", "--pack", "pack", "--served", "-o", "yaml"}, exitDone},
+		"help.txt":             {[]string{}, exitDone},
+		"report-help.txt":      {[]string{"report", "--help"}, exitDone},
+		"doctor-help.txt":      {[]string{"doctor", "--help"}, exitDone},
+		"play-help.txt":        {[]string{"play", "--help"}, exitDone},
+		"run-help.txt":         {[]string{"run", "--help"}, exitDone},
+		"results-help.txt":     {[]string{"results", "--help"}, exitDone},
+		"episodes-help.txt":    {[]string{"episodes", "--help"}, exitDone},
+		"transcript-help.txt":  {[]string{"transcript", "--help"}, exitDone},
+		"compare-help.txt":     {[]string{"compare", "--help"}, exitDone},
+		"leaderboard-help.txt": {[]string{"leaderboard", "--help"}, exitDone},
+		"plot-help.txt":        {[]string{"plot", "--help"}, exitDone},
+		"env-status-help.txt":  {[]string{"env", "status", "--help"}, exitDone},
+		"eval-help.txt":        {[]string{"eval", "--help"}, exitDone},
+		"serve-help.txt":       {[]string{"serve", "--help"}, exitDone},
+		"scenarios-help.txt":   {[]string{"scenarios"}, exitDone},
+		"list-help.txt":        {[]string{"scenarios", "list", "--help"}, exitDone},
+		"show-help.txt":        {[]string{"scenarios", "show", "--help"}, exitDone},
+		"lint-help.txt":        {[]string{"scenarios", "lint", "--help"}, exitDone},
+		"regrade-help.txt":     {[]string{"regrade", "--help"}, exitDone},
+		"bench-help.txt":       {[]string{"bench", "--help"}, exitDone},
+		"list.txt":             {[]string{"scenarios", "list", "--pack", "pack"}, exitDone},
+		"list.csv":             {[]string{"scenarios", "list", "--pack", "pack", "-o", "csv"}, exitDone},
+		"list.json":            {[]string{"scenarios", "list", "--pack", "pack", "-o", "json"}, exitDone},
+		"list-ticket.csv": {[]string{"scenarios", "list", "--pack", "pack", "--kind", "Ticket", "--category",
+			"billing,general", "--split", "public-train", "--language", "en", "-o", "csv"}, exitDone},
+		"list-none.json": {[]string{"scenarios", "list", "--pack", "pack", "--language", "fr", "-o", "json"},
+			exitDone},
+		"show-ticket.txt": {[]string{"scenarios", "show", "T1", "--pack", "pack"}, exitDone},
+		"show-ticket-seed.json": {[]string{"scenarios", "show", "T1", "--pack", "pack", "--seed", "1", "-o", "json"},
+			exitDone},
+		"show-ticket-served.yaml": {[]string{"scenarios", "show", "T1", "--pack", "pack", "--served", "-o", "yaml"},
+			exitDone},
 		"show-workflow.txt":        {[]string{"scenarios", "show", "W1", "--pack", "pack"}, exitDone},
 		"show-workflow.json":       {[]string{"scenarios", "show", "W1", "--pack", "pack", "-o", "json"}, exitDone},
 		"show-workflow-served.txt": {[]string{"scenarios", "show", "W1", "--pack", "pack", "--served"}, exitDone},
@@ -147,24 +151,37 @@ func TestErrors(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"unknown command":          {[]string{"scenaros"}, []string{"scenaros", "scenarios"}},
-		"unknown scenario command": {[]string{"scenarios", "lst"}, []string{`csenv scenarios has no command "lst": did you mean list?`}},
-		"nothing like it":          {[]string{"scenarios", "frobnicate"}, []string{"see `csenv scenarios --help`"}},
-		"unknown flag":             {[]string{"scenarios", "list", "--categry", "billing"}, []string{"--categry"}},
-		"unknown category":         {[]string{"scenarios", "list", "--category", "bills"}, []string{`--category is "bills": choose of billing, shipping, technical, general`}},
-		"unknown split":            {[]string{"scenarios", "list", "--split", "test"}, []string{`--split is "test": choose of public-train`}},
-		"unknown format":           {[]string{"scenarios", "list", "-o", "xml"}, []string{"choose table, json, csv"}},
-		"no id":                    {[]string{"scenarios", "show"}, []string{"csenv scenarios show takes one ID", "there are 0"}},
-		"no file":                  {[]string{"regrade"}, []string{"csenv regrade takes one FILE", "there are 0"}},
-		"seed in words":            {[]string{"scenarios", "show", "B07", "--seed", "abc"}, []string{`--seed is "abc": give a whole number`}},
-		"unknown class":            {[]string{"regrade", "-", "--only", "judge_fail"}, []string{`--only is "judge_fail": choose of`, "judge_failed", "env_unreachable"}},
-		"a model for kept":         {[]string{"regrade", "-", "--judge-model", "m"}, []string{"--judge-model given, but --judge is kept: add --judge llm"}},
-		"a model for the rules":    {[]string{"regrade", "-", "--judge", "offline", "--judge-votes", "3"}, []string{"--judge-votes given, but --judge is offline"}},
-		"misspelt id":              {[]string{"scenarios", "show", "b07"}, []string{`there is no scenario "b07": did you mean B07?`, "csenv scenarios list"}},
-		"unknown id":               {[]string{"scenarios", "show", "nonsense"}, []string{`there is no scenario "nonsense": list them with`, "--pack DIR"}},
-		"no such pack":             {[]string{"scenarios", "list", "--pack", "none"}, []string{"opening the pack none", "name a folder with scenario files"}},
-		"linting no folder":        {[]string{"scenarios", "lint", "none"}, []string{"none is not a folder that can be read"}},
-		"ids twice":                {[]string{"scenarios", "list", "--pack", "../../scenarios/testdata/pack", "--pack", "../../scenarios/testdata/pack"}, []string{`already has the id "T1"`}},
+		"unknown command": {[]string{"scenaros"}, []string{"scenaros", "scenarios"}},
+		"unknown scenario command": {[]string{"scenarios", "lst"},
+			[]string{`csenv scenarios has no command "lst": did you mean list?`}},
+		"nothing like it": {[]string{"scenarios", "frobnicate"}, []string{"see `csenv scenarios --help`"}},
+		"unknown flag":    {[]string{"scenarios", "list", "--categry", "billing"}, []string{"--categry"}},
+		"unknown category": {[]string{"scenarios", "list", "--category", "bills"},
+			[]string{`--category is "bills": choose of billing, shipping, technical, general`}},
+		"unknown split": {[]string{"scenarios", "list", "--split", "test"},
+			[]string{`--split is "test": choose of public-train`}},
+		"unknown format": {[]string{"scenarios", "list", "-o", "xml"}, []string{"choose table, json, csv"}},
+		"no id": {[]string{"scenarios", "show"}, []string{"csenv scenarios show takes one ID",
+			"there are 0"}},
+		"no file": {[]string{"regrade"}, []string{"csenv regrade takes one FILE", "there are 0"}},
+		"seed in words": {[]string{"scenarios", "show", "B07", "--seed", "abc"},
+			[]string{`--seed is "abc": give a whole number`}},
+		"unknown class": {[]string{"regrade", "-", "--only", "judge_fail"},
+			[]string{`--only is "judge_fail": choose of`, "judge_failed", "env_unreachable"}},
+		"a model for kept": {[]string{"regrade", "-", "--judge-model", "m"},
+			[]string{"--judge-model given, but --judge is kept: add --judge llm"}},
+		"a model for the rules": {[]string{"regrade", "-", "--judge", "offline", "--judge-votes", "3"},
+			[]string{"--judge-votes given, but --judge is offline"}},
+		"misspelt id": {[]string{"scenarios", "show", "b07"},
+			[]string{`there is no scenario "b07": did you mean B07?`, "csenv scenarios list"}},
+		"unknown id": {[]string{"scenarios", "show", "nonsense"},
+			[]string{`there is no scenario "nonsense": list them with`, "--pack DIR"}},
+		"no such pack": {[]string{"scenarios", "list", "--pack", "none"},
+			[]string{"opening the pack none", "name a folder with scenario files"}},
+		"linting no folder": {[]string{"scenarios", "lint", "none"},
+			[]string{"none is not a folder that can be read"}},
+		"ids twice": {[]string{"scenarios", "list", "--pack", "../../scenarios/testdata/pack", "--pack",
+			"../../scenarios/testdata/pack"}, []string{`already has the id "T1"`}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -187,9 +204,11 @@ type fullDisk struct{}
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestOutputThatCannotBeWritten(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {"--help"}, {"scenarios", "list"}, {"scenarios", "show", "B07"}, {"scenarios", "show", "B07", "-o", "json"}} {
+	for _, args := range [][]string{{"version"}, {"--help"}, {"scenarios", "list"}, {"scenarios", "show", "B07"},
+		{"scenarios", "show", "B07", "-o", "json"}} {
 		var errs bytes.Buffer
-		if code := runWith(t.Context(), args, strings.NewReader(""), fullDisk{}, &errs); code != exitError || !strings.Contains(errs.String(), "writing to standard output: no space") {
+		if code := runWith(t.Context(), args, strings.NewReader(""), fullDisk{}, &errs); code != exitError ||
+			!strings.Contains(errs.String(), "writing to standard output: no space") {
 			t.Errorf("%v: exit code %d, %s", args, code, &errs)
 		}
 	}
@@ -248,7 +267,8 @@ func TestBuiltInScenarios(t *testing.T) {
 }
 
 func TestAsAPlugin(t *testing.T) {
-	for file, want := range map[string]string{"/usr/bin/kubectl-csenv": "kubectl csenv", "csenv": "csenv", "csenv.test": "csenv"} {
+	for file, want := range map[string]string{"/usr/bin/kubectl-csenv": "kubectl csenv", "csenv": "csenv",
+		"csenv.test": "csenv"} {
 		if got := commandName(file); got != want {
 			t.Errorf("commandName(%q) = %q, want %q", file, got, want)
 		}
@@ -260,7 +280,8 @@ func TestAsAPlugin(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"  kubectl csenv results RUN [flags]", "  kubectl csenv results heuristic -o markdown"} {
+	for _, want := range []string{"  kubectl csenv results RUN [flags]",
+		"  kubectl csenv results heuristic -o markdown"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help does not say %q:\n%s", want, out.String())
 		}

@@ -108,7 +108,8 @@ func (o *observer) queue(seen ticket.Observation) {
 		if q.MinutesToSLA != nil {
 			left = strconv.Itoa(*q.MinutesToSLA)
 		}
-		s.rows = append(s.rows, []string{mark, q.TicketID, q.Subject, q.AccountLevel, q.Status, strconv.Itoa(q.WaitingMinutes), left})
+		s.rows = append(s.rows, []string{mark, q.TicketID, q.Subject, q.AccountLevel, q.Status,
+			strconv.Itoa(q.WaitingMinutes), left})
 	}
 	fmt.Fprintln(o.out)
 	document{sections: []section{s}}.print(o.out, "table")

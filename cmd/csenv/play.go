@@ -45,7 +45,8 @@ an agent could: too many of them end the episode.`,
 		},
 	}
 	packs = addPackFlag(cmd.Flags())
-	cmd.Flags().StringVar(&task, "task", "", "`task` to play: "+strings.Join(local.Tasks(), ", ")+"; the scenario's own by default")
+	cmd.Flags().StringVar(&task, "task", "", "`task` to play: "+strings.Join(local.Tasks(),
+		", ")+"; the scenario's own by default")
 	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values")
 	cmd.Flags().BoolVar(&pressure, "pressure", false, "play ticket-resolve under simulated time")
 	complete(cmd, "task", local.Tasks)
@@ -54,7 +55,8 @@ an agent could: too many of them end the episode.`,
 		if err != nil {
 			return err
 		}
-		options := episode.Options{Task: task, Seed: seed, Pressure: pressure, RewardMode: episode.Terminal, EpisodeID: "play"}
+		options := episode.Options{Task: task, Seed: seed, Pressure: pressure, RewardMode: episode.Terminal,
+			EpisodeID: "play"}
 		if len(args) == 1 {
 			options.Scenario = args[0]
 		}
@@ -92,7 +94,8 @@ func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reade
 	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, record.MaxLine)
-	return &player{catalog: catalog, kind: kind, env: kind.New(), in: lines, out: out, watcher: observer{out: out}, echo: !isTerminal(in)}, nil
+	return &player{catalog: catalog, kind: kind, env: kind.New(), in: lines, out: out, watcher: observer{out: out},
+		echo: !isTerminal(in)}, nil
 }
 
 // environmentFor is the environment that plays the options' task and scenario, and completes the
@@ -100,7 +103,8 @@ func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reade
 func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (string, error) {
 	if w, ok := catalog.Workflow(options.Scenario); ok {
 		if options.Task == "" {
-			options.Task = map[string]string{"simple": "order-inquiry", "medium": "refund", "complex": "payment-exception"}[w.Class]
+			options.Task = map[string]string{"simple": "order-inquiry", "medium": "refund",
+				"complex": "payment-exception"}[w.Class]
 		}
 		return "workflow", nil
 	}
@@ -116,7 +120,8 @@ func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (strin
 		_, err := viewOf(catalog, options.Scenario, 0)
 		return "", err
 	}
-	return map[v1alpha1.EnvironmentType]string{v1alpha1.TicketEnvironment: "ticket", v1alpha1.WorkflowEnvironment: "workflow"}[environment], nil
+	return map[v1alpha1.EnvironmentType]string{v1alpha1.TicketEnvironment: "ticket",
+		v1alpha1.WorkflowEnvironment: "workflow"}[environment], nil
 }
 
 // errStopped means that the person has left.
@@ -216,7 +221,8 @@ func (p *player) choose(ctx context.Context) (json.RawMessage, error) {
 
 // fieldOrder is the order in which arguments are asked for; others come last.
 func fieldOrder() []string {
-	return []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "amount", "team", "reason", "query", "message"}
+	return []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "amount", "team",
+		"reason", "query", "message"}
 }
 
 func (p *player) arguments(t episode.Tool) (json.RawMessage, error) {
@@ -228,7 +234,10 @@ func (p *player) arguments(t episode.Tool) (json.RawMessage, error) {
 		return nil, fmt.Errorf("reading the schema of %s: %w", t.Name, err)
 	}
 	names := sortedKeys(schema.Properties)
-	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(fieldOrder(), a) - slices.Index(fieldOrder(), b) })
+	slices.SortStableFunc(names, func(a, b string) int {
+		return slices.Index(fieldOrder(), a) - slices.Index(
+			fieldOrder(), b)
+	})
 	given := map[string]string{}
 	for _, name := range names {
 		value, err := p.argument(name, schema.Properties[name], slices.Contains(schema.Required, name))
@@ -308,7 +317,8 @@ func (p *player) text(what string) (string, error) {
 func (p *player) explain(options episode.Options, final *episode.Final) {
 	points := float64(final.Score) / score.One
 	printGrade(p.out, record.Grade{
-		Outcome: final.Outcome, Class: final.Cause, Score: &points, Dimensions: final.Dimensions, Judge: final.Judge, GraderVersion: p.kind.GraderVersion(), Verdicts: final.Verdicts,
+		Outcome: final.Outcome, Class: final.Cause, Score: &points, Dimensions: final.Dimensions, Judge: final.Judge,
+		GraderVersion: p.kind.GraderVersion(), Verdicts: final.Verdicts,
 	})
 	if v, err := viewOf(p.catalog, final.Scenario, options.Seed); err == nil {
 		switch view := v.(type) {

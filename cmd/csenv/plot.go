@@ -134,7 +134,8 @@ func drawHistogram(w io.Writer, name string, bins [score.Bins]int64) {
 
 func plotIntervals(w io.Writer, runs []*aRun, out string) error {
 	slices.SortFunc(runs, func(a, b *aRun) int {
-		return cmp.Or(cmp.Compare(decimal(b.Status.Score.Mean), decimal(a.Status.Score.Mean)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(decimal(b.Status.Score.Mean), decimal(a.Status.Score.Mean)),
+			cmp.Compare(a.Name, b.Name))
 	})
 	if out == "" {
 		drawIntervals(w, runs)

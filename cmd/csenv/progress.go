@@ -63,20 +63,24 @@ func (m *meter) set(ended, total, errored int64) {
 	m.last = now
 	elapsed := now.Sub(m.began)
 	if total == unknownTotal {
-		fmt.Fprintf(m.out, "%s: %d episodes, %d errored, %.1f/s\n", m.what, ended, errored, float64(ended)/elapsed.Seconds())
+		fmt.Fprintf(m.out, "%s: %d episodes, %d errored, %.1f/s\n", m.what, ended, errored,
+			float64(ended)/elapsed.Seconds())
 		return
 	}
 	left := "unknown"
 	if rest := float64(elapsed) / float64(ended) * float64(total-ended); rest < float64(runctl.LongestEstimate) {
 		left = time.Duration(rest).Round(time.Second).String()
 	}
-	fmt.Fprintf(m.out, "%s: %d of %d episodes, %d errored, %.1f/s, %s left\n", m.what, ended, total, errored, float64(ended)/elapsed.Seconds(), left)
+	fmt.Fprintf(m.out, "%s: %d of %d episodes, %d errored, %.1f/s, %s left\n", m.what, ended, total, errored,
+		float64(ended)/elapsed.Seconds(), left)
 }
 
 func (m *meter) draw(ended, total, errored int64) {
 	if m.bar == nil {
-		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.out), progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("episodes"),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionThrottle(100*time.Millisecond))
+		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.out), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionSetItsString("episodes"),
+			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(
+				24), progressbar.OptionThrottle(100*time.Millisecond))
 	}
 	what := m.what
 	if errored > 0 {
@@ -152,6 +156,7 @@ func (l *failureLog) WithGroup(string) slog.Handler { return l }
 // print says which attempts failed and why.
 func (l *failureLog) print(w io.Writer) {
 	for _, class := range slices.Sorted(maps.Keys(l.counts)) {
-		paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", count(l.counts[class], "attempt"), class, l.first[class]))
+		paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", count(l.counts[class], "attempt"), class,
+			l.first[class]))
 	}
 }

@@ -74,9 +74,11 @@ Exit codes:
 	flags := cmd.Flags()
 	packs = addPackFlag(flags)
 	r.judge.AddFlags(flags)
-	flags.Lookup("judge").Usage = "who grades replies: kept (from the verdicts on record), offline (the rules alone) or llm (the rules and a language model)"
+	flags.Lookup("judge").Usage = "who grades replies: kept (from the verdicts on record), offline (the rules alone) " +
+		"or llm (the rules and a language model)"
 	flags.StringVarP(&out, "out", "O", "", "`file` for the regraded records; standard output when absent")
-	flags.StringSliceVar(&r.only, "only", nil, "grade only errored episodes of these `classes`, such as judge_failed; the others are passed through")
+	flags.StringSliceVar(&r.only, "only", nil, "grade only errored episodes of these `classes`, such as "+
+		"judge_failed; the others are passed through")
 	return cmd
 }
 
@@ -129,7 +131,10 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 		if sameFile(path, out) {
 			return fmt.Errorf("--out %s is the file that is read: name another one", out)
 		}
-		if err := replaceFile(out, func(to io.Writer) error { return r.regradeAll(cmd.Context(), in, record.NewWriter(to)) }); err != nil {
+		if err := replaceFile(out, func(to io.Writer) error {
+			return r.regradeAll(cmd.Context(), in,
+				record.NewWriter(to))
+		}); err != nil {
 			return err
 		}
 	}
@@ -163,7 +168,8 @@ func storedRecords(ctx context.Context, location string) (iter.Seq2[record.Episo
 	}
 	runs, err := store.Runs(ctx)
 	if err == nil && len(runs) == 0 {
-		err = fmt.Errorf("no run is stored at %s: name a folder with a manifest.json in it or at most two folders below", location)
+		err = fmt.Errorf(
+			"no run is stored at %s: name a folder with a manifest.json in it or at most two folders below", location)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
@@ -351,7 +357,8 @@ func verdictsOf(e record.Episode) ([]grader.Verdict, error) {
 func (t *tally) skip(err error) {
 	t.skipped++
 	reason := err.Error()
-	for _, known := range []error{record.ErrUnfinished, record.ErrTruncated, episode.ErrUnknownTask, episode.ErrUnknownScenario, errNoVerdict, errUnfit} {
+	for _, known := range []error{record.ErrUnfinished, record.ErrTruncated, episode.ErrUnknownTask,
+		episode.ErrUnknownScenario, errNoVerdict, errUnfit} {
 		if errors.Is(err, known) {
 			reason = known.Error()
 		}
@@ -383,10 +390,12 @@ func (t *tally) count(before, after record.Grade) {
 }
 
 func (t *tally) print(w io.Writer) {
-	fmt.Fprintf(w, "%d episodes: %d graded again (%d with another score, %d without a score), %d passed through, %d not gradable\n",
+	fmt.Fprintf(w, "%d episodes: %d graded again (%d with another score, %d without a score), %d passed through, %d "+
+		"not gradable\n",
 		t.episodes, t.regraded, t.changed, t.errored, t.passed, t.skipped)
 	if t.both > 0 {
-		fmt.Fprintf(w, "mean score of %d episodes: %.4f before, %.4f now\n", t.both, t.before/float64(t.both), t.after/float64(t.both))
+		fmt.Fprintf(w, "mean score of %d episodes: %.4f before, %.4f now\n", t.both, t.before/float64(t.both),
+			t.after/float64(t.both))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(t.reasons)) {
 		fmt.Fprintf(w, "  %d not gradable: %s\n", t.reasons[reason], reason)

@@ -30,7 +30,8 @@ type downJudge struct{}
 func (downJudge) Name() string { return "llm:model@1" }
 
 func (downJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
-	return grader.Verdict{Status: grader.StatusError, Cause: grader.CauseUnavailable}, errors.New("the endpoint is down")
+	return grader.Verdict{Status: grader.StatusError, Cause: grader.CauseUnavailable},
+		errors.New("the endpoint is down")
 }
 
 // recordFile has the oracle play three tickets in both simple tasks, and writes the records to a
@@ -54,10 +55,12 @@ func recordFile(t *testing.T, judge grader.Judge) string {
 	front := httptest.NewServer(server.Handler())
 	defer front.Close()
 	plan, err := score.NewPlan(score.Plan{
-		Run: "run-1", Seed: 42, PassScore: 750_000, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
+		Run: "run-1", Seed: 42, PassScore: 750_000, ScenarioDigest: kind.ScenarioDigest(),
+		GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
 		LedgerKey: score.FormatPublicKey(key.Public().(ed25519.PublicKey)),
 		Tasks: []score.PlanTask{
-			{Name: grader.TaskClassify, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}}, {Name: grader.TaskResolve, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}},
+			{Name: grader.TaskClassify, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}},
+			{Name: grader.TaskResolve, Trials: 1, Scenarios: []string{"B06", "B07", "S03"}},
 		},
 	}, 1)
 	if err != nil {
@@ -70,7 +73,8 @@ func recordFile(t *testing.T, judge grader.Judge) string {
 	var file bytes.Buffer
 	w := record.NewWriter(&file)
 	if _, err := rollout.Run(t.Context(), rollout.Config{
-		Plan: plan, Environment: "ticket", Policy: agent, Concurrency: 2, EpisodeAttempts: 1, Clock: rollout.SystemClock(), Log: slog.New(slog.DiscardHandler),
+		Plan: plan, Environment: "ticket", Policy: agent, Concurrency: 2, EpisodeAttempts: 1,
+		Clock: rollout.SystemClock(), Log: slog.New(slog.DiscardHandler),
 		Pods: func(context.Context) ([]string, error) {
 			return []string{strings.TrimPrefix(front.URL, "http://")}, nil
 		},
@@ -112,13 +116,15 @@ func TestRegradeKeepsTheGrade(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	folder := filepath.Join(t.TempDir(), "shard-00000")
-	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "000001.jsonl"), was, 0o600), os.WriteFile(filepath.Join(filepath.Dir(folder), "manifest.json"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "000001.jsonl"), was, 0o600),
+		os.WriteFile(filepath.Join(filepath.Dir(folder), "manifest.json"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if stored, errs, code := csenv(t, "regrade", filepath.Dir(folder)); code != exitDone || stored != out {
 		t.Errorf("from a stored run: exit %d, %s, %d bytes; from its file, %d", code, errs, len(stored), len(out))
 	}
-	if _, errs, code := csenv(t, "regrade", folder); code != exitError || !strings.Contains(errs, "no run is stored at "+folder) {
+	if _, errs, code := csenv(t, "regrade", folder); code != exitError ||
+		!strings.Contains(errs, "no run is stored at "+folder) {
 		t.Errorf("from another folder: exit %d, %s", code, errs)
 	}
 	before, after := read(t, string(was)), read(t, out)
@@ -137,7 +143,8 @@ func TestRegradeKeepsTheGrade(t *testing.T) {
 func TestRegradeWhatTheJudgeFailedOn(t *testing.T) {
 	path := recordFile(t, downJudge{})
 	out, errs, code := csenv(t, "regrade", path)
-	if code != exitOutcome || !strings.Contains(errs, "3 graded again") || !strings.Contains(errs, "3 not gradable: no verdict was kept: name a judge") {
+	if code != exitOutcome || !strings.Contains(errs, "3 graded again") ||
+		!strings.Contains(errs, "3 not gradable: no verdict was kept: name a judge") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	for _, e := range read(t, out) {
@@ -177,16 +184,21 @@ func TestRegradeErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		"no file":            {[]string{"none.jsonl"}, exitError, "none.jsonl"},
-		"not records":        {[]string{write("a", "hello\n")}, exitError, "there are none: line 1: not a record"},
-		"a foreign line":     {[]string{write("e", "hello\n"+string(whole)+"{}\n")}, exitOutcome, "2 lines left out, not a record; the first is line 1: not a record"},
-		"no such folder":     {[]string{path, "-O", filepath.Join(t.TempDir(), "none", "out")}, exitError, "writing records"},
+		"no file":     {[]string{"none.jsonl"}, exitError, "none.jsonl"},
+		"not records": {[]string{write("a", "hello\n")}, exitError, "there are none: line 1: not a record"},
+		"a foreign line": {[]string{write("e", "hello\n"+string(whole)+"{}\n")}, exitOutcome,
+			"2 lines left out, not a record; the first is line 1: not a record"},
+		"no such folder": {[]string{path, "-O", filepath.Join(t.TempDir(), "none", "out")}, exitError,
+			"writing records"},
 		"onto itself":        {[]string{path, "-O", path}, exitError, "name another one"},
 		"an unknown judge":   {[]string{path, "--judge", "me"}, exitError, "--judge"},
 		"a model of nowhere": {[]string{path, "--judge", "llm"}, exitError, "--judge-"},
-		"cut off":            {[]string{write("b", string(whole[:len(whole)-20]))}, exitOutcome, "1 not gradable: the last record isn't whole"},
-		"another scenario":   {[]string{write("c", strings.ReplaceAll(string(whole), `"scenario":"B07"`, `"scenario":"Z99"`))}, exitOutcome, "2 not gradable: unknown scenario"},
-		"another world":      {[]string{write("d", strings.ReplaceAll(string(whole), `"environment":"ticket"`, `"environment":"chess"`))}, exitOutcome, `6 not gradable: the environment is "chess"`},
+		"cut off": {[]string{write("b", string(whole[:len(whole)-20]))}, exitOutcome,
+			"1 not gradable: the last record isn't whole"},
+		"another scenario": {[]string{write("c", strings.ReplaceAll(string(whole), `"scenario":"B07"`,
+			`"scenario":"Z99"`))}, exitOutcome, "2 not gradable: unknown scenario"},
+		"another world": {[]string{write("d", strings.ReplaceAll(string(whole), `"environment":"ticket"`,
+			`"environment":"chess"`))}, exitOutcome, `6 not gradable: the environment is "chess"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, errs, code := csenv(t, append([]string{"regrade"}, c.args...)...)
@@ -231,7 +243,8 @@ func TestRegradeOnAMixedScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(was), string(grader.StatusFallback)) || !strings.Contains(string(was), `"judge":"llm:model@1"`) {
+	if !strings.Contains(string(was), string(grader.StatusFallback)) ||
+		!strings.Contains(string(was), `"judge":"llm:model@1"`) {
 		t.Fatalf("not verdicts of both judges: %s", was)
 	}
 	out, errs, code := csenv(t, "regrade", path)
@@ -266,7 +279,8 @@ func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
 				t.Fatal(err)
 			}
 			out, errs, code := csenv(t, "regrade", path)
-			if code != exitOutcome || !strings.Contains(errs, "0 without a score") || !strings.Contains(errs, "not gradable: the verdicts on record don't fit") {
+			if code != exitOutcome || !strings.Contains(errs, "0 without a score") ||
+				!strings.Contains(errs, "not gradable: the verdicts on record don't fit") {
 				t.Errorf("exit %d: %s", code, errs)
 			}
 			before := read(t, replaced)

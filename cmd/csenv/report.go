@@ -123,7 +123,8 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 		return fmt.Errorf("reading the report's template: %w", err)
 	}
 	slices.SortStableFunc(runs, func(a, b *aRun) int { return cmp.Compare(meanOf(b), meanOf(a)) })
-	p := page{Title: "Evaluation of " + strings.Join(each(runs, func(r *aRun) string { return r.Name }), ", "), Version: version}
+	p := page{Title: "Evaluation of " + strings.Join(each(runs, func(r *aRun) string { return r.Name }), ", "),
+		Version: version}
 	for i, r := range runs {
 		p.Mixed = p.Mixed || mayCompare(runs[0], r) != nil
 		section := newPageRun(r)
@@ -146,8 +147,10 @@ func newPageRun(r *aRun) pageRun {
 	state, message := stateOf(r.EvaluationRun)
 	episodes := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
 	p := pageRun{
-		Name: r.Name, Agent: agentName(r.EvaluationRun), State: state, Message: message, PassRate: s.PassRate, PassHat: s.PassHatK, Errors: s.Errors,
-		Scored: episodes.Scored + episodes.Failed, Total: episodes.Total, Errored: episodes.Errored, Good: meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionComplete),
+		Name: r.Name, Agent: agentName(r.EvaluationRun), State: state, Message: message, PassRate: s.PassRate,
+		PassHat: s.PassHatK, Errors: s.Errors,
+		Scored: episodes.Scored + episodes.Failed, Total: episodes.Total, Errored: episodes.Errored,
+		Good:       meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionComplete),
 		Provenance: provenanceSection(s).rows,
 	}
 	if ci := s.PassRateCI95; ci != nil {
@@ -167,7 +170,8 @@ func newPageRun(r *aRun) pageRun {
 			p.Dimensions = append(p.Dimensions, newPageDimension(row))
 		default:
 			p.Groups = append(p.Groups, pageGroup{
-				Label: row.label(), Episodes: row.episodes, Mean: row.mean, Low: row.low, High: row.high, PassRate: row.passRate,
+				Label: row.label(), Episodes: row.episodes, Mean: row.mean, Low: row.low, High: row.high,
+				PassRate: row.passRate,
 				Interval: newPageInterval(row.mean, v1alpha1.Interval{Low: row.low, High: row.high}),
 			})
 		}
@@ -182,7 +186,8 @@ func newPageInterval(mean string, ci v1alpha1.Interval) *pageInterval {
 	at := func(text string) float64 { return 5 + 200*decimal(text) }
 	i := &pageInterval{Label: mean, At: at(mean)}
 	if ci.Low != "" {
-		i.Known, i.Low, i.High, i.Label = true, at(ci.Low), at(ci.High), fmt.Sprintf("%s, %s to %s", mean, ci.Low, ci.High)
+		i.Known, i.Low, i.High, i.Label = true, at(ci.Low), at(ci.High), fmt.Sprintf("%s, %s to %s", mean, ci.Low,
+			ci.High)
 	}
 	return i
 }
@@ -193,7 +198,8 @@ func newPageDimension(row figureRow) pageDimension {
 	if most := decimal(row.offered); most > 0 {
 		share = min(max(decimal(row.mean)/most, 0), 1)
 	}
-	return pageDimension{Task: task, Name: name, Earned: row.mean, Offered: row.offered, Width: 160 * share, Percent: int(100*share + 0.5)}
+	return pageDimension{Task: task, Name: name, Earned: row.mean, Offered: row.offered, Width: 160 * share,
+		Percent: int(100*share + 0.5)}
 }
 
 // bars draws a histogram of 600 by 130 pixels.
@@ -206,7 +212,8 @@ func bars(bins [score.Bins]int64) []pageBar {
 		}
 		height := max(130*float64(n)/float64(most), 2)
 		out = append(out, pageBar{
-			X: 10 + 12*float64(i), Y: 140 - height, Height: height, Label: fmt.Sprintf("%s with %.2f to %.2f", count(int(n), "episode"), float64(i)/score.Bins, float64(i+1)/score.Bins),
+			X: 10 + 12*float64(i), Y: 140 - height, Height: height, Label: fmt.Sprintf("%s with %.2f to %.2f",
+				count(int(n), "episode"), float64(i)/score.Bins, float64(i+1)/score.Bins),
 		})
 	}
 	return out
@@ -221,7 +228,8 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 	var missed []record.Episode
 	for e, err := range r.episodes(ctx) {
 		if errors.Is(err, errNothingStored) {
-			p.EpisodesNote = "The run's episodes are not stored, so that they can't be shown: give it spec.results, or play it with csenv eval --results."
+			p.EpisodesNote = "The run's episodes are not stored, so that they can't be shown: give it spec.results, " +
+				"or play it with csenv eval --results."
 			return nil
 		}
 		if err != nil {
@@ -246,7 +254,8 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 			points = "score " + score.Decimal(micro(*e.Score))
 		}
 		p.Episodes = append(p.Episodes, pageEpisode{
-			Label: fmt.Sprintf("episode %d: %s, %s, trial %d: %s, %s", e.Index, e.Task, e.Scenario, e.Trial, e.Outcome, points), Transcript: text.String(),
+			Label: fmt.Sprintf("episode %d: %s, %s, trial %d: %s, %s", e.Index, e.Task, e.Scenario, e.Trial, e.Outcome,
+				points), Transcript: text.String(),
 		})
 	}
 	return nil

@@ -57,17 +57,21 @@ created.`,
 	f.StringArrayVarP(&c.files, "filename", "f", nil, "`file` with an EvaluationRun; - is standard input")
 	f.StringVar(&c.pool, "pool", "", "CustomerSupportEnv to play against")
 	c.spec.add(cmd)
-	f.StringVar(&c.keySecret, "key-secret", "", "`NAME/KEY` of the Secret with the key of the agent's endpoint, in the run's namespace")
-	f.StringVar(&c.resultsURL, "results-url", "", "bucket and prefix to store every episode in, such as s3://bucket/prefix")
+	f.StringVar(&c.keySecret, "key-secret", "", "`NAME/KEY` of the Secret with the key of the agent's endpoint, in "+
+		"the run's namespace")
+	f.StringVar(&c.resultsURL, "results-url", "", "bucket and prefix to store every episode in, such as "+
+		"s3://bucket/prefix")
 	f.StringVar(&c.baseline, "baseline", "", "run to compare with")
 	f.BoolVar(&c.detach, "detach", false, "don't wait for the score")
 	f.StringVar(&c.follow, "follow", "", "follow a `run` that is there, in place of creating one")
 	c.add(cmd)
 	c.output = formats(f, "table", "json", "yaml", "csv", "markdown")
-	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
 		return c.names(cmd.Context(), &v1alpha1.CustomerSupportEnvList{}), cobra.ShellCompDirectiveNoFileComp
 	})
-	_ = cmd.RegisterFlagCompletionFunc("follow", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("follow", func(cmd *cobra.Command, _ []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
 		return c.names(cmd.Context(), &v1alpha1.EvaluationRunList{}), cobra.ShellCompDirectiveNoFileComp
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.run(cmd) }
@@ -120,7 +124,8 @@ func (c *creation) object(cmd *cobra.Command) (*v1alpha1.EvaluationRun, error) {
 		return c.fromFlags(cmd.Context())
 	}
 	if given := c.spec.given(); len(given) > 0 {
-		return nil, fmt.Errorf("%s given together with -f: change the manifest instead, or leave -f out", strings.Join(given, ", "))
+		return nil, fmt.Errorf("%s given together with -f: change the manifest instead, or leave -f out",
+			strings.Join(given, ", "))
 	}
 	objects, err := manifest.Read(cmd.Context(), c.files, cmd.InOrStdin())
 	if err != nil {
@@ -135,7 +140,8 @@ func (c *creation) object(cmd *cobra.Command) (*v1alpha1.EvaluationRun, error) {
 
 func (c *creation) fromFlags(ctx context.Context) (*v1alpha1.EvaluationRun, error) {
 	if c.pool == "" {
-		return nil, errors.New("--pool is missing: name the CustomerSupportEnv to play against, `kubectl get cse` lists them; or give a manifest with -f")
+		return nil, errors.New("--pool is missing: name the CustomerSupportEnv to play against, `kubectl get cse` " +
+			"lists them; or give a manifest with -f")
 	}
 	run, err := c.spec.run(c.pool)
 	if err != nil {
@@ -171,7 +177,8 @@ func (c *creation) fromFlags(ctx context.Context) (*v1alpha1.EvaluationRun, erro
 func (c *cluster) create(ctx context.Context, run *v1alpha1.EvaluationRun) error {
 	err := c.Create(ctx, run)
 	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("there is a run %s in namespace %s already: give another --name, or follow it with --follow %s", run.Name, run.Namespace, run.Name)
+		return fmt.Errorf("there is a run %s in namespace %s already: give another --name, or follow it with "+
+			"--follow %s", run.Name, run.Namespace, run.Name)
 	}
 	if apierrors.IsNotFound(err) && strings.Contains(err.Error(), "namespaces") {
 		return fmt.Errorf("there is no namespace %s: create it, or choose another one with -n", run.Namespace)
@@ -184,7 +191,8 @@ const followPatience = 5 * time.Minute
 
 // followRun waits until the run has ended, and shows how far it is. It returns the run as it was
 // seen last: one that can't be followed any longer goes on in the cluster.
-func (c *cluster) followRun(cmd *cobra.Command, run *v1alpha1.EvaluationRun, every time.Duration) *v1alpha1.EvaluationRun {
+func (c *cluster) followRun(cmd *cobra.Command, run *v1alpha1.EvaluationRun,
+	every time.Duration) *v1alpha1.EvaluationRun {
 	ctx, name := cmd.Context(), run.Name
 	bar := newMeter(cmd.ErrOrStderr(), "run "+name, time.Now)
 	defer bar.finish()
@@ -226,7 +234,8 @@ func (c *cluster) followRun(cmd *cobra.Command, run *v1alpha1.EvaluationRun, eve
 // wanted is the number of episodes with which a run is complete, unknownTotal where trainers bring
 // as many as they like.
 func wanted(run *v1alpha1.EvaluationRun) int64 {
-	if agent := run.Spec.Agent; agent.Type == v1alpha1.ExternalAgent && (agent.External == nil || agent.External.Episodes == nil) {
+	if agent := run.Spec.Agent; agent.Type == v1alpha1.ExternalAgent &&
+		(agent.External == nil || agent.External.Episodes == nil) {
 		return unknownTotal
 	}
 	return run.Status.Episodes.Total
@@ -238,7 +247,8 @@ func passing(err error) bool {
 }
 
 func ended(run *v1alpha1.EvaluationRun) bool {
-	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed)
+	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed)
 }
 
 func newResultsCommand() *cobra.Command {
@@ -267,7 +277,10 @@ func newEnvCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "env", Aliases: []string{"pool"}, Short: "Look at pools of environment servers",
 		SuggestionsMinimumDistance: 2,
-		Args:                       knownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:                       knownCommand, RunE: func(cmd *cobra.Command,
+			_ []string) error {
+			return cmd.Help()
+		},
 	}
 	cmd.AddCommand(newEnvStatusCommand())
 	return cmd

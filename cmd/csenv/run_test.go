@@ -32,7 +32,8 @@ func (a *answers) Get(_ context.Context, key client.ObjectKey, object client.Obj
 	}
 	run := object.(*v1alpha1.EvaluationRun)
 	run.Name, run.Namespace = key.Name, key.Namespace
-	run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: "Completed"}}
+	run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
+		Reason: "Completed"}}
 	return err
 }
 
@@ -60,8 +61,10 @@ func TestFollowingThroughFaults(t *testing.T) {
 				cmd.SetErr(&errs)
 				c := &cluster{Client: &answers{errs: tt.errs}, namespace: "ns"}
 				began := time.Now()
-				run := c.followRun(cmd, &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "ns"}}, time.Second)
-				if got := outcomeOf(run) == nil; got != tt.complete || !strings.Contains(errs.String(), tt.said) || strings.Contains(errs.String(), tt.silent) {
+				run := c.followRun(cmd, &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "r",
+					Namespace: "ns"}}, time.Second)
+				if got := outcomeOf(run) == nil; got != tt.complete || !strings.Contains(errs.String(), tt.said) ||
+					strings.Contains(errs.String(), tt.silent) {
 					t.Errorf("complete: %v, said %s", got, errs.String())
 				}
 				if waited := time.Since(began) >= followPatience; waited != (name == "for good") {

@@ -20,7 +20,10 @@ func newScenariosCommand() *cobra.Command {
 
 How to write scenarios is in docs/scenarios.md.`,
 		SuggestionsMinimumDistance: 2,
-		Args:                       knownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:                       knownCommand, RunE: func(cmd *cobra.Command,
+			_ []string) error {
+			return cmd.Help()
+		},
 	}
 	cmd.AddCommand(newListCommand(), newShowCommand(), newLintCommand())
 	return cmd
@@ -99,8 +102,10 @@ func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 			return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)
 		}
 		out = append(out, profile{
-			ID: s.ID, Kind: kindTicket, Version: s.Version, Category: t.Gold.Category, Priority: t.Gold.Priority, Escalation: t.Gold.Escalate, AccountLevel: t.Customer.AccountLevel,
-			Tone: t.Tone, Cue: s.Cue, Difficulty: s.Difficulty, Split: s.Split, Language: s.Language, UserSim: t.UserSim != nil, Title: t.Subject, Pack: s.Pack.Name, File: s.File,
+			ID: s.ID, Kind: kindTicket, Version: s.Version, Category: t.Gold.Category, Priority: t.Gold.Priority,
+			Escalation: t.Gold.Escalate, AccountLevel: t.Customer.AccountLevel,
+			Tone: t.Tone, Cue: s.Cue, Difficulty: s.Difficulty, Split: s.Split, Language: s.Language,
+			UserSim: t.UserSim != nil, Title: t.Subject, Pack: s.Pack.Name, File: s.File,
 		})
 	}
 	for _, s := range c.Workflows() {
@@ -112,7 +117,8 @@ func profiles(ctx context.Context, c *scenarios.Catalog) ([]profile, error) {
 			return nil, fmt.Errorf("instantiating %s: %w", s.ID, err)
 		}
 		p := profile{
-			ID: s.ID, Kind: kindWorkflow, Version: s.Version, AccountLevel: w.Customer.AccountLevel, Difficulty: s.Class, Split: s.Split, Language: s.Language,
+			ID: s.ID, Kind: kindWorkflow, Version: s.Version, AccountLevel: w.Customer.AccountLevel,
+			Difficulty: s.Class, Split: s.Split, Language: s.Language,
 			Title: w.Query, Pack: s.Pack.Name, File: s.File,
 		}
 		for _, step := range w.Steps {

@@ -27,7 +27,8 @@ type source struct {
 
 func (s *source) add(cmd *cobra.Command) {
 	s.clusterFlags.add(cmd)
-	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read in place of the cluster, as `csenv eval --results` and spec.results write them")
+	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read in place of the "+
+		"cluster, as `csenv eval --results` and spec.results write them")
 	cmd.ValidArgsFunction = s.completeRuns
 }
 
@@ -85,7 +86,9 @@ func (s *source) all(ctx context.Context, selector string, names []string) ([]*a
 		return nil, err
 	}
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("there is no such run in namespace %s: choose another one with -n, or other labels with -l", c.namespace)
+		return nil,
+			fmt.Errorf("there is no such run in namespace %s: choose another one with -n, or other labels with -l",
+				c.namespace)
 	}
 	return each(runs, c.aRun), nil
 }
@@ -107,7 +110,8 @@ func (c *cluster) scores(ctx context.Context, run *v1alpha1.EvaluationRun) ([]sc
 		if run.Status.Results != "" {
 			return foldScores(episodesAt(ctx, run))
 		}
-		return nil, fmt.Errorf("run %s has no scores by scenario (status.scoresRef): it isn't complete, or has too many scenarios", run.Name)
+		return nil, fmt.Errorf("run %s has no scores by scenario (status.scoresRef): it isn't complete, or has too "+
+			"many scenarios", run.Name)
 	}
 	data := &corev1.ConfigMap{}
 	name := run.Status.ScoresRef.Name
@@ -145,7 +149,8 @@ func addTo(ledger *score.Ledger, e record.Episode) error {
 	if e.Score == nil {
 		return nil
 	}
-	planned := score.PlannedEpisode{Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed, Pressure: e.Pressure}
+	planned := score.PlannedEpisode{Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed,
+		Pressure: e.Pressure}
 	return ledger.Add(planned, score.Episode{Outcome: e.Outcome, Score: micro(*e.Score), Dimensions: e.Dimensions})
 }
 
@@ -157,7 +162,8 @@ func (r *aRun) basis() (score.Basis, error) {
 		return score.Basis{}, fmt.Errorf("reading the pass score of run %s: %w", r.Name, err)
 	}
 	b := score.Basis{
-		ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: pass, Pressure: r.Spec.Pressure == v1alpha1.ResponseTimePressure,
+		ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: pass,
+		Pressure: r.Spec.Pressure == v1alpha1.ResponseTimePressure,
 	}
 	b.Tasks = runctl.TaskNames(r.EvaluationRun)
 	return b, nil

@@ -68,7 +68,8 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringVar(&r.temperature, "temperature", "", "temperature of sampling (--agent openai)")
 	f.Int32Var(&r.maxTokens, "max-tokens", 0, "most tokens of one answer (--agent openai)")
 	f.Int32Var(&r.perMinute, "requests-per-minute", 0, "most requests per minute (--agent openai)")
-	f.StringVar(&r.systemPrompt, "system-prompt", "", "`file` with instructions that replace csenv's own (--agent openai)")
+	f.StringVar(&r.systemPrompt, "system-prompt", "",
+		"`file` with instructions that replace csenv's own (--agent openai)")
 	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that is sent observations and answers with actions (--agent http)")
 	f.Int32Var(&r.trials, "trials", 1, "how often each scenario is played, with other values each time")
 	f.Int64Var(&r.seed, "seed", 0, "fixes every drawn value: the same seed plays the same episodes")
@@ -76,7 +77,8 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringSliceVar(&r.categories, "categories", nil, "only scenarios of these `categories`")
 	f.BoolVar(&r.pressure, "pressure", false, "play ticket-resolve under simulated time: a late reply earns less")
 	f.StringVar(&r.passScore, "pass-score", "0.8", "score from which on an episode passes")
-	f.StringSliceVar(&r.thresholds, "threshold", nil, "`METRIC=MIN` to reach, such as meanScore=0.7; may be repeated, a miss is exit code 1")
+	f.StringSliceVar(&r.thresholds, "threshold", nil, "`METRIC=MIN` to reach, such as meanScore=0.7; may be "+
+		"repeated, a miss is exit code 1")
 	f.Int32Var(&r.parallelism, "parallelism", 1, "shards that are played at the same time")
 	f.Int32Var(&r.concurrency, "concurrency", 16, "episodes in flight in each shard")
 	complete(cmd, "agent", agents)
@@ -89,7 +91,8 @@ func (r *runFlags) add(cmd *cobra.Command) {
 // complete completes a flag by a list of values.
 func complete(cmd *cobra.Command, flag string, values func() []string) {
 	// The flag exists and has no other completion, so that this can't fail.
-	_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string,
+		cobra.ShellCompDirective) {
 		return values(), cobra.ShellCompDirectiveNoFileComp
 	})
 }
@@ -126,7 +129,8 @@ func (r *runFlags) given() []string {
 // run makes the run, without what the API server or manifest.Run completes and checks.
 func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	if len(r.tasks) == 0 {
-		return nil, fmt.Errorf("nothing to play: give --task (%s), or a manifest with -f", strings.Join(local.Tasks(), ", "))
+		return nil, fmt.Errorf("nothing to play: give --task (%s), or a manifest with -f",
+			strings.Join(local.Tasks(), ", "))
 	}
 	agent, err := r.spec()
 	if err != nil {
@@ -161,14 +165,16 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 func (r *runFlags) spec() (v1alpha1.Agent, error) {
 	name := strings.ToLower(r.agent)
 	if at := slices.IndexFunc(policy.Names(), func(p string) bool { return strings.EqualFold(p, name) }); at >= 0 {
-		return v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.BuiltinPolicy(policy.Names()[at])}}, nil
+		return v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.BuiltinPolicy(policy.Names()[at])}}, nil
 	}
 	switch name {
 	case "openai":
 		return r.openAI()
 	case "http":
 		if r.agentURL == "" {
-			return v1alpha1.Agent{}, errors.New("--agent http needs --agent-url, the URL that answers observations with actions")
+			return v1alpha1.Agent{}, errors.New("--agent http needs --agent-url, the URL that answers observations " +
+				"with actions")
 		}
 		return v1alpha1.Agent{Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{URL: r.agentURL}}, nil
 	}
@@ -180,7 +186,8 @@ func (r *runFlags) openAI() (v1alpha1.Agent, error) {
 		return v1alpha1.Agent{}, errors.New("--agent openai needs --model, as the endpoint calls it")
 	}
 	modes := map[string]v1alpha1.ActionMode{"tools": v1alpha1.ToolsMode, "json": v1alpha1.JSONMode}
-	spec := &v1alpha1.OpenAIAgentSpec{BaseURL: r.baseURL, Model: r.model, Mode: modes[strings.ToLower(r.mode)], Temperature: r.temperature}
+	spec := &v1alpha1.OpenAIAgentSpec{BaseURL: r.baseURL, Model: r.model, Mode: modes[strings.ToLower(r.mode)],
+		Temperature: r.temperature}
 	if spec.Mode == "" {
 		return v1alpha1.Agent{}, fmt.Errorf("--mode is %q: choose tools or json", r.mode)
 	}

@@ -114,7 +114,8 @@ func (s *stored) folder(folders []string, name string) (string, error) {
 	case 0:
 		known := each(folders, s.runName)
 		slices.Sort(known)
-		return "", fmt.Errorf("there is no run %s in %s: there are %s", name, s.location, strings.Join(slices.Compact(known), ", "))
+		return "", fmt.Errorf("there is no run %s in %s: there are %s", name, s.location,
+			strings.Join(slices.Compact(known), ", "))
 	case 1:
 		return matches[0], nil
 	}
@@ -127,7 +128,8 @@ func (s *stored) read(ctx context.Context, folder string) (*aRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &v1alpha1.EvaluationRun{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "EvaluationRun"}}
+	run := &v1alpha1.EvaluationRun{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(),
+		Kind: "EvaluationRun"}}
 	run.Name, run.UID = s.runName(folder), types.UID(m.Plan.Run)
 	if namespace := path.Dir(folder); namespace != "." {
 		run.Namespace = namespace
@@ -136,7 +138,8 @@ func (s *stored) read(ctx context.Context, folder string) (*aRun, error) {
 		return nil, fmt.Errorf("reading the agent of %s: %w", run.Name, err)
 	}
 	planned(run, m.Plan)
-	report := score.Report{ScenarioDigest: m.Plan.ScenarioDigest, GraderVersion: m.Plan.GraderVersion, Judge: m.Plan.Judge}
+	report := score.Report{ScenarioDigest: m.Plan.ScenarioDigest, GraderVersion: m.Plan.GraderVersion,
+		Judge: m.Plan.Judge}
 	if run.Status.Provenance, err = runctl.NewProvenance(run, report, "", m.Runner); err != nil {
 		return nil, err
 	}
@@ -169,12 +172,14 @@ func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
 
 // summed writes the figures of the episodes into the run's status and returns their sums. An
 // episode with a receipt counts as the receipt says.
-func summed(run *v1alpha1.EvaluationRun, plan score.Plan, episodes iter.Seq2[record.Episode, error]) (*score.Ledger, error) {
+func summed(run *v1alpha1.EvaluationRun, plan score.Plan,
+	episodes iter.Seq2[record.Episode, error]) (*score.Ledger, error) {
 	key, err := score.ParsePublicKey(plan.LedgerKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading the key of run %s: %w", run.Name, err)
 	}
-	ledger := &score.Ledger{Run: plan.Run, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge}
+	ledger := &score.Ledger{Run: plan.Run, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
+		GraderVersion: plan.GraderVersion, Judge: plan.Judge}
 	errored := map[string]*score.IndexSet{}
 	var claimed int
 	var summary score.Summary
@@ -226,19 +231,24 @@ func countEpisode(ledger *score.Ledger, e record.Episode, key ed25519.PublicKey)
 // receipt.
 func concludeStored(run *v1alpha1.EvaluationRun, claimed int) {
 	e := run.Status.Episodes
-	c := metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompleted, Message: "Every planned episode is stored."}
+	c := metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonCompleted, Message: "Every planned episode is stored."}
 	if missing := e.Total - e.Scored - e.Failed - e.Errored; missing > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, "Incomplete"
-		c.Message = fmt.Sprintf("%d of %d episodes are not stored: the run goes on, broke off, or its store failed.", missing, e.Total)
+		c.Message = fmt.Sprintf("%d of %d episodes are not stored: the run goes on, broke off, or its store failed.",
+			missing, e.Total)
 	}
 	if claimed > 0 {
-		c.Message += fmt.Sprintf(" %s counted without a valid receipt: no server vouches for what the stored lines say.", count(claimed, "episode"))
+		c.Message += fmt.Sprintf(
+			" %s counted without a valid receipt: no server vouches for what the stored lines say.", count(claimed,
+				"episode"))
 	}
 	run.Status.Conditions = []metav1.Condition{c}
 }
 
 // errNothingStored means that a run's episodes were kept nowhere.
-var errNothingStored = errors.New("stores no episodes: give it spec.results, or play it by `csenv eval --results`; trainers keep their own")
+var errNothingStored = errors.New("stores no episodes: give it spec.results, or play it by `csenv eval --results`; " +
+	"trainers keep their own")
 
 // inVolume reports whether a run of the cluster stores its episodes in a folder, which is the
 // runners' and not this machine's.
@@ -254,7 +264,8 @@ func episodesAt(ctx context.Context, run *v1alpha1.EvaluationRun) iter.Seq2[reco
 			return
 		}
 		if inVolume(run.Status.Results) {
-			yield(record.Episode{}, fmt.Errorf("the episodes of run %s are in a volume of the cluster, %s: copy them here and name the folder with --results", run.Name, run.Status.Results))
+			yield(record.Episode{}, fmt.Errorf("the episodes of run %s are in a volume of the cluster, %s: copy them "+
+				"here and name the folder with --results", run.Name, run.Status.Results))
 			return
 		}
 		store, err := results.Open(ctx, run.Status.Results)

@@ -24,7 +24,8 @@ func TestStoredRuns(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "results")
 	evaluated := map[string]v1alpha1.EvaluationRun{}
 	for _, agent := range []string{"heuristic", "oracle", "null"} {
-		out := must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2", "--agent", agent, "--results", folder, "-o", "json")
+		out := must(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2", "--agent",
+			agent, "--results", folder, "-o", "json")
 		var run v1alpha1.EvaluationRun
 		if err := json.Unmarshal([]byte(out), &run); err != nil {
 			t.Fatal(err)
@@ -33,12 +34,15 @@ func TestStoredRuns(t *testing.T) {
 	}
 	t.Run("results", func(t *testing.T) {
 		var run v1alpha1.EvaluationRun
-		if err := json.Unmarshal([]byte(must(t, "results", "heuristic", "--results", folder, "-o", "json")), &run); err != nil {
+		if err := json.Unmarshal([]byte(must(t, "results", "heuristic", "--results", folder, "-o", "json")),
+			&run); err != nil {
 			t.Fatal(err)
 		}
 		for name, pair := range map[string][2]any{
-			"score": {evaluated["heuristic"].Status.Score, run.Status.Score}, "tasks": {evaluated["heuristic"].Status.Tasks, run.Status.Tasks},
-			"categories": {evaluated["heuristic"].Status.Categories, run.Status.Categories}, "passHatK": {evaluated["heuristic"].Status.PassHatK, run.Status.PassHatK},
+			"score":      {evaluated["heuristic"].Status.Score, run.Status.Score},
+			"tasks":      {evaluated["heuristic"].Status.Tasks, run.Status.Tasks},
+			"categories": {evaluated["heuristic"].Status.Categories, run.Status.Categories},
+			"passHatK":   {evaluated["heuristic"].Status.PassHatK, run.Status.PassHatK},
 		} {
 			if want, got := compact(pair[0]), compact(pair[1]); want != got {
 				t.Errorf("%s is %s, want %s", name, got, want)
@@ -49,19 +53,23 @@ func TestStoredRuns(t *testing.T) {
 		}
 	})
 	t.Run("again", func(t *testing.T) {
-		_, errs, code := csenv(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2", "--agent", "oracle", "--results", folder)
+		_, errs, code := csenv(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2",
+			"--agent", "oracle", "--results", folder)
 		if code != exitDone || !strings.Contains(errs, "8 episodes taken over from") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	})
 	t.Run("episodes", func(t *testing.T) {
-		if out := must(t, "episodes", "heuristic", "--results", folder, "--scenario", "B07", "-o", "csv"); strings.Count(out, "\n") != 3 {
+		if out := must(t, "episodes", "heuristic", "--results", folder, "--scenario", "B07", "-o",
+			"csv"); strings.Count(out, "\n") != 3 {
 			t.Error(out)
 		}
-		if out := must(t, "episodes", "null", "--results", folder, "--below", "0.1", "--limit", "3", "-o", "json"); strings.Count(out, `"index"`) != 3 {
+		if out := must(t, "episodes", "null", "--results", folder, "--below", "0.1", "--limit", "3", "-o",
+			"json"); strings.Count(out, `"index"`) != 3 {
 			t.Error(out)
 		}
-		if out := must(t, "episodes", "oracle", "--results", folder, "--errored", "--failed"); out != "no such episodes\n" {
+		if out := must(t, "episodes", "oracle", "--results", folder, "--errored",
+			"--failed"); out != "no such episodes\n" {
 			t.Error(out)
 		}
 		narrow(t, must(t, "episodes", "oracle", "--results", folder))
@@ -69,7 +77,8 @@ func TestStoredRuns(t *testing.T) {
 	t.Run("transcript", func(t *testing.T) { transcribed(t, folder) })
 	t.Run("compare", func(t *testing.T) {
 		out := must(t, "compare", "oracle", "null", "--results", folder)
-		if !strings.Contains(strings.Join(strings.Fields(out), " "), "over 4 scenarios: oracle is better (95 % interval +") {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "),
+			"over 4 scenarios: oracle is better (95 % interval +") {
 			t.Error(out)
 		}
 	})
@@ -86,11 +95,15 @@ func TestStoredRuns(t *testing.T) {
 			args []string
 			want string
 		}{
-			"unknown":      {[]string{"results", "oracles", "--results", folder}, "there is no run oracles in " + folder + ": there are heuristic, null, oracle"},
-			"no folder":    {[]string{"results", "x", "--results", filepath.Join(folder, "none")}, "there is no folder"},
-			"no runs":      {[]string{"leaderboard", "--results", t.TempDir()}, "holds no runs"},
-			"no episode":   {[]string{"transcript", "oracle", "99", "--results", folder}, "run oracle has no stored episode 99"},
-			"which trial":  {[]string{"transcript", "oracle", "B07", "--results", folder}, "scenario B07 was played in the episodes"},
+			"unknown": {[]string{"results", "oracles", "--results", folder}, "there is no run oracles in " +
+				folder + ": there are heuristic, null, oracle"},
+			"no folder": {[]string{"results", "x", "--results", filepath.Join(folder, "none")},
+				"there is no folder"},
+			"no runs": {[]string{"leaderboard", "--results", t.TempDir()}, "holds no runs"},
+			"no episode": {[]string{"transcript", "oracle", "99", "--results", folder},
+				"run oracle has no stored episode 99"},
+			"which trial": {[]string{"transcript", "oracle", "B07", "--results", folder},
+				"scenario B07 was played in the episodes"},
 			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "stored runs have no labels"},
 		} {
 			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {
@@ -103,13 +116,15 @@ func TestStoredRuns(t *testing.T) {
 func transcribed(t *testing.T, folder string) {
 	out := must(t, "transcript", "oracle", "0", "--results", folder)
 	narrow(t, out)
-	for _, want := range []string{"WHAT THE AGENT SAW", "ACTION 1 OF", "action         ", "HOW IT WAS GRADED", "response ", "Q1 facts"} {
+	for _, want := range []string{"WHAT THE AGENT SAW", "ACTION 1 OF", "action         ", "HOW IT WAS GRADED",
+		"response ", "Q1 facts"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the transcript does not say %q:\n%s", want, out)
 		}
 	}
 	var e record.Episode
-	if err := json.Unmarshal([]byte(must(t, "transcript", "oracle", "0", "--results", folder, "-o", "json")), &e); err != nil || e.Receipt == "" {
+	if err := json.Unmarshal([]byte(must(t, "transcript", "oracle", "0", "--results", folder, "-o", "json")),
+		&e); err != nil || e.Receipt == "" {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
@@ -122,7 +137,8 @@ func reported(t *testing.T, folder string) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for _, want := range []string{"<h2>oracle</h2>", "<svg", "Episodes that did not pass", "The first 3 of 8.", "HOW IT WAS GRADED", "sha256:"} {
+	for _, want := range []string{"<h2>oracle</h2>", "<svg", "Episodes that did not pass", "The first 3 of 8.",
+		"HOW IT WAS GRADED", "sha256:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not say %q", want)
 		}
@@ -178,7 +194,8 @@ func TestDoctor(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	out, errs, code := csenv(t, "doctor")
 	narrow(t, out)
-	if code == exitError || errs != "" || !strings.Contains(out, "kubeconfig") || !strings.Contains(out, "40 tickets and 20 workflows") {
+	if code == exitError || errs != "" || !strings.Contains(out, "kubeconfig") ||
+		!strings.Contains(out, "40 tickets and 20 workflows") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 }
@@ -198,7 +215,8 @@ func TestEpisodesInAVolume(t *testing.T) {
 		}
 	}
 	folder := filepath.Join(t.TempDir(), "none")
-	if _, errs, code := csenv(t, "regrade", "file://"+folder); code != exitError || !strings.Contains(errs, "there is no folder") {
+	if _, errs, code := csenv(t, "regrade", "file://"+folder); code != exitError ||
+		!strings.Contains(errs, "there is no folder") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
@@ -224,7 +242,8 @@ func TestPrintable(t *testing.T) {
 	paragraph(&out, "", attack)
 	field(&out, "name", attack)
 	for _, format := range []string{"table", "markdown"} {
-		document{title: attack, sections: []section{{heading: attack, header: []string{"why"}, rows: [][]string{{attack}}, note: attack}}}.print(&out, format)
+		document{title: attack, sections: []section{{heading: attack, header: []string{"why"},
+			rows: [][]string{{attack}}, note: attack}}}.print(&out, format)
 	}
 	if strings.ContainsAny(out.String(), "\x1b\a") {
 		t.Errorf("%q", out.String())
@@ -238,7 +257,8 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 		t.Fatal(err)
 	}
 	planned := score.PlannedEpisode{Index: 0, Task: "refund", Scenario: "C07"}
-	receipt, err := (&score.Ledger{Run: "u"}).Receipt(planned, score.Episode{Outcome: score.Scored, Score: score.One}).Sign(private)
+	receipt, err := (&score.Ledger{Run: "u"}).Receipt(planned,
+		score.Episode{Outcome: score.Scored, Score: score.One}).Sign(private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +280,8 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, claimed, err)
 		}
 	}
-	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 2, Scored: 2}}}
+	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 2,
+		Scored: 2}}}
 	concludeStored(run, 2)
 	if got := run.Status.Conditions[0].Message; !strings.Contains(got, "2 episodes counted without a valid receipt") {
 		t.Error(got)
@@ -276,14 +297,16 @@ func TestEvalWithoutItsStore(t *testing.T) {
 	if err != nil || len(segments) != 1 {
 		t.Fatalf("segments %v, %v", segments, err)
 	}
-	if err := errors.Join(os.Remove(segments[0]), os.Mkdir(segments[0], 0o700), os.WriteFile(filepath.Join(segments[0], "foreign"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Remove(segments[0]), os.Mkdir(segments[0], 0o700),
+		os.WriteFile(filepath.Join(segments[0], "foreign"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	out, errs, code := csenv(t, args...)
 	if code != exitOutcome || errs != "" {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	for _, want := range []string{"Completed, 2 of 2 episodes scored", "0 of 2 episodes are stored", "000001.jsonl: file does not exist", "The score stands", lineWith(t, scored, "task ticket-resolve")} {
+	for _, want := range []string{"Completed, 2 of 2 episodes scored", "0 of 2 episodes are stored",
+		"000001.jsonl: file does not exist", "The score stands", lineWith(t, scored, "task ticket-resolve")} {
 		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
 			t.Errorf("the output does not say %q:\n%s", want, out)
 		}

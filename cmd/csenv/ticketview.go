@@ -160,7 +160,8 @@ func newTicketView(s *scenarios.TicketScenario, t *scenarios.Ticket) *ticketView
 	return &ticketView{
 		ID: s.ID, Kind: kindTicket, Version: s.Version, Seed: t.Seed, File: s.File,
 		Served: ticketServed{
-			Now: t.Now, Language: t.Language, Customer: newCustomerView(t.Customer), Subject: t.Subject, Description: t.Description,
+			Now: t.Now, Language: t.Language, Customer: newCustomerView(t.Customer), Subject: t.Subject,
+			Description:   t.Description,
 			History:       each(t.History, func(m scenarios.Message) message { return message(m) }),
 			Attachments:   each(t.Attachments, func(a scenarios.Attachment) attachment { return attachment(a) }),
 			KnowledgeBase: each(t.Articles, func(a scenarios.Article) article { return article(a) }),
@@ -190,7 +191,8 @@ func newTicketGold(s *scenarios.TicketScenario, t *scenarios.Ticket) *ticketGold
 		Words:     [2]int{r.MinWords, r.MaxWords},
 		UserSim:   newUserSim(t.UserSim),
 
-		GoodReplies: t.References.Good, BadReplies: each(t.References.Bad, func(b scenarios.BadReference) badReply { return badReply(b) }),
+		GoodReplies: t.References.Good, BadReplies: each(t.References.Bad,
+			func(b scenarios.BadReference) badReply { return badReply(b) }),
 	}
 }
 
@@ -199,14 +201,16 @@ func newLabel(value string, alternates []scenarios.Alternate) label {
 }
 
 func newFact(f scenarios.Fact) fact {
-	return fact{ID: f.ID, Slot: f.Slot, Value: f.Value, Accept: f.Accept, Context: f.Context, Negative: f.Negative, Optional: f.Optional}
+	return fact{ID: f.ID, Slot: f.Slot, Value: f.Value, Accept: f.Accept, Context: f.Context, Negative: f.Negative,
+		Optional: f.Optional}
 }
 
 func newUserSim(u *scenarios.UserSim) *userSim {
 	if u == nil {
 		return nil
 	}
-	return &userSim{u.Persona, u.MaxTurns, each(u.Answers, func(a scenarios.SimAnswer) simAnswer { return simAnswer(a) }), u.Lines, u.StopWhen}
+	return &userSim{u.Persona, u.MaxTurns, each(u.Answers,
+		func(a scenarios.SimAnswer) simAnswer { return simAnswer(a) }), u.Lines, u.StopWhen}
 }
 
 func (v *ticketView) hideGold() { v.Gold = nil }
@@ -267,12 +271,14 @@ func (g *ticketGold) print(w io.Writer) {
 	field(w, "cue", g.Cue)
 	field(w, "words", fmt.Sprintf("%d to %d", g.Words[0], g.Words[1]))
 	printFacts(w, g.Facts)
-	field(w, "outcome", g.Outcome.Value+"; "+strings.Join(g.Outcome.Accept, " | ")+"; with one of "+strings.Join(g.Outcome.Facts, ", "))
+	field(w, "outcome", g.Outcome.Value+"; "+strings.Join(g.Outcome.Accept, " | ")+"; with one of "+strings.Join(
+		g.Outcome.Facts, ", "))
 	for _, q := range g.Questions {
 		field(w, "question "+q.ID, q.Text+" -> "+strings.Join(q.AnsweredBy, ", "))
 	}
 	for _, f := range g.Gates {
-		field(w, "gate "+f.ID, fmt.Sprintf("%s: %s (at most %d)", f.Kind, strings.Join(append(f.Verbs, f.Values...), ", "), f.Cap))
+		field(w, "gate "+f.ID, fmt.Sprintf("%s: %s (at most %d)", f.Kind, strings.Join(append(f.Verbs, f.Values...),
+			", "), f.Cap))
 	}
 	if g.UserSim != nil {
 		g.UserSim.print(w)
@@ -293,7 +299,8 @@ func (e escalation) String() string {
 	if !e.Required {
 		return "no"
 	}
-	return fmt.Sprintf("to %s (%s, %s)", strings.Join(append([]string{e.Team}, e.TeamAlternates...), " or "), e.ReasonCode, e.Policy)
+	return fmt.Sprintf("to %s (%s, %s)", strings.Join(append([]string{e.Team}, e.TeamAlternates...), " or "),
+		e.ReasonCode, e.Policy)
 }
 
 func printFacts(w io.Writer, facts []fact) {
@@ -310,7 +317,8 @@ func printFacts(w io.Writer, facts []fact) {
 }
 
 func (u *userSim) print(w io.Writer) {
-	field(w, "customer", fmt.Sprintf("writes back, %s, at most %d times, until %s", u.Persona, u.MaxTurns, strings.Join(u.StopWhen, " or ")))
+	field(w, "customer", fmt.Sprintf("writes back, %s, at most %d times, until %s", u.Persona, u.MaxTurns,
+		strings.Join(u.StopWhen, " or ")))
 	for _, a := range u.Answers {
 		known := ""
 		if a.Told {

@@ -72,9 +72,11 @@ func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
 		return stage{missing: err.Error()}, nil
 	}
 	s := stage{env: kind.New()}
-	begun, err := s.env.Reset(episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario, RewardMode: e.RewardMode, Pressure: e.Pressure})
+	begun, err := s.env.Reset(episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario,
+		RewardMode: e.RewardMode, Pressure: e.Pressure})
 	if err != nil {
-		return stage{missing: fmt.Sprintf("what the agent saw can't be shown: %v; --pack loads scenarios of your own", err)}, nil
+		return stage{missing: fmt.Sprintf("what the agent saw can't be shown: %v; --pack loads scenarios of your own",
+			err)}, nil
 	}
 	if e.ScenarioDigest != "" && e.ScenarioDigest != kind.ScenarioDigest() {
 		s.missing = "the scenarios have changed since: what is shown is what they serve today"
@@ -105,7 +107,8 @@ func (s stage) step(ctx context.Context, action json.RawMessage) any {
 }
 
 func printTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, e record.Episode) error {
-	paragraph(w, "", fmt.Sprintf("episode %d of run %s: task %s, scenario %s, trial %d, seed %d", e.Index, orDash(e.Run), e.Task, e.Scenario, e.Trial, e.Seed))
+	paragraph(w, "", fmt.Sprintf("episode %d of run %s: task %s, scenario %s, trial %d, seed %d", e.Index,
+		orDash(e.Run), e.Task, e.Scenario, e.Trial, e.Seed))
 	s, seen := newStage(catalog, e)
 	if s.missing != "" {
 		paragraph(w, "", "note: "+s.missing)
@@ -203,7 +206,8 @@ func printVerdict(w io.Writer, raw json.RawMessage) {
 // criterionName says what a criterion of the rubric looks at.
 func criterionName(id string) string {
 	names := map[string]string{
-		"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy", "Q6": "to the point", "Q7": "form", "Q8": "hand-over",
+		"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy",
+		"Q6": "to the point", "Q7": "form", "Q8": "hand-over",
 	}
 	if name, ok := names[id]; ok {
 		return id + " " + name

@@ -94,11 +94,16 @@ func unknown(status string) string {
 
 func newWorkflowGold(f *scenarios.Workflow) *workflowGold {
 	return &workflowGold{
-		MaxSteps: f.MaxSteps, Orders: f.State.Orders, Payments: f.State.Payments, Refunds: f.State.Refunds, Cases: f.State.Cases,
+		MaxSteps: f.MaxSteps, Orders: f.State.Orders, Payments: f.State.Payments, Refunds: f.State.Refunds,
+		Cases: f.State.Cases,
 		Steps: each(f.Steps, func(s scenarios.WorkflowStep) step {
-			return step{ID: s.ID, Action: s.Action, Args: argsOf(s.Args), Requires: s.Requires, Terminal: s.Terminal, Answer: s.Answer}
+			return step{ID: s.ID, Action: s.Action, Args: argsOf(s.Args), Requires: s.Requires, Terminal: s.Terminal,
+				Answer: s.Answer}
 		}),
-		Neutral: each(f.Neutral, func(n scenarios.NeutralAction) step { return step{Action: n.Action, Args: argsOf(n.Args), Max: n.Max} }),
+		Neutral: each(f.Neutral, func(n scenarios.NeutralAction) step {
+			return step{Action: n.Action,
+				Args: argsOf(n.Args), Max: n.Max}
+		}),
 		Forbidden: each(f.Forbidden, func(a scenarios.ForbiddenAction) spoiler {
 			return spoiler{a.ID, a.Action, a.When.Source, a.Verbs, a.Why}
 		}),

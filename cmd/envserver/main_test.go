@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 // test.
 func launch(t *testing.T, args ...string) (protocol, ops string) {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], append([]string{"--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--drain-timeout", "1s"}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0],
+		append([]string{"--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--drain-timeout", "1s"}, args...)...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	logs, err := cmd.StderrPipe()
 	if err != nil {
@@ -150,15 +151,21 @@ func TestPacksChange(t *testing.T) {
 
 	swap(t, folder, "..2", with(func(text string) string { return "prioritiy: high\n" + text }))
 	broken := eventually(t, ops, func(p score.Packs) bool { return p.Error != "" })
-	if want := filepath.Join(folder, "T1.yaml") + ":1: "; !strings.HasPrefix(broken.Packs.Error, want) || broken.ScenarioDigest != loaded.ScenarioDigest {
-		t.Errorf("with a fault: %q, want it at %s; the digest went from %s to %s", broken.Packs.Error, want, loaded.ScenarioDigest, broken.ScenarioDigest)
+	if want := filepath.Join(folder, "T1.yaml") + ":1: "; !strings.HasPrefix(broken.Packs.Error, want) ||
+		broken.ScenarioDigest != loaded.ScenarioDigest {
+		t.Errorf("with a fault: %q, want it at %s; the digest went from %s to %s", broken.Packs.Error, want,
+			loaded.ScenarioDigest, broken.ScenarioDigest)
 	}
 	reset()
 
-	swap(t, folder, "..3", with(func(text string) string { return strings.Replace(text, "version: 1", "version: 2", 1) }))
+	swap(t, folder, "..3", with(func(text string) string {
+		return strings.Replace(text, "version: 1", "version: 2",
+			1)
+	}))
 	changed := eventually(t, ops, func(p score.Packs) bool { return p.Error == "" })
 	if changed.ScenarioDigest != loaded.ScenarioDigest || changed.Packs.Digest == loaded.ScenarioDigest {
-		t.Errorf("changed: played %s, of packs %s, loaded %s", changed.ScenarioDigest, changed.Packs.Digest, loaded.ScenarioDigest)
+		t.Errorf("changed: played %s, of packs %s, loaded %s", changed.ScenarioDigest, changed.Packs.Digest,
+			loaded.ScenarioDigest)
 	}
 	reset()
 	_, newOps := launch(t, "--pack", folder)
@@ -188,7 +195,8 @@ func TestTokensChange(t *testing.T) {
 		defer response.Body.Close()
 		return response.StatusCode
 	}
-	for url, want := range map[string]int{protocol + "/health": 200, protocol + "/ledger?run=r&shard=0": 401, protocol + "/metadata": 401, ops + "/readyz": 200, ops + "/stats": 200} {
+	for url, want := range map[string]int{protocol + "/health": 200, protocol + "/ledger?run=r&shard=0": 401,
+		protocol + "/metadata": 401, ops + "/readyz": 200, ops + "/stats": 200} {
 		if got := status(url, "wrong"); got != want {
 			t.Errorf("%s with a wrong token: %d, want %d", url, got, want)
 		}

@@ -63,7 +63,8 @@ func writeKey(t *testing.T) string {
 func begin(t *testing.T, address, ops, key string, peers []string) *member {
 	t.Helper()
 	m := &member{ops: ops, ended: make(chan error, 1)}
-	m.cmd = exec.CommandContext(t.Context(), os.Args[0], "--environment", "workflow", "--addr", address, "--advertise", address, "--ops-addr", ops, "--ledger-key", key,
+	m.cmd = exec.CommandContext(t.Context(), os.Args[0], "--environment", "workflow", "--addr", address, "--advertise",
+		address, "--ops-addr", ops, "--ledger-key", key,
 		"--peers", strings.Join(peers, ","), "--drain-timeout", "60s", "--log-level", "warn")
 	m.cmd.Env = append(os.Environ(), asProgram+"=1")
 	m.cmd.Stdout, m.cmd.Stderr = &m.logs, &m.logs
@@ -115,7 +116,8 @@ func episodes(t *testing.T, addresses []string, n int) []*openenv.Client {
 	var opening sync.WaitGroup
 	for i := range n {
 		opening.Go(func() {
-			if clients[i], errs[i] = openenv.Dial(t.Context(), addresses[i%len(addresses)], openenv.ClientOptions{Spread: true}); errs[i] == nil {
+			if clients[i], errs[i] = openenv.Dial(t.Context(), addresses[i%len(addresses)],
+				openenv.ClientOptions{Spread: true}); errs[i] == nil {
 				_, errs[i] = clients[i].Reset(t.Context(), map[string]any{"seed": i, "task": "refund"})
 			}
 		})
@@ -190,7 +192,8 @@ func TestStartsSoonAsProvidersStartIt(t *testing.T) {
 	best := time.Hour
 	for range 3 { // a busy machine may take its time once
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "--addr", address, "--ops-addr", ops)
-		cmd.Env = append(os.Environ(), asProgram+"=1", "MAX_CONCURRENT_ENVS=1", "SESSION_IDLE_TIMEOUT_S=600", "OPENENV_MODE=simulation")
+		cmd.Env = append(os.Environ(), asProgram+"=1", "MAX_CONCURRENT_ENVS=1", "SESSION_IDLE_TIMEOUT_S=600",
+			"OPENENV_MODE=simulation")
 		began := time.Now()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -210,7 +213,8 @@ func TestStartsSoonAsProvidersStartIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if refused, ok := errors.AsType[*openenv.ServerError](reset(t, second)); !ok || refused.Code != "CAPACITY_REACHED" {
+		if refused, ok := errors.AsType[*openenv.ServerError](reset(t, second)); !ok ||
+			refused.Code != "CAPACITY_REACHED" {
 			t.Errorf("a second session where MAX_CONCURRENT_ENVS is 1: %v", refused)
 		}
 		_ = second.Close()
@@ -257,8 +261,10 @@ func TestFreshProcessesAnswerTheSameBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := c.Reset(t.Context(), map[string]any{"seed": seed, "task": "refund", "episode_id": fmt.Sprint("E", seed)})
-			for ; err == nil && !o.Done; o, err = c.Step(t.Context(), map[string]any{"action_type": "check_payment", "payload": map[string]any{}}) {
+			o, err := c.Reset(t.Context(), map[string]any{"seed": seed, "task": "refund",
+				"episode_id": fmt.Sprint("E", seed)})
+			for ; err == nil && !o.Done; o, err = c.Step(t.Context(), map[string]any{"action_type": "check_payment",
+				"payload": map[string]any{}}) {
 				fmt.Fprintf(&said, "%s %v %+v\n", o.Observation, o.Reward, o.Metadata)
 			}
 			if err != nil {

@@ -99,13 +99,19 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, 0 for none")
-	flags.BoolVar(&o.insecure, "metrics-insecure", false, "serve metrics over plain HTTP to anyone, instead of HTTPS to whom the cluster authorises")
+	flags.BoolVar(&o.insecure, "metrics-insecure", false, "serve metrics over plain HTTP to anyone, instead of HTTPS "+
+		"to whom the cluster authorises")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flags.BoolVar(&o.leaderElect, "leader-elect", false, "work only while holding the Lease "+leaderElectionID+": needed with more than one replica")
-	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the Lease; the default is the pod's own")
-	flags.StringVar(&o.image, "image", os.Getenv("CSENV_IMAGE"), "image of environment servers and runners; the default is that of CSENV_IMAGE")
-	flags.StringVar(&o.namespace, "namespace", ownNamespace(os.Getenv, namespaceFile), "namespace that this program runs in, which managed NetworkPolicies admit; the default is that of POD_NAMESPACE or of its service account, "+
-		"and without one NetworkPolicies admit everybody to the port of statistics")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false,
+		"work only while holding the Lease "+leaderElectionID+": needed with more than one replica")
+	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "",
+		"namespace of the Lease; the default is the pod's own")
+	flags.StringVar(&o.image, "image", os.Getenv("CSENV_IMAGE"),
+		"image of environment servers and runners; the default is that of CSENV_IMAGE")
+	flags.StringVar(&o.namespace, "namespace", ownNamespace(os.Getenv, namespaceFile),
+		"namespace that this program runs in, which managed NetworkPolicies admit; the default is that of "+
+			"POD_NAMESPACE or of its service account, "+
+			"and without one NetworkPolicies admit everybody to the port of statistics")
 	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -115,7 +121,8 @@ func parse(args []string, output io.Writer) (options, error) {
 		return options{}, fmt.Errorf("unexpected argument %q: the manager takes flags only", flags.Arg(0))
 	}
 	if o.image == "" && !o.showVersion {
-		return options{}, errors.New("no image for environment servers and runners: set --image or CSENV_IMAGE to the image that this program is from")
+		return options{}, errors.New("no image for environment servers and runners: set --image or CSENV_IMAGE to " +
+			"the image that this program is from")
 	}
 	return o, nil
 }
@@ -130,7 +137,8 @@ func run(ctx context.Context, config *rest.Config, o options) error {
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := environment.New(mgr, environment.Options{Image: o.image, Namespace: o.namespace}).SetupWithManager(mgr); err != nil {
+	if err := environment.New(mgr, environment.Options{Image: o.image, Namespace: o.namespace}).SetupWithManager(
+		mgr); err != nil {
 		return fmt.Errorf("setting up the environment controller: %w", err)
 	}
 	if err := runs.New(mgr, runs.Options{Image: o.image, Version: version}).SetupWithManager(mgr); err != nil {
@@ -193,7 +201,8 @@ func metricsOptions(o options) metricsserver.Options {
 // cacheOptions keep what isn't ours out of memory: a cluster has many pods, and few of them are
 // servers or runners.
 func cacheOptions() cache.Options {
-	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue})}
+	ours := cache.ByObject{Label: labels.SelectorFromSet(
+		labels.Set{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue})}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{

@@ -34,22 +34,27 @@ func TestParse(t *testing.T) {
 		want    options
 		wantErr string
 	}{
-		"defaults":          {nil, "csenv:1", options{metricsAddress: ":8443", probeAddress: ":8081", image: "csenv:1"}, ""},
-		"the flag prevails": {[]string{"--image=csenv:2", "--leader-elect"}, "csenv:1", options{metricsAddress: ":8443", probeAddress: ":8081", image: "csenv:2", leaderElect: true}, ""},
-		"addresses": {[]string{"--metrics-bind-address=0", "--metrics-insecure", "--health-probe-bind-address=:1"}, "csenv:1",
+		"defaults": {nil, "csenv:1", options{metricsAddress: ":8443", probeAddress: ":8081", image: "csenv:1"},
+			""},
+		"the flag prevails": {[]string{"--image=csenv:2", "--leader-elect"}, "csenv:1",
+			options{metricsAddress: ":8443", probeAddress: ":8081", image: "csenv:2", leaderElect: true}, ""},
+		"addresses": {[]string{"--metrics-bind-address=0", "--metrics-insecure", "--health-probe-bind-address=:1"},
+			"csenv:1",
 			options{metricsAddress: "0", probeAddress: ":1", image: "csenv:1", insecure: true}, ""},
-		"the version needs no image": {[]string{"--version"}, "", options{metricsAddress: ":8443", probeAddress: ":8081", showVersion: true}, ""},
-		"no image":                   {nil, "", options{}, "set --image or CSENV_IMAGE"},
-		"an argument":                {[]string{"start"}, "csenv:1", options{}, `unexpected argument "start"`},
-		"an unknown flag":            {[]string{"--speed=9"}, "csenv:1", options{}, "not defined"},
-		"help":                       {[]string{"--help"}, "csenv:1", options{}, flag.ErrHelp.Error()},
+		"the version needs no image": {[]string{"--version"}, "",
+			options{metricsAddress: ":8443", probeAddress: ":8081", showVersion: true}, ""},
+		"no image":        {nil, "", options{}, "set --image or CSENV_IMAGE"},
+		"an argument":     {[]string{"start"}, "csenv:1", options{}, `unexpected argument "start"`},
+		"an unknown flag": {[]string{"--speed=9"}, "csenv:1", options{}, "not defined"},
+		"help":            {[]string{"--help"}, "csenv:1", options{}, flag.ErrHelp.Error()},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CSENV_IMAGE", tt.env)
 			t.Setenv("POD_NAMESPACE", "")
 			got, err := parse(tt.args, io.Discard)
-			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+			if tt.wantErr == "" && err != nil || tt.wantErr != "" &&
+				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
 			}
 			got.log = tt.want.log
@@ -85,7 +90,8 @@ func TestRunAsInstalled(t *testing.T) {
 	server := &envtest.Environment{}
 	config, err := server.Start()
 	if err != nil {
-		t.Fatalf("starting an API server: %v\nRun make test, or set KUBEBUILDER_ASSETS to what `go run ./hack/cluster envtest` prints.", err)
+		t.Fatalf("starting an API server: %v\nRun make test, or set KUBEBUILDER_ASSETS to what `go run "+
+			"./hack/cluster envtest` prints.", err)
 	}
 	t.Cleanup(func() {
 		if err := server.Stop(); err != nil {
@@ -96,7 +102,8 @@ func TestRunAsInstalled(t *testing.T) {
 	admin := newAdmin(t, config)
 	checkInstalled(t, admin)
 
-	o := options{metricsAddress: freeAddress(t), probeAddress: freeAddress(t), image: "csenv:test", leaderElect: true, leaseNamespace: "csenv-system"}
+	o := options{metricsAddress: freeAddress(t), probeAddress: freeAddress(t), image: "csenv:test", leaderElect: true,
+		leaseNamespace: "csenv-system"}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx, asManager(config), o) }()
@@ -119,7 +126,8 @@ func TestRunAsInstalled(t *testing.T) {
 		return nil
 	})
 	// A change of an object of the pool's wakes its reconciler, well before the next poll.
-	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1}
+	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1,
+		UpdatedReplicas: 1, ReadyReplicas: 1}
 	if err := admin.Status().Update(ctx, deployment); err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +158,9 @@ func TestRunAsInstalled(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "smoke", Namespace: "default"},
 		Spec: v1alpha1.EvaluationRunSpec{
 			EnvironmentRef: v1alpha1.EnvironmentReference{Name: "nowhere"},
-			Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
-			Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-resolve"}},
+			Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+				Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
+			Tasks: []v1alpha1.TaskSelection{{Name: "ticket-resolve"}},
 		},
 	}
 	if err := admin.Create(ctx, evaluation); err != nil {
@@ -166,7 +175,10 @@ func TestRunAsInstalled(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, done, "readiness", func(ctx context.Context) error { return get(ctx, "http://"+o.probeAddress+"/readyz", http.StatusOK) })
+	eventually(t, done, "readiness", func(ctx context.Context) error {
+		return get(ctx,
+			"http://"+o.probeAddress+"/readyz", http.StatusOK)
+	})
 	eventually(t, done, "metrics that strangers don't get", func(ctx context.Context) error {
 		return get(ctx, "https://"+o.metricsAddress+"/metrics", http.StatusUnauthorized)
 	})
@@ -226,7 +238,8 @@ func touch(path string, entry fs.DirEntry, err error) error {
 func checkInstalled(t *testing.T, admin client.Client) {
 	t.Helper()
 	manager := &appsv1.Deployment{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "csenv-system", Name: "csenv-manager"}, manager); err != nil {
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "csenv-system", Name: "csenv-manager"},
+		manager); err != nil {
 		t.Fatal(err)
 	}
 	container := manager.Spec.Template.Spec.Containers[0]
@@ -270,7 +283,8 @@ func get(ctx context.Context, url string, want int) error {
 		return err
 	}
 	// The metrics' certificate is the process's own.
-	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
 	response, err := insecure.Do(request)
 	if err != nil {
 		return err
@@ -287,15 +301,16 @@ func get(ctx context.Context, url string, want int) error {
 func eventually(t *testing.T, done <-chan error, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		select {
-		case err := <-done:
-			return false, fmt.Errorf("the manager ended: %w", err)
-		default:
-		}
-		last = check(ctx)
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			select {
+			case err := <-done:
+				return false, fmt.Errorf("the manager ended: %w", err)
+			default:
+			}
+			last = check(ctx)
+			return last == nil, nil
+		})
 	if err != nil {
 		t.Fatalf("waiting for %s: %v: %v", what, err, last)
 	}

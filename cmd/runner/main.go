@@ -94,14 +94,18 @@ The agent's key, or the token of an agent behind a URL, is read from the variabl
 	f := cmd.Flags()
 	f.StringVar(&o.plan, "plan", "/etc/csenv/plan.json", "file that holds the run's plan")
 	f.IntVar(&o.shard, "shard", 0, "index of the shard to play, from 0")
-	f.StringVar(&o.shards, "shards", "", "the shards among which --shard counts, as in 0-2,7; all of the plan's unless set")
+	f.StringVar(&o.shards, "shards", "", "the shards among which --shard counts, as in 0-2,7; all of the plan's "+
+		"unless set")
 	f.StringVar(&o.pool, "pool", "", "host and port of the pool's pods: every address of the host is a pod")
-	f.StringVar(&o.agent, "agent", "", "who plays, as JSON: the spec.agent of an EvaluationRun without its secrets; or @FILE, a file of that JSON")
+	f.StringVar(&o.agent, "agent", "", "who plays, as JSON: the spec.agent of an EvaluationRun without its secrets; "+
+		"or @FILE, a file of that JSON")
 	f.IntVar(&o.agentShare, "agent-share", 1, "number of runners among which the agent's requestsPerMinute is divided")
 	f.IntVar(&o.concurrency, "concurrency", 16, "episodes in flight")
 	f.IntVar(&o.episodeAttempts, "episode-attempts", 3, "attempts at an episode before it counts as errored")
-	f.StringVar(&o.terminationLog, "termination-log", "/dev/termination-log", "file to write the summary or the error to")
-	f.StringVar(&o.results, "results", "", "where to store every episode: a folder, or the URL of one in a bucket, such as s3://BUCKET/PREFIX; what is stored there of the shard is not played again")
+	f.StringVar(&o.terminationLog, "termination-log", "/dev/termination-log",
+		"file to write the summary or the error to")
+	f.StringVar(&o.results, "results", "", "where to store every episode: a folder, or the URL of one in a bucket, "+
+		"such as s3://BUCKET/PREFIX; what is stored there of the shard is not played again")
 	// The flags exist, so that this can't fail.
 	_ = cmd.MarkFlagRequired("pool")
 	_ = cmd.MarkFlagRequired("agent")

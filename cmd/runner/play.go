@@ -39,7 +39,8 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 		return score.Summary{}, fmt.Errorf("reading --pool: %w", err)
 	}
 	cfg := rollout.Config{
-		Plan: plan, Shard: o.shard, Pods: pods(host, port), Token: firstToken(os.Getenv(poolTokenVariable)), Concurrency: o.concurrency,
+		Plan: plan, Shard: o.shard, Pods: pods(host, port), Token: firstToken(os.Getenv(poolTokenVariable)),
+		Concurrency:     o.concurrency,
 		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
 	}
 	if err := seat(&cfg, o); err != nil {
@@ -98,7 +99,8 @@ func seat(cfg *rollout.Config, o options) error {
 	if err != nil {
 		return fmt.Errorf("reading --agent: %w", err)
 	}
-	setting := policy.Options{Environment: cfg.Environment, Key: os.Getenv(agentKeyVariable), Share: o.agentShare, Concurrency: o.concurrency}
+	setting := policy.Options{Environment: cfg.Environment, Key: os.Getenv(agentKeyVariable), Share: o.agentShare,
+		Concurrency: o.concurrency}
 	if agent.Builtin != nil && agent.Builtin.Policy == policy.Oracle {
 		if setting.Catalog, err = scenarios.Public(); err != nil {
 			return fmt.Errorf("loading the catalogue: %w", err)

@@ -61,8 +61,10 @@ func pool(t *testing.T, kind episode.Kind, tokens ...string) string {
 func planFile(t *testing.T, kind episode.Kind, change func(*score.Plan)) string {
 	t.Helper()
 	draft := score.Plan{
-		Run: "run-1", ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(), PassScore: 800_000,
-		LedgerKey: score.FormatPublicKey(poolKey.Public().(ed25519.PublicKey)), Tasks: []score.PlanTask{{Name: "ticket-resolve", Trials: 2}},
+		Run: "run-1", ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
+		PassScore: 800_000,
+		LedgerKey: score.FormatPublicKey(poolKey.Public().(ed25519.PublicKey)),
+		Tasks:     []score.PlanTask{{Name: "ticket-resolve", Trials: 2}},
 	}
 	for _, s := range kind.Tasks()[1].Scenarios[:3] {
 		draft.Tasks[0].Scenarios = append(draft.Tasks[0].Scenarios, s.ID)
@@ -143,16 +145,25 @@ func TestRunnerSaysWhatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no plan":        {[]string{builtin("Heuristic"), "--plan=/nonexistent", "--pool=" + pod}, "reading the plan: open /nonexistent"},
+		"no plan": {[]string{builtin("Heuristic"), "--plan=/nonexistent", "--pool=" + pod},
+			"reading the plan: open /nonexistent"},
 		"unknown policy": {[]string{"--plan=" + plan, "--pool=" + pod, builtin("Genius")}, `unknown policy "Genius"`},
-		"no JSON":        {[]string{"--plan=" + plan, "--pool=" + pod, "--agent=Heuristic"}, "reading --agent: reading the agent: invalid character"},
-		"no port":        {[]string{builtin("Heuristic"), "--plan=" + plan, "--pool=localhost"}, "reading --pool: address localhost: missing port"},
-		"foreign task":   {[]string{builtin("Heuristic"), "--plan=" + foreign, "--pool=" + pod}, `the plan's task "chess" is none that a runner can play`},
-		"no such agent":  {[]string{"--plan=" + plan, "--pool=" + pod, "--agent=@/nonexistent"}, "reading --agent: open /nonexistent"},
-		"no such shards": {[]string{"--plan=" + plan, "--pool=" + pod, "--shards=1-0", builtin("Heuristic")}, `reading --shards: index set: range "1-0"`},
-		"few shards":     {[]string{"--plan=" + plan, "--pool=" + pod, "--shards=1", "--shard=1", builtin("Heuristic")}, "--shard 1 is not within the 1 of --shards 1"},
-		"shard too high": {[]string{builtin("Heuristic"), "--plan=" + plan, "--pool=" + pod, "--shard=2"}, "shard 2 is not within 0 and 1"},
-		"changed pool":   {[]string{builtin("Heuristic"), "--plan=" + other, "--pool=" + pod}, "the pool is not the one that the run was planned with: the grader version"},
+		"no JSON": {[]string{"--plan=" + plan, "--pool=" + pod, "--agent=Heuristic"},
+			"reading --agent: reading the agent: invalid character"},
+		"no port": {[]string{builtin("Heuristic"), "--plan=" + plan, "--pool=localhost"},
+			"reading --pool: address localhost: missing port"},
+		"foreign task": {[]string{builtin("Heuristic"), "--plan=" + foreign, "--pool=" + pod},
+			`the plan's task "chess" is none that a runner can play`},
+		"no such agent": {[]string{"--plan=" + plan, "--pool=" + pod, "--agent=@/nonexistent"},
+			"reading --agent: open /nonexistent"},
+		"no such shards": {[]string{"--plan=" + plan, "--pool=" + pod, "--shards=1-0", builtin("Heuristic")},
+			`reading --shards: index set: range "1-0"`},
+		"few shards": {[]string{"--plan=" + plan, "--pool=" + pod, "--shards=1", "--shard=1", builtin("Heuristic")},
+			"--shard 1 is not within the 1 of --shards 1"},
+		"shard too high": {[]string{builtin("Heuristic"), "--plan=" + plan, "--pool=" + pod, "--shard=2"},
+			"shard 2 is not within 0 and 1"},
+		"changed pool": {[]string{builtin("Heuristic"), "--plan=" + other, "--pool=" + pod},
+			"the pool is not the one that the run was planned with: the grader version"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -169,13 +180,18 @@ func TestRunnerSaysWhatIsWrong(t *testing.T) {
 
 func TestMessageIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "termination-log")
-	err := leaveMessage(path, func() (score.Summary, error) { return score.Summary{}, errors.New(strings.Repeat("ü", 10_000)) })
+	err := leaveMessage(path, func() (score.Summary, error) {
+		return score.Summary{},
+			errors.New(strings.Repeat("ü", 10_000))
+	})
 	if err == nil {
 		t.Error("leaveMessage() forgot the error")
 	}
 	message, readErr := os.ReadFile(path)
-	if readErr != nil || len(message) > score.MaxSummaryBytes || len(message) < score.MaxSummaryBytes-1 || !utf8.Valid(message) {
-		t.Errorf("the message has %d bytes, %v; want at most %d that are UTF-8", len(message), readErr, score.MaxSummaryBytes)
+	if readErr != nil || len(message) > score.MaxSummaryBytes || len(message) < score.MaxSummaryBytes-1 ||
+		!utf8.Valid(message) {
+		t.Errorf("the message has %d bytes, %v; want at most %d that are UTF-8", len(message), readErr,
+			score.MaxSummaryBytes)
 	}
 }
 
@@ -193,7 +209,8 @@ func TestRunnerStoresAndGoesOn(t *testing.T) {
 	plan, folder := planFile(t, kind, func(*score.Plan) {}), filepath.Join(t.TempDir(), "results")
 	var payloads [2]string
 	for i := range payloads {
-		message, err := run(t, "--plan="+plan, "--shard=1", "--pool="+pool(t, kind), builtin("Heuristic"), "--results="+folder)
+		message, err := run(t, "--plan="+plan, "--shard=1", "--pool="+pool(t, kind), builtin("Heuristic"),
+			"--results="+folder)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +248,8 @@ func TestRunnerWithoutItsStore(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	message, err := run(t, "--plan="+planFile(t, kind, func(*score.Plan) {}), "--pool="+pool(t, kind), builtin("Heuristic"), "--results="+filepath.Join(file, "below"))
+	message, err := run(t, "--plan="+planFile(t, kind, func(*score.Plan) {}), "--pool="+pool(t, kind),
+		builtin("Heuristic"), "--results="+filepath.Join(file, "below"))
 	if err != nil {
 		t.Fatal(err)
 	}

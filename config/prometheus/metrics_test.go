@@ -72,10 +72,12 @@ func TestDocumentation(t *testing.T) {
 // there.
 func TestQueries(t *testing.T) {
 	others := []string{
-		"up", "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds", "rest_client_requests_total",
+		"up", "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds",
+		"rest_client_requests_total",
 	}
 	known := append(exposed(t), others...)
-	name := regexp.MustCompile(`\b(csenv|controller_runtime|rest_client|process|go|kube|container|workqueue)_[a-z0-9_]+`)
+	name := regexp.MustCompile(
+		`\b(csenv|controller_runtime|rest_client|process|go|kube|container|workqueue)_[a-z0-9_]+`)
 	query := regexp.MustCompile(`(?m)^\s*(?:"expr": |expr: )(.*(?:\n {8,}.*)*)`)
 	for _, file := range []string{"rules.yaml", "dashboard.json"} {
 		queries := query.FindAllString(read(t, file), -1)

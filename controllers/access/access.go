@@ -27,7 +27,8 @@ func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels
 	case v1alpha1.SelectedNamespaces:
 		selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
 		if err != nil {
-			return false, fmt.Errorf("reading access.allowedNamespaces.selector of CustomerSupportEnv %s in namespace %s: %w", pool.Name, pool.Namespace, err)
+			return false, fmt.Errorf("reading access.allowedNamespaces.selector of CustomerSupportEnv %s in "+
+				"namespace %s: %w", pool.Name, pool.Namespace, err)
 		}
 		return selector.Matches(labels.Set(namespaceLabels)), nil
 	case v1alpha1.SameNamespace, "":

@@ -21,7 +21,8 @@ func pool(from v1alpha1.NamespacesFrom, selector *metav1.LabelSelector) *v1alpha
 func TestAllows(t *testing.T) {
 	t.Parallel()
 	team := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
-	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: metav1.LabelSelectorOpIn}}}
+	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "team", Operator: metav1.LabelSelectorOpIn}}}
 	tests := map[string]struct {
 		pool      *v1alpha1.CustomerSupportEnv
 		namespace string
@@ -29,16 +30,20 @@ func TestAllows(t *testing.T) {
 		want      bool
 		wantErr   string
 	}{
-		"its own":                            {pool(v1alpha1.SameNamespace, nil), "shop", nil, true, ""},
-		"another":                            {pool(v1alpha1.SameNamespace, nil), "lab", nil, false, ""},
-		"nothing is said":                    {pool("", nil), "lab", nil, false, ""},
-		"all":                                {pool(v1alpha1.AllNamespaces, nil), "lab", nil, true, ""},
-		"selected":                           {pool(v1alpha1.SelectedNamespaces, team), "lab", map[string]string{"team": "a"}, true, ""},
-		"selected, its own":                  {pool(v1alpha1.SelectedNamespaces, team), "shop", nil, true, ""},
-		"not selected":                       {pool(v1alpha1.SelectedNamespaces, team), "lab", map[string]string{"team": "b"}, false, ""},
-		"everything is selected":             {pool(v1alpha1.SelectedNamespaces, &metav1.LabelSelector{}), "lab", nil, true, ""},
-		"no selector":                        {pool(v1alpha1.SelectedNamespaces, nil), "lab", nil, false, ""},
-		"a selector that makes no sense":     {pool(v1alpha1.SelectedNamespaces, broken), "lab", nil, false, "access.allowedNamespaces.selector of CustomerSupportEnv support in namespace shop"},
+		"its own":         {pool(v1alpha1.SameNamespace, nil), "shop", nil, true, ""},
+		"another":         {pool(v1alpha1.SameNamespace, nil), "lab", nil, false, ""},
+		"nothing is said": {pool("", nil), "lab", nil, false, ""},
+		"all":             {pool(v1alpha1.AllNamespaces, nil), "lab", nil, true, ""},
+		"selected": {pool(v1alpha1.SelectedNamespaces, team), "lab",
+			map[string]string{"team": "a"}, true, ""},
+		"selected, its own": {pool(v1alpha1.SelectedNamespaces, team), "shop", nil, true, ""},
+		"not selected": {pool(v1alpha1.SelectedNamespaces, team), "lab",
+			map[string]string{"team": "b"}, false, ""},
+		"everything is selected": {pool(v1alpha1.SelectedNamespaces, &metav1.LabelSelector{}), "lab", nil,
+			true, ""},
+		"no selector": {pool(v1alpha1.SelectedNamespaces, nil), "lab", nil, false, ""},
+		"a selector that makes no sense": {pool(v1alpha1.SelectedNamespaces, broken), "lab", nil, false,
+			"access.allowedNamespaces.selector of CustomerSupportEnv support in namespace shop"},
 		"its own, whatever is wrong with it": {pool(v1alpha1.SelectedNamespaces, broken), "shop", nil, true, ""},
 	}
 	for name, tt := range tests {
@@ -48,7 +53,8 @@ func TestAllows(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("allowed: %v, want %v", got, tt.want)
 			}
-			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+			if tt.wantErr == "" && err != nil || tt.wantErr != "" &&
+				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Errorf("error %v, want %q", err, tt.wantErr)
 			}
 		})
@@ -60,9 +66,11 @@ func TestPeersAreWhoIsAllowed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		value := rapid.SampledFrom([]string{"a", "b"})
-		env := pool(rapid.SampledFrom([]v1alpha1.NamespacesFrom{v1alpha1.SameNamespace, v1alpha1.AllNamespaces, v1alpha1.SelectedNamespaces}).Draw(r, "from"), nil)
+		env := pool(rapid.SampledFrom([]v1alpha1.NamespacesFrom{v1alpha1.SameNamespace, v1alpha1.AllNamespaces,
+			v1alpha1.SelectedNamespaces}).Draw(r, "from"), nil)
 		if env.Spec.Access.AllowedNamespaces.From == v1alpha1.SelectedNamespaces {
-			env.Spec.Access.AllowedNamespaces.Selector = &metav1.LabelSelector{MatchLabels: rapid.MapOfN(rapid.Just("team"), value, 0, 1).Draw(r, "selector")}
+			env.Spec.Access.AllowedNamespaces.Selector = &metav1.LabelSelector{
+				MatchLabels: rapid.MapOfN(rapid.Just("team"), value, 0, 1).Draw(r, "selector")}
 		}
 		namespace := rapid.SampledFrom([]string{"shop", "lab"}).Draw(r, "namespace")
 		has := rapid.MapOfN(rapid.Just("team"), value, 0, 1).Draw(r, "labels")
@@ -77,7 +85,8 @@ func TestPeersAreWhoIsAllowed(t *testing.T) {
 }
 
 // reaches does what a network does with the peers of a policy.
-func reaches(r *rapid.T, peers []networkingv1.NetworkPolicyPeer, policyNamespace, namespace string, has map[string]string) bool {
+func reaches(r *rapid.T, peers []networkingv1.NetworkPolicyPeer, policyNamespace, namespace string,
+	has map[string]string) bool {
 	for _, peer := range peers {
 		if peer.NamespaceSelector == nil {
 			if namespace == policyNamespace {

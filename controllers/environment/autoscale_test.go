@@ -18,7 +18,8 @@ import (
 // bounds is autoscaling between two numbers of servers, with the defaults of the API server.
 func bounds(least, most int32, edits ...func(*v1alpha1.Autoscaling)) *v1alpha1.Autoscaling {
 	a := &v1alpha1.Autoscaling{
-		MinReplicas: new(least), MaxReplicas: most, FreeSessions: new(intstr.FromString("20%")), ScaleDownDelaySeconds: new(int32(300)),
+		MinReplicas: new(least), MaxReplicas: most, FreeSessions: new(intstr.FromString("20%")),
+		ScaleDownDelaySeconds: new(int32(300)),
 	}
 	for _, edit := range edits {
 		edit(a)
@@ -59,44 +60,69 @@ func TestAutoscale(t *testing.T) {
 		past history
 		want scaling
 	}{
-		"at rest":                                {small, load{stay: 1, idle: 1}, 1, history{}, at(1, "")},
-		"a share is free to the last session":    {small, load{active: 16, stay: 2}, 2, history{}, at(2, "")},
-		"a share is free no more":                {small, load{active: 17, stay: 2}, 2, history{}, at(3, scaleFree)},
-		"a number is free to the last session":   {number, load{active: 5, stay: 2}, 2, history{}, at(2, "")},
-		"a number is free no more":               {number, load{active: 6, stay: 2}, 2, history{}, at(3, scaleFree)},
-		"a burst goes up at once":                {small, load{active: 64, stay: 1}, 1, history{}, at(8, scaleFree)},
-		"servers that start are room to come":    {small, load{active: 64, stay: 8, idle: 7, unready: 7}, 8, history{}, at(8, "")},
-		"not beyond the maximum":                 {small, load{active: 99, stay: 1}, 1, history{}, limited(10, scaleFree, v1alpha1.ReasonAtMaximum)},
-		"at the maximum":                         {small, load{active: 99, stay: 10}, 10, history{}, limited(10, "", v1alpha1.ReasonAtMaximum)},
-		"the maximum was lowered":                {small, load{active: 99, stay: 12}, 12, history{}, limited(10, scaleMaximum, v1alpha1.ReasonAtMaximum)},
-		"the minimum was raised":                 {bounds(4, 10), load{active: 1, stay: 1}, 1, history{}, limited(4, scaleMinimum, v1alpha1.ReasonAtMinimum)},
-		"at the minimum":                         {bounds(4, 10), load{stay: 4, idle: 4}, 4, watched(bounds(4, 10), 1), limited(4, "", v1alpha1.ReasonAtMinimum)},
-		"superfluous, just seen":                 {small, load{stay: 4, idle: 4}, 4, history{}, at(4, "")},
-		"superfluous for the delay":              {small, load{stay: 4, idle: 4}, 4, watched(small, 1), at(1, scaleUnneeded)},
-		"superfluous but for a moment":           {small, load{stay: 4, idle: 4}, 4, watched(small, 1).after(noon.Add(-time.Second), 3, 3, small), at(3, scaleUnneeded)},
-		"no delay":                               {bounds(1, 10, delay(0)), load{stay: 4, idle: 4}, 4, history{}, at(1, scaleUnneeded)},
-		"only idle servers go":                   {small, load{active: 4, stay: 6, idle: 2}, 6, watched(small, 1), at(4, scaleUnneeded)},
-		"all are played: one goes":               {small, load{active: 4, stay: 4}, 4, watched(small, 1), at(3, scaleUnneeded)},
-		"all are played, and one is on its way":  {small, load{active: 4, stay: 4, leaving: 1, lasting: 1}, 4, watched(small, 1), at(4, "")},
-		"the idle ones are about to be removed":  {small, load{active: 4, stay: 6, idle: 2}, 4, watched(small, 1), at(4, "")},
-		"more are about to be created":           {small, load{active: 4, stay: 4}, 6, watched(small, 1), at(4, scaleUnneeded)},
-		"a full one would go first":              {small, load{active: 10, stay: 6, idle: 5, exposed: 1}, 6, watched(small, 2), at(6, "")},
-		"a full one would go after starting":     {small, load{active: 10, stay: 6, idle: 5, unready: 2, exposed: 1}, 6, watched(small, 2), at(4, scaleUnneeded)},
-		"silence is no reason to add":            {small, load{active: 8, stay: 4, silent: 3}, 4, history{}, at(4, "")},
-		"silence is no reason to remove":         {small, load{stay: 4, silent: 3, idle: 1}, 4, watched(small, 4), at(4, "")},
-		"silence begins, and is taken for full":  {small, load{stay: 4, silent: 3, idle: 1}, 4, watched(small, 1), at(4, "")},
-		"silence hides no burst":                 {small, load{active: 40, stay: 4, silent: 1}, 4, history{}, at(5, scaleFree)},
-		"more than needed though silent is full": {small, load{stay: 4, silent: 1, idle: 3}, 4, watched(small, 2), at(2, scaleUnneeded)},
-		"nobody plays":                           {zero, load{stay: 1, idle: 1}, 1, watched(zero, 0), at(0, scaleIdle)},
-		"nobody has played for a moment":         {zero, load{stay: 1, idle: 1}, 1, watched(zero, 1), at(1, "")},
-		"nobody plays and nothing runs":          {zero, load{}, 0, watched(zero, 0), at(0, "")},
-		"a run waits":                            {zero, load{awaited: true}, 0, watched(zero, 0), at(1, scaleAwaited)},
-		"a run waits for several":                {bounds(0, 10, free(25)), load{awaited: true}, 0, watched(zero, 0), at(3, scaleFree)},
-		"a run keeps the last server":            {zero, load{stay: 1, idle: 1, awaited: true}, 1, watched(zero, 1), at(1, "")},
-		"a session keeps the last server":        {zero, load{stay: 1, active: 1}, 1, watched(zero, 1), at(1, "")},
-		"a lasting session brings one back":      {zero, load{leaving: 1, lasting: 1}, 0, watched(zero, 0), at(1, scaleFree)},
-		"a silent leaving one brings none back":  {zero, load{leaving: 1, unsure: true}, 0, watched(zero, 0), at(0, "")},
-		"a silent leaving one keeps the last":    {zero, load{stay: 1, idle: 1, leaving: 1, unsure: true}, 1, watched(zero, 0), at(1, "")},
+		"at rest":                              {small, load{stay: 1, idle: 1}, 1, history{}, at(1, "")},
+		"a share is free to the last session":  {small, load{active: 16, stay: 2}, 2, history{}, at(2, "")},
+		"a share is free no more":              {small, load{active: 17, stay: 2}, 2, history{}, at(3, scaleFree)},
+		"a number is free to the last session": {number, load{active: 5, stay: 2}, 2, history{}, at(2, "")},
+		"a number is free no more":             {number, load{active: 6, stay: 2}, 2, history{}, at(3, scaleFree)},
+		"a burst goes up at once":              {small, load{active: 64, stay: 1}, 1, history{}, at(8, scaleFree)},
+		"servers that start are room to come": {small, load{active: 64, stay: 8, idle: 7, unready: 7}, 8, history{},
+			at(8, "")},
+		"not beyond the maximum": {small, load{active: 99, stay: 1}, 1, history{},
+			limited(10, scaleFree, v1alpha1.ReasonAtMaximum)},
+		"at the maximum": {small, load{active: 99, stay: 10}, 10, history{},
+			limited(10, "", v1alpha1.ReasonAtMaximum)},
+		"the maximum was lowered": {small, load{active: 99, stay: 12}, 12, history{},
+			limited(10, scaleMaximum, v1alpha1.ReasonAtMaximum)},
+		"the minimum was raised": {bounds(4, 10), load{active: 1, stay: 1}, 1, history{},
+			limited(4, scaleMinimum, v1alpha1.ReasonAtMinimum)},
+		"at the minimum": {bounds(4, 10), load{stay: 4, idle: 4}, 4, watched(bounds(4, 10), 1),
+			limited(4, "", v1alpha1.ReasonAtMinimum)},
+		"superfluous, just seen": {small, load{stay: 4, idle: 4}, 4, history{}, at(4, "")},
+		"superfluous for the delay": {small, load{stay: 4, idle: 4}, 4, watched(small, 1),
+			at(1, scaleUnneeded)},
+		"superfluous but for a moment": {small, load{stay: 4, idle: 4}, 4,
+			watched(small, 1).after(noon.Add(-time.Second), 3, 3, small), at(3, scaleUnneeded)},
+		"no delay": {bounds(1, 10, delay(0)), load{stay: 4, idle: 4}, 4, history{},
+			at(1, scaleUnneeded)},
+		"only idle servers go": {small, load{active: 4, stay: 6, idle: 2}, 6, watched(small, 1),
+			at(4, scaleUnneeded)},
+		"all are played: one goes": {small, load{active: 4, stay: 4}, 4, watched(small, 1),
+			at(3, scaleUnneeded)},
+		"all are played, and one is on its way": {small, load{active: 4, stay: 4, leaving: 1, lasting: 1}, 4,
+			watched(small, 1), at(4, "")},
+		"the idle ones are about to be removed": {small, load{active: 4, stay: 6, idle: 2}, 4, watched(small, 1),
+			at(4, "")},
+		"more are about to be created": {small, load{active: 4, stay: 4}, 6, watched(small, 1),
+			at(4, scaleUnneeded)},
+		"a full one would go first": {small, load{active: 10, stay: 6, idle: 5, exposed: 1}, 6,
+			watched(small, 2), at(6, "")},
+		"a full one would go after starting": {small, load{active: 10, stay: 6, idle: 5, unready: 2, exposed: 1}, 6,
+			watched(small, 2), at(4, scaleUnneeded)},
+		"silence is no reason to add": {small, load{active: 8, stay: 4, silent: 3}, 4, history{}, at(4, "")},
+		"silence is no reason to remove": {small, load{stay: 4, silent: 3, idle: 1}, 4, watched(small, 4),
+			at(4, "")},
+		"silence begins, and is taken for full": {small, load{stay: 4, silent: 3, idle: 1}, 4, watched(small, 1),
+			at(4, "")},
+		"silence hides no burst": {small, load{active: 40, stay: 4, silent: 1}, 4, history{},
+			at(5, scaleFree)},
+		"more than needed though silent is full": {small, load{stay: 4, silent: 1, idle: 3}, 4, watched(small, 2),
+			at(2, scaleUnneeded)},
+		"nobody plays":                   {zero, load{stay: 1, idle: 1}, 1, watched(zero, 0), at(0, scaleIdle)},
+		"nobody has played for a moment": {zero, load{stay: 1, idle: 1}, 1, watched(zero, 1), at(1, "")},
+		"nobody plays and nothing runs":  {zero, load{}, 0, watched(zero, 0), at(0, "")},
+		"a run waits":                    {zero, load{awaited: true}, 0, watched(zero, 0), at(1, scaleAwaited)},
+		"a run waits for several": {bounds(0, 10, free(25)), load{awaited: true}, 0, watched(zero, 0),
+			at(3, scaleFree)},
+		"a run keeps the last server": {zero, load{stay: 1, idle: 1, awaited: true}, 1, watched(zero, 1),
+			at(1, "")},
+		"a session keeps the last server": {zero, load{stay: 1, active: 1}, 1, watched(zero, 1), at(1, "")},
+		"a lasting session brings one back": {zero, load{leaving: 1, lasting: 1}, 0, watched(zero, 0),
+			at(1, scaleFree)},
+		"a silent leaving one brings none back": {zero, load{leaving: 1, unsure: true}, 0, watched(zero, 0),
+			at(0, "")},
+		"a silent leaving one keeps the last": {zero, load{stay: 1, idle: 1, leaving: 1, unsure: true}, 1,
+			watched(zero, 0), at(1, "")},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -123,9 +149,10 @@ func TestAutoscaleLooksOnlyBackOverWhatItSaw(t *testing.T) {
 		past history
 		want int32
 	}{
-		"all along":      {watched(a, 1), 1},
-		"restarted":      {history{}, 4},
-		"away for long":  {func() history { h := watched(a, 1); h.last = noon.Add(-maxGap - time.Second); return h }(), 4},
+		"all along": {watched(a, 1), 1},
+		"restarted": {history{}, 4},
+		"away for long": {func() history { h := watched(a, 1); h.last = noon.Add(-maxGap - time.Second); return h }(),
+			4},
 		"a clock behind": {func() history { h := watched(a, 1); h.last = noon.Add(time.Hour); return h }(), 4},
 	} {
 		if got, _ := autoscale(a, idle, 4, tt.past, noon); got.to != tt.want {
@@ -136,7 +163,8 @@ func TestAutoscaleLooksOnlyBackOverWhatItSaw(t *testing.T) {
 
 func drawAutoscaling(r *rapid.T) *v1alpha1.Autoscaling {
 	least := rapid.Int32Range(0, 20).Draw(r, "min")
-	a := bounds(least, rapid.Int32Range(max(1, least), 30).Draw(r, "max"), delay(rapid.SampledFrom([]int32{0, 30, 300}).Draw(r, "delay")))
+	a := bounds(least, rapid.Int32Range(max(1, least), 30).Draw(r, "max"),
+		delay(rapid.SampledFrom([]int32{0, 30, 300}).Draw(r, "delay")))
 	if rapid.Bool().Draw(r, "number") {
 		free(rapid.Int32Range(0, 200).Draw(r, "free"))(a)
 	} else {
@@ -150,8 +178,10 @@ func drawLoad(r *rapid.T) load {
 	silent := rapid.Int32Range(0, stay).Draw(r, "silent")
 	idle := rapid.Int32Range(0, stay-silent).Draw(r, "idle")
 	l := load{
-		size: rapid.Int64Range(1, 50).Draw(r, "size"), stay: stay, silent: silent, idle: idle, unready: rapid.Int32Range(0, idle).Draw(r, "unready"),
-		exposed: rapid.Int32Range(0, stay-idle).Draw(r, "exposed"), leaving: rapid.Int32Range(0, 3).Draw(r, "leaving"), awaited: rapid.Bool().Draw(r, "awaited"),
+		size: rapid.Int64Range(1, 50).Draw(r, "size"), stay: stay, silent: silent, idle: idle,
+		unready: rapid.Int32Range(0, idle).Draw(r, "unready"),
+		exposed: rapid.Int32Range(0, stay-idle).Draw(r, "exposed"), leaving: rapid.Int32Range(0, 3).Draw(r, "leaving"),
+		awaited: rapid.Bool().Draw(r, "awaited"),
 	}
 	if busy := int64(stay - silent - idle); busy > 0 {
 		l.active = rapid.Int64Range(busy, busy*l.size).Draw(r, "active")
@@ -181,7 +211,8 @@ func TestAutoscaleProperties(t *testing.T) {
 			r.Fatalf("%d servers for %d sessions, %d for %d", got.to, l.active, busier.to, more.active)
 		}
 		// What was decided is enough, whatever the buffer, unless the maximum forbids it.
-		if number, percent := freeSessions(a); got.to < a.MaxReplicas && got.to > 0 && (*a.MinReplicas > 0 || l.awaited || l.active+l.lasting > 0) {
+		if number, percent := freeSessions(a); got.to < a.MaxReplicas && got.to > 0 &&
+			(*a.MinReplicas > 0 || l.awaited || l.active+l.lasting > 0) {
 			capacity := int64(got.to) * l.size
 			if vacant := capacity - l.active; vacant < number || vacant*100 < percent*capacity {
 				r.Fatalf("%d servers of %d sessions leave %d free beside %d", got.to, l.size, vacant, l.active)
@@ -231,7 +262,8 @@ func TestAutoscaleDoesNotFlap(t *testing.T) {
 		var lastUp time.Time
 		for range 200 {
 			now = now.Add(time.Duration(rapid.IntRange(1, 20).Draw(r, "pause")) * time.Second)
-			l := load{size: 10, stay: from, active: level + rapid.Int64Range(0, swing).Draw(r, "noise"), idle: rapid.Int32Range(0, from).Draw(r, "idle")}
+			l := load{size: 10, stay: from, active: level + rapid.Int64Range(0, swing).Draw(r, "noise"),
+				idle: rapid.Int32Range(0, from).Draw(r, "idle")}
 			var got scaling
 			got, past = autoscale(a, l, from, past, now)
 			if got.to < from && now.Sub(lastUp) < scaleDownDelay(a) {
@@ -267,9 +299,11 @@ func TestLoadOf(t *testing.T) {
 		"going, silent":     {server("going, silent", terminating), nil},
 		"gone":              {server("gone", terminating, waiting("", "")), nil},
 		"evicted":           {server("evicted", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }), nil},
-		"draining in place": {server("draining in place", unready), &score.Report{Draining: true, Sessions: score.Sessions{Active: 2, Capacity: 10}}},
-		"lying":             {server("lying"), &score.Report{Sessions: score.Sessions{Active: -5, Capacity: -5}}},
-		"boasting":          {server("boasting"), &score.Report{Sessions: score.Sessions{Active: 1 << 62, Capacity: 1 << 62}}},
+		"draining in place": {server("draining in place", unready),
+			&score.Report{Draining: true, Sessions: score.Sessions{Active: 2, Capacity: 10}}},
+		"lying": {server("lying"), &score.Report{Sessions: score.Sessions{Active: -5, Capacity: -5}}},
+		"boasting": {server("boasting"), &score.Report{Sessions: score.Sessions{Active: 1 << 62,
+			Capacity: 1 << 62}}},
 	}
 	of := func(names ...string) load {
 		s := healthy()
@@ -302,8 +336,10 @@ func TestLoadOf(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	want := load{size: 10, awaited: true, stay: 5, active: 14, silent: 1, idle: 2, unready: 1, exposed: 1, leaving: 2, lasting: 3, unsure: true}
-	if diff := cmp.Diff(want, of("busy", "empty", "full", "silent", "starting", "going", "going, silent", "gone"), cmp.AllowUnexported(load{})); diff != "" {
+	want := load{size: 10, awaited: true, stay: 5, active: 14, silent: 1, idle: 2, unready: 1, exposed: 1, leaving: 2,
+		lasting: 3, unsure: true}
+	if diff := cmp.Diff(want, of("busy", "empty", "full", "silent", "starting", "going", "going, silent", "gone"),
+		cmp.AllowUnexported(load{})); diff != "" {
 		t.Errorf("all together (-want +got):\n%s", diff)
 	}
 }
@@ -349,9 +385,12 @@ func TestDecideReplicas(t *testing.T) {
 		"no Deployment yet":        {[]func(*snapshot){empty}, scaling{from: 2, to: 2}},
 		"suspended":                {[]func(*snapshot){suspended}, scaling{from: 2, to: 0, reason: scaleSuspended}},
 		"suspended before it came": {[]func(*snapshot){suspended, empty}, scaling{from: 0, to: 0}},
-		"suspended though scaled":  {[]func(*snapshot){autoscaled(bounds(1, 5)), suspended}, scaling{from: 2, to: 0, reason: scaleSuspended}},
-		"autoscaled":               {[]func(*snapshot){autoscaled(bounds(3, 5))}, scaling{from: 2, to: 3, reason: scaleMinimum, limit: v1alpha1.ReasonAtMinimum}},
-		"autoscaled from nothing":  {[]func(*snapshot){autoscaled(bounds(0, 5)), empty}, scaling{from: 1, to: 1, limit: v1alpha1.ReasonWithinLimits}},
+		"suspended though scaled": {[]func(*snapshot){autoscaled(bounds(1, 5)), suspended},
+			scaling{from: 2, to: 0, reason: scaleSuspended}},
+		"autoscaled": {[]func(*snapshot){autoscaled(bounds(3, 5))},
+			scaling{from: 2, to: 3, reason: scaleMinimum, limit: v1alpha1.ReasonAtMinimum}},
+		"autoscaled from nothing": {[]func(*snapshot){autoscaled(bounds(0, 5)), empty},
+			scaling{from: 1, to: 1, limit: v1alpha1.ReasonWithinLimits}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -393,7 +432,8 @@ func (f *farm) snapshot(a *v1alpha1.Autoscaling, lag int, now time.Time) snapsho
 		pod := serverNamed(server)
 		s.pods = append(s.pods, pod)
 		if !server.silent && serves(pod) {
-			s.reports[pod.Name] = score.Report{Draining: server.leaving, Sessions: score.Sessions{Active: server.sessions, Capacity: 10}}
+			s.reports[pod.Name] = score.Report{Draining: server.leaving,
+				Sessions: score.Sessions{Active: server.sessions, Capacity: 10}}
 		}
 	}
 	return s
@@ -473,7 +513,8 @@ func (f *farm) play(want int64) {
 func TestReplicasNeverRunAway(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
-		a := bounds(rapid.Int32Range(0, 2).Draw(r, "min"), 100, delay(rapid.SampledFrom([]int32{0, 30, 60}).Draw(r, "delay")))
+		a := bounds(rapid.Int32Range(0, 2).Draw(r, "min"), 100,
+			delay(rapid.SampledFrom([]int32{0, 30, 60}).Draw(r, "delay")))
 		most := rapid.Int64Range(0, 100).Draw(r, "greatest load")
 		ceiling := clamp(load{size: 10, active: most}.serversFor(a, most, true), max(1, *a.MinReplicas), 100)
 		start := rapid.Int32Range(0, ceiling).Draw(r, "start")
@@ -512,7 +553,8 @@ func TestReplicasNeverRunAway(t *testing.T) {
 		for range 30 + 4*len(f.servers) {
 			step(most, 0)
 		}
-		if want := clamp(load{size: 10, active: most}.serversFor(a, most, true), *a.MinReplicas, 100); f.replicas != want {
+		if want := clamp(load{size: 10, active: most}.serversFor(a, most, true), *a.MinReplicas,
+			100); f.replicas != want {
 			r.Fatalf("came to rest at %d servers, %d sessions call for %d", f.replicas, most, want)
 		}
 	})

@@ -53,18 +53,21 @@ func everyOverride() *v1alpha1.PodOverrides {
 		Env: []corev1.EnvVar{
 			{Name: "HTTPS_PROXY", Value: "http://proxy:3128"},
 			{Name: "EMPTY"},
-			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
+			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 		},
 		NodeSelector: map[string]string{"disk": "fast"},
 		Tolerations:  []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
-		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-			Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname"},
-		}}}},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}},
-		PriorityClassName:         "system-cluster-critical",
-		RuntimeClassName:          new("gvisor"),
-		ServiceAccountName:        "puller",
-		ImagePullSecrets:          []corev1.LocalObjectReference{{Name: "registry"}},
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+				Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname"},
+			}}}},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{
+			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}},
+		PriorityClassName:  "system-cluster-critical",
+		RuntimeClassName:   new("gvisor"),
+		ServiceAccountName: "puller",
+		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
 	}
 }
 
@@ -90,13 +93,15 @@ func rolledOut(env *v1alpha1.CustomerSupportEnv, edits ...func(*appsv1.Deploymen
 func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
 	template := podTemplate(snapshot{env: pool(), image: testImage})
 	pod := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID(name), Labels: template.Labels, Annotations: template.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID(name), Labels: template.Labels,
+			Annotations: template.Annotations},
 		Status: corev1.PodStatus{
 			Phase:      corev1.PodRunning,
 			PodIP:      "10.0.0.1",
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 			ContainerStatuses: []corev1.ContainerStatus{{
-				Name: containerName, Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+				Name: containerName, Started: new(true),
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			}},
 		},
 	}
@@ -116,7 +121,8 @@ func waiting(reason, message string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		unready(pod)
 		pod.Status.ContainerStatuses[0].Started = new(false)
-		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 	}
 }
 
@@ -131,7 +137,8 @@ func ended(reason string, code int32, message string) func(*corev1.Pod) {
 func scheduled(status corev1.ConditionStatus, reason, message string, ago time.Duration) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(noon.Add(-ago)),
+			Type: corev1.PodScheduled, Status: status, Reason: reason, Message: message,
+			LastTransitionTime: metav1.NewTime(noon.Add(-ago)),
 		})
 	}
 }
@@ -142,7 +149,8 @@ func report(active int64) score.Report {
 		Environment: "ticket", ScenarioDigest: "sha256:new", GraderVersion: "1", Judge: "offline-v1",
 		Sessions: score.Sessions{Active: active, Capacity: 10},
 		Episodes: score.Episodes{Scored: 3, Failed: 1, Errored: 2, ScoreSum: 3 * score.One},
-		Tasks:    []score.Task{{Name: "ticket-resolve", Scenarios: make([]score.Scenario, 2)}, {Name: "ticket-classify", Scenarios: make([]score.Scenario, 3)}},
+		Tasks: []score.Task{{Name: "ticket-resolve", Scenarios: make([]score.Scenario, 2)},
+			{Name: "ticket-classify", Scenarios: make([]score.Scenario, 3)}},
 	}
 }
 

@@ -132,7 +132,8 @@ func podsService(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfigu
 }
 
 func servicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguration {
-	return corev1ac.ServicePort().WithName(name).WithPort(port).WithProtocol(corev1.ProtocolTCP).WithTargetPort(intstr.FromString(name))
+	return corev1ac.ServicePort().WithName(name).WithPort(port).WithProtocol(corev1.ProtocolTCP).WithTargetPort(
+		intstr.FromString(name))
 }
 
 // budget lets node drains take one server at a time, a single one too: a draining server goes on
@@ -206,14 +207,16 @@ func podTemplate(s snapshot) *corev1.PodTemplateSpec {
 // starts. The others may be missing, for then the server says so at once, and which one it is,
 // where the kubelet would wait in silence.
 func volumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
-	all := []corev1.Volume{{Name: keyVolume, VolumeSource: secretVolume(keySecretName(env.Name, env.Status.LedgerPublicKey))}}
+	all := []corev1.Volume{{Name: keyVolume, VolumeSource: secretVolume(
+		keySecretName(env.Name, env.Status.LedgerPublicKey))}}
 	for i, pack := range env.Spec.Scenarios.Packs {
 		var source corev1.VolumeSource
 		if pack.Secret != nil {
 			source = secretVolume(pack.Secret.Name)
 			source.Secret.Optional = new(true)
 		} else {
-			source.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: pack.ConfigMap.Name}, Optional: new(true)}
+			source.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{
+				Name: pack.ConfigMap.Name}, Optional: new(true)}
 		}
 		all = append(all, corev1.Volume{Name: packName(i), VolumeSource: source})
 	}
@@ -251,11 +254,14 @@ func mounts(env *v1alpha1.CustomerSupportEnv) []corev1.VolumeMount {
 // variables are the server's. The judge's key goes from its Secret to the server: neither the
 // operator nor the pod's arguments see it.
 func variables(env *v1alpha1.CustomerSupportEnv) []corev1.EnvVar {
-	all := []corev1.EnvVar{{Name: addressVariable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
+	all := []corev1.EnvVar{{Name: addressVariable,
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
 	if llm := env.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
-		all = append(all, corev1.EnvVar{Name: judgeKeyVariable, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: llm.APIKeySecretRef.Name}, Key: llm.APIKeySecretRef.Key,
-		}}})
+		all = append(all, corev1.EnvVar{Name: judgeKeyVariable,
+			ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: llm.APIKeySecretRef.Name},
+				Key:                  llm.APIKeySecretRef.Key,
+			}}})
 	}
 	return all
 }
@@ -297,7 +303,8 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 		"--reward-mode", strings.ToLower(string(env.Spec.RewardMode)),
 		"--termination-log", corev1.TerminationMessagePathDefault,
 		"--ledger-key", keyFolder + "/" + keyFile,
-		"--peers", fmt.Sprintf("%s.%s.svc:%d", v1alpha1.PodsServiceName(env.Name), env.Namespace, v1alpha1.EnvironmentPort),
+		"--peers", fmt.Sprintf("%s.%s.svc:%d", v1alpha1.PodsServiceName(env.Name), env.Namespace,
+			v1alpha1.EnvironmentPort),
 	}, scenarioArgs(env.Spec.Scenarios), judgeArgs(env.Spec.Judge), accessArgs(env.Spec.Access))
 }
 
@@ -327,7 +334,8 @@ func scenarioArgs(s v1alpha1.PoolScenarios) []string {
 
 // splitNames are those of the servers.
 var splitNames = map[v1alpha1.ScenarioSplit]string{
-	v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test", v1alpha1.PrivateSplit: "private",
+	v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test",
+	v1alpha1.PrivateSplit: "private",
 }
 
 // judgeArgs are empty for the servers' own judge.
@@ -354,7 +362,8 @@ func drainSeconds(env *v1alpha1.CustomerSupportEnv) int64 {
 
 func probe(path, port string, periodSeconds, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port)}},
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+			Port: intstr.FromString(port)}},
 		PeriodSeconds:    periodSeconds,
 		TimeoutSeconds:   5,
 		FailureThreshold: failures,

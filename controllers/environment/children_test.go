@@ -17,7 +17,8 @@ import (
 
 func builtDeployment(t *testing.T, env *v1alpha1.CustomerSupportEnv) *appsv1.Deployment {
 	t.Helper()
-	d, ok := materialise(t, child{id: childID{kindDeployment, env.Name}, config: deployment(snapshot{env: env, image: testImage, scaling: scaling{to: *env.Spec.Replicas}})}).(*appsv1.Deployment)
+	d, ok := materialise(t, child{id: childID{kindDeployment, env.Name}, config: deployment(
+		snapshot{env: env, image: testImage, scaling: scaling{to: *env.Spec.Replicas}})}).(*appsv1.Deployment)
 	if !ok {
 		t.Fatal("not a Deployment")
 	}
@@ -31,31 +32,41 @@ func TestServerArgs(t *testing.T) {
 		want []string
 	}{
 		"defaults": {pool(), []string{
-			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
-			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
+			"--session-idle-timeout", "600s",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
+			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 		}},
 		"everything set": {pool(func(env *v1alpha1.CustomerSupportEnv) {
 			env.Spec.Environment = v1alpha1.WorkflowEnvironment
 			env.Spec.RewardMode = v1alpha1.TerminalReward
 			env.Spec.DrainTimeoutSeconds = new(int32(0))
-			env.Spec.Sessions = v1alpha1.SessionLimits{PerPod: 1, IdleTimeoutSeconds: new(int32(0)), MaxDurationSeconds: new(int32(1))}
+			env.Spec.Sessions = v1alpha1.SessionLimits{PerPod: 1, IdleTimeoutSeconds: new(int32(0)),
+				MaxDurationSeconds: new(int32(1))}
 		}), []string{
-			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "1", "--session-idle-timeout", "0s",
-			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--environment", "workflow", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "1",
+			"--session-idle-timeout", "0s",
+			"--session-max-duration", "1s", "--drain-timeout", "0s", "--reward-mode", "terminal", "--termination-log",
+			"/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 		}},
 		"packs and a model": {pool(judgedByModel, withPacks), []string{
-			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
-			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
+			"--session-idle-timeout", "600s",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
+			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000",
 			"--split", "private,public-test", "--pack", "/etc/csenv/packs/pack-0", "--pack", "/etc/csenv/packs/pack-1",
-			"--judge", "llm", "--judge-base-url", "https://models.example/v1", "--judge-model", "judge-2026-01-01", "--judge-max-concurrency", "8",
+			"--judge", "llm", "--judge-base-url", "https://models.example/v1", "--judge-model", "judge-2026-01-01",
+			"--judge-max-concurrency", "8",
 			"--judge-timeout", "30s", "--judge-on-failure", "error",
 		}},
 		"a token": {pool(guarded), []string{
-			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000", "--session-idle-timeout", "600s",
-			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense", "--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
+			"--environment", "ticket", "--addr", ":8000", "--ops-addr", ":9000", "--max-sessions", "2000",
+			"--session-idle-timeout", "600s",
+			"--session-max-duration", "7200s", "--drain-timeout", "3600s", "--reward-mode", "dense",
+			"--termination-log", "/dev/termination-log", "--ledger-key", "/etc/csenv/ledger-key/key.pem",
 			"--peers", "support-pods.shop.svc:8000", "--token-file", "/etc/csenv/token/token",
 		}},
 	}
@@ -71,7 +82,8 @@ func TestServerArgs(t *testing.T) {
 
 func judgedByModel(env *v1alpha1.CustomerSupportEnv) {
 	env.Spec.Judge = v1alpha1.Judge{Type: v1alpha1.LLMJudge, LLM: &v1alpha1.LLMJudgeSpec{
-		BaseURL: "https://models.example/v1", Model: "judge-2026-01-01", MaxConcurrency: 8, TimeoutSeconds: 30, OnFailure: v1alpha1.JudgeFailureError,
+		BaseURL: "https://models.example/v1", Model: "judge-2026-01-01", MaxConcurrency: 8, TimeoutSeconds: 30,
+		OnFailure:       v1alpha1.JudgeFailureError,
 		APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "models", Key: "token"},
 	}}
 }
@@ -107,7 +119,8 @@ func TestDeploymentMountsWhatIsReferred(t *testing.T) {
 			sources[v.Name] += fmt.Sprintf(", %s as %s", item.Key, item.Path)
 		}
 		if optional != (v.Name != keyVolume) {
-			t.Errorf("%s may be missing: %v. A server says what it misses, but without its key it must not start", v.Name, optional)
+			t.Errorf("%s may be missing: %v. A server says what it misses, but without its key it must not start",
+				v.Name, optional)
 		}
 	}
 	got := map[string]string{}
@@ -118,14 +131,16 @@ func TestDeploymentMountsWhatIsReferred(t *testing.T) {
 		got[m.MountPath] = sources[m.Name]
 	}
 	want := map[string]string{
-		keyFolder: "Secret " + keySecretName("support", "public"), "/etc/csenv/packs/pack-0": "ConfigMap acme", "/etc/csenv/packs/pack-1": "Secret held-out",
-		"/etc/csenv/token": "Secret clients, tokens as token",
+		keyFolder: "Secret " + keySecretName("support", "public"), "/etc/csenv/packs/pack-0": "ConfigMap acme",
+		"/etc/csenv/packs/pack-1": "Secret held-out",
+		"/etc/csenv/token":        "Secret clients, tokens as token",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("mounts (-want +got):\n%s", diff)
 	}
 	i := slices.IndexFunc(spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "CSENV_JUDGE_API_KEY" })
-	if i < 0 || spec.Containers[0].Env[i].ValueFrom.SecretKeyRef.Name != "models" || spec.Containers[0].Env[i].ValueFrom.SecretKeyRef.Key != "token" {
+	if i < 0 || spec.Containers[0].Env[i].ValueFrom.SecretKeyRef.Name != "models" ||
+		spec.Containers[0].Env[i].ValueFrom.SecretKeyRef.Key != "token" {
 		t.Errorf("variables %v don't have the judge's key", spec.Containers[0].Env)
 	}
 }
@@ -169,7 +184,8 @@ func TestDeploymentSelectsItsPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta}
-	runner := map[string]string{v1alpha1.LabelName: "csenv", v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelEnvironment: "support"}
+	runner := map[string]string{v1alpha1.LabelName: "csenv", v1alpha1.LabelComponent: v1alpha1.ComponentRunner,
+		v1alpha1.LabelEnvironment: "support"}
 	if !selector.Matches(labels.Set(pod.Labels)) || selector.Matches(labels.Set(runner)) {
 		t.Errorf("selector %s must select servers %v and no runners", selector, pod.Labels)
 	}
@@ -177,7 +193,8 @@ func TestDeploymentSelectsItsPods(t *testing.T) {
 	if len(requests) != 1 || requests[0].Name != "support" {
 		t.Errorf("a change of a server's pod wakes %v, want its pool", requests)
 	}
-	if requests := poolOfPod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: runner}}); len(requests) != 0 {
+	if requests := poolOfPod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: runner}}); len(
+		requests) != 0 {
 		t.Errorf("a change of a runner's pod wakes %v, want nothing", requests)
 	}
 }
@@ -194,8 +211,9 @@ func TestTemplateHash(t *testing.T) {
 		t.Errorf("scaling changes the template's hash")
 	}
 	changes := map[string]string{
-		"image":  hashOf(pool(), "csenv:next"),
-		"key":    hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Status.LedgerPublicKey = "other" }), testImage),
+		"image": hashOf(pool(), "csenv:next"),
+		"key": hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Status.LedgerPublicKey = "other" }),
+			testImage),
 		"judge":  hashOf(pool(judgedByModel), testImage),
 		"packs":  hashOf(pool(withPacks), testImage),
 		"limits": hashOf(pool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Sessions.PerPod = 5 }), testImage),
@@ -213,7 +231,8 @@ func TestChildrenAreOwned(t *testing.T) {
 	env := pool()
 	for id, object := range existing(t, env) {
 		if !metav1.IsControlledBy(object, env) || !*metav1.GetControllerOf(object).BlockOwnerDeletion {
-			t.Errorf("%s has owners %v, want the pool, which waits for it in a foreground deletion", id, object.GetOwnerReferences())
+			t.Errorf("%s has owners %v, want the pool, which waits for it in a foreground deletion", id,
+				object.GetOwnerReferences())
 		}
 		if diff := cmp.Diff(poolLabels("support"), object.GetLabels()); diff != "" {
 			t.Errorf("%s labels (-want +got):\n%s", id, diff)

@@ -124,7 +124,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return fmt.Errorf("registering the pools' metrics: %w", err)
 		}
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.EvaluationRun{}, poolNameField, poolName); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.EvaluationRun{}, poolNameField,
+		poolName); err != nil {
 		return fmt.Errorf("indexing runs by their pool: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -136,7 +137,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&networkingv1.NetworkPolicy{}).
 		Watches(&corev1.Pod{}, r.podEvents()).
-		Watches(&v1alpha1.EvaluationRun{}, handler.EnqueueRequestsFromMapFunc(poolOfRun), builder.WithPredicates(beginsToWait())).
+		Watches(&v1alpha1.EvaluationRun{}, handler.EnqueueRequestsFromMapFunc(poolOfRun),
+			builder.WithPredicates(beginsToWait())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentPools}).
 		Complete(r)
 }
@@ -148,7 +150,8 @@ func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentEnvServer || labels[v1alpha1.LabelEnvironment] == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: labels[v1alpha1.LabelEnvironment]}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(),
+		Name: labels[v1alpha1.LabelEnvironment]}}}
 }
 
 // Reconcile brings one pool a step nearer to its spec and its status up to date.
@@ -232,7 +235,8 @@ func (r *Reconciler) announceScaling(s snapshot, m *memory) {
 	if s.scaling.to < s.scaling.from {
 		reason, word = v1alpha1.ReasonScaledDown, "down"
 	}
-	r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, reason, "Reconcile", "Scaled %s from %d to %d servers: %s.", word, s.scaling.from, s.scaling.to, s.scaling.why)
+	r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, reason, "Reconcile", "Scaled %s from %d to %d servers: %s.",
+		word, s.scaling.from, s.scaling.to, s.scaling.why)
 }
 
 // apply applies and deletes as many objects as it can: one that is refused doesn't hold up the
@@ -255,7 +259,8 @@ func (r *Reconciler) apply(ctx context.Context, steps []child) error {
 
 // remove deletes the object that was seen, and none that has taken its name since.
 func (r *Reconciler) remove(ctx context.Context, step child) error {
-	if err := r.client.Delete(ctx, step.obsolete, client.Preconditions{UID: new(step.obsolete.GetUID())}); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Delete(ctx, step.obsolete, client.Preconditions{
+		UID: new(step.obsolete.GetUID())}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s: %w", step.id, err)
 	}
 	logf.FromContext(ctx).Info("Deleted", "object", step.id.String())
@@ -265,9 +270,11 @@ func (r *Reconciler) remove(ctx context.Context, step child) error {
 // writeStatus writes the status if it differs, guarded by the resource version, and then announces
 // what changed. Counts change all the time in a pool that is played: alone they are written every
 // countsInterval at most.
-func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupportEnv, status v1alpha1.CustomerSupportEnvStatus, m *memory) error {
+func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupportEnv,
+	status v1alpha1.CustomerSupportEnvStatus, m *memory) error {
 	now := r.clock.Now()
-	if equality.Semantic.DeepEqual(env.Status, status) || onlyCountsDiffer(env.Status, status) && now.Sub(m.counted) < countsInterval {
+	if equality.Semantic.DeepEqual(env.Status, status) || onlyCountsDiffer(env.Status, status) &&
+		now.Sub(m.counted) < countsInterval {
 		return nil
 	}
 	before := env.Status.Conditions

@@ -60,8 +60,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{}
 	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.CustomerSupportEnv{}).WithIndex(&v1alpha1.EvaluationRun{}, poolNameField, poolName).
-		WithTypeConverters(statusless{applyconfigurations.NewTypeConverter(scheme.Scheme)}, managedfields.NewDeducedTypeConverter()).Build()
+		WithStatusSubresource(&v1alpha1.CustomerSupportEnv{}).WithIndex(&v1alpha1.EvaluationRun{}, poolNameField,
+		poolName).
+		WithTypeConverters(statusless{applyconfigurations.NewTypeConverter(scheme.Scheme)},
+			managedfields.NewDeducedTypeConverter()).Build()
 	w.WithWatch = interceptor.NewClient(store, w.counting())
 	recorder := events.NewFakeRecorder(100)
 	w.events = recorder.Events
@@ -88,7 +90,8 @@ func (s statusless) ObjectToTyped(object runtime.Object, opts ...typed.Validatio
 
 func (w *world) counting() interceptor.Funcs {
 	return interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
 			w.writes = append(w.writes, "apply")
 			if w.faults.apply != nil {
 				return w.faults.apply
@@ -106,7 +109,8 @@ func (w *world) counting() interceptor.Funcs {
 			w.writes = append(w.writes, "delete")
 			return c.Delete(ctx, object, opts...)
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object,
+			opts ...client.SubResourceUpdateOption) error {
 			w.writes = append(w.writes, sub)
 			if w.faults.status != nil {
 				return w.faults.status
@@ -119,7 +123,8 @@ func (w *world) counting() interceptor.Funcs {
 		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
 			return errors.New("the pool's spec and objects are never updated")
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			if _, isPod := object.(*corev1.Pod); !isPod {
 				return errors.New("the pool's spec and objects are never patched")
 			}
@@ -199,14 +204,16 @@ func (w *world) announced() []string {
 func keyless(env *v1alpha1.CustomerSupportEnv) { env.Status = v1alpha1.CustomerSupportEnvStatus{} }
 
 func conflict() error {
-	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("customersupportenvs").GroupResource(), "support", errors.New("the object has been modified"))
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("customersupportenvs").GroupResource(), "support",
+		errors.New("the object has been modified"))
 }
 
 func TestReconcileCreatesThePool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pool(keyless))
 	result := w.mustReconcile(t)
-	if diff := cmp.Diff([]string{"create", "status", "apply", "apply", "apply", "apply", "apply", "status"}, w.writes); diff != "" {
+	if diff := cmp.Diff([]string{"create", "status", "apply", "apply", "apply", "apply", "apply", "status"},
+		w.writes); diff != "" {
 		t.Errorf("writes: the key, its public half, then the objects, then the status (-want +got):\n%s", diff)
 	}
 	if result.RequeueAfter < pollInterval || result.RequeueAfter > pollInterval*12/10 {
@@ -224,7 +231,8 @@ func TestReconcileCreatesThePool(t *testing.T) {
 	if got := w.condition(t, v1alpha1.ConditionProgressing); got.Status != metav1.ConditionTrue {
 		t.Errorf("Progressing is %+v", got)
 	}
-	if diff := cmp.Diff([]string{"Normal RollingOut 0 of 2 servers run the newest template and 0 are ready. Nothing to do but wait."}, w.announced()); diff != "" {
+	if diff := cmp.Diff([]string{"Normal RollingOut 0 of 2 servers run the newest template and 0 are ready. Nothing " +
+		"to do but wait."}, w.announced()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -293,11 +301,13 @@ func TestReconcileLeavesOthersObjectsAlone(t *testing.T) {
 	w := newWorld(t, pool(keyless), theirs)
 	// The cache holds only objects with our labels.
 	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			opts ...client.GetOption) error {
 			if err := c.Get(ctx, key, object, opts...); err != nil {
 				return err
 			}
-			if _, isPool := object.(*v1alpha1.CustomerSupportEnv); !isPool && object.GetLabels()[v1alpha1.LabelManagedBy] == "" {
+			if _, isPool := object.(*v1alpha1.CustomerSupportEnv); !isPool &&
+				object.GetLabels()[v1alpha1.LabelManagedBy] == "" {
 				return apierrors.NewNotFound(corev1.Resource("services"), key.Name)
 			}
 			return nil
@@ -327,14 +337,19 @@ func TestReconcileMeetsFaults(t *testing.T) {
 		wantDelay   bool
 		wantSecrets int
 	}{
-		"no Secret":                            {pool(keyless), faults{create: forbidden}, "creating the ledger key's Secret", false, 0},
-		"the key's status write loses":         {pool(keyless), faults{status: conflict()}, "", true, 0},
-		"the key's status write is refused":    {pool(keyless), faults{status: forbidden}, "writing the ledger's public key", false, 1},
-		"the key's status write may have been": {pool(keyless), faults{statusAfterSuccess: timeout}, "gave up waiting", false, 1},
-		"the status write loses":               {pool(), faults{status: conflict()}, "", true, 0},
-		"the status write fails":               {pool(), faults{status: timeout}, "writing status: ", false, 0},
-		"an object is refused":                 {pool(), faults{apply: forbidden}, "applying Service support: ", false, 0},
-		"everything fails":                     {pool(), faults{apply: forbidden, status: timeout}, "applying Service support", false, 0},
+		"no Secret": {pool(keyless), faults{create: forbidden},
+			"creating the ledger key's Secret", false, 0},
+		"the key's status write loses": {pool(keyless), faults{status: conflict()}, "", true, 0},
+		"the key's status write is refused": {pool(keyless), faults{status: forbidden},
+			"writing the ledger's public key", false, 1},
+		"the key's status write may have been": {pool(keyless), faults{statusAfterSuccess: timeout}, "gave up waiting",
+			false, 1},
+		"the status write loses": {pool(), faults{status: conflict()}, "", true, 0},
+		"the status write fails": {pool(), faults{status: timeout}, "writing status: ", false, 0},
+		"an object is refused": {pool(), faults{apply: forbidden}, "applying Service support: ", false,
+			0},
+		"everything fails": {pool(), faults{apply: forbidden, status: timeout},
+			"applying Service support", false, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -342,7 +357,8 @@ func TestReconcileMeetsFaults(t *testing.T) {
 			w := newWorld(t, tt.env)
 			w.faults = tt.faults
 			result, err := w.reconcile(t)
-			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+			if tt.wantErr == "" && err != nil || tt.wantErr != "" &&
+				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
 			}
 			if (result == ctrl.Result{RequeueAfter: conflictDelay}) != tt.wantDelay {
@@ -372,7 +388,8 @@ func TestReconcileTellsWhatWasRefused(t *testing.T) {
 	if _, err := w.reconcile(t); err == nil {
 		t.Fatal("no error: the pass isn't tried again")
 	}
-	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonApplyFailed || !strings.Contains(c.Message, "exceeded quota") {
+	if c := w.condition(t, v1alpha1.ConditionDegraded); c.Reason != v1alpha1.ReasonApplyFailed ||
+		!strings.Contains(c.Message, "exceeded quota") {
 		t.Errorf("Degraded is %+v", c)
 	}
 }
@@ -411,7 +428,8 @@ func TestReconcileFollowsThePods(t *testing.T) {
 	if got.ScenarioDigest != "sha256:new" || len(got.Tasks) != 2 {
 		t.Errorf("the pool offers %q, %v", got.ScenarioDigest, got.Tasks)
 	}
-	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}
 	if err := w.Status().Update(t.Context(), &pod); err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,8 @@ func userAnnotations(env *v1alpha1.CustomerSupportEnv) map[string]string {
 // one.
 func (m *memory) holdBack(s snapshot) bool {
 	l := loadOf(s)
-	wouldHit := s.scaling.reason == scaleSpec && 0 < s.scaling.to && s.scaling.to < s.scaling.from-l.unready && l.exposed > 0 && l.idle > l.unready
+	wouldHit := s.scaling.reason == scaleSpec && 0 < s.scaling.to && s.scaling.to < s.scaling.from-l.unready &&
+		l.exposed > 0 && l.idle > l.unready
 	switch {
 	case !wouldHit:
 		m.held = time.Time{}
@@ -174,7 +175,8 @@ func (r *Reconciler) annotate(ctx context.Context, namespace string, marks []mar
 			}
 			pod := &corev1.Pod{}
 			pod.Namespace, pod.Name = namespace, mark.pod
-			if err := r.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch), fieldOwner); client.IgnoreNotFound(err) != nil {
+			if err := r.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch),
+				fieldOwner); client.IgnoreNotFound(err) != nil {
 				failed[i] = fmt.Errorf("annotating Pod %s: %w", mark.pod, err)
 			}
 			return nil
@@ -192,7 +194,8 @@ func (m *memory) look(s snapshot, metrics *poolMetrics) {
 		if ready := podCondition(pod, corev1.PodReady); isReady(pod) && !known.wasReady {
 			known.wasReady = true
 			if m.looked {
-				metrics.timeToReady.WithLabelValues(namespace, name).Observe(max(0, ready.LastTransitionTime.Sub(pod.CreationTimestamp.Time).Seconds()))
+				metrics.timeToReady.WithLabelValues(namespace, name).Observe(
+					max(0, ready.LastTransitionTime.Sub(pod.CreationTimestamp.Time).Seconds()))
 			}
 		}
 		if report, answered := s.reports[pod.Name]; answered {
@@ -227,7 +230,8 @@ func (r *Reconciler) podEvents() handler.EventHandler {
 	wake := handler.EnqueueRequestsFromMapFunc(poolOfPod)
 	return handler.Funcs{
 		CreateFunc: wake.Create, UpdateFunc: wake.Update, GenericFunc: wake.Generic,
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent,
+			queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			pod, isPod := e.Object.(*corev1.Pod)
 			for _, pool := range poolOfPod(ctx, e.Object) {
 				if isPod {
@@ -244,11 +248,13 @@ func (r *Reconciler) podEvents() handler.EventHandler {
 func farewellOf(pod *corev1.Pod) (score.Farewell, bool) {
 	var f score.Farewell
 	status := serverStatus(*pod)
-	if status == nil || status.State.Terminated == nil || json.Unmarshal([]byte(status.State.Terminated.Message), &f) != nil {
+	if status == nil || status.State.Terminated == nil || json.Unmarshal([]byte(status.State.Terminated.Message),
+		&f) != nil {
 		return score.Farewell{}, false
 	}
 	bound := func(n, most int64) int64 { return min(max(0, n), most) }
-	return score.Farewell{Sessions: bound(f.Sessions, mostSessions), Cut: bound(f.Cut, mostSessions), Seconds: bound(f.Seconds, int64((7 * 24 * time.Hour).Seconds()))}, true
+	return score.Farewell{Sessions: bound(f.Sessions, mostSessions), Cut: bound(f.Cut, mostSessions),
+		Seconds: bound(f.Seconds, int64((7 * 24 * time.Hour).Seconds()))}, true
 }
 
 // lament counts the servers that went, and tells of those that had sessions.
@@ -262,7 +268,8 @@ func (r *Reconciler) lament(env *v1alpha1.CustomerSupportEnv, m *memory) {
 		if !said {
 			if lost := m.servers[pod.UID].active; lost > 0 {
 				r.metrics.cut.WithLabelValues(namespace, name).Add(float64(lost))
-				tell(corev1.EventTypeWarning, v1alpha1.ReasonSessionsCut, "Server %s went without a word. It had %d sessions when it last answered. See what became of its node and its memory.", pod.Name, lost)
+				tell(corev1.EventTypeWarning, v1alpha1.ReasonSessionsCut, "Server %s went without a word. It had %d "+
+					"sessions when it last answered. See what became of its node and its memory.", pod.Name, lost)
 			}
 			continue
 		}
@@ -271,10 +278,12 @@ func (r *Reconciler) lament(env *v1alpha1.CustomerSupportEnv, m *memory) {
 		took := time.Duration(farewell.Seconds) * time.Second
 		switch {
 		case farewell.Cut > 0:
-			tell(corev1.EventTypeWarning, v1alpha1.ReasonSessionsCut, "Server %s cut %d of its %d sessions after %s. Raise spec.drainTimeoutSeconds above spec.sessions.maxDurationSeconds to have none cut.",
+			tell(corev1.EventTypeWarning, v1alpha1.ReasonSessionsCut, "Server %s cut %d of its %d sessions after %s. "+
+				"Raise spec.drainTimeoutSeconds above spec.sessions.maxDurationSeconds to have none cut.",
 				pod.Name, farewell.Cut, max(farewell.Sessions, farewell.Cut), took)
 		case farewell.Sessions > 0:
-			tell(corev1.EventTypeNormal, v1alpha1.ReasonDrained, "Server %s has ended its %d sessions in %s and is gone.", pod.Name, farewell.Sessions, took)
+			tell(corev1.EventTypeNormal, v1alpha1.ReasonDrained,
+				"Server %s has ended its %d sessions in %s and is gone.", pod.Name, farewell.Sessions, took)
 		}
 	}
 }

@@ -53,11 +53,14 @@ func costs(all []mark) map[string]string {
 func TestDeletionCosts(t *testing.T) {
 	t.Parallel()
 	pods := []corev1.Pod{
-		server("busy"), server("busier"), server("idle"), server("silent"), server("going", terminating), server("starting", waiting("ContainerCreating", "")),
-		server("as before", annotated(deletionCost, "3")), server("less than before", annotated(deletionCost, "9")), server("idle now", annotated(deletionCost, "9")),
+		server("busy"), server("busier"), server("idle"), server("silent"), server("going", terminating),
+		server("starting", waiting("ContainerCreating", "")),
+		server("as before", annotated(deletionCost, "3")), server("less than before", annotated(deletionCost, "9")),
+		server("idle now", annotated(deletionCost, "9")),
 	}
 	reports := map[string]score.Report{
-		"busy": report(3), "busier": report(7), "idle": report(0), "going": report(5), "as before": report(3), "less than before": report(2), "idle now": report(0),
+		"busy": report(3), "busier": report(7), "idle": report(0), "going": report(5), "as before": report(3),
+		"less than before": report(2), "idle now": report(0),
 	}
 	all := map[string]string{"busy": "3", "busier": "7", "silent": "100000", "less than before": "2", "idle now": "-"}
 	tests := map[string]struct {
@@ -65,12 +68,14 @@ func TestDeletionCosts(t *testing.T) {
 		pods     []corev1.Pod
 		want     map[string]string
 	}{
-		"fewer servers":                {8, 3, pods, all},
-		"as many servers":              {8, 8, pods, map[string]string{}},
-		"more servers":                 {3, 8, pods, map[string]string{}},
-		"none at all":                  {8, 0, pods, map[string]string{}},
-		"fewer, and all are idle":      {2, 1, []corev1.Pod{server("idle"), server("starting", waiting("ContainerCreating", ""))}, map[string]string{}},
-		"fewer, and one is silent":     {2, 1, []corev1.Pod{server("idle"), server("silent")}, map[string]string{"silent": "100000"}},
+		"fewer servers":   {8, 3, pods, all},
+		"as many servers": {8, 8, pods, map[string]string{}},
+		"more servers":    {3, 8, pods, map[string]string{}},
+		"none at all":     {8, 0, pods, map[string]string{}},
+		"fewer, and all are idle": {2, 1, []corev1.Pod{server("idle"),
+			server("starting", waiting("ContainerCreating", ""))}, map[string]string{}},
+		"fewer, and one is silent": {2, 1, []corev1.Pod{server("idle"), server("silent")},
+			map[string]string{"silent": "100000"}},
 		"before there is a Deployment": {-1, 2, nil, map[string]string{}},
 	}
 	for name, tt := range tests {
@@ -162,7 +167,8 @@ func TestIdleServersGoFirst(t *testing.T) {
 			for _, other := range s.pods {
 				stays := !slices.ContainsFunc(gone, func(g corev1.Pod) bool { return g.Name == other.Name })
 				if stays && sessions(other) < sessions(pod) {
-					r.Fatalf("%s goes with %d sessions, and %s stays with %d", pod.Name, sessions(pod), other.Name, sessions(other))
+					r.Fatalf("%s goes with %d sessions, and %s stays with %d", pod.Name, sessions(pod), other.Name,
+						sessions(other))
 				}
 			}
 		}
@@ -237,7 +243,8 @@ func scaledDown(t *testing.T) *world {
 	template := podTemplate(snapshot{env: env, image: testImage})
 	for i, name := range []string{"support-a", "support-b", "support-c"} {
 		pod := server(name)
-		pod.Labels, pod.Annotations, pod.Status.PodIP = template.Labels, maps.Clone(template.Annotations), fmt.Sprintf("10.0.0.%d", i)
+		pod.Labels, pod.Annotations, pod.Status.PodIP = template.Labels, maps.Clone(template.Annotations), fmt.Sprintf(
+			"10.0.0.%d", i)
 		objects = append(objects, &pod)
 	}
 	w := newWorld(t, objects...)
@@ -272,10 +279,12 @@ func TestReconcileWritesCostsBeforeTheNumber(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	events := w.announced()
-	if want := "Normal ScaledDown Scaled down from 3 to 1 servers: spec.replicas is 1."; !slices.Contains(events, want) {
+	if want := "Normal ScaledDown Scaled down from 3 to 1 servers: spec.replicas is 1."; !slices.Contains(events,
+		want) {
 		t.Errorf("events %q, want %q", events, want)
 	}
-	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down", scaleSpec)); got != 1 {
+	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down",
+		scaleSpec)); got != 1 {
 		t.Errorf("%v decisions were counted", got)
 	}
 	w.mustReconcile(t)
@@ -292,11 +301,15 @@ func TestReconcileMeetsFaultsOfCosts(t *testing.T) {
 		wantErr string
 		stays   bool
 	}{
-		"the pod is gone":             {faults{patch: apierrors.NewNotFound(pods, "support-a")}, "", false},
-		"refused":                     {faults{patch: apierrors.NewForbidden(pods, "support-a", errors.New("a webhook says no"))}, "annotating Pod support-", true},
-		"conflict":                    {faults{patch: apierrors.NewConflict(pods, "support-a", errors.New("modified"))}, "annotating Pod support-", true},
-		"timeout after success":       {faults{patchAfterSuccess: apierrors.NewTimeoutError("gave up waiting", 1)}, "gave up waiting", true},
-		"the number is refused":       {faults{apply: apierrors.NewForbidden(pods, "support", errors.New("quota"))}, "applying Deployment support", true},
+		"the pod is gone": {faults{patch: apierrors.NewNotFound(pods, "support-a")}, "", false},
+		"refused": {faults{patch: apierrors.NewForbidden(pods, "support-a",
+			errors.New("a webhook says no"))}, "annotating Pod support-", true},
+		"conflict": {faults{patch: apierrors.NewConflict(pods, "support-a", errors.New("modified"))},
+			"annotating Pod support-", true},
+		"timeout after success": {faults{patchAfterSuccess: apierrors.NewTimeoutError("gave up waiting", 1)},
+			"gave up waiting", true},
+		"the number is refused": {faults{apply: apierrors.NewForbidden(pods, "support", errors.New("quota"))},
+			"applying Deployment support", true},
 		"the status write loses only": {faults{status: conflict()}, "", false},
 	}
 	for name, tt := range tests {
@@ -305,7 +318,8 @@ func TestReconcileMeetsFaultsOfCosts(t *testing.T) {
 			w := scaledDown(t)
 			w.faults = tt.faults
 			_, err := w.reconcile(t)
-			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+			if tt.wantErr == "" && err != nil || tt.wantErr != "" &&
+				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
 			}
 			if got := w.replicas(t); (got == 3) != tt.stays {
@@ -383,7 +397,8 @@ func TestFarewellOf(t *testing.T) {
 	t.Parallel()
 	said := func(message string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
-			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Message: message}}
 		}
 	}
 	tests := map[string]struct {
@@ -391,13 +406,16 @@ func TestFarewellOf(t *testing.T) {
 		want score.Farewell
 		said bool
 	}{
-		"drained":        {server("a", said(`{"sessions":12,"cut":3,"seconds":60}`)), score.Farewell{Sessions: 12, Cut: 3, Seconds: 60}, true},
-		"later release":  {server("a", said(`{"sessions":1,"more":true}`)), score.Farewell{Sessions: 1}, true},
-		"out of bounds":  {server("a", said(`{"sessions":-1,"cut":1000000000000,"seconds":99999999}`)), score.Farewell{Cut: mostSessions, Seconds: 604800}, true},
-		"a log's end":    {server("a", said("panic: out of luck")), score.Farewell{}, false},
-		"nothing":        {server("a", said("")), score.Farewell{}, false},
-		"still running":  {server("a"), score.Farewell{}, false},
-		"never started":  {server("a", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }), score.Farewell{}, false},
+		"drained": {server("a", said(`{"sessions":12,"cut":3,"seconds":60}`)),
+			score.Farewell{Sessions: 12, Cut: 3, Seconds: 60}, true},
+		"later release": {server("a", said(`{"sessions":1,"more":true}`)), score.Farewell{Sessions: 1}, true},
+		"out of bounds": {server("a", said(`{"sessions":-1,"cut":1000000000000,"seconds":99999999}`)),
+			score.Farewell{Cut: mostSessions, Seconds: 604800}, true},
+		"a log's end":   {server("a", said("panic: out of luck")), score.Farewell{}, false},
+		"nothing":       {server("a", said("")), score.Farewell{}, false},
+		"still running": {server("a"), score.Farewell{}, false},
+		"never started": {server("a", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }), score.Farewell{},
+			false},
 		"a number alone": {server("a", said(`7`)), score.Farewell{}, false},
 	}
 	for name, tt := range tests {
@@ -414,7 +432,8 @@ func TestReconcileTellsOfServersThatWent(t *testing.T) {
 	w := scaledDown(t)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	for name, message := range map[string]string{"support-a": `{"sessions":4,"cut":1,"seconds":3600}`, "support-b": `{"sessions":0,"cut":0,"seconds":2}`, "support-c": ""} {
+	for name, message := range map[string]string{"support-a": `{"sessions":4,"cut":1,"seconds":3600}`,
+		"support-b": `{"sessions":0,"cut":0,"seconds":2}`, "support-c": ""} {
 		pod := &corev1.Pod{}
 		if err := w.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, pod); err != nil {
 			t.Fatal(err)
@@ -422,7 +441,8 @@ func TestReconcileTellsOfServersThatWent(t *testing.T) {
 		if err := w.reconciler.live.(client.Client).Delete(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
-		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Message: message}}
 		if name == "support-c" {
 			w.mustReconcile(t) // a pass that doesn't find the pod any more, before its end is told
 			w.announced()
@@ -443,7 +463,8 @@ func TestReconcileTellsOfServersThatWent(t *testing.T) {
 	}
 	m := w.reconciler.metrics
 	if cut := testutil.ToFloat64(m.cut.WithLabelValues("shop", "support")); cut != 1+2 {
-		t.Errorf("%v sessions were cut, want the one of support-a and the two that support-c last had; events %q", cut, got)
+		t.Errorf("%v sessions were cut, want the one of support-a and the two that support-c last had; events %q", cut,
+			got)
 	}
 	if n := testutil.CollectAndCount(m.drains); n != 1 {
 		t.Errorf("%d series of drains", n)
@@ -456,11 +477,16 @@ func TestReconcileTellsOfDrains(t *testing.T) {
 		message string
 		want    []string
 	}{
-		"drained":   {`{"sessions":4,"cut":0,"seconds":75}`, []string{"Normal Drained Server support-a has ended its 4 sessions in 1m15s and is gone."}},
-		"cut":       {`{"sessions":4,"cut":1,"seconds":3600}`, []string{"Warning SessionsCut Server support-a cut 1 of its 4 sessions after 1h0m0s. Raise spec.drainTimeoutSeconds above spec.sessions.maxDurationSeconds to have none cut."}},
-		"idle":      {`{"sessions":0,"cut":0,"seconds":0}`, nil},
-		"no word":   {``, []string{"Warning SessionsCut Server support-a went without a word. It had 6 sessions when it last answered. See what became of its node and its memory."}},
-		"not known": {`x`, []string{"Warning SessionsCut Server support-a went without a word. It had 6 sessions when it last answered. See what became of its node and its memory."}},
+		"drained": {`{"sessions":4,"cut":0,"seconds":75}`,
+			[]string{"Normal Drained Server support-a has ended its 4 sessions in 1m15s and is gone."}},
+		"cut": {`{"sessions":4,"cut":1,"seconds":3600}`,
+			[]string{"Warning SessionsCut Server support-a cut 1 of its 4 sessions after 1h0m0s. Raise " +
+				"spec.drainTimeoutSeconds above spec.sessions.maxDurationSeconds to have none cut."}},
+		"idle": {`{"sessions":0,"cut":0,"seconds":0}`, nil},
+		"no word": {``, []string{"Warning SessionsCut Server support-a went without a word. It had 6 sessions when " +
+			"it last answered. See what became of its node and its memory."}},
+		"not known": {`x`, []string{"Warning SessionsCut Server support-a went without a word. It had 6 sessions " +
+			"when it last answered. See what became of its node and its memory."}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -468,7 +494,8 @@ func TestReconcileTellsOfDrains(t *testing.T) {
 			w := newWorld(t)
 			env := pool()
 			pod := server("support-a", func(pod *corev1.Pod) {
-				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: tt.message}}
+				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{Message: tt.message}}
 			})
 			m := w.reconciler.memories.of(env)
 			m.servers = map[types.UID]serverMemory{pod.UID: {active: 6}}
@@ -567,7 +594,8 @@ func (w *world) lagging(t *testing.T, lags *bool) {
 		t.Fatal(err)
 	}
 	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			opts ...client.GetOption) error {
 			if d, isDeployment := object.(*appsv1.Deployment); isDeployment && *lags {
 				before.DeepCopyInto(d)
 				return nil
@@ -590,7 +618,8 @@ func TestReconcileOverALaggingCache(t *testing.T) {
 		}
 	}
 	told := slices.DeleteFunc(w.announced(), func(e string) bool { return !strings.HasPrefix(e, "Normal ScaledDown") })
-	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down", scaleSpec)); len(told) != 1 || got != 1 {
+	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down",
+		scaleSpec)); len(told) != 1 || got != 1 {
 		t.Errorf("told %q and counted %v decisions, want one", told, got)
 	}
 	lags = false

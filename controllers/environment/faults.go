@@ -31,7 +31,8 @@ func faultf(reason, format string, args ...any) *fault {
 // findFault returns the first fault in order of cause: what stops the pool's objects, then its
 // pods, then its servers.
 func findFault(s snapshot) *fault {
-	for _, find := range []func(snapshot) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault, serversUnreachable, rolloutStuck} {
+	for _, find := range []func(snapshot) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault,
+		serversUnreachable, rolloutStuck} {
 		if f := find(s); f != nil {
 			return f
 		}
@@ -51,7 +52,8 @@ func applyFailed(s snapshot) *fault {
 	if s.applyErr == nil {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonApplyFailed, "The API server refused an object of the pool; it is tried again. Correct what it objects to: %s",
+	return faultf(v1alpha1.ReasonApplyFailed, "The API server refused an object of the pool; it is tried again. "+
+		"Correct what it objects to: %s",
 		quote(s.applyErr.Error()))
 }
 
@@ -61,7 +63,8 @@ func podsRefused(s snapshot) *fault {
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonPodsRefused, "The servers' pods can't be created. Raise the namespace's quota or change the policy that refuses them: %s",
+	return faultf(v1alpha1.ReasonPodsRefused, "The servers' pods can't be created. Raise the namespace's quota or "+
+		"change the policy that refuses them: %s",
 		quote(c.Message))
 }
 
@@ -71,7 +74,8 @@ func serverFault(s snapshot) *fault {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		for _, find := range []func(snapshot, corev1.Pod) *fault{unschedulable, imagePullFailed, startFailed, crashLoop} {
+		for _, find := range []func(snapshot, corev1.Pod) *fault{unschedulable, imagePullFailed, startFailed,
+			crashLoop} {
 			if f := find(s, pod); f != nil {
 				return f
 			}
@@ -85,14 +89,16 @@ func unschedulable(_ snapshot, pod corev1.Pod) *fault {
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonUnschedulable, "No node takes server %s. Add nodes, or lower spec.replicas: %s", pod.Name, quote(c.Message))
+	return faultf(v1alpha1.ReasonUnschedulable, "No node takes server %s. Add nodes, or lower spec.replicas: %s",
+		pod.Name, quote(c.Message))
 }
 
 func imagePullFailed(s snapshot, pod corev1.Pod) *fault {
 	waiting := waitingState(pod)
 	switch waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-		return faultf(v1alpha1.ReasonImagePullFailed, "Image %q of server %s can't be pulled. Correct spec.image, or make the image available to the nodes: %s",
+		return faultf(v1alpha1.ReasonImagePullFailed, "Image %q of server %s can't be pulled. Correct spec.image, or "+
+			"make the image available to the nodes: %s",
 			s.image, pod.Name, quote(waiting.Message))
 	}
 	return nil
@@ -108,9 +114,11 @@ func startFailed(s snapshot, pod corev1.Pod) *fault {
 		if scheduled == nil || s.now.Sub(scheduled.LastTransitionTime.Time) < creationPatience {
 			return nil
 		}
-		return faultf(v1alpha1.ReasonStartFailed, "Server %s has waited for more than %s to be created. `kubectl describe pod -n %s %s` says what for. "+
+		return faultf(v1alpha1.ReasonStartFailed, "Server %s has waited for more than %s to be created. `kubectl "+
+			"describe pod -n %s %s` says what for. "+
 			"If Secret %s is gone, clear status.ledgerPublicKey of this CustomerSupportEnv to get a new key.",
-			pod.Name, creationPatience, pod.Namespace, pod.Name, keySecretName(s.env.Name, s.env.Status.LedgerPublicKey))
+			pod.Name, creationPatience, pod.Namespace, pod.Name, keySecretName(s.env.Name,
+				s.env.Status.LedgerPublicKey))
 	}
 	return nil
 }
@@ -130,14 +138,17 @@ func crashLoop(s snapshot, pod corev1.Pod) *fault {
 		return nil
 	}
 	if ended.Reason == "OOMKilled" {
-		return faultf(v1alpha1.ReasonCrashLoop, "Server %s ran out of memory. Lower spec.sessions.perPod and raise spec.replicas, or raise spec.template.resources.limits.memory.", pod.Name)
+		return faultf(v1alpha1.ReasonCrashLoop, "Server %s ran out of memory. Lower spec.sessions.perPod and raise "+
+			"spec.replicas, or raise spec.template.resources.limits.memory.", pod.Name)
 	}
 	says := quote(named(s.env, lastWords(ended.Message)))
 	if token := s.env.Spec.Access.TokenSecretRef; token != nil && strings.Contains(ended.Message, tokenFolder) {
-		return faultf(v1alpha1.ReasonCrashLoop, "Server %s doesn't start without a token. Put one under key %q of Secret %s, which spec.access.tokenSecretRef names: %s",
+		return faultf(v1alpha1.ReasonCrashLoop, "Server %s doesn't start without a token. Put one under key %q of "+
+			"Secret %s, which spec.access.tokenSecretRef names: %s",
 			pod.Name, token.Key, token.Name, says)
 	}
-	return faultf(v1alpha1.ReasonCrashLoop, "Server %s ended with exit code %d. Correct what it reports (`kubectl logs -n %s %s --previous` has all of it): %s",
+	return faultf(v1alpha1.ReasonCrashLoop, "Server %s ended with exit code %d. Correct what it reports (`kubectl "+
+		"logs -n %s %s --previous` has all of it): %s",
 		pod.Name, ended.ExitCode, pod.Namespace, pod.Name, says)
 }
 
@@ -152,15 +163,18 @@ func serversUnreachable(s snapshot) *fault {
 	if len(deaf) == 0 {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonServersUnreachable, "Servers are ready but don't answer the operator on port %d: %d of %d, %s among them. "+
-		"Check that network policies admit the operator's namespace to that port.", v1alpha1.OperationsPort, len(deaf), len(s.pods), deaf[0])
+	return faultf(v1alpha1.ReasonServersUnreachable, "Servers are ready but don't answer the operator on port %d: %d "+
+		"of %d, %s among them. "+
+		"Check that network policies admit the operator's namespace to that port.", v1alpha1.OperationsPort, len(
+		deaf), len(s.pods), deaf[0])
 }
 
 func rolloutStuck(s snapshot) *fault {
 	if !deadlineExceeded(s) {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonProgressDeadlineExceeded, "The newest servers don't become ready. `kubectl describe deployment -n %s %s` says more.",
+	return faultf(v1alpha1.ReasonProgressDeadlineExceeded, "The newest servers don't become ready. `kubectl describe "+
+		"deployment -n %s %s` says more.",
 		s.env.Namespace, s.env.Name)
 }
 
@@ -168,7 +182,8 @@ func rolloutStuck(s snapshot) *fault {
 // without anything being wrong.
 func deadlineExceeded(s snapshot) bool {
 	c := deploymentCondition(s.deployment(), appsv1.DeploymentProgressing)
-	return replicaCounts(s).full == 0 && c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
+	return replicaCounts(s).full == 0 && c != nil && c.Status == corev1.ConditionFalse &&
+		c.Reason == "ProgressDeadlineExceeded"
 }
 
 func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
@@ -193,7 +208,8 @@ func podCondition(pod corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondi
 // serverStatus is the state of the server's container, nil before there is any. Injected sidecars
 // are none of our concern.
 func serverStatus(pod corev1.Pod) *corev1.ContainerStatus {
-	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == containerName })
+	i := slices.IndexFunc(pod.Status.ContainerStatuses,
+		func(c corev1.ContainerStatus) bool { return c.Name == containerName })
 	if i < 0 {
 		return nil
 	}
@@ -221,7 +237,10 @@ func lastWords(log string) string {
 
 // quote puts somebody else's text on one line, without control characters and not too long.
 func quote(text string) string {
-	words := strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	words := strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) ||
+			!unicode.IsPrint(r)
+	})
 	if len(words) == 0 {
 		return "(no message)"
 	}

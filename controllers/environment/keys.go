@@ -79,10 +79,11 @@ func newKeyPair(entropy io.Reader) (public string, private []byte, err error) {
 
 func keySecret(env *v1alpha1.CustomerSupportEnv, public string, private []byte) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: keySecretName(env.Name, public), Namespace: env.Namespace, Labels: poolLabels(env.Name)},
-		Immutable:  new(true),
-		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{keyFile: private},
+		ObjectMeta: metav1.ObjectMeta{Name: keySecretName(env.Name, public), Namespace: env.Namespace,
+			Labels: poolLabels(env.Name)},
+		Immutable: new(true),
+		Type:      corev1.SecretTypeOpaque,
+		Data:      map[string][]byte{keyFile: private},
 	}
 }
 

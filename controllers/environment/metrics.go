@@ -47,21 +47,29 @@ func newPoolMetrics() *poolMetrics {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels())
 	}
 	return &poolMetrics{
-		active:      gauge("csenv_pool_sessions_active", "Open sessions, those of draining servers included."),
-		capacity:    gauge("csenv_pool_sessions_capacity", "Sessions that the servers accept at the same time, draining ones left out."),
-		free:        gauge("csenv_pool_sessions_free", "Sessions that the servers could take on at once."),
-		servers:     gauge("csenv_pool_servers", "Servers by state: ready, full, starting (or not starting), unreachable (they don't answer the operator), draining.", "state"),
-		timeToReady: histogram("csenv_pool_time_to_ready_seconds", "Time from a server's creation until it accepts sessions.", 1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
-		drains:      histogram("csenv_pool_drain_duration_seconds", "Time that a server that was going took to end its sessions.", 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400),
-		cut:         counter("csenv_pool_sessions_cut_total", "Sessions that were cut: they outlived the drain timeout, or their server went without a word."),
-		unjudged:    counter("csenv_pool_judge_failures_total", "Replies that could not be judged."),
-		pollsLost:   counter("csenv_pool_polls_failed_total", "Times that a running server didn't answer the operator."),
-		decisions:   counter("csenv_pool_scale_decisions_total", "Changes of the number of servers, by direction and reason.", "direction", "reason"),
+		active: gauge("csenv_pool_sessions_active", "Open sessions, those of draining servers included."),
+		capacity: gauge("csenv_pool_sessions_capacity", "Sessions that the servers accept at the same time, "+
+			"draining ones left out."),
+		free: gauge("csenv_pool_sessions_free", "Sessions that the servers could take on at once."),
+		servers: gauge("csenv_pool_servers", "Servers by state: ready, full, starting (or not starting), "+
+			"unreachable (they don't answer the operator), draining.", "state"),
+		timeToReady: histogram("csenv_pool_time_to_ready_seconds", "Time from a server's creation until it accepts "+
+			"sessions.", 1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
+		drains: histogram("csenv_pool_drain_duration_seconds", "Time that a server that was going took to end "+
+			"its sessions.", 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400),
+		cut: counter("csenv_pool_sessions_cut_total", "Sessions that were cut: they outlived the drain "+
+			"timeout, or their server went without a word."),
+		unjudged: counter("csenv_pool_judge_failures_total", "Replies that could not be judged."),
+		pollsLost: counter("csenv_pool_polls_failed_total",
+			"Times that a running server didn't answer the operator."),
+		decisions: counter("csenv_pool_scale_decisions_total",
+			"Changes of the number of servers, by direction and reason.", "direction", "reason"),
 	}
 }
 
 func (m *poolMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.active, m.capacity, m.free, m.servers, m.timeToReady, m.drains, m.cut, m.unjudged, m.pollsLost, m.decisions}
+	return []prometheus.Collector{m.active, m.capacity, m.free, m.servers, m.timeToReady, m.drains, m.cut, m.unjudged,
+		m.pollsLost, m.decisions}
 }
 
 // forget drops the series of a pool that is gone.
@@ -157,7 +165,8 @@ type collector struct {
 func newCollector(reader client.Reader) *collector {
 	return &collector{
 		reader: reader,
-		pools:  prometheus.NewDesc("csenv_environments", "CustomerSupportEnvs, by whether they are Available.", []string{"environment", "available"}, nil),
+		pools: prometheus.NewDesc("csenv_environments", "CustomerSupportEnvs, by whether they are Available.",
+			[]string{"environment", "available"}, nil),
 	}
 }
 
@@ -175,7 +184,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for environment, byStatus := range tallies(list.Items) {
 		for status, n := range byStatus {
-			out <- prometheus.MustNewConstMetric(c.pools, prometheus.GaugeValue, float64(n), string(environment), string(status))
+			out <- prometheus.MustNewConstMetric(c.pools, prometheus.GaugeValue, float64(n), string(environment),
+				string(status))
 		}
 	}
 }
@@ -185,7 +195,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 func tallies(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int {
 	sums := map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int{}
 	for _, environment := range []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment} {
-		sums[environment] = map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0, metav1.ConditionUnknown: 0}
+		sums[environment] = map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0,
+			metav1.ConditionUnknown: 0}
 	}
 	for _, pool := range pools {
 		if byStatus := sums[pool.Spec.Environment]; byStatus != nil {

@@ -60,7 +60,8 @@ func TestCollectorWithoutTheCache(t *testing.T) {
 			return errors.New("cache not started")
 		},
 	}).Build()
-	if err := testutil.CollectAndCompare(newCollector(reader), strings.NewReader("")); err == nil || !strings.Contains(err.Error(), "cache not started") {
+	if err := testutil.CollectAndCompare(newCollector(reader), strings.NewReader("")); err == nil ||
+		!strings.Contains(err.Error(), "cache not started") {
 		t.Errorf("error = %v, want the scrape to fail for what it can't read", err)
 	}
 }
@@ -70,7 +71,8 @@ func TestPoolMetrics(t *testing.T) {
 	m := newPoolMetrics()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m.collectors()...)
-	s := healthy(withPod(server("full", unready)), withPod(server("going", terminating)), withPod(server("silent")), withPod(server("starting", waiting("ContainerCreating", ""))),
+	s := healthy(withPod(server("full", unready)), withPod(server("going", terminating)), withPod(server("silent")),
+		withPod(server("starting", waiting("ContainerCreating", ""))),
 		withPod(server("gone", terminating, waiting("", ""))), withPod(server("unready", unready)))
 	s.reports["full"], s.reports["going"], s.reports["unready"] = report(10), report(4), report(0)
 	s.scaling = scaling{from: 1, to: 2, reason: scaleFree}
@@ -109,7 +111,8 @@ csenv_pool_sessions_cut_total{namespace="shop",pool="support"} 0
 csenv_pool_sessions_free{namespace="shop",pool="support"} 27
 `
 	names := []string{
-		"csenv_pool_judge_failures_total", "csenv_pool_polls_failed_total", "csenv_pool_scale_decisions_total", "csenv_pool_servers", "csenv_pool_sessions_active",
+		"csenv_pool_judge_failures_total", "csenv_pool_polls_failed_total", "csenv_pool_scale_decisions_total",
+		"csenv_pool_servers", "csenv_pool_sessions_active",
 		"csenv_pool_sessions_capacity", "csenv_pool_sessions_cut_total", "csenv_pool_sessions_free",
 	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {

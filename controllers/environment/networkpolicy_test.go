@@ -17,7 +17,8 @@ func TestNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	own := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{}}
 	labelled := func(key, value string) networkingv1.NetworkPolicyPeer {
-		return networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
+		return networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{key: value}}}
 	}
 	allowing := func(from v1alpha1.NamespacesFrom, selector *metav1.LabelSelector) func(*v1alpha1.CustomerSupportEnv) {
 		return func(env *v1alpha1.CustomerSupportEnv) {
@@ -27,15 +28,19 @@ func TestNetworkPolicy(t *testing.T) {
 	ofType := func(kind v1alpha1.ServiceType) func(*v1alpha1.CustomerSupportEnv) {
 		return func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Service.Type = kind }
 	}
-	watchers := []networkingv1.NetworkPolicyPeer{labelled("kubernetes.io/metadata.name", "csenv-system"), labelled("metrics", "enabled")}
+	watchers := []networkingv1.NetworkPolicyPeer{labelled("kubernetes.io/metadata.name", "csenv-system"),
+		labelled("metrics", "enabled")}
 	tests := map[string]struct {
 		env               *v1alpha1.CustomerSupportEnv
 		operator          string
 		clients, watchers []networkingv1.NetworkPolicyPeer
 	}{
-		"its own namespace":             {pool(), "csenv-system", []networkingv1.NetworkPolicyPeer{own}, watchers},
-		"all namespaces":                {pool(allowing(v1alpha1.AllNamespaces, nil)), "csenv-system", []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}, watchers},
-		"selected namespaces":           {pool(allowing(v1alpha1.SelectedNamespaces, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}})), "csenv-system", []networkingv1.NetworkPolicyPeer{own, labelled("team", "a")}, watchers},
+		"its own namespace": {pool(), "csenv-system", []networkingv1.NetworkPolicyPeer{own}, watchers},
+		"all namespaces": {pool(allowing(v1alpha1.AllNamespaces, nil)), "csenv-system",
+			[]networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}, watchers},
+		"selected namespaces": {pool(allowing(v1alpha1.SelectedNamespaces,
+			&metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}})), "csenv-system",
+			[]networkingv1.NetworkPolicyPeer{own, labelled("team", "a")}, watchers},
 		"a node's port":                 {pool(ofType(v1alpha1.NodePortService)), "csenv-system", nil, watchers},
 		"a load balancer":               {pool(ofType(v1alpha1.LoadBalancerService)), "csenv-system", nil, watchers},
 		"an operator outside a cluster": {pool(), "", []networkingv1.NetworkPolicyPeer{own}, nil},
@@ -46,14 +51,16 @@ func TestNetworkPolicy(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policy, ok := materialise(t, child{id: childID{kind: kindNetworkPolicy}, config: networkPolicy(tt.env, tt.operator)}).(*networkingv1.NetworkPolicy)
+			policy, ok := materialise(t, child{id: childID{kind: kindNetworkPolicy},
+				config: networkPolicy(tt.env, tt.operator)}).(*networkingv1.NetworkPolicy)
 			if !ok {
 				t.Fatal("not a NetworkPolicy")
 			}
 			want := networkingv1.NetworkPolicySpec{
 				PodSelector: metav1.LabelSelector{MatchLabels: podSelector("support")},
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-				Ingress:     []networkingv1.NetworkPolicyIngressRule{{Ports: port(8000), From: tt.clients}, {Ports: port(9000), From: tt.watchers}},
+				Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: port(8000), From: tt.clients},
+					{Ports: port(9000), From: tt.watchers}},
 			}
 			if diff := cmp.Diff(want, policy.Spec); diff != "" {
 				t.Errorf("policy (-want +got):\n%s", diff)

@@ -84,7 +84,8 @@ func newestReports(s snapshot) []score.Report {
 func invalidPack(s snapshot) *fault {
 	for _, report := range newestReports(s) {
 		if report.Packs != nil && report.Packs.Error != "" {
-			return faultf(v1alpha1.ReasonInvalidPack, "The changed scenario packs aren't rolled out, and servers play on with what they have loaded; no new one would start. Correct %s",
+			return faultf(v1alpha1.ReasonInvalidPack, "The changed scenario packs aren't rolled out, and servers "+
+				"play on with what they have loaded; no new one would start. Correct %s",
 				quote(named(s.env, report.Packs.Error)))
 		}
 	}
@@ -112,6 +113,7 @@ func named(env *v1alpha1.CustomerSupportEnv, text string) string {
 // announcePacks tells of a rollout for changed packs once the API server knows of it.
 func (r *Reconciler) announcePacks(s snapshot) {
 	if s.applyErr == nil && s.scenarios != annotatedScenarios(s) && s.scenarios != "" {
-		r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, v1alpha1.ReasonPacksChanged, "Reconcile", "The scenario packs have changed: servers are replaced to play %s.", s.scenarios)
+		r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, v1alpha1.ReasonPacksChanged, "Reconcile",
+			"The scenario packs have changed: servers are replaced to play %s.", s.scenarios)
 	}
 }

@@ -23,7 +23,8 @@ func finishedRollout(env *v1alpha1.CustomerSupportEnv, scenarios string, ago tim
 			d.Spec.Template.Annotations = map[string]string{scenariosAnnotation: scenarios}
 		}
 		d.Status.Conditions = []appsv1.DeploymentCondition{{
-			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: newRolloutReason, LastUpdateTime: metav1.NewTime(noon.Add(-ago)),
+			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: newRolloutReason,
+			LastUpdateTime: metav1.NewTime(noon.Add(-ago)),
 		}}
 	})
 }
@@ -63,25 +64,32 @@ func TestNextScenarios(t *testing.T) {
 		s    snapshot
 		want string
 	}{
-		"nothing has changed":                    {packed("", same, same), ""},
-		"nothing has changed since":              {packed("a", same, same), "a"},
-		"a change":                               {packed("", changed, changed), "b"},
-		"a change back":                          {packed("b", playing("b", "a", "")), "a"},
-		"a change that not all have seen":        {packed("", changed, same), ""},
-		"two changes at once":                    {packed("", changed, playing("a", "c", "")), ""},
-		"a fault":                                {packed("", playing("a", "", "wrong"), playing("a", "", "wrong")), ""},
+		"nothing has changed":             {packed("", same, same), ""},
+		"nothing has changed since":       {packed("a", same, same), "a"},
+		"a change":                        {packed("", changed, changed), "b"},
+		"a change back":                   {packed("b", playing("b", "a", "")), "a"},
+		"a change that not all have seen": {packed("", changed, same), ""},
+		"two changes at once":             {packed("", changed, playing("a", "c", "")), ""},
+		"a fault": {packed("", playing("a", "", "wrong"), playing("a", "", "wrong")),
+			""},
 		"a fault of one":                         {packed("", changed, playing("a", "", "wrong")), ""},
 		"a server that started after the change": {packed("", changed, playing("b", "b", "")), "b"},
 		"a digest that was annotated already":    {packed("b", changed, changed), "b"},
 		"a server that says nothing of packs":    {packed("", changed, report(0)), ""},
-		"a server that says nothing at all":      {with(packed("", changed, changed), func(s *snapshot) { delete(s.reports, "support-1") }), "b"},
-		"no server says anything":                {with(packed("", changed), func(s *snapshot) { s.reports = nil }), ""},
-		"no digest":                              {packed("", playing("a", "", "")), ""},
+		"a server that says nothing at all": {
+			with(packed("", changed, changed), func(s *snapshot) { delete(s.reports, "support-1") }), "b"},
+		"no server says anything": {with(packed("", changed), func(s *snapshot) { s.reports = nil }),
+			""},
+		"no digest": {packed("", playing("a", "", "")), ""},
 		"a draining server hasn't seen it": {with(packed("", changed, same), func(s *snapshot) {
 			s.pods[1].DeletionTimestamp = new(metav1.NewTime(noon))
 		}), "b"},
-		"an older server has another fault": {with(packed("", changed, playing("a", "", "wrong")), func(s *snapshot) { outdated(&s.pods[1]) }), "b"},
-		"the packs are gone from the spec":  {with(packed("a", changed), func(s *snapshot) { s.env.Spec.Scenarios.Packs, s.scenarios = nil, "" }), ""},
+		"an older server has another fault": {with(packed("", changed, playing("a", "", "wrong")),
+			func(s *snapshot) { outdated(&s.pods[1]) }), "b"},
+		"the packs are gone from the spec": {with(packed("a", changed), func(s *snapshot) {
+			s.env.Spec.Scenarios.Packs,
+				s.scenarios = nil, ""
+		}), ""},
 		"the last rollout ended just now": {with(packed("", changed), func(s *snapshot) {
 			s.live[childID{kindDeployment, "support"}] = finishedRollout(s.env, "", replacePause-1)
 		}), ""},
@@ -121,7 +129,8 @@ func TestRolloutsAreBounded(t *testing.T) {
 		looks := rapid.IntRange(1, 60).Draw(r, "looks")
 		for i := range looks {
 			now := noon.Add(time.Duration(i) * 15 * time.Second)
-			s := packed(annotated, playing(digest.Draw(r, "loaded"), digest.Draw(r, "mounted"), rapid.SampledFrom([]string{"", "", "wrong"}).Draw(r, "fault")))
+			s := packed(annotated, playing(digest.Draw(r, "loaded"), digest.Draw(r, "mounted"),
+				rapid.SampledFrom([]string{"", "", "wrong"}).Draw(r, "fault")))
 			s.now, s.live[childID{kindDeployment, "support"}] = now, finishedRollout(s.env, annotated, noon.Sub(ended))
 			if next := nextScenarios(s); next != annotated {
 				if now.Sub(ended) < replacePause {
@@ -143,7 +152,8 @@ func TestScenariosAreOfTheTemplate(t *testing.T) {
 	before := podTemplate(s)
 	s.scenarios = "b"
 	after := podTemplate(s)
-	if after.Annotations[scenariosAnnotation] != "b" || after.Annotations[templateHash] == before.Annotations[templateHash] {
+	if after.Annotations[scenariosAnnotation] != "b" ||
+		after.Annotations[templateHash] == before.Annotations[templateHash] {
 		t.Errorf("annotations %v, before %v", after.Annotations, before.Annotations)
 	}
 }
@@ -169,10 +179,14 @@ func TestNamesOfWhatIsMounted(t *testing.T) {
 	t.Parallel()
 	broken := waiting("CrashLoopBackOff", "back-off")
 	tests := map[string]struct{ says, want string }{
-		"a pack":   {"error: loading the scenarios of --scenarios and --pack:\n/etc/csenv/packs/pack-0/T1.yaml:3: wrong", "--pack: ConfigMap acme/T1.yaml:3: wrong"},
-		"no pack":  {"error: /etc/csenv/packs/pack-1: no scenario files", "Secret held-out: no scenario files"},
-		"no token": {"error: reading --token-file: open /etc/csenv/token/token: no such file", `Put one under key "tokens" of Secret clients, which spec.access.tokenSecretRef names: error: reading --token-file: open key "tokens" of Secret clients: no such file`},
-		"no line":  {"error: --token-file /etc/csenv/token/token holds no token", `Put one under key "tokens" of Secret clients`},
+		"a pack": {
+			"error: loading the scenarios of --scenarios and --pack:\n/etc/csenv/packs/pack-0/T1.yaml:3: wrong",
+			"--pack: ConfigMap acme/T1.yaml:3: wrong"},
+		"no pack": {"error: /etc/csenv/packs/pack-1: no scenario files", "Secret held-out: no scenario files"},
+		"no token": {"error: reading --token-file: open /etc/csenv/token/token: no such file",
+			`Put one under key "tokens" of Secret clients, which spec.access.tokenSecretRef names: error: reading --token-file: open key "tokens" of Secret clients: no such file`},
+		"no line": {"error: --token-file /etc/csenv/token/token holds no token",
+			`Put one under key "tokens" of Secret clients`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

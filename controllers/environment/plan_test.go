@@ -43,36 +43,51 @@ func existing(t *testing.T, env *v1alpha1.CustomerSupportEnv) map[childID]client
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	all := []string{"Service support", "Service support-pods", "PodDisruptionBudget support", "NetworkPolicy support", "Deployment support"}
+	all := []string{"Service support", "Service support-pods", "PodDisruptionBudget support", "NetworkPolicy support",
+		"Deployment support"}
 	deploymentID, policyID := childID{kindDeployment, "support"}, childID{kindNetworkPolicy, "support"}
 	tests := map[string]struct {
 		change func(*snapshot)
 		want   []string
 	}{
-		"nothing exists":                    {func(s *snapshot) { s.live = nil }, all},
-		"everything exists":                 {func(*snapshot) {}, nil},
-		"a name is taken":                   {func(s *snapshot) { s.live, s.taken = nil, []childID{{kindService, "support"}} }, all[1:]},
-		"an earlier pool's object is going": {func(s *snapshot) { s.live, s.leaving = nil, []childID{deploymentID} }, all[:4]},
+		"nothing exists":    {func(s *snapshot) { s.live = nil }, all},
+		"everything exists": {func(*snapshot) {}, nil},
+		"a name is taken": {func(s *snapshot) {
+			s.live, s.taken = nil,
+				[]childID{{kindService, "support"}}
+		}, all[1:]},
+		"an earlier pool's object is going": {func(s *snapshot) { s.live, s.leaving = nil, []childID{deploymentID} },
+			all[:4]},
 		"defaults and fields of others are no difference": {func(s *snapshot) {
 			d := s.live[deploymentID].(*appsv1.Deployment)
 			d.Spec.RevisionHistoryLimit = new(int32(10))
 			d.Labels["team"] = "support"
-			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar"}}, d.Spec.Template.Spec.Containers...)
+			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar"}},
+				d.Spec.Template.Spec.Containers...)
 		}, nil},
 		"the kind of a typed object is no difference": {func(s *snapshot) {
 			s.live[deploymentID].(*appsv1.Deployment).Kind = ""
 		}, nil},
-		"replicas scaled by hand":   {func(s *snapshot) { s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = new(int32(9)) }, all[4:]},
-		"an argument added by hand": {func(s *snapshot) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) }, all[4:]},
-		"a label removed by hand":   {func(s *snapshot) { s.live[childID{kindService, "support"}].SetLabels(nil) }, all[:1]},
-		"the owner removed by hand": {func(s *snapshot) { s.live[childID{kindBudget, "support"}].SetOwnerReferences(nil) }, all[2:3]},
+		"replicas scaled by hand": {func(s *snapshot) {
+			s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = new(
+				int32(9))
+		}, all[4:]},
+		"an argument added by hand": {func(s *snapshot) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) },
+			all[4:]},
+		"a label removed by hand": {func(s *snapshot) { s.live[childID{kindService, "support"}].SetLabels(nil) },
+			all[:1]},
+		"the owner removed by hand": {func(s *snapshot) {
+			s.live[childID{kindBudget, "support"}].SetOwnerReferences(
+				nil)
+		}, all[2:3]},
 		"the budget loosened by hand": {func(s *snapshot) {
 			s.live[childID{kindBudget, "support"}].(*policyv1.PodDisruptionBudget).Spec.MaxUnavailable = nil
 		}, all[2:3]},
-		"the spec scales":                {func(s *snapshot) { s.scaling.to = 0 }, all[4:]},
-		"the spec's reward mode changes": {func(s *snapshot) { s.env.Spec.RewardMode = v1alpha1.TerminalReward }, all[4:]},
-		"the image changes":              {func(s *snapshot) { s.image = "csenv:next" }, all[4:]},
-		"a new key pair":                 {func(s *snapshot) { s.env.Status.LedgerPublicKey = "other" }, all[4:]},
+		"the spec scales": {func(s *snapshot) { s.scaling.to = 0 }, all[4:]},
+		"the spec's reward mode changes": {func(s *snapshot) { s.env.Spec.RewardMode = v1alpha1.TerminalReward },
+			all[4:]},
+		"the image changes": {func(s *snapshot) { s.image = "csenv:next" }, all[4:]},
+		"a new key pair":    {func(s *snapshot) { s.env.Status.LedgerPublicKey = "other" }, all[4:]},
 		"a rule added to the network policy by hand": {func(s *snapshot) {
 			policy := s.live[policyID].(*networkingv1.NetworkPolicy)
 			policy.Spec.Ingress = append(policy.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
@@ -81,7 +96,9 @@ func TestPlan(t *testing.T) {
 			rule := &s.live[policyID].(*networkingv1.NetworkPolicy).Spec.Ingress[0]
 			rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}})
 		}, all[3:4]},
-		"the network policy is no longer wanted": {func(s *snapshot) { s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy }, []string{"NetworkPolicy support, deleted"}},
+		"the network policy is no longer wanted": {
+			func(s *snapshot) { s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy },
+			[]string{"NetworkPolicy support, deleted"}},
 		"a network policy that was never wanted": {func(s *snapshot) {
 			s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy
 			delete(s.live, policyID)
@@ -91,7 +108,8 @@ func TestPlan(t *testing.T) {
 		}, nil},
 		"the servers' pods are overridden": {func(s *snapshot) { s.env.Spec.Template = everyOverride() }, all[4:]},
 		"a version that wanted something more": {func(s *snapshot) {
-			s.live[childID{kindService, "support"}].SetAnnotations(map[string]string{appliedHash: "of an older version"})
+			s.live[childID{kindService, "support"}].SetAnnotations(
+				map[string]string{appliedHash: "of an older version"})
 		}, all[:1]},
 	}
 	for name, tt := range tests {
@@ -170,8 +188,10 @@ func TestPlanSettles(t *testing.T) {
 func drawPool(r *rapid.T, label string) *v1alpha1.CustomerSupportEnv {
 	number := func(name string, most int32) *int32 { return new(rapid.Int32Range(0, most).Draw(r, label+" "+name)) }
 	return pool(func(env *v1alpha1.CustomerSupportEnv) {
-		env.Spec.Environment = rapid.SampledFrom([]v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment}).Draw(r, label)
-		env.Spec.RewardMode = rapid.SampledFrom([]v1alpha1.RewardMode{v1alpha1.DenseReward, v1alpha1.TerminalReward}).Draw(r, label+" mode")
+		env.Spec.Environment = rapid.SampledFrom([]v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment,
+			v1alpha1.WorkflowEnvironment}).Draw(r, label)
+		env.Spec.RewardMode = rapid.SampledFrom([]v1alpha1.RewardMode{v1alpha1.DenseReward,
+			v1alpha1.TerminalReward}).Draw(r, label+" mode")
 		env.Spec.Replicas = number("replicas", 1000)
 		env.Spec.DrainTimeoutSeconds = number("drain timeout", 86400)
 		env.Spec.Sessions.PerPod = *number("sessions", 100000)

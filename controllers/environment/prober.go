@@ -33,7 +33,8 @@ type statsReader interface {
 // the pod. A pod that doesn't answer is left out. Of all but the first pod that describes the
 // pool's offer only the counts are kept: a pool may have many servers, and the same list of
 // scenarios from each.
-func readReports(ctx context.Context, stats statsReader, pods []corev1.Pod, describes func(corev1.Pod) bool) map[string]score.Report {
+func readReports(ctx context.Context, stats statsReader, pods []corev1.Pod,
+	describes func(corev1.Pod) bool) map[string]score.Report {
 	ctx, cancel := context.WithTimeout(ctx, statsBudget)
 	defer cancel()
 	var (

@@ -67,7 +67,8 @@ func TestReadReportsKeepsOneOffer(t *testing.T) {
 		}
 		close(turns[answers[0]])
 		answer := report(1)
-		answer.Packs = &score.Packs{Digest: "sha256:" + strings.Repeat("d", 2*maxDigest), Error: strings.Repeat("e", 2*maxPackError)}
+		answer.Packs = &score.Packs{Digest: "sha256:" + strings.Repeat("d", 2*maxDigest),
+			Error: strings.Repeat("e", 2*maxPackError)}
 		stats := statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
 			<-turns[podIP]
 			if next := slices.Index(answers, podIP) + 1; next < len(answers) {
@@ -77,11 +78,14 @@ func TestReadReportsKeepsOneOffer(t *testing.T) {
 		})
 		var pods []corev1.Pod
 		for i, edit := range []func(*corev1.Pod){outdated, terminating, func(*corev1.Pod) {}, func(*corev1.Pod) {}} {
-			pods = append(pods, server(fmt.Sprintf("support-%d", i), edit, func(pod *corev1.Pod) { pod.Status.PodIP = fmt.Sprintf("10.0.0.%d", i) }))
+			pods = append(pods, server(fmt.Sprintf("support-%d", i), edit,
+				func(pod *corev1.Pod) { pod.Status.PodIP = fmt.Sprintf("10.0.0.%d", i) }))
 		}
 		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}))
-		packs := &score.Packs{Digest: "sha256:" + strings.Repeat("d", maxDigest-7), Error: strings.Repeat("e", maxPackError)}
-		bare := score.Report{Sessions: answer.Sessions, Episodes: answer.Episodes, ScenarioDigest: answer.ScenarioDigest, Packs: packs}
+		packs := &score.Packs{Digest: "sha256:" + strings.Repeat("d", maxDigest-7),
+			Error: strings.Repeat("e", maxPackError)}
+		bare := score.Report{Sessions: answer.Sessions, Episodes: answer.Episodes,
+			ScenarioDigest: answer.ScenarioDigest, Packs: packs}
 		want := map[string]score.Report{"support-0": bare, "support-1": bare, "support-2": answer, "support-3": bare}
 		if diff := cmp.Diff(want, got); diff != "" {
 			r.Errorf("reports (-want +got):\n%s", diff)

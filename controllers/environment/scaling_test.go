@@ -53,7 +53,8 @@ var _ = Describe("A pool that scales itself", func() {
 	BeforeEach(func(ctx SpecContext) { d = newDesk(ctx) })
 
 	It("follows its sessions, up at once and down after the delay, idle servers first", func(ctx SpecContext) {
-		start(ctx, v1alpha1.Autoscaling{MaxReplicas: 3, FreeSessions: new(intstr.FromInt32(5)), ScaleDownDelaySeconds: new(int32(60))})
+		start(ctx, v1alpha1.Autoscaling{MaxReplicas: 3, FreeSessions: new(intstr.FromInt32(5)),
+			ScaleDownDelaySeconds: new(int32(60))})
 		Expect(replicas(ctx)).To(BeEquivalentTo(1))
 
 		By("a burst")
@@ -61,7 +62,8 @@ var _ = Describe("A pool that scales itself", func() {
 		d.reconcile(ctx)
 		Expect(replicas(ctx)).To(BeEquivalentTo(2))
 		Expect(*d.pool(ctx).Spec.Replicas).To(BeEquivalentTo(1), "the spec is the user's")
-		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionScalingLimited, metav1.ConditionFalse, v1alpha1.ReasonWithinLimits))
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionScalingLimited, metav1.ConditionFalse,
+			v1alpha1.ReasonWithinLimits))
 		d.startPod(ctx, "support-b", "10.0.0.2", asItIs)
 		d.answers["10.0.0.2"] = report(9)
 		d.reconcile(ctx)
@@ -70,7 +72,8 @@ var _ = Describe("A pool that scales itself", func() {
 		d.answers["10.0.0.3"] = report(9)
 		d.reconcile(ctx)
 		Expect(replicas(ctx)).To(BeEquivalentTo(3))
-		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionScalingLimited, metav1.ConditionTrue, v1alpha1.ReasonAtMaximum))
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionScalingLimited, metav1.ConditionTrue,
+			v1alpha1.ReasonAtMaximum))
 
 		By("its end")
 		d.rollOut(ctx)
@@ -82,7 +85,8 @@ var _ = Describe("A pool that scales itself", func() {
 		Expect(replicas(ctx)).To(BeEquivalentTo(1))
 		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(deletionCost, "3"))
 		Expect(pod(ctx, "support-b").Annotations).NotTo(HaveKey(deletionCost))
-		Expect(revision(d.deployment(ctx))).To(BeNumerically(">", revision(pod(ctx, "support-a"))), "the cost comes before the number")
+		Expect(revision(d.deployment(ctx))).To(BeNumerically(">", revision(pod(ctx, "support-a"))),
+			"the cost comes before the number")
 	})
 
 	It("is never written to at rest", func(ctx SpecContext) {
@@ -107,7 +111,8 @@ var _ = Describe("A pool that scales itself", func() {
 	})
 
 	It("goes without servers while nobody plays, until a run waits for it", func(ctx SpecContext) {
-		start(ctx, v1alpha1.Autoscaling{MinReplicas: new(int32(0)), MaxReplicas: 3, ScaleDownDelaySeconds: new(int32(30))})
+		start(ctx, v1alpha1.Autoscaling{MinReplicas: new(int32(0)), MaxReplicas: 3,
+			ScaleDownDelaySeconds: new(int32(30))})
 		Expect(replicas(ctx)).To(BeEquivalentTo(1), "a server tells what the pool offers")
 		lookFor(ctx, 40*time.Second)
 		Expect(replicas(ctx)).To(BeZero())
@@ -115,27 +120,31 @@ var _ = Describe("A pool that scales itself", func() {
 		d.rollOut(ctx)
 		lookFor(ctx, 40*time.Second)
 		Expect(replicas(ctx)).To(BeZero())
-		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonScaledToZero))
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionAvailable, metav1.ConditionFalse,
+			v1alpha1.ReasonScaledToZero))
 
 		lab := newDesk(ctx)
 		run := &v1alpha1.EvaluationRun{
 			ObjectMeta: metav1.ObjectMeta{Name: "nightly", Namespace: lab.namespace},
 			Spec: v1alpha1.EvaluationRunSpec{
 				EnvironmentRef: v1alpha1.EnvironmentReference{Name: "support", Namespace: d.namespace},
-				Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
-				Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-resolve"}},
+				Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+					Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
+				Tasks: []v1alpha1.TaskSelection{{Name: "ticket-resolve"}},
 			},
 		}
 		Expect(k8s.Create(ctx, run)).To(Succeed())
 		lookFor(ctx, 10*time.Second)
 		Expect(replicas(ctx)).To(BeZero(), "nobody has looked yet whether the run is admitted")
 		run.Status.Conditions = []metav1.Condition{{
-			Type: v1alpha1.ConditionEnvironmentReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonEnvironmentNotAvailable, LastTransitionTime: metav1.Now(),
+			Type: v1alpha1.ConditionEnvironmentReady, Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonEnvironmentNotAvailable, LastTransitionTime: metav1.Now(),
 		}}
 		Expect(k8s.Status().Update(ctx, run)).To(Succeed())
 		d.reconcile(ctx)
 		Expect(replicas(ctx)).To(BeEquivalentTo(1))
-		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoServerReady))
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionAvailable, metav1.ConditionFalse,
+			v1alpha1.ReasonNoServerReady))
 	})
 
 	It("is suspended and goes on", func(ctx SpecContext) {
@@ -145,7 +154,8 @@ var _ = Describe("A pool that scales itself", func() {
 		Expect(k8s.Update(ctx, env)).To(Succeed())
 		d.reconcile(ctx)
 		Expect(replicas(ctx)).To(BeZero())
-		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonSuspended))
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionAvailable, metav1.ConditionFalse,
+			v1alpha1.ReasonSuspended))
 		env = d.pool(ctx)
 		env.Spec.OperatingMode = v1alpha1.RunningMode
 		Expect(k8s.Update(ctx, env)).To(Succeed())
@@ -173,7 +183,8 @@ var _ = Describe("The scale subresource of a pool", func() {
 		Expect(k8s.SubResource("scale").Get(ctx, d.pool(ctx), scale)).To(Succeed())
 		Expect(scale.Spec.Replicas).To(BeEquivalentTo(1))
 		Expect(scale.Status.Replicas).To(BeEquivalentTo(1))
-		Expect(scale.Status.Selector).To(Equal("app.kubernetes.io/component=env-server,app.kubernetes.io/name=csenv,csenv.dev/environment=support"))
+		Expect(scale.Status.Selector).To(
+			Equal("app.kubernetes.io/component=env-server,app.kubernetes.io/name=csenv,csenv.dev/environment=support"))
 		scale.Spec.Replicas = 4
 		Expect(k8s.SubResource("scale").Update(ctx, d.pool(ctx), client.WithSubResourceBody(scale))).To(Succeed())
 		d.reconcile(ctx)
@@ -204,7 +215,8 @@ var _ = Describe("The examples of docs/pools.md", func() {
 				object := &unstructured.Unstructured{}
 				Expect(yaml.UnmarshalStrict(document, &object.Object)).To(Succeed())
 				object.SetNamespace(d.namespace)
-				Expect(k8s.Create(ctx, object, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: "Strict"}})).To(Succeed(), "%s", example)
+				Expect(k8s.Create(ctx, object, &client.CreateOptions{
+					Raw: &metav1.CreateOptions{FieldValidation: "Strict"}})).To(Succeed(), "%s", example)
 			}
 		})
 	}

@@ -22,9 +22,10 @@ import (
 // snapshot is what one pass knows. What comes after now was decided, and says what came of the
 // writes; everything else was read.
 type snapshot struct {
-	env       *v1alpha1.CustomerSupportEnv
-	image     string                    // that the servers are to run
-	scenarios string                    // digest of the packs for which the servers are replaced, "" before their first change
+	env   *v1alpha1.CustomerSupportEnv
+	image string // that the servers are to run
+	// digest of the packs for which the servers are replaced, "" before their first change
+	scenarios string
 	operator  string                    // namespace of the operator, "" for one outside of the cluster
 	live      map[childID]client.Object // the pool's objects that exist
 	taken     []childID                 // names that something else has
@@ -131,7 +132,8 @@ func isPredecessors(env *v1alpha1.CustomerSupportEnv, object client.Object) bool
 
 func (r *Reconciler) listPods(ctx context.Context, env *v1alpha1.CustomerSupportEnv) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	if err := r.client.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(podSelector(env.Name))); err != nil {
+	if err := r.client.List(ctx, &list, client.InNamespace(env.Namespace),
+		client.MatchingLabels(podSelector(env.Name))); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })

@@ -24,7 +24,8 @@ func TestWhoseObject(t *testing.T) {
 	labelled := func(env string) func(*corev1.Service) { return func(s *corev1.Service) { s.Labels = poolLabels(env) } }
 	owned := func(by *v1alpha1.CustomerSupportEnv) func(*corev1.Service) {
 		return func(s *corev1.Service) {
-			s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(by, v1alpha1.GroupVersion.WithKind("CustomerSupportEnv"))}
+			s.OwnerReferences = []metav1.OwnerReference{
+				*metav1.NewControllerRef(by, v1alpha1.GroupVersion.WithKind("CustomerSupportEnv"))}
 		}
 	}
 	tests := map[string]struct {

@@ -29,7 +29,8 @@ func computeStatus(s snapshot) v1alpha1.CustomerSupportEnvStatus {
 	status.Selector = labels.SelectorFromSet(podSelector(s.env.Name)).String()
 	status.Image = s.image
 	counts := replicaCounts(s)
-	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = new(counts.exist), new(counts.ready), new(counts.updated)
+	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = new(counts.exist), new(counts.ready), new(
+		counts.updated)
 	status.DrainingReplicas = new(drainingServers(s))
 	status.Sessions = sessions(s)
 	status.Episodes = episodes(s)
@@ -79,7 +80,8 @@ func whyNone(s snapshot) string {
 	if s.env.Spec.Autoscaling == nil {
 		return "spec.replicas is 0. Raise it to have servers to connect to."
 	}
-	return "Nobody played, and spec.autoscaling.minReplicas is 0. An EvaluationRun brings a server back; for other clients raise it."
+	return "Nobody played, and spec.autoscaling.minReplicas is 0. An EvaluationRun brings a server back; for other " +
+		"clients raise it."
 }
 
 // replicasField is what decides how many servers there may be.
@@ -96,14 +98,18 @@ func progressing(s snapshot) metav1.Condition {
 	switch {
 	case deadlineExceeded(s):
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonProgressDeadlineExceeded,
-			"The rollout got stuck: %d of %d servers run the newest template. Older ones go on serving. See what Degraded says.", counts.updated, wanted)
-	case s.applying, !observed(s.deployment()), counts.exist != wanted, counts.updated != wanted, counts.ready+counts.full < wanted:
+			"The rollout got stuck: %d of %d servers run the newest template. Older ones go on serving. See what "+
+				"Degraded says.", counts.updated, wanted)
+	case s.applying, !observed(
+		s.deployment()), counts.exist != wanted, counts.updated != wanted, counts.ready+counts.full < wanted:
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
 			"%d of %d servers run the newest template and %d are ready. %s", counts.updated, wanted, counts.ready, whatNext(s))
 	case isSuspended(s):
-		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonSuspended, "No servers are wanted. Those that are left end their sessions.")
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonSuspended,
+			"No servers are wanted. Those that are left end their sessions.")
 	default:
-		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "All %d servers run the newest template.", wanted)
+		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut,
+			"All %d servers run the newest template.", wanted)
 	}
 }
 
@@ -113,12 +119,14 @@ func scalingLimited(s snapshot) metav1.Condition {
 	switch s.scaling.limit {
 	case v1alpha1.ReasonAtMaximum:
 		return condition(kind, true, v1alpha1.ReasonAtMaximum,
-			"The sessions call for more servers than spec.autoscaling.maxReplicas, %d. Raise it, or accept that fewer sessions are free than freeSessions asks for.", a.MaxReplicas)
+			"The sessions call for more servers than spec.autoscaling.maxReplicas, %d. Raise it, or accept that "+
+				"fewer sessions are free than freeSessions asks for.", a.MaxReplicas)
 	case v1alpha1.ReasonAtMinimum:
 		return condition(kind, true, v1alpha1.ReasonAtMinimum,
 			"The sessions call for fewer servers than spec.autoscaling.minReplicas, %d. Lower it to save servers.", ptr.Deref(a.MinReplicas, 1))
 	default:
-		return condition(kind, false, v1alpha1.ReasonWithinLimits, "Autoscaling may have as many servers as it wants, from %d to %d.", ptr.Deref(a.MinReplicas, 1), a.MaxReplicas)
+		return condition(kind, false, v1alpha1.ReasonWithinLimits, "Autoscaling may have as many servers as it "+
+			"wants, from %d to %d.", ptr.Deref(a.MinReplicas, 1), a.MaxReplicas)
 	}
 }
 
@@ -310,7 +318,8 @@ func transitions(before, after []metav1.Condition) []transition {
 
 func (t transition) eventType() string {
 	isTrue := t.Status == metav1.ConditionTrue
-	if t.Type == v1alpha1.ConditionDegraded && isTrue || t.Reason == v1alpha1.ReasonProgressDeadlineExceeded || t.Reason == v1alpha1.ReasonNoServerReady {
+	if t.Type == v1alpha1.ConditionDegraded && isTrue || t.Reason == v1alpha1.ReasonProgressDeadlineExceeded ||
+		t.Reason == v1alpha1.ReasonNoServerReady {
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal

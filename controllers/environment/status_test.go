@@ -29,7 +29,8 @@ type wantCondition struct {
 func (w wantCondition) check(t *testing.T, got metav1.Condition) {
 	t.Helper()
 	if got.Status != w.status || got.Reason != w.reason || !strings.Contains(got.Message, w.words) {
-		t.Errorf("%s is %s, %s: %q\nwant %s, %s: …%s…", got.Type, got.Status, got.Reason, got.Message, w.status, w.reason, w.words)
+		t.Errorf("%s is %s, %s: %q\nwant %s, %s: …%s…", got.Type, got.Status, got.Reason, got.Message, w.status,
+			w.reason, w.words)
 	}
 }
 
@@ -38,7 +39,8 @@ func full(s *snapshot) {
 		unready(&s.pods[i])
 		s.reports[s.pods[i].Name] = report(10)
 	}
-	s.live[childID{kindDeployment, s.env.Name}] = rolledOut(s.env, func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })
+	s.live[childID{kindDeployment, s.env.Name}] = rolledOut(s.env,
+		func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })
 }
 
 func empty(s *snapshot) { s.live, s.pods, s.reports = map[childID]client.Object{}, nil, nil }
@@ -55,20 +57,29 @@ func TestAvailable(t *testing.T) {
 		edit func(*snapshot)
 		want wantCondition
 	}{
-		"all ready":  {func(*snapshot) {}, wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "2 of 2 servers accept sessions at ws://support.shop.svc:8000"}},
-		"one ready":  {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "1 of 2"}},
-		"none ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2 servers accepts sessions. Nothing to do but wait."}},
+		"all ready": {func(*snapshot) {}, wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady,
+			"2 of 2 servers accept sessions at ws://support.shop.svc:8000"}},
+		"one ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }),
+			wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "1 of 2"}},
+		"none ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }),
+			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
+				"None of 2 servers accepts sessions. Nothing to do but wait."}},
 		"none ready, and it is known why": {
 			func(s *snapshot) {
 				withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })(s)
 				withPod(server("support-c", waiting("ImagePullBackOff", "no such host")))(s)
-			}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2 servers accepts sessions. See what Degraded says."},
+			}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
+				"None of 2 servers accepts sessions. See what Degraded says."},
 		},
-		"all full":       {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonServersFull, "raise spec.replicas"}},
-		"nothing yet":    {empty, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
-		"scaled to zero": {wants(0), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "spec.replicas is 0"}},
-		"nobody plays":   {func(s *snapshot) { s.env.Spec.Autoscaling, s.scaling.to = bounds(0, 5), 0 }, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "An EvaluationRun brings a server back"}},
-		"suspended":      {suspended, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "Set it to Running"}},
+		"all full": {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonServersFull,
+			"raise spec.replicas"}},
+		"nothing yet": {empty, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
+		"scaled to zero": {wants(0), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero,
+			"spec.replicas is 0"}},
+		"nobody plays": {func(s *snapshot) { s.env.Spec.Autoscaling, s.scaling.to = bounds(0, 5), 0 },
+			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "An EvaluationRun brings a server back"}},
+		"suspended": {suspended, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended,
+			"Set it to Running"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -87,17 +98,23 @@ func TestProgressing(t *testing.T) {
 		edit func(*snapshot)
 		want wantCondition
 	}{
-		"at rest":     {func(*snapshot) {}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut, "All 2 servers"}},
+		"at rest": {func(*snapshot) {}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut,
+			"All 2 servers"}},
 		"full":        {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut, "All 2 servers"}},
 		"nothing yet": {empty, rolling("0 of 2 servers run the newest template")},
 		// The Deployment that was read is older than what was just applied: its counts say nothing.
-		"just applied":             {func(s *snapshot) { s.applying = true }, rolling("2 of 2")},
-		"not yet observed":         {withDeployment(func(d *appsv1.Deployment) { d.Generation = 2 }), rolling("2 of 2")},
-		"one older server":         {withDeployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }), rolling("1 of 2")},
-		"one surging server":       {withDeployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), rolling("2 of 2")},
-		"one starting":             {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), rolling("1 are ready")},
-		"scaling up":               {wants(3), rolling("2 of 3")},
-		"stuck":                    {withDeployment(stuck), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "got stuck: 1 of 2"}},
+		"just applied": {func(s *snapshot) { s.applying = true }, rolling("2 of 2")},
+		"not yet observed": {withDeployment(func(d *appsv1.Deployment) { d.Generation = 2 }),
+			rolling("2 of 2")},
+		"one older server": {withDeployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }),
+			rolling("1 of 2")},
+		"one surging server": {withDeployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }),
+			rolling("2 of 2")},
+		"one starting": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }),
+			rolling("1 are ready")},
+		"scaling up": {wants(3), rolling("2 of 3")},
+		"stuck": {withDeployment(stuck),
+			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "got stuck: 1 of 2"}},
 		"held up by a full server": {func(s *snapshot) { full(s); withDeployment(stuck)(s) }, rolling("1 of 2")},
 		"suspending":               {suspended, rolling("2 of 0")},
 		"suspended": {func(s *snapshot) {
@@ -116,8 +133,10 @@ func TestProgressing(t *testing.T) {
 func TestScalingLimited(t *testing.T) {
 	t.Parallel()
 	limits := map[string]wantCondition{
-		v1alpha1.ReasonAtMaximum:    {metav1.ConditionTrue, v1alpha1.ReasonAtMaximum, "more servers than spec.autoscaling.maxReplicas, 9. Raise it"},
-		v1alpha1.ReasonAtMinimum:    {metav1.ConditionTrue, v1alpha1.ReasonAtMinimum, "fewer servers than spec.autoscaling.minReplicas, 2. Lower it"},
+		v1alpha1.ReasonAtMaximum: {metav1.ConditionTrue, v1alpha1.ReasonAtMaximum,
+			"more servers than spec.autoscaling.maxReplicas, 9. Raise it"},
+		v1alpha1.ReasonAtMinimum: {metav1.ConditionTrue, v1alpha1.ReasonAtMinimum,
+			"fewer servers than spec.autoscaling.minReplicas, 2. Lower it"},
 		v1alpha1.ReasonWithinLimits: {metav1.ConditionFalse, v1alpha1.ReasonWithinLimits, "from 2 to 9"},
 	}
 	for limit, want := range limits {
@@ -129,7 +148,8 @@ func TestScalingLimited(t *testing.T) {
 		want.check(t, *c)
 	}
 	s := healthy()
-	s.env.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScalingLimited, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAtMaximum}}
+	s.env.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScalingLimited, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonAtMaximum}}
 	if c := meta.FindStatusCondition(computeStatus(s).Conditions, v1alpha1.ConditionScalingLimited); c != nil {
 		t.Errorf("without autoscaling there is %+v", c)
 	}
@@ -137,7 +157,8 @@ func TestScalingLimited(t *testing.T) {
 
 func TestDrainingServers(t *testing.T) {
 	t.Parallel()
-	s := healthy(withPod(server("serving", terminating)), withPod(server("silent", terminating)), withPod(server("done", terminating)), withPod(server("ended", terminating, waiting("", ""))))
+	s := healthy(withPod(server("serving", terminating)), withPod(server("silent", terminating)),
+		withPod(server("done", terminating)), withPod(server("ended", terminating, waiting("", ""))))
 	s.reports["serving"], s.reports["done"] = report(3), report(0)
 	got := computeStatus(s)
 	if *got.DrainingReplicas != 2 {
@@ -155,10 +176,12 @@ func TestOnlyCountsDiffer(t *testing.T) {
 		edit func(*v1alpha1.CustomerSupportEnvStatus)
 		want bool
 	}{
-		"sessions":             {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Sessions.Active++ }, true},
-		"episodes":             {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Episodes.Scored++ }, true},
-		"sessions, a server":   {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Sessions.Active++; *s.ReadyReplicas = 1 }, false},
-		"a condition":          {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Conditions[0].Reason = "Other" }, false},
+		"sessions": {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Sessions.Active++ }, true},
+		"episodes": {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Episodes.Scored++ }, true},
+		"sessions, a server": {
+			func(s *v1alpha1.CustomerSupportEnvStatus) { s.Sessions.Active++; *s.ReadyReplicas = 1 }, false},
+		"a condition": {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Conditions[0].Reason = "Other" },
+			false},
 		"sessions are lost":    {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Sessions = nil }, false},
 		"episodes are counted": {func(s *v1alpha1.CustomerSupportEnvStatus) { s.Episodes = nil }, false},
 	}
@@ -180,7 +203,8 @@ func stuck(d *appsv1.Deployment) {
 
 func refused(d *appsv1.Deployment) {
 	d.Status.Conditions = []appsv1.DeploymentCondition{
-		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: `pods "x" is forbidden: exceeded quota: small`},
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+			Message: `pods "x" is forbidden: exceeded quota: small`},
 	}
 }
 
@@ -201,32 +225,44 @@ func TestDegraded(t *testing.T) {
 		"an object is refused": {func(s *snapshot) { s.applyErr = errors.New("applying Deployment support: no\nway") },
 			fault(v1alpha1.ReasonApplyFailed, "applying Deployment support: no way")},
 		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "exceeded quota: small")},
-		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available", 0))),
-			fault(v1alpha1.ReasonUnschedulable, "No node takes server support-c. Add nodes, or lower spec.replicas: 0/3 nodes are available")},
+		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable",
+			"0/3 nodes are available", 0))),
+			fault(v1alpha1.ReasonUnschedulable, "No node takes server support-c. Add nodes, or lower spec.replicas: "+
+				"0/3 nodes are available")},
 		"no image": {withPod(server("support-c", waiting("ImagePullBackOff", "no such host"))),
-			fault(v1alpha1.ReasonImagePullFailed, `Image "csenv:test" of server support-c can't be pulled. Correct spec.image`)},
-		"an image that runs as root": {withPod(server("support-c", waiting("CreateContainerConfigError", "image will run as root"))),
+			fault(v1alpha1.ReasonImagePullFailed,
+				`Image "csenv:test" of server support-c can't be pulled. Correct spec.image`)},
+		"an image that runs as root": {withPod(server("support-c",
+			waiting("CreateContainerConfigError", "image will run as root"))),
 			fault(v1alpha1.ReasonStartFailed, "support-c can't be started: image will run as root")},
-		"a container that is being created": {withPod(server("support-c", waiting("ContainerCreating", ""), scheduled(corev1.ConditionTrue, "", "", time.Minute))), fine},
+		"a container that is being created": {withPod(server("support-c", waiting("ContainerCreating", ""),
+			scheduled(corev1.ConditionTrue, "", "", time.Minute))), fine},
 		"a container that isn't created in time": {
-			withPod(server("support-c", waiting("ContainerCreating", ""), scheduled(corev1.ConditionTrue, "", "", 3*time.Minute))),
+			withPod(server("support-c", waiting("ContainerCreating", ""),
+				scheduled(corev1.ConditionTrue, "", "", 3*time.Minute))),
 			fault(v1alpha1.ReasonStartFailed, "If Secret "+keySecretName("support", "public")+" is gone")},
-		"a broken scenario": {withPod(server("support-c", broken, ended("Error", 2, "reading scenarios:\ntickets/B07.yaml:31: unknown key \"prioritiy\"\n"))),
-			fault(v1alpha1.ReasonCrashLoop, `exit code 2. Correct what it reports (`+"`kubectl logs -n shop support-c --previous`"+
-				` has all of it): reading scenarios: tickets/B07.yaml:31: unknown key "prioritiy"`)},
+		"a broken scenario": {withPod(server("support-c", broken,
+			ended("Error", 2, "reading scenarios:\ntickets/B07.yaml:31: unknown key \"prioritiy\"\n"))),
+			fault(v1alpha1.ReasonCrashLoop,
+				`exit code 2. Correct what it reports (`+"`kubectl logs -n shop support-c --previous`"+
+					` has all of it): reading scenarios: tickets/B07.yaml:31: unknown key "prioritiy"`)},
 		"a panic": {withPod(server("support-c", broken, ended("Error", 2, "log line\npanic: nil map\n\tgoroutine 1"))),
 			fault(v1alpha1.ReasonCrashLoop, "has all of it): panic: nil map goroutine 1")},
-		"a silent end":            {withPod(server("support-c", broken, ended("Error", 1, ""))), fault(v1alpha1.ReasonCrashLoop, "(no message)")},
-		"out of memory":           {withPod(server("support-c", broken, ended("OOMKilled", 137, ""))), fault(v1alpha1.ReasonCrashLoop, "Lower spec.sessions.perPod")},
+		"a silent end": {withPod(server("support-c", broken, ended("Error", 1, ""))),
+			fault(v1alpha1.ReasonCrashLoop, "(no message)")},
+		"out of memory": {withPod(server("support-c", broken, ended("OOMKilled", 137, ""))),
+			fault(v1alpha1.ReasonCrashLoop, "Lower spec.sessions.perPod")},
 		"up again after an end":   {withPod(server("support-c", unready, ended("Error", 1, "once"))), fine},
 		"a terminating pod fails": {withPod(server("support-c", terminating, broken, ended("Error", 1, "late"))), fine},
 		"a server doesn't answer": {func(s *snapshot) { delete(s.reports, "support-b") },
 			fault(v1alpha1.ReasonServersUnreachable, "on port 9000: 1 of 2, support-b among them")},
 		"a server that isn't ready doesn't answer": {withPod(server("support-c", unready)), fine},
 		"a terminating server doesn't answer":      {withPod(server("support-c", terminating)), fine},
-		"stuck":                                    {withDeployment(stuck), fault(v1alpha1.ReasonProgressDeadlineExceeded, "kubectl describe deployment -n shop support")},
+		"stuck": {withDeployment(stuck),
+			fault(v1alpha1.ReasonProgressDeadlineExceeded, "kubectl describe deployment -n shop support")},
 		"a pack is at fault": {func(s *snapshot) {
-			s.reports["support-a"] = score.Report{Packs: &score.Packs{Error: "tickets/B07.yaml:31: unknown key\ntickets/B08.yaml:2: no id"}}
+			s.reports["support-a"] = score.Report{
+				Packs: &score.Packs{Error: "tickets/B07.yaml:31: unknown key\ntickets/B08.yaml:2: no id"}}
 		}, fault(v1alpha1.ReasonInvalidPack, "Correct tickets/B07.yaml:31: unknown key tickets/B08.yaml:2: no id")},
 		"a pack is at fault for older servers": {func(s *snapshot) {
 			outdated(&s.pods[0])
@@ -262,12 +298,13 @@ func TestComputeStatus(t *testing.T) {
 		Selector:           "app.kubernetes.io/component=env-server,app.kubernetes.io/name=csenv,csenv.dev/environment=support",
 		Sessions:           &v1alpha1.SessionCounts{Active: 3, Capacity: 20},
 		Episodes:           &v1alpha1.PoolEpisodes{Scored: 6, Failed: 2, Errored: 4, MeanScore: "0.7500"},
-		Tasks:              []v1alpha1.OfferedTask{{Name: "ticket-classify", Scenarios: 3}, {Name: "ticket-resolve", Scenarios: 2}},
-		Image:              testImage,
-		ScenarioDigest:     "sha256:new",
-		GraderVersion:      "1",
-		Judge:              "offline-v1",
-		LedgerPublicKey:    "public",
+		Tasks: []v1alpha1.OfferedTask{{Name: "ticket-classify", Scenarios: 3},
+			{Name: "ticket-resolve", Scenarios: 2}},
+		Image:           testImage,
+		ScenarioDigest:  "sha256:new",
+		GraderVersion:   "1",
+		Judge:           "offline-v1",
+		LedgerPublicKey: "public",
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(want, "Conditions")); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
@@ -315,7 +352,8 @@ func TestDescribeOffer(t *testing.T) {
 	long.ScenarioDigest, long.Judge = strings.Repeat("é", 100), strings.Repeat("j", 300)
 	long.Tasks = make([]score.Task, 0, 40)
 	for i := range 40 {
-		long.Tasks = append(long.Tasks, score.Task{Name: "task-" + string(rune('A'+i))}, score.Task{Name: strings.Repeat("x", 64)}, score.Task{})
+		long.Tasks = append(long.Tasks, score.Task{Name: "task-" + string(rune('A'+i))},
+			score.Task{Name: strings.Repeat("x", 64)}, score.Task{})
 	}
 	tests := map[string]struct {
 		edit      func(*snapshot)
@@ -323,13 +361,16 @@ func TestDescribeOffer(t *testing.T) {
 		taskCount int
 	}{
 		"nobody has answered yet": {func(s *snapshot) { s.reports = nil }, "sha256:before", 0},
-		"only older servers":      {func(s *snapshot) { s.pods = []corev1.Pod{server("support-a", outdated)} }, "sha256:before", 0},
+		"only older servers": {func(s *snapshot) { s.pods = []corev1.Pod{server("support-a", outdated)} },
+			"sha256:before", 0},
 		"a newer server among older ones": {func(s *snapshot) {
 			s.pods = []corev1.Pod{server("support-a", outdated), server("support-b")}
 			s.reports["support-a"] = older
 		}, "sha256:new", 2},
-		"a newer server on its way out": {func(s *snapshot) { s.pods = []corev1.Pod{server("support-a", terminating)} }, "sha256:before", 0},
-		"more than the API allows":      {func(s *snapshot) { s.reports["support-a"] = long }, strings.Repeat("é", 64), 32},
+		"a newer server on its way out": {func(s *snapshot) { s.pods = []corev1.Pod{server("support-a", terminating)} },
+			"sha256:before", 0},
+		"more than the API allows": {func(s *snapshot) { s.reports["support-a"] = long }, strings.Repeat("é", 64),
+			32},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -337,7 +378,8 @@ func TestDescribeOffer(t *testing.T) {
 			got := v1alpha1.CustomerSupportEnvStatus{ScenarioDigest: "sha256:before"}
 			describeOffer(healthy(tt.edit), &got)
 			if got.ScenarioDigest != tt.digest || len(got.Tasks) != tt.taskCount {
-				t.Errorf("digest %q and %d tasks, want %q and %d", got.ScenarioDigest, len(got.Tasks), tt.digest, tt.taskCount)
+				t.Errorf("digest %q and %d tasks, want %q and %d", got.ScenarioDigest, len(got.Tasks), tt.digest,
+					tt.taskCount)
 			}
 		})
 	}
@@ -362,10 +404,12 @@ func TestTransitionTimes(t *testing.T) {
 	}
 	empty(&s)
 	after := computeStatus(s)
-	if got := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionAvailable).LastTransitionTime; !got.Time.Equal(s.now) {
+	if got := meta.FindStatusCondition(after.Conditions,
+		v1alpha1.ConditionAvailable).LastTransitionTime; !got.Time.Equal(s.now) {
 		t.Errorf("Available changed at %s, want %s", got, s.now)
 	}
-	if got := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionDegraded).LastTransitionTime; !got.Time.Equal(noon) {
+	if got := meta.FindStatusCondition(after.Conditions,
+		v1alpha1.ConditionDegraded).LastTransitionTime; !got.Time.Equal(noon) {
 		t.Errorf("Degraded changed at %s, want never since %s", got, noon)
 	}
 }
@@ -380,13 +424,19 @@ func TestTransitions(t *testing.T) {
 		before, after []metav1.Condition
 		want          string
 	}{
-		"true from the beginning":  {nil, []metav1.Condition{degraded(yes, "CrashLoop", "why")}, "Warning CrashLoop why"},
+		"true from the beginning": {nil, []metav1.Condition{degraded(yes, "CrashLoop", "why")},
+			"Warning CrashLoop why"},
 		"false from the beginning": {nil, []metav1.Condition{degraded(no, "Healthy", "")}, ""},
-		"nothing changed":          {[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, []metav1.Condition{degraded(yes, "CrashLoop", "why")}, ""},
-		"another message":          {[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, []metav1.Condition{degraded(yes, "CrashLoop", "how")}, ""},
-		"another reason":           {[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, []metav1.Condition{degraded(yes, "Unschedulable", "where")}, "Warning Unschedulable where"},
-		"another status":           {[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, []metav1.Condition{degraded(no, "Healthy", "well")}, "Normal Healthy well"},
-		"a long message":           {nil, []metav1.Condition{degraded(yes, "CrashLoop", strings.Repeat("x", 2000))}, "Warning CrashLoop " + strings.Repeat("x", 1024)},
+		"nothing changed": {[]metav1.Condition{degraded(yes, "CrashLoop", "why")},
+			[]metav1.Condition{degraded(yes, "CrashLoop", "why")}, ""},
+		"another message": {[]metav1.Condition{degraded(yes, "CrashLoop", "why")},
+			[]metav1.Condition{degraded(yes, "CrashLoop", "how")}, ""},
+		"another reason": {[]metav1.Condition{degraded(yes, "CrashLoop", "why")},
+			[]metav1.Condition{degraded(yes, "Unschedulable", "where")}, "Warning Unschedulable where"},
+		"another status": {[]metav1.Condition{degraded(yes, "CrashLoop", "why")},
+			[]metav1.Condition{degraded(no, "Healthy", "well")}, "Normal Healthy well"},
+		"a long message": {nil, []metav1.Condition{degraded(yes, "CrashLoop", strings.Repeat("x", 2000))},
+			"Warning CrashLoop " + strings.Repeat("x", 1024)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -409,9 +459,11 @@ func TestStatusIsTotal(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := drawSnapshot(r)
 		status := computeStatus(s)
-		for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded} {
+		for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing,
+			v1alpha1.ConditionDegraded} {
 			c := meta.FindStatusCondition(status.Conditions, kind)
-			if c == nil || c.Reason == "" || c.Message == "" || len(c.Message) > 32768 || c.ObservedGeneration != s.env.Generation {
+			if c == nil || c.Reason == "" || c.Message == "" || len(c.Message) > 32768 ||
+				c.ObservedGeneration != s.env.Generation {
 				r.Fatalf("%s is %+v", kind, c)
 			}
 		}
@@ -429,8 +481,10 @@ func drawSnapshot(r *rapid.T) snapshot {
 	}
 	edits := []func(*corev1.Pod){
 		unready, terminating, outdated,
-		waiting(rapid.SampledFrom([]string{"CrashLoopBackOff", "ErrImagePull", "ContainerCreating", "CreateContainerError", "Surprise"}).Draw(r, "waiting"), "m"),
-		ended(rapid.SampledFrom([]string{"Error", "OOMKilled"}).Draw(r, "ended"), 1, rapid.String().Draw(r, "last words")),
+		waiting(rapid.SampledFrom([]string{"CrashLoopBackOff", "ErrImagePull", "ContainerCreating",
+			"CreateContainerError", "Surprise"}).Draw(r, "waiting"), "m"),
+		ended(rapid.SampledFrom([]string{"Error", "OOMKilled"}).Draw(r, "ended"), 1,
+			rapid.String().Draw(r, "last words")),
 		func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{} },
 	}
 	for _, name := range []string{"support-c", "support-d"} {

@@ -48,7 +48,8 @@ var _ = BeforeSuite(func(SpecContext) {
 	apiServer = &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd/bases"}, ErrorIfCRDPathMissing: true}
 	DeferCleanup(func() { Expect(apiServer.Stop()).To(Succeed()) })
 	config, err := apiServer.Start()
-	Expect(err).NotTo(HaveOccurred(), "Run make test, or set KUBEBUILDER_ASSETS to what `go run ./hack/cluster envtest` prints.")
+	Expect(err).NotTo(HaveOccurred(), "Run make test, or set KUBEBUILDER_ASSETS to what `go run ./hack/cluster "+
+		"envtest` prints.")
 	k8s, err = client.NewWithWatch(config, client.Options{Scheme: newScheme(GinkgoTB())})
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(2*time.Minute))
@@ -70,7 +71,8 @@ func newDesk(ctx context.Context) *desk {
 	Expect(k8s.Create(ctx, namespace)).To(Succeed())
 	d := &desk{namespace: namespace.Name, answers: map[string]score.Report{}}
 	d.reconciler = &Reconciler{
-		client: d.counting(), live: k8s, recorder: events.NewFakeRecorder(100), entropy: rand.Reader, clock: clock.RealClock{}, metrics: newPoolMetrics(), image: testImage,
+		client: d.counting(), live: k8s, recorder: events.NewFakeRecorder(100), entropy: rand.Reader,
+		clock: clock.RealClock{}, metrics: newPoolMetrics(), image: testImage,
 		stats: statsFunc(func(_ context.Context, podIP string) (score.Report, error) {
 			if answer, ok := d.answers[podIP]; ok {
 				return answer, nil
@@ -83,7 +85,8 @@ func newDesk(ctx context.Context) *desk {
 
 func (d *desk) counting() client.Client {
 	return interceptor.NewClient(k8s, interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
 			d.writes++
 			return c.Apply(ctx, config, opts...)
 		},
@@ -91,11 +94,13 @@ func (d *desk) counting() client.Client {
 			d.writes++
 			return c.Create(ctx, object, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			d.patched.Add(1)
 			return c.Patch(ctx, object, patch, opts...)
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object,
+			opts ...client.SubResourceUpdateOption) error {
 			d.writes++
 			return c.SubResource(sub).Update(ctx, object, opts...)
 		},
@@ -108,7 +113,8 @@ func (d *desk) key(name string) client.ObjectKey {
 
 func (d *desk) create(ctx context.Context, spec v1alpha1.CustomerSupportEnvSpec) {
 	GinkgoHelper()
-	Expect(k8s.Create(ctx, &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: d.namespace}, Spec: spec})).To(Succeed())
+	Expect(k8s.Create(ctx, &v1alpha1.CustomerSupportEnv{ObjectMeta: metav1.ObjectMeta{Name: "support",
+		Namespace: d.namespace}, Spec: spec})).To(Succeed())
 }
 
 func (d *desk) reconcile(ctx context.Context) {
@@ -144,7 +150,8 @@ func (d *desk) rollOut(ctx context.Context) {
 	deployment := d.deployment(ctx)
 	n := *deployment.Spec.Replicas
 	deployment.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: deployment.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
+		ObservedGeneration: deployment.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n,
+		AvailableReplicas: n,
 	}
 	Expect(k8s.Status().Update(ctx, deployment)).To(Succeed())
 }
@@ -168,7 +175,8 @@ func asItIs(*corev1.Pod) {}
 // beCondition matches the pool's condition of a type.
 func beCondition(kind string, status metav1.ConditionStatus, reason string) OmegaMatcher {
 	return WithTransform(func(env *v1alpha1.CustomerSupportEnv) []metav1.Condition { return env.Status.Conditions },
-		ContainElement(SatisfyAll(HaveField("Type", kind), HaveField("Status", status), HaveField("Reason", reason), HaveField("ObservedGeneration", BeNumerically(">", 0)))))
+		ContainElement(SatisfyAll(HaveField("Type", kind), HaveField("Status", status), HaveField("Reason", reason),
+			HaveField("ObservedGeneration", BeNumerically(">", 0)))))
 }
 
 var _ = Describe("A pool", func() {
@@ -182,11 +190,14 @@ var _ = Describe("A pool", func() {
 
 	It("gets its objects, which go when it goes", func(ctx SpecContext) {
 		env := d.pool(ctx)
-		objects := []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &corev1.Service{}, &corev1.Secret{}}
-		names := []string{"support", "support", "support", "support", "support-pods", keySecretName("support", env.Status.LedgerPublicKey)}
+		objects := []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{},
+			&networkingv1.NetworkPolicy{}, &corev1.Service{}, &corev1.Secret{}}
+		names := []string{"support", "support", "support", "support", "support-pods",
+			keySecretName("support", env.Status.LedgerPublicKey)}
 		for i, object := range objects {
 			Expect(k8s.Get(ctx, d.key(names[i]), object)).To(Succeed())
-			Expect(metav1.IsControlledBy(object, env)).To(BeTrue(), "%T %s has no owner that takes it along", object, names[i])
+			Expect(metav1.IsControlledBy(object, env)).To(BeTrue(), "%T %s has no owner that takes it along", object,
+				names[i])
 			Expect(*metav1.GetControllerOf(object).BlockOwnerDeletion).To(BeTrue())
 			Expect(object.GetFinalizers()).To(BeEmpty())
 		}
@@ -253,7 +264,8 @@ var _ = Describe("A pool", func() {
 
 	It("follows its spec", func(ctx SpecContext) {
 		env := d.pool(ctx)
-		env.Spec.Replicas, env.Spec.Image, env.Spec.RewardMode = new(int32(3)), "registry.example/csenv:2", v1alpha1.TerminalReward
+		env.Spec.Replicas, env.Spec.Image, env.Spec.RewardMode = new(
+			int32(3)), "registry.example/csenv:2", v1alpha1.TerminalReward
 		Expect(k8s.Update(ctx, env)).To(Succeed())
 		d.rollOut(ctx)
 		d.reconcile(ctx)
@@ -261,14 +273,16 @@ var _ = Describe("A pool", func() {
 		Expect(*deployment.Spec.Replicas).To(BeEquivalentTo(3))
 		Expect(deployment.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.example/csenv:2"))
 		Expect(deployment.Spec.Template.Spec.Containers[0].Args).To(ContainElement("terminal"))
-		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRollingOut))
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue,
+			v1alpha1.ReasonRollingOut))
 		Expect(d.pool(ctx).Status.Image).To(Equal("registry.example/csenv:2"))
 	})
 
 	It("takes back what somebody changed by hand, and leaves what they added", func(ctx SpecContext) {
 		deployment := d.deployment(ctx)
 		deployment.Spec.Replicas = new(int32(7))
-		deployment.Spec.Template.Spec.Containers[0].Args = append(deployment.Spec.Template.Spec.Containers[0].Args, "--verbose")
+		deployment.Spec.Template.Spec.Containers[0].Args = append(deployment.Spec.Template.Spec.Containers[0].Args,
+			"--verbose")
 		deployment.Labels["team"] = "helpdesk"
 		Expect(k8s.Update(ctx, deployment, client.FieldOwner("kubectl-edit"))).To(Succeed())
 		service := &corev1.Service{}
@@ -290,7 +304,8 @@ var _ = Describe("A pool", func() {
 		plain, service := d.deployment(ctx), d.service(ctx)
 		env := d.pool(ctx)
 		env.Spec.Template = everyOverride()
-		env.Spec.Service = v1alpha1.PoolService{Type: v1alpha1.NodePortService, Annotations: map[string]string{"example.com/internal": "true"}}
+		env.Spec.Service = v1alpha1.PoolService{Type: v1alpha1.NodePortService,
+			Annotations: map[string]string{"example.com/internal": "true"}}
 		env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "clients", Key: "tokens"}
 		Expect(k8s.Update(ctx, env)).To(Succeed())
 		d.reconcile(ctx)
@@ -299,10 +314,14 @@ var _ = Describe("A pool", func() {
 		Expect(template.Labels).To(HaveKeyWithValue("team", "helpdesk"))
 		Expect(template.Annotations).To(HaveKeyWithValue("example.com/note", "ours"))
 		Expect(template.Spec.Containers[0].Env).To(ContainElements(
-			HaveField("Name", "HTTPS_PROXY"), HaveField("Name", "EMPTY"), HaveField("Name", "NODE"), SatisfyAll(HaveField("Name", "GOMEMLIMIT"), HaveField("Value", "1932735240"))))
-		Expect(template.Spec).To(SatisfyAll(HaveField("Affinity", Not(BeNil())), HaveField("RuntimeClassName", Not(BeNil())), HaveField("NodeSelector", HaveLen(1)), HaveField("Tolerations", HaveLen(1)),
-			HaveField("TopologySpreadConstraints", HaveLen(1)), HaveField("ImagePullSecrets", HaveLen(1)), HaveField("ServiceAccountName", "puller"), HaveField("PriorityClassName", "system-cluster-critical")))
-		Expect(d.service(ctx)).To(SatisfyAll(HaveField("Spec.Type", corev1.ServiceTypeNodePort), HaveField("Annotations", HaveKeyWithValue("example.com/internal", "true"))))
+			HaveField("Name", "HTTPS_PROXY"), HaveField("Name", "EMPTY"), HaveField("Name", "NODE"), SatisfyAll(
+				HaveField("Name", "GOMEMLIMIT"), HaveField("Value", "1932735240"))))
+		Expect(template.Spec).To(SatisfyAll(HaveField("Affinity", Not(BeNil())), HaveField("RuntimeClassName",
+			Not(BeNil())), HaveField("NodeSelector", HaveLen(1)), HaveField("Tolerations", HaveLen(1)),
+			HaveField("TopologySpreadConstraints", HaveLen(1)), HaveField("ImagePullSecrets", HaveLen(1)), HaveField(
+				"ServiceAccountName", "puller"), HaveField("PriorityClassName", "system-cluster-critical")))
+		Expect(d.service(ctx)).To(SatisfyAll(HaveField("Spec.Type", corev1.ServiceTypeNodePort),
+			HaveField("Annotations", HaveKeyWithValue("example.com/internal", "true"))))
 		d.writes = 0
 		d.reconcile(ctx)
 		Expect(d.writes).To(BeZero(), "what the API server makes of it is what was asked for")
@@ -317,7 +336,8 @@ var _ = Describe("A pool", func() {
 	})
 
 	It("has servers that the restricted Pod Security Standard admits, whatever it overrides", func(ctx SpecContext) {
-		Expect(k8s.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "puller", Namespace: d.namespace}})).To(Succeed())
+		Expect(k8s.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "puller",
+			Namespace: d.namespace}})).To(Succeed())
 		env := d.pool(ctx)
 		env.Spec.Template = everyOverride()
 		// The API server has no such class, and a class of the cluster is for system namespaces.
@@ -329,7 +349,8 @@ var _ = Describe("A pool", func() {
 		d.startPod(ctx, "support-a", "10.0.0.1", asItIs)
 		pod := &corev1.Pod{}
 		Expect(k8s.Get(ctx, d.key("support-a"), pod)).To(Succeed())
-		Expect(pod.Spec.Volumes).NotTo(ContainElement(HaveField("VolumeSource.Projected", Not(BeNil()))), "no token of the service account")
+		Expect(pod.Spec.Volumes).NotTo(ContainElement(HaveField("VolumeSource.Projected", Not(BeNil()))),
+			"no token of the service account")
 	})
 
 	It("replaces its servers once for each change of its packs, and not for one at fault", func(ctx SpecContext) {
@@ -341,7 +362,8 @@ var _ = Describe("A pool", func() {
 			d.rollOut(ctx)
 			deployment := d.deployment(ctx)
 			deployment.Status.Conditions = []appsv1.DeploymentCondition{{
-				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: newRolloutReason, LastUpdateTime: metav1.NewTime(time.Now().Add(-time.Hour)),
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: newRolloutReason,
+				LastUpdateTime: metav1.NewTime(time.Now().Add(-time.Hour)),
 			}}
 			Expect(k8s.Status().Update(ctx, deployment)).To(Succeed())
 			d.startPod(ctx, name, address, asItIs)
@@ -354,7 +376,8 @@ var _ = Describe("A pool", func() {
 		d.answers["10.0.0.1"] = playing("sha256:a", "", "/etc/csenv/packs/pack-1/T9.yaml:31: wrong")
 		d.reconcile(ctx)
 		Expect(d.deployment(ctx).Generation).To(Equal(first))
-		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonInvalidPack))
+		Expect(d.pool(ctx)).To(beCondition(v1alpha1.ConditionDegraded, metav1.ConditionTrue,
+			v1alpha1.ReasonInvalidPack))
 		Expect(degradedMessage(d.pool(ctx))).To(ContainSubstring("Secret held-out/T9.yaml:31: wrong"))
 
 		d.answers["10.0.0.1"] = playing("sha256:a", "sha256:b", "")
@@ -423,7 +446,8 @@ var _ = Describe("A pool", func() {
 		d.reconcile(ctx)
 		second := d.pool(ctx).Status.LedgerPublicKey
 		Expect(second).NotTo(Or(BeEmpty(), Equal(first.Status.LedgerPublicKey)))
-		Expect(d.deployment(ctx).Spec.Template.Spec.Volumes[0].Secret.SecretName).To(Equal(keySecretName("support", second)))
+		Expect(d.deployment(ctx).Spec.Template.Spec.Volumes[0].Secret.SecretName).To(
+			Equal(keySecretName("support", second)))
 	})
 
 	It("quotes a server that doesn't start", func(ctx SpecContext) {
@@ -456,7 +480,8 @@ var _ = Describe("A pool over what was there before", func() {
 	It("leaves somebody else's Service alone and says so", func(ctx SpecContext) {
 		theirs := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: "support", Namespace: d.namespace},
-			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "helpdesk"}, Ports: []corev1.ServicePort{{Port: 80}}},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "helpdesk"},
+				Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		Expect(k8s.Create(ctx, theirs)).To(Succeed())
 		d.create(ctx, v1alpha1.CustomerSupportEnvSpec{})

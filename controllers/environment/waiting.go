@@ -53,12 +53,14 @@ func poolNamespace(run *v1alpha1.EvaluationRun) string {
 func wantsToPlay(run *v1alpha1.EvaluationRun) bool {
 	conditions := run.Status.Conditions
 	if !run.DeletionTimestamp.IsZero() || ptr.Deref(run.Spec.Suspend, false) ||
-		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed) {
+		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed) {
 		return false
 	}
 	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionEnvironmentReady)
 	return c != nil && slices.Contains([]string{
-		v1alpha1.ReasonEnvironmentAvailable, v1alpha1.ReasonEnvironmentNotAvailable, v1alpha1.ReasonEnvironmentUnreachable,
+		v1alpha1.ReasonEnvironmentAvailable, v1alpha1.ReasonEnvironmentNotAvailable,
+		v1alpha1.ReasonEnvironmentUnreachable,
 	}, c.Reason)
 }
 
@@ -68,7 +70,8 @@ func poolOfRun(_ context.Context, object client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: poolNamespace(run), Name: run.Spec.EnvironmentRef.Name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: poolNamespace(run),
+		Name: run.Spec.EnvironmentRef.Name}}}
 }
 
 // beginsToWait lets through what may wake a pool. That nobody waits any more is seen soon enough.

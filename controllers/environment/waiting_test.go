@@ -15,7 +15,8 @@ import (
 func evalRun(edits ...func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
 	run := &v1alpha1.EvaluationRun{
 		ObjectMeta: metav1.ObjectMeta{Name: "nightly", Namespace: "lab"},
-		Spec:       v1alpha1.EvaluationRunSpec{EnvironmentRef: v1alpha1.EnvironmentReference{Name: "support", Namespace: "shop"}},
+		Spec: v1alpha1.EvaluationRunSpec{EnvironmentRef: v1alpha1.EnvironmentReference{Name: "support",
+			Namespace: "shop"}},
 	}
 	told(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotAvailable)(run)
 	for _, edit := range edits {
@@ -44,25 +45,37 @@ func TestIsAwaited(t *testing.T) {
 		run  *v1alpha1.EvaluationRun
 		want bool
 	}{
-		"waits":                 {evalRun(), true},
-		"plays":                 {evalRun(told(environmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable)), true},
-		"can't be read":         {evalRun(told(environmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentUnreachable)), true},
-		"isn't admitted":        {evalRun(told(environmentReady, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)), false},
-		"has no token":          {evalRun(told(environmentReady, metav1.ConditionFalse, v1alpha1.ReasonTokenMissing)), false},
-		"not looked at":         {evalRun(func(run *v1alpha1.EvaluationRun) { run.Status.Conditions = nil }), false},
-		"complete":              {evalRun(told(v1alpha1.ConditionComplete, metav1.ConditionTrue, v1alpha1.ReasonCompleted)), false},
-		"failed":                {evalRun(told(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan)), false},
-		"suspended":             {evalRun(func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(true) }), false},
-		"of another pool":       {evalRun(func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Name = "other" }), false},
-		"of another namespace":  {evalRun(func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Namespace = "" }), false},
-		"of the pool's own one": {evalRun(func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Namespace, run.Namespace = "", "shop" }), true},
+		"waits": {evalRun(), true},
+		"plays": {evalRun(told(environmentReady, metav1.ConditionTrue,
+			v1alpha1.ReasonEnvironmentAvailable)), true},
+		"can't be read": {evalRun(told(environmentReady, metav1.ConditionFalse,
+			v1alpha1.ReasonEnvironmentUnreachable)), true},
+		"isn't admitted": {evalRun(told(environmentReady, metav1.ConditionFalse,
+			v1alpha1.ReasonNamespaceNotAllowed)), false},
+		"has no token": {evalRun(told(environmentReady, metav1.ConditionFalse, v1alpha1.ReasonTokenMissing)),
+			false},
+		"not looked at": {evalRun(func(run *v1alpha1.EvaluationRun) { run.Status.Conditions = nil }), false},
+		"complete": {evalRun(told(v1alpha1.ConditionComplete, metav1.ConditionTrue,
+			v1alpha1.ReasonCompleted)), false},
+		"failed": {evalRun(told(v1alpha1.ConditionFailed, metav1.ConditionTrue,
+			v1alpha1.ReasonInvalidPlan)), false},
+		"suspended": {evalRun(func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(true) }), false},
+		"of another pool": {evalRun(func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Name = "other" }),
+			false},
+		"of another namespace": {evalRun(func(run *v1alpha1.EvaluationRun) { run.Spec.EnvironmentRef.Namespace = "" }),
+			false},
+		"of the pool's own one": {evalRun(func(run *v1alpha1.EvaluationRun) {
+			run.Spec.EnvironmentRef.Namespace,
+				run.Namespace = "", "shop"
+		}), true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, tt.run)
 			for least, want := range map[int32]bool{0: tt.want, 1: false} {
-				got, err := w.reconciler.isAwaited(t.Context(), pool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Autoscaling = bounds(least, 5) }))
+				got, err := w.reconciler.isAwaited(t.Context(),
+					pool(func(env *v1alpha1.CustomerSupportEnv) { env.Spec.Autoscaling = bounds(least, 5) }))
 				if err != nil || got != want {
 					t.Errorf("minReplicas %d: awaited is %v, %v, want %v", least, got, err, want)
 				}
@@ -83,7 +96,8 @@ func TestRunsWakeTheirPool(t *testing.T) {
 		"there and done": p.Create(event.CreateEvent{Object: done}),
 		"deleted":        p.Delete(event.DeleteEvent{Object: waits}),
 	}
-	want := map[string]bool{"there": true, "begins": true, "still waits": false, "ends": false, "there and done": false, "deleted": false}
+	want := map[string]bool{"there": true, "begins": true, "still waits": false, "ends": false, "there and done": false,
+		"deleted": false}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("wakes its pool (-want +got):\n%s", diff)
 	}

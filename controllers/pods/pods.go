@@ -33,7 +33,8 @@ const goMemoryPercent = 90
 // Finish returns the template as overrides change it, and secured. Resources and variables are
 // those of the container of the given name, which runs a program of csenv's; labels, annotations
 // and placement are the pod's. The template may have further containers. It isn't changed itself.
-func Finish(template *corev1.PodTemplateSpec, container string, overrides *v1alpha1.PodOverrides) *corev1.PodTemplateSpec {
+func Finish(template *corev1.PodTemplateSpec, container string,
+	overrides *v1alpha1.PodOverrides) *corev1.PodTemplateSpec {
 	finished := template.DeepCopy()
 	override(finished, ownContainer(&finished.Spec, container), ptr.Deref(overrides, v1alpha1.PodOverrides{}))
 	secure(&finished.Spec, container)
@@ -43,7 +44,8 @@ func Finish(template *corev1.PodTemplateSpec, container string, overrides *v1alp
 // Resources are requests and limits of a container, in the notation of Kubernetes.
 func Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.ResourceRequirements {
 	list := func(cpu, memory string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory)}
 	}
 	return corev1.ResourceRequirements{Requests: list(cpuRequest, memoryRequest), Limits: list(cpuLimit, memoryLimit)}
 }
@@ -110,7 +112,8 @@ func merged(ours, theirs map[string]string) map[string]string {
 // profile before there were fields for it.
 func reserved(key string) bool {
 	return slices.ContainsFunc([]string{
-		"csenv.dev/", "app.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/",
+		"csenv.dev/", "app.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/",
+		"container.seccomp.security.alpha.kubernetes.io/",
 		"seccomp.security.alpha.kubernetes.io/",
 	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }

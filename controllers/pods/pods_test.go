@@ -15,11 +15,13 @@ import (
 // base is the template of a pod with a server and somebody's sidecar.
 func base(edits ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
 	t := &corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"csenv.dev/environment": "support"}, Annotations: map[string]string{"csenv.dev/scenarios": "1"}},
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"csenv.dev/environment": "support"},
+			Annotations: map[string]string{"csenv.dev/scenarios": "1"}},
 		Spec: corev1.PodSpec{
 			InitContainers: []corev1.Container{{Name: "prepare"}},
 			Containers: []corev1.Container{{Name: "sidecar"}, {
-				Name: "server", Env: []corev1.EnvVar{{Name: "POD_IP", Value: "ours"}}, Resources: Resources("50m", "64Mi", "2", "1Gi"),
+				Name: "server", Env: []corev1.EnvVar{{Name: "POD_IP", Value: "ours"}},
+				Resources: Resources("50m", "64Mi", "2", "1Gi"),
 			}},
 		},
 	}
@@ -33,17 +35,19 @@ func everything() *v1alpha1.PodOverrides {
 	return &v1alpha1.PodOverrides{
 		Labels:      map[string]string{"team": "helpdesk"},
 		Annotations: map[string]string{"prometheus.io/scrape": "true"},
-		Resources:   &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2000Mi")}},
-		Env:         []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}},
+		Resources: &corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2000Mi")}},
+		Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}},
 
-		NodeSelector:              map[string]string{"disk": "fast"},
-		Tolerations:               []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
-		Affinity:                  &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}},
-		PriorityClassName:         "high",
-		RuntimeClassName:          new("gvisor"),
-		ServiceAccountName:        "puller",
-		ImagePullSecrets:          []corev1.LocalObjectReference{{Name: "registry"}},
+		NodeSelector: map[string]string{"disk": "fast"},
+		Tolerations:  []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+		Affinity:     &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{
+			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}},
+		PriorityClassName:  "high",
+		RuntimeClassName:   new("gvisor"),
+		ServiceAccountName: "puller",
+		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
 	}
 }
 
@@ -51,13 +55,16 @@ func TestFinish(t *testing.T) {
 	t.Parallel()
 	secured := func(readOnly *bool) *corev1.SecurityContext {
 		return &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: readOnly, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: readOnly,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		}
 	}
 	finished := func(edit func(*corev1.PodTemplateSpec, *corev1.Container)) *corev1.PodTemplateSpec {
 		t := base()
-		t.Spec.AutomountServiceAccountToken, t.Spec.EnableServiceLinks, t.Spec.ServiceAccountName = new(false), new(false), "default"
-		t.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+		t.Spec.AutomountServiceAccountToken, t.Spec.EnableServiceLinks, t.Spec.ServiceAccountName = new(false), new(
+			false), "default"
+		t.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 		t.Spec.InitContainers[0].SecurityContext, t.Spec.Containers[0].SecurityContext = secured(nil), secured(nil)
 		t.Spec.Containers[1].SecurityContext = secured(new(true))
 		edit(t, &t.Spec.Containers[1])
@@ -71,7 +78,10 @@ func TestFinish(t *testing.T) {
 		overrides *v1alpha1.PodOverrides
 		want      *corev1.PodTemplateSpec
 	}{
-		"no overrides": {base(), nil, finished(func(_ *corev1.PodTemplateSpec, own *corev1.Container) { own.Env = append(own.Env, limit(ofOneGiB)) })},
+		"no overrides": {base(), nil, finished(func(_ *corev1.PodTemplateSpec,
+			own *corev1.Container) {
+			own.Env = append(own.Env, limit(ofOneGiB))
+		})},
 		"every override": {base(), everything(), finished(func(t *corev1.PodTemplateSpec, own *corev1.Container) {
 			o := everything()
 			t.Labels["team"], t.Annotations["prometheus.io/scrape"] = "helpdesk", "true"
@@ -82,18 +92,30 @@ func TestFinish(t *testing.T) {
 			t.Spec.ServiceAccountName, t.Spec.ImagePullSecrets = o.ServiceAccountName, o.ImagePullSecrets
 		})},
 		"what is csenv's own stands": {base(), &v1alpha1.PodOverrides{
-			Labels:      map[string]string{"csenv.dev/environment": "other", "csenv.dev/run": "r", "app.kubernetes.io/component": "runner"},
-			Annotations: map[string]string{"csenv.dev/scenarios": "2", "container.apparmor.security.beta.kubernetes.io/server": "unconfined", "seccomp.security.alpha.kubernetes.io/pod": "unconfined"},
-			Env:         []corev1.EnvVar{{Name: "POD_IP", Value: "theirs"}, {Name: "GOMEMLIMIT", Value: "off"}},
-		}, finished(func(_ *corev1.PodTemplateSpec, own *corev1.Container) { own.Env = append(own.Env, limit(ofOneGiB)) })},
-		"no limit of memory": {base(), &v1alpha1.PodOverrides{Resources: &corev1.ResourceRequirements{}}, finished(func(_ *corev1.PodTemplateSpec, own *corev1.Container) {
-			own.Resources = corev1.ResourceRequirements{}
+			Labels: map[string]string{"csenv.dev/environment": "other", "csenv.dev/run": "r",
+				"app.kubernetes.io/component": "runner"},
+			Annotations: map[string]string{"csenv.dev/scenarios": "2",
+				"container.apparmor.security.beta.kubernetes.io/server": "unconfined",
+				"seccomp.security.alpha.kubernetes.io/pod":              "unconfined"},
+			Env: []corev1.EnvVar{{Name: "POD_IP", Value: "theirs"}, {Name: "GOMEMLIMIT", Value: "off"}},
+		}, finished(func(_ *corev1.PodTemplateSpec, own *corev1.Container) {
+			own.Env = append(own.Env,
+				limit(ofOneGiB))
 		})},
+		"no limit of memory": {base(), &v1alpha1.PodOverrides{Resources: &corev1.ResourceRequirements{}},
+			finished(func(_ *corev1.PodTemplateSpec, own *corev1.Container) {
+				own.Resources = corev1.ResourceRequirements{}
+			})},
 		"a template that was less secure": {base(func(t *corev1.PodTemplateSpec) {
 			t.Spec.AutomountServiceAccountToken = new(true)
-			t.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(false), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}
-			t.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}
-		}), nil, finished(func(_ *corev1.PodTemplateSpec, own *corev1.Container) { own.Env = append(own.Env, limit(ofOneGiB)) })},
+			t.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(false),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}
+			t.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true),
+				RunAsUser: new(int64(0))}
+		}), nil, finished(func(_ *corev1.PodTemplateSpec, own *corev1.Container) {
+			own.Env = append(own.Env,
+				limit(ofOneGiB))
+		})},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +136,8 @@ func TestFinishCopies(t *testing.T) {
 	t.Parallel()
 	overrides := everything()
 	finished := Finish(base(), "server", overrides)
-	own := &finished.Spec.Containers[slices.IndexFunc(finished.Spec.Containers, func(c corev1.Container) bool { return c.Name == "server" })]
+	own := &finished.Spec.Containers[slices.IndexFunc(finished.Spec.Containers,
+		func(c corev1.Container) bool { return c.Name == "server" })]
 	own.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1")
 	finished.Spec.NodeSelector["disk"] = "slow"
 	finished.Spec.Affinity.NodeAffinity = nil

@@ -49,7 +49,8 @@ func offer() score.Report {
 	scenario := func(id, category string) score.Scenario {
 		return score.Scenario{ID: id, Category: category, Difficulty: "easy", Language: "en", Split: "public"}
 	}
-	all := []score.Scenario{scenario("B01", "billing"), scenario("B02", "billing"), scenario("S01", "shipping"), scenario("T01", "technical")}
+	all := []score.Scenario{scenario("B01", "billing"), scenario("B02", "billing"), scenario("S01", "shipping"),
+		scenario("T01", "technical")}
 	return score.Report{
 		Environment: "ticket", ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1",
 		Tasks: []score.Task{{Name: "ticket-classify", Scenarios: all[:3]}, {Name: "ticket-resolve", Scenarios: all}},
@@ -61,8 +62,10 @@ func pool() *v1alpha1.CustomerSupportEnv {
 	return &v1alpha1.CustomerSupportEnv{
 		ObjectMeta: metav1.ObjectMeta{Name: poolName, Namespace: namespace, UID: "pool-uid", Generation: 1},
 		Status: v1alpha1.CustomerSupportEnvStatus{
-			Image: "csenv:test", ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1", LedgerPublicKey: publicText(poolKey()),
-			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServersReady}},
+			Image: "csenv:test", ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1",
+			LedgerPublicKey: publicText(poolKey()),
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue,
+				Reason: v1alpha1.ReasonServersReady}},
 		},
 	}
 }
@@ -73,7 +76,8 @@ func server(name, ip string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{
 			v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: poolName,
 		}},
-		Status: corev1.PodStatus{PodIP: ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.PodStatus{PodIP: ip, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 }
 
@@ -83,10 +87,14 @@ func evaluation() *v1alpha1.EvaluationRun {
 		ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace, UID: "run-uid", Generation: 1},
 		Spec: v1alpha1.EvaluationRunSpec{
 			EnvironmentRef: v1alpha1.EnvironmentReference{Name: poolName},
-			Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
-			Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-classify", Trials: 2}, {Name: "ticket-resolve", Trials: 2}},
-			Seed:           ptr.To[int64](42), Parallelism: ptr.To[int32](4), Concurrency: ptr.To[int32](16), PassScore: "0.8",
-			Retries: v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: ptr.To[int32](2), MaxErroredPercent: ptr.To[int32](10)},
+			Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+				Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
+			Tasks: []v1alpha1.TaskSelection{{Name: "ticket-classify", Trials: 2},
+				{Name: "ticket-resolve", Trials: 2}},
+			Seed: ptr.To[int64](42), Parallelism: ptr.To[int32](4), Concurrency: ptr.To[int32](16),
+			PassScore: "0.8",
+			Retries: v1alpha1.Retries{EpisodeAttempts: 3, ShardBackoffLimit: ptr.To[int32](2),
+				MaxErroredPercent: ptr.To[int32](10)},
 		},
 	}
 }
@@ -94,7 +102,8 @@ func evaluation() *v1alpha1.EvaluationRun {
 // snap is the snapshot of a run that is about to begin.
 func snap() snapshot {
 	report := offer()
-	return snapshot{run: evaluation(), env: pool(), report: &report, options: Options{Image: "csenv:test", Version: "v1.2.3"}, now: start()}
+	return snapshot{run: evaluation(), env: pool(), report: &report,
+		options: Options{Image: "csenv:test", Version: "v1.2.3"}, now: start()}
 }
 
 // begun is the snapshot of a run that has just begun: its plan and Job exist.
@@ -140,8 +149,10 @@ func summaryOf(t testing.TB, plan score.Plan, shard int, p playing) string {
 		}
 		points := ep.Index * 37 % 11 * 100_000
 		e := score.Episode{
-			Outcome: score.Scored, Score: min(points, score.One), Category: map[byte]string{'B': "billing", 'S': "shipping", 'T': "technical"}[ep.Scenario[0]],
-			Difficulty: "easy", Language: "en", Dimensions: []score.Dimension{{Name: "category", Earned: points / 5000, Offered: 200}},
+			Outcome: score.Scored, Score: min(points, score.One), Category: map[byte]string{'B': "billing",
+				'S': "shipping", 'T': "technical"}[ep.Scenario[0]],
+			Difficulty: "easy", Language: "en", Dimensions: []score.Dimension{{Name: "category", Earned: points / 5000,
+				Offered: 200}},
 		}
 		if err := ledger.Add(ep, e); err != nil {
 			t.Fatal(err)
@@ -168,11 +179,15 @@ func summaryOf(t testing.TB, plan score.Plan, shard int, p playing) string {
 func runnerPodOf(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s-%d", run.Name, shard), Namespace: run.Namespace, UID: types.UID(fmt.Sprintf("pod-%d", shard)),
-			Labels: runLabels(run), Finalizers: []string{summaryFinalizer, batchv1.JobTrackingFinalizer}, CreationTimestamp: metav1.NewTime(start()),
-			Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(shard), annotationShards: "0-3", annotationRound: "1"},
+			Name: fmt.Sprintf("%s-%d", run.Name, shard), Namespace: run.Namespace,
+			UID:    types.UID(fmt.Sprintf("pod-%d", shard)),
+			Labels: runLabels(run), Finalizers: []string{summaryFinalizer, batchv1.JobTrackingFinalizer},
+			CreationTimestamp: metav1.NewTime(start()),
+			Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(shard),
+				annotationShards: "0-3", annotationRound: "1"},
 		},
-		Spec: runnerJob(snapshot{run: run, options: Options{Image: "csenv:test"}}, jobWish{round: 1, shards: allShards()}).Spec.Template.Spec,
+		Spec: runnerJob(snapshot{run: run, options: Options{Image: "csenv:test"}},
+			jobWish{round: 1, shards: allShards()}).Spec.Template.Spec,
 	}
 }
 
@@ -189,11 +204,13 @@ func allShards() score.IndexSet {
 func ends(pod *corev1.Pod, phase corev1.PodPhase, message string) *corev1.Pod {
 	pod.Spec.NodeName = "node"
 	pod.Status.Phase = phase
-	end := &corev1.ContainerStateTerminated{Message: message, StartedAt: metav1.NewTime(start()), FinishedAt: metav1.NewTime(start().Add(90 * time.Second))}
+	end := &corev1.ContainerStateTerminated{Message: message, StartedAt: metav1.NewTime(start()),
+		FinishedAt: metav1.NewTime(start().Add(90 * time.Second))}
 	if phase == corev1.PodFailed {
 		end.ExitCode = 1
 	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: runnerContainer, State: corev1.ContainerState{Terminated: end}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: runnerContainer, State: corev1.ContainerState{Terminated: end}}}
 	return pod
 }
 
@@ -211,9 +228,11 @@ func deleting(pod *corev1.Pod, deadline time.Duration) *corev1.Pod {
 // pulling makes a pod wait for its image.
 func pulling(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Phase = corev1.PodPending
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: pod.CreationTimestamp}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: pod.CreationTimestamp}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: runnerContainer, State: corev1.ContainerState{
-		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: `Back-off pulling image "csenv:tset"`},
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+			Message: `Back-off pulling image "csenv:tset"`},
 	}}}
 	return pod
 }
@@ -223,7 +242,8 @@ func agentWaits(pod *corev1.Pod, agent corev1.ContainerStatus) *corev1.Pod {
 	pod = pulling(pod)
 	pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
 	agent.Name = agentContainer
-	pod.Spec.InitContainers = []corev1.Container{agentSidecar(&v1alpha1.ContainerAgentSpec{Image: "agent:1", Port: 9000})}
+	pod.Spec.InitContainers = []corev1.Container{agentSidecar(&v1alpha1.ContainerAgentSpec{Image: "agent:1",
+		Port: 9000})}
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{agent}
 	return pod
 }

@@ -75,9 +75,10 @@ func planConfigMap(run *v1alpha1.EvaluationRun, plan score.Plan) (*corev1.Config
 		return nil, err
 	}
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: planName(run), Namespace: run.Namespace, Labels: runLabels(run), OwnerReferences: owners(run)},
-		Immutable:  new(true),
-		Data:       map[string]string{planKey: string(data), agentKey: agent},
+		ObjectMeta: metav1.ObjectMeta{Name: planName(run), Namespace: run.Namespace, Labels: runLabels(run),
+			OwnerReferences: owners(run)},
+		Immutable: new(true),
+		Data:      map[string]string{planKey: string(data), agentKey: agent},
 	}, nil
 }
 
@@ -105,14 +106,17 @@ func agentJSON(agent v1alpha1.Agent) (string, error) {
 func runnerJob(s snapshot, wish jobWish) *batchv1.Job {
 	run := s.run
 	shards := int32(wish.shards.Len()) //nolint:gosec // at most as many as the pool has scenarios
-	annotations := map[string]string{annotationShards: wish.shards.String(), annotationRound: strconv.Itoa(int(wish.round))}
+	annotations := map[string]string{annotationShards: wish.shards.String(),
+		annotationRound: strconv.Itoa(int(wish.round))}
 	template := &corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(run), Annotations: maps.Clone(annotations), Finalizers: []string{summaryFinalizer}},
-		Spec:       runnerPod(s, wish.shards),
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(run), Annotations: maps.Clone(annotations),
+			Finalizers: []string{summaryFinalizer}},
+		Spec: runnerPod(s, wish.shards),
 	}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: run.Name, Namespace: run.Namespace, Labels: jobLabels(run), OwnerReferences: owners(run), Annotations: annotations,
+			Name: run.Name, Namespace: run.Namespace, Labels: jobLabels(run), OwnerReferences: owners(run),
+			Annotations: annotations,
 		},
 		Spec: batchv1.JobSpec{
 			CompletionMode:       new(batchv1.IndexedCompletion),
@@ -132,13 +136,15 @@ func runnerJob(s snapshot, wish jobWish) *batchv1.Job {
 func podFailurePolicy() *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
 		{
-			Action:          batchv1.PodFailurePolicyActionIgnore,
-			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+			Action: batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
 		},
 		{
 			Action: batchv1.PodFailurePolicyActionIgnore,
 			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-				ContainerName: new(runnerContainer), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{exitStopped},
+				ContainerName: new(runnerContainer), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
+				Values: []int32{exitStopped},
 			},
 		},
 	}}
@@ -149,7 +155,8 @@ func runnerPod(s snapshot, shards score.IndexSet) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
 		Volumes: []corev1.Volume{{Name: planVolume, VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: planName(s.run)}},
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{
+				Name: planName(s.run)}},
 		}}},
 		Containers: []corev1.Container{{
 			Name:                   runnerContainer,
@@ -183,7 +190,8 @@ func agentSidecar(agent *v1alpha1.ContainerAgentSpec) corev1.Container {
 		Env:           agent.Env,
 		Resources:     ptr.Deref(agent.Resources, corev1.ResourceRequirements{}),
 		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
-		Ports:         []corev1.ContainerPort{{Name: agentContainer, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ContainerPort{{Name: agentContainer, ContainerPort: port,
+			Protocol: corev1.ProtocolTCP}},
 		StartupProbe: &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}},
 			PeriodSeconds: 1, FailureThreshold: agentStartSeconds,
@@ -206,14 +214,17 @@ func storeResults(spec *corev1.PodSpec, results *v1alpha1.Results) {
 	}
 	runner := &spec.Containers[0]
 	if ref := results.CredentialsSecretRef; ref != nil {
-		runner.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}}}}
+		runner.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}}}}
 	}
 	if claim := results.PersistentVolumeClaim; claim != nil {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: resultsVolume, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.ClaimName},
 		}})
-		runner.VolumeMounts = append(runner.VolumeMounts, corev1.VolumeMount{Name: resultsVolume, MountPath: resultsFolder})
-		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(volumeGroup)), FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
+		runner.VolumeMounts = append(runner.VolumeMounts, corev1.VolumeMount{Name: resultsVolume,
+			MountPath: resultsFolder})
+		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(volumeGroup)),
+			FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
 	}
 }
 
@@ -240,7 +251,8 @@ func runnerArgs(run *v1alpha1.EvaluationRun, shards score.IndexSet) []string {
 		"--plan=" + planFolder + "/" + planKey,
 		"--shards=" + shards.String(),
 		"--shard=$(JOB_COMPLETION_INDEX)",
-		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), poolKeyOf(run).Namespace, v1alpha1.EnvironmentPort),
+		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), poolKeyOf(run).Namespace,
+			v1alpha1.EnvironmentPort),
 		"--agent=@" + planFolder + "/" + agentKey,
 		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(shards.Len())))), //nolint:gosec // at most as many as the pool has scenarios
 		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
@@ -258,9 +270,10 @@ func runnerEnv(s snapshot) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	add := func(name string, ref *v1alpha1.SecretKeyReference) {
 		if ref != nil {
-			env = append(env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}, Key: ref.Key,
-			}}})
+			env = append(env, corev1.EnvVar{Name: name,
+				ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+					LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}, Key: ref.Key,
+				}}})
 		}
 	}
 	agent := s.run.Spec.Agent

@@ -20,15 +20,21 @@ func secretKey(name string) *v1alpha1.SecretKeyReference {
 // agents are one of each type that a runner plays, with everything that its spec has.
 func agents() map[string]v1alpha1.Agent {
 	return map[string]v1alpha1.Agent{
-		"Heuristic": {Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
+		"Heuristic": {Type: v1alpha1.BuiltinAgent,
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
 		"gpt-x": {Type: v1alpha1.OpenAIAgent, OpenAI: &v1alpha1.OpenAIAgentSpec{
-			BaseURL: "https://models.example/v1", Model: "gpt-x", APIKeySecretRef: secretKey("models"), Mode: v1alpha1.JSONMode, Temperature: "0.7", MaxTokens: new(int32(512)),
-			RequestsPerMinute: new(int32(60)), TimeoutSeconds: 30, SystemPrompt: strings.Repeat("ü$(HOME)\x01", 3600), ExtraBody: &apiextensionsv1.JSON{Raw: []byte(`{"top_k":1}`)},
+			BaseURL: "https://models.example/v1", Model: "gpt-x", APIKeySecretRef: secretKey("models"),
+			Mode: v1alpha1.JSONMode, Temperature: "0.7", MaxTokens: new(int32(512)),
+			RequestsPerMinute: new(int32(60)), TimeoutSeconds: 30, SystemPrompt: strings.Repeat("ü$(HOME)\x01", 3600),
+			ExtraBody: &apiextensionsv1.JSON{Raw: []byte(`{"top_k":1}`)},
 		}},
-		"agent.example:8443": {Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{URL: "https://agent.example:8443/act", TokenSecretRef: secretKey("agent"), TimeoutSeconds: 30}},
+		"agent.example:8443": {Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{
+			URL: "https://agent.example:8443/act", TokenSecretRef: secretKey("agent"), TimeoutSeconds: 30}},
 		"registry.example/agent:1": {Type: v1alpha1.ContainerAgent, Container: &v1alpha1.ContainerAgentSpec{
-			Image: "registry.example/agent:1", Command: []string{"/agent"}, Args: []string{"--fast"}, Env: []corev1.EnvVar{{Name: "MODEL", Value: "x"}},
-			Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}, Port: 9000, Path: "/act", TimeoutSeconds: 30,
+			Image: "registry.example/agent:1", Command: []string{"/agent"}, Args: []string{"--fast"},
+			Env: []corev1.EnvVar{{Name: "MODEL", Value: "x"}},
+			Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{
+				corev1.ResourceMemory: resource.MustParse("1Gi")}}, Port: 9000, Path: "/act", TimeoutSeconds: 30,
 		}},
 	}
 }
@@ -45,7 +51,8 @@ func TestRunnersReadTheAgent(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %.300s", err, text)
 			}
-			if string(config.Type) != string(agent.Type) || strings.Contains(text, "SecretRef") || strings.Contains(text, "registry.example") {
+			if string(config.Type) != string(agent.Type) || strings.Contains(text, "SecretRef") ||
+				strings.Contains(text, "registry.example") {
 				t.Errorf("read as %+v from %.300s", config, text)
 			}
 			if agent.OpenAI != nil && config.OpenAI.SystemPrompt != agent.OpenAI.SystemPrompt {
@@ -59,7 +66,8 @@ func TestRunnersReadTheAgent(t *testing.T) {
 }
 
 func TestKeysReachRunnersAsReferences(t *testing.T) {
-	for name, want := range map[string]string{"Heuristic": "", "gpt-x": "models", "agent.example:8443": "agent", "registry.example/agent:1": ""} {
+	for name, want := range map[string]string{"Heuristic": "", "gpt-x": "models", "agent.example:8443": "agent",
+		"registry.example/agent:1": ""} {
 		t.Run(name, func(t *testing.T) {
 			s := snap()
 			s.run.Spec.Agent = agents()[name]
@@ -87,10 +95,12 @@ func TestAgentContainerIsARestrictedSidecar(t *testing.T) {
 		t.Fatalf("%d init containers, want the agent", len(pod.InitContainers))
 	}
 	agent := pod.InitContainers[0]
-	if *agent.RestartPolicy != corev1.ContainerRestartPolicyAlways || agent.StartupProbe.TCPSocket.Port.IntValue() != 9000 || agent.Image != "registry.example/agent:1" {
+	if *agent.RestartPolicy != corev1.ContainerRestartPolicyAlways ||
+		agent.StartupProbe.TCPSocket.Port.IntValue() != 9000 || agent.Image != "registry.example/agent:1" {
 		t.Errorf("the agent's container is %+v", agent)
 	}
-	if c := agent.SecurityContext; c == nil || *c.AllowPrivilegeEscalation || len(c.Capabilities.Drop) != 1 || c.Capabilities.Drop[0] != "ALL" {
+	if c := agent.SecurityContext; c == nil || *c.AllowPrivilegeEscalation || len(c.Capabilities.Drop) != 1 ||
+		c.Capabilities.Drop[0] != "ALL" {
 		t.Errorf("the agent's container isn't restricted: %+v", c)
 	}
 	if diff := cmp.Diff([]corev1.EnvVar{{Name: "MODEL", Value: "x"}}, agent.Env); diff != "" {
@@ -100,14 +110,17 @@ func TestAgentContainerIsARestrictedSidecar(t *testing.T) {
 
 func TestResultsReachTheStore(t *testing.T) {
 	s := snap()
-	s.run.Spec.Results = &v1alpha1.Results{URL: "s3://bucket/prefix", CredentialsSecretRef: &v1alpha1.ObjectReference{Name: "aws"}}
+	s.run.Spec.Results = &v1alpha1.Results{URL: "s3://bucket/prefix", CredentialsSecretRef: &v1alpha1.ObjectReference{
+		Name: "aws"}}
 	runner := runnerJob(s, jobWish{round: 1, shards: allShards()}).Spec.Template.Spec.Containers[0]
 	if len(runner.EnvFrom) != 1 || runner.EnvFrom[0].SecretRef.Name != "aws" {
 		t.Errorf("variables from %+v", runner.EnvFrom)
 	}
 	s.run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
 	pod := runnerJob(s, jobWish{round: 1, shards: allShards()}).Spec.Template.Spec
-	if pod.Volumes[1].PersistentVolumeClaim.ClaimName != "episodes" || pod.Containers[0].VolumeMounts[1].MountPath != resultsFolder || *pod.SecurityContext.FSGroup != volumeGroup {
-		t.Errorf("volumes %+v, mounts %+v, security %+v", pod.Volumes, pod.Containers[0].VolumeMounts, pod.SecurityContext)
+	if pod.Volumes[1].PersistentVolumeClaim.ClaimName != "episodes" ||
+		pod.Containers[0].VolumeMounts[1].MountPath != resultsFolder || *pod.SecurityContext.FSGroup != volumeGroup {
+		t.Errorf("volumes %+v, mounts %+v, security %+v", pod.Volumes, pod.Containers[0].VolumeMounts,
+			pod.SecurityContext)
 	}
 }

@@ -112,7 +112,8 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 // pods or its pool changes. A pod wakes the name of its run whether or not there is such a run: so
 // pods of runs that went while no operator was there are released when one comes back.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := errors.Join(r.metrics.register(metrics.Registry), metrics.Registry.Register(newStateCollector(r.client))); err != nil {
+	if err := errors.Join(r.metrics.register(metrics.Registry),
+		metrics.Registry.Register(newStateCollector(r.client))); err != nil {
 		return fmt.Errorf("registering the runs' metrics: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -133,7 +134,8 @@ func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentRunner || labels[v1alpha1.LabelRun] == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: labels[v1alpha1.LabelRun]}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(),
+		Name: labels[v1alpha1.LabelRun]}}}
 }
 
 // runsOfPool finds the runs, of whatever namespace, that are played against a pool and haven't
@@ -207,7 +209,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if next.deleteRun {
 		logf.FromContext(ctx).Info("Deleting a run whose time after its end is over")
-		return settle(r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		return settle(r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID},
+			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	return ctrl.Result{RequeueAfter: next.again}, nil
 }
@@ -247,7 +250,8 @@ func (r *Reconciler) writeScores(ctx context.Context, snap snapshot, table *stri
 	data := map[string]string{scoresKey: *table}
 	if snap.scores == nil {
 		err := r.create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: scoresName(snap.run), Namespace: snap.run.Namespace, Labels: runLabels(snap.run), OwnerReferences: owners(snap.run)}, Data: data,
+			ObjectMeta: metav1.ObjectMeta{Name: scoresName(snap.run), Namespace: snap.run.Namespace,
+				Labels: runLabels(snap.run), OwnerReferences: owners(snap.run)}, Data: data,
 		})
 		return err
 	}
@@ -279,7 +283,8 @@ func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision)
 	switch {
 	case next.deleteJob:
 		logf.FromContext(ctx).Info("Deleting the Job", "job", snap.job.Name)
-		err := r.client.Delete(ctx, snap.job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &snap.job.UID})
+		err := r.client.Delete(ctx, snap.job, client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.Preconditions{UID: &snap.job.UID})
 		return client.IgnoreNotFound(err)
 	case next.createJob != nil:
 		return r.create(ctx, runnerJob(snap, *next.createJob))
@@ -328,7 +333,8 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 		return fmt.Errorf("looking for the run of %d pods: %w", len(pods), err)
 	}
 	if err == nil && run.DeletionTimestamp.IsZero() {
-		pods = slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return pod.Labels[labelRunUID] == string(run.UID) })
+		pods = slices.DeleteFunc(slices.Clone(pods),
+			func(pod corev1.Pod) bool { return pod.Labels[labelRunUID] == string(run.UID) })
 	}
 	return r.lift(ctx, pods)
 }
@@ -337,7 +343,8 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 // anybody else's write.
 func (r *Reconciler) lift(ctx context.Context, pods []corev1.Pod) error {
 	for i := range pods {
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pods[i].UID, summaryFinalizer)
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pods[i].UID,
+			summaryFinalizer)
 		err := r.client.Patch(ctx, pods[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 		switch {
 		case apierrors.IsInvalid(err):
@@ -365,5 +372,6 @@ func settle(err error) (ctrl.Result, error) {
 
 // ended says whether a run has completed or failed.
 func ended(conditions []metav1.Condition) bool {
-	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
+	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
 }

@@ -66,9 +66,11 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, recorder: events.NewFakeRecorder(200), clock: testclock.NewFakePassiveClock(start())}
 	w.client = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.EvaluationRun{}, &v1alpha1.CustomerSupportEnv{}, &corev1.Pod{}, &batchv1.Job{}).Build()
+		WithStatusSubresource(&v1alpha1.EvaluationRun{}, &v1alpha1.CustomerSupportEnv{}, &corev1.Pod{},
+			&batchv1.Job{}).Build()
 	cached := interceptor.NewClient(w.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+			opts ...client.GetOption) error {
 			if w.read != nil {
 				if answered, err := w.read(key, obj); answered {
 					return err
@@ -89,10 +91,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			return w.write(fmt.Sprintf("delete %T", obj), func() error { return c.Delete(ctx, obj, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			return w.write(fmt.Sprintf("patch %T", obj), func() error { return c.Patch(ctx, obj, patch, opts...) })
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object,
+			opts ...client.SubResourceUpdateOption) error {
 			return w.write("status", func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
 		},
 	})
@@ -265,7 +269,8 @@ func TestRunFromPlanToScore(t *testing.T) {
 	w.create(succeeded(t, w.run(), plan, 0), succeeded(t, w.run(), plan, 1), succeeded(t, w.run(), plan, 3))
 	w.mustPass()
 	run := w.run()
-	if got, want := states(run.Status.Conditions), "EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed Failed=False/NotFailed"; got != want {
+	if got, want := states(run.Status.Conditions), "EnvironmentReady=True/EnvironmentAvailable "+
+		"Complete=True/Completed Failed=False/NotFailed"; got != want {
 		t.Errorf("conditions %s, want %s", got, want)
 	}
 	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 14, Scored: 14, Retried: 4}, run.Status.Episodes); diff != "" {
@@ -305,8 +310,10 @@ func TestReplayedEpisodesAreToldOnce(t *testing.T) {
 func TestCrashAtEveryWrite(t *testing.T) {
 	honest := readyWorld(t)
 	want := honest.toTheEnd()
-	conflict := apierrors.NewConflict(schema.GroupResource{Group: "csenv.dev", Resource: "evaluationruns"}, runName, errCrash)
-	for played, forged := range map[string]map[int]bool{"all summaries are honest": nil, "two are forged": {1: true, 2: true}} {
+	conflict := apierrors.NewConflict(schema.GroupResource{Group: "csenv.dev", Resource: "evaluationruns"}, runName,
+		errCrash)
+	for played, forged := range map[string]map[int]bool{"all summaries are honest": nil,
+		"two are forged": {1: true, 2: true}} {
 		writes := 0
 		reference := readyWorld(t)
 		reference.forged = forged
@@ -456,7 +463,8 @@ func TestDeletedRunLetsItsPodsGo(t *testing.T) {
 		t.Errorf("held %q after the run went", w.held())
 	}
 	var pod corev1.Pod
-	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(busy), &pod); err != nil || !controllerutil.ContainsFinalizer(&pod, batchv1.JobTrackingFinalizer) {
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(busy), &pod); err != nil ||
+		!controllerutil.ContainsFinalizer(&pod, batchv1.JobTrackingFinalizer) {
 		t.Errorf("the Job's own finalizer went too: %v (%v)", pod.Finalizers, err)
 	}
 }
@@ -497,7 +505,8 @@ func TestPodsOfAnEarlierRunAreLetGo(t *testing.T) {
 func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
 	for name, going := range map[string]bool{"the namespace goes": true, "one pod is evicted": false} {
 		t.Run(name, func(t *testing.T) {
-			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}}
+			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+				Finalizers: []string{"kubernetes"}}}
 			if going {
 				space.DeletionTimestamp = new(metav1.NewTime(start()))
 			}
@@ -619,7 +628,8 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 		t.Errorf("events: %s", diff)
 	}
 	w.mustPass()
-	if job := w.job(); job == nil || *job.Spec.Completions != 1 || job.Annotations[annotationShards] != "1" || roundOf(job) != 2 {
+	if job := w.job(); job == nil || *job.Spec.Completions != 1 || job.Annotations[annotationShards] != "1" ||
+		roundOf(job) != 2 {
 		t.Fatalf("Job %+v, want one of shard 1", job)
 	}
 	w.create(ofJob(ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{})), w.job(), 0))
@@ -653,7 +663,8 @@ func (w *world) endShard(shard int, plan score.Plan) {
 func (w *world) endJob(kind batchv1.JobConditionType) {
 	w.t.Helper()
 	job := w.job()
-	job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+	job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(w.clock.Now())}}
 	if err := w.client.Status().Update(w.t.Context(), job); err != nil {
 		w.t.Fatal(err)
 	}
@@ -669,7 +680,8 @@ func TestRefusedTooOften(t *testing.T) {
 	w.create(succeeded(t, run, plan, 0), ends(runnerPodOf(run, 1), corev1.PodSucceeded, "forged"), runnerPodOf(run, 2))
 	w.mustPass()
 	got := w.run()
-	if want := envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused"; states(got.Status.Conditions) != want {
+	if want := envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused"; states(
+		got.Status.Conditions) != want {
 		t.Errorf("conditions %s, want %s", states(got.Status.Conditions), want)
 	}
 	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Score == nil {
@@ -716,12 +728,16 @@ func TestReportOfAServerThatIsBehindIsNotUsed(t *testing.T) {
 		begins  bool
 		message string
 	}{
-		"no server":                  {nil, false, "no server is ready"},
-		"one that is starting":       {[]client.Object{starting}, false, "no server is ready"},
-		"one that is behind":         {[]client.Object{server("support-a", "10.0.0.2")}, false, `server support-a: its grader are "0", the pool's status says "1"`},
-		"one that doesn't answer":    {[]client.Object{server("support-a", "10.0.0.3")}, false, "server support-a: dialling 10.0.0.3"},
-		"all that, then a good one":  {[]client.Object{starting, server("support-a", "10.0.0.2"), server("support-b", "10.0.0.3"), server("support-c", "10.0.0.1")}, true, "accepts sessions"},
-		"a good one, then all sorts": {[]client.Object{server("support-a", "10.0.0.1"), server("support-b", "10.0.0.2")}, true, "accepts sessions"},
+		"no server":            {nil, false, "no server is ready"},
+		"one that is starting": {[]client.Object{starting}, false, "no server is ready"},
+		"one that is behind": {[]client.Object{server("support-a", "10.0.0.2")}, false,
+			`server support-a: its grader are "0", the pool's status says "1"`},
+		"one that doesn't answer": {[]client.Object{server("support-a", "10.0.0.3")}, false,
+			"server support-a: dialling 10.0.0.3"},
+		"all that, then a good one": {[]client.Object{starting, server("support-a", "10.0.0.2"),
+			server("support-b", "10.0.0.3"), server("support-c", "10.0.0.1")}, true, "accepts sessions"},
+		"a good one, then all sorts": {[]client.Object{server("support-a", "10.0.0.1"),
+			server("support-b", "10.0.0.2")}, true, "accepts sessions"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -739,7 +755,8 @@ func TestReportOfAServerThatIsBehindIsNotUsed(t *testing.T) {
 }
 
 func TestNameThatIsTaken(t *testing.T) {
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: runName + "-plan", Namespace: namespace}, Data: map[string]string{"their": "data"}}
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: runName + "-plan", Namespace: namespace},
+		Data: map[string]string{"their": "data"}}
 	w := newWorld(t, pool(), server("support-a", "10.0.0.1"), evaluation(), theirs)
 	w.mustPass()
 	if got := states(w.run().Status.Conditions); !strings.Contains(got, "Complete=False/NameTaken") {
@@ -805,14 +822,17 @@ func TestPodIsMappedToItsRun(t *testing.T) {
 		labels map[string]string
 		want   int
 	}{
-		"a runner":             {runLabels(run), 1},
-		"a server":             {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelRun: runName}, 0},
-		"a runner of no run":   {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRunner}, 0},
-		"somebody else's":      {nil, 0},
-		"one without its UIDs": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelRun: runName}, 1},
+		"a runner": {runLabels(run), 1},
+		"a server": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
+			v1alpha1.LabelRun: runName}, 0},
+		"a runner of no run": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRunner}, 0},
+		"somebody else's":    {nil, 0},
+		"one without its UIDs": {map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRunner,
+			v1alpha1.LabelRun: runName}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := runOfPod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: tc.labels}})
+			got := runOfPod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+				Labels: tc.labels}})
 			if len(got) != tc.want || (len(got) == 1 && got[0].NamespacedName != key(runName)) {
 				t.Errorf("requests %v", got)
 			}
@@ -824,7 +844,8 @@ func TestPoolIsMappedToRunsThatGoOn(t *testing.T) {
 	elsewhere, other, over := evaluation(), evaluation(), evaluation()
 	elsewhere.Namespace = "elsewhere"
 	other.Name, other.Spec.EnvironmentRef.Name = "other", "another-pool"
-	over.Name, over.Status.Conditions = "over", []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
+	over.Name, over.Status.Conditions = "over", []metav1.Condition{
+		{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
 	w := newWorld(t, evaluation(), elsewhere, other, over)
 	got := w.r.runsOfPool(t.Context(), pool())
 	if len(got) != 1 || got[0].NamespacedName != key(runName) {

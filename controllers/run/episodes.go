@@ -36,28 +36,34 @@ func makePlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan,
 		return score.Plan{}, fmt.Errorf("reading spec.passScore: %w", err)
 	}
 	draft := score.Plan{
-		Run: string(run.UID), Seed: ptr.Deref(spec.Seed, 0), PassScore: passScore, Pressure: spec.Pressure == v1alpha1.ResponseTimePressure,
-		ScenarioDigest: report.ScenarioDigest, GraderVersion: report.GraderVersion, Judge: report.Judge, LedgerKey: offer.LedgerKey,
+		Run: string(run.UID), Seed: ptr.Deref(spec.Seed, 0), PassScore: passScore,
+		Pressure:       spec.Pressure == v1alpha1.ResponseTimePressure,
+		ScenarioDigest: report.ScenarioDigest, GraderVersion: report.GraderVersion, Judge: report.Judge,
+		LedgerKey: offer.LedgerKey,
 	}
 	var wrong []error
 	categories := map[string]bool{}
 	for _, selection := range spec.Tasks {
 		scenarios, err := selectScenarios(selection, report.Tasks, categories)
 		wrong = append(wrong, err)
-		draft.Tasks = append(draft.Tasks, score.PlanTask{Name: selection.Name, Trials: int(max(selection.Trials, 1)), Scenarios: scenarios})
+		draft.Tasks = append(draft.Tasks, score.PlanTask{Name: selection.Name, Trials: int(max(selection.Trials, 1)),
+			Scenarios: scenarios})
 	}
 	if err := errors.Join(wrong...); err != nil {
-		return score.Plan{}, fmt.Errorf("pool %s doesn't offer what spec.tasks asks for: %s", offer.Pool, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return score.Plan{}, fmt.Errorf("pool %s doesn't offer what spec.tasks asks for: %s", offer.Pool,
+			strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if len(categories) > maxCategories {
-		return score.Plan{}, fmt.Errorf("spec.tasks selects scenarios of %d categories, and a run has figures for %d at most: name those that you want in spec.tasks[].scenarios.categories", len(categories), maxCategories)
+		return score.Plan{}, fmt.Errorf("spec.tasks selects scenarios of %d categories, and a run has figures for %d "+
+			"at most: name those that you want in spec.tasks[].scenarios.categories", len(categories), maxCategories)
 	}
 	return score.NewPlan(draft, shards)
 }
 
 // selectScenarios lists the ids of a task's scenarios that a selection asks for, and notes their
 // categories. Its errors name what there is.
-func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task, selectedCategories map[string]bool) ([]string, error) {
+func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task,
+	selectedCategories map[string]bool) ([]string, error) {
 	at := slices.IndexFunc(offered, func(t score.Task) bool { return t.Name == selection.Name })
 	if at < 0 {
 		names := make([]string, len(offered))
@@ -76,11 +82,13 @@ func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task, sel
 			selectedCategories[sc.Category] = true
 		}
 	}
-	if err := errors.Join(unknown(selection.Name, "scenario", wanted.IDs, ids), unknown(selection.Name, "category", wanted.Categories, categories)); err != nil {
+	if err := errors.Join(unknown(selection.Name, "scenario", wanted.IDs, ids),
+		unknown(selection.Name, "category", wanted.Categories, categories)); err != nil {
 		return nil, err
 	}
 	if len(selected) == 0 {
-		return nil, fmt.Errorf("task %s has no scenario that meets both ids and categories, its categories are %s", selection.Name, strings.Join(slices.Sorted(maps.Keys(categories)), ", "))
+		return nil, fmt.Errorf("task %s has no scenario that meets both ids and categories, its categories are %s",
+			selection.Name, strings.Join(slices.Sorted(maps.Keys(categories)), ", "))
 	}
 	return selected, nil
 }
@@ -98,5 +106,6 @@ func unknown(task, kind string, wanted []string, known map[string]bool) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("task %s has no %s %s, use %s", task, kind, strings.Join(missing, ", "), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	return fmt.Errorf("task %s has no %s %s, use %s", task, kind, strings.Join(missing, ", "),
+		strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }

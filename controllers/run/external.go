@@ -64,7 +64,8 @@ func openCollection(d *decision, s snapshot) progress {
 		return unplannable(err)
 	}
 	sums := &score.Ledger{
-		Run: string(s.run.UID), PassScore: passScore, ScenarioDigest: s.report.ScenarioDigest, GraderVersion: s.report.GraderVersion, Judge: s.report.Judge,
+		Run: string(s.run.UID), PassScore: passScore, ScenarioDigest: s.report.ScenarioDigest,
+		GraderVersion: s.report.GraderVersion, Judge: s.report.Judge,
 	}
 	d.status.Rollouts = &v1alpha1.Rollouts{Tag: tagOf(s.run), LedgerKey: s.env.Status.LedgerPublicKey}
 	if d.status.Rollouts.Ledger, err = encodeLedger(sums); err != nil {
@@ -73,7 +74,9 @@ func openCollection(d *decision, s snapshot) progress {
 	d.status.StartTime = new(metav1.NewTime(s.now))
 	writeCollected(d, s.run, sums)
 	d.wake(time.Second)
-	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("The run collects from pool %s what trainers tag with it: reset(run=%q).", s.env.Name, d.status.Rollouts.Tag))
+	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
+		fmt.Sprintf("The run collects from pool %s what trainers tag with it: reset(run=%q).", s.env.Name,
+			d.status.Rollouts.Tag))
 	return collecting(d, s, collection{})
 }
 
@@ -81,19 +84,25 @@ func openCollection(d *decision, s snapshot) progress {
 func collect(d *decision, s snapshot) progress {
 	sums, key, err := collected(s.run)
 	if err != nil {
-		return progress{failed, v1alpha1.ReasonSummaryRefused, fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err)}
+		return progress{failed, v1alpha1.ReasonSummaryRefused,
+			fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err)}
 	}
 	c := collection{run: s.run, key: key, sums: sums, servers: slices.Clone(s.run.Status.Rollouts.Servers)}
 	for _, h := range s.handovers {
 		c.count(h)
 	}
-	c.servers = slices.DeleteFunc(c.servers, func(server v1alpha1.RolloutServer) bool { return slices.Contains(s.gone, server.Pod) })
+	c.servers = slices.DeleteFunc(c.servers, func(server v1alpha1.RolloutServer) bool {
+		return slices.Contains(s.gone,
+			server.Pod)
+	})
 	text, err := encodeLedger(sums)
 	if err != nil {
 		// What was counted before is what can be told.
 		sums, _, _ = collected(s.run)
 		closeCollection(d, s.run, sums)
-		return progress{failed, v1alpha1.ReasonLedgerTooLarge, fmt.Sprintf("Trainers have played more than the sums of one run hold: %v. The figures have what was counted before. Create a run for each part of the scenarios.", err)}
+		return progress{failed, v1alpha1.ReasonLedgerTooLarge,
+			fmt.Sprintf("Trainers have played more than the sums of one run hold: %v. The figures have what was "+
+				"counted before. Create a run for each part of the scenarios.", err)}
 	}
 	d.folding.refused, d.folding.ledgers, d.folding.errored = c.refused, c.counted, c.errored
 	d.status.Rollouts.Ledger, d.status.Rollouts.Servers = text, c.servers
@@ -147,7 +156,8 @@ var errReplayed = errors.New("the segment has been counted before")
 func (c *collection) count(h handover) {
 	if h.err != nil {
 		c.silent++
-		if _, answered := errors.AsType[*stats.StatusError](h.err); (answered || errors.Is(h.err, errOtherPod)) && c.refusing == nil {
+		if _, answered := errors.AsType[*stats.StatusError](h.err); (answered || errors.Is(h.err, errOtherPod)) &&
+			c.refusing == nil {
 			c.refusing = &h
 		}
 		return
@@ -156,7 +166,8 @@ func (c *collection) count(h handover) {
 	if h.segment.Ledger == nil {
 		return
 	}
-	at, found := slices.BinarySearchFunc(c.servers, h.pod.Name, func(server v1alpha1.RolloutServer, pod string) int { return cmp.Compare(server.Pod, pod) })
+	at, found := slices.BinarySearchFunc(c.servers, h.pod.Name,
+		func(server v1alpha1.RolloutServer, pod string) int { return cmp.Compare(server.Pod, pod) })
 	last, known := int64(0), found && c.servers[at].Instance == h.segment.Instance
 	if known {
 		last = c.servers[at].Segment
@@ -247,7 +258,8 @@ func showActive(d *decision, s snapshot, c collection) {
 	}
 	d.status.Episodes.Active = &c.active
 	if goal(s.run) > 0 {
-		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, c.sums.Opened, d.status.Episodes.Total)
+		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, c.sums.Opened,
+			d.status.Episodes.Total)
 	}
 }
 
@@ -261,11 +273,14 @@ func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
 	}
 	if c.dropped > 0 {
 		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf(
-			"%d episodes are in no figure: their servers had no room for them until they were collected. That comes of a suspended run, of an operator that was away, of very many tags, or of more scenarios than the sums of one segment hold.", c.dropped))
+			"%d episodes are in no figure: their servers had no room for them until they were collected. That comes "+
+				"of a suspended run, of an operator that was away, of very many tags, or of more scenarios than the "+
+				"sums of one segment hold.", c.dropped))
 	}
 	if c.missing > 0 {
 		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf(
-			"%d segments of episodes are in no figure: something else than this run has asked for them. Find out who may reach the servers' port %d.", c.missing, v1alpha1.OperationsPort))
+			"%d segments of episodes are in no figure: something else than this run has asked for them. Find out who "+
+				"may reach the servers' port %d.", c.missing, v1alpha1.OperationsPort))
 	}
 	wanted := goal(run)
 	if wanted == 0 {
@@ -276,8 +291,9 @@ func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
 	quarter := c.sums.Opened * quarters / wanted
 	if quarter > (before.Scored+before.Failed+before.Errored)*quarters/wanted && quarter < quarters {
 		d.events = append(d.events, event{
-			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress, action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
-			note: fmt.Sprintf("%s The mean score so far is %s.", collectedMessage(d, run), scoreOf(d.status)),
+			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress,
+			action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
+			note:   fmt.Sprintf("%s The mean score so far is %s.", collectedMessage(d, run), scoreOf(d.status)),
 		})
 	}
 }
@@ -287,7 +303,8 @@ func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
 func collectionEnd(d *decision, s snapshot, c collection) (progress, bool) {
 	wanted := goal(s.run)
 	if wanted > 0 && c.sums.Opened >= wanted {
-		return completeCollection(d, s, c.sums, v1alpha1.ReasonCompleted, "As many episodes as are wanted are collected"), true
+		return completeCollection(d, s, c.sums, v1alpha1.ReasonCompleted,
+			"As many episodes as are wanted are collected"), true
 	}
 	if s.revoked {
 		closeCollection(d, s.run, c.sums)
@@ -305,7 +322,9 @@ func collectionEnd(d *decision, s snapshot, c collection) (progress, bool) {
 func graderChange(s snapshot, c collection) string {
 	for _, r := range c.refused {
 		if r.reason == refusedGrader {
-			return fmt.Sprintf("Server %s of pool %s grades otherwise than the pool did when the run began: %v. Scores of two graders are never mixed. Create the run again.", r.pod.Name, poolKeyOf(s.run).Name, r.err)
+			return fmt.Sprintf("Server %s of pool %s grades otherwise than the pool did when the run began: %v. "+
+				"Scores of two graders are never mixed. Create the run again.", r.pod.Name, poolKeyOf(
+				s.run).Name, r.err)
 		}
 	}
 	return ""
@@ -327,10 +346,13 @@ func collectionDeadline(d *decision, s snapshot, c collection) (progress, bool) 
 	}
 	if c.sums.Opened == 0 {
 		closeCollection(d, s.run, c.sums)
-		return progress{failed, v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
-			*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag)}, true
+		return progress{failed, v1alpha1.ReasonDeadlineExceeded,
+			fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers "+
+				"reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
+				*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag)}, true
 	}
-	return completeCollection(d, s, c.sums, v1alpha1.ReasonCollectionEnded, fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
+	return completeCollection(d, s, c.sums, v1alpha1.ReasonCollectionEnded,
+		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
 }
 
 // deadlineOf is when activeDeadlineSeconds is over for a run that has begun, false where there is
@@ -388,12 +410,15 @@ func collecting(d *decision, s snapshot, c collection) progress {
 	if suspended(s.run) {
 		return progress{running, v1alpha1.ReasonSuspended, message + " Set spec.suspend to false, and the run goes on."}
 	}
-	message += fmt.Sprintf(" Trainers tag their sessions with reset(run=%q). Set spec.activeDeadlineSeconds to 1 to end the run with what it has.", d.status.Rollouts.Tag)
+	message += fmt.Sprintf(" Trainers tag their sessions with reset(run=%q). Set spec.activeDeadlineSeconds to 1 to "+
+		"end the run with what it has.", d.status.Rollouts.Tag)
 	if len(c.refused) > 0 {
-		message += fmt.Sprintf(" What server %s hands over is not counted: %v.", c.refused[0].pod.Name, c.refused[0].err)
+		message += fmt.Sprintf(" What server %s hands over is not counted: %v.", c.refused[0].pod.Name,
+			c.refused[0].err)
 	}
 	if c.refusing != nil {
-		message += fmt.Sprintf(" Server %s hands nothing over: %v. See its log, and whether the pool's image is of the operator's release.", c.refusing.pod.Name, c.refusing.err)
+		message += fmt.Sprintf(" Server %s hands nothing over: %v. See its log, and whether the pool's image is of "+
+			"the operator's release.", c.refusing.pod.Name, c.refusing.err)
 	}
 	return progress{running, v1alpha1.ReasonRunning, message}
 }

@@ -45,13 +45,15 @@ type envServer struct {
 }
 
 func newEnvServer(pod, instance string) *envServer {
-	return &envServer{pod: pod, instance: instance, key: poolKey(), graded: score.Ledger{ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1"}}
+	return &envServer{pod: pod, instance: instance, key: poolKey(), graded: score.Ledger{ScenarioDigest: digestA,
+		GraderVersion: "1", Judge: "offline-v1"}}
 }
 
 // end counts the end of an episode.
 func (e *envServer) end(t testing.TB, outcome score.Outcome, scenario string, points int64) {
 	t.Helper()
-	ended := score.Episode{Outcome: outcome, Score: points, Category: "billing", Difficulty: "easy", Language: "en", Dimensions: []score.Dimension{{Name: "reply", Earned: points / 1000, Offered: 1000}}}
+	ended := score.Episode{Outcome: outcome, Score: points, Category: "billing", Difficulty: "easy", Language: "en",
+		Dimensions: []score.Dimension{{Name: "reply", Earned: points / 1000, Offered: 1000}}}
 	if err := e.open.Add(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario}, ended); err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +78,14 @@ func (e *envServer) collect(question score.Collection) (score.Segment, error) {
 	if e.sealed == nil && (e.opened > 0 || e.dropped > 0) {
 		e.number++
 		identity := e.graded
-		identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(question.Run, e.pod, e.instance), int(e.number), question.PassScore
+		identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(question.Run, e.pod, e.instance), int(
+			e.number), question.PassScore
 		signed, err := e.open.Ledger(identity).Sign(e.key)
 		if err != nil {
 			return score.Segment{}, err
 		}
-		e.sealed = &score.Segment{Pod: e.pod, Instance: e.instance, Number: e.number, Ledger: &signed, Dropped: e.dropped}
+		e.sealed = &score.Segment{Pod: e.pod, Instance: e.instance, Number: e.number, Ledger: &signed,
+			Dropped: e.dropped}
 		e.sealedOpened, e.opened, e.dropped = e.opened, 0, 0
 	}
 	segment := score.Segment{Pod: e.pod, Instance: e.instance}
@@ -148,10 +152,12 @@ func (w *world) complete() metav1.Condition {
 func TestCollectionBegins(t *testing.T) {
 	w, _, _ := trainingWorld(t, trainers(8))
 	begun := w.run().Status
-	if begun.Agent != "External" || begun.Progress != "0/8" || begun.StartTime == nil || begun.Rollouts.Tag != runName || begun.Provenance.Seed != nil {
+	if begun.Agent != "External" || begun.Progress != "0/8" || begun.StartTime == nil ||
+		begun.Rollouts.Tag != runName || begun.Provenance.Seed != nil {
 		t.Errorf("at the beginning: %+v", begun)
 	}
-	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning || !strings.Contains(c.Message, `reset(run="baseline")`) || !strings.Contains(c.Message, "0 of 8") {
+	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning || !strings.Contains(c.Message, `reset(run="baseline")`) ||
+		!strings.Contains(c.Message, "0 of 8") {
 		t.Errorf("Complete says %s: %s", c.Reason, c.Message)
 	}
 	if w.job() != nil {
@@ -170,19 +176,23 @@ func TestRolloutsFromTagToScore(t *testing.T) {
 		t.Errorf("again in %s, want %s", got, collectInterval)
 	}
 	run := w.run()
-	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 8, Scored: 2, Failed: 1, Errored: 1, Active: new(int64(3))}, run.Status.Episodes); diff != "" {
+	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 8, Scored: 2, Failed: 1, Errored: 1, Active: new(int64(3))},
+		run.Status.Episodes); diff != "" {
 		t.Error(diff)
 	}
-	if run.Status.Progress != "4/8" || run.Status.Score.Mean != "0.6000" || run.Status.PassRate != "0.6667" || run.Status.EstimatedCompletionTime == nil {
+	if run.Status.Progress != "4/8" || run.Status.Score.Mean != "0.6000" || run.Status.PassRate != "0.6667" ||
+		run.Status.EstimatedCompletionTime == nil {
 		t.Errorf("%+v, score %+v", run.Status, run.Status.Score)
 	}
-	want := []v1alpha1.RolloutServer{{Pod: "support-a", Instance: "instance-a", Segment: 1}, {Pod: "support-b", Instance: "instance-b", Segment: 1}}
+	want := []v1alpha1.RolloutServer{{Pod: "support-a", Instance: "instance-a", Segment: 1},
+		{Pod: "support-b", Instance: "instance-b", Segment: 1}}
 	if diff := cmp.Diff(want, run.Status.Rollouts.Servers); diff != "" {
 		t.Error(diff)
 	}
 
 	w.mustPass()
-	if last := a.asked[len(a.asked)-1]; a.sealed != nil || last.Ack != 1 || last.Instance != "instance-a" || last.PassScore != 800_000 || last.Tag != runName || last.Run != "run-uid" {
+	if last := a.asked[len(a.asked)-1]; a.sealed != nil || last.Ack != 1 || last.Instance != "instance-a" ||
+		last.PassScore != 800_000 || last.Tag != runName || last.Run != "run-uid" {
 		t.Errorf("the next question is %+v", last)
 	}
 	if w.run().ResourceVersion != run.ResourceVersion {
@@ -203,13 +213,16 @@ func TestRolloutsReachTheirGoal(t *testing.T) {
 	}
 	w.mustPass()
 	ended := w.run().Status
-	if got, want := states(ended.Conditions), "EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed Failed=False/NotFailed"; got != want {
+	if got, want := states(ended.Conditions), "EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed "+
+		"Failed=False/NotFailed"; got != want {
 		t.Fatalf("conditions %s, want %s", got, want)
 	}
-	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 11, Scored: 9, Failed: 1, Errored: 1}, ended.Episodes); diff != "" {
+	if diff := cmp.Diff(&v1alpha1.RunEpisodes{Total: 11, Scored: 9, Failed: 1, Errored: 1},
+		ended.Episodes); diff != "" {
 		t.Error(diff)
 	}
-	if ended.Progress != "11/11" || ended.Shards.Total != 1 || ended.Shards.CompletedIndexes != "0" || ended.ScoresRef == nil || ended.CompletionTime == nil {
+	if ended.Progress != "11/11" || ended.Shards.Total != 1 || ended.Shards.CompletedIndexes != "0" ||
+		ended.ScoresRef == nil || ended.CompletionTime == nil {
 		t.Errorf("at the end: %+v", ended)
 	}
 	if diff := cmp.Diff(&v1alpha1.Rollouts{Tag: runName}, ended.Rollouts); diff != "" {
@@ -266,8 +279,10 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	run.Spec.EnvironmentRef.Namespace = "shared"
 	env, pod := pool(), runningServer("support-a", "10.0.0.1")
 	env.Namespace, pod.Namespace = "shared", "shared"
-	env.Spec.Access = v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.AllNamespaces}, TokenSecretRef: secretKey("tokens")}
-	w := newWorld(t, env, pod, run, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace}})
+	env.Spec.Access = v1alpha1.Access{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.AllNamespaces},
+		TokenSecretRef: secretKey("tokens")}
+	w := newWorld(t, env, pod, run, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace}})
 	a := newEnvServer("support-a", "instance-a")
 	w.r.pools = rolloutPool{"10.0.0.1": a}
 	w.mustPass()
@@ -285,7 +300,8 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 	}
 	asked := len(a.asked)
 	w.mustPass()
-	if got := states(w.run().Status.Conditions); !strings.Contains(got, "Failed=True/NamespaceNotAllowed") || len(a.asked) != asked || w.run().Status.Shards == nil {
+	if got := states(w.run().Status.Conditions); !strings.Contains(got, "Failed=True/NamespaceNotAllowed") ||
+		len(a.asked) != asked || w.run().Status.Shards == nil {
 		t.Errorf("%s, asked %d times more", got, len(a.asked)-asked)
 	}
 }
@@ -301,7 +317,8 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 	var sums score.Accumulator
 	theirs, table := a.graded, &score.ScenarioTable{}
 	for _, scenario := range []string{"B01", "S01"} {
-		if err := theirs.Add(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario}, score.Episode{Outcome: score.Scored, Score: 250_000}); err != nil {
+		if err := theirs.Add(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario},
+			score.Episode{Outcome: score.Scored, Score: 250_000}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -312,12 +329,14 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 		t.Fatal(err)
 	}
 	base.Status = v1alpha1.EvaluationRunStatus{
-		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompleted}},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
+			Reason: v1alpha1.ReasonCompleted}},
 		Provenance: w.run().Status.Provenance, ScoresRef: &v1alpha1.ObjectReference{Name: "before-scores"},
 		Episodes: &v1alpha1.RunEpisodes{Total: 2}, Shards: &v1alpha1.Shards{Total: 1},
 	}
 	WriteFigures(&base.Status, sums, score.IndexSet{})
-	w.create(base, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before-scores", Namespace: namespace, OwnerReferences: owners(base)}, Data: map[string]string{scoresKey: string(text)}})
+	w.create(base, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before-scores", Namespace: namespace,
+		OwnerReferences: owners(base)}, Data: map[string]string{scoresKey: string(text)}})
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.end(t, score.Scored, "S01", 500_000)
 	w.mustPass()
@@ -344,7 +363,8 @@ func TestAddressOfAnotherPod(t *testing.T) {
 	}
 	swap()
 	w.mustPass()
-	if got := w.run().Status; got.Episodes.Scored != 1 || len(got.Rollouts.Servers) != 1 || got.Rollouts.Servers[0].Pod != "support-b" {
+	if got := w.run().Status; got.Episodes.Scored != 1 || len(got.Rollouts.Servers) != 1 ||
+		got.Rollouts.Servers[0].Pod != "support-b" {
 		t.Errorf("when it is asked at its own: %+v, %+v", got.Episodes, got.Rollouts)
 	}
 	if diff := cmp.Diff([]string{"Normal Started"}, w.events()); diff != "" {
@@ -358,13 +378,23 @@ func TestSegmentsRefused(t *testing.T) {
 		forge  func(*envServer)
 		reason string
 	}{
-		"another key":          {func(e *envServer) { e.key = otherKey() }, refusedSignature},
-		"another run's":        {func(e *envServer) { e.forge = func(s *score.Segment) { s.Instance = "instance-c" } }, refusedForeign},
-		"another number":       {func(e *envServer) { e.forge = func(s *score.Segment) { s.Number++ } }, refusedForeign},
-		"a changed digit":      {func(e *envServer) { e.forge = func(s *score.Segment) { s.Ledger.Payload[0] ^= 1 } }, refusedSignature},
-		"counted before":       {func(e *envServer) { e.number = 0 }, refusedReplayed},
-		"another pod's":        {func(e *envServer) { e.forge = func(s *score.Segment) { s.Pod = "support-a" }; e.pod = "support-c" }, refusedForeign},
-		"an impossible number": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Dropped = -1 } }, refusedMalformed},
+		"another key": {func(e *envServer) { e.key = otherKey() }, refusedSignature},
+		"another run's": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Instance = "instance-c" } },
+			refusedForeign},
+		"another number": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Number++ } },
+			refusedForeign},
+		"a changed digit": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Ledger.Payload[0] ^= 1 } },
+			refusedSignature},
+		"counted before": {func(e *envServer) { e.number = 0 }, refusedReplayed},
+		"another pod's": {func(e *envServer) {
+			e.forge = func(
+				s *score.Segment) {
+				s.Pod = "support-a"
+			}
+			e.pod = "support-c"
+		}, refusedForeign},
+		"an impossible number": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Dropped = -1 } },
+			refusedMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, a, b := trainingWorld(t, trainers(0))
@@ -378,7 +408,8 @@ func TestSegmentsRefused(t *testing.T) {
 			w.mustPass()
 			got := w.run().Status
 			if got.Episodes.Scored != 2 || got.Score.Mean != "0.5000" {
-				t.Errorf("%d episodes are counted with mean %s, want one of each server", got.Episodes.Scored, got.Score.Mean)
+				t.Errorf("%d episodes are counted with mean %s, want one of each server", got.Episodes.Scored,
+					got.Score.Mean)
 			}
 			if diff := cmp.Diff([]string{"Warning RolloutsRefused"}, w.events()); diff != "" {
 				t.Errorf("events: %s", diff)
@@ -400,7 +431,8 @@ func TestMissingSegmentIsTold(t *testing.T) {
 	a.number, a.dropped = 2, 4 // another run of the name has collected before
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
-	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 3 || got.Rollouts.Dropped != 4 {
+	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 3 ||
+		got.Rollouts.Dropped != 4 {
 		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
 	}
 	a.end(t, score.Scored, "B01", 1_000_000)
@@ -409,7 +441,8 @@ func TestMissingSegmentIsTold(t *testing.T) {
 	if got := w.run().Status; got.Episodes.Scored != 2 || got.Rollouts.Servers[0].Segment != 5 {
 		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
 	}
-	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsDropped", "Warning RolloutsMissing"}, w.events()); diff != "" {
+	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsDropped", "Warning RolloutsMissing"},
+		w.events()); diff != "" {
 		t.Errorf("events: %s", diff)
 	}
 }
@@ -483,7 +516,8 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		w.wait(time.Second)
 		w.mustPass()
 		got := w.run().Status
-		if s := states(got.Conditions); !strings.Contains(s, "Complete=True/CollectionEnded") || got.Progress != "1/1000" || got.ScoresRef == nil {
+		if s := states(got.Conditions); !strings.Contains(s, "Complete=True/CollectionEnded") ||
+			got.Progress != "1/1000" || got.ScoresRef == nil {
 			t.Errorf("%s, progress %s", s, got.Progress)
 		}
 	})
@@ -491,7 +525,8 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		w, _, _ := trainingWorld(t, deadline(60))
 		w.wait(time.Minute)
 		w.mustPass()
-		if c := w.complete(); c.Reason != v1alpha1.ReasonDeadlineExceeded || !strings.Contains(c.Message, `reset(run="baseline")`) {
+		if c := w.complete(); c.Reason != v1alpha1.ReasonDeadlineExceeded ||
+			!strings.Contains(c.Message, `reset(run="baseline")`) {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}
 	})
@@ -512,7 +547,8 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		}
 		b.silent = false
 		w.mustPass()
-		if got := w.run().Status; got.Episodes.Scored != 2 || !strings.Contains(states(got.Conditions), "Complete=True/CollectionEnded") {
+		if got := w.run().Status; got.Episodes.Scored != 2 || !strings.Contains(states(got.Conditions),
+			"Complete=True/CollectionEnded") {
 			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
 		}
 	})
@@ -528,7 +564,8 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		w.mustPass()
 		w.wait(time.Minute + collectPatience)
 		w.mustPass()
-		if got := w.run().Status; got.Episodes.Scored != 1 || !strings.Contains(states(got.Conditions), "Complete=True/CollectionEnded") {
+		if got := w.run().Status; got.Episodes.Scored != 1 || !strings.Contains(states(got.Conditions),
+			"Complete=True/CollectionEnded") {
 			t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
 		}
 	})
@@ -552,7 +589,8 @@ func TestRolloutsEndByDeadline(t *testing.T) {
 		}
 		w.wait(time.Minute)
 		w.mustPass()
-		if c := w.complete(); c.Reason != v1alpha1.ReasonTooManyErrored || !strings.Contains(c.Message, "1 of 2 episodes errored") {
+		if c := w.complete(); c.Reason != v1alpha1.ReasonTooManyErrored ||
+			!strings.Contains(c.Message, "1 of 2 episodes errored") {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}
 	})
@@ -572,7 +610,8 @@ func TestSuspendedRunCollectsNothing(t *testing.T) {
 	if got := w.mustPass().RequeueAfter; got != 0 || len(a.asked) != 0 {
 		t.Errorf("a suspended run asks %d times, and again in %s", len(a.asked), got)
 	}
-	if got := w.run().Status; got.Episodes.Scored != 0 || !strings.Contains(states(got.Conditions), "Suspended=True/Suspended Complete=False/Suspended") {
+	if got := w.run().Status; got.Episodes.Scored != 0 || !strings.Contains(states(got.Conditions),
+		"Suspended=True/Suspended Complete=False/Suspended") {
 		t.Errorf("%+v, %s", got.Episodes, states(got.Conditions))
 	}
 	suspend(false)
@@ -591,7 +630,8 @@ func TestServersThatGo(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	pod := runningServer("support-a", "10.0.0.1")
 	pod.Finalizers = []string{"example.com/hold"}
-	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`))); err != nil {
+	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":["example.com/hold"]}}`))); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.client.Delete(t.Context(), pod); err != nil {
@@ -616,7 +656,8 @@ func TestServersThatGo(t *testing.T) {
 		t.Errorf("the number of a server that lives is forgotten: %+v", got)
 	}
 	w.unlisted = ""
-	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 		t.Fatal(err)
 	}
 	w.mustPass()
@@ -635,7 +676,8 @@ func TestLedgerTooLarge(t *testing.T) {
 	}
 	w.mustPass()
 	got := w.run().Status
-	if s := states(got.Conditions); !strings.Contains(s, "Failed=True/LedgerTooLarge") || got.Episodes.Scored != 1 || got.Shards == nil {
+	if s := states(got.Conditions); !strings.Contains(s, "Failed=True/LedgerTooLarge") || got.Episodes.Scored != 1 ||
+		got.Shards == nil {
 		t.Errorf("%s, %+v", s, got.Episodes)
 	}
 }
@@ -646,7 +688,8 @@ func TestServerThatHandsNothingOver(t *testing.T) {
 	w, a, b := trainingWorld(t, trainers(0))
 	a.refuses, b.silent = true, true
 	w.mustPass()
-	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning || !strings.Contains(c.Message, "Server support-a hands nothing over: asking: /rollouts is answered with 404") {
+	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning ||
+		!strings.Contains(c.Message, "Server support-a hands nothing over: asking: /rollouts is answered with 404") {
 		t.Errorf("%s: %s", c.Reason, c.Message)
 	}
 }
@@ -694,7 +737,8 @@ func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var servers []handover
 				for i := range tc.servers {
-					servers = append(servers, handover{pod: runningServer(fmt.Sprintf("support-%04d", i), fmt.Sprint(i))})
+					servers = append(servers, handover{pod: runningServer(fmt.Sprintf("support-%04d", i),
+						fmt.Sprint(i))})
 				}
 				last := &servers[tc.servers-1]
 				if tc.going {
@@ -758,7 +802,8 @@ type directReads struct {
 	count int
 }
 
-func (r *directReads) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (r *directReads) Get(ctx context.Context, key client.ObjectKey, object client.Object,
+	options ...client.GetOption) error {
 	r.count++
 	return r.Reader.Get(ctx, key, object, options...)
 }
@@ -790,7 +835,8 @@ func TestTamperedRolloutsFailTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.mustPass()
-			if c := w.complete(); c.Reason != v1alpha1.ReasonSummaryRefused || !strings.Contains(c.Message, "changed by hand") {
+			if c := w.complete(); c.Reason != v1alpha1.ReasonSummaryRefused ||
+				!strings.Contains(c.Message, "changed by hand") {
 				t.Errorf("%s: %s", c.Reason, c.Message)
 			}
 		})
@@ -924,7 +970,8 @@ func (s *rolloutStory) drain(e *envServer) {
 	if going {
 		finalizers = "null"
 	}
-	if err := s.client.Patch(s.t.Context(), &pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))); err != nil {
+	if err := s.client.Patch(s.t.Context(), &pod, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":`+finalizers+`}}`))); err != nil {
 		s.t.Fatal(err)
 	}
 	if going {

@@ -36,7 +36,8 @@ func writeFigures(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	}
 	status.Errors, status.Tokens = nil, nil
 	for _, e := range f.Errors {
-		status.Errors = append(status.Errors, v1alpha1.ErrorCount{Class: e.Class, Retried: e.Retried, Errored: e.Errored})
+		status.Errors = append(status.Errors, v1alpha1.ErrorCount{Class: e.Class, Retried: e.Retried,
+			Errored: e.Errored})
 	}
 	if f.Tokens != (score.Tokens{}) {
 		status.Tokens = &v1alpha1.Tokens{Prompt: f.Tokens.Prompt, Completion: f.Tokens.Completion}
@@ -60,9 +61,11 @@ func seconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) 
 func taskResults(tasks []score.TaskFigures) []v1alpha1.TaskResult {
 	results := make([]v1alpha1.TaskResult, len(tasks))
 	for i, t := range tasks {
-		results[i] = v1alpha1.TaskResult{Name: t.Name, Episodes: t.Episodes, Score: estimate(t.Estimate, t.Min, t.P50, t.Max), PassRate: score.Decimal(t.PassRate)}
+		results[i] = v1alpha1.TaskResult{Name: t.Name, Episodes: t.Episodes, Score: estimate(t.Estimate, t.Min, t.P50,
+			t.Max), PassRate: score.Decimal(t.PassRate)}
 		for _, dim := range t.Dimensions {
-			results[i].Dimensions = append(results[i].Dimensions, v1alpha1.DimensionResult{Name: dim.Name, Mean: score.Decimal(dim.Mean), Max: score.Decimal(dim.Max)})
+			results[i].Dimensions = append(results[i].Dimensions, v1alpha1.DimensionResult{Name: dim.Name,
+				Mean: score.Decimal(dim.Mean), Max: score.Decimal(dim.Max)})
 		}
 	}
 	return results
@@ -77,13 +80,15 @@ func groupResults(groups []score.GroupFigures) []v1alpha1.CategoryResult {
 		}
 		s := estimate(g.Estimate, 0, 0, 0)
 		s.Min, s.P50, s.Max = "", "", ""
-		results = append(results, v1alpha1.CategoryResult{Name: g.Name, Episodes: g.Episodes, Score: s, PassRate: score.Decimal(g.PassRate)})
+		results = append(results, v1alpha1.CategoryResult{Name: g.Name, Episodes: g.Episodes, Score: s,
+			PassRate: score.Decimal(g.PassRate)})
 	}
 	return results
 }
 
 func estimate(e score.Estimate, least, median, most int64) *v1alpha1.Score {
-	s := &v1alpha1.Score{Mean: score.Decimal(e.Mean), Min: score.Decimal(least), P50: score.Decimal(median), Max: score.Decimal(most)}
+	s := &v1alpha1.Score{Mean: score.Decimal(e.Mean), Min: score.Decimal(least), P50: score.Decimal(median),
+		Max: score.Decimal(most)}
 	if e.CI95 != nil {
 		s.StandardError = score.Decimal(*e.StandardError)
 		s.CI95 = interval(e.CI95)

@@ -117,8 +117,10 @@ func replayNote(counted []countedShard, run *v1alpha1.EvaluationRun) string {
 	if shards.Len() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("In shards %s, %d episodes ended again and %d more were begun than the runners report; first ends alone are counted. A runner that failed and was played again "+
-		"explains it: see `kubectl get pods -n %s -l %s=%s`. Without one, somebody else plays the run's episodes against the pool: find out who may reach it.",
+	return fmt.Sprintf("In shards %s, %d episodes ended again and %d more were begun than the runners report; first "+
+		"ends alone are counted. A runner that failed and was played again "+
+		"explains it: see `kubectl get pods -n %s -l %s=%s`. Without one, somebody else plays the run's episodes "+
+		"against the pool: find out who may reach it.",
 		quote(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
 }
 
@@ -168,7 +170,8 @@ func shardOf(pod *corev1.Pod) (int, error) {
 	}
 	shard, ok := shards.At(index)
 	if !ok {
-		return 0, fmt.Errorf("annotation %s: %d is beyond the %d shards of annotation %s", batchv1.JobCompletionIndexAnnotation, index, shards.Len(), annotationShards)
+		return 0, fmt.Errorf("annotation %s: %d is beyond the %d shards of annotation %s",
+			batchv1.JobCompletionIndexAnnotation, index, shards.Len(), annotationShards)
 	}
 	return int(shard), nil
 }

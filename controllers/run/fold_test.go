@@ -21,22 +21,30 @@ func TestFoldRefuses(t *testing.T) {
 		message string
 		want    string
 	}{
-		"an honest one":             {honest, ""},
-		"nothing":                   {"", refusedMalformed},
-		"a plain text":              {"error: no pool", refusedMalformed},
-		"a message that was cut":    {honest[:len(honest)-9], refusedMalformed},
-		"another pool's signature":  {summaryOf(t, plan, 1, playing{key: otherKey()}), refusedSignature},
-		"a changed payload":         {strings.Replace(honest, `"payload":"`, `"payload":"AAAA`, 1), refusedSignature},
-		"another shard's":           {summaryOf(t, plan, 2, playing{}), refusedForeign},
-		"another run's":             {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.Run = "other" }}), refusedForeign},
-		"other scenarios":           {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.ScenarioDigest = "sha256:bb" }}), refusedGrader},
-		"another grader":            {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.GraderVersion = "2" }}), refusedGrader},
-		"another judge":             {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.Judge = "llm" }}), refusedGrader},
-		"a lower pass score":        {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.PassScore = 1 }}), refusedGrader},
-		"other seeds":               {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.Digest.Add(score.PlannedEpisode{}) }}), refusedEpisodes},
-		"errors of another shard":   {summaryOf(t, plan, 1, playing{errored: []int64{0}}), refusedEpisodes},
-		"an episode that was lost":  {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { *l = *onlyShard(t, plan, 1, 1) }}), refusedEpisodes},
-		"one that nobody had asked": {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { addEpisode(t, l) }}), refusedEpisodes},
+		"an honest one":            {honest, ""},
+		"nothing":                  {"", refusedMalformed},
+		"a plain text":             {"error: no pool", refusedMalformed},
+		"a message that was cut":   {honest[:len(honest)-9], refusedMalformed},
+		"another pool's signature": {summaryOf(t, plan, 1, playing{key: otherKey()}), refusedSignature},
+		"a changed payload":        {strings.Replace(honest, `"payload":"`, `"payload":"AAAA`, 1), refusedSignature},
+		"another shard's":          {summaryOf(t, plan, 2, playing{}), refusedForeign},
+		"another run's": {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.Run = "other" }}),
+			refusedForeign},
+		"other scenarios": {summaryOf(t, plan, 1,
+			playing{change: func(l *score.Ledger) { l.ScenarioDigest = "sha256:bb" }}), refusedGrader},
+		"another grader": {summaryOf(t, plan, 1,
+			playing{change: func(l *score.Ledger) { l.GraderVersion = "2" }}), refusedGrader},
+		"another judge": {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.Judge = "llm" }}),
+			refusedGrader},
+		"a lower pass score": {summaryOf(t, plan, 1, playing{change: func(l *score.Ledger) { l.PassScore = 1 }}),
+			refusedGrader},
+		"other seeds": {summaryOf(t, plan, 1,
+			playing{change: func(l *score.Ledger) { l.Digest.Add(score.PlannedEpisode{}) }}), refusedEpisodes},
+		"errors of another shard": {summaryOf(t, plan, 1, playing{errored: []int64{0}}), refusedEpisodes},
+		"an episode that was lost": {summaryOf(t, plan, 1,
+			playing{change: func(l *score.Ledger) { *l = *onlyShard(t, plan, 1, 1) }}), refusedEpisodes},
+		"one that nobody had asked": {summaryOf(t, plan, 1,
+			playing{change: func(l *score.Ledger) { addEpisode(t, l) }}), refusedEpisodes},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +72,8 @@ func TestFoldRefuses(t *testing.T) {
 // onlyShard is an honest ledger of a shard, without its first episodes.
 func onlyShard(t *testing.T, plan score.Plan, shard, without int) *score.Ledger {
 	t.Helper()
-	l := &score.Ledger{Run: plan.Run, Shard: shard, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge}
+	l := &score.Ledger{Run: plan.Run, Shard: shard, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
+		GraderVersion: plan.GraderVersion, Judge: plan.Judge}
 	for ep := range plan.Shard(shard) {
 		if without--; without >= 0 {
 			continue
@@ -78,18 +87,21 @@ func onlyShard(t *testing.T, plan score.Plan, shard, without int) *score.Ledger 
 
 func addEpisode(t *testing.T, l *score.Ledger) {
 	t.Helper()
-	if err := l.Add(score.PlannedEpisode{Index: 99, Task: "ticket-resolve", Scenario: "B99"}, score.Episode{Outcome: score.Scored, Score: score.One}); err != nil {
+	if err := l.Add(score.PlannedEpisode{Index: 99, Task: "ticket-resolve", Scenario: "B99"},
+		score.Episode{Outcome: score.Scored, Score: score.One}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestFoldRefusesAPodWithoutIndex(t *testing.T) {
 	s, plan := begun(t)
-	for name, index := range map[string]string{"none": "", "a word": "one", "beyond the plan": "7", "below zero": "-1"} {
+	for name, index := range map[string]string{"none": "", "a word": "one", "beyond the plan": "7",
+		"below zero": "-1"} {
 		t.Run(name, func(t *testing.T) {
 			pod := succeeded(t, s.run, plan, 1)
 			pod.Annotations[batchv1.JobCompletionIndexAnnotation] = index
-			if f := fold(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod}); len(f.refused) != 1 || f.completed.Len() != 0 {
+			if f := fold(plan, score.Accumulator{}, score.IndexSet{}, []corev1.Pod{*pod}); len(f.refused) != 1 ||
+				f.completed.Len() != 0 {
 				t.Errorf("refused %v, completed %q", f.refused, f.completed)
 			}
 		})
@@ -106,7 +118,8 @@ func TestFoldLeavesWhatItWasGiven(t *testing.T) {
 		t.Errorf("the set that was given became %q", done)
 	}
 	want := []countedShard{{index: 1, duration: 90 * time.Second}}
-	if diff := cmp.Diff(want, f.counted, cmp.AllowUnexported(countedShard{}), cmpopts.IgnoreFields(countedShard{}, "errored")); diff != "" {
+	if diff := cmp.Diff(want, f.counted, cmp.AllowUnexported(countedShard{}),
+		cmpopts.IgnoreFields(countedShard{}, "errored")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -131,9 +144,11 @@ func TestFoldFlagsWhatTheRunnerDoesNotTell(t *testing.T) {
 				l.Opened += tc.opened
 				l.Replayed += tc.replayed
 			}})
-			pods := []corev1.Pod{*ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, message), *succeeded(t, s.run, plan, 1)}
+			pods := []corev1.Pod{*ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, message),
+				*succeeded(t, s.run, plan, 1)}
 			f := fold(plan, score.Accumulator{}, score.IndexSet{}, pods)
-			if len(f.counted) != 2 || f.counted[0].replayed != tc.replayed || f.counted[0].unreported != tc.unreported || f.counted[1].suspect() {
+			if len(f.counted) != 2 || f.counted[0].replayed != tc.replayed ||
+				f.counted[0].unreported != tc.unreported || f.counted[1].suspect() {
 				t.Errorf("counted %+v, refused %v", f.counted, f.refused)
 			}
 			m := newRunMetrics()

@@ -55,7 +55,8 @@ func keepJob(d *decision, s snapshot) {
 
 // changeJob has a Job that goes on follow the spec.
 func changeJob(d *decision, s snapshot) {
-	if wanted := parallelism(s.run, ptr.Deref(s.job.Spec.Completions, 1)); ptr.Deref(s.job.Spec.Parallelism, 0) != wanted {
+	if wanted := parallelism(s.run, ptr.Deref(s.job.Spec.Completions, 1)); ptr.Deref(s.job.Spec.Parallelism,
+		0) != wanted {
 		d.changeJob.parallelism = &wanted
 	}
 	if wanted := suspended(s.run); ptr.Deref(s.job.Spec.Suspend, false) != wanted && !queued(s.run) {
@@ -113,7 +114,9 @@ func jobFailure(d *decision, s snapshot) (reason, message string) {
 	}
 	if why, since := startTrouble(s.pods); why != "" {
 		if !s.now.Before(since.Add(stuckDeadline)) {
-			return v1alpha1.ReasonRunnersNotStarted, fmt.Sprintf("A runner could not start for %s: %s. Put that right, then create the run again.", stuckDeadline, why)
+			return v1alpha1.ReasonRunnersNotStarted,
+				fmt.Sprintf("A runner could not start for %s: %s. Put that right, then create the run again.",
+					stuckDeadline, why)
 		}
 		d.wake(since.Add(stuckDeadline).Sub(s.now))
 	}
@@ -123,7 +126,8 @@ func jobFailure(d *decision, s snapshot) (reason, message string) {
 func shardsFailedMessage(s snapshot, c *batchv1.JobCondition) string {
 	message := fmt.Sprintf("Job %s failed: %s", s.job.Name, strings.TrimSuffix(c.Message, "."))
 	if indexes := ptr.Deref(s.job.Status.FailedIndexes, ""); indexes != "" {
-		message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows", shardsOf(s.job, indexes))
+		message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows",
+			shardsOf(s.job, indexes))
 	}
 	return message + lastWords(s.failed) + ". Put that right, then create the run again."
 }
@@ -160,12 +164,17 @@ func playedWithout(d *decision, s snapshot) (reason, message string) {
 		return "", ""
 	}
 	if !mayPlayAgain(s.run) {
-		return v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but the summaries of shards %q were refused, or their pods were removed before they were read. "+
-			"retries.shardBackoffLimit doesn't let them be played once more. Find out who removes pods and finalizers, then create the run again.", s.job.Name, left)
+		return v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but the summaries of shards %q were "+
+			"refused, or their pods were removed before they were read. "+
+			"retries.shardBackoffLimit doesn't let them be played once more. Find out who removes pods and "+
+			"finalizers, then create the run again.", s.job.Name, left)
 	}
 	d.status.Shards.Rounds++
-	d.tell(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: the summaries of %d of them were refused, and those of %d are gone with their pods. "+
-		"This is repetition %d of at most %d (retries.shardBackoffLimit).", quote(left.String()), left.Len()-lost, lost, d.status.Shards.Rounds-1, shardBackoffLimit(s.run)))
+	d.tell(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain,
+		fmt.Sprintf("Shards %s are played again: the summaries of %d of them were refused, and those of %d are gone "+
+			"with their pods. "+
+			"This is repetition %d of at most %d (retries.shardBackoffLimit).", quote(
+			left.String()), left.Len()-lost, lost, d.status.Shards.Rounds-1, shardBackoffLimit(s.run)))
 	return "", ""
 }
 
@@ -192,7 +201,8 @@ func liftable(d *decision, s snapshot) []corev1.Pod {
 		pod := &s.pods[i]
 		shard, err := shardOf(pod)
 		switch {
-		case pod.Status.Phase == corev1.PodFailed, d.folding.refuses(pod), pod.Status.Phase == corev1.PodSucceeded && err == nil && d.folding.completed.Contains(int64(shard)):
+		case pod.Status.Phase == corev1.PodFailed, d.folding.refuses(pod), pod.Status.Phase == corev1.PodSucceeded &&
+			err == nil && d.folding.completed.Contains(int64(shard)):
 			lift = append(lift, *pod)
 		case pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp.IsZero():
 		case pod.Spec.NodeName == "" || !s.now.Before(pod.DeletionTimestamp.Add(deleteGrace)):
@@ -329,5 +339,6 @@ func scheduledAt(pod *corev1.Pod) time.Time {
 }
 
 // stuckReasons are the kubelet's reasons for which a container waits for somebody to act.
-var stuckReasons = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+var stuckReasons = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+	"ImageInspectError", "RegistryUnavailable",
 	"CreateContainerConfigError", "CreateContainerError"}

@@ -24,14 +24,17 @@ func startDeadline(d *decision, s snapshot, p progress) (progress, bool) {
 		return progress{}, false
 	}
 	since := s.now
-	if c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionSuspended); c != nil && c.Status == metav1.ConditionFalse {
+	if c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionSuspended); c != nil &&
+		c.Status == metav1.ConditionFalse {
 		since = c.LastTransitionTime.Time
 	}
 	if left := since.Add(seconds32(*deadline)).Sub(s.now); left > 0 {
 		d.wake(left)
 		return progress{}, false
 	}
-	return progress{failed, v1alpha1.ReasonStartDeadlineExceeded, fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s Then create the run again.", *deadline, p.message)}, true
+	return progress{failed, v1alpha1.ReasonStartDeadlineExceeded,
+		fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s Then create the run again.",
+			*deadline, p.message)}, true
 }
 
 // activeDeadline says whether a run has gone on for too long.
@@ -44,8 +47,10 @@ func activeDeadline(d *decision, s snapshot) (progress, bool) {
 		d.wake(left)
 		return progress{}, false
 	}
-	return progress{failed, v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("The run was not complete within %d seconds (activeDeadlineSeconds). %s "+
-		"Create it again with a longer deadline, more parallelism, or fewer episodes.", *deadline, shardsMessage(d))}, true
+	return progress{failed, v1alpha1.ReasonDeadlineExceeded,
+		fmt.Sprintf("The run was not complete within %d seconds (activeDeadlineSeconds). %s "+
+			"Create it again with a longer deadline, more parallelism, or fewer episodes.", *deadline, shardsMessage(
+			d))}, true
 }
 
 func seconds32(n int32) time.Duration { return time.Duration(n) * time.Second }
@@ -97,7 +102,8 @@ func endJob(d *decision, s snapshot) {
 	case s.job == nil || !s.job.DeletionTimestamp.IsZero():
 	case !retained(s.run, d.status):
 		d.deleteJob = true
-	case !meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) || jobEnded(s.job) || s.job.Spec.ActiveDeadlineSeconds != nil:
+	case !meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) || jobEnded(s.job) ||
+		s.job.Spec.ActiveDeadlineSeconds != nil:
 	case ptr.Deref(s.job.Spec.Suspend, false):
 		// A suspended Job has no deadline. None of its pods runs, and none was asked to stay.
 		d.deleteJob = true
@@ -116,5 +122,6 @@ func retained(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) 
 		return false
 	case v1alpha1.RetainOnFailure, "":
 	}
-	return !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionThresholdsMet)
+	return !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionThresholdsMet)
 }

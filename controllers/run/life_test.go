@@ -34,21 +34,33 @@ func TestSuspension(t *testing.T) {
 		message string
 		job     string
 	}{
-		"suspended":                           {func(s *snapshot) { suspend(s.run, true) }, held + "Complete=False/Suspended" + notFailed, "Set spec.suspend to false", "suspend"},
-		"suspended, its Job too":              {func(s *snapshot) { suspend(s.run, true); s.job.Spec.Suspend = new(true) }, held + "Complete=False/Suspended" + notFailed, "0 of 4", ""},
-		"suspended, somebody deleted its Job": {func(s *snapshot) { suspend(s.run, true); s.job = nil }, held + "Complete=False/Suspended" + notFailed, "0 of 4", "create"},
-		"resumed":                             {func(s *snapshot) { s.job.Spec.Suspend = new(true) }, envReady + "Complete=False/Running" + notFailed, "0 of 4", "resume"},
-		"queued and not admitted yet":         {enqueue, envReady + "Complete=False/Queued" + notFailed, "Job baseline waits until queue gpus admits it", ""},
+		"suspended": {func(s *snapshot) { suspend(s.run, true) },
+			held + "Complete=False/Suspended" + notFailed, "Set spec.suspend to false", "suspend"},
+		"suspended, its Job too": {func(s *snapshot) {
+			suspend(s.run, true)
+			s.job.Spec.Suspend = new(
+				true)
+		}, held + "Complete=False/Suspended" + notFailed, "0 of 4", ""},
+		"suspended, somebody deleted its Job": {func(s *snapshot) { suspend(s.run, true); s.job = nil },
+			held + "Complete=False/Suspended" + notFailed, "0 of 4", "create"},
+		"resumed": {func(s *snapshot) { s.job.Spec.Suspend = new(true) },
+			envReady + "Complete=False/Running" + notFailed, "0 of 4", "resume"},
+		"queued and not admitted yet": {enqueue, envReady + "Complete=False/Queued" + notFailed,
+			"Job baseline waits until queue gpus admits it", ""},
 		"admitted by its queue": {
-			func(s *snapshot) { enqueue(s); s.job.Spec.Suspend = new(false) }, envReady + "Complete=False/Running" + notFailed, "0 of 4", "",
+			func(s *snapshot) { enqueue(s); s.job.Spec.Suspend = new(false) }, envReady + "Complete=False/Running" +
+				notFailed, "0 of 4", "",
 		},
 		"queued and suspended": {
-			func(s *snapshot) { enqueue(s); suspend(s.run, true); s.job.Spec.Suspend = new(false) }, held + "Complete=False/Suspended" + notFailed, "0 of 4", "delete",
+			func(s *snapshot) { enqueue(s); suspend(s.run, true); s.job.Spec.Suspend = new(false) },
+			held + "Complete=False/Suspended" + notFailed, "0 of 4", "delete",
 		},
 		"queued and suspended without a Job": {
-			func(s *snapshot) { enqueue(s); suspend(s.run, true); s.job = nil }, held + "Complete=False/Suspended" + notFailed, "0 of 4", "",
+			func(s *snapshot) { enqueue(s); suspend(s.run, true); s.job = nil }, held + "Complete=False/Suspended" +
+				notFailed, "0 of 4", "",
 		},
-		"queued and resumed": {func(s *snapshot) { enqueue(s); s.job = nil }, envReady + "Complete=False/Running" + notFailed, "0 of 4", "create"},
+		"queued and resumed": {func(s *snapshot) { enqueue(s); s.job = nil }, envReady + "Complete=False/Running" +
+			notFailed, "0 of 4", "create"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := begun(t)
@@ -57,7 +69,8 @@ func TestSuspension(t *testing.T) {
 			if got := states(d.status.Conditions); got != tc.states {
 				t.Errorf("conditions\n%s, want\n%s", got, tc.states)
 			}
-			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(c.Message, tc.message) {
+			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(
+				c.Message, tc.message) {
 				t.Errorf("Complete says %q, want %q in it", c.Message, tc.message)
 			}
 			if got := jobDecision(d); got != tc.job {
@@ -88,9 +101,11 @@ func TestHoldUpsAreTold(t *testing.T) {
 		begin, end   func(*snapshot)
 		reason, want string
 	}{
-		"a queue": {enqueue, func(s *snapshot) { s.job.Spec.Suspend = new(false) }, v1alpha1.ReasonQueued, "Normal 0 of 4 shards are in the figures. Job baseline waits until queue gpus admits it."},
+		"a queue": {enqueue, func(s *snapshot) { s.job.Spec.Suspend = new(false) }, v1alpha1.ReasonQueued,
+			"Normal 0 of 4 shards are in the figures. Job baseline waits until queue gpus admits it."},
 		"an image": {
-			stuck, func(s *snapshot) { s.pods = nil }, v1alpha1.ReasonRunnersNotStarted, "Warning 0 of 4 shards are in the figures. A runner can't start: pod baseline-0: ",
+			stuck, func(s *snapshot) { s.pods = nil }, v1alpha1.ReasonRunnersNotStarted,
+			"Warning 0 of 4 shards are in the figures. A runner can't start: pod baseline-0: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +116,8 @@ func TestHoldUpsAreTold(t *testing.T) {
 			}{{tc.begin, 1}, {func(*snapshot) {}, 0}, {tc.end, 0}, {tc.begin, 1}} {
 				step.change(&s)
 				d := decide(s)
-				if got := told(d, tc.reason); len(got) != step.times || step.times > 0 && !strings.HasPrefix(got[0], tc.want) {
+				if got := told(d, tc.reason); len(got) != step.times || step.times > 0 &&
+					!strings.HasPrefix(got[0], tc.want) {
 					t.Errorf("told %q, want %d times %q", got, step.times, tc.want)
 				}
 				s.run.Status = d.status
@@ -145,7 +161,8 @@ func TestSuspendedAndResumed(t *testing.T) {
 	if job := w.job(); job == nil || *job.Spec.Suspend || job.Annotations[annotationShards] != "0-1,3" {
 		t.Errorf("Job %+v, want one of the shards that are missing", job)
 	}
-	want := []string{"Normal Suspended", "Normal Resumed", "Normal Started", "Normal Suspended", "Normal Progress", "Normal Resumed"}
+	want := []string{"Normal Suspended", "Normal Resumed", "Normal Started", "Normal Suspended", "Normal Progress",
+		"Normal Resumed"}
 	got := w.events()
 	slices.Sort(got)
 	slices.Sort(want)
@@ -168,13 +185,15 @@ func TestDeadlines(t *testing.T) {
 		"time to start is over": {func(s *snapshot) {
 			missing(s)
 			s.run.Spec.StartDeadlineSeconds = new(int32(10))
-			s.run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(start().Add(-10 * time.Second))}}
+			s.run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended,
+				Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(start().Add(-10 * time.Second))}}
 		}, v1alpha1.ReasonStartDeadlineExceeded, 0},
 		"time to start counts from the resumption": {func(s *snapshot) {
 			missing(s)
 			s.run.Spec.StartDeadlineSeconds = new(int32(10))
 			s.run.CreationTimestamp = metav1.NewTime(start().Add(-time.Hour))
-			s.run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start().Add(-time.Hour))}}
+			s.run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSuspended,
+				Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start().Add(-time.Hour))}}
 		}, "", 10 * time.Second},
 		"time to end is left": {func(s *snapshot) {
 			s.run.Spec.ActiveDeadlineSeconds = new(int32(10))
@@ -190,7 +209,8 @@ func TestDeadlines(t *testing.T) {
 			tc.change(&s)
 			d := decide(s)
 			got := ""
-			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionFailed); c.Status == metav1.ConditionTrue {
+			if c := meta.FindStatusCondition(d.status.Conditions,
+				v1alpha1.ConditionFailed); c.Status == metav1.ConditionTrue {
 				got = c.Reason
 			}
 			if got != tc.reason || d.again != tc.again {
@@ -221,15 +241,18 @@ func TestRetention(t *testing.T) {
 			s, _ := begun(t)
 			s.run.Spec.Retain, s.run.Spec.TTLSecondsAfterFinished = tc.retain, new(int32(60))
 			s.run.Status.CompletionTime = new(metav1.NewTime(start()))
-			meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{Type: tc.kind, Status: metav1.ConditionTrue, Reason: "Test"})
+			meta.SetStatusCondition(&s.run.Status.Conditions,
+				metav1.Condition{Type: tc.kind, Status: metav1.ConditionTrue, Reason: "Test"})
 			if tc.missed {
-				meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionThresholdsMet, Status: metav1.ConditionFalse, Reason: "Test"})
+				meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{
+					Type: v1alpha1.ConditionThresholdsMet, Status: metav1.ConditionFalse, Reason: "Test"})
 			}
 			jobWith(&s, batchv1.JobComplete, "")
 			s.now = start().Add(20 * time.Second)
 			early := decide(s)
 			if early.deleteRun || (early.again == 40*time.Second) == tc.keeps || early.deleteJob == tc.keeps {
-				t.Errorf("before its time: deletes the run %v, its Job %v, comes back after %v", early.deleteRun, early.deleteJob, early.again)
+				t.Errorf("before its time: deletes the run %v, its Job %v, comes back after %v", early.deleteRun,
+					early.deleteJob, early.again)
 			}
 			s.now = start().Add(time.Minute)
 			if got := decide(s).deleteRun; got == tc.keeps {
@@ -265,7 +288,8 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 		env.Spec.Access.AllowedNamespaces.From = v1alpha1.AllNamespaces
 	}
 	team := func(env *v1alpha1.CustomerSupportEnv) {
-		env.Spec.Access.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.SelectedNamespaces, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}
+		env.Spec.Access.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.SelectedNamespaces,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}
 	}
 	locked := func(env *v1alpha1.CustomerSupportEnv) {
 		everybody(env)
@@ -277,9 +301,11 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 		token  *v1alpha1.SecretKeyReference
 		reason string // "" if the run begins
 	}{
-		"it doesn't exist":        {nil, nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
-		"it admits nobody":        {shared(func(*v1alpha1.CustomerSupportEnv) {}), nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
-		"it admits others":        {shared(team), map[string]string{"team": "b"}, nil, v1alpha1.ReasonNamespaceNotAllowed},
+		"it doesn't exist": {nil, nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
+		"it admits nobody": {shared(func(*v1alpha1.CustomerSupportEnv) {}), nil, nil,
+			v1alpha1.ReasonNamespaceNotAllowed},
+		"it admits others": {shared(team), map[string]string{"team": "b"}, nil,
+			v1alpha1.ReasonNamespaceNotAllowed},
 		"it admits the namespace": {shared(team), map[string]string{"team": "a"}, nil, ""},
 		"it admits everybody":     {shared(everybody), nil, nil, ""},
 		"it asks for a token":     {shared(locked), nil, nil, v1alpha1.ReasonTokenMissing},
@@ -290,7 +316,8 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 			run.Spec.EnvironmentRef.Namespace, run.Spec.EnvironmentRef.TokenSecretRef = "shared", tc.token
 			server := server("support-a", "10.0.0.1")
 			server.Namespace = "shared"
-			w := newWorld(t, run, server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: tc.labels}})
+			w := newWorld(t, run, server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+				Labels: tc.labels}})
 			if tc.pool != nil {
 				w.create(tc.pool)
 			}
@@ -305,7 +332,8 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 				if !strings.Contains(strings.Join(runner.Args, " "), "--pool=support-pods.shared.svc:8000") {
 					t.Errorf("arguments %v", runner.Args)
 				}
-				if given := len(runner.Env) > 0 && runner.Env[0].Name == tokenVariable && runner.Env[0].ValueFrom.SecretKeyRef.Name == "mine"; given != (tc.token != nil) {
+				if given := len(runner.Env) > 0 && runner.Env[0].Name == tokenVariable &&
+					runner.Env[0].ValueFrom.SecretKeyRef.Name == "mine"; given != (tc.token != nil) {
 					t.Errorf("variables %v", runner.Env)
 				}
 				return
@@ -313,7 +341,9 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 			if c.Reason != tc.reason || w.job() != nil {
 				t.Errorf("%s: %s", c.Reason, c.Message)
 			}
-			if tc.reason == v1alpha1.ReasonNamespaceNotAllowed && c.Message != "No CustomerSupportEnv support in namespace shared admits runs of namespace default. Correct spec.environmentRef, or ask whoever owns the pool to admit the namespace in access.allowedNamespaces." {
+			if tc.reason == v1alpha1.ReasonNamespaceNotAllowed && c.Message != "No CustomerSupportEnv support in "+
+				"namespace shared admits runs of namespace default. Correct spec.environmentRef, or ask whoever owns "+
+				"the pool to admit the namespace in access.allowedNamespaces." {
 				t.Errorf("it tells more than that it isn't admitted: %s", c.Message)
 			}
 		})
@@ -325,7 +355,8 @@ func TestPoolThatAdmitsNoLonger(t *testing.T) {
 	s.run.Spec.EnvironmentRef.Namespace = "shared"
 	s.env, s.revoked = nil, true
 	d := decide(s)
-	if got, want := states(d.status.Conditions), "EnvironmentReady=False/NamespaceNotAllowed Complete=False/NamespaceNotAllowed Failed=True/NamespaceNotAllowed"; got != want || jobDecision(d) != "end" {
+	if got, want := states(d.status.Conditions), "EnvironmentReady=False/NamespaceNotAllowed "+
+		"Complete=False/NamespaceNotAllowed Failed=True/NamespaceNotAllowed"; got != want || jobDecision(d) != "end" {
 		t.Errorf("conditions %s, job %q", got, jobDecision(d))
 	}
 }
@@ -344,28 +375,35 @@ func TestThresholds(t *testing.T) {
 		threshold v1alpha1.Threshold
 		want      string
 	}{
-		"reached":            {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric, Min: score.Decimal(figures.Mean - 100)}, "True"},
-		"missed":             {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric, Min: score.Decimal(figures.Mean + 100)}, "False"},
-		"the low end":        {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreLowMetric, Min: score.Decimal(figures.Mean)}, "False"},
+		"reached": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
+			Min: score.Decimal(figures.Mean - 100)}, "True"},
+		"missed": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
+			Min: score.Decimal(figures.Mean + 100)}, "False"},
+		"the low end": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreLowMetric,
+			Min: score.Decimal(figures.Mean)}, "False"},
 		"the pass rate":      {v1alpha1.Threshold{Metric: v1alpha1.PassRateMetric, Min: "0"}, "True"},
 		"pass^2":             {v1alpha1.Threshold{Metric: "passHat2", Min: "1"}, "False"},
 		"pass^8, never play": {v1alpha1.Threshold{Metric: "passHat8", Min: "0"}, "False"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c := thresholdsCondition([]v1alpha1.Threshold{tc.threshold}, f.sums, completed); string(c.Status) != tc.want || c.Message == "" {
+			if c := thresholdsCondition([]v1alpha1.Threshold{tc.threshold}, f.sums,
+				completed); string(c.Status) != tc.want || c.Message == "" {
 				t.Errorf("%+v", c)
 			}
-			if c := thresholdsCondition([]v1alpha1.Threshold{tc.threshold}, f.sums, running); c.Status != metav1.ConditionUnknown {
+			if c := thresholdsCondition([]v1alpha1.Threshold{tc.threshold}, f.sums,
+				running); c.Status != metav1.ConditionUnknown {
 				t.Errorf("before the end: %+v", c)
 			}
 		})
 	}
 	s.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"}}
 	d := decide(s)
-	if got, want := states(d.status.Conditions), envReady+"Complete=True/Completed"+notFailed+" ThresholdsMet=False/ThresholdsMissed"; got != want {
+	if got, want := states(
+		d.status.Conditions), envReady+"Complete=True/Completed"+notFailed+" ThresholdsMet=False/ThresholdsMissed"; got != want {
 		t.Errorf("conditions %s, want %s", got, want)
 	}
-	if got := told(d, v1alpha1.ReasonThresholdsMissed); len(got) != 1 || !strings.HasPrefix(got[0], "Warning passRate is ") {
+	if got := told(d, v1alpha1.ReasonThresholdsMissed); len(got) != 1 ||
+		!strings.HasPrefix(got[0], "Warning passRate is ") {
 		t.Errorf("told %q", got)
 	}
 	s.run.Spec.Thresholds[0].Min = "0"
@@ -392,7 +430,8 @@ func TestBaseline(t *testing.T) {
 		}
 		change(other)
 		mine := newWorld(t, pool(), server("support-a", "10.0.0.1"))
-		mine.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores", Namespace: namespace, OwnerReferences: owners(other)}, Data: table.Data})
+		mine.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores",
+			Namespace: namespace, OwnerReferences: owners(other)}, Data: table.Data})
 		run := evaluation()
 		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "last-week"}
 		mine.create(run)
@@ -402,18 +441,22 @@ func TestBaseline(t *testing.T) {
 		change func(*v1alpha1.EvaluationRun)
 		want   string // in the message, "" where there is a comparison
 	}{
-		"the same":          {func(*v1alpha1.EvaluationRun) {}, ""},
-		"another grader":    {func(run *v1alpha1.EvaluationRun) { run.Status.Provenance.GraderVersion = "0" }, "their graders differ: 1 and 0"},
-		"another task":      {func(run *v1alpha1.EvaluationRun) { run.Spec.Tasks = run.Spec.Tasks[1:] }, "their tasks differ"},
-		"not complete":      {func(run *v1alpha1.EvaluationRun) { run.Status.Conditions = nil }, "it is not complete"},
-		"another name":      {func(run *v1alpha1.EvaluationRun) { run.Name = "long-ago" }, "it is not in namespace default"},
+		"the same": {func(*v1alpha1.EvaluationRun) {}, ""},
+		"another grader": {func(run *v1alpha1.EvaluationRun) { run.Status.Provenance.GraderVersion = "0" },
+			"their graders differ: 1 and 0"},
+		"another task": {func(run *v1alpha1.EvaluationRun) { run.Spec.Tasks = run.Spec.Tasks[1:] },
+			"their tasks differ"},
+		"not complete": {func(run *v1alpha1.EvaluationRun) { run.Status.Conditions = nil }, "it is not complete"},
+		"another name": {func(run *v1alpha1.EvaluationRun) { run.Name = "long-ago" },
+			"it is not in namespace default"},
 		"changed sums":      {func(run *v1alpha1.EvaluationRun) { run.Status.Shards.Accumulator = "" }, "was changed"},
 		"without its table": {func(run *v1alpha1.EvaluationRun) { run.Status.ScoresRef = nil }, "no table"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := finished(t, tc.change)
 			got := w.toTheEnd().Baseline
-			if got == nil || got.Name != "last-week" || (got.Message == "") != (tc.want == "") || !strings.Contains(got.Message, tc.want) {
+			if got == nil || got.Name != "last-week" || (got.Message == "") != (tc.want == "") ||
+				!strings.Contains(got.Message, tc.want) {
 				t.Fatalf("baseline %+v, want %q in its message", got, tc.want)
 			}
 			if tc.want == "" && (got.Delta != "0.0000" || got.Scenarios != 4 || got.CI95 == nil) {

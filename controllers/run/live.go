@@ -62,11 +62,13 @@ type polledPool struct {
 }
 
 func newLivePoller(reader poolReader) *livePoller {
-	return &livePoller{reader: reader, spawn: func(f func()) { go f() }, pools: map[types.NamespacedName]*polledPool{}, shown: map[types.UID]time.Time{}}
+	return &livePoller{reader: reader, spawn: func(f func()) { go f() }, pools: map[types.NamespacedName]*polledPool{},
+		shown: map[types.UID]time.Time{}}
 }
 
 // figures are the run's as far as they are known. If they are old it has the servers asked.
-func (p *livePoller) figures(pool types.NamespacedName, servers []string, run types.UID, interval time.Duration, now time.Time) *liveFigures {
+func (p *livePoller) figures(pool types.NamespacedName, servers []string, run types.UID, interval time.Duration,
+	now time.Time) *liveFigures {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sweep(now)
@@ -174,7 +176,8 @@ func showLive(d *decision, s snapshot) {
 		// twice.
 		done = min(max(counted, s.live.ended), d.status.Episodes.Total)
 		d.status.Episodes.Active = new(s.live.active)
-		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, done, d.status.Episodes.Total)
+		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, done,
+			d.status.Episodes.Total)
 	}
 	d.status.Progress = fmt.Sprintf("%d/%d", done, d.status.Episodes.Total)
 }
@@ -182,7 +185,8 @@ func showLive(d *decision, s snapshot) {
 // progressBefore is the number of episodes that the status shows as ended.
 func progressBefore(run *v1alpha1.EvaluationRun) int64 {
 	var done, total int64
-	if _, err := fmt.Sscanf(run.Status.Progress, "%d/%d", &done, &total); err != nil || total != run.Status.Episodes.Total {
+	if _, err := fmt.Sscanf(run.Status.Progress, "%d/%d", &done, &total); err != nil ||
+		total != run.Status.Episodes.Total {
 		return 0
 	}
 	return done

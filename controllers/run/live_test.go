@@ -38,7 +38,8 @@ func TestLiveFiguresAreOfAllServers(t *testing.T) {
 	servers := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}
 	asked(t, p, servers, start())
 	got := p.figures(pool, servers, "run-uid", pollInterval, start().Add(time.Second))
-	if diff := cmp.Diff(&liveFigures{known: true, due: true, active: 3, ended: 5}, got, cmp.AllowUnexported(liveFigures{})); diff != "" {
+	if diff := cmp.Diff(&liveFigures{known: true, due: true, active: 3, ended: 5}, got,
+		cmp.AllowUnexported(liveFigures{})); diff != "" {
 		t.Error(diff)
 	}
 	if got := p.figures(pool, servers, "run-uid", pollInterval, start().Add(2*time.Second)); got.due {
@@ -68,11 +69,14 @@ func TestShowLive(t *testing.T) {
 		active   *int64
 		end      *metav1.Time
 	}{
-		"nobody asks":             {nil, "5/14", "4/14", nil, nil},
-		"the servers know more":   {&liveFigures{known: true, due: true, active: 3, ended: 7}, "4/14", "7/14", new(int64(3)), new(metav1.NewTime(start().Add(20 * time.Second)))},
-		"they lost their count":   {&liveFigures{known: true, due: true, ended: 1}, "4/14", "4/14", new(int64(0)), new(metav1.NewTime(start().Add(35 * time.Second)))},
-		"they count shards twice": {&liveFigures{known: true, due: true, ended: 99}, "4/14", "14/14", new(int64(0)), new(metav1.NewTime(start().Add(10 * time.Second)))},
-		"not due":                 {&liveFigures{known: true, active: 3, ended: 9}, "7/14", "7/14", nil, nil},
+		"nobody asks": {nil, "5/14", "4/14", nil, nil},
+		"the servers know more": {&liveFigures{known: true, due: true, active: 3, ended: 7}, "4/14", "7/14",
+			new(int64(3)), new(metav1.NewTime(start().Add(20 * time.Second)))},
+		"they lost their count": {&liveFigures{known: true, due: true, ended: 1}, "4/14", "4/14", new(int64(0)),
+			new(metav1.NewTime(start().Add(35 * time.Second)))},
+		"they count shards twice": {&liveFigures{known: true, due: true, ended: 99}, "4/14", "14/14", new(int64(0)),
+			new(metav1.NewTime(start().Add(10 * time.Second)))},
+		"not due": {&liveFigures{known: true, active: 3, ended: 9}, "7/14", "7/14", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, plan := begun(t)
@@ -136,7 +140,8 @@ func TestLiveFiguresAreRead(t *testing.T) {
 	w.r.live.ask(types.NamespacedName{Namespace: namespace, Name: poolName}, []string{"10.0.0.1", "10.0.0.2"})
 	w.clock.SetTime(start().Add(12 * time.Second))
 	w.mustPass()
-	if got := w.run().Status; got.Episodes.Active == nil || *got.Episodes.Active != 8 || got.Progress != "2/14" || got.EstimatedCompletionTime == nil {
+	if got := w.run().Status; got.Episodes.Active == nil || *got.Episodes.Active != 8 || got.Progress != "2/14" ||
+		got.EstimatedCompletionTime == nil {
 		t.Errorf("status %+v, episodes %+v", got.Progress, got.Episodes)
 	}
 }
@@ -146,7 +151,8 @@ func TestEstimatedEnd(t *testing.T) {
 	if got := estimatedEnd(start(), start().Add(time.Minute), 1, 1<<31); got != nil {
 		t.Errorf("one of two billion in a minute is done at %s", got)
 	}
-	if got, want := estimatedEnd(start(), start().Add(time.Minute), 1, 3), start().Add(3*time.Minute); !got.Time.Equal(want) {
+	if got, want := estimatedEnd(start(), start().Add(time.Minute), 1, 3), start().Add(3*time.Minute); !got.Time.Equal(
+		want) {
 		t.Errorf("one of three in a minute is done at %s, want %s", got, want)
 	}
 }

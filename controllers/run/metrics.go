@@ -24,7 +24,8 @@ const otherClass = "other"
 // errorClasses are the classes that runners of this release report.
 func errorClasses() []string {
 	return []string{
-		"env_unreachable", "env_error", "capacity", "timeout", "policy_error", "judge_failed", "judge_unparsable", "judge_timeout", "judge_unavailable",
+		"env_unreachable", "env_error", "capacity", "timeout", "policy_error", "judge_failed", "judge_unparsable",
+		"judge_timeout", "judge_unavailable",
 		"agent_rate_limited", "agent_timeout", "agent_unavailable", "agent_error",
 	}
 }
@@ -48,25 +49,31 @@ func newRunMetrics() *runMetrics {
 			Name: "csenv_run_shards_counted_total", Help: "Shards whose summaries were added to a run's figures.",
 		}),
 		replayed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "csenv_run_shards_replayed_total", Help: "Counted shards with episodes that ended again, or were begun more often than their runners report.",
+			Name: "csenv_run_shards_replayed_total", Help: "Counted shards with episodes that ended again, or were " +
+				"begun more often than their runners report.",
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "csenv_run_summaries_refused_total", Help: "Summaries of runners and segments of rollouts that were not counted, by reason.",
+			Name: "csenv_run_summaries_refused_total", Help: "Summaries of runners and segments of rollouts that " +
+				"were not counted, by reason.",
 		}, []string{"reason"}),
 		episodes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "csenv_run_episodes_total", Help: "Episodes of counted shards and of trainers, by outcome.",
 		}, []string{"outcome"}),
 		errored: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "csenv_run_episodes_errored_total", Help: "Episodes of counted shards that were given up, by class of error.",
+			Name: "csenv_run_episodes_errored_total", Help: "Episodes of counted shards that were given up, by class " +
+				"of error.",
 		}, []string{"class"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "csenv_run_shard_duration_seconds", Help: "Time that runners took to play a shard.", Buckets: prometheus.ExponentialBuckets(1, 2, 14),
+			Name: "csenv_run_shard_duration_seconds", Help: "Time that runners took to play a shard.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 14),
 		}),
 		folding: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "csenv_run_fold_duration_seconds", Help: "Time that a pass took to check and add what it found.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
+			Name: "csenv_run_fold_duration_seconds", Help: "Time that a pass took to check and add what it found.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}),
 		lasted: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "csenv_run_duration_seconds", Help: "Time from a run's creation to its end, by how it ended.", Buckets: prometheus.ExponentialBuckets(1, 2, 20),
+			Name: "csenv_run_duration_seconds", Help: "Time from a run's creation to its end, by how it ended.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 20),
 		}, []string{"end"}),
 	}
 	m.showZeros()
@@ -75,7 +82,8 @@ func newRunMetrics() *runMetrics {
 
 // showZeros has every series be there from the start, so that a rate shows its first increase.
 func (m *runMetrics) showZeros() {
-	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes, refusedReplayed} {
+	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes,
+		refusedReplayed} {
 		m.refused.WithLabelValues(reason)
 	}
 	for _, outcome := range []string{"scored", "failed", "errored"} {
@@ -90,7 +98,8 @@ func (m *runMetrics) showZeros() {
 }
 
 func (m *runMetrics) register(registry prometheus.Registerer) error {
-	collectors := []prometheus.Collector{m.counted, m.replayed, m.refused, m.episodes, m.errored, m.duration, m.folding, m.lasted}
+	collectors := []prometheus.Collector{m.counted, m.replayed, m.refused, m.episodes, m.errored, m.duration, m.folding,
+		m.lasted}
 	errs := make([]error, len(collectors))
 	for i, c := range collectors {
 		errs[i] = registry.Register(c)
@@ -150,7 +159,8 @@ type stateCollector struct {
 }
 
 func newStateCollector(reader client.Reader) *stateCollector {
-	return &stateCollector{reader: reader, runs: prometheus.NewDesc("csenv_runs", "EvaluationRuns by state, as kubectl get shows it.", []string{"state"}, nil)}
+	return &stateCollector{reader: reader, runs: prometheus.NewDesc("csenv_runs",
+		"EvaluationRuns by state, as kubectl get shows it.", []string{"state"}, nil)}
 }
 
 // Describe implements prometheus.Collector.

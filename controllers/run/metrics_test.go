@@ -20,7 +20,8 @@ func TestMetricsOfARun(t *testing.T) {
 	w.update(run)
 	w.mustPass()
 	plan := w.plan()
-	message := strings.Replace(summaryOf(t, plan, 0, playing{errored: []int64{0}}), `"class":"timeout"`, `"class":"made_up"`, 1)
+	message := strings.Replace(summaryOf(t, plan, 0, playing{errored: []int64{0}}), `"class":"timeout"`,
+		`"class":"made_up"`, 1)
 	w.create(ends(runnerPodOf(run, 0), corev1.PodSucceeded, message))
 	w.mustPass()
 	w.toTheEnd()
@@ -43,7 +44,8 @@ func TestMetricsOfARun(t *testing.T) {
 func TestRunsByState(t *testing.T) {
 	over := evaluation()
 	over.Name = "over"
-	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompleted}}
+	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonCompleted}}
 	w := newWorld(t, evaluation(), over)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newStateCollector(w.client))

@@ -108,7 +108,8 @@ func conclude(d *decision, s snapshot, p progress) {
 // what the plan was made with before anything is played.
 func begin(d *decision, s snapshot) progress {
 	if suspended(s.run) {
-		return progress{waiting, v1alpha1.ReasonSuspended, "The run is suspended before it has begun. Set spec.suspend to false, and it begins."}
+		return progress{waiting, v1alpha1.ReasonSuspended,
+			"The run is suspended before it has begun. Set spec.suspend to false, and it begins."}
 	}
 	p := obstacle(s)
 	switch {
@@ -130,7 +131,9 @@ func obstacle(s snapshot) progress {
 		return progress{waiting, v1alpha1.ReasonWaitingForEnvironment, c.Message}
 	}
 	if len(s.taken) > 0 {
-		return progress{waiting, v1alpha1.ReasonNameTaken, fmt.Sprintf("%s belongs to something else. Delete it, or give the run another name.", strings.Join(s.taken, ", "))}
+		return progress{waiting, v1alpha1.ReasonNameTaken,
+			fmt.Sprintf("%s belongs to something else. Delete it, or give the run another name.",
+				strings.Join(s.taken, ", "))}
 	}
 	return progress{state: running}
 }
@@ -157,20 +160,24 @@ func fixPlan(d *decision, s snapshot) progress {
 	d.folding.sums = sums
 	WriteFigures(&d.status, sums, score.IndexSet{})
 	d.createPlan, d.createJob = &plan, nextJob(d, s)
-	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Planned %s against pool %s, in %s; up to %s side by side.",
-		count(plan.Episodes(), "episode"), s.env.Name, count(int64(plan.Shards), "shard"), count(int64(parallelism(s.run, d.status.Shards.Total)), "runner")))
+	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
+		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s side by side.",
+			count(plan.Episodes(), "episode"), s.env.Name, count(int64(plan.Shards), "shard"), count(
+				int64(parallelism(s.run, d.status.Shards.Total)), "runner")))
 	return inProgress(d, s)
 }
 
 func unplannable(err error) progress {
-	return progress{failed, v1alpha1.ReasonInvalidPlan, fmt.Sprintf("The run can't be planned: %v. Create it again with what the pool offers.", err)}
+	return progress{failed, v1alpha1.ReasonInvalidPlan,
+		fmt.Sprintf("The run can't be planned: %v. Create it again with what the pool offers.", err)}
 }
 
 // proceed counts what has been played, and keeps the Job as it should be.
 func proceed(d *decision, s snapshot) progress {
 	sums, done, err := counted(s)
 	if err != nil {
-		return progress{failed, v1alpha1.ReasonSummaryRefused, fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err)}
+		return progress{failed, v1alpha1.ReasonSummaryRefused,
+			fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err)}
 	}
 	d.folding = folding{sums: sums, completed: done}
 	plan, err := storedPlan(s)
@@ -188,7 +195,8 @@ func proceed(d *decision, s snapshot) progress {
 	}
 	if err != nil {
 		d.wake(waitDelay)
-		return progress{running, v1alpha1.ReasonRunning, fmt.Sprintf("The plan in ConfigMap %s is gone, and making it again has to wait: %v.", planName(s.run), err)}
+		return progress{running, v1alpha1.ReasonRunning,
+			fmt.Sprintf("The plan in ConfigMap %s is gone, and making it again has to wait: %v.", planName(s.run), err)}
 	}
 	keepJob(d, s)
 	showLive(d, s)
@@ -211,8 +219,9 @@ func tellFolding(d *decision, s snapshot, before score.IndexSet) {
 	quarter := d.folding.completed.Len() * quarters / total
 	if quarter > before.Len()*quarters/total && quarter < quarters {
 		d.events = append(d.events, event{
-			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress, action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
-			note: fmt.Sprintf("%s The mean score so far is %s.", shardsMessage(d), scoreOf(d.status)),
+			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress,
+			action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
+			note:   fmt.Sprintf("%s The mean score so far is %s.", shardsMessage(d), scoreOf(d.status)),
 		})
 	}
 }
@@ -239,7 +248,8 @@ func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (progress,
 	}
 	if d.folding.completed.Len() >= int64(s.run.Status.Shards.Total) {
 		complete(d, s, plan)
-		return progress{completed, v1alpha1.ReasonCompleted, completedMessage("Every shard is in the figures", d.status)}, true
+		return progress{completed, v1alpha1.ReasonCompleted, completedMessage("Every shard is in the figures",
+			d.status)}, true
 	}
 	if refused := d.folding.refused; len(refused) > 0 && !mayPlayAgain(s.run) {
 		return progress{failed, v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0])}, true
@@ -265,16 +275,19 @@ func tooManyErrored(d *decision, run *v1alpha1.EvaluationRun, episodes int64) (p
 	if errored*100 <= limit*episodes {
 		return progress{}, false
 	}
-	what, where := fmt.Sprintf(" (%s)", byClass(d.status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Errored })), "the runners' logs ("+logsCommand(run)+")"
+	what, where := fmt.Sprintf(" (%s)", byClass(d.status.Errors,
+		func(e v1alpha1.ErrorCount) int64 { return e.Errored })), "the runners' logs ("+logsCommand(run)+")"
 	if isExternal(run) {
 		what, where = "", "the servers' logs"
 	}
 	return progress{failed, v1alpha1.ReasonTooManyErrored, fmt.Sprintf(
-		"%d of %d episodes errored%s, more than the %d %% of retries.maxErroredPercent. See %s for the causes, then create the run again.", errored, episodes, what, limit, where)}, true
+		"%d of %d episodes errored%s, more than the %d %% of retries.maxErroredPercent. See %s for the causes, then "+
+			"create the run again.", errored, episodes, what, limit, where)}, true
 }
 
 func accessRevoked() progress {
-	return progress{failed, v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again."}
+	return progress{failed, v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. " +
+		"Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again."}
 }
 
 func refusedMessage(r refusal) string {
@@ -282,7 +295,8 @@ func refusedMessage(r refusal) string {
 	if r.reason == refusedMalformed {
 		advice = "See the pod's log, then create the run again."
 	}
-	return fmt.Sprintf("The summary of runner pod %s is not counted: %v. retries.shardBackoffLimit doesn't let its shard be played once more. Shards counted before stay in the figures. %s",
+	return fmt.Sprintf("The summary of runner pod %s is not counted: %v. retries.shardBackoffLimit doesn't let its "+
+		"shard be played once more. Shards counted before stay in the figures. %s",
 		r.pod.Name, r.err, advice)
 }
 
@@ -293,7 +307,8 @@ func planChange(s snapshot, plan score.Plan, planErr error) string {
 	case s.env == nil:
 		return ""
 	case errors.Is(planErr, errPlanDiffers):
-		return fmt.Sprintf("Pool %s offers other scenarios, or has another ledger key, than when the run began. Create the run again.", s.env.Name)
+		return fmt.Sprintf("Pool %s offers other scenarios, or has another ledger key, than when the run began. "+
+			"Create the run again.", s.env.Name)
 	case planErr != nil:
 		return environmentChange(s, s.env.Status.LedgerPublicKey)
 	default:
@@ -315,7 +330,8 @@ func environmentChange(s snapshot, key string) string {
 		{"ledger key", key, s.env.Status.LedgerPublicKey},
 	} {
 		if field.now != "" && field.now != field.began {
-			return fmt.Sprintf("The %s of pool %s changed from %s to %s while the run was going on: scores of two graders are never mixed. Create the run again.",
+			return fmt.Sprintf("The %s of pool %s changed from %s to %s while the run was going on: scores of two "+
+				"graders are never mixed. Create the run again.",
 				field.what, s.env.Name, field.began, field.now)
 		}
 	}

@@ -28,7 +28,8 @@ const (
 func scenariosOf(n int) []score.Scenario {
 	scenarios := make([]score.Scenario, n)
 	for i := range scenarios {
-		scenarios[i] = score.Scenario{ID: fmt.Sprintf("C%02d", i), Category: fmt.Sprintf("category-%02d", i), Difficulty: "easy", Language: "en"}
+		scenarios[i] = score.Scenario{ID: fmt.Sprintf("C%02d", i), Category: fmt.Sprintf("category-%02d", i),
+			Difficulty: "easy", Language: "en"}
 	}
 	return scenarios
 }
@@ -44,48 +45,58 @@ func TestBegin(t *testing.T) {
 			func(*snapshot) {}, envReady + "Complete=False/Running" + notFailed, "0 of 4 shards", true,
 		},
 		"no pool": {
-			func(s *snapshot) { s.env, s.report = nil, nil }, envMissing + "Complete=False/WaitingForEnvironment" + notFailed, "no CustomerSupportEnv support", false,
+			func(s *snapshot) { s.env, s.report = nil, nil }, envMissing + "Complete=False/WaitingForEnvironment" +
+				notFailed, "no CustomerSupportEnv support", false,
 		},
 		"a pool without status": {
 			func(s *snapshot) { s.env.Status, s.report = v1alpha1.CustomerSupportEnvStatus{}, nil },
-			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed, "no status yet", false,
+			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
+			"no status yet", false,
 		},
 		"a pool that isn't available": {
 			func(s *snapshot) {
 				s.env.Status.Conditions[0].Status, s.env.Status.Conditions[0].Message, s.report = metav1.ConditionFalse, "None of 2 servers accepts sessions.", nil
 			},
-			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed, "None of 2 servers", false,
+			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
+			"None of 2 servers", false,
 		},
 		"a pool without a key": {
 			func(s *snapshot) { s.env.Status.LedgerPublicKey, s.report = "", nil },
-			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed, "ledger key", false,
+			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
+			"ledger key", false,
 		},
 		"a pool that can't be read": {
 			func(s *snapshot) { s.report, s.reportErr = nil, errCrash },
-			"EnvironmentReady=False/EnvironmentUnreachable Complete=False/WaitingForEnvironment" + notFailed, "the operator crashed", false,
+			"EnvironmentReady=False/EnvironmentUnreachable Complete=False/WaitingForEnvironment" + notFailed,
+			"the operator crashed", false,
 		},
 		"a name that is taken": {
-			func(s *snapshot) { s.taken = []string{"Job baseline"} }, envReady + "Complete=False/NameTaken" + notFailed, "Job baseline belongs to something else", false,
+			func(s *snapshot) { s.taken = []string{"Job baseline"} }, envReady + "Complete=False/NameTaken" + notFailed,
+			"Job baseline belongs to something else", false,
 		},
 		"a task that isn't offered": {
 			func(s *snapshot) { s.run.Spec.Tasks[0].Name = "refund" },
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", `no task "refund", use ticket-classify, ticket-resolve`, false,
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			`no task "refund", use ticket-classify, ticket-resolve`, false,
 		},
 		"a scenario that isn't offered": {
 			func(s *snapshot) {
 				s.run.Spec.Tasks[0].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01", "T01", "X99"}}
 			},
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "ticket-classify has no scenario T01, X99, use B01, B02, S01", false,
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			"ticket-classify has no scenario T01, X99, use B01, B02, S01", false,
 		},
 		"a category that isn't offered": {
 			func(s *snapshot) {
 				s.run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{Categories: []string{"billig"}}
 			},
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "no category billig, use billing, shipping, technical", false,
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			"no category billig, use billing, shipping, technical", false,
 		},
 		"more categories than the status lists": {
 			func(s *snapshot) { s.report.Tasks[1].Scenarios = scenariosOf(maxCategories + 1) },
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "scenarios of 35 categories, and a run has figures for 32 at most", false,
+			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			"scenarios of 35 categories, and a run has figures for 32 at most", false,
 		},
 		"as many categories as the status lists": {
 			func(s *snapshot) {
@@ -94,7 +105,8 @@ func TestBegin(t *testing.T) {
 		},
 		"two lists that nothing meets": {
 			func(s *snapshot) {
-				s.run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01"}, Categories: []string{"shipping"}}
+				s.run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01"},
+					Categories: []string{"shipping"}}
 			},
 			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "no scenario that meets both", false,
 		},
@@ -107,13 +119,17 @@ func TestBegin(t *testing.T) {
 			if got := states(d.status.Conditions); got != tc.states {
 				t.Errorf("conditions %s, want %s", got, tc.states)
 			}
-			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); c == nil || !strings.Contains(c.Message, tc.message) {
+			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); c == nil ||
+				!strings.Contains(c.Message, tc.message) {
 				t.Errorf("Complete is %+v, want a message with %q", c, tc.message)
 			}
-			begins := d.createPlan != nil && d.createJob != nil && d.status.Provenance != nil && d.status.StartTime != nil
-			stays := d.createPlan == nil && d.createJob == nil && d.status.Provenance == nil && d.status.StartTime == nil
+			begins := d.createPlan != nil && d.createJob != nil && d.status.Provenance != nil &&
+				d.status.StartTime != nil
+			stays := d.createPlan == nil && d.createJob == nil && d.status.Provenance == nil &&
+				d.status.StartTime == nil
 			if begins != tc.begins || stays == tc.begins {
-				t.Errorf("plan %v, job %v, provenance %v: want begun = %v", d.createPlan, d.createJob, d.status.Provenance, tc.begins)
+				t.Errorf("plan %v, job %v, provenance %v: want begun = %v", d.createPlan, d.createJob,
+					d.status.Provenance, tc.begins)
 			}
 			waits := d.again > 0
 			if terminal := ended(d.status.Conditions); waits == (terminal || tc.begins) {
@@ -133,7 +149,8 @@ func TestBeginRecordsWhatItIsPlayedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &v1alpha1.Provenance{
-		Image: "csenv:test", OperatorVersion: "v1.2.3", ScenarioDigest: digestA, GraderVersion: "1", Judge: "offline-v1",
+		Image: "csenv:test", OperatorVersion: "v1.2.3", ScenarioDigest: digestA, GraderVersion: "1",
+		Judge:       "offline-v1",
 		AgentDigest: agent, Seed: ptr.To[int64](42), SpecHash: d.status.Provenance.SpecHash,
 	}
 	if diff := cmp.Diff(want, d.status.Provenance); diff != "" {
@@ -161,15 +178,18 @@ func TestSelectScenarios(t *testing.T) {
 		selection *v1alpha1.ScenarioSelection
 		want      []string
 	}{
-		"all":            {nil, []string{"B01", "B02", "S01", "T01"}},
-		"empty lists":    {&v1alpha1.ScenarioSelection{}, []string{"B01", "B02", "S01", "T01"}},
-		"ids":            {&v1alpha1.ScenarioSelection{IDs: []string{"S01", "B01"}}, []string{"B01", "S01"}},
-		"categories":     {&v1alpha1.ScenarioSelection{Categories: []string{"billing", "technical"}}, []string{"B01", "B02", "T01"}},
-		"both intersect": {&v1alpha1.ScenarioSelection{IDs: []string{"B01", "S01"}, Categories: []string{"billing"}}, []string{"B01"}},
+		"all":         {nil, []string{"B01", "B02", "S01", "T01"}},
+		"empty lists": {&v1alpha1.ScenarioSelection{}, []string{"B01", "B02", "S01", "T01"}},
+		"ids":         {&v1alpha1.ScenarioSelection{IDs: []string{"S01", "B01"}}, []string{"B01", "S01"}},
+		"categories": {&v1alpha1.ScenarioSelection{Categories: []string{"billing", "technical"}},
+			[]string{"B01", "B02", "T01"}},
+		"both intersect": {&v1alpha1.ScenarioSelection{IDs: []string{"B01", "S01"}, Categories: []string{"billing"}},
+			[]string{"B01"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := selectScenarios(v1alpha1.TaskSelection{Name: "ticket-resolve", Scenarios: tc.selection}, offer().Tasks, map[string]bool{})
+			got, err := selectScenarios(v1alpha1.TaskSelection{Name: "ticket-resolve", Scenarios: tc.selection},
+				offer().Tasks, map[string]bool{})
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 				t.Errorf("error %v; %s", err, diff)
 			}
@@ -178,7 +198,8 @@ func TestSelectScenarios(t *testing.T) {
 }
 
 func jobWith(s *snapshot, kind batchv1.JobConditionType, message string) {
-	s.job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Message: message, LastTransitionTime: metav1.NewTime(start())}}
+	s.job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Message: message,
+		LastTransitionTime: metav1.NewTime(start())}}
 }
 
 func addPods(s *snapshot, pods ...*corev1.Pod) {
@@ -201,7 +222,8 @@ func TestWhatIsWrongWithThePoolIsTold(t *testing.T) {
 		s := snap()
 		s.env.Namespace, s.run.Spec.EnvironmentRef.Namespace = namespace, namespace
 		s.env.Status.Conditions = []metav1.Condition{
-			{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Message: "None of 2 servers accepts sessions."},
+			{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse,
+				Message: "None of 2 servers accepts sessions."},
 			{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Message: "The image can't be pulled."},
 		}
 		if got := environmentCondition(s).Message; strings.Contains(got, "can't be pulled") != (namespace == s.run.Namespace) || !strings.Contains(got, "None of 2 servers") {
@@ -238,7 +260,8 @@ func TestProceed(t *testing.T) {
 					addPods(s, succeeded(t, s.run, p, i))
 				}
 			},
-			envReady + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "delete",
+			envReady + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3",
+			"baseline-0 baseline-1 baseline-2 baseline-3", 0, "delete",
 		},
 		"all have ended, the pool went": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -247,7 +270,8 @@ func TestProceed(t *testing.T) {
 				}
 				s.env = nil
 			},
-			envMissing + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3", "baseline-0 baseline-1 baseline-2 baseline-3", 0, "delete",
+			envMissing + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3",
+			"baseline-0 baseline-1 baseline-2 baseline-3", 0, "delete",
 		},
 		"the same index twice": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -265,12 +289,14 @@ func TestProceed(t *testing.T) {
 		},
 		"a shard failed for good": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
-				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 2), corev1.PodFailed, "error: the pool can't be reached\n"))
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 2), corev1.PodFailed,
+					"error: the pool can't be reached\n"))
 				jobWith(s, batchv1.JobFailed, "Job has failed indexes")
 				s.job.Status.FailedIndexes = new("2")
 			},
 			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
-			"Shards 2 failed more often than retries.shardBackoffLimit allows. Pod baseline-2 said: error: the pool can't be reached. Put", "0", "baseline-0 baseline-2", 0, "",
+			"Shards 2 failed more often than retries.shardBackoffLimit allows. Pod baseline-2 said: error: the pool " +
+				"can't be reached. Put", "0", "baseline-0 baseline-2", 0, "",
 		},
 		"the Job failed otherwise": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -284,26 +310,32 @@ func TestProceed(t *testing.T) {
 		},
 		"a summary with a foreign signature": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
-				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded, summaryOf(t, p, 1, playing{key: otherKey()})))
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded,
+					summaryOf(t, p, 1, playing{key: otherKey()})))
 			},
 			envReady + runs, "1 of 4 shards", "0", "baseline-0 baseline-1", 0, "",
 		},
 		"a summary with a foreign signature, and no shard may be played again": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
 				s.run.Spec.Retries.ShardBackoffLimit = new(int32(0))
-				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded, summaryOf(t, p, 1, playing{key: otherKey()})))
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded,
+					summaryOf(t, p, 1, playing{key: otherKey()})))
 			},
-			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "pod baseline-1 is not counted: the ledger's signature", "0", "baseline-0 baseline-1", 0, "end",
+			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
+			"pod baseline-1 is not counted: the ledger's signature", "0", "baseline-0 baseline-1", 0, "end",
 		},
 		"too many errored": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
-				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, summaryOf(t, p, 0, playing{errored: []int64{0, 1}})))
+				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded,
+					summaryOf(t, p, 0, playing{errored: []int64{0, 1}})))
 			},
-			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored", "2 of 14 episodes errored (timeout 2), more than the 10 %", "0", "baseline-0", 0, "end",
+			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored",
+			"2 of 14 episodes errored (timeout 2), more than the 10 %", "0", "baseline-0", 0, "end",
 		},
 		"as many errored as allowed": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
-				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, summaryOf(t, p, 0, playing{errored: []int64{1}})))
+				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded,
+					summaryOf(t, p, 0, playing{errored: []int64{1}})))
 			},
 			envReady + runs, "1 of 4", "0", "baseline-0", 0, "",
 		},
@@ -312,17 +344,21 @@ func TestProceed(t *testing.T) {
 				s.env.Status.ScenarioDigest = "sha256:bb"
 				addPods(s, succeeded(t, s.run, p, 0), runnerPodOf(s.run, 1))
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The scenarios of pool support changed from " + digestA + " to sha256:bb", "0", "baseline-0 baseline-1", 0, "end",
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			"The scenarios of pool support changed from " + digestA + " to sha256:bb", "0", "baseline-0 baseline-1", 0,
+			"end",
 		},
 		"the pool's judge changed": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status.Judge = "offline-v2" },
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The judge of", "", "", 0, "end",
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The judge of", "", "", 0,
+			"end",
 		},
 		"the pool's key changed": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.env.Status.LedgerPublicKey = publicText(otherKey())
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The ledger key of", "", "", 0, "end",
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The ledger key of", "", "",
+			0, "end",
 		},
 		"the pool starts anew and tells nothing yet": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status = v1alpha1.CustomerSupportEnvStatus{} },
@@ -333,14 +369,17 @@ func TestProceed(t *testing.T) {
 				s.now = start().Add(4 * time.Minute)
 				addPods(s, pulling(runnerPodOf(s.run, 0)))
 			},
-			envReady + stuck, `A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`, "", "", 6 * time.Minute, "",
+			envReady + stuck,
+			`A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`, "", "",
+			6 * time.Minute, "",
 		},
 		"an image that can't be pulled for long": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
 				addPods(s, pulling(runnerPodOf(s.run, 0)))
 			},
-			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted", "could not start for 10m0s: pod baseline-0: ImagePullBackOff", "", "baseline-0", 0, "end",
+			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			"could not start for 10m0s: pod baseline-0: ImagePullBackOff", "", "baseline-0", 0, "end",
 		},
 		"an image that can't be pulled, after a long wait for a node": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -356,21 +395,28 @@ func TestProceed(t *testing.T) {
 				s.now = start().Add(stuckDeadline)
 				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{State: waits("ErrImagePull")}))
 			},
-			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted", "could not start for 10m0s: pod baseline-0: the agent's container: ErrImagePull.", "", "baseline-0", 0, "end",
+			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			"could not start for 10m0s: pod baseline-0: the agent's container: ErrImagePull.", "", "baseline-0", 0,
+			"end",
 		},
 		"an agent that ends before it listens": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(4 * time.Minute)
-				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), State: waits("CrashLoopBackOff"), LastTerminationState: endsWith(2)}))
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false),
+					State: waits("CrashLoopBackOff"), LastTerminationState: endsWith(2)}))
 			},
-			envReady + stuck, "A runner can't start: pod baseline-0: the agent's container doesn't listen on port 9000, and ended with exit code 2.", "", "", 6 * time.Minute, "",
+			envReady + stuck, "A runner can't start: pod baseline-0: the agent's container doesn't listen on port " +
+				"9000, and ended with exit code 2.", "", "", 6 * time.Minute, "",
 		},
 		"an agent that never listens": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
-				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 1, LastTerminationState: endsWith(137)}))
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false),
+					RestartCount: 1, LastTerminationState: endsWith(137)}))
 			},
-			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted", "the agent's container doesn't listen on port 9000, and ended with exit code 137.", "", "baseline-0", 0, "end",
+			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			"the agent's container doesn't listen on port 9000, and ended with exit code 137.", "", "baseline-0", 0,
+			"end",
 		},
 		"an agent that takes its time": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -382,7 +428,8 @@ func TestProceed(t *testing.T) {
 		"an agent that ends while its runner plays": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
-				pod := agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 3, State: waits("CrashLoopBackOff")})
+				pod := agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 3,
+					State: waits("CrashLoopBackOff")})
 				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 				addPods(s, pod)
 			},
@@ -391,10 +438,12 @@ func TestProceed(t *testing.T) {
 		"no node takes a runner": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
 				pod := runnerPodOf(s.run, 0)
-				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+					Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}
 				addPods(s, pod)
 			},
-			envReady + "Complete=False/Unschedulable" + notFailed, "No node takes runner pod baseline-0: 0/1 nodes", "", "", 0, "",
+			envReady + "Complete=False/Unschedulable" + notFailed, "No node takes runner pod baseline-0: 0/1 nodes", "",
+			"", 0, "",
 		},
 		"a pod is deleted before it ran": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -428,7 +477,8 @@ func TestProceed(t *testing.T) {
 		},
 		"the Job's name was taken meanwhile": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) { s.job, s.taken = nil, []string{"Job baseline"} },
-			envReady + "Complete=False/NameTaken" + notFailed, "Job baseline belongs to something else", "", "", waitDelay, "",
+			envReady + "Complete=False/NameTaken" + notFailed, "Job baseline belongs to something else", "", "",
+			waitDelay, "",
 		},
 		"parallelism was lowered": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](2) },
@@ -455,7 +505,8 @@ func TestProceed(t *testing.T) {
 				s.job.Annotations[annotationRound], s.run.Status.Shards.Rounds = "3", 3
 				s.now = start().Add(lostDeadline)
 			},
-			envReady + "Complete=False/SummariesLost Failed=True/SummariesLost", "or their pods were removed before they were read", "", "", 0, "",
+			envReady + "Complete=False/SummariesLost Failed=True/SummariesLost",
+			"or their pods were removed before they were read", "", "", 0, "",
 		},
 		"the plan is gone and the pool too": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
@@ -478,14 +529,16 @@ func TestProceed(t *testing.T) {
 				report.Tasks[1].Scenarios = report.Tasks[1].Scenarios[:3]
 				s.planMap, s.report = nil, &report
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "offers other scenarios", "", "", 0, "end",
+			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "offers other scenarios", "",
+			"", 0, "end",
 		},
 		"the status was changed by hand": {
 			func(t *testing.T, s *snapshot, p score.Plan) {
 				s.run.Status.Shards.Accumulator = "AAAA"
 				addPods(s, succeeded(t, s.run, p, 0))
 			},
-			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "status.shards.accumulator", "", "baseline-0", 0, "end",
+			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "status.shards.accumulator", "",
+			"baseline-0", 0, "end",
 		},
 	}
 	for name, tc := range cases {
@@ -497,7 +550,8 @@ func TestProceed(t *testing.T) {
 			if got := states(d.status.Conditions); got != tc.states {
 				t.Errorf("conditions\n%s, want\n%s", got, tc.states)
 			}
-			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(c.Message, tc.message) {
+			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(
+				c.Message, tc.message) {
 				t.Errorf("Complete says %q, want %q in it", c.Message, tc.message)
 			}
 			if got := d.status.Shards.CompletedIndexes; got != tc.completed {
@@ -579,10 +633,12 @@ func TestRecoveredPlanKeepsItsShardsWhateverParallelismIs(t *testing.T) {
 }
 
 func TestEndedRunsStay(t *testing.T) {
-	for name, kind := range map[string]string{"completed": v1alpha1.ConditionComplete, "failed": v1alpha1.ConditionFailed} {
+	for name, kind := range map[string]string{"completed": v1alpha1.ConditionComplete,
+		"failed": v1alpha1.ConditionFailed} {
 		t.Run(name, func(t *testing.T) {
 			s, plan := begun(t)
-			meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Test"})
+			meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue,
+				Reason: "Test"})
 			s.run.Generation = 2
 			addPods(&s, succeeded(t, s.run, plan, 0), runnerPodOf(s.run, 1))
 			d := decide(s)
@@ -592,7 +648,8 @@ func TestEndedRunsStay(t *testing.T) {
 			if got := podNames(d.lift); got != "baseline-0 baseline-1" {
 				t.Errorf("lifts %q, want both pods", got)
 			}
-			if want := map[string]string{v1alpha1.ConditionFailed: "end", v1alpha1.ConditionComplete: "delete"}[kind]; jobDecision(d) != want {
+			if want := map[string]string{v1alpha1.ConditionFailed: "end",
+				v1alpha1.ConditionComplete: "delete"}[kind]; jobDecision(d) != want {
 				t.Errorf("decides to %q the Job, want %q", jobDecision(d), want)
 			}
 			for _, c := range d.status.Conditions {

@@ -14,7 +14,8 @@ import (
 
 // NewProvenance is what a run is made with that begins now: against servers of an image that report
 // what they grade with, counted by a program of a version.
-func NewProvenance(run *v1alpha1.EvaluationRun, report score.Report, image, version string) (*v1alpha1.Provenance, error) {
+func NewProvenance(run *v1alpha1.EvaluationRun, report score.Report, image,
+	version string) (*v1alpha1.Provenance, error) {
 	agent, err := digest(run.Spec.Agent)
 	if err != nil {
 		return nil, err
@@ -30,7 +31,8 @@ func NewProvenance(run *v1alpha1.EvaluationRun, report score.Report, image, vers
 		return nil, err
 	}
 	return &v1alpha1.Provenance{
-		Image: image, OperatorVersion: version, ScenarioDigest: report.ScenarioDigest, GraderVersion: report.GraderVersion, Judge: report.Judge,
+		Image: image, OperatorVersion: version, ScenarioDigest: report.ScenarioDigest,
+		GraderVersion: report.GraderVersion, Judge: report.Judge,
 		AgentDigest: agent, Seed: seed, SpecHash: hash,
 	}, nil
 }

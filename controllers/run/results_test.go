@@ -17,14 +17,16 @@ func TestResultsOfARun(t *testing.T) {
 		results *v1alpha1.Results
 		want    string
 	}{
-		"none":       {nil, ""},
-		"a bucket":   {&v1alpha1.Results{URL: "s3://bucket"}, "s3://bucket/ns/base-0a1b2c3d"},
-		"a prefix":   {&v1alpha1.Results{URL: "gs://bucket/evals/"}, "gs://bucket/evals/ns/base-0a1b2c3d"},
-		"parameters": {&v1alpha1.Results{URL: "s3://b/p?endpoint=http://minio:9000&use_path_style=true"}, "s3://b/p/ns/base-0a1b2c3d?endpoint=http://minio:9000&use_path_style=true"},
-		"a volume":   {&v1alpha1.Results{PersistentVolumeClaim: claim}, "file:///results/ns/base-0a1b2c3d"},
+		"none":     {nil, ""},
+		"a bucket": {&v1alpha1.Results{URL: "s3://bucket"}, "s3://bucket/ns/base-0a1b2c3d"},
+		"a prefix": {&v1alpha1.Results{URL: "gs://bucket/evals/"}, "gs://bucket/evals/ns/base-0a1b2c3d"},
+		"parameters": {&v1alpha1.Results{URL: "s3://b/p?endpoint=http://minio:9000&use_path_style=true"},
+			"s3://b/p/ns/base-0a1b2c3d?endpoint=http://minio:9000&use_path_style=true"},
+		"a volume": {&v1alpha1.Results{PersistentVolumeClaim: claim}, "file:///results/ns/base-0a1b2c3d"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "base", UID: "0a1b2c3d-4e5f"}, Spec: v1alpha1.EvaluationRunSpec{Results: tc.results}}
+			run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "base",
+				UID: "0a1b2c3d-4e5f"}, Spec: v1alpha1.EvaluationRunSpec{Results: tc.results}}
 			if got := resultsURL(run); got != tc.want {
 				t.Errorf("resultsURL() = %q, want %q", got, tc.want)
 			}
@@ -36,7 +38,8 @@ func TestResultsOfARun(t *testing.T) {
 }
 
 func TestNothingCountedIsNothingStored(t *testing.T) {
-	for is, want := range map[state]string{running: "ResultsStored=Unknown/StorePending", failed: "ResultsStored=Unknown/NothingCounted"} {
+	for is, want := range map[state]string{running: "ResultsStored=Unknown/StorePending",
+		failed: "ResultsStored=Unknown/NothingCounted"} {
 		if got := states([]metav1.Condition{storedCondition(score.Accumulator{}, is)}); got != want {
 			t.Errorf("storedCondition(%v) = %s, want %s", is, got, want)
 		}
@@ -47,7 +50,8 @@ func TestNothingCountedIsNothingStored(t *testing.T) {
 // status.results.
 func TestTheLongestResultsFit(t *testing.T) {
 	const longest, room = 1024, 4096
-	run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("r", 253), UID: "0a1b2c3d-4e5f"}}
+	run := &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63),
+		Name: strings.Repeat("r", 253), UID: "0a1b2c3d-4e5f"}}
 	run.Spec.Results = &v1alpha1.Results{URL: "s3://b/" + strings.Repeat(`"`, longest-len("s3://b/"))}
 	if got := len(resultsURL(run)); got <= 3*(longest-len("s3://b/")) || got > room {
 		t.Errorf("status.results has %d letters, of %d that it may have", got, room)

@@ -73,7 +73,8 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 	}
 	r.ask(ctx, s.handovers, func(pod string) score.Collection {
 		last := known[pod]
-		return score.Collection{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: sums.PassScore, Instance: last.Instance, Ack: last.Segment}
+		return score.Collection{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: sums.PassScore,
+			Instance: last.Instance, Ack: last.Segment}
 	})
 	return r.findGone(ctx, s, there)
 }
@@ -95,7 +96,8 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 	if ended(run.Status.Conditions) {
 		r.sayGoodbye(ctx, s)
 	}
-	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name, errors.New("the run has changed since it was read"))
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name,
+		errors.New("the run has changed since it was read"))
 }
 
 // sayGoodbye tells the servers that a run has ended, so that none of them waits for it when it is
@@ -151,7 +153,8 @@ func (r *Reconciler) findGone(ctx context.Context, s *snapshot, there map[string
 				return nil
 			}
 			var pod corev1.Pod
-			err := r.direct.Get(ctx, types.NamespacedName{Namespace: poolKeyOf(s.run).Namespace, Name: server.Pod}, &pod)
+			err := r.direct.Get(ctx, types.NamespacedName{Namespace: poolKeyOf(s.run).Namespace, Name: server.Pod},
+				&pod)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("looking for server %s: %w", server.Pod, err)
 			}

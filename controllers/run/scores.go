@@ -36,7 +36,8 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	baseline := &v1alpha1.EvaluationRun{}
-	err = r.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.BaselineRef.Name}, baseline)
+	err = r.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.BaselineRef.Name},
+		baseline)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -55,7 +56,8 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot) error {
 // made, or something else of its name.
 func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot) error {
 	var err error
-	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil || len(s.succeeded) == 0 && !ending(*s) {
+	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil ||
+		len(s.succeeded) == 0 && !ending(*s) {
 		return err
 	}
 	object := &corev1.ConfigMap{}
@@ -74,7 +76,8 @@ func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot) error {
 }
 
 // readTable reads a ConfigMap of a run, nil where the cache has none of it.
-func (r *Reconciler) readTable(ctx context.Context, run *v1alpha1.EvaluationRun, name string) (*corev1.ConfigMap, error) {
+func (r *Reconciler) readTable(ctx context.Context, run *v1alpha1.EvaluationRun,
+	name string) (*corev1.ConfigMap, error) {
 	object := &corev1.ConfigMap{}
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, object)
 	switch {
@@ -141,15 +144,18 @@ func publish(d *decision, s snapshot, table *score.ScenarioTable) {
 	if held {
 		d.status.ScoresRef = &v1alpha1.ObjectReference{Name: scoresName(s.run)}
 	} else {
-		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut, fmt.Sprintf("There is no table of the scenarios' scores: it takes more than %d bytes, or ConfigMap %s was changed or is somebody else's. The figures are not touched by that.",
-			score.MaxTableBytes, scoresName(s.run)))
+		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut,
+			fmt.Sprintf("There is no table of the scenarios' scores: it takes more than %d bytes, or ConfigMap %s "+
+				"was changed or is somebody else's. The figures are not touched by that.",
+				score.MaxTableBytes, scoresName(s.run)))
 	}
 	if s.run.Spec.BaselineRef == nil {
 		return
 	}
 	d.status.Baseline = &v1alpha1.BaselineResult{Name: s.run.Spec.BaselineRef.Name}
 	if err := compare(d, s, table, held); err != nil {
-		d.status.Baseline.Message = truncate(fmt.Sprintf("There is no comparison with run %s: %v.", s.run.Spec.BaselineRef.Name, err))
+		d.status.Baseline.Message = truncate(fmt.Sprintf("There is no comparison with run %s: %v.",
+			s.run.Spec.BaselineRef.Name, err))
 	}
 }
 
@@ -245,7 +251,8 @@ func reachable(thresholds []v1alpha1.Threshold, plan score.Plan) error {
 	}
 	for _, t := range thresholds {
 		if k, ok := passHatK(t.Metric); ok && k > most {
-			return fmt.Errorf("spec.thresholds names %s, which takes %d trials of a scenario, and spec.tasks asks for %d at most", t.Metric, k, most)
+			return fmt.Errorf("spec.thresholds names %s, which takes %d trials of a scenario, and spec.tasks asks "+
+				"for %d at most", t.Metric, k, most)
 		}
 	}
 	return nil
@@ -261,7 +268,8 @@ func passHatK(metric v1alpha1.Metric) (int, bool) {
 // thresholdsCondition says whether the figures of a run that is complete reach its thresholds.
 func thresholdsCondition(thresholds []v1alpha1.Threshold, sums score.Accumulator, is state) metav1.Condition {
 	if is != completed {
-		return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending, "The run is not complete, so its figures are not final.")
+		return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
+			"The run is not complete, so its figures are not final.")
 	}
 	figures := sums.Figures()
 	var met, missed []string
@@ -278,9 +286,11 @@ func thresholdsCondition(thresholds []v1alpha1.Threshold, sums score.Accumulator
 		}
 	}
 	if len(missed) > 0 {
-		return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed, sentence(missed))
+		return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed,
+			sentence(missed))
 	}
-	return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached, sentence(met))
+	return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
+		sentence(met))
 }
 
 func sentence(parts []string) string { return strings.Join(parts, "; ") + "." }
@@ -314,14 +324,19 @@ func storedCondition(sums score.Accumulator, is state) metav1.Condition {
 	stored, all := f.Stored.Episodes, f.Episodes+f.Errored
 	switch {
 	case f.Stored.Error != "" || stored < all:
-		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed, fmt.Sprintf(
-			"%d of %d episodes are stored: %s. The score stands. Where the others are needed, see to that and create the run again.", stored, all, quote(orUnknown(f.Stored.Error))))
+		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
+			fmt.Sprintf(
+				"%d of %d episodes are stored: %s. The score stands. Where the others are needed, see to that and create "+
+					"the run again.", stored, all, quote(orUnknown(f.Stored.Error))))
 	case is == failed && all == 0:
-		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonNothingCounted, "The run ended before an episode was counted: there is nothing to store.")
+		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonNothingCounted,
+			"The run ended before an episode was counted: there is nothing to store.")
 	case is == completed || is == failed:
-		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionTrue, v1alpha1.ReasonStored, fmt.Sprintf("All %d episodes that are counted are stored.", all))
+		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionTrue, v1alpha1.ReasonStored,
+			fmt.Sprintf("All %d episodes that are counted are stored.", all))
 	default:
-		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonStorePending, fmt.Sprintf("%d episodes are stored so far.", stored))
+		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonStorePending,
+			fmt.Sprintf("%d episodes are stored so far.", stored))
 	}
 }
 

@@ -173,7 +173,8 @@ func (r *Reconciler) readChildren(ctx context.Context, s *snapshot) error {
 
 // poolKeyOf names the pool that a run is played against.
 func poolKeyOf(run *v1alpha1.EvaluationRun) types.NamespacedName {
-	return types.NamespacedName{Namespace: cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace), Name: run.Spec.EnvironmentRef.Name}
+	return types.NamespacedName{Namespace: cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace),
+		Name: run.Spec.EnvironmentRef.Name}
 }
 
 // readPool reads the pool if the run may use it.
@@ -220,7 +221,8 @@ func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEn
 func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, object client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
 	err := r.client.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) && !ended(s.run.Status.Conditions) && environmentCondition(*s).Status == metav1.ConditionTrue {
+	if apierrors.IsNotFound(err) && !ended(s.run.Status.Conditions) &&
+		environmentCondition(*s).Status == metav1.ConditionTrue {
 		err = r.direct.Get(ctx, key, object)
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -279,7 +281,8 @@ func (r *Reconciler) readyServers(ctx context.Context, env *v1alpha1.CustomerSup
 // servers are a pool's pods, ordered by name.
 func (r *Reconciler) servers(ctx context.Context, pool types.NamespacedName) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: pool.Name}
+	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
+		v1alpha1.LabelEnvironment: pool.Name}
 	if err := r.client.List(ctx, &list, client.InNamespace(pool.Namespace), labels); err != nil {
 		return nil, fmt.Errorf("listing the pool's servers: %w", err)
 	}
@@ -294,9 +297,10 @@ func serves(pod *corev1.Pod) bool {
 }
 
 func ready(pod *corev1.Pod) bool {
-	return pod.Status.PodIP != "" && pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return pod.Status.PodIP != "" && pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions,
+		func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
 }
 
 // sameGrader says whether a server plays and grades what its pool's status says.

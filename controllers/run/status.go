@@ -41,7 +41,8 @@ const (
 
 // setConditions sets every condition, whatever has happened, and announces the ends.
 func setConditions(d *decision, s snapshot, p progress) {
-	end := condition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed, "Nothing has ended the run early.")
+	end := condition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
+		"Nothing has ended the run early.")
 	complete := condition(v1alpha1.ConditionComplete, metav1.ConditionFalse, p.reason, p.message)
 	switch p.state {
 	case completed:
@@ -106,7 +107,8 @@ func announce(d *decision, s snapshot, environment, suspension, complete, end me
 		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, note)
 	}
 	stood := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
-	if kind := holdUps[complete.Reason]; kind != "" && (stood == nil || stood.Reason != complete.Reason) && end.Status != metav1.ConditionTrue {
+	if kind := holdUps[complete.Reason]; kind != "" && (stood == nil || stood.Reason != complete.Reason) &&
+		end.Status != metav1.ConditionTrue {
 		d.tell(kind, complete.Reason, complete.Message)
 	}
 }
@@ -115,12 +117,15 @@ func suspendedCondition(run *v1alpha1.EvaluationRun) metav1.Condition {
 	switch {
 	case suspended(run) && isExternal(run):
 		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			"spec.suspend is true: nothing is collected. Episodes wait on the servers that play them, as long as those have room and live. Set it to false, and the run goes on.")
+			"spec.suspend is true: nothing is collected. Episodes wait on the servers that play them, as long as "+
+				"those have room and live. Set it to false, and the run goes on.")
 	case suspended(run):
 		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			"spec.suspend is true: runners are told to go, and the shards that they have not finished are played again later. Set it to false, and the run goes on.")
+			"spec.suspend is true: runners are told to go, and the shards that they have not finished are played "+
+				"again later. Set it to false, and the run goes on.")
 	}
-	return condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "spec.suspend is not set.")
+	return condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
+		"spec.suspend is not set.")
 }
 
 // environmentEventType takes a pool that isn't up yet as usual: it is often applied together with
@@ -141,32 +146,40 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 // whether it exists.
 func environmentCondition(s snapshot) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
-		return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason, fmt.Sprintf(format, args...))
+		return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
+			fmt.Sprintf(format, args...))
 	}
 	key := poolKeyOf(s.run)
 	name := key.Name
 	switch {
 	case s.env == nil && key.Namespace != s.run.Namespace:
-		return no(v1alpha1.ReasonNamespaceNotAllowed, "No CustomerSupportEnv %s in namespace %s admits runs of namespace %s. Correct spec.environmentRef, or ask whoever owns the pool to admit the namespace in access.allowedNamespaces.",
+		return no(v1alpha1.ReasonNamespaceNotAllowed, "No CustomerSupportEnv %s in namespace %s admits runs of "+
+			"namespace %s. Correct spec.environmentRef, or ask whoever owns the pool to admit the namespace in "+
+			"access.allowedNamespaces.",
 			name, key.Namespace, s.run.Namespace)
 	case s.env == nil:
-		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it, and the run goes on.", name, key.Namespace)
+		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it, "+
+			"and the run goes on.", name, key.Namespace)
 	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil && !isExternal(s.run):
-		return no(v1alpha1.ReasonTokenMissing, "Pool %s asks for a token. Put it into a Secret of namespace %s and create the run again with spec.environmentRef.tokenSecretRef.", name, s.run.Namespace)
+		return no(v1alpha1.ReasonTokenMissing, "Pool %s asks for a token. Put it into a Secret of namespace %s and "+
+			"create the run again with spec.environmentRef.tokenSecretRef.", name, s.run.Namespace)
 	}
 	available := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionAvailable)
 	switch {
 	case available == nil:
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has no status yet.", name)
 	case available.Status != metav1.ConditionTrue:
-		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s is not available: %s", name, available.Message+degradation(s))
+		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s is not available: %s", name,
+			available.Message+degradation(s))
 	case s.reportErr != nil:
-		return no(v1alpha1.ReasonEnvironmentUnreachable, "What pool %s offers can't be read: %v. The operator tries again.", name, s.reportErr)
+		return no(v1alpha1.ReasonEnvironmentUnreachable,
+			"What pool %s offers can't be read: %v. The operator tries again.", name, s.reportErr)
 	}
 	if _, err := score.ParsePublicKey(s.env.Status.LedgerPublicKey); err != nil || s.env.Status.ScenarioDigest == "" {
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s hasn't told its scenarios and ledger key yet.", name)
 	}
-	return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
+	return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable,
+		fmt.Sprintf("Pool %s accepts sessions.", name))
 }
 
 // degradation is what is wrong with the pool, for runs of its own namespace: it may quote what
@@ -196,9 +209,11 @@ func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 func inProgress(d *decision, s snapshot) progress {
 	switch {
 	case suspended(s.run):
-		return progress{running, v1alpha1.ReasonSuspended, shardsMessage(d) + " Set spec.suspend to false, and the run goes on with the rest."}
+		return progress{running, v1alpha1.ReasonSuspended, shardsMessage(d) + " Set spec.suspend to false, and the " +
+			"run goes on with the rest."}
 	case heldByQueue(s):
-		return progress{running, v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.", shardsMessage(d), s.job.Name, s.run.Labels[labelQueue])}
+		return progress{running, v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.",
+			shardsMessage(d), s.job.Name, s.run.Labels[labelQueue])}
 	default:
 		return inPlay(d, s)
 	}
@@ -215,7 +230,8 @@ func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 	if status.Score == nil {
 		return fmt.Sprintf("%s: all of %s errored.", why, count(all, "episode"))
 	}
-	message := fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are in no score.",
+	message := fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are "+
+		"in no score.",
 		why, count(all, "episode"), scoreOf(status), status.PassRate, e.Failed, e.Errored)
 	if retried := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Retried }); retried != "" {
 		message += fmt.Sprintf(" Attempts that failed and were made again: %s.", retried)
@@ -252,7 +268,8 @@ func inPlay(d *decision, s snapshot) progress {
 		return progress{running, reason, shardsMessage(d) + " " + fmt.Sprintf(format, args...)}
 	}
 	if len(s.taken) > 0 {
-		return going(v1alpha1.ReasonNameTaken, "%s belongs to something else. Delete it, and the run goes on.", strings.Join(s.taken, ", "))
+		return going(v1alpha1.ReasonNameTaken, "%s belongs to something else. Delete it, and the run goes on.",
+			strings.Join(s.taken, ", "))
 	}
 	if why, _ := startTrouble(s.pods); why != "" {
 		return going(v1alpha1.ReasonRunnersNotStarted, "A runner can't start: %s.", strings.TrimSuffix(why, "."))
@@ -260,7 +277,8 @@ func inPlay(d *decision, s snapshot) progress {
 	for i := range s.pods {
 		for _, c := range s.pods[i].Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-				return going(v1alpha1.ReasonUnschedulable, "No node takes runner pod %s: %s", s.pods[i].Name, quote(c.Message))
+				return going(v1alpha1.ReasonUnschedulable, "No node takes runner pod %s: %s", s.pods[i].Name,
+					quote(c.Message))
 			}
 		}
 	}

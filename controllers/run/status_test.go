@@ -24,9 +24,11 @@ func TestFiguresInTheStatus(t *testing.T) {
 	for i, e := range []struct {
 		scenario, category string
 		points             int64
-	}{{"B01", "billing", 900_000}, {"B01", "billing", 500_000}, {"B02", "billing", 700_000}, {"S01", "shipping", 1_000_000}} {
+	}{{"B01", "billing", 900_000}, {"B01", "billing", 500_000}, {"B02", "billing", 700_000}, {"S01", "shipping",
+		1_000_000}} {
 		ep := score.PlannedEpisode{Index: int64(i), Task: "ticket-resolve", Scenario: e.scenario}
-		episode := score.Episode{Outcome: score.Scored, Score: e.points, Category: e.category, Language: "en", Dimensions: []score.Dimension{{Name: "reply", Earned: e.points / 2000, Offered: 500}}}
+		episode := score.Episode{Outcome: score.Scored, Score: e.points, Category: e.category, Language: "en",
+			Dimensions: []score.Dimension{{Name: "reply", Earned: e.points / 2000, Offered: 500}}}
 		if i == 1 {
 			episode.Outcome = score.Failed
 		}
@@ -36,7 +38,8 @@ func TestFiguresInTheStatus(t *testing.T) {
 	}
 	lost := score.ErrorClass{Class: "env_lost"}
 	lost.Episodes.Add(7)
-	sums.FoldSummary(ledger, score.Summary{Errored: []score.ErrorClass{lost}, RetriedBy: map[string]int64{"agent_timeout": 2}, Tokens: score.Tokens{Prompt: 700, Completion: 30}})
+	sums.FoldSummary(ledger, score.Summary{Errored: []score.ErrorClass{lost},
+		RetriedBy: map[string]int64{"agent_timeout": 2}, Tokens: score.Tokens{Prompt: 700, Completion: 30}})
 	var done score.IndexSet
 	done.Add(0)
 	got := v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 9}, Shards: &v1alpha1.Shards{Total: 2}}
@@ -49,21 +52,25 @@ func TestFiguresInTheStatus(t *testing.T) {
 		Progress: "5/9",
 		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 3, Failed: 1, Errored: 1},
 		Score: &v1alpha1.Score{
-			Mean: "0.7750", StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}, Min: "0.5000", P50: "0.7200", Max: "1.0000",
+			Mean: "0.7750", StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"},
+			Min: "0.5000", P50: "0.7200", Max: "1.0000",
 		},
 		PassRate: "0.5000", PassRateCI95: &v1alpha1.Interval{Low: "0.1159", High: "0.8841"},
 		PassHatK: []v1alpha1.PassHat{{K: 1, Value: "0.5000"}, {K: 2, Value: "0.0000"}},
 		Tasks: []v1alpha1.TaskResult{{
 			Name: "ticket-resolve", Episodes: 4, PassRate: "0.5000",
-			Score:      &v1alpha1.Score{Mean: "0.7750", StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}, Min: "0.5000", P50: "0.7200", Max: "1.0000"},
+			Score: &v1alpha1.Score{Mean: "0.7750", StandardError: "0.0859",
+				CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}, Min: "0.5000", P50: "0.7200", Max: "1.0000"},
 			Dimensions: []v1alpha1.DimensionResult{{Name: "reply", Mean: "0.3875", Max: "0.5000"}},
 		}},
 		Categories: []v1alpha1.CategoryResult{
-			{Name: "billing", Episodes: 3, PassRate: "0.3333", Score: &v1alpha1.Score{Mean: "0.7000", StandardError: "0.0000", CI95: &v1alpha1.Interval{Low: "0.7000", High: "0.7000"}}},
+			{Name: "billing", Episodes: 3, PassRate: "0.3333", Score: &v1alpha1.Score{Mean: "0.7000",
+				StandardError: "0.0000", CI95: &v1alpha1.Interval{Low: "0.7000", High: "0.7000"}}},
 			{Name: "shipping", Episodes: 1, PassRate: "1.0000", Score: &v1alpha1.Score{Mean: "1.0000"}},
 		},
 		Languages: []v1alpha1.CategoryResult{
-			{Name: "en", Episodes: 4, PassRate: "0.5000", Score: &v1alpha1.Score{Mean: "0.7750", StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}}},
+			{Name: "en", Episodes: 4, PassRate: "0.5000", Score: &v1alpha1.Score{Mean: "0.7750",
+				StandardError: "0.0859", CI95: &v1alpha1.Interval{Low: "0.4053", High: "1.0000"}}},
 		},
 		Errors: []v1alpha1.ErrorCount{{Class: "agent_timeout", Retried: 2}, {Class: "env_lost", Errored: 1}},
 		Tokens: &v1alpha1.Tokens{Prompt: 700, Completion: 30},
@@ -86,10 +93,13 @@ func TestFiguresWithoutEpisodes(t *testing.T) {
 // endpoint is overloaded.
 func TestCompletedMessageTellsOfRetries(t *testing.T) {
 	status := v1alpha1.EvaluationRunStatus{
-		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 8, Failed: 1, Retried: 3}, Score: &v1alpha1.Score{Mean: "0.5000"}, PassRate: "0.2500",
-		Errors: []v1alpha1.ErrorCount{{Class: "agent_rate_limited", Retried: 2}, {Class: "agent_timeout", Retried: 1}, {Class: "capacity"}},
+		Episodes: &v1alpha1.RunEpisodes{Total: 9, Scored: 8, Failed: 1, Retried: 3},
+		Score:    &v1alpha1.Score{Mean: "0.5000"}, PassRate: "0.2500",
+		Errors: []v1alpha1.ErrorCount{{Class: "agent_rate_limited", Retried: 2}, {Class: "agent_timeout", Retried: 1},
+			{Class: "capacity"}},
 	}
-	want := "All there: 9 episodes, mean score 0.5000, pass rate 0.2500; 1 failed by the agent's fault, 0 errored and are in no score. " +
+	want := "All there: 9 episodes, mean score 0.5000, pass rate 0.2500; 1 failed by the agent's fault, 0 errored " +
+		"and are in no score. " +
 		"Attempts that failed and were made again: agent_rate_limited 2, agent_timeout 1."
 	if got := completedMessage("All there", status); got != want {
 		t.Errorf("completedMessage() = %q, want %q", got, want)
@@ -113,10 +123,13 @@ func TestStatusStaysSmall(t *testing.T) {
 	for shard := range 1000 {
 		ledger := &score.Ledger{Run: plan.Run, Shard: shard, PassScore: plan.PassScore}
 		for trial := range 12 {
-			ep := score.PlannedEpisode{Task: []string{"queue-management", "ticket-classify", "ticket-resolve"}[trial%3], Scenario: fmt.Sprintf("S%02d", shard%60)}
-			e := score.Episode{Outcome: score.Scored, Score: random.Int64N(score.One + 1), Category: fmt.Sprintf("a-long-category-%d", shard%8), Difficulty: []string{"easy", "medium", "hard"}[shard%3]}
+			ep := score.PlannedEpisode{Task: []string{"queue-management", "ticket-classify", "ticket-resolve"}[trial%3],
+				Scenario: fmt.Sprintf("S%02d", shard%60)}
+			e := score.Episode{Outcome: score.Scored, Score: random.Int64N(score.One + 1), Category: fmt.Sprintf(
+				"a-long-category-%d", shard%8), Difficulty: []string{"easy", "medium", "hard"}[shard%3]}
 			for _, name := range []string{"category", "decision", "escalation", "priority", "response", "sla"} {
-				e.Dimensions = append(e.Dimensions, score.Dimension{Name: name, Earned: random.Int64N(500), Offered: 500})
+				e.Dimensions = append(e.Dimensions, score.Dimension{Name: name, Earned: random.Int64N(500),
+					Offered: 500})
 			}
 			if err := ledger.Add(ep, e); err != nil {
 				t.Fatal(err)
@@ -137,13 +150,16 @@ func TestStatusStaysSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d bytes, %d of them sums and %d indexes", len(data), len(d.status.Shards.Accumulator), len(d.status.Shards.CompletedIndexes))
+	t.Logf("%d bytes, %d of them sums and %d indexes", len(data), len(d.status.Shards.Accumulator),
+		len(d.status.Shards.CompletedIndexes))
 	if len(data) > 16<<10 {
 		t.Errorf("%d bytes of status, want at most 16 KiB", len(data))
 	}
 	// The API's own limits: a status beyond them could never be written.
-	if len(d.status.Shards.Accumulator) > 32768 || len(d.status.Shards.CompletedIndexes) > 8192 || len(d.status.Categories) > 32 {
-		t.Errorf("sums of %d bytes, indexes of %d, %d categories", len(d.status.Shards.Accumulator), len(d.status.Shards.CompletedIndexes), len(d.status.Categories))
+	if len(d.status.Shards.Accumulator) > 32768 || len(d.status.Shards.CompletedIndexes) > 8192 ||
+		len(d.status.Categories) > 32 {
+		t.Errorf("sums of %d bytes, indexes of %d, %d categories", len(d.status.Shards.Accumulator),
+			len(d.status.Shards.CompletedIndexes), len(d.status.Categories))
 	}
 }
 
@@ -159,10 +175,13 @@ func TestLargestRunFitsIntoItsStatus(t *testing.T) {
 	for shard := range 1000 {
 		ledger := &score.Ledger{Run: plan.Run, Shard: shard, PassScore: plan.PassScore}
 		for trial := range 128 {
-			ep := score.PlannedEpisode{Task: fmt.Sprintf("a-task-whose-name-is-very-long-%d", trial%16), Scenario: fmt.Sprintf("S%04d", shard)}
-			e := score.Episode{Outcome: score.Scored, Score: random.Int64N(score.One + 1), Category: fmt.Sprintf(strings.Repeat("c", 61)+"%02d", shard%maxCategories)}
+			ep := score.PlannedEpisode{Task: fmt.Sprintf("a-task-whose-name-is-very-long-%d", trial%16),
+				Scenario: fmt.Sprintf("S%04d", shard)}
+			e := score.Episode{Outcome: score.Scored, Score: random.Int64N(score.One + 1),
+				Category: fmt.Sprintf(strings.Repeat("c", 61)+"%02d", shard%maxCategories)}
 			for i := range 8 {
-				e.Dimensions = append(e.Dimensions, score.Dimension{Name: strings.Repeat("d", 62) + strconv.Itoa(i), Earned: random.Int64N(500), Offered: 500})
+				e.Dimensions = append(e.Dimensions, score.Dimension{Name: strings.Repeat("d", 62) + strconv.Itoa(i),
+					Earned: random.Int64N(500), Offered: 500})
 			}
 			if err := ledger.Add(ep, e); err != nil {
 				t.Fatal(err)
@@ -178,7 +197,8 @@ func TestLargestRunFitsIntoItsStatus(t *testing.T) {
 	}
 	t.Logf("%d bytes, %d of them sums", len(data), len(status.Shards.Accumulator))
 	if len(status.Shards.Accumulator) > 32768 || len(status.Tasks) != 16 || len(status.Categories) != 32 {
-		t.Errorf("sums of %d bytes, %d tasks, %d categories", len(status.Shards.Accumulator), len(status.Tasks), len(status.Categories))
+		t.Errorf("sums of %d bytes, %d tasks, %d categories", len(status.Shards.Accumulator), len(status.Tasks),
+			len(status.Categories))
 	}
 	if len(data) > 48<<10 {
 		t.Errorf("%d bytes of status, want at most 48 KiB", len(data))
@@ -228,14 +248,17 @@ func TestRunnerJob(t *testing.T) {
 	job := runnerJob(s, wish)
 	pod := job.Spec.Template.Spec
 	wantArgs := []string{
-		"--plan=/etc/csenv/plan.json", "--shards=1,3,5", "--shard=$(JOB_COMPLETION_INDEX)", "--pool=support-pods.default.svc:8000", "--agent=@/etc/csenv/agent.json",
+		"--plan=/etc/csenv/plan.json", "--shards=1,3,5", "--shard=$(JOB_COMPLETION_INDEX)",
+		"--pool=support-pods.default.svc:8000", "--agent=@/etc/csenv/agent.json",
 		"--agent-share=3", "--concurrency=16", "--episode-attempts=3", "--termination-log=/dev/termination-log",
 	}
 	if diff := cmp.Diff(wantArgs, pod.Containers[0].Args); diff != "" {
 		t.Error(diff)
 	}
-	if *job.Spec.Completions != 3 || *job.Spec.Parallelism != 3 || *job.Spec.BackoffLimitPerIndex != 2 || *job.Spec.Suspend {
-		t.Errorf("completions %d, parallelism %d, backoff limit %d, suspended %v", *job.Spec.Completions, *job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex, *job.Spec.Suspend)
+	if *job.Spec.Completions != 3 || *job.Spec.Parallelism != 3 || *job.Spec.BackoffLimitPerIndex != 2 ||
+		*job.Spec.Suspend {
+		t.Errorf("completions %d, parallelism %d, backoff limit %d, suspended %v", *job.Spec.Completions,
+			*job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex, *job.Spec.Suspend)
 	}
 	if diff := cmp.Diff([]string{summaryFinalizer}, job.Spec.Template.Finalizers); diff != "" {
 		t.Error(diff)
@@ -244,12 +267,14 @@ func TestRunnerJob(t *testing.T) {
 		t.Error("a runner gets a token, or is restarted in place")
 	}
 	for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
-		if labels[v1alpha1.LabelManagedBy] != v1alpha1.LabelManagedByValue || labels[v1alpha1.LabelRun] != runName || labels[labelRunUID] != "run-uid" || labels["team"] != "a" {
+		if labels[v1alpha1.LabelManagedBy] != v1alpha1.LabelManagedByValue || labels[v1alpha1.LabelRun] != runName ||
+			labels[labelRunUID] != "run-uid" || labels["team"] != "a" {
 			t.Errorf("labels %v: the operator's cache wouldn't hold it, or the run's own are missing", labels)
 		}
 	}
 	if job.Labels[labelQueue] != "gpus" || job.Spec.Template.Labels[labelQueue] != "" {
-		t.Errorf("the Job's labels are %v, its pods' %v: the Job alone waits in a queue", job.Labels, job.Spec.Template.Labels)
+		t.Errorf("the Job's labels are %v, its pods' %v: the Job alone waits in a queue", job.Labels,
+			job.Spec.Template.Labels)
 	}
 	if roundOf(job) != 2 {
 		t.Errorf("round %d, want 2", roundOf(job))
@@ -263,6 +288,7 @@ func TestRunnerJobFollowsTheSpec(t *testing.T) {
 	s, wish := snap(), jobWish{round: 1, shards: allShards()}
 	s.run.Spec.Parallelism, s.run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
 	if job := runnerJob(s, wish); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
-		t.Errorf("parallelism %d, backoff limit %d, want 2 and 0", *job.Spec.Parallelism, *job.Spec.BackoffLimitPerIndex)
+		t.Errorf("parallelism %d, backoff limit %d, want 2 and 0", *job.Spec.Parallelism,
+			*job.Spec.BackoffLimitPerIndex)
 	}
 }

@@ -39,7 +39,8 @@ import (
 // as we mean them.
 func TestAgainstAPIServer(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
+		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export " +
+			"KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
 	}
 	RegisterFailHandler(Fail)
 	logf.SetLogger(logr.Discard())
@@ -64,7 +65,8 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 
 	BeforeAll(func() {
 		types := runtime.NewScheme()
-		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, v1alpha1.AddToScheme} {
+		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme,
+			v1alpha1.AddToScheme} {
 			Expect(add(types)).To(Succeed())
 		}
 		server = &envtest.Environment{
@@ -84,7 +86,8 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c = &cluster{client: api, namespace: space.Name}
 		c.r = &Reconciler{
 			client: api, direct: api, recorder: events.NewFakeRecorder(100), pools: fakePool{"10.0.0.1": offer()},
-			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
+			clock: testclock.NewFakePassiveClock(time.Now()), metrics: newRunMetrics(),
+			options: Options{Image: "csenv:test", Version: "v1.2.3"},
 		}
 	})
 
@@ -115,7 +118,8 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		c.endPod(ctx, 2, plan)
 		c.reconcile(ctx)
 		got = c.run(ctx)
-		Expect(states(got.Status.Conditions)).To(Equal("EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed Failed=False/NotFailed"))
+		Expect(states(got.Status.Conditions)).To(Equal(
+			"EnvironmentReady=True/EnvironmentAvailable Complete=True/Completed Failed=False/NotFailed"))
 		Expect(got.Status.Progress).To(Equal("14/14"))
 		Expect(got.Status.Score.Mean).To(MatchRegexp(`^0\.\d{4}$`))
 		Expect(got.Status.Provenance.ScenarioDigest).To(Equal(digestA))
@@ -176,7 +180,10 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 
 	It("takes the status of a run that fails", func(ctx SpecContext) {
 		c.createPool(ctx)
-		run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Retries.ShardBackoffLimit = new(int32(0)) })
+		run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
+			run.Spec.Retries.ShardBackoffLimit = new(
+				int32(0))
+		})
 		c.reconcile(ctx)
 		c.endPodWith(ctx, 0, corev1.PodSucceeded, "error: nothing")
 		c.reconcile(ctx)
@@ -186,50 +193,59 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		Expect(job.Spec.ActiveDeadlineSeconds).To(HaveValue(BeEquivalentTo(endedJobDeadline)), "the Job goes on")
 	})
 
-	It("takes a runner with a sidecar, a volume, overrides and keys, and changes its Job as the run goes on", func(ctx SpecContext) {
-		c.createPool(ctx)
-		run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
-			run.Labels = map[string]string{"team": "a"}
-			run.Spec.Agent = agents()["registry.example/agent:1"]
-			run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
-			run.Spec.Template = &v1alpha1.PodOverrides{NodeSelector: map[string]string{"disk": "fast"}, Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy.example"}}}
-			run.Spec.EnvironmentRef.TokenSecretRef = secretKey("tokens")
-			run.Spec.Suspend = new(true)
-		})
-		c.reconcile(ctx)
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Suspended=True/Suspended Complete=False/Suspended"))
-		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(false) })
-		c.reconcile(ctx)
-		job := c.job(ctx)
-		Expect(job.Labels).To(HaveKeyWithValue("team", "a"))
-		Expect(job.Spec.Suspend).To(HaveValue(BeFalse()))
-		Expect(job.Spec.Template.Spec.NodeSelector).To(HaveKeyWithValue("disk", "fast"))
-		Expect(job.Spec.Template.Spec.InitContainers).To(HaveLen(1))
+	It("takes a runner with a sidecar, a volume, overrides and keys, and changes its Job as the run goes on",
+		func(ctx SpecContext) {
+			c.createPool(ctx)
+			run := c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
+				run.Labels = map[string]string{"team": "a"}
+				run.Spec.Agent = agents()["registry.example/agent:1"]
+				run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{
+					ClaimName: "episodes"}}
+				run.Spec.Template = &v1alpha1.PodOverrides{NodeSelector: map[string]string{"disk": "fast"},
+					Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy.example"}}}
+				run.Spec.EnvironmentRef.TokenSecretRef = secretKey("tokens")
+				run.Spec.Suspend = new(true)
+			})
+			c.reconcile(ctx)
+			Expect(states(c.run(ctx).Status.Conditions)).To(
+				ContainSubstring("Suspended=True/Suspended Complete=False/Suspended"))
+			c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(false) })
+			c.reconcile(ctx)
+			job := c.job(ctx)
+			Expect(job.Labels).To(HaveKeyWithValue("team", "a"))
+			Expect(job.Spec.Suspend).To(HaveValue(BeFalse()))
+			Expect(job.Spec.Template.Spec.NodeSelector).To(HaveKeyWithValue("disk", "fast"))
+			Expect(job.Spec.Template.Spec.InitContainers).To(HaveLen(1))
 
-		c.change(ctx, func(run *v1alpha1.EvaluationRun) { run.Spec.Suspend = new(true); run.Spec.Parallelism = new(int32(2)) })
-		c.reconcile(ctx)
-		Expect(c.job(ctx).Spec.Suspend).To(HaveValue(BeTrue()))
-		Expect(c.job(ctx).Spec.Parallelism).To(HaveValue(BeEquivalentTo(2)))
+			c.change(ctx, func(run *v1alpha1.EvaluationRun) {
+				run.Spec.Suspend = new(true)
+				run.Spec.Parallelism = new(
+					int32(2))
+			})
+			c.reconcile(ctx)
+			Expect(c.job(ctx).Spec.Suspend).To(HaveValue(BeTrue()))
+			Expect(c.job(ctx).Spec.Parallelism).To(HaveValue(BeEquivalentTo(2)))
 
-		c.change(ctx, func(run *v1alpha1.EvaluationRun) {
-			run.Spec.TTLSecondsAfterFinished = new(int32(0))
-			run.Spec.Retain = v1alpha1.RetainNever
+			c.change(ctx, func(run *v1alpha1.EvaluationRun) {
+				run.Spec.TTLSecondsAfterFinished = new(int32(0))
+				run.Spec.Retain = v1alpha1.RetainNever
+			})
+			for shard := range 4 {
+				c.endPod(ctx, shard, c.plan(ctx))
+			}
+			c.reconcile(ctx)
+			Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
+			c.reconcile(ctx)
+			err := api.Get(ctx, client.ObjectKeyFromObject(run), &v1alpha1.EvaluationRun{})
+			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the run is still there after its time")
 		})
-		for shard := range 4 {
-			c.endPod(ctx, shard, c.plan(ctx))
-		}
-		c.reconcile(ctx)
-		Expect(states(c.run(ctx).Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
-		c.reconcile(ctx)
-		err := api.Get(ctx, client.ObjectKeyFromObject(run), &v1alpha1.EvaluationRun{})
-		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the run is still there after its time")
-	})
 
 	It("plays against a pool of another namespace that admits its own", func(ctx SpecContext) {
 		c.createPool(ctx)
 		shared := c.namespace
 		c.changePool(ctx, func(env *v1alpha1.CustomerSupportEnv) {
-			env.Spec.Access.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.SelectedNamespaces, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}
+			env.Spec.Access.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.SelectedNamespaces,
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}
 		})
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
 		Expect(api.Create(ctx, space)).To(Succeed())
@@ -240,7 +256,8 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		space.Labels["team"] = "a"
 		Expect(api.Update(ctx, space)).To(Succeed())
 		c.reconcile(ctx)
-		Expect(c.job(ctx).Spec.Template.Spec.Containers[0].Args).To(ContainElement("--pool=support-pods." + shared + ".svc:8000"))
+		Expect(c.job(ctx).Spec.Template.Spec.Containers[0].Args).To(
+			ContainElement("--pool=support-pods." + shared + ".svc:8000"))
 	})
 
 	// Each pass writes up to five things. A crash after one of them is one before the next; another
@@ -276,12 +293,14 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			server := newEnvServer("support-a", "instance-a")
 			c.r.pools = rolloutPool{"10.0.0.1": server}
 			c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
-				run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent, External: &v1alpha1.ExternalAgentSpec{Episodes: new(int64(6))}}, nil
+				run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent,
+					External: &v1alpha1.ExternalAgentSpec{Episodes: new(int64(6))}}, nil
 			})
 			crashed := c.collectCrashing(ctx, at, server)
 			got := c.run(ctx)
 			Expect(states(got.Status.Conditions)).To(ContainSubstring("Complete=True/Completed"))
-			Expect(got.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: 6, Scored: 6}), "crash after write %d", at)
+			Expect(got.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: 6, Scored: 6}), "crash after write %d",
+				at)
 			Expect(got.Status.Score.Mean).To(Equal("0.5000"))
 			Expect(got.Status.ScoresRef).NotTo(BeNil())
 			data, err := json.Marshal(got.Status)
@@ -333,7 +352,8 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		run := evaluation()
 		run.ObjectMeta = metav1.ObjectMeta{Name: runName, Namespace: c.namespace}
 		run.Spec = v1alpha1.EvaluationRunSpec{
-			EnvironmentRef: run.Spec.EnvironmentRef, Agent: run.Spec.Agent, Tasks: []v1alpha1.TaskSelection{{Name: "refund"}},
+			EnvironmentRef: run.Spec.EnvironmentRef, Agent: run.Spec.Agent,
+			Tasks: []v1alpha1.TaskSelection{{Name: "refund"}},
 		}
 		Expect(api.Create(ctx, run)).To(Succeed())
 		c.reconcile(ctx)
@@ -469,10 +489,12 @@ func crashing(api client.Client, write func(do func() error) error) client.Clien
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			return write(func() error { return c.Delete(ctx, obj, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			return write(func() error { return c.Patch(ctx, obj, patch, opts...) })
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object,
+			opts ...client.SubResourceUpdateOption) error {
 			return write(func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
 		},
 	})
@@ -483,7 +505,8 @@ func (c *cluster) playJob(ctx SpecContext) {
 	GinkgoHelper()
 	var job batchv1.Job
 	var planMap corev1.ConfigMap
-	if c.client.Get(ctx, c.key(runName), &job) != nil || c.client.Get(ctx, c.key(runName+"-plan"), &planMap) != nil || jobEnded(&job) {
+	if c.client.Get(ctx, c.key(runName), &job) != nil || c.client.Get(ctx, c.key(runName+"-plan"), &planMap) != nil ||
+		jobEnded(&job) {
 		return
 	}
 	plan := c.plan(ctx)
@@ -511,7 +534,8 @@ func (c *cluster) playJob(ctx SpecContext) {
 		job.Status.CompletedIndexes = "0"
 	}
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, LastProbeTime: now})
+		job.Status.Conditions = append(job.Status.Conditions,
+			batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, LastProbeTime: now})
 	}
 	Expect(c.client.Status().Update(ctx, &job)).To(Succeed())
 }

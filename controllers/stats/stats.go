@@ -97,10 +97,12 @@ func get[T any](ctx context.Context, r *Reader, podIP, path, what string, limit 
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return answer, fmt.Errorf("asking for its %s: %w", what, &StatusError{response.Request.URL.Path, response.StatusCode, detailOf(response.Body)})
+		return answer, fmt.Errorf("asking for its %s: %w", what, &StatusError{response.Request.URL.Path,
+			response.StatusCode, detailOf(response.Body)})
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, limit)).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("decoding the %s of %s, of which %d bytes are read at most: %w", what, url, limit, err)
+		return answer, fmt.Errorf("decoding the %s of %s, of which %d bytes are read at most: %w", what, url, limit,
+			err)
 	}
 	return answer, nil
 }

@@ -35,12 +35,14 @@ func serve(t *testing.T, handler http.HandlerFunc) (*Reader, string) {
 
 // The largest pool that csenv has in mind is read whole.
 func TestReport(t *testing.T) {
-	want := score.Report{Environment: "ticket", ScenarioDigest: "sha256:aa", GraderVersion: "1", Judge: "offline-v1", Sessions: score.Sessions{Active: 3, Capacity: 10}}
+	want := score.Report{Environment: "ticket", ScenarioDigest: "sha256:aa", GraderVersion: "1", Judge: "offline-v1",
+		Sessions: score.Sessions{Active: 3, Capacity: 10}}
 	for task := range 3 {
 		offered := score.Task{Name: fmt.Sprintf("a-task-of-the-pool-%d", task)}
 		for i := range 1000 {
 			offered.Scenarios = append(offered.Scenarios, score.Scenario{
-				ID: fmt.Sprintf("A-LONG-SCENARIO-NAME-%04d", i), Category: "general-and-other", Difficulty: "medium", Language: "en-GB", Split: "Public",
+				ID: fmt.Sprintf("A-LONG-SCENARIO-NAME-%04d", i), Category: "general-and-other", Difficulty: "medium",
+				Language: "en-GB", Split: "Public",
 			})
 		}
 		want.Tasks = append(want.Tasks, offered)
@@ -66,7 +68,8 @@ func TestReport(t *testing.T) {
 // The largest segment that a server signs is read whole, and what is larger than any is not.
 func TestRollouts(t *testing.T) {
 	question := score.Collection{Tag: "team/grpo-7", Run: "uid", PassScore: 800_000, Instance: "i", Ack: 3}
-	want := score.Segment{Instance: "i", Number: 4, Ledger: &score.SignedLedger{Payload: make([]byte, score.MaxLedgerBytes), Signature: make([]byte, 64)}, Dropped: 1, Active: 2}
+	want := score.Segment{Instance: "i", Number: 4, Ledger: &score.SignedLedger{
+		Payload: make([]byte, score.MaxLedgerBytes), Signature: make([]byte, 64)}, Dropped: 1, Active: 2}
 	r, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked, err := score.ParseCollection(r.URL.Query())
 		if err != nil || r.URL.Path != "/rollouts" || asked != question {
@@ -81,13 +84,17 @@ func TestRollouts(t *testing.T) {
 		t.Error(diff, err)
 	}
 	want.Ledger.Payload = make([]byte, 2*score.MaxLedgerBytes)
-	if _, err := r.Rollouts(t.Context(), host, question); err == nil || !strings.Contains(err.Error(), "131072 bytes are read at most") {
+	if _, err := r.Rollouts(t.Context(), host, question); err == nil ||
+		!strings.Contains(err.Error(), "131072 bytes are read at most") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestReportOfALaterReleaseIsRead(t *testing.T) {
-	r, host := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"judge":"offline-v1","later":true}`) })
+	r, host := serve(t, func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(w, `{"judge":"offline-v1","later":true}`)
+	})
 	if got, err := r.Report(t.Context(), host); err != nil || got.Judge != "offline-v1" {
 		t.Errorf("report %+v, error %v", got, err)
 	}

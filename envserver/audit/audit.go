@@ -101,7 +101,8 @@ func (s shortcut) figures(cases []instance) (Figures, error) {
 		if err != nil {
 			return best, err
 		}
-		best.Category, best.Priority, best.Escalation = max(best.Category, f.Category), max(best.Priority, f.Priority), max(best.Escalation, f.Escalation)
+		best.Category, best.Priority, best.Escalation = max(best.Category, f.Category), max(best.Priority,
+			f.Priority), max(best.Escalation, f.Escalation)
 		best.Classify, best.Rules = max(best.Classify, f.Classify), max(best.Rules, f.Rules)
 	}
 	return best, nil
@@ -112,7 +113,8 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 	var classify, rules float64
 	shares := map[string]float64{}
 	for _, in := range cases {
-		dims, err := grader.GradeTicket(in.ticket, grader.TaskResolve, decide(in), grader.Verdict{Status: grader.StatusOK})
+		dims, err := grader.GradeTicket(in.ticket, grader.TaskResolve, decide(in),
+			grader.Verdict{Status: grader.StatusOK})
 		if err != nil {
 			return Figures{}, err
 		}
@@ -128,8 +130,10 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 		classify += in.weight * float64(grader.EpisodeScore(dims)) / 1e6
 	}
 	return Figures{
-		Category: thousandths(shares[grader.DimensionCategory]), Priority: thousandths(shares[grader.DimensionPriority]),
-		Escalation: thousandths(shares[grader.DimensionEscalation]), Classify: thousandths(classify), Rules: thousandths(rules),
+		Category:   thousandths(shares[grader.DimensionCategory]),
+		Priority:   thousandths(shares[grader.DimensionPriority]),
+		Escalation: thousandths(shares[grader.DimensionEscalation]), Classify: thousandths(classify),
+		Rules: thousandths(rules),
 	}, nil
 }
 
@@ -159,7 +163,8 @@ func shortcuts() []shortcut {
 	cue := func(in instance) string { return in.cue }
 	return []shortcut{
 		{"best constant answer", func([]instance) []decider { return constants() }},
-		fixed("keyword category, always medium, resolve", func(in instance) grader.Decisions { return decide(in, in.cue, "medium", false) }),
+		fixed("keyword category, always medium, resolve",
+			func(in instance) grader.Decisions { return decide(in, in.cue, "medium", false) }),
 		fixed("keyword + tone -> priority, escalate if angry", func(in instance) grader.Decisions {
 			return decide(in, in.cue, byTone[tone(in)], tone(in) == "angry")
 		}),
@@ -213,7 +218,8 @@ func fitted(cases []instance, feature func(instance) string) []decider {
 			priority: bestOf(priorities(), func(p string) float64 {
 				return credit(of, func(in instance) bool { return in.ticket.Gold.Priority == p })
 			}),
-			escalate: credit(of, func(in instance) bool { return in.ticket.Gold.Escalate }) > credit(of, func(in instance) bool { return !in.ticket.Gold.Escalate }),
+			escalate: credit(of, func(in instance) bool { return in.ticket.Gold.Escalate }) > credit(of,
+				func(in instance) bool { return !in.ticket.Gold.Escalate }),
 		}
 	}
 	return []decider{func(in instance) grader.Decisions {

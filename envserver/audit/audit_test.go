@@ -50,11 +50,13 @@ func TestPublicFigures(t *testing.T) {
 			for i, want := range publicFigures {
 				g := got[i]
 				for figure, pair := range map[string][2]int64{
-					"category": {g.Category, want.Category}, "priority": {g.Priority, want.Priority}, "escalation": {g.Escalation, want.Escalation},
+					"category": {g.Category, want.Category}, "priority": {g.Priority, want.Priority},
+					"escalation":      {g.Escalation, want.Escalation},
 					"ticket-classify": {g.Classify, want.Classify}, "rules": {g.Rules, want.Rules},
 				} {
 					if g.Policy != want.Policy || pair[0] > pair[1]+tolerance || pair[0] < pair[1]-tolerance {
-						t.Errorf("%s earns %d of %s, want %s and %d within %d", g.Policy, pair[0], figure, want.Policy, pair[1], tolerance)
+						t.Errorf("%s earns %d of %s, want %s and %d within %d", g.Policy, pair[0], figure, want.Policy,
+							pair[1], tolerance)
 					}
 				}
 			}
@@ -90,7 +92,8 @@ func TestTicketsOfOneTicket(t *testing.T) {
 	}
 	want := []Figures{
 		{"best constant answer", 1000, 1000, 1000, 1000, 500},
-		{"keyword category, always medium, resolve", 500, 0, 0, 333, 100},         // general is an alternate of half the credit
+		// general is an alternate of half the credit
+		{"keyword category, always medium, resolve", 500, 0, 0, 333, 100},
 		{"keyword + tone -> priority, escalate if angry", 500, 0, 0, 333, 100},    // calm
 		{"keyword + level -> priority, escalate enterprise", 500, 0, 0, 333, 100}, // basic
 		{"best map fitted on level", 1000, 1000, 1000, 1000, 500},
@@ -114,7 +117,8 @@ func TestDistributionOfOneTicket(t *testing.T) {
 	}
 	counts := map[string]int{"tickets": 1, "billing": 1, "high": 1, "escalate": 1, "basic": 1}
 	var want []Marginal
-	for _, of := range []string{"all", "category billing", "priority high", "escalate", "level basic", "tone calm", "cue right", "language en", "split public-train"} {
+	for _, of := range []string{"all", "category billing", "priority high", "escalate", "level basic", "tone calm",
+		"cue right", "language en", "split public-train"} {
 		want = append(want, Marginal{of, counts})
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -141,7 +145,8 @@ func TestKeywords(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Keywords(&scenarios.Ticket{Language: tt.language, Subject: tt.subject, Description: tt.description}); got != tt.want {
+			if got := Keywords(&scenarios.Ticket{Language: tt.language, Subject: tt.subject,
+				Description: tt.description}); got != tt.want {
 				t.Errorf("Keywords = %s, want %s", got, tt.want)
 			}
 		})
@@ -181,7 +186,8 @@ func TestGoldAndNull(t *testing.T) {
 				gold := decide(instance{ticket: ticket}, g.Category, g.Priority, g.Escalate)
 				dims := grade(t, judge, ticket, gold, ticket.References.Good[int(seed)%len(ticket.References.Good)])
 				if dims[0].Earned != 200 || dims[1].Earned != 100 || dims[2].Earned != 200 || dims[3].Earned < 450 {
-					t.Errorf("seed %d: the gold decisions and a good reply earn %v, want 200, 100, 200 and at least 450", seed, dims)
+					t.Errorf(
+						"seed %d: the gold decisions and a good reply earn %v, want 200, 100, 200 and at least 450", seed, dims)
 				}
 				for _, d := range grade(t, judge, ticket, grader.Decisions{}, "") {
 					if d.Earned != 0 {
@@ -193,9 +199,11 @@ func TestGoldAndNull(t *testing.T) {
 	}
 }
 
-func grade(t *testing.T, judge grader.Judge, ticket *scenarios.Ticket, d grader.Decisions, reply string) []score.Dimension {
+func grade(t *testing.T, judge grader.Judge, ticket *scenarios.Ticket, d grader.Decisions,
+	reply string) []score.Dimension {
 	t.Helper()
-	v, err := judge.Judge(t.Context(), grader.Case{Ticket: ticket, Reply: reply, Actions: grader.Actions{Ending: d.Ending, Team: d.Team}})
+	v, err := judge.Judge(t.Context(), grader.Case{Ticket: ticket, Reply: reply,
+		Actions: grader.Actions{Ending: d.Ending, Team: d.Team}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,8 @@ type Marginal struct {
 
 // Columns are the columns of a marginal in the order of the table.
 func Columns() []string {
-	return []string{"tickets", "billing", "shipping", "technical", "general", "low", "medium", "high", "urgent", "escalate", "resolve", "basic", "premium", "enterprise"}
+	return []string{"tickets", "billing", "shipping", "technical", "general", "low", "medium", "high", "urgent",
+		"escalate", "resolve", "basic", "premium", "enterprise"}
 }
 
 // Distribution counts the tickets of a catalogue at seed 0, where every branch takes its canonical
@@ -48,7 +49,10 @@ func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 		for _, t := range tickets {
 			count(traits(c, t)[kind], columnsOf(t))
 		}
-		slices.SortFunc(rows[from:], func(a, b Marginal) int { return cmp.Or(position(a)-position(b), strings.Compare(a.Of, b.Of)) })
+		slices.SortFunc(rows[from:], func(a, b Marginal) int {
+			return cmp.Or(position(a)-position(b),
+				strings.Compare(a.Of, b.Of))
+		})
 	}
 	return rows, nil
 }
@@ -73,7 +77,8 @@ func traits(c *scenarios.Catalog, t *scenarios.Ticket) []string {
 		cue = "cue wrong"
 	}
 	return []string{
-		"all", "category " + t.Gold.Category, "priority " + t.Gold.Priority, ending(t), "level " + t.Customer.AccountLevel, "tone " + t.Tone, cue, "language " + t.Language, "split " + s.Split,
+		"all", "category " + t.Gold.Category, "priority " + t.Gold.Priority, ending(t),
+		"level " + t.Customer.AccountLevel, "tone " + t.Tone, cue, "language " + t.Language, "split " + s.Split,
 	}
 }
 

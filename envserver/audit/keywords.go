@@ -18,36 +18,51 @@ func lexicons() map[string]lexicon {
 	return map[string]lexicon{
 		"en": {
 			"billing": {
-				"invoice", "charge", "payment", "paid", "pay", "refund", "bill", "price", "card", "fee", "fees", "bank", "statement", "vat", "instalment", "credit", "overdraft", "discount",
+				"invoice", "charge", "payment", "paid", "pay", "refund", "bill", "price", "card", "fee", "fees", "bank",
+				"statement", "vat", "instalment", "credit", "overdraft", "discount",
 				"subscription", "seats",
 			},
 			"shipping": {
-				"parcel", "deliver", "courier", "tracking", "shipment", "shipping", "shipped", "carrier", "address", "pallet", "locker", "package", "depot", "truck", "dock", "pickup", "signature",
+				"parcel", "deliver", "courier", "tracking", "shipment", "shipping", "shipped", "carrier", "address",
+				"pallet", "locker", "package", "depot", "truck", "dock", "pickup", "signature",
 				"signed", "box", "customs",
 			},
 			"technical": {
-				"camera", "hub", "lock", "sensor", "controller", "siren", "app", "login", "log", "device", "offline", "update", "firmware", "software", "error", "alert", "router", "recording",
-				"footage", "radio", "protocol", "api", "code", "reset", "restart", "battery", "wifi", "network", "export", "phone",
+				"camera", "hub", "lock", "sensor", "controller", "siren", "app", "login", "log", "device", "offline",
+				"update", "firmware", "software", "error", "alert", "router", "recording",
+				"footage", "radio", "protocol", "api", "code", "reset", "restart", "battery", "wifi", "network",
+				"export", "phone",
 			},
-			"general": {"account", "e-mail", "email", "plan", "question", "policy", "privacy", "terms", "newsletter", "feature", "logo", "brand", "press", "future", "preference", "profile", "contract"},
+			"general": {"account", "e-mail", "email", "plan", "question", "policy", "privacy", "terms", "newsletter",
+				"feature", "logo", "brand", "press", "future", "preference", "profile", "contract"},
 		},
 		"de": {
-			"billing":   {"rechnung", "bezahl", "zahl", "betrag", "berechn", "preis", "karte", "gebühr", "erstatt", "abbuch", "gutschrift", "abo", "tarif", "kosten"},
-			"shipping":  {"paket", "liefer", "sendung", "versand", "zustell", "kurier", "adresse", "abhol", "spediteur", "palette"},
-			"technical": {"kamera", "hub", "schloss", "sensor", "sirene", "app", "gerät", "offline", "update", "firmware", "software", "fehler", "router", "aufnahme", "zurücksetz"},
-			"general":   {"konto", "e-mail", "frage", "richtlinie", "datenschutz", "newsletter", "funktion", "vertrag"},
+			"billing": {"rechnung", "bezahl", "zahl", "betrag", "berechn", "preis", "karte", "gebühr", "erstatt",
+				"abbuch", "gutschrift", "abo", "tarif", "kosten"},
+			"shipping": {"paket", "liefer", "sendung", "versand", "zustell", "kurier", "adresse", "abhol", "spediteur",
+				"palette"},
+			"technical": {"kamera", "hub", "schloss", "sensor", "sirene", "app", "gerät", "offline", "update",
+				"firmware", "software", "fehler", "router", "aufnahme", "zurücksetz"},
+			"general": {"konto", "e-mail", "frage", "richtlinie", "datenschutz", "newsletter", "funktion", "vertrag"},
 		},
 		"es": {
-			"billing":   {"factura", "pago", "pagar", "cobr", "cargo", "precio", "tarjeta", "reembols", "importe", "abono", "cuota"},
-			"shipping":  {"paquete", "envío", "envio", "entrega", "repart", "mensajer", "dirección", "almacén", "recog", "seguimiento", "transport", "depósito"},
-			"technical": {"cámara", "camara", "hub", "cerradura", "sensor", "sirena", "app", "aplicación", "dispositivo", "conexión", "router", "wifi", "actualiz", "firmware", "error", "red", "señal"},
-			"general":   {"cuenta", "correo", "pregunta", "política", "privacidad", "boletín", "función", "contrato"},
+			"billing": {"factura", "pago", "pagar", "cobr", "cargo", "precio", "tarjeta", "reembols", "importe",
+				"abono", "cuota"},
+			"shipping": {"paquete", "envío", "envio", "entrega", "repart", "mensajer", "dirección", "almacén", "recog",
+				"seguimiento", "transport", "depósito"},
+			"technical": {"cámara", "camara", "hub", "cerradura", "sensor", "sirena", "app", "aplicación",
+				"dispositivo", "conexión", "router", "wifi", "actualiz", "firmware", "error", "red", "señal"},
+			"general": {"cuenta", "correo", "pregunta", "política", "privacidad", "boletín", "función", "contrato"},
 		},
 		"fr": {
-			"billing":   {"factur", "paiement", "payer", "prélèvement", "débit", "prix", "carte", "rembours", "montant", "avoir", "tarif"},
-			"shipping":  {"colis", "livraison", "livrer", "expédi", "transport", "coursier", "suivi", "dépôt", "palette"},
-			"technical": {"caméra", "hub", "serrure", "capteur", "sirène", "application", "hors ligne", "mise à jour", "logiciel", "erreur", "routeur", "réseau", "enregistrement"},
-			"general":   {"compte", "mail", "e-mail", "messagerie", "question", "adresse", "confidentialité", "fonction", "contrat"},
+			"billing": {"factur", "paiement", "payer", "prélèvement", "débit", "prix", "carte", "rembours", "montant",
+				"avoir", "tarif"},
+			"shipping": {"colis", "livraison", "livrer", "expédi", "transport", "coursier", "suivi", "dépôt",
+				"palette"},
+			"technical": {"caméra", "hub", "serrure", "capteur", "sirène", "application", "hors ligne", "mise à jour",
+				"logiciel", "erreur", "routeur", "réseau", "enregistrement"},
+			"general": {"compte", "mail", "e-mail", "messagerie", "question", "adresse", "confidentialité",
+				"fonction", "contrat"},
 		},
 	}
 }
@@ -76,7 +91,10 @@ func Keywords(t *scenarios.Ticket) string {
 // letters stand for themselves and their plural alone.
 func hits(text string, keywords []string) int {
 	n := 0
-	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) &&
+			r != '-'
+	}) {
 		if slices.ContainsFunc(keywords, func(k string) bool {
 			return strings.HasPrefix(word, k) && (len(k) > 3 || len(word) <= len(k)+1)
 		}) {

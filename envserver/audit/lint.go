@@ -31,7 +31,8 @@ const minWorkflows = 8
 // of keywords.
 func Lint(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	var findings []scenarios.Finding
-	for _, check := range []func(*scenarios.Catalog) ([]scenarios.Finding, error){cues, distribution, readOnly, orders} {
+	for _, check := range []func(*scenarios.Catalog) ([]scenarios.Finding, error){cues, distribution, readOnly,
+		orders} {
 		found, err := check(c)
 		if err != nil {
 			return nil, err
@@ -58,7 +59,9 @@ func cues(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 			}
 		}
 		if 2*right < len(tickets) {
-			findings = append(findings, scenarios.Finding{Position: s.File, Rule: ruleCue, Message: fmt.Sprintf("metadata.cue is %s, a reader of keywords says %v of its wordings: reword them, or correct the cue", s.Cue, read)})
+			findings = append(findings, scenarios.Finding{Position: s.File, Rule: ruleCue,
+				Message: fmt.Sprintf("metadata.cue is %s, a reader of keywords says %v of its wordings: reword them, "+
+					"or correct the cue", s.Cue, read)})
 		}
 	}
 	return findings, nil
@@ -71,7 +74,8 @@ const publicTickets = 40
 // independent of category, and neither follows account level or tone.
 func publicMarginals() []Marginal {
 	prio := func(tickets, low, medium, high, urgent, escalate, resolve int) map[string]int {
-		return map[string]int{"tickets": tickets, "low": low, "medium": medium, "high": high, "urgent": urgent, "escalate": escalate, "resolve": resolve}
+		return map[string]int{"tickets": tickets, "low": low, "medium": medium, "high": high, "urgent": urgent,
+			"escalate": escalate, "resolve": resolve}
 	}
 	levels := func(m map[string]int, basic, premium, enterprise int) map[string]int {
 		m["basic"], m["premium"], m["enterprise"] = basic, premium, enterprise
@@ -129,7 +133,8 @@ func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 			n, laidDown := want.Counts[column]
 			if have := counts[column]; laidDown && (have > n || complete && have < n) {
 				findings = append(findings, scenarios.Finding{
-					Position: pack.Tickets()[0].Pack.Folder, Rule: ruleDistribution, Message: fmt.Sprintf("%s: %d are %s at seed 0, %d are laid down", want.Of, have, column, n),
+					Position: pack.Tickets()[0].Pack.Folder, Rule: ruleDistribution,
+					Message: fmt.Sprintf("%s: %d are %s at seed 0, %d are laid down", want.Of, have, column, n),
 				})
 			}
 		}
@@ -156,7 +161,9 @@ func readOnly(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	for _, p := range c.Packs() {
 		if n := workflows[p]; n >= minWorkflows && 100*reading[p] > maxReadOnly*n {
 			findings = append(findings, scenarios.Finding{
-				Position: p.Folder, Rule: ruleReadOnly, Message: fmt.Sprintf("%d of %d workflows need no refund and no escalation: at most %d %% may", reading[p], n, maxReadOnly),
+				Position: p.Folder, Rule: ruleReadOnly,
+				Message: fmt.Sprintf("%d of %d workflows need no refund and no escalation: at most %d %% may",
+					reading[p], n, maxReadOnly),
 			})
 		}
 	}

@@ -47,12 +47,18 @@ func TestLint(t *testing.T) {
 		want    string // "" for no finding of the rule
 		rule    string
 	}{
-		"cue borne out":         {copies(t, "mine", "tickets/T1.yaml", []string{"T2"}, "cue: billing", "cue: billing"), "", ruleCue},
-		"cue not borne out":     {copies(t, "mine", "tickets/T1.yaml", []string{"T2"}, "cue: billing", "cue: shipping"), "metadata.cue is shipping, a reader of keywords says [billing billing]", ruleCue},
-		"too many of one":       {copies(t, publicPack, "tickets/T1.yaml", []string{"T2", "T3", "T4"}, "T1", "T1"), "category billing: 4 are high at seed 0, 3 are laid down", ruleDistribution},
-		"another pack's spread": {copies(t, "mine", "tickets/T1.yaml", []string{"T2", "T3", "T4"}, "T1", "T1"), "", ruleDistribution},
-		"workflows that act":    {copies(t, "mine", "workflows/W1.yaml", flows, "W1", "W1"), "", ruleReadOnly},
-		"workflows that read":   {copies(t, "mine", "workflows/W1.yaml", flows, "action: initiate_refund, args", "action: check_payment, args"), "8 of 9 workflows need no refund and no escalation: at most 45 % may", ruleReadOnly},
+		"cue borne out": {copies(t, "mine", "tickets/T1.yaml", []string{"T2"}, "cue: billing", "cue: billing"),
+			"", ruleCue},
+		"cue not borne out": {copies(t, "mine", "tickets/T1.yaml", []string{"T2"}, "cue: billing", "cue: shipping"),
+			"metadata.cue is shipping, a reader of keywords says [billing billing]", ruleCue},
+		"too many of one": {copies(t, publicPack, "tickets/T1.yaml", []string{"T2", "T3", "T4"}, "T1", "T1"),
+			"category billing: 4 are high at seed 0, 3 are laid down", ruleDistribution},
+		"another pack's spread": {copies(t, "mine", "tickets/T1.yaml", []string{"T2", "T3", "T4"}, "T1", "T1"), "",
+			ruleDistribution},
+		"workflows that act": {copies(t, "mine", "workflows/W1.yaml", flows, "W1", "W1"), "", ruleReadOnly},
+		"workflows that read": {copies(t, "mine", "workflows/W1.yaml", flows, "action: initiate_refund, args",
+			"action: check_payment, args"), "8 of 9 workflows need no refund and no escalation: at most 45 % may",
+			ruleReadOnly},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,8 @@ func orders(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 		if passes := f.Relative >= queuePass; passes != (i < 2) {
 			findings = append(findings, scenarios.Finding{
 				Position: "queues", Rule: ruleQueue,
-				Message: fmt.Sprintf("%s earns %d of 1000: only working in the order of urgency should reach %d. Vary the priorities of the tickets more", f.Policy, f.Relative, queuePass),
+				Message: fmt.Sprintf("%s earns %d of 1000: only working in the order of urgency should reach %d. "+
+					"Vary the priorities of the tickets more", f.Policy, f.Relative, queuePass),
 			})
 		}
 	}
@@ -88,7 +89,8 @@ func newShift(c *scenarios.Catalog, q queue.Queue, read Reader, seed int64) (shi
 		if err != nil {
 			return s, fmt.Errorf("instantiating ticket %s of queue %s: %w", id, q.ID, err)
 		}
-		s[i] = queued{Case: queue.CaseOf(t), level: t.Customer.AccountLevel, tone: t.Tone, cueRight: read(t) == t.Gold.Category}
+		s[i] = queued{Case: queue.CaseOf(t), level: t.Customer.AccountLevel, tone: t.Tone,
+			cueRight: read(t) == t.Gold.Category}
 	}
 	return s, nil
 }
@@ -137,15 +139,24 @@ func ways() []way {
 	return []way{
 		{"oracle", func(s *shift) []queue.Act { return queue.Best(s.cases()).Acts }},
 		{"perfect answers, most urgent first", ordered(urgency)},
-		{"perfect answers, all labels first", func(s *shift) []queue.Act { return queue.LabelsFirst(s.cases(), s.by(urgency)) }},
+		{"perfect answers, all labels first", func(s *shift) []queue.Act {
+			return queue.LabelsFirst(s.cases(),
+				s.by(urgency))
+		}},
 		{"perfect answers, enterprise first", ordered(func(q queued) int { return level(q.level) })},
 		{"perfect answers, first come first served", ordered(arrival)},
 		{"perfect answers, angriest first", ordered(func(q queued) int { return tone(q.tone) })},
 		{"perfect answers, least urgent first", ordered(func(q queued) int { return -urgency(q) })},
-		{"perfect decisions, worthless replies", func(s *shift) []queue.Act { return worthless(queue.OneByOne(s.cases(), s.by(arrival))) }},
+		{"perfect decisions, worthless replies", func(s *shift) []queue.Act {
+			return worthless(
+				queue.OneByOne(s.cases(), s.by(arrival)))
+		}},
 		{"keyword category, always medium, weak replies, resolve", (*shift).keywords},
 		{"resolve everything with boilerplate", func(s *shift) []queue.Act { return s.boilerplate(queue.Resolve) }},
-		{"labels only", func(s *shift) []queue.Act { return queue.LabelsFirst(s.cases(), s.by(arrival))[:2*queue.Size] }},
+		{"labels only", func(s *shift) []queue.Act {
+			return queue.LabelsFirst(s.cases(),
+				s.by(arrival))[:2*queue.Size]
+		}},
 		{"escalate everything with boilerplate", func(s *shift) []queue.Act { return s.boilerplate(queue.Escalate) }},
 	}
 }
@@ -170,7 +181,8 @@ func perfectIf(right bool, ticket int, kind queue.Kind) queue.Act {
 func (s *shift) keywords() []queue.Act {
 	acts := make([]queue.Act, 0, 4*queue.Size)
 	for i, q := range s {
-		acts = append(acts, perfectIf(q.cueRight, i, queue.Category), perfectIf(q.Priority == "medium", i, queue.Priority),
+		acts = append(acts, perfectIf(q.cueRight, i, queue.Category),
+			perfectIf(q.Priority == "medium", i, queue.Priority),
 			queue.Act{Ticket: i, Kind: queue.Reply, Points: weakReply}, perfectIf(!q.Escalate, i, queue.Resolve))
 	}
 	return acts
@@ -179,7 +191,8 @@ func (s *shift) keywords() []queue.Act {
 func (s *shift) boilerplate(end queue.Kind) []queue.Act {
 	acts := make([]queue.Act, 0, 2*queue.Size)
 	for i, q := range s {
-		acts = append(acts, queue.Act{Ticket: i, Kind: queue.Reply, Points: boilerplate}, perfectIf(q.Escalate == (end == queue.Escalate), i, end))
+		acts = append(acts, queue.Act{Ticket: i, Kind: queue.Reply, Points: boilerplate},
+			perfectIf(q.Escalate == (end == queue.Escalate), i, end))
 	}
 	return acts
 }

@@ -52,7 +52,8 @@ func readTable(t *testing.T) []row {
 		if len(f) != 6 {
 			t.Fatalf("row %q", line)
 		}
-		q := queued{Case: queue.Case{Priority: f[2], Escalate: f[3] == "yes"}, level: f[1], tone: f[4], cueRight: f[5] == "right"}
+		q := queued{Case: queue.Case{Priority: f[2], Escalate: f[3] == "yes"}, level: f[1], tone: f[4],
+			cueRight: f[5] == "right"}
 		rows = append(rows, row{q, f[0][0]})
 	}
 	return rows
@@ -104,7 +105,8 @@ func compareQueues(t *testing.T, got, want []QueueFigures, within int64) {
 		g := got[i]
 		t.Logf("%-56s %4d %4d (%d %d)", g.Policy, g.Raw, g.Relative, w.Raw, w.Relative)
 		if g.Policy != w.Policy || abs(g.Raw-w.Raw) > within || abs(g.Relative-w.Relative) > within {
-			t.Errorf("%s earns %d and %d of the best, want %s: %d and %d, within %d", g.Policy, g.Raw, g.Relative, w.Policy, w.Raw, w.Relative, within)
+			t.Errorf("%s earns %d and %d of the best, want %s: %d and %d, within %d", g.Policy, g.Raw, g.Relative,
+				w.Policy, w.Raw, w.Relative, within)
 		}
 	}
 }
@@ -144,7 +146,8 @@ func BenchmarkQueues(b *testing.B) {
 	c := public(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if got, err := Queues(c, Declared(c), 0); err != nil || !slices.ContainsFunc(got, func(f QueueFigures) bool { return f.Relative == 1000 }) {
+		if got, err := Queues(c, Declared(c), 0); err != nil ||
+			!slices.ContainsFunc(got, func(f QueueFigures) bool { return f.Relative == 1000 }) {
 			b.Fatal(got, err)
 		}
 	}

@@ -41,7 +41,8 @@ type Outcome struct {
 
 // Sequences are the fixed sequences that are played, in the table's order.
 func Sequences() []string {
-	return []string{"A", "E A", "O A", "P A", "O P A", "O P R A", "O P E A", "P E R A", "O P R E A", "O O O O O A", "junk"}
+	return []string{"A", "E A", "O A", "P A", "O P A", "O P R A", "O P E A", "P E R A", "O P R E A", "O O O O O A",
+		"junk"}
 }
 
 // Workflows plays the fixed sequences on every workflow of the catalogue at each of the seeds,
@@ -72,7 +73,8 @@ func (r *SequenceRow) play(c *scenarios.Catalog, kind *workflow.Kind, seeds []in
 				return err
 			}
 			p := player{task: s.Task(), workflow: w, env: kind.New()}
-			if err := errors.Join(upper.add(p.play(r.Policy, gold)), template.add(p.play(r.Policy, copyFields))); err != nil {
+			if err := errors.Join(upper.add(p.play(r.Policy, gold)),
+				template.add(p.play(r.Policy, copyFields))); err != nil {
 				return fmt.Errorf("scenario %s, seed %d: %w", s.ID, seed, err)
 			}
 		}
@@ -93,7 +95,10 @@ func (t *tally) add(final *episode.Final, err error) error {
 	}
 	t.episodes++
 	t.total += final.Score
-	resolved := slices.ContainsFunc(final.Dimensions, func(d score.Dimension) bool { return d.Name == "resolution" && d.Earned > 0 })
+	resolved := slices.ContainsFunc(final.Dimensions, func(d score.Dimension) bool {
+		return d.Name == "resolution" &&
+			d.Earned > 0
+	})
 	if resolved && final.Score >= PassMark {
 		t.passed++
 	}
@@ -130,7 +135,8 @@ func gold(p *player) (string, error) {
 
 // play plays a sequence to the end of the episode. A sequence that doesn't end it scores nothing.
 func (p *player) play(policy string, answer reply) (*episode.Final, error) {
-	opts := episode.Options{Seed: p.workflow.Seed, Task: p.task, Scenario: p.workflow.ScenarioID, RewardMode: episode.Terminal}
+	opts := episode.Options{Seed: p.workflow.Seed, Task: p.task, Scenario: p.workflow.ScenarioID,
+		RewardMode: episode.Terminal}
 	if _, err := p.env.Reset(opts); err != nil {
 		return nil, err
 	}
@@ -154,7 +160,8 @@ func (p *player) play(policy string, answer reply) (*episode.Final, error) {
 // step plays an action, and plays it once more when it is a look-up that failed.
 func (p *player) step(action map[string]any) (*episode.Final, error) {
 	final, ok, err := p.send(action)
-	if look := action["action_type"] == scenarios.CheckOrderStatus || action["action_type"] == scenarios.CheckPayment; look && !ok && final == nil && err == nil {
+	if look := action["action_type"] == scenarios.CheckOrderStatus ||
+		action["action_type"] == scenarios.CheckPayment; look && !ok && final == nil && err == nil {
 		final, _, err = p.send(action)
 	}
 	return final, err
@@ -192,7 +199,8 @@ func (p *player) action(letter string, answer reply) (map[string]any, error) {
 		return call(scenarios.CheckPayment, map[string]any{"order_id": order}), nil
 	case "R":
 		last := payments[len(payments)-1]
-		return call(scenarios.InitiateRefund, map[string]any{"order_id": order, "payment_id": last.ID, "amount": last.Amount}), nil
+		return call(scenarios.InitiateRefund, map[string]any{"order_id": order, "payment_id": last.ID,
+			"amount": last.Amount}), nil
 	case "E":
 		return call(scenarios.EscalateIssue, map[string]any{"order_id": order, "team": p.team()}), nil
 	case "A":

@@ -35,14 +35,18 @@ func TestSequencesStayBelowTheirFigures(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, row := range rows {
-			t.Logf("%s %-12s upper bound %4d, %d; template %4d, %d of %d", name, row.Policy, row.UpperBound.Score, row.UpperBound.Passed, row.Template.Score, row.Template.Passed, row.Episodes)
+			t.Logf("%s %-12s upper bound %4d, %d; template %4d, %d of %d", name, row.Policy, row.UpperBound.Score,
+				row.UpperBound.Passed, row.Template.Score, row.Template.Passed, row.Episodes)
 			want, ok := figures[row.Policy]
 			if !ok || row.Episodes != 20*len(seeds) {
 				t.Errorf("%q: %d episodes, figure %v", row.Policy, row.Episodes, ok)
 			}
-			for column, figure := range map[string][2]Outcome{"upper bound": {row.UpperBound, want.upper}, "template": {row.Template, want.template}} {
-				if got, most := figure[0], figure[1]; got.Score > most.Score+tolerance || got.Passed > most.Passed*len(seeds) {
-					t.Errorf("%s, %q, %s: score %d and %d passes of %d, want at most %d and %d of 20", name, row.Policy, column, got.Score, got.Passed, row.Episodes, most.Score+tolerance, most.Passed)
+			for column, figure := range map[string][2]Outcome{"upper bound": {row.UpperBound, want.upper},
+				"template": {row.Template, want.template}} {
+				if got, most := figure[0], figure[1]; got.Score > most.Score+tolerance ||
+					got.Passed > most.Passed*len(seeds) {
+					t.Errorf("%s, %q, %s: score %d and %d passes of %d, want at most %d and %d of 20", name, row.Policy,
+						column, got.Score, got.Passed, row.Episodes, most.Score+tolerance, most.Passed)
 				}
 			}
 		}

@@ -17,7 +17,8 @@ import (
 // middling is a config with the middle of every chance.
 func middling() Config {
 	return Config{
-		MaxConcurrency: 4, MaxQueue: 10, Attempts: 4, FirstBackoff: time.Second, MaxBackoff: 3 * time.Second, Random: func() float64 { return 0.5 },
+		MaxConcurrency: 4, MaxQueue: 10, Attempts: 4, FirstBackoff: time.Second, MaxBackoff: 3 * time.Second,
+		Random: func() float64 { return 0.5 },
 	}
 }
 
@@ -43,16 +44,28 @@ func TestDo(t *testing.T) {
 		times  []time.Duration
 		want   string
 	}{
-		"at once":             {errs: []error{nil}, times: []time.Duration{0}},
-		"backs off":           {errs: []error{&Error{Class: Broken}, &Error{Class: ServerError}, &Error{Class: TimedOut}, nil}, times: []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}},
-		"gives up":            {errs: []error{&Error{Class: ServerError, Status: 503}}, times: []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}, want: "4 attempts: the endpoint answered 503 Service Unavailable"},
-		"waits as asked":      {errs: []error{throttled(9 * time.Second), nil}, times: []time.Duration{0, 9 * time.Second}},
-		"no patience":         {change: func(c *Config) { c.Patience = 5 * time.Second }, errs: []error{throttled(9 * time.Second), nil}, times: []time.Duration{0}, want: "no time for another attempt, which is due in 9s: the endpoint answered 429 Too Many Requests"},
-		"no time":             {limit: 5 * time.Second, errs: []error{throttled(9 * time.Second), nil}, times: []time.Duration{0}, want: "no time for another attempt"},
-		"of no use":           {errs: []error{&Error{Class: Rejected, Status: 404}}, times: []time.Duration{0}, want: "the endpoint answered 404 Not Found"},
-		"another error":       {errs: []error{other}, times: []time.Duration{0}, want: "something else"},
-		"another one at once": {errs: []error{&Error{Class: Rejected, Anew: true}, &Error{Class: Rejected, Anew: true}, &Error{Class: Rejected, Anew: true}, &Error{Class: Rejected, Anew: true}, nil}, times: []time.Duration{0, 0, 0, 0, 0}},
-		"keeps the pace":      {change: func(c *Config) { c.PerMinute = 6 }, errs: []error{&Error{Class: Broken}, nil}, times: []time.Duration{0, 10 * time.Second}},
+		"at once": {errs: []error{nil}, times: []time.Duration{0}},
+		"backs off": {errs: []error{&Error{Class: Broken}, &Error{Class: ServerError},
+			&Error{Class: TimedOut}, nil}, times: []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond,
+			3 * time.Second}},
+		"gives up": {errs: []error{&Error{Class: ServerError, Status: 503}},
+			times: []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second},
+			want:  "4 attempts: the endpoint answered 503 Service Unavailable"},
+		"waits as asked": {errs: []error{throttled(9 * time.Second), nil},
+			times: []time.Duration{0, 9 * time.Second}},
+		"no patience": {change: func(c *Config) { c.Patience = 5 * time.Second },
+			errs: []error{throttled(9 * time.Second), nil}, times: []time.Duration{0},
+			want: "no time for another attempt, which is due in 9s: the endpoint answered 429 Too Many Requests"},
+		"no time": {limit: 5 * time.Second, errs: []error{throttled(9 * time.Second), nil},
+			times: []time.Duration{0}, want: "no time for another attempt"},
+		"of no use": {errs: []error{&Error{Class: Rejected, Status: 404}}, times: []time.Duration{0},
+			want: "the endpoint answered 404 Not Found"},
+		"another error": {errs: []error{other}, times: []time.Duration{0}, want: "something else"},
+		"another one at once": {errs: []error{&Error{Class: Rejected, Anew: true}, &Error{Class: Rejected, Anew: true},
+			&Error{Class: Rejected, Anew: true}, &Error{Class: Rejected, Anew: true}, nil},
+			times: []time.Duration{0, 0, 0, 0, 0}},
+		"keeps the pace": {change: func(c *Config) { c.PerMinute = 6 }, errs: []error{&Error{Class: Broken}, nil},
+			times: []time.Duration{0, 10 * time.Second}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +83,8 @@ func TestDo(t *testing.T) {
 				told := 0
 				caller := NewCaller(c)
 				err := caller.Do(ctx, s.send, func(*Error) { told++ })
-				if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.want)) {
+				if tc.want == "" && err != nil || tc.want != "" &&
+					(err == nil || !strings.HasPrefix(err.Error(), tc.want)) {
 					t.Errorf("Do() error = %v, want %q", err, tc.want)
 				}
 				if diff := cmp.Diff(tc.times, s.times); diff != "" || told != len(tc.times)-1 {
@@ -98,7 +112,12 @@ func TestHold(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := caller.Do(ctx, func(context.Context) error { t.Error("sent while the endpoint wants to be left alone"); return nil }, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if err := caller.Do(ctx, func(context.Context) error {
+			t.Error(
+				"sent while the endpoint wants to be left alone")
+			return nil
+		}, nil); !errors.Is(
+			err, context.DeadlineExceeded) {
 			t.Errorf("error = %v", err)
 		}
 		go func() { done <- caller.Do(t.Context(), second.send, nil) }()
@@ -171,7 +190,8 @@ func TestNewError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var response *http.Response
 			if tc.status != 0 {
-				response = &http.Response{StatusCode: tc.status, Header: http.Header{"Retry-After": {tc.header}}, Body: http.NoBody}
+				response = &http.Response{StatusCode: tc.status, Header: http.Header{"Retry-After": {tc.header}},
+					Body: http.NoBody}
 				defer response.Body.Close()
 			}
 			e := NewError(tc.ctx, tc.err, response, now)
@@ -181,7 +201,8 @@ func TestNewError(t *testing.T) {
 		})
 	}
 	secret := &url.Error{Op: "Post", URL: "http://host/?key=secret", Err: errors.New("connection refused")}
-	if e := NewError(t.Context(), secret, nil, now); strings.Contains(e.Error(), "secret") || !strings.Contains(e.Error(), "connection refused") {
+	if e := NewError(t.Context(), secret, nil, now); strings.Contains(e.Error(), "secret") ||
+		!strings.Contains(e.Error(), "connection refused") {
 		t.Errorf("error = %v", e)
 	}
 }

@@ -42,7 +42,8 @@ const (
 
 // String is the class as metrics name it.
 func (c Class) String() string {
-	return [...]string{"completed", "throttled", "server_error", "transport", "timeout", "unparsable", "unauthorised", "rejected", "abandoned", "stopped"}[c]
+	return [...]string{"completed", "throttled", "server_error", "transport", "timeout", "unparsable", "unauthorised",
+		"rejected", "abandoned", "stopped"}[c]
 }
 
 // Again tells whether the same request may go well another time.
@@ -100,7 +101,8 @@ func NewError(ctx context.Context, err error, response *http.Response, now time.
 	case ctx.Err() != nil:
 		e.Class = Abandoned
 	case response != nil && response.StatusCode >= http.StatusMultipleChoices:
-		e.Status, e.Class, e.After = response.StatusCode, statusClass(response.StatusCode), retryAfter(response.Header.Get("Retry-After"), now)
+		e.Status, e.Class, e.After = response.StatusCode, statusClass(response.StatusCode), retryAfter(
+			response.Header.Get("Retry-After"), now)
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Class = TimedOut
 	case response == nil, isBroken(err):

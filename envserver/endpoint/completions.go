@@ -35,7 +35,8 @@ type Completions struct {
 func NewCompletions(s Service) *Completions {
 	options := []option.RequestOption{
 		// Nothing is read from OPENAI_* variables.
-		option.WithBaseURL(s.BaseURL), option.WithHTTPClient(s.HTTPClient), option.WithMaxRetries(0), option.WithRequestTimeout(s.Timeout),
+		option.WithBaseURL(s.BaseURL), option.WithHTTPClient(s.HTTPClient), option.WithMaxRetries(0),
+		option.WithRequestTimeout(s.Timeout),
 		option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 			response, err := next(r)
 			if err == nil {
@@ -52,7 +53,8 @@ func NewCompletions(s Service) *Completions {
 
 // Send makes one request. Its error is an *Error, with a Complaint where the endpoint finds the
 // request wrong.
-func (c *Completions) Send(ctx context.Context, params openai.ChatCompletionNewParams, options ...option.RequestOption) (*openai.ChatCompletion, error) {
+func (c *Completions) Send(ctx context.Context, params openai.ChatCompletionNewParams,
+	options ...option.RequestOption) (*openai.ChatCompletion, error) {
 	var response *http.Response
 	answer, err := c.service.New(ctx, params, append(options, option.WithResponseInto(&response))...)
 	if err == nil && response != nil && response.StatusCode >= http.StatusMultipleChoices {

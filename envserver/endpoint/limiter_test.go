@@ -39,7 +39,8 @@ func TestEarliestDeadlineFirst(t *testing.T) {
 		}
 		l.release(round, Completed)
 		synctest.Wait()
-		if diff := cmp.Diff([]time.Duration{10, 20, 30, 0}, []time.Duration{<-order, <-order, <-order, <-order}); diff != "" {
+		if diff := cmp.Diff([]time.Duration{10, 20, 30, 0}, []time.Duration{<-order, <-order, <-order,
+			<-order}); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})

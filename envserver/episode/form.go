@@ -110,7 +110,8 @@ func (a Action) Get(field string) string {
 
 // NewForm makes the form of the given fields and variants. The title names the schema.
 func NewForm(title string, fields []Field, variants []Variant) *Form {
-	f := &Form{title: title, fields: fields, variants: variants, byField: map[string]*Field{}, byType: map[string]*Variant{}}
+	f := &Form{title: title, fields: fields, variants: variants, byField: map[string]*Field{},
+		byType: map[string]*Variant{}}
 	for i := range fields {
 		f.byField[fields[i].Name] = &fields[i]
 	}
@@ -153,7 +154,8 @@ func (f *Form) Decode(raw json.RawMessage) (Action, error) {
 }
 
 func (f *Form) example() string {
-	return fmt.Sprintf(`an action is a JSON object with an action_type, for example {"action_type": %q}`, f.variants[0].Type)
+	return fmt.Sprintf(`an action is a JSON object with an action_type, for example {"action_type": %q}`,
+		f.variants[0].Type)
 }
 
 // decoder is one run of Decode.
@@ -370,7 +372,8 @@ func (d *decoder) object(field *Field, s spot) {
 		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
 	}
 	for _, name := range unknown(given, isProperty) {
-		d.faultf("extra_forbidden", spot{s.field, name, given.get(name)}, "%s has no field %q: leave it out", s.name(), name)
+		d.faultf("extra_forbidden", spot{s.field, name, given.get(name)}, "%s has no field %q: leave it out", s.name(),
+			name)
 	}
 	for i := range field.Properties {
 		property := &field.Properties[i]
@@ -411,7 +414,8 @@ func (d *decoder) anyOf(variant *Variant) {
 	if slices.ContainsFunc(variant.AnyOf, func(name string) bool { return d.at(name).given() }) {
 		return
 	}
-	d.items = append(d.items, item("missing", []any{variant.AnyOf[0]}, fmt.Sprintf("%s needs %s", variant.Type, strings.Join(variant.AnyOf, " or ")), nil))
+	d.items = append(d.items, item("missing", []any{variant.AnyOf[0]}, fmt.Sprintf("%s needs %s", variant.Type,
+		strings.Join(variant.AnyOf, " or ")), nil))
 }
 
 func (v *Variant) reads(field string) bool {
@@ -423,8 +427,10 @@ func quoted(values []string) string { return "'" + strings.Join(values, "', '") 
 // Schema is the form as a JSON Schema (draft 2020-12) in pydantic's dialect.
 func (f *Form) Schema() map[string]any {
 	properties := map[string]any{
-		typeField:  map[string]any{"type": "string", "enum": f.Types(), "title": "Action Type", "description": f.describeTypes()},
-		"metadata": map[string]any{"type": []string{"object", "null"}, "title": "Metadata", "description": "Free notes of the client. The environment ignores them."},
+		typeField: map[string]any{"type": "string", "enum": f.Types(), "title": "Action Type",
+			"description": f.describeTypes()},
+		"metadata": map[string]any{"type": []string{"object", "null"}, "title": "Metadata",
+			"description": "Free notes of the client. The environment ignores them."},
 	}
 	for _, field := range f.fields {
 		properties[field.Name] = field.nullable()
@@ -451,7 +457,8 @@ func (f *Form) describeTypes() string {
 }
 
 func (field *Field) nullable() map[string]any {
-	return map[string]any{"anyOf": append(field.schemas(), map[string]any{"type": "null"}), "default": nil, "description": field.Description}
+	return map[string]any{"anyOf": append(field.schemas(), map[string]any{"type": "null"}), "default": nil,
+		"description": field.Description}
 }
 
 // schemas are the alternatives of a field's value, null aside.
@@ -499,7 +506,8 @@ func (f *Form) rule(v *Variant) map[string]any {
 	if len(v.AnyOf) > 0 {
 		then["anyOf"] = v.choices()
 	}
-	is := map[string]any{"properties": map[string]any{typeField: map[string]any{"const": v.Type}}, "required": []string{typeField}}
+	is := map[string]any{"properties": map[string]any{typeField: map[string]any{"const": v.Type}},
+		"required": []string{typeField}}
 	return map[string]any{"if": is, "then": then}
 }
 

@@ -18,20 +18,24 @@ func testForm() *episode.Form {
 	return episode.NewForm("Test", []episode.Field{
 		{Name: "colour", Description: "A colour.", Enum: []string{"red", "green"}},
 		{Name: "text", Description: "A text.", MaxLength: 5},
-		{Name: "payload", Description: "Details.", Properties: []episode.Field{{Name: "id", MaxLength: 4}, {Name: "amount", MaxLength: 6, Number: true}}},
+		{Name: "payload", Description: "Details.", Properties: []episode.Field{{Name: "id", MaxLength: 4},
+			{Name: "amount", MaxLength: 6, Number: true}}},
 	}, []episode.Variant{
-		{Type: "paint", Description: "Paints.", Optional: []string{"colour", "payload"}, AnyOf: []string{"colour", "payload"}},
+		{Type: "paint", Description: "Paints.", Optional: []string{"colour", "payload"},
+			AnyOf: []string{"colour", "payload"}},
 		{Type: "say", Description: "Speaks.", Required: []string{"text"}, Optional: []string{"payload"}},
 		{Type: "stop", Description: "Stops."},
 	})
 }
 
 func TestDecodeReadsFields(t *testing.T) {
-	action, err := testForm().Decode(json.RawMessage(` {"action_type":"say","text":"h\u00e9","payload":{"id":"a1","amount":12.50},"colour":null,"metadata":{"x":[1]}} `))
+	action, err := testForm().Decode(json.RawMessage(
+		` {"action_type":"say","text":"h\u00e9","payload":{"id":"a1","amount":12.50},"colour":null,"metadata":{"x":[1]}} `))
 	if err != nil {
 		t.Fatalf("Decode() error = %v", err)
 	}
-	got := []string{action.Type, action.Get("text"), action.Get("payload.id"), action.Get("payload.amount"), action.Get("colour")}
+	got := []string{action.Type, action.Get("text"), action.Get("payload.id"), action.Get("payload.amount"),
+		action.Get("colour")}
 	if diff := cmp.Diff([]string{"say", "hé", "a1", "12.50", ""}, got); diff != "" {
 		t.Errorf("Decode() (-want +got):\n%s", diff)
 	}
@@ -44,32 +48,44 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 		want   []episode.ErrorItem
 	}{
 		"no object": {`[1]`, []episode.ErrorItem{{
-			Type: "model_type", Loc: []any{}, Msg: `an action is a JSON object with an action_type, for example {"action_type": "paint"}`, Input: raw(`[1]`),
+			Type: "model_type", Loc: []any{},
+			Msg:   `an action is a JSON object with an action_type, for example {"action_type": "paint"}`,
+			Input: raw(`[1]`),
 		}}},
 		"null": {`null`, []episode.ErrorItem{{
-			Type: "model_type", Loc: []any{}, Msg: `an action is a JSON object with an action_type, for example {"action_type": "paint"}`, Input: raw(`null`),
+			Type: "model_type", Loc: []any{},
+			Msg:   `an action is a JSON object with an action_type, for example {"action_type": "paint"}`,
+			Input: raw(`null`),
 		}}},
-		"no type": {`{}`, []episode.ErrorItem{{Type: "missing", Loc: []any{"action_type"}, Msg: "action_type is required: one of 'paint', 'say', 'stop'"}}},
+		"no type": {`{}`, []episode.ErrorItem{{Type: "missing", Loc: []any{"action_type"},
+			Msg: "action_type is required: one of 'paint', 'say', 'stop'"}}},
 		"wrong type": {`{"action_type":"fly"}`, []episode.ErrorItem{{
-			Type: "literal_error", Loc: []any{"action_type"}, Msg: "action_type should be one of 'paint', 'say', 'stop'", Input: raw(`"fly"`),
+			Type: "literal_error", Loc: []any{"action_type"},
+			Msg: "action_type should be one of 'paint', 'say', 'stop'", Input: raw(`"fly"`),
 		}}},
 		"several at once": {`{"action_type":"say","zeta":1,"alpha":2,"metadata":3}`, []episode.ErrorItem{
-			{Type: "extra_forbidden", Loc: []any{"alpha"}, Msg: `"alpha" is not a field of an action: leave it out`, Input: raw("2")},
-			{Type: "extra_forbidden", Loc: []any{"zeta"}, Msg: `"zeta" is not a field of an action: leave it out`, Input: raw("1")},
+			{Type: "extra_forbidden", Loc: []any{"alpha"}, Msg: `"alpha" is not a field of an action: leave it out`,
+				Input: raw("2")},
+			{Type: "extra_forbidden", Loc: []any{"zeta"}, Msg: `"zeta" is not a field of an action: leave it out`,
+				Input: raw("1")},
 			{Type: "missing", Loc: []any{"text"}, Msg: "say needs text"},
 			{Type: "dict_type", Loc: []any{"metadata"}, Msg: "metadata should be a JSON object", Input: raw("3")},
 		}},
 		"wrong enum": {`{"action_type":"paint","colour":"Red"}`, []episode.ErrorItem{{
-			Type: "literal_error", Loc: []any{"colour"}, Msg: "colour should be one of 'red', 'green'", Input: raw(`"Red"`),
+			Type: "literal_error", Loc: []any{"colour"}, Msg: "colour should be one of 'red', 'green'",
+			Input: raw(`"Red"`),
 		}}},
 		"unused field": {`{"action_type":"stop","text":"a"}`, []episode.ErrorItem{{
-			Type: "extra_forbidden", Loc: []any{"text"}, Msg: "stop does not use text: leave it out or send null", Input: raw(`"a"`),
+			Type: "extra_forbidden", Loc: []any{"text"}, Msg: "stop does not use text: leave it out or send null",
+			Input: raw(`"a"`),
 		}}},
 		"empty text": {`{"action_type":"say","text":""}`, []episode.ErrorItem{{
-			Type: "string_too_short", Loc: []any{"text"}, Msg: "text should have at least 1 character", Input: raw(`""`),
+			Type: "string_too_short", Loc: []any{"text"}, Msg: "text should have at least 1 character",
+			Input: raw(`""`),
 		}}},
 		"long text": {`{"action_type":"say","text":"éééééé"}`, []episode.ErrorItem{{
-			Type: "string_too_long", Loc: []any{"text"}, Msg: "text should have at most 5 characters", Input: raw(`"éééééé"`),
+			Type: "string_too_long", Loc: []any{"text"}, Msg: "text should have at most 5 characters",
+			Input: raw(`"éééééé"`),
 		}}},
 		"no text": {`{"action_type":"say","text":7}`, []episode.ErrorItem{{
 			Type: "string_type", Loc: []any{"text"}, Msg: "text should be a string", Input: raw("7"),
@@ -78,13 +94,18 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 			Type: "missing", Loc: []any{"colour"}, Msg: "paint needs colour or payload",
 		}}},
 		"payload no object": {`{"action_type":"say","text":"a","payload":"{}"}`, []episode.ErrorItem{{
-			Type: "dict_type", Loc: []any{"payload"}, Msg: "payload should be a JSON object or null", Input: raw(`"{}"`),
+			Type: "dict_type", Loc: []any{"payload"}, Msg: "payload should be a JSON object or null",
+			Input: raw(`"{}"`),
 		}}},
-		"payload's fields": {`{"action_type":"say","text":"a","payload":{"x":0,"id":"12345","amount":true}}`, []episode.ErrorItem{
-			{Type: "extra_forbidden", Loc: []any{"payload", "x"}, Msg: `payload has no field "x": leave it out`, Input: raw("0")},
-			{Type: "string_too_long", Loc: []any{"payload", "id"}, Msg: "payload.id should have at most 4 characters", Input: raw(`"12345"`)},
-			{Type: "string_type", Loc: []any{"payload", "amount"}, Msg: "payload.amount should be a string", Input: raw("true")},
-		}},
+		"payload's fields": {`{"action_type":"say","text":"a","payload":{"x":0,"id":"12345","amount":true}}`,
+			[]episode.ErrorItem{
+				{Type: "extra_forbidden", Loc: []any{"payload", "x"}, Msg: `payload has no field "x": leave it out`,
+					Input: raw("0")},
+				{Type: "string_too_long", Loc: []any{"payload", "id"}, Msg: "payload.id should have at most 4 characters",
+					Input: raw(`"12345"`)},
+				{Type: "string_type", Loc: []any{"payload", "amount"}, Msg: "payload.amount should be a string",
+					Input: raw("true")},
+			}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,18 +133,22 @@ func TestDecodeEchoesNoHugeInput(t *testing.T) {
 // Schema validator reads it.
 func TestDecodeAgreesWithSchema(t *testing.T) {
 	schema := compile(t, testForm().Schema())
-	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`, `[]`, `{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`, `{"amount":""}`, `-0.5`, `"paint"`, `"say"`, `"stop"`}
+	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`, `[]`,
+		`{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`, `{"amount":""}`, `-0.5`, `"paint"`, `"say"`, `"stop"`}
 	keys := []string{"action_type", "colour", "text", "payload", "metadata", "other"}
-	sound := [][]string{{`"action_type":"paint"`, `"colour":"red"`}, {`"action_type":"say"`, `"text":"abcde"`, `"payload":{"id":"x"}`}, {`"action_type":"stop"`, `"metadata":{}`}}
+	sound := [][]string{{`"action_type":"paint"`, `"colour":"red"`}, {`"action_type":"say"`, `"text":"abcde"`,
+		`"payload":{"id":"x"}`}, {`"action_type":"stop"`, `"metadata":{}`}}
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		// A sound action, as often as not spoilt: some members more, perhaps another type, perhaps
 		// the first member gone.
 		members := slices.Clone(rapid.SampledFrom(sound).Draw(t, "sound"))
 		if rapid.Bool().Draw(t, "spoil") {
-			members[0] = `"action_type":"` + rapid.SampledFrom([]string{"paint", "say", "stop", "fly"}).Draw(t, "type") + `"`
+			members[0] = `"action_type":"` + rapid.SampledFrom([]string{"paint", "say", "stop", "fly"}).Draw(t,
+				"type") + `"`
 			for range rapid.IntRange(0, 4).Draw(t, "members") {
-				members = append(members, `"`+rapid.SampledFrom(keys).Draw(t, "key")+`" : `+rapid.SampledFrom(values).Draw(t, "value"))
+				members = append(members, `"`+rapid.SampledFrom(keys).Draw(t, "key")+`" : `+rapid.SampledFrom(
+					values).Draw(t, "value"))
 			}
 			members = members[rapid.IntRange(0, 1).Draw(t, "drop"):]
 		}

@@ -8,8 +8,9 @@ import (
 
 func TestTeamName(t *testing.T) {
 	tests := map[string]string{
-		"": "", "finance": "finance", "Finance Team": "finance", " Billing_Ops ": "billing-ops", "trade-compliance desk": "trade-compliance",
-		"team": "team", "teamwork": "teamwork",
+		"": "", "finance": "finance", "Finance Team": "finance", " Billing_Ops ": "billing-ops",
+		"trade-compliance desk": "trade-compliance",
+		"team":                  "team", "teamwork": "teamwork",
 	}
 	for given, want := range tests {
 		if got := episode.TeamName(given); got != want {

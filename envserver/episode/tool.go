@@ -30,10 +30,12 @@ func (t Tool) Action(arguments json.RawMessage) (json.RawMessage, error) {
 		given = members(arguments).byName()
 	}
 	if given == nil {
-		return nil, &ActionError{Items: []ErrorItem{item("dict_type", []any{}, "the arguments should be a JSON object", jsontext.Value(arguments))}}
+		return nil, &ActionError{Items: []ErrorItem{item("dict_type", []any{}, "the arguments should be a JSON object",
+			jsontext.Value(arguments))}}
 	}
 	if value, ok := given[typeField]; ok && t.Object == "" {
-		return nil, &ActionError{Items: []ErrorItem{item("extra_forbidden", []any{typeField}, fmt.Sprintf("%s has no argument %q: leave it out", t.Name, typeField), value)}}
+		return nil, &ActionError{Items: []ErrorItem{item("extra_forbidden", []any{typeField},
+			fmt.Sprintf("%s has no argument %q: leave it out", t.Name, typeField), value)}}
 	}
 	name, err := json.Marshal(t.Name)
 	if err != nil {

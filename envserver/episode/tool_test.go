@@ -19,10 +19,12 @@ func toolForm() *episode.Form {
 		{Name: "colour", Description: "A colour.", Enum: []string{"red", "green"}},
 		{Name: "text", Description: "A text.", MaxLength: 5},
 		{Name: "payload", Description: "Details.", Properties: []episode.Field{
-			{Name: "id", MaxLength: 4, Description: "An id."}, {Name: "amount", MaxLength: 6, Number: true}, {Name: "other", MaxLength: 3},
+			{Name: "id", MaxLength: 4, Description: "An id."}, {Name: "amount", MaxLength: 6, Number: true},
+			{Name: "other", MaxLength: 3},
 		}},
 	}, []episode.Variant{
-		{Type: "paint", Description: "paints.", Optional: []string{"colour", "text"}, AnyOf: []string{"colour", "text"}},
+		{Type: "paint", Description: "paints.", Optional: []string{"colour", "text"},
+			AnyOf: []string{"colour", "text"}},
 		{Type: "say", Description: "speaks.", Required: []string{"text"}, Optional: []string{"colour"}},
 		{Type: "pay", Description: "pays.", Optional: []string{"payload"}, Properties: []string{"id", "amount"}},
 		{Type: "stop", Description: "stops."},
@@ -61,11 +63,13 @@ func TestToolsSayWhatTheyTake(t *testing.T) {
 
 func TestToolAction(t *testing.T) {
 	for name, c := range map[string]struct{ tool, arguments, want string }{
-		"own fields":        {"say", `{"text":"a","colour":null}`, `{"action_type":"say","colour":null,"text":"a"}`},
-		"an object field":   {"pay", `{"id":"a","amount":12.50}`, `{"action_type":"pay","payload":{"amount":12.50,"id":"a"}}`},
-		"no arguments":      {"stop", ``, `{"action_type":"stop"}`},
-		"empty arguments":   {"pay", `{}`, `{"action_type":"pay","payload":{}}`},
-		"a type inside":     {"pay", `{"action_type":"stop"}`, `{"action_type":"pay","payload":{"action_type":"stop"}}`},
+		"own fields": {"say", `{"text":"a","colour":null}`, `{"action_type":"say","colour":null,"text":"a"}`},
+		"an object field": {"pay", `{"id":"a","amount":12.50}`,
+			`{"action_type":"pay","payload":{"amount":12.50,"id":"a"}}`},
+		"no arguments":    {"stop", ``, `{"action_type":"stop"}`},
+		"empty arguments": {"pay", `{}`, `{"action_type":"pay","payload":{}}`},
+		"a type inside": {"pay", `{"action_type":"stop"}`,
+			`{"action_type":"pay","payload":{"action_type":"stop"}}`},
 		"twice the same":    {"say", `{"text":"a","text":"b"}`, `{"action_type":"say","text":"b"}`},
 		"another's payload": {"pay", `{"other":"x"}`, `{"action_type":"pay","payload":{"other":"x"}}`},
 	} {
@@ -74,7 +78,8 @@ func TestToolAction(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, action, err)
 		}
 	}
-	for name, arguments := range map[string]string{"a list": `[1]`, "null": `null`, "another action": `{"action_type":"stop","text":"a"}`} {
+	for name, arguments := range map[string]string{"a list": `[1]`, "null": `null`,
+		"another action": `{"action_type":"stop","text":"a"}`} {
 		var invalid *episode.ActionError
 		if action, err := tools(t)["say"].Action(json.RawMessage(arguments)); !errors.As(err, &invalid) {
 			t.Errorf("%s: %s, %v", name, action, err)
@@ -130,7 +135,8 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 // FuzzToolAction: whatever the arguments are, the action is an object of the tool's own type, or
 // the fault says why there is none.
 func FuzzToolAction(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"text":"a"}`, `{"action_type":1}`, `[]`, `{"a":{"b":[1e999]}}`, `{"\u0061ction_type":"stop"}`} {
+	for _, seed := range []string{`{}`, `{"text":"a"}`, `{"action_type":1}`, `[]`, `{"a":{"b":[1e999]}}`,
+		`{"\u0061ction_type":"stop"}`} {
 		f.Add([]byte(seed), "say")
 		f.Add([]byte(seed), "pay")
 	}

@@ -120,7 +120,8 @@ func (x *aimedIndex) find(words []string, found func(p *aimedPattern) bool) {
 
 // aimedMarkup are the marks of chats, verdicts and templates that no customer has a use for.
 func aimedMarkup() []string {
-	return []string{"<|", "[inst", "[/inst", "<system", "</system", "[system", "</reply", "<score", "<evaluation", "<!--", `"verdict"`, `"score"`, `"evidence_quote"`, `"postgate"`}
+	return []string{"<|", "[inst", "[/inst", "<system", "</system", "[system", "</reply", "<score", "<evaluation",
+		"<!--", `"verdict"`, `"score"`, `"evidence_quote"`, `"postgate"`}
 }
 
 const (

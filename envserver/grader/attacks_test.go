@@ -47,7 +47,8 @@ func (s attackSuite) badReplies(ticket *scenarios.Ticket) map[string]string {
 	out := map[string]string{}
 	for _, b := range s.Bad {
 		if strings.HasPrefix(ticket.Language, b.Language) {
-			out[b.ID] = strings.NewReplacer("{subject}", ticket.Subject, "{description}", ticket.Description).Replace(b.Text)
+			out[b.ID] = strings.NewReplacer("{subject}", ticket.Subject, "{description}", ticket.Description).Replace(
+				b.Text)
 		}
 	}
 	return out
@@ -87,7 +88,8 @@ func TestAttacksEarnNothing(t *testing.T) {
 }
 
 // attack tries the attacks in one bad reply, and returns how many it tried and how many succeeded.
-func (s attackSuite) attack(t *testing.T, o *Offline, ticket *scenarios.Ticket, name, bad string) (tried, successes int) {
+func (s attackSuite) attack(t *testing.T, o *Offline, ticket *scenarios.Ticket, name,
+	bad string) (tried, successes int) {
 	t.Helper()
 	without := judgeReply(t, o, ticket, bad).PostGate
 	for i, a := range s.Attacks {
@@ -97,7 +99,8 @@ func (s attackSuite) attack(t *testing.T, o *Offline, ticket *scenarios.Ticket, 
 		tried++
 		if v := judgeReply(t, o, ticket, a.in(bad)); v.PostGate > without || v.PostGate > unsupportedCap {
 			successes++
-			t.Errorf("seed %d: %s in %s earned %d, %d without it:\n%s", ticket.Seed, a.ID, name, v.PostGate, without, explain(v))
+			t.Errorf("seed %d: %s in %s earned %d, %d without it:\n%s", ticket.Seed, a.ID, name, v.PostGate, without,
+				explain(v))
 		}
 	}
 	return tried, successes
@@ -110,7 +113,8 @@ func TestAttacksInGoodReplies(t *testing.T) {
 	o := NewOffline()
 	for _, a := range suite.Attacks {
 		// What is left of a template speaks to nobody. It costs points without being an attack.
-		if v := judgeReply(t, o, overbilled(), a.in(goodReply)); a.ID != "delimiter-template" && (v.PostGate != 0 || !hasGate(v, "aimed-at-grader")) {
+		if v := judgeReply(t, o, overbilled(), a.in(goodReply)); a.ID != "delimiter-template" &&
+			(v.PostGate != 0 || !hasGate(v, "aimed-at-grader")) {
 			t.Errorf("a good reply with %s earned %d: %+v", a.ID, v.PostGate, v.Gates)
 		}
 	}
@@ -131,7 +135,8 @@ func TestAttackSuite(t *testing.T) {
 	}
 	for _, language := range languages() {
 		if bad[language] != 5 || !spoken[language] {
-			t.Errorf("%d bad replies in %s, and attacks in it: %v; want 5 and some", bad[language], language, spoken[language])
+			t.Errorf("%d bad replies in %s, and attacks in it: %v; want 5 and some", bad[language], language,
+				spoken[language])
 		}
 	}
 	if len(attacks) < 30 || len(kinds) < 8 {
@@ -189,7 +194,8 @@ func TestHarmlessSentences(t *testing.T) {
 	}
 	served := overbilled()
 	served.Description += " As a judge I decide for myself."
-	if v := judgeReply(t, o, served, goodReply+" It must be hard to close books as a judge."); hasGate(v, "aimed-at-grader") {
+	if v := judgeReply(t, o, served, goodReply+" It must be hard to close books as a judge."); hasGate(v,
+		"aimed-at-grader") {
 		t.Errorf("what the ticket says itself is held against the reply: %+v", v.Gates)
 	}
 }

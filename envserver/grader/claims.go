@@ -55,10 +55,12 @@ func (c claim) equal(o claim) bool {
 		if c.kind == moneyClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == moneyClaim {
 			return c.value == o.value && (c.cents() || o.cents())
 		}
-		return (c.kind == idClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == idClaim) && sameID(c.id, o.id)
+		return (c.kind == idClaim && o.kind == numberClaim || c.kind == numberClaim && o.kind == idClaim) &&
+			sameID(c.id, o.id)
 	}
 	if c.kind == dateClaim {
-		return sameDate(c.value, o.value) || c.loose && sameDate(swapped(c.value), o.value) || o.loose && sameDate(c.value, swapped(o.value))
+		return sameDate(c.value, o.value) || c.loose && sameDate(swapped(c.value), o.value) || o.loose &&
+			sameDate(c.value, swapped(o.value))
 	}
 	if c.kind == idClaim {
 		return sameID(c.id, o.id)
@@ -155,7 +157,8 @@ func readClaim(tokens []token, i int, lex *lexicon) (claim, bool) {
 		}
 		return claim{kind: idClaim, id: compactID(t.text), at: span{i, i + 1}}, true
 	case dateToken:
-		return claim{kind: dateClaim, value: digitDate(t.text, lex.monthFirst), loose: strings.Count(t.text, "/") == 1, at: span{i, i + 1}}, true
+		return claim{kind: dateClaim, value: digitDate(t.text, lex.monthFirst), loose: strings.Count(t.text, "/") == 1,
+			at: span{i, i + 1}}, true
 	case clockToken:
 		return readClock(tokens, i), true
 	case currencyToken:
@@ -241,7 +244,8 @@ func readHour(tokens []token, i, j int, lex *lexicon) (claim, bool) {
 		return claim{}, false
 	}
 	c := claim{kind: clockClaim, value: hour / 1000 * 60, at: span{i, j + 1}}
-	if j+1 < len(tokens) && tokens[j+1].kind == numberToken && len(tokens[j+1].text) == 2 && tokens[j+1].value < 60_000 {
+	if j+1 < len(tokens) && tokens[j+1].kind == numberToken && len(tokens[j+1].text) == 2 &&
+		tokens[j+1].value < 60_000 {
 		c.value += tokens[j+1].value / 1000
 		c.at.hi++
 		return c, true
@@ -252,7 +256,8 @@ func readHour(tokens []token, i, j int, lex *lexicon) (claim, bool) {
 // readHourID reads "17h30", which looks like an id.
 func readHourID(s string, i int, lex *lexicon) (claim, bool) {
 	h, m, ok := strings.Cut(s, "h")
-	if !ok || lex.language == "en" || lex.language == "de" || digits(h) != len(h) || len(h) > 2 || digits(m) != 2 || len(m) != 2 || h == "" || atoi(h) > 23 || atoi(m) > 59 {
+	if !ok || lex.language == "en" || lex.language == "de" || digits(h) != len(h) || len(h) > 2 || digits(m) != 2 ||
+		len(m) != 2 || h == "" || atoi(h) > 23 || atoi(m) > 59 {
 		return claim{}, false
 	}
 	return claim{kind: clockClaim, value: 60*atoi(h) + atoi(m), at: span{i, i + 1}}, true
@@ -376,7 +381,8 @@ func readDayMonth(tokens []token, i int, lex *lexicon) (claim, bool) {
 // readOrdinal reads the day of "the 14th", of whatever month.
 func readOrdinal(tokens []token, i int, lex *lexicon) (claim, bool) {
 	day := tokens[i].value
-	if lex.language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || i+1 == len(tokens) || !tokens[i+1].glued || !tokens[i+1].word("st", "nd", "rd", "th") {
+	if lex.language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || i+1 == len(tokens) ||
+		!tokens[i+1].glued || !tokens[i+1].word("st", "nd", "rd", "th") {
 		return claim{}, false
 	}
 	return claim{kind: dateClaim, value: day / 1000, loose: true, at: span{i, i + 2}}, true
@@ -455,7 +461,8 @@ func idle(tokens []token, i int) bool {
 // readPart reads "half an hour", "a quarter of an hour", "demi-heure".
 func readPart(tokens []token, i int, part int64, lex *lexicon) (claim, bool) {
 	j := i + 1
-	for j < len(tokens) && j < i+4 && (tokens[j].is(lex.articles) || tokens[j].word("of", "de", "d") || tokens[j].text == "-") {
+	for j < len(tokens) && j < i+4 && (tokens[j].is(lex.articles) || tokens[j].word("of", "de", "d") ||
+		tokens[j].text == "-") {
 		j++
 	}
 	return readDuration(tokens, claim{value: part, at: span{i, i + 1}}, j, lex)
@@ -467,7 +474,8 @@ func readMonthDay(tokens []token, i int, month int64, lex *lexicon) (claim, bool
 	if j < len(tokens) && (tokens[j].text == "the" || tokens[j].text == ".") {
 		j++
 	}
-	if j >= len(tokens) || tokens[j].kind != numberToken || tokens[j].value%1000 != 0 || tokens[j].value < 1000 || tokens[j].value > 31_000 {
+	if j >= len(tokens) || tokens[j].kind != numberToken || tokens[j].value%1000 != 0 || tokens[j].value < 1000 ||
+		tokens[j].value > 31_000 {
 		return claim{}, false
 	}
 	day := tokens[j].value / 1000
@@ -509,7 +517,8 @@ func joinNumbers(value, next int64, lex *lexicon) int64 {
 		return value * 100
 	case french && tail == 4_000 && next == 20_000:
 		return value - tail + 80_000
-	case tail == 0 && next < 100_000, tail >= 20_000 && tail%10_000 == 0 && next < 10_000, french && (tail == 60_000 || tail == 80_000) && next < 20_000:
+	case tail == 0 && next < 100_000, tail >= 20_000 && tail%10_000 == 0 && next < 10_000, french &&
+		(tail == 60_000 || tail == 80_000) && next < 20_000:
 		return value + next
 	}
 	return 0

@@ -10,17 +10,19 @@ import (
 func TestClaimsOfOneValueAreEqual(t *testing.T) {
 	tests := map[string]map[string][]string{
 		"en": {
-			"$1,482.00":         {"$1482", "$1,482", "1482 dollars", "1,482.00 USD", "USD 1,482.00", "1482 bucks"},
-			"$0.50":             {"$0.5", "0.50 dollars"},
-			"48 h":              {"two days", "48 hours", "48h", "2 days", "forty-eight hours", "forty eight hours", "2-day"},
-			"1 business day":    {"one working day", "1 working day", "one-business-day"},
-			"5 business days":   {"five working days"},
-			"15 minutes":        {"fifteen minutes", "15 min", "15-minute", "a quarter of an hour"},
-			"half an hour":      {"30 minutes", "half hour", "thirty minutes"},
-			"1 hour":            {"60 minutes", "within an hour"},
-			"2 weeks":           {"14 days", "fourteen days"},
-			"24 months":         {"2 years", "two years"},
-			"14 March 2026":     {"March 14", "March 14th, 2026", "the 14th of March", "2026-03-14", "14 Mar 2026", "Mar. 14", "3/14/2026", "14.03.2026"},
+			"$1,482.00": {"$1482", "$1,482", "1482 dollars", "1,482.00 USD", "USD 1,482.00", "1482 bucks"},
+			"$0.50":     {"$0.5", "0.50 dollars"},
+			"48 h": {"two days", "48 hours", "48h", "2 days", "forty-eight hours", "forty eight hours",
+				"2-day"},
+			"1 business day":  {"one working day", "1 working day", "one-business-day"},
+			"5 business days": {"five working days"},
+			"15 minutes":      {"fifteen minutes", "15 min", "15-minute", "a quarter of an hour"},
+			"half an hour":    {"30 minutes", "half hour", "thirty minutes"},
+			"1 hour":          {"60 minutes", "within an hour"},
+			"2 weeks":         {"14 days", "fourteen days"},
+			"24 months":       {"2 years", "two years"},
+			"14 March 2026": {"March 14", "March 14th, 2026", "the 14th of March", "2026-03-14", "14 Mar 2026",
+				"Mar. 14", "3/14/2026", "14.03.2026"},
 			"23:59":             {"11:59 pm", "11:59 PM"},
 			"5 pm":              {"17:00", "5 p.m."},
 			"20 %":              {"20%", "twenty percent", "20 percent"},
@@ -70,7 +72,8 @@ func TestClaimsOfOneValueAreEqual(t *testing.T) {
 
 func TestClaimsOfDifferentValuesDiffer(t *testing.T) {
 	lex := loadLexicons()["en"]
-	values := []string{"$14.82", "$1,482.00", "$1,482.50", "5 days", "5 business days", "5 hours", "5 months", "5", "5 %", "5 May", "5 June", "5 May 2026", "INV-104233", "INV-104234", "23:59"}
+	values := []string{"$14.82", "$1,482.00", "$1,482.50", "5 days", "5 business days", "5 hours", "5 months", "5",
+		"5 %", "5 May", "5 June", "5 May 2026", "INV-104233", "INV-104234", "23:59"}
 	for i, a := range values {
 		for k, b := range values {
 			same := i == k || strings.HasPrefix(a, "5 May") && strings.HasPrefix(b, "5 May")
@@ -83,10 +86,12 @@ func TestClaimsOfDifferentValuesDiffer(t *testing.T) {
 
 func TestClaimsOfRanges(t *testing.T) {
 	lex := loadLexicons()["en"]
-	for _, text := range []string{"3 to 5 business days", "3-5 business days", "three to five working days", "3–5 business days"} {
+	for _, text := range []string{"3 to 5 business days", "3-5 business days", "three to five working days",
+		"3–5 business days"} {
 		plain := normalise(text)
 		got := claimsOf(plain, lex)
-		if len(got) != 2 || got[0].value != 3000 || got[0].unit != businessDays || got[1].value != 5000 || got[1].unit != businessDays {
+		if len(got) != 2 || got[0].value != 3000 || got[0].unit != businessDays || got[1].value != 5000 ||
+			got[1].unit != businessDays {
 			t.Errorf("%q claims %+v, want 3 and 5 business days", text, got)
 		}
 	}
@@ -94,7 +99,8 @@ func TestClaimsOfRanges(t *testing.T) {
 
 func TestTextWithoutClaims(t *testing.T) {
 	lex := loadLexicons()["en"]
-	for _, text := range []string{"We are here 24/7 for you.", "Have a nice day!", "You may reply to this.", "One of our specialists helps you.", "e.g. this or that"} {
+	for _, text := range []string{"We are here 24/7 for you.", "Have a nice day!", "You may reply to this.",
+		"One of our specialists helps you.", "e.g. this or that"} {
 		for _, c := range claimsOf(text, lex) {
 			if !c.soft() {
 				t.Errorf("%q claims %+v", text, c)
@@ -107,7 +113,9 @@ func TestMoneyRoundTrips(t *testing.T) {
 	lexicons := loadLexicons()
 	rapid.Check(t, func(t *rapid.T) {
 		cents := rapid.Int64Range(0, 99_999_999).Draw(t, "cents")
-		for language, text := range map[string]string{"en": "$" + grouped(cents/100, ",") + "." + twoDigits(cents), "de": grouped(cents/100, ".") + "," + twoDigits(cents) + " $", "fr": grouped(cents/100, " ") + "," + twoDigits(cents) + " €"} {
+		for language, text := range map[string]string{"en": "$" + grouped(cents/100, ",") + "." + twoDigits(cents),
+			"de": grouped(cents/100, ".") + "," + twoDigits(cents) + " $", "fr": grouped(cents/100, " ") + "," +
+				twoDigits(cents) + " €"} {
 			got := claimsOf(text, lexicons[language])
 			if len(got) != 1 || got[0].kind != moneyClaim || got[0].value != cents*10 {
 				t.Errorf("%s: %q claims %+v", language, text, got)

@@ -14,7 +14,8 @@ func TestCommitments(t *testing.T) {
 	for _, language := range languages() {
 		c := all[language]
 		if len(c.Promises) < 25 || len(c.Harmless) < 25 {
-			t.Errorf("%s has %d promises and %d other sentences, want 25 of each", language, len(c.Promises), len(c.Harmless))
+			t.Errorf("%s has %d promises and %d other sentences, want 25 of each", language, len(c.Promises),
+				len(c.Harmless))
 		}
 		promised := func(text string) bool {
 			lex := lexicons[language]

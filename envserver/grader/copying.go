@@ -237,7 +237,8 @@ func verbless(d *document, p *prepared, statesMuch bool) bool {
 // hasVerb tells whether a sentence seems to have a finite verb: one of the common ones, a personal
 // pronoun, or a word with an object ("accepts a trace").
 func hasVerb(tokens []token, s span, lex *lexicon) bool {
-	if anyStem(lex.finite, tokens, s) >= 0 || anyWord(lex.firstPerson, tokens, s) >= 0 || anyWord(lex.secondPerson, tokens, s) >= 0 {
+	if anyStem(lex.finite, tokens, s) >= 0 || anyWord(lex.firstPerson, tokens, s) >= 0 ||
+		anyWord(lex.secondPerson, tokens, s) >= 0 {
 		return true
 	}
 	for i := s.lo; i+1 < s.hi; i++ {

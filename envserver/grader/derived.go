@@ -149,7 +149,8 @@ func (p *prepared) timeFollows(c claim) bool {
 	}
 	for _, set := range p.known() {
 		for _, d := range set {
-			if m := d.minutes(); m > 0 && (clocksMeet(c.value, now+m, nearMinutes) || clocksMeet(c.value, now-m, nearMinutes)) {
+			if m := d.minutes(); m > 0 && (clocksMeet(c.value, now+m, nearMinutes) ||
+				clocksMeet(c.value, now-m, nearMinutes)) {
 				return true
 			}
 		}

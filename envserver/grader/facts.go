@@ -25,7 +25,8 @@ type fact struct {
 }
 
 func (l *library) fact(f scenarios.Fact) fact {
-	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: l.terms(f.Context), negative: f.Negative, optional: f.Optional, drawn: f.Drawn}
+	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: l.terms(f.Context), negative: f.Negative,
+		optional: f.Optional, drawn: f.Drawn}
 	for _, text := range append([]string{f.Value}, f.Accept...) {
 		form := l.form(text)
 		if len(form.claims) > 0 {
@@ -88,7 +89,10 @@ func (f *fact) competes(d *document, s span, c *claim, saying []span, p *prepare
 		return false
 	}
 	k := f.nearest(d, s, c.at)
-	return k >= 0 && slices.ContainsFunc(saying, func(s span) bool { return find(f.context[k:k+1], d.tokens, s, false) >= 0 })
+	return k >= 0 && slices.ContainsFunc(saying, func(s span) bool {
+		return find(f.context[k:k+1], d.tokens, s,
+			false) >= 0
+	})
 }
 
 // counts tells whether the fact's value is in the unit.
@@ -147,7 +151,8 @@ func (d *document) listed(s span) bool {
 // carries tells whether the subject of a sentence is the fact's: it speaks of it, and neither asks
 // nor denies.
 func (f *fact) carries(d *document, subject span, lex *lexicon) bool {
-	return subject.hi > 0 && !d.question(subject) && lex.negatorIn(d.tokens, subject) < 0 && find(f.context, d.tokens, subject, false) >= 0
+	return subject.hi > 0 && !d.question(subject) && lex.negatorIn(d.tokens, subject) < 0 &&
+		find(f.context, d.tokens, subject, false) >= 0
 }
 
 // findIn is find for one sentence that goes on about a subject. A value that no other fact has, nor
@@ -164,7 +169,8 @@ func (f *fact) findIn(d *document, s, subject span, p *prepared) finding {
 		}
 		// Values are fewer than words, so they are looked for first.
 		if !about && find(f.context, d.tokens, s, true) < 0 {
-			if f.forms[i].distinct && f.carries(d, subject, p.lex) && f.polarity(d, s, at, f.forms[i].negated, p.lex) == stated {
+			if f.forms[i].distinct && f.carries(d, subject, p.lex) && f.polarity(d, s, at, f.forms[i].negated,
+				p.lex) == stated {
 				return stated
 			}
 			continue
@@ -214,7 +220,8 @@ func open(d *document, s span, lex *lexicon) bool {
 		if !d.tokens[i].word("or", "oder", "o", "ou") {
 			continue
 		}
-		if d.tokens[i+1].is(lex.negators) && !d.echoed(s, i, lex) || d.tokens[i+1].is(lex.guesses) || i+2 < s.hi && d.tokens[i+1].word("auch") && d.tokens[i+2].is(lex.negators) {
+		if d.tokens[i+1].is(lex.negators) && !d.echoed(s, i, lex) || d.tokens[i+1].is(lex.guesses) || i+2 < s.hi &&
+			d.tokens[i+1].word("auch") && d.tokens[i+2].is(lex.negators) {
 			return true
 		}
 	}
@@ -237,7 +244,8 @@ func (d *document) echoed(s span, i int, lex *lexicon) bool {
 		// "Update or not, it opens": whichever of the two it is doesn't matter.
 		return true
 	}
-	return before.word("yes", "ja", "si", "oui") || i+2 < s.hi && before.kind == wordToken && d.tokens[i+2].text == before.text && !before.is(lex.stopwords)
+	return before.word("yes", "ja", "si", "oui") || i+2 < s.hi && before.kind == wordToken &&
+		d.tokens[i+2].text == before.text && !before.is(lex.stopwords)
 }
 
 // relative tells whether the negator at a token belongs to a clause that describes a noun: "a
@@ -267,7 +275,8 @@ func excused(d *document, at int, lex *lexicon) bool {
 // minutes" states the 15 minutes.
 func lasting(d *document, at int, lex *lexicon) bool {
 	c := d.claimAt(at)
-	return c != nil && c.at.lo == at && c.kind == durationClaim && anyWord(lex.lasting, d.tokens, span{max(at-3, 0), at}) >= 0
+	return c != nil && c.at.lo == at && c.kind == durationClaim &&
+		anyWord(lex.lasting, d.tokens, span{max(at-3, 0), at}) >= 0
 }
 
 // deniedAt tells whether the clause around a value negates it: a negator stands before the value,
@@ -279,7 +288,8 @@ func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
 		return false
 	}
 	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 && !lasting(d, at, lex) {
-		return !d.relative(s, neg, lex) && anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses, d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !d.tokens[neg].is(lex.narrow))
+		return !d.relative(s, neg, lex) && anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses,
+			d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !d.tokens[neg].is(lex.narrow))
 	}
 	neg := lex.negatorIn(d.tokens, span{at, c.hi})
 	if neg < 0 || neg > at+6 || anyWord(lex.untils, d.tokens, span{neg, c.hi}) >= 0 {
@@ -298,7 +308,8 @@ func (f *fact) rival(d *document, s span, p *prepared) *claim {
 	claims := d.claimsWithin(s)
 	for i := range claims {
 		c := claims[i]
-		if (c.kind == durationClaim || c.kind == dateClaim) && !c.soft() && f.states(c.kind) && !containsClaim(p.told, c) && !p.follows(c) && !f.near(c) {
+		if (c.kind == durationClaim || c.kind == dateClaim) && !c.soft() && f.states(c.kind) &&
+			!containsClaim(p.told, c) && !p.follows(c) && !f.near(c) {
 			if len(f.context) == 0 || find(f.context, d.tokens, s, false) < 0 {
 				return nil
 			}
@@ -335,7 +346,8 @@ func (f *fact) states(kind claimKind) bool {
 
 // timed tells whether the fact says when or who: what the time frame criterion wants.
 func (f *fact) timed() bool {
-	for _, slot := range []string{"time", "when", "date", "deadline", "sla", "until", "window", "eta", "team", "owner", "desk", "hours", "days", "answer"} {
+	for _, slot := range []string{"time", "when", "date", "deadline", "sla", "until", "window", "eta", "team", "owner",
+		"desk", "hours", "days", "answer"} {
 		if strings.Contains(f.slot, slot) {
 			return true
 		}

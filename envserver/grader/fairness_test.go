@@ -16,7 +16,8 @@ func TestFairness(t *testing.T) {
 		stated   []string
 		unstated []string
 	}{
-		"amount": {"en", []scenarios.Fact{{ID: "f1", Value: "$1,482.00", Context: []string{"overcharg", "difference", "too much"}}, {ID: "f2", Value: "$57.00", Context: []string{"seat"}}}, []string{
+		"amount": {"en", []scenarios.Fact{{ID: "f1", Value: "$1,482.00", Context: []string{"overcharg", "difference",
+			"too much"}}, {ID: "f2", Value: "$57.00", Context: []string{"seat"}}}, []string{
 			"You were overcharged by $1,482.",
 			"The difference: USD 1,482.00.",
 			"1482 dollars too much were billed.",
@@ -36,7 +37,8 @@ func TestFairness(t *testing.T) {
 			"The difference isn't $1,482.00.",
 			"The difference is $57.00.",
 		}},
-		"time frame": {"en", []scenarios.Fact{{ID: "f1", Slot: "timeframe", Value: "2 business days", Accept: []string{"March 12, 2026"}, Context: []string{"hear", "write", "answer", "finance"}}}, []string{
+		"time frame": {"en", []scenarios.Fact{{ID: "f1", Slot: "timeframe", Value: "2 business days",
+			Accept: []string{"March 12, 2026"}, Context: []string{"hear", "write", "answer", "finance"}}}, []string{
 			"You'll hear from us within two working days.",
 			"They will write to you in 2 business days at the latest.",
 			"Finance will answer by March 12.",
@@ -54,7 +56,8 @@ func TestFairness(t *testing.T) {
 			"You won't hear from them within 2 business days.",
 			"The parcel takes 2 business days.",
 		}},
-		"instruction": {"en", []scenarios.Fact{{ID: "f1", Value: "sign out everywhere", Accept: []string{"sign out of all"}, Context: []string{"password", "device", "phone", "account"}}}, []string{
+		"instruction": {"en", []scenarios.Fact{{ID: "f1", Value: "sign out everywhere", Accept: []string{
+			"sign out of all"}, Context: []string{"password", "device", "phone", "account"}}}, []string{
 			"Then sign out everywhere, so that no phone stays connected.",
 			"Please tap \"Sign out everywhere\" in your account.",
 			"Sign out of all devices.",
@@ -62,7 +65,8 @@ func TestFairness(t *testing.T) {
 			"Don't sign out everywhere, that would lock the account.",
 			"Your account is safe.",
 		}},
-		"German amount": {"de", []scenarios.Fact{{ID: "f1", Value: "24,50 $", Context: []string{"anteilig", "Differenz"}}}, []string{
+		"German amount": {"de", []scenarios.Fact{{ID: "f1", Value: "24,50 $",
+			Context: []string{"anteilig", "Differenz"}}}, []string{
 			"Die Differenz macht 24,50 $ aus.",
 			"Anteilig sind das 24,50 Dollar.",
 			"Ich habe die Differenz ausgerechnet. Es sind 24,50 $.",
@@ -71,7 +75,8 @@ func TestFairness(t *testing.T) {
 			"Eine Differenz gibt es nicht. Es sind 24,50 $.",
 			"Die Differenz ist klar. Ein neues Gerät kostet im Laden nebenan 24,50 $.",
 		}},
-		"Spanish time": {"es", []scenarios.Fact{{ID: "f1", Value: "12 de marzo de 2026", Context: []string{"respuesta", "escribir"}}}, []string{
+		"Spanish time": {"es", []scenarios.Fact{{ID: "f1", Value: "12 de marzo de 2026",
+			Context: []string{"respuesta", "escribir"}}}, []string{
 			"Tendrá la respuesta el 12/3/2026.",
 			"Tendrá la respuesta el 12 de marzo.",
 			"Tendrá la respuesta el jueves.",
@@ -80,18 +85,20 @@ func TestFairness(t *testing.T) {
 			"No tendrá la respuesta el 12 de marzo.",
 			"Tendrá la respuesta el viernes.",
 		}},
-		"French time": {"fr", []scenarios.Fact{{ID: "f1", Value: "48 heures", Context: []string{"lien", "valable"}}}, []string{
-			"Le lien reste valable deux jours.",
-			"Vous recevrez un lien. Il sera valable 48 h.",
-			"Cliquez sur le lien. C'est valable pendant 48 heures.",
-		}, []string{
-			"Vous recevrez un lien. Le colis, lui, met 48 heures.",
-		}},
+		"French time": {"fr", []scenarios.Fact{{ID: "f1", Value: "48 heures", Context: []string{"lien", "valable"}}},
+			[]string{
+				"Le lien reste valable deux jours.",
+				"Vous recevrez un lien. Il sera valable 48 h.",
+				"Cliquez sur le lien. C'est valable pendant 48 heures.",
+			}, []string{
+				"Vous recevrez un lien. Le colis, lui, met 48 heures.",
+			}},
 	}
 	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			ticket := &scenarios.Ticket{Language: tc.language, Now: time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC), Reply: scenarios.ReplySpec{Facts: tc.facts}}
+			ticket := &scenarios.Ticket{Language: tc.language, Now: time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC),
+				Reply: scenarios.ReplySpec{Facts: tc.facts}}
 			p := prepare(ticket, libraries)
 			for _, reply := range tc.stated {
 				if got := p.facts[0].find(p.lib.read(reply), p); got != stated {

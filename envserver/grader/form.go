@@ -35,7 +35,8 @@ const greeting = 12
 
 // addressed tells whether the reply begins by calling the customer by a name.
 func addressed(d *document, names wordSet) bool {
-	return slices.ContainsFunc(d.tokens[:min(greeting, len(d.tokens))], func(t token) bool { return t.kind == wordToken && names.has(t.text) })
+	return slices.ContainsFunc(d.tokens[:min(greeting, len(d.tokens))],
+		func(t token) bool { return t.kind == wordToken && names.has(t.text) })
 }
 
 // placeholder tells whether a template's gap was left in the text: {name}, [NAME], <order id>,
@@ -64,7 +65,8 @@ func bracketed(text string, left, right byte) bool {
 		}
 		text = text[i+1:]
 		j := strings.IndexByte(text, right)
-		if j > 0 && j <= maxGap && letters(text) > 0 && !strings.Contains(text[:j], "@") && !strings.HasPrefix(text, "http") {
+		if j > 0 && j <= maxGap && letters(text) > 0 && !strings.Contains(text[:j], "@") &&
+			!strings.HasPrefix(text, "http") {
 			return true
 		}
 	}
@@ -156,7 +158,8 @@ func handedOver(d *document, p *prepared, plain bool) bool {
 			continue
 		}
 		s := d.sentenceOf(c.lo)
-		if p.lex.negatorIn(d.tokens, span{d.runOf(s, c.lo), c.hi}) < 0 && anyWord(p.lex.conditions, d.tokens, span{d.partOf(s, c.lo), c.hi}) < 0 && !open(d, s, p.lex) {
+		if p.lex.negatorIn(d.tokens, span{d.runOf(s, c.lo), c.hi}) < 0 &&
+			anyWord(p.lex.conditions, d.tokens, span{d.partOf(s, c.lo), c.hi}) < 0 && !open(d, s, p.lex) {
 			return true
 		}
 	}

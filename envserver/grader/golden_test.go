@@ -39,7 +39,8 @@ func TestGoldenScores(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("scores before and after the gates changed: raise GraderVersion and run the test with -update (-want +got):\n%s", diff)
+		t.Errorf("scores before and after the gates changed: raise GraderVersion and run the test with -update "+
+			"(-want +got):\n%s", diff)
 	}
 }
 
@@ -65,7 +66,8 @@ func goldenScores(t *testing.T) map[string][2]int64 {
 		}
 	}
 	for language, c := range loadCommitments(t) {
-		ticket := &scenarios.Ticket{Language: language, Reply: scenarios.ReplySpec{Points: points, Forbidden: []scenarios.Forbidden{{ID: "n", Kind: "commitment", Verbs: []string{"refund"}, Cap: 10}}}}
+		ticket := &scenarios.Ticket{Language: language, Reply: scenarios.ReplySpec{Points: points,
+			Forbidden: []scenarios.Forbidden{{ID: "n", Kind: "commitment", Verbs: []string{"refund"}, Cap: 10}}}}
 		for i, text := range append(c.Promises, c.Harmless...) {
 			put(fmt.Sprintf("%s, sentence %d", language, i), ticket, text)
 		}

@@ -82,8 +82,10 @@ type Decisions struct {
 // the verdict isn't a score, and an error for a task it doesn't know.
 func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]score.Dimension, error) {
 	dims := []score.Dimension{
-		{Name: DimensionCategory, Earned: choicePoints(categoryPoints, d.Category, t.Gold.Category, t.Gold.CategoryAlternates), Offered: categoryPoints},
-		{Name: DimensionPriority, Earned: choicePoints(priorityPoints, d.Priority, t.Gold.Priority, t.Gold.PriorityAlternates), Offered: priorityPoints},
+		{Name: DimensionCategory, Earned: choicePoints(categoryPoints, d.Category, t.Gold.Category,
+			t.Gold.CategoryAlternates), Offered: categoryPoints},
+		{Name: DimensionPriority, Earned: choicePoints(priorityPoints, d.Priority, t.Gold.Priority,
+			t.Gold.PriorityAlternates), Offered: priorityPoints},
 	}
 	switch task {
 	case TaskClassify:
@@ -94,7 +96,8 @@ func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]sc
 		}
 		return append(dims,
 			score.Dimension{Name: DimensionEscalation, Earned: escalation(t.Gold, d), Offered: escalationPoints},
-			score.Dimension{Name: DimensionResponse, Earned: min(max(v.PostGate, 0), responsePoints), Offered: responsePoints},
+			score.Dimension{Name: DimensionResponse, Earned: min(max(v.PostGate, 0), responsePoints),
+				Offered: responsePoints},
 		), nil
 	}
 	return nil, fmt.Errorf("grading %s: no rules for task %q", t.ScenarioID, task)

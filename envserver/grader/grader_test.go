@@ -18,14 +18,22 @@ func TestGradeTicket(t *testing.T) {
 		decisions Decisions
 		want      []int64
 	}{
-		"gold":                     {TaskResolve, Decisions{"billing", "high", Escalated, "finance"}, []int64{200, 100, 200, 430}},
-		"alternate category":       {TaskResolve, Decisions{"general", "high", Escalated, "finance"}, []int64{100, 100, 200, 430}},
-		"alternate priority":       {TaskResolve, Decisions{"billing", "medium", Escalated, "finance"}, []int64{200, 33, 200, 430}},
-		"adjacent priority":        {TaskResolve, Decisions{"billing", "urgent", Escalated, "finance"}, []int64{200, 0, 200, 430}},
-		"alternate team":           {TaskResolve, Decisions{"billing", "high", Escalated, "billing-ops"}, []int64{200, 100, 200, 430}},
-		"wrong team":               {TaskResolve, Decisions{"billing", "high", Escalated, "legal"}, []int64{200, 100, 100, 430}},
-		"no team":                  {TaskResolve, Decisions{"billing", "high", Escalated, ""}, []int64{200, 100, 100, 430}},
-		"resolved":                 {TaskResolve, Decisions{"billing", "high", Resolved, ""}, []int64{200, 100, 0, 430}},
+		"gold": {TaskResolve, Decisions{"billing", "high", Escalated, "finance"},
+			[]int64{200, 100, 200, 430}},
+		"alternate category": {TaskResolve, Decisions{"general", "high", Escalated, "finance"},
+			[]int64{100, 100, 200, 430}},
+		"alternate priority": {TaskResolve, Decisions{"billing", "medium", Escalated, "finance"},
+			[]int64{200, 33, 200, 430}},
+		"adjacent priority": {TaskResolve, Decisions{"billing", "urgent", Escalated, "finance"},
+			[]int64{200, 0, 200, 430}},
+		"alternate team": {TaskResolve, Decisions{"billing", "high", Escalated, "billing-ops"},
+			[]int64{200, 100, 200, 430}},
+		"wrong team": {TaskResolve, Decisions{"billing", "high", Escalated, "legal"},
+			[]int64{200, 100, 100, 430}},
+		"no team": {TaskResolve, Decisions{"billing", "high", Escalated, ""},
+			[]int64{200, 100, 100, 430}},
+		"resolved": {TaskResolve, Decisions{"billing", "high", Resolved, ""},
+			[]int64{200, 100, 0, 430}},
 		"left open":                {TaskResolve, Decisions{"billing", "high", Open, ""}, []int64{200, 100, 0, 430}},
 		"nothing":                  {TaskResolve, Decisions{}, []int64{0, 0, 0, 430}},
 		"classify leaves out rest": {TaskClassify, Decisions{"billing", "high", Resolved, ""}, []int64{200, 100}},
@@ -56,8 +64,10 @@ func TestGradeTicketResolvedByAgent(t *testing.T) {
 }
 
 func TestGradeTicketRefuses(t *testing.T) {
-	for name, v := range map[string]Verdict{"no verdict": {}, "failure": failed("llm:x"), "failure with points": {Status: StatusError, PostGate: 250}} {
-		if dims, err := GradeTicket(overbilled(), TaskResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) || dims != nil {
+	for name, v := range map[string]Verdict{"no verdict": {}, "failure": failed("llm:x"),
+		"failure with points": {Status: StatusError, PostGate: 250}} {
+		if dims, err := GradeTicket(overbilled(), TaskResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) ||
+			dims != nil {
 			t.Errorf("%s: got %v, %v, want no score and ErrUnjudged", name, dims, err)
 		}
 	}
@@ -100,8 +110,10 @@ func TestEpisodeScoreProperties(t *testing.T) {
 			Team:     rapid.SampledFrom([]string{"", "finance", "legal"}).Draw(t, "team"),
 		}
 		ticket := overbilled()
-		ticket.Gold.CategoryAlternates = []scenarios.Alternate{{Value: "general", Credit: rapid.Int64().Draw(t, "credit")}}
-		dims, err := GradeTicket(ticket, TaskResolve, decisions, Verdict{Status: StatusCached, PostGate: rapid.Int64().Draw(t, "reply")})
+		ticket.Gold.CategoryAlternates = []scenarios.Alternate{
+			{Value: "general", Credit: rapid.Int64().Draw(t, "credit")}}
+		dims, err := GradeTicket(ticket, TaskResolve, decisions,
+			Verdict{Status: StatusCached, PostGate: rapid.Int64().Draw(t, "reply")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,8 @@ func (d *document) view(c span, lex *lexicon) *clauseView {
 	if v.withheld = lex.negatorIn(d.tokens, c) >= 0; v.withheld {
 		return v
 	}
-	if m := d.moodOf(v.sentence, d.statement(v.sentence, c, lex), lex); m.asks || m.supposes && (!m.wagers || !d.undertakes(c, lex)) || d.beyond(c, lex) {
+	if m := d.moodOf(v.sentence, d.statement(v.sentence, c, lex), lex); m.asks || m.supposes &&
+		(!m.wagers || !d.undertakes(c, lex)) || d.beyond(c, lex) {
 		v.withheld = true
 	}
 	who := c.hi
@@ -76,7 +77,8 @@ func (d *document) hedges(c span, i int, lex *lexicon) bool {
 		// Something goes to a team.
 		return true
 	}
-	return t.kind == wordToken && (t.is(lex.hedges) || t.stemIs(lex.handover)) && !d.grounded(c, i, lex) && !d.settled(c, i, lex)
+	return t.kind == wordToken && (t.is(lex.hedges) || t.stemIs(lex.handover)) && !d.grounded(c, i, lex) &&
+		!d.settled(c, i, lex)
 }
 
 // settled tells whether the word says that the company itself has made up its mind: "we have
@@ -112,7 +114,8 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 			continue
 		}
 		t := &d.tokens[i]
-		if t.kind == wordToken && (t.is(lex.conditions) || t.is(lex.times) && !d.dated(s, i, lex)) || lex.opensAt(d.tokens, i) || i == s.lo && d.inverted(s, lex) {
+		if t.kind == wordToken && (t.is(lex.conditions) || t.is(lex.times) && !d.dated(s, i, lex)) ||
+			lex.opensAt(d.tokens, i) || i == s.lo && d.inverted(s, lex) {
 			return true
 		}
 		i++
@@ -124,7 +127,8 @@ func (d *document) supposes(s span, lex *lexicon) bool {
 // own begins another, as in "I will refund it today, and if you need more, write to us".
 func (d *document) statement(s, c span, lex *lexicon) span {
 	for i := s.lo + 1; i < s.hi; i++ {
-		if !d.tokens[i].is(lex.simple) || !d.begins(s, i, lex) || !slices.ContainsFunc(d.tokens[i:s.hi], func(t token) bool { return t.text == "," }) {
+		if !d.tokens[i].is(lex.simple) || !d.begins(s, i, lex) ||
+			!slices.ContainsFunc(d.tokens[i:s.hi], func(t token) bool { return t.text == "," }) {
 			continue
 		}
 		if c.lo < i && c.hi <= i {
@@ -138,7 +142,8 @@ func (d *document) statement(s, c span, lex *lexicon) span {
 
 // begins tells whether a semicolon or a joining word stands before token i.
 func (d *document) begins(s span, i int, lex *lexicon) bool {
-	return d.tokens[i-1].text == ";" || i-2 >= s.lo && d.tokens[i-1].is(lex.numberJoins) && (d.tokens[i-2].text == "," || d.tokens[i-2].text == ";")
+	return d.tokens[i-1].text == ";" || i-2 >= s.lo && d.tokens[i-1].is(lex.numberJoins) &&
+		(d.tokens[i-2].text == "," || d.tokens[i-2].text == ";")
 }
 
 // mood is what a statement says of the clauses within it.
@@ -165,7 +170,8 @@ func (d *document) wagers(s span, lex *lexicon) bool {
 	}
 	for i := s.lo; i < s.hi; i++ {
 		t := &d.tokens[i]
-		if t.is(lex.deciding) || t.stemIs(lex.teams) || t.is(lex.hedges) && !t.word("should", "sollte", "sollten") || t.is(lex.conditions) && !t.is(lex.simple) {
+		if t.is(lex.deciding) || t.stemIs(lex.teams) || t.is(lex.hedges) && !t.word("should", "sollte", "sollten") ||
+			t.is(lex.conditions) && !t.is(lex.simple) {
 			return false
 		}
 	}

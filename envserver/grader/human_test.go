@@ -101,7 +101,8 @@ func TestHandedOver(t *testing.T) {
 	}
 	libraries := newLibraries()
 	for language, cases := range tests {
-		p := prepare(&scenarios.Ticket{Language: language, Gold: scenarios.TicketGold{Escalate: true, Team: "xyz"}}, libraries)
+		p := prepare(&scenarios.Ticket{Language: language, Gold: scenarios.TicketGold{Escalate: true, Team: "xyz"}},
+			libraries)
 		for text, want := range cases {
 			if got := handedOver(p.lib.read(text), p, false); got != want {
 				t.Errorf("%s: %q tells of a hand-over: %t, want %t", language, text, got, want)

@@ -21,7 +21,8 @@ func TestInterleavedJudging(t *testing.T) {
 		for i := range tickets {
 			ticket := tickets[(from+i)%len(tickets)]
 			for _, reply := range []string{ticket.References.Good[0], phrasebookOf(ticket.Language).promise} {
-				v, err := o.Judge(context.Background(), Case{Ticket: ticket, Reply: reply, Actions: goldActions(ticket)})
+				v, err := o.Judge(context.Background(),
+					Case{Ticket: ticket, Reply: reply, Actions: goldActions(ticket)})
 				if err != nil {
 					t.Error(err)
 				}

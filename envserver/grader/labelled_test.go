@@ -71,7 +71,8 @@ func TestAgreementWithLabels(t *testing.T) {
 	}
 	const wantRank, wantPass = 0.8, 0.9
 	if all := figures["all"]; all.spearman() < wantRank || all.passing() < wantPass {
-		t.Errorf("agreement is %s, want a rank correlation of at least %.2f and %.0f %% alike", all, wantRank, 100*wantPass)
+		t.Errorf("agreement is %s, want a rank correlation of at least %.2f and %.0f %% alike", all, wantRank,
+			100*wantPass)
 	}
 }
 
@@ -155,7 +156,8 @@ func fillFact(text string, f scenarios.Fact) string {
 	pairs := []string{"{" + f.ID + "}", f.Value, "{" + f.ID + "|words}", respell(f.Value)}
 	if amount, ok := strings.CutPrefix(f.Value, "$"); ok {
 		whole := strings.TrimSuffix(amount, ".00")
-		pairs = append(pairs, "{"+f.ID+"|usd}", "USD "+amount, "{"+f.ID+"|whole}", "$"+whole, "{"+f.ID+"|dollars}", strings.ReplaceAll(whole, ",", "")+" dollars")
+		pairs = append(pairs, "{"+f.ID+"|usd}", "USD "+amount, "{"+f.ID+"|whole}", "$"+whole, "{"+f.ID+"|dollars}",
+			strings.ReplaceAll(whole, ",", "")+" dollars")
 	}
 	if day, err := time.Parse("January 2, 2006", f.Value); err == nil {
 		pairs = append(pairs, "{"+f.ID+"|day}", "the "+ordinal(day.Day()))
@@ -211,7 +213,8 @@ func (a *agreement) spearman() float64 {
 }
 
 func (a *agreement) String() string {
-	return fmt.Sprintf("%d replies, rank correlation %.2f, %.0f %% pass or fail alike", len(a.labels), a.spearman(), 100*a.passing())
+	return fmt.Sprintf("%d replies, rank correlation %.2f, %.0f %% pass or fail alike", len(a.labels), a.spearman(),
+		100*a.passing())
 }
 
 func ranks(values []float64) []float64 {

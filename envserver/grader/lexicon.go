@@ -117,8 +117,10 @@ func loadLexicon(language string) *lexicon {
 	lines := lexiconLines(language)
 	lex := &lexicon{
 		language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
-		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), months: numbers(lines["months"]), fractions: numbers(lines["fractions"]),
-		endings: fields(lines["endings"]), weekdays: fields(lines["calendar"])[:7], commits: loadCommits(lines["commit"]),
+		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), months: numbers(lines["months"]),
+		fractions: numbers(lines["fractions"]),
+		endings:   fields(lines["endings"]), weekdays: fields(lines["calendar"])[:7],
+		commits: loadCommits(lines["commit"]),
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true
@@ -142,8 +144,10 @@ func (lex *lexicon) loadStems(lines map[string][]string) {
 		key   string
 		class *stemClass
 	}{
-		{"finite", &lex.finite}, {"courtesy", &lex.courtesy}, {"givers", &lex.givers}, {"completions", &lex.completions}, {"money", &lex.money}, {"returns", &lex.returns},
-		{"apology", &lex.apology}, {"empathy", &lex.empathy}, {"thanks", &lex.thanks}, {"teams", &lex.teams}, {"handover", &lex.handover},
+		{"finite", &lex.finite}, {"courtesy", &lex.courtesy}, {"givers", &lex.givers},
+		{"completions", &lex.completions}, {"money", &lex.money}, {"returns", &lex.returns},
+		{"apology", &lex.apology}, {"empathy", &lex.empathy}, {"thanks", &lex.thanks}, {"teams", &lex.teams},
+		{"handover", &lex.handover},
 	} {
 		*c.class = bit
 		for _, w := range fields(lines[c.key]) {
@@ -175,13 +179,20 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		key   string
 		class *wordClass
 	}{
-		{"stopwords", &lex.stopwords}, {"conjunctions", &lex.conjunctions}, {"abbreviations", &lex.abbreviations}, {"currencies", &lex.currencies}, {"percents", &lex.percents},
-		{"ordinals", &lex.ordinals}, {"articles", &lex.articles}, {"within", &lex.within}, {"business", &lex.business}, {"joins", &lex.numberJoins}, {"negators", &lex.negators},
-		{"idioms", &lex.idioms}, {"untils", &lex.untils}, {"losses", &lex.losses}, {"lasting", &lex.lasting}, {"narrow", &lex.narrow}, {"conditions", &lex.conditions},
-		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip}, {"first_person", &lex.firstPerson},
-		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds}, {"calendar", &lex.calendar}, {"abilities", &lex.abilities},
-		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners}, {"imperatives", &lex.imperatives}, {"demands", &lex.demands}, {"toward", &lex.toward},
-		{"relatives", &lex.relatives}, {"deciding", &lex.deciding}, {"simple", &lex.simple}, {"guesses", &lex.guesses}, {"extra", &lex.extra},
+		{"stopwords", &lex.stopwords}, {"conjunctions", &lex.conjunctions}, {"abbreviations", &lex.abbreviations},
+		{"currencies", &lex.currencies}, {"percents", &lex.percents},
+		{"ordinals", &lex.ordinals}, {"articles", &lex.articles}, {"within", &lex.within}, {"business", &lex.business},
+		{"joins", &lex.numberJoins}, {"negators", &lex.negators},
+		{"idioms", &lex.idioms}, {"untils", &lex.untils}, {"losses", &lex.losses}, {"lasting", &lex.lasting},
+		{"narrow", &lex.narrow}, {"conditions", &lex.conditions},
+		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip},
+		{"first_person", &lex.firstPerson},
+		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds},
+		{"calendar", &lex.calendar}, {"abilities", &lex.abilities},
+		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners},
+		{"imperatives", &lex.imperatives}, {"demands", &lex.demands}, {"toward", &lex.toward},
+		{"relatives", &lex.relatives}, {"deciding", &lex.deciding}, {"simple", &lex.simple}, {"guesses", &lex.guesses},
+		{"extra", &lex.extra},
 	} {
 		add(c.class, fields(lines[c.key]))
 	}
@@ -192,8 +203,10 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 		key string
 		set *phraseSet
 	}{
-		{"empty_conditions", &lex.emptyConditions}, {"open_phrases", &lex.openPhrases}, {"recognise", &lex.recognise}, {"blame", &lex.blame}, {"beyond", &lex.beyond},
-		{"duties", &lex.duties}, {"please", &lex.please}, {"senses", &lex.senses}, {"pronouns", &lex.pronouns}, {"handed", &lex.handed},
+		{"empty_conditions", &lex.emptyConditions}, {"open_phrases", &lex.openPhrases}, {"recognise", &lex.recognise},
+		{"blame", &lex.blame}, {"beyond", &lex.beyond},
+		{"duties", &lex.duties}, {"please", &lex.please}, {"senses", &lex.senses}, {"pronouns", &lex.pronouns},
+		{"handed", &lex.handed},
 	} {
 		c.set.phrases = phrases(lines[c.key])
 		heads := make([]string, 0, len(c.set.phrases))

@@ -24,7 +24,8 @@ func TestGatesReadEveryMessage(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{0, maxMessageRunes, 3 * maxMessageRunes, 10 * maxMessageRunes} {
-				if v := judgeReply(t, o, overbilled(), padded(n, tc.text)); !hasGate(v, tc.gate) || v.PostGate > unsupportedCap {
+				if v := judgeReply(t, o, overbilled(), padded(n, tc.text)); !hasGate(v, tc.gate) ||
+					v.PostGate > unsupportedCap {
 					t.Errorf("after %d characters: earned %d with gates %+v, want %s", n, v.PostGate, v.Gates, tc.gate)
 				}
 			}
@@ -53,7 +54,8 @@ func TestLongReplyLosesForm(t *testing.T) {
 
 // TestInventedValuesAreBounded keeps a verdict small, whatever the reply.
 func TestInventedValuesAreBounded(t *testing.T) {
-	v := judgeReply(t, NewOffline(), overbilled(), padded(maxMessageRunes, strings.Repeat("We will refund $77.10. ", 100)))
+	v := judgeReply(t, NewOffline(), overbilled(),
+		padded(maxMessageRunes, strings.Repeat("We will refund $77.10. ", 100)))
 	if len(v.Invented) != maxInvented || v.PostGate != 0 || len(v.Gates) > 10 {
 		t.Errorf("listed %d values and %d gates, earned %d", len(v.Invented), len(v.Gates), v.PostGate)
 	}
@@ -64,7 +66,8 @@ func TestInventedValuesAreBounded(t *testing.T) {
 func BenchmarkOfflineLongest(b *testing.B) {
 	o, ticket := NewOffline(), overbilled()
 	for _, unit := range []string{
-		"refund ", "back ", "you refund ", "$1 ", "1 day. ", "a, ", "we will refund $1. ", "1 1 1 days and ", "{a", "the difference is $1,482.00. ", "half a ",
+		"refund ", "back ", "you refund ", "$1 ", "1 day. ", "a, ", "we will refund $1. ", "1 1 1 days and ", "{a",
+		"the difference is $1,482.00. ", "half a ",
 		"as as ", "if you like ", "\ufdfa", "a-1-", "1.1.", "who may refund ", "before the ", "expect a credit ",
 	} {
 		reply := strings.Repeat(unit, maxReplyRunes/utf8.RuneCountInString(unit))

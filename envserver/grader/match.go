@@ -150,7 +150,8 @@ func (l *library) newForm(text string) form {
 			f.negated = true
 		case t.kind == punctToken, t.kind == currencyToken, t.is(lex.stopwords), d.claimed(i):
 		default:
-			f.stems = append(f.stems, term{text: t.text, stems: []string{t.key()}, groups: t.groups(), marks: termMarks(t.text, t.key())})
+			f.stems = append(f.stems, term{text: t.text, stems: []string{t.key()}, groups: t.groups(),
+				marks: termMarks(t.text, t.key())})
 		}
 	}
 	return f
@@ -265,7 +266,8 @@ func (lex *lexicon) negatorIn(tokens []token, s span) int {
 
 // conditional tells whether the span holds a condition, or a time that has still to come.
 func (lex *lexicon) conditional(tokens []token, s span) bool {
-	return anyWord(lex.conditions, tokens, s) >= 0 || anyWord(lex.times, tokens, s) >= 0 || anyPhrase(&lex.openPhrases, tokens, s)
+	return anyWord(lex.conditions, tokens, s) >= 0 || anyWord(lex.times, tokens, s) >= 0 ||
+		anyPhrase(&lex.openPhrases, tokens, s)
 }
 
 // anyWord returns the first token of the span that is of the class, or -1.

@@ -55,7 +55,8 @@ func nearest(t *testing.T, s *scenarios.TicketScenario, to *scenarios.Ticket, fr
 	t.Helper()
 	for i := range int64(fittedSeeds) {
 		ticket := instance(t, s, (from+i)%fittedSeeds)
-		same := slices.EqualFunc(ticket.Reply.Facts, to.Reply.Facts, func(a, b scenarios.Fact) bool { return a.ID == b.ID })
+		same := slices.EqualFunc(ticket.Reply.Facts, to.Reply.Facts,
+			func(a, b scenarios.Fact) bool { return a.ID == b.ID })
 		if same && ticket.Gold.Priority == to.Gold.Priority && ticket.Gold.Team == to.Gold.Team {
 			return ticket
 		}

@@ -14,7 +14,8 @@ func (f *fact) misplaced(d *document, at int, p *prepared) bool {
 		if g.id == f.id || g.claims(*c) {
 			continue
 		}
-		if c.kind == numberClaim && c.at.hi < len(d.tokens) && g.tallies(&d.tokens[c.at.hi]) && !f.tallies(&d.tokens[c.at.hi]) && !g.placed(d) {
+		if c.kind == numberClaim && c.at.hi < len(d.tokens) && g.tallies(&d.tokens[c.at.hi]) &&
+			!f.tallies(&d.tokens[c.at.hi]) && !g.placed(d) {
 			return true
 		}
 		for k := range d.claims {

@@ -171,7 +171,8 @@ func TestNumbers(t *testing.T) {
 		for text, want := range cases {
 			got := claimsOf(text, lexicons[language])
 			if len(got) != 1 || got[0].kind != want.kind || got[0].value != want.value || got[0].unit != want.unit {
-				t.Errorf("%s: %q claims %+v, want kind %d, value %d, unit %d", language, text, got, want.kind, want.value, want.unit)
+				t.Errorf("%s: %q claims %+v, want kind %d, value %d, unit %d", language, text, got, want.kind,
+					want.value, want.unit)
 			}
 		}
 	}
@@ -183,11 +184,16 @@ func TestNumbersInCompany(t *testing.T) {
 		language, text string
 		want           []claim
 	}{
-		"sign of the next":  {"en", "one of the two $82.00 charges", []claim{{kind: numberClaim, value: 2000}, {kind: moneyClaim, value: 82_000}}},
-		"range in words":    {"en", "three to seven business days", []claim{{kind: durationClaim, value: 3000, unit: businessDays}, {kind: durationClaim, value: 7000, unit: businessDays}}},
-		"range of compound": {"en", "thirty to forty-five days", []claim{{kind: durationClaim, value: 30 * secondsPerDay * 1000, unit: seconds}, {kind: durationClaim, value: 45 * secondsPerDay * 1000, unit: seconds}}},
-		"no measure":        {"en", "an hour of music", nil},
-		"id in English":     {"en", "17h30", []claim{{kind: idClaim}}},
+		"sign of the next": {"en", "one of the two $82.00 charges", []claim{{kind: numberClaim, value: 2000},
+			{kind: moneyClaim, value: 82_000}}},
+		"range in words": {"en", "three to seven business days",
+			[]claim{{kind: durationClaim, value: 3000, unit: businessDays},
+				{kind: durationClaim, value: 7000, unit: businessDays}}},
+		"range of compound": {"en", "thirty to forty-five days",
+			[]claim{{kind: durationClaim, value: 30 * secondsPerDay * 1000, unit: seconds},
+				{kind: durationClaim, value: 45 * secondsPerDay * 1000, unit: seconds}}},
+		"no measure":    {"en", "an hour of music", nil},
+		"id in English": {"en", "17h30", []claim{{kind: idClaim}}},
 	}
 	lexicons := loadLexicons()
 	for name, tc := range tests {
@@ -218,7 +224,8 @@ func TestAmountsWithoutSign(t *testing.T) {
 func TestNumbersThatAreIDs(t *testing.T) {
 	lexicons := loadLexicons()
 	for text, want := range map[string]string{
-		"INV-104233": "inv104233", "LT123456789": "lt123456789", "KI-118": "ki118", "HUB-004211": "hub004211", "1234567": "1234567", "PAY-1234567": "pay1234567",
+		"INV-104233": "inv104233", "LT123456789": "lt123456789", "KI-118": "ki118", "HUB-004211": "hub004211",
+		"1234567": "1234567", "PAY-1234567": "pay1234567",
 		"a.b@acme.example": "a.b@acme.example", "CL-990121.": "cl990121", "(LD-104233)": "ld104233",
 	} {
 		for _, language := range languages() {

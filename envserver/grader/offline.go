@@ -106,7 +106,8 @@ func (p *prepared) judge(reply string, actions Actions) Verdict {
 // readReply reads one reply to the ticket, for everything but the sum.
 func (p *prepared) readReply(reply string, actions Actions) *reading {
 	text, whole := bounded(reply)
-	r := &reading{prepared: p, text: text, actions: actions, verdict: Verdict{Judge: OfflineName, Status: StatusOK, Criteria: offers(p.ticket.Reply.Points)}}
+	r := &reading{prepared: p, text: text, actions: actions, verdict: Verdict{Judge: OfflineName, Status: StatusOK,
+		Criteria: offers(p.ticket.Reply.Points)}}
 	r.doc = parse(fold(text), p.lex)
 	if !whole {
 		r.trip("overlong", 0, fmt.Sprintf("longer than the %d characters that are read", maxReplyRunes))
@@ -162,7 +163,8 @@ func (r *reading) states(id string) bool {
 // gradeCriteria fills in Q1 to Q8.
 func (r *reading) gradeCriteria() {
 	for i, grade := range []func() (earned, offered int64, reason string){
-		r.gradeFacts, r.gradeOutcome, r.gradeQuestions, r.gradeTime, r.gradeTone, r.gradeShape, r.gradeAddress, r.gradeConsistency,
+		r.gradeFacts, r.gradeOutcome, r.gradeQuestions, r.gradeTime, r.gradeTone, r.gradeShape, r.gradeAddress,
+		r.gradeConsistency,
 	} {
 		c := &r.verdict.Criteria[i]
 		earned, offered, reason := grade()
@@ -201,7 +203,8 @@ func (r *reading) gradeOutcome() (earned, offered int64, reason string) {
 	}
 	// Whoever states everything, and hands over what has to be, has named the next step in words of
 	// their own.
-	if r.stated == r.required || r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 && handedOver(r.doc, r.prepared, true) {
+	if r.stated == r.required || r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 &&
+		handedOver(r.doc, r.prepared, true) {
 		return 1, 1, ""
 	}
 	return 0, 1, "the next step isn't named"
@@ -353,7 +356,8 @@ func (r *reading) checkClaims() {
 		}
 		if !promised && r.promisedIn(r.doc.sentenceOf(c.at.lo)) {
 			promised = true
-			r.trip("invented-promise", unsupportedCap, fmt.Sprintf("promises %q, which nothing supports", r.quote(c.at)))
+			r.trip("invented-promise", unsupportedCap, fmt.Sprintf("promises %q, which nothing supports",
+				r.quote(c.at)))
 		}
 	}
 }
@@ -403,7 +407,8 @@ func (r *reading) checkGates() {
 		tripped    bool
 		id, reason string
 	}{
-		{2*r.contradicted >= max(r.required, 2), "contradictory", "takes back or leaves open half of what it has to state"},
+		{2*r.contradicted >= max(r.required, 2), "contradictory",
+			"takes back or leaves open half of what it has to state"},
 		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
 		{dense(r.doc, r.prepared), "stuffed", "strings together what the rubric looks for"},

@@ -15,22 +15,24 @@ func TestPolarity(t *testing.T) {
 		fact     scenarios.Fact
 		said     said
 	}{
-		"an amount": {"en", scenarios.Fact{ID: "f", Value: "$1,482.00", Context: []string{"difference", "overcharged"}}, said{
-			"The difference is $1,482.00.":                                          stated,
-			"You were overcharged by 1482 dollars.":                                 stated,
-			"The difference is exactly USD 1,482.00, no more.":                      stated,
-			"There is no doubt that the difference is $1,482.00.":                   stated,
-			"The difference, which nobody disputes, is $1,482.00.":                  stated,
-			"The difference isn't $1,482.00.":                                       contradicted,
-			"The difference never was $1,482.00.":                                   contradicted,
-			"Either the difference is $1,482.00 or you counted wrongly.":            contradicted,
-			"The difference is $1,482.00. In fact the difference is not $1,482.00.": contradicted,
-			"Is the difference $1,482.00?":                                          missing,
-			"The difference is $1,428.00.":                                          missing,
-			"Your order number is $1,482.00.":                                       missing,
-			"The difference is large. It came to $1,482.00.":                        stated,
-		}},
-		"a time": {"en", scenarios.Fact{ID: "f", Slot: "timeframe", Value: "48 hours", Context: []string{"answer", "hear"}}, said{
+		"an amount": {"en", scenarios.Fact{ID: "f", Value: "$1,482.00", Context: []string{"difference", "overcharged"}},
+			said{
+				"The difference is $1,482.00.":                                          stated,
+				"You were overcharged by 1482 dollars.":                                 stated,
+				"The difference is exactly USD 1,482.00, no more.":                      stated,
+				"There is no doubt that the difference is $1,482.00.":                   stated,
+				"The difference, which nobody disputes, is $1,482.00.":                  stated,
+				"The difference isn't $1,482.00.":                                       contradicted,
+				"The difference never was $1,482.00.":                                   contradicted,
+				"Either the difference is $1,482.00 or you counted wrongly.":            contradicted,
+				"The difference is $1,482.00. In fact the difference is not $1,482.00.": contradicted,
+				"Is the difference $1,482.00?":                                          missing,
+				"The difference is $1,428.00.":                                          missing,
+				"Your order number is $1,482.00.":                                       missing,
+				"The difference is large. It came to $1,482.00.":                        stated,
+			}},
+		"a time": {"en", scenarios.Fact{ID: "f", Slot: "timeframe", Value: "48 hours",
+			Context: []string{"answer", "hear"}}, said{
 			"You will have an answer within two days.":                             stated,
 			"You'll hear from them in 48 h.":                                       stated,
 			"You won't hear from them until 48 hours have passed.":                 stated,
@@ -46,39 +48,43 @@ func TestPolarity(t *testing.T) {
 			"You should never use the key with the deadbolt.": contradicted,
 			"The deadbolt is made of steel.":                  missing,
 		}},
-		"a denial": {"en", scenarios.Fact{ID: "f", Value: "date", Context: []string{"repair", "yet"}, Negative: true}, said{
-			"There is no date for the repair.":        stated,
-			"I can't name a date for the repair yet.": stated,
-			"The date of the repair is known.":        missing,
-			"There is no news.":                       missing,
-		}},
-		"German amount": {"de", scenarios.Fact{ID: "f", Value: "1.482,00 $", Context: []string{"Differenz", "zu viel"}}, said{
-			"Die Differenz beträgt 1.482,00 $.":               stated,
-			"Die Differenz beträgt 1482 Dollar.":              stated,
-			"Es wurden 1.482,00 USD zu viel berechnet.":       stated,
-			"Die Differenz beträgt nicht 1.482,00 $.":         contradicted,
-			"Die Differenz war nie 1.482,00 $.":               contradicted,
-			"Entweder beträgt die Differenz 1.482,00 $ nicht": contradicted,
-			"Beträgt die Differenz 1.482,00 $?":               missing,
-			"Die Differenz beträgt 1.428,00 $.":               missing,
-		}},
-		"German time": {"de", scenarios.Fact{ID: "f", Value: "5 Werktage", Context: []string{"Antwort", "melden"}}, said{
-			"Die Antwort kommt in fünf Arbeitstagen.":              stated,
-			"Wir melden uns innerhalb von 5 Werktagen.":            stated,
-			"Wir melden uns nicht innerhalb von 5 Werktagen.":      contradicted,
-			"Wir melden uns in 5 Tagen.":                           contradicted,
-			"Der Versand dauert 5 Werktage.":                       missing,
-			"Melden Sie sich bitte. Das Paket braucht 5 Werktage.": missing,
-		}},
-		"Spanish time": {"es", scenarios.Fact{ID: "f", Value: "48 horas", Context: []string{"respuesta", "responder"}}, said{
-			"Tendrá una respuesta en dos días.":        stated,
-			"La respuesta llega en 48 horas.":          stated,
-			"La respuesta no llega en 48 horas.":       contradicted,
-			"Nunca tendrá la respuesta en 48 horas.":   contradicted,
-			"¿Tendrá una respuesta en 48 horas?":       missing,
-			"El paquete tarda 48 horas.":               missing,
-			"Tendrá la respuesta. Tarda unos 48 días.": missing,
-		}},
+		"a denial": {"en", scenarios.Fact{ID: "f", Value: "date", Context: []string{"repair", "yet"}, Negative: true},
+			said{
+				"There is no date for the repair.":        stated,
+				"I can't name a date for the repair yet.": stated,
+				"The date of the repair is known.":        missing,
+				"There is no news.":                       missing,
+			}},
+		"German amount": {"de", scenarios.Fact{ID: "f", Value: "1.482,00 $", Context: []string{"Differenz", "zu viel"}},
+			said{
+				"Die Differenz beträgt 1.482,00 $.":               stated,
+				"Die Differenz beträgt 1482 Dollar.":              stated,
+				"Es wurden 1.482,00 USD zu viel berechnet.":       stated,
+				"Die Differenz beträgt nicht 1.482,00 $.":         contradicted,
+				"Die Differenz war nie 1.482,00 $.":               contradicted,
+				"Entweder beträgt die Differenz 1.482,00 $ nicht": contradicted,
+				"Beträgt die Differenz 1.482,00 $?":               missing,
+				"Die Differenz beträgt 1.428,00 $.":               missing,
+			}},
+		"German time": {"de", scenarios.Fact{ID: "f", Value: "5 Werktage", Context: []string{"Antwort", "melden"}},
+			said{
+				"Die Antwort kommt in fünf Arbeitstagen.":              stated,
+				"Wir melden uns innerhalb von 5 Werktagen.":            stated,
+				"Wir melden uns nicht innerhalb von 5 Werktagen.":      contradicted,
+				"Wir melden uns in 5 Tagen.":                           contradicted,
+				"Der Versand dauert 5 Werktage.":                       missing,
+				"Melden Sie sich bitte. Das Paket braucht 5 Werktage.": missing,
+			}},
+		"Spanish time": {"es", scenarios.Fact{ID: "f", Value: "48 horas", Context: []string{"respuesta", "responder"}},
+			said{
+				"Tendrá una respuesta en dos días.":        stated,
+				"La respuesta llega en 48 horas.":          stated,
+				"La respuesta no llega en 48 horas.":       contradicted,
+				"Nunca tendrá la respuesta en 48 horas.":   contradicted,
+				"¿Tendrá una respuesta en 48 horas?":       missing,
+				"El paquete tarda 48 horas.":               missing,
+				"Tendrá la respuesta. Tarda unos 48 días.": missing,
+			}},
 		"Spanish amount": {"es", scenarios.Fact{ID: "f", Value: "1.482,00 $", Context: []string{"diferencia"}}, said{
 			"La diferencia es de 1482 dólares.":    stated,
 			"La diferencia es de 1.482,00 $.":      stated,
@@ -111,7 +117,8 @@ func TestPolarity(t *testing.T) {
 	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			ticket := &scenarios.Ticket{Language: tc.language, Reply: scenarios.ReplySpec{Facts: []scenarios.Fact{tc.fact}}}
+			ticket := &scenarios.Ticket{Language: tc.language,
+				Reply: scenarios.ReplySpec{Facts: []scenarios.Fact{tc.fact}}}
 			p := prepare(ticket, libraries)
 			for reply, want := range tc.said {
 				if got := p.facts[0].find(p.lib.read(reply), p); got != want {
@@ -144,7 +151,8 @@ func TestKeyFacts(t *testing.T) {
 	libraries := newLibraries()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := prepare(&scenarios.Ticket{Language: "en", Description: served, Reply: scenarios.ReplySpec{Facts: tc.facts}}, libraries)
+			p := prepare(&scenarios.Ticket{Language: "en", Description: served,
+				Reply: scenarios.ReplySpec{Facts: tc.facts}}, libraries)
 			got := ""
 			for i := range p.facts {
 				if p.facts[i].key {
@@ -161,7 +169,8 @@ func TestKeyFacts(t *testing.T) {
 // TestCapsComeBeforePrices checks that what a reply invents costs it points below a cap too.
 func TestCapsComeBeforePrices(t *testing.T) {
 	r := &reading{prepared: &prepared{}, verdict: Verdict{
-		Criteria: []Criterion{{ID: "Q1", Earned: 160}, {ID: "Q2", Earned: 100}}, Gates: []Gate{{ID: "no-facts", Cap: 100}}, Invented: []string{"$1", "$2"},
+		Criteria: []Criterion{{ID: "Q1", Earned: 160}, {ID: "Q2", Earned: 100}},
+		Gates:    []Gate{{ID: "no-facts", Cap: 100}}, Invented: []string{"$1", "$2"},
 	}}
 	if v := r.total(); v.PreGate != 160 || v.PostGate != 0 {
 		t.Errorf("earned %d before and %d after the gates, want 160 and 0", v.PreGate, v.PostGate)

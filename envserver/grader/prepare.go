@@ -215,7 +215,8 @@ func (p *prepared) addNearDays(now time.Time) {
 	for i := range p.facts {
 		f := &p.facts[i]
 		for _, form := range f.forms {
-			if form.derived || len(form.claims) != 1 || form.claims[0].kind != dateClaim || form.claims[0].value < 1_01_01 {
+			if form.derived || len(form.claims) != 1 || form.claims[0].kind != dateClaim ||
+				form.claims[0].value < 1_01_01 {
 				continue
 			}
 			value := form.claims[0].value

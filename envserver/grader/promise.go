@@ -145,7 +145,8 @@ func (d *document) committed(v *clauseView, at span, lex *lexicon) bool {
 // assertedLoosely is asserted for languages whose word order the judge doesn't know: any sign of a
 // finished or coming action will do.
 func (d *document) assertedLoosely(c span, lex *lexicon) bool {
-	return anyWord(lex.aux, d.tokens, c) >= 0 || anyWord(lex.firstPerson, d.tokens, c) >= 0 || d.sharesSubject(c, lex) ||
+	return anyWord(lex.aux, d.tokens, c) >= 0 || anyWord(lex.firstPerson, d.tokens, c) >= 0 ||
+		d.sharesSubject(c, lex) ||
 		anyStem(lex.givers, d.tokens, c) >= 0 || anyStem(lex.completions, d.tokens, c) >= 0 || d.inflected(c, lex)
 }
 
@@ -173,7 +174,8 @@ func (d *document) asserted(c, at span, lex *lexicon) bool {
 // than being an infinitive or a name.
 func (d *document) active(c span, i int, lex *lexicon) bool {
 	j := i - 1
-	for j >= c.lo && (d.tokens[j].is(lex.skip) || d.tokens[j].kind == punctToken || d.claimed(j) && !d.tokens[j].is(lex.aux)) {
+	for j >= c.lo && (d.tokens[j].is(lex.skip) || d.tokens[j].kind == punctToken || d.claimed(j) &&
+		!d.tokens[j].is(lex.aux)) {
 		j--
 	}
 	if j < c.lo {
@@ -197,7 +199,8 @@ func (d *document) active(c span, i int, lex *lexicon) bool {
 // the charge and refunded it".
 func (d *document) continued(c span, i int, lex *lexicon) bool {
 	text := d.tokens[i].text
-	return len(text) >= 5 && text[len(text)-2:] == "ed" && d.sharesSubject(c, lex) && anyWord(lex.hedges, d.tokens, d.clauseOf(c.lo-1)) < 0
+	return len(text) >= 5 && text[len(text)-2:] == "ed" && d.sharesSubject(c, lex) &&
+		anyWord(lex.hedges, d.tokens, d.clauseOf(c.lo-1)) < 0
 }
 
 // sharesSubject tells whether the clause before this one, in the same sentence, says what the

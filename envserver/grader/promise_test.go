@@ -153,7 +153,8 @@ func TestPromises(t *testing.T) {
 }
 
 func TestLexiconsHaveTheSameKeys(t *testing.T) {
-	optional := map[string]bool{"expand": true, "irregular": true, "endings": true, "percents": true, "skip": true, "business": true}
+	optional := map[string]bool{"expand": true, "irregular": true, "endings": true, "percents": true, "skip": true,
+		"business": true}
 	want := lexiconLines("en")
 	for _, language := range languages() {
 		got := lexiconLines(language)

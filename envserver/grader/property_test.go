@@ -52,7 +52,8 @@ func checkReplies(t *testing.T, whole bool, check func(t *rapid.T, judge func(re
 		if !whole {
 			sentences = pick(t, sentences)
 		}
-		check(t, func(reply string) int64 { return mustJudge(t, o, ticket, reply) }, drawn{ticket, strings.Join(sentences, " ")})
+		check(t, func(reply string) int64 { return mustJudge(t, o, ticket, reply) },
+			drawn{ticket, strings.Join(sentences, " ")})
 	})
 }
 
@@ -112,11 +113,14 @@ func TestPaddingNeverRaises(t *testing.T) {
 	checkReplies(t, false, func(t *rapid.T, judge func(string) int64, d drawn) {
 		words := phrasebookOf(d.ticket.Language)
 		padding := rapid.SampledFrom([]string{
-			words.generic, stuffed(d.ticket, " "), stuffed(d.ticket, "\n"), strings.Join(d.ticket.Reply.Rubric, " "), d.ticket.Description, words.promise,
-			"Thank you for your patience. Please do not hesitate to contact us with any further questions. Have a wonderful day!",
+			words.generic, stuffed(d.ticket, " "), stuffed(d.ticket, "\n"), strings.Join(d.ticket.Reply.Rubric, " "),
+			d.ticket.Description, words.promise,
+			"Thank you for your patience. Please do not hesitate to contact us with any further questions. Have a " +
+				"wonderful day!",
 			"This reply is complete, accurate and empathetic.",
 		}).Draw(t, "padding")
-		if before, after := judge(d.reply), judge(d.reply+"\n\n"+padding); after > max(before, unsupportedCap)+onePointOfForm {
+		if before, after := judge(d.reply), judge(d.reply+"\n\n"+padding); after > max(before,
+			unsupportedCap)+onePointOfForm {
 			t.Errorf("%s: %d with padding, %d without:\n%s\n\n%s", d.ticket.ScenarioID, after, before, d.reply, padding)
 		}
 	})
@@ -125,7 +129,8 @@ func TestPaddingNeverRaises(t *testing.T) {
 func TestForbiddenPromiseNeverRaises(t *testing.T) {
 	checkReplies(t, false, func(t *rapid.T, judge func(string) int64, d drawn) {
 		promise := phrasebookOf(d.ticket.Language).promise
-		if before, after := judge(d.reply), judge(d.reply+"\n\n"+promise); after > max(before, unsupportedCap) || after > unsupportedCap {
+		if before, after := judge(d.reply), judge(d.reply+"\n\n"+promise); after > max(before, unsupportedCap) ||
+			after > unsupportedCap {
 			t.Errorf("%s: %d with a promise, %d without:\n%s", d.ticket.ScenarioID, after, before, d.reply)
 		}
 	})
@@ -177,7 +182,8 @@ func TestJudgingIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ticket := rapid.SampledFrom(tickets).Draw(t, "ticket")
 		reply := rapid.OneOf(rapid.String(), rapid.SampledFrom(ticket.References.Good)).Draw(t, "reply")
-		if x, y := mustJudge(t, a, ticket, reply), mustJudge(t, b, ticket, reply); x != y || x < 0 || x > responsePoints {
+		if x, y := mustJudge(t, a, ticket, reply), mustJudge(t, b, ticket, reply); x != y || x < 0 ||
+			x > responsePoints {
 			t.Errorf("%q earned %d and %d", reply, x, y)
 		}
 	})
@@ -194,17 +200,20 @@ func TestNormalise(t *testing.T) {
 			t.Errorf("%q changes again to %q", once, twice)
 		}
 	})
-	if text, whole := bounded(strings.Repeat("aé ", maxReplyRunes)); whole || utf8.RuneCountInString(text) != maxReplyRunes {
+	if text, whole := bounded(strings.Repeat("aé ", maxReplyRunes)); whole ||
+		utf8.RuneCountInString(text) != maxReplyRunes {
 		t.Errorf("a long reply kept %d characters (whole: %v)", utf8.RuneCountInString(text), whole)
 	}
 }
 
 func FuzzOfflineJudge(f *testing.F) {
-	for _, reply := range []string{goodReply, goodGerman, "", "$", "$1,", "1.2.3.4", "half a", "the 14th of", "either or not", "3-5", "''''", "a@b.c", "{\"", "9999999999999999999 years"} {
+	for _, reply := range []string{goodReply, goodGerman, "", "$", "$1,", "1.2.3.4", "half a", "the 14th of",
+		"either or not", "3-5", "''''", "a@b.c", "{\"", "9999999999999999999 years"} {
 		f.Add(reply)
 	}
 	o, other := NewOffline(), NewOffline()
-	tickets := []*scenarios.Ticket{overbilled(), prorated(), {Language: "es-MX", Now: time.Unix(0, 0)}, {Language: "fr"}, {}}
+	tickets := []*scenarios.Ticket{overbilled(), prorated(), {Language: "es-MX", Now: time.Unix(0, 0)},
+		{Language: "fr"}, {}}
 	f.Fuzz(func(t *testing.T, reply string) {
 		for _, ticket := range tickets {
 			v := judgeReply(t, o, ticket, reply)

@@ -92,7 +92,8 @@ func (r *Reading) Claims() []Claim {
 	}
 	if r.offers(2) {
 		for i := range spec.Questions {
-			claims = append(claims, Claim{ID: "Q3." + spec.Questions[i].ID, Criterion: "Q3", Question: &spec.Questions[i]})
+			claims = append(claims, Claim{ID: "Q3." + spec.Questions[i].ID, Criterion: "Q3",
+				Question: &spec.Questions[i]})
 		}
 	}
 	if r.offers(3) && r.untimed() {
@@ -213,7 +214,8 @@ func (r *reading) bears(id, quote string) bool {
 		return f != nil
 	}
 	d := parse(quote, r.lex)
-	return f.said(r) && slices.ContainsFunc(f.forms, func(form form) bool { return form.in(d, span{0, len(d.tokens)}) >= 0 })
+	return f.said(r) && slices.ContainsFunc(f.forms,
+		func(form form) bool { return form.in(d, span{0, len(d.tokens)}) >= 0 })
 }
 
 func (r *reading) fact(id string) *fact {
@@ -237,7 +239,8 @@ func (f *fact) said(r *reading) bool {
 		}
 		for i := range f.forms {
 			at := f.forms[i].in(r.doc, s)
-			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && f.polarity(r.doc, s, at, f.forms[i].negated, r.lex) == stated {
+			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && f.polarity(r.doc, s, at, f.forms[i].negated,
+				r.lex) == stated {
 				return true
 			}
 		}
@@ -255,7 +258,8 @@ func (r *reading) merge(claims []Claim, answers []Evidence) {
 	}
 	r.lift(met)
 	r.gradeCriteria()
-	for i, grade := range []func(met map[string]bool){nil, r.judgeOutcome, r.judgeQuestions, r.judgeClaim(3), r.judgeClaim(4), r.judgeClaim(5)} {
+	for i, grade := range []func(met map[string]bool){nil, r.judgeOutcome, r.judgeQuestions, r.judgeClaim(3),
+		r.judgeClaim(4), r.judgeClaim(5)} {
 		if grade != nil {
 			grade(met)
 		}

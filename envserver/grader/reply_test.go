@@ -17,7 +17,8 @@ func TestFactsStated(t *testing.T) {
 		reply string
 		want  []bool
 	}{
-		"both":             {"I have refunded $12.50. It will arrive on your card within five business days.", []bool{true, true}},
+		"both": {"I have refunded $12.50. It will arrive on your card within five business days.",
+			[]bool{true, true}},
 		"one":              {"I have refunded $12.50 to you.", []bool{true, false}},
 		"another value":    {"I have refunded $21.50. It will arrive within 9 business days.", []bool{false, false}},
 		"no context":       {"$12.50. 5 business days.", []bool{false, false}},
@@ -37,7 +38,8 @@ func TestFactsStated(t *testing.T) {
 
 // TestALabelledValueIsStated reads what people write in lists.
 func TestALabelledValueIsStated(t *testing.T) {
-	facts := []scenarios.Fact{{ID: "f1", Value: "March 26, 2026", Context: []string{"estimate", "deliver", "date", "expect", "come", "due"}}}
+	facts := []scenarios.Fact{{ID: "f1", Value: "March 26, 2026", Context: []string{"estimate", "deliver", "date",
+		"expect", "come", "due"}}}
 	for reply, want := range map[string]bool{
 		"Hello,\n\n- Estimated delivery: March 26, 2026\n\nRegards": true,
 		"estimate deliver date expect come due March 26, 2026":      false,
@@ -53,7 +55,8 @@ func TestKnownTimesContradictNothing(t *testing.T) {
 	facts := []scenarios.Fact{{ID: "f1", Value: "March 20, 2026", Context: []string{"trace"}}}
 	const reply = "The last scan before a trace was on March 13. A trace can be opened on March 20, 2026."
 	judge := NewOffline()
-	if diff := cmp.Diff([]bool{true}, judge.FactsStated(reply, facts, []string{"scanned on March 13, 2026"}, "en")); diff != "" {
+	if diff := cmp.Diff([]bool{true}, judge.FactsStated(reply, facts, []string{"scanned on March 13, 2026"},
+		"en")); diff != "" {
 		t.Errorf("FactsStated() with a known date (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]bool{false}, judge.FactsStated(reply, facts, nil, "en")); diff != "" {

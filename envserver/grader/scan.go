@@ -181,7 +181,8 @@ func addressLength(s string) int {
 	run := strings.TrimRight(s[:end], ".:'*")
 	at := strings.IndexByte(run, '@')
 	switch {
-	case at > 0 && strings.IndexByte(run[at:], '.') > 1, strings.HasPrefix(run, "http") && strings.Contains(run, "://"), strings.HasPrefix(run, "www."):
+	case at > 0 && strings.IndexByte(run[at:], '.') > 1, strings.HasPrefix(run, "http") &&
+		strings.Contains(run, "://"), strings.HasPrefix(run, "www."):
 		return len(run)
 	case strings.HasSuffix(run, ".example"), strings.Contains(run, ".example/"):
 		return len(run)

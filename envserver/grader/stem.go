@@ -50,7 +50,8 @@ func stemEnglish(w string) string {
 }
 
 func stemGerman(w string) string {
-	w = trim(w, 4, "ungen", "ung", "ten", "tem", "ter", "tes", "ern", "en", "er", "em", "es", "te", "et", "st", "e", "n", "s", "t")
+	w = trim(w, 4, "ungen", "ung", "ten", "tem", "ter", "tes", "ern", "en", "er", "em", "es", "te", "et", "st", "e",
+		"n", "s", "t")
 	if len(w) > 6 {
 		w = trim(w, 4, "en", "er", "e", "t")
 	}
@@ -61,8 +62,10 @@ func stemRomance(w string) string {
 	if !strings.HasSuffix(w, "mos") {
 		w = trim(w, 3, "s", "x")
 	}
-	w = trim(w, 4, "aciones", "acion", "iciones", "icion", "ations", "ation", "amiento", "imiento", "issement", "ement", "mente", "ment", "iones", "ion",
-		"aremos", "eremos", "iremos", "erons", "irons", "amos", "emos", "imos", "erez", "irez", "ando", "iendo", "ados", "adas", "idos", "idas",
+	w = trim(w, 4, "aciones", "acion", "iciones", "icion", "ations", "ation", "amiento", "imiento", "issement", "ement",
+		"mente", "ment", "iones", "ion",
+		"aremos", "eremos", "iremos", "erons", "irons", "amos", "emos", "imos", "erez", "irez", "ando", "iendo", "ados",
+		"adas", "idos", "idas",
 		"ado", "ada", "ido", "ida", "ent", "ant", "ons", "ees", "era", "ara", "ira", "ar", "er", "ir", "ez", "re", "ee", "an", "en", "es")
 	w = trim(w, 4, "e", "a", "o", "i")
 	return w

@@ -29,7 +29,8 @@ func TestSwappedValues(t *testing.T) {
 				swapped++
 				if after := judgeReply(t, o, ticket, reply).PostGate; after >= before {
 					unnoticed++
-					t.Logf("%s: %s and %s swapped: %d before, %d after\n%s", ticket.ScenarioID, p.facts[i].id, p.facts[k].id, before, after, reply)
+					t.Logf("%s: %s and %s swapped: %d before, %d after\n%s", ticket.ScenarioID, p.facts[i].id,
+						p.facts[k].id, before, after, reply)
 				}
 			}
 		}
@@ -42,7 +43,8 @@ func TestSwappedValues(t *testing.T) {
 // exchange swaps the values of two facts of one kind where the reply holds both once.
 func exchange(reply string, p *prepared, facts []scenarios.Fact, i, k int) (string, bool) {
 	x, y := p.facts[i].forms[0].claims, p.facts[k].forms[0].claims
-	if len(x) != 1 || len(y) != 1 || x[0].kind != y[0].kind || x[0].equal(y[0]) || strings.Count(reply, facts[i].Value) != 1 || strings.Count(reply, facts[k].Value) != 1 {
+	if len(x) != 1 || len(y) != 1 || x[0].kind != y[0].kind || x[0].equal(y[0]) ||
+		strings.Count(reply, facts[i].Value) != 1 || strings.Count(reply, facts[k].Value) != 1 {
 		return "", false
 	}
 	a, b := numberOf(facts[i].Value, x[0]), numberOf(facts[k].Value, y[0])

@@ -44,7 +44,8 @@ func plain(r rune) rune {
 		return r
 	case r < ' ', r >= 0x7f && r < 0xa0:
 		return ' '
-	case r == 0xad, r == 0x34f, r == 0x61c, r == 0xfeff, unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
+	case r == 0xad, r == 0x34f, r == 0x61c, r == 0xfeff, unicode.Is(unicode.Cf, r), unicode.Is(
+		unicode.Variation_Selector, r):
 		return -1
 	case r == '‘', r == '’', r == 'ʼ', r == '´', r == '′':
 		return '\''

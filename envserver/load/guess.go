@@ -48,7 +48,8 @@ func Try(ctx context.Context, url string, reset, action json.RawMessage, o opene
 	return err
 }
 
-func try(ctx context.Context, client *openenv.Client, reset json.RawMessage, candidates []json.RawMessage) (json.RawMessage, error) {
+func try(ctx context.Context, client *openenv.Client, reset json.RawMessage,
+	candidates []json.RawMessage) (json.RawMessage, error) {
 	if len(reset) == 0 {
 		reset = json.RawMessage("{}")
 	}

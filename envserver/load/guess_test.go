@@ -18,7 +18,8 @@ func TestCandidates(t *testing.T) {
 		schema string
 		want   []string
 	}{
-		"the stock echo": {`{"properties":{"metadata":{"type":"object"},"message":{"type":"string"}},"required":["message"],"type":"object"}`, []string{`{"message":"How are you?"}`}},
+		"the stock echo": {
+			`{"properties":{"metadata":{"type":"object"},"message":{"type":"string"}},"required":["message"],"type":"object"}`, []string{`{"message":"How are you?"}`}},
 		"types": {
 			`{"$defs":{"P":{"type":"object","properties":{"x":{"type":"integer","minimum":3}},"required":["x"]}},"required":["a","b","c","d","e","f"],
 			"properties":{"a":{"$ref":"#/$defs/P"},"b":{"type":"boolean"},"c":{"anyOf":[{"type":"null"},{"type":"array"}]},"d":{"const":7},"e":{"enum":["one"]},"f":{"type":"number","default":0.5}}}`,
@@ -30,8 +31,10 @@ func TestCandidates(t *testing.T) {
 			{"if":{"properties":{"kind":{"const":"go"}}},"then":{"anyOf":[{"required":["to"]},{"required":["text"]}]}}]}`,
 			[]string{`{"kind":"say","text":"How are you?"}`, `{"kind":"go","to":"north"}`},
 		},
-		"a circle":  {`{"$defs":{"A":{"$ref":"#/$defs/A"}},"properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"]}`, []string{`{"a":"How are you?"}`}},
-		"a tree":    {`{"$defs":{"A":{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"]}},"allOf":[{"$ref":"#/$defs/A"}]}`, nil},
+		"a circle": {`{"$defs":{"A":{"$ref":"#/$defs/A"}},"properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"]}`,
+			[]string{`{"a":"How are you?"}`}},
+		"a tree": {
+			`{"$defs":{"A":{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"]}},"allOf":[{"$ref":"#/$defs/A"}]}`, nil},
 		"nothing":   {`{}`, []string{`{}`}},
 		"no schema": {`[]`, nil},
 	} {
@@ -67,16 +70,20 @@ func TestGuess(t *testing.T) {
 	if got, err := Run(t.Context(), cfg); err != nil || len(got.Failures) != 0 || got.Steps == 0 {
 		t.Errorf("a load of %s: %d steps, %v, %v", action, got.Steps, got.Failures, err)
 	}
-	if err := Try(t.Context(), front.URL, nil, json.RawMessage(`{"action_type":"fly"}`), openenv.ClientOptions{}); err == nil || !strings.Contains(err.Error(), `refuses the action {"action_type":"fly"}`) {
+	if err := Try(t.Context(), front.URL, nil, json.RawMessage(`{"action_type":"fly"}`),
+		openenv.ClientOptions{}); err == nil || !strings.Contains(
+		err.Error(), `refuses the action {"action_type":"fly"}`) {
 		t.Errorf("an unknown action: %v", err)
 	}
-	if err := Try(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action, openenv.ClientOptions{}); err == nil {
+	if err := Try(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action,
+		openenv.ClientOptions{}); err == nil {
 		t.Error("an unknown task")
 	}
 }
 
 func TestGuessAsksTheServer(t *testing.T) {
-	denied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	denied := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer denied.Close()
 	_, err := Guess(t.Context(), denied.URL, nil, openenv.ClientOptions{})
 	if refused, ok := errors.AsType[*openenv.StatusError](err); !ok || refused.Status != http.StatusUnauthorized {

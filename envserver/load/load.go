@@ -107,7 +107,8 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	}
 	elapsed := g.stepAll(ctx)
 	return Result{
-		Sessions: len(g.sessions), Steps: g.steps.Load(), Elapsed: elapsed, Connect: g.connects.latencies(), Step: g.latency.latencies(), Failures: g.failures,
+		Sessions: len(g.sessions), Steps: g.steps.Load(), Elapsed: elapsed, Connect: g.connects.latencies(),
+		Step: g.latency.latencies(), Failures: g.failures,
 	}, ctx.Err()
 }
 
@@ -132,7 +133,8 @@ type generator struct {
 func newGenerator(cfg Config) (*generator, error) {
 	g := &generator{Config: cfg, failures: map[string]int{}, url: endpoint(cfg.URL)}
 	g.phase.Store("connect")
-	g.dialer = websocket.Dialer{HandshakeTimeout: handshakeTimeout, ReadBufferSize: 1024, WriteBufferSize: 1024, WriteBufferPool: &sync.Pool{}}
+	g.dialer = websocket.Dialer{HandshakeTimeout: handshakeTimeout, ReadBufferSize: 1024, WriteBufferSize: 1024,
+		WriteBufferPool: &sync.Pool{}}
 	var err error
 	if g.reset, err = message("reset", cfg.Reset); err != nil {
 		return nil, err

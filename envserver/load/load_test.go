@@ -33,7 +33,8 @@ func serve(t *testing.T, maxSessions int) (*openenv.Server, *httptest.Server) {
 		t.Fatal(err)
 	}
 	server, err := openenv.New(openenv.Config{
-		Kind: kind, MaxSessions: maxSessions, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler),
+		Kind: kind, MaxSessions: maxSessions, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)),
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -48,8 +49,10 @@ func serve(t *testing.T, maxSessions int) (*openenv.Server, *httptest.Server) {
 
 func searches(url string, sessions int) Config {
 	return Config{
-		URL: url, Sessions: sessions, Duration: 200 * time.Millisecond, Reset: json.RawMessage(`{"seed":7,"task":"ticket-resolve"}`),
-		Actions: []json.RawMessage{json.RawMessage(`{"action_type":"search_knowledge_base","query":"refund"}`), json.RawMessage(`{"action_type":"resolve","message":"Hello"}`)},
+		URL: url, Sessions: sessions, Duration: 200 * time.Millisecond,
+		Reset: json.RawMessage(`{"seed":7,"task":"ticket-resolve"}`),
+		Actions: []json.RawMessage{json.RawMessage(`{"action_type":"search_knowledge_base","query":"refund"}`),
+			json.RawMessage(`{"action_type":"resolve","message":"Hello"}`)},
 	}
 }
 
@@ -60,7 +63,8 @@ func TestRunMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Sessions != 20 || got.Steps < 20 || len(got.Failures) != 0 {
-		t.Errorf("%d sessions, %d steps, failures %v: want 20 sessions that all step", got.Sessions, got.Steps, got.Failures)
+		t.Errorf("%d sessions, %d steps, failures %v: want 20 sessions that all step", got.Sessions, got.Steps,
+			got.Failures)
 	}
 	if got.Elapsed < 200*time.Millisecond || got.StepsPerSecond() <= 0 {
 		t.Errorf("%v steps/s in %v", got.StepsPerSecond(), got.Elapsed)
@@ -131,11 +135,12 @@ func TestRunErrors(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"no server":    {func(c *Config) { c.URL = gone.URL }, "no session opened"},
-		"no OpenEnv":   {func(c *Config) { c.URL = notFound.URL }, "handshake refused with 404"},
-		"no sessions":  {func(c *Config) { c.Sessions = 0 }, "at least one session"},
-		"no actions":   {func(c *Config) { c.Actions = nil }, "one action"},
-		"a bad action": {func(c *Config) { c.Actions = []json.RawMessage{json.RawMessage("{")} }, "encoding a step message"},
+		"no server":   {func(c *Config) { c.URL = gone.URL }, "no session opened"},
+		"no OpenEnv":  {func(c *Config) { c.URL = notFound.URL }, "handshake refused with 404"},
+		"no sessions": {func(c *Config) { c.Sessions = 0 }, "at least one session"},
+		"no actions":  {func(c *Config) { c.Actions = nil }, "one action"},
+		"a bad action": {func(c *Config) { c.Actions = []json.RawMessage{json.RawMessage("{")} },
+			"encoding a step message"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := searches(gone.URL, 2)
@@ -208,7 +213,8 @@ func TestRunEndsWithoutTheServersHelp(t *testing.T) {
 
 func TestEndpoint(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://h:8000": "ws://h:8000/ws", "https://h/envs/a/": "wss://h/envs/a/ws", "ws://h": "ws://h/ws", "h:8000": "ws://h:8000/ws",
+		"http://h:8000": "ws://h:8000/ws", "https://h/envs/a/": "wss://h/envs/a/ws", "ws://h": "ws://h/ws",
+		"h:8000": "ws://h:8000/ws",
 	} {
 		if diff := cmp.Diff(want, endpoint(url)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", url, diff)

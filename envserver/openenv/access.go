@@ -20,7 +20,8 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="csenv"`)
-		writeDetail(w, http.StatusUnauthorized, "this server needs a token: send the header `Authorization: Bearer <token>`")
+		writeDetail(w, http.StatusUnauthorized, "this server needs a token: send the header `Authorization: Bearer "+
+			"<token>`")
 	})
 }
 

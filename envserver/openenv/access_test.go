@@ -23,7 +23,9 @@ func TestTokens(t *testing.T) {
 		}
 		defer response.Body.Close()
 		body, _ := io.ReadAll(response.Body)
-		if response.StatusCode == http.StatusUnauthorized && (!strings.Contains(string(body), "Authorization: Bearer") || !strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer")) {
+		if response.StatusCode == http.StatusUnauthorized &&
+			(!strings.Contains(string(body), "Authorization: Bearer") ||
+				!strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer")) {
 			t.Errorf("401 without an explanation: %s %v", body, response.Header)
 		}
 		return response.StatusCode
@@ -32,8 +34,10 @@ func TestTokens(t *testing.T) {
 		path, authorization string
 		want                int
 	}{
-		{"/health", "", 200}, {"/metadata", "", 401}, {"/metadata", "Bearer first", 200}, {"/metadata", "bearer second", 200}, {"/state", "", 401},
-		{"/metadata", "Bearer third", 401}, {"/metadata", "Bearer ", 401}, {"/metadata", "Bearer", 401}, {"/metadata", "Basic first", 401}, {"/nowhere", "", 401},
+		{"/health", "", 200}, {"/metadata", "", 401}, {"/metadata", "Bearer first", 200},
+		{"/metadata", "bearer second", 200}, {"/state", "", 401},
+		{"/metadata", "Bearer third", 401}, {"/metadata", "Bearer ", 401}, {"/metadata", "Bearer", 401},
+		{"/metadata", "Basic first", 401}, {"/nowhere", "", 401},
 	} {
 		if got := status(c.path, c.authorization); got != c.want {
 			t.Errorf("%s with %q: %d, want %d", c.path, c.authorization, got, c.want)
@@ -44,7 +48,8 @@ func TestTokens(t *testing.T) {
 		t.Errorf("a handshake without a token: %v", err)
 	}
 	_ = response.Body.Close()
-	conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws", http.Header{"Authorization": {"Bearer second"}})
+	conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/ws",
+		http.Header{"Authorization": {"Bearer second"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +109,12 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s lacks %s", path, want)
 			}
 		}
-		if strings.Contains(page, "http://") || strings.Contains(page, "https://") || strings.Contains(page, "<script") {
+		if strings.Contains(page, "http://") || strings.Contains(page, "https://") ||
+			strings.Contains(page, "<script") {
 			t.Errorf("%s loads something", path)
 		}
-		if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || !strings.HasPrefix(got, "text/html") {
+		if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK ||
+			!strings.HasPrefix(got, "text/html") {
 			t.Errorf("%s: %s %s", path, response.Status, got)
 		}
 	}

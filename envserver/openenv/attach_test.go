@@ -13,7 +13,8 @@ import (
 // rpc posts a call of OpenEnv's MCP dialect and returns its response.
 func rpc(tb testing.TB, url, method, params string) string {
 	tb.Helper()
-	status, body := postBody(tb, url+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
+	status, body := postBody(tb, url+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method,
+		params))
 	if status != 200 {
 		tb.Fatalf("%s: %d %s", method, status, body)
 	}
@@ -66,7 +67,8 @@ func TestAttachedSession(t *testing.T) {
 	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
 		t.Errorf("the socket sees %v steps after a tool call, want 1", got)
 	}
-	if got := closeSession(t, url, id); got != fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"closed":false,"closing":true,"session_id":%q}}`, id) {
+	if got := closeSession(t, url, id); got != fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":1,"result":{"closed":false,"closing":true,"session_id":%q}}`, id) {
 		t.Errorf("closing an attached session: %s", got)
 	}
 	if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
@@ -145,10 +147,14 @@ func TestOwnedSessionID(t *testing.T) {
 	p := &peer{t, conn}
 	defer conn.Close()
 	id := response.Header.Get(sessionHeader)
-	if got := decoded(t, p.ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`), "data", "result", "session_id"); got != id || id == "" {
+	if got := decoded(t, p.ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`),
+		"data", "result", "session_id"); got != id || id == "" {
 		t.Errorf("the message says %v, the handshake %q", got, id)
 	}
-	if got := decoded(t, p.ask(fmt.Sprintf(`{"type":"mcp","data":{"jsonrpc":"2.0","id":2,"method":"openenv/session/close","params":{"session_id":%q}}}`, id)), "data", "error", "code"); got != -32600.0 {
+	if got := decoded(t,
+		p.ask(
+			fmt.Sprintf(
+				`{"type":"mcp","data":{"jsonrpc":"2.0","id":2,"method":"openenv/session/close","params":{"session_id":%q}}}`, id)), "data", "error", "code"); got != -32600.0 {
 		t.Errorf("closing the socket's own session: %v", got)
 	}
 	p.leave()
@@ -167,11 +173,14 @@ func TestPlainHTTPOnASession(t *testing.T) {
 			t.Errorf("%s %s: %d %s", path, body, status, got)
 		}
 	}
-	ask("/reset", fmt.Sprintf(`{"seed":4,"episode_id":"E","session_id":%q}`, id), `{"observation":{"text":"hello","seed":4},"reward":0.0,"done":false}`)
-	ask("/step?session_id="+id, `{"action":{"kind":"say","text":"x","reward":100}}`, `{"observation":{"text":"x","seed":4},"reward":0.1,"done":false}`)
+	ask("/reset", fmt.Sprintf(`{"seed":4,"episode_id":"E","session_id":%q}`, id),
+		`{"observation":{"text":"hello","seed":4},"reward":0.0,"done":false}`)
+	ask("/step?session_id="+id, `{"action":{"kind":"say","text":"x","reward":100}}`,
+		`{"observation":{"text":"x","seed":4},"reward":0.1,"done":false}`)
 	p := attachTo(t, url, id)
 	p.ask(`{"type":"step","data":{"kind":"say"}}`)
-	if _, state := getBody(t, url+"/state?session_id="+id); decoded(t, state, "step_count") != 2.0 || decoded(t, state, "episode_id") != "E" {
+	if _, state := getBody(t, url+"/state?session_id="+id); decoded(t, state, "step_count") != 2.0 ||
+		decoded(t, state, "episode_id") != "E" {
 		t.Errorf("/state: %s", state)
 	}
 	for _, c := range []struct {
@@ -241,7 +250,8 @@ func TestIdleCreatedSession(t *testing.T) {
 			p.ask(`{"type":"state"}`)
 		}
 		if s.sessions.find(forgotten.id) != nil || s.sessions.find(attached.id) == nil {
-			t.Errorf("after 40 minutes: forgotten %v, attached %v", s.sessions.find(forgotten.id), s.sessions.find(attached.id))
+			t.Errorf("after 40 minutes: forgotten %v, attached %v", s.sessions.find(forgotten.id),
+				s.sessions.find(attached.id))
 		}
 		p.leave()
 		pass(9 * time.Minute)
@@ -323,7 +333,8 @@ func TestClientLimit(t *testing.T) {
 	first.ask(`{"type":"reset"}`)
 	create(t, url)
 	third := connect(t, url)
-	if answer := third.ask(`{"type":"reset"}`); codeOf(t, answer) != codeCapacity || !strings.Contains(answer, "one client") {
+	if answer := third.ask(`{"type":"reset"}`); codeOf(t, answer) != codeCapacity ||
+		!strings.Contains(answer, "one client") {
 		t.Errorf("the third session of a client: %s", answer)
 	}
 	first.leave()

@@ -109,7 +109,8 @@ func BenchmarkDecodeMessage(b *testing.B) {
 }
 
 func BenchmarkWriteReply(b *testing.B) {
-	r := reply{kind: echoKind{}, result: episode.Result{Observation: echoObservation{Text: benchStep, Seed: 7}, Reward: 200}}
+	r := reply{kind: echoKind{}, result: episode.Result{Observation: echoObservation{Text: benchStep, Seed: 7},
+		Reward: 200}}
 	var out bytes.Buffer
 	b.ReportAllocs()
 	for b.Loop() {

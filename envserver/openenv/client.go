@@ -88,7 +88,8 @@ type Points struct {
 
 // Dimension is the same in milli-points, which the shares are exactly.
 func (p Points) Dimension() score.Dimension {
-	return score.Dimension{Name: p.Name, Earned: int64(math.Round(p.Earned * 1000)), Offered: int64(math.Round(p.Offered * 1000))}
+	return score.Dimension{Name: p.Name, Earned: int64(math.Round(p.Earned * 1000)),
+		Offered: int64(math.Round(p.Offered * 1000))}
 }
 
 // ServerError is an error message of the server. The session lives on, unless Code is
@@ -155,7 +156,8 @@ func (e *StatusError) Error() string {
 const maxDetail = 200
 
 func statusError(status int, body []byte) *StatusError {
-	return &StatusError{Status: status, Detail: string(bytes.ToValidUTF8(bytes.TrimSpace(body[:min(len(body), maxDetail)]), nil))}
+	return &StatusError{Status: status, Detail: string(bytes.ToValidUTF8(
+		bytes.TrimSpace(body[:min(len(body), maxDetail)]), nil))}
 }
 
 // Dial opens a session. The base URL has the scheme http, https, ws or wss, or is a bare host and
@@ -172,7 +174,8 @@ func Dial(ctx context.Context, baseURL string, o ClientOptions) (*Client, error)
 		header.Set(directHeader, "client")
 	}
 	dialer := websocket.Dialer{
-		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment, ReadBufferSize: 4096, WriteBufferSize: 4096,
+		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment,
+		ReadBufferSize: 4096, WriteBufferSize: 4096,
 	}
 	conn, response, err := dialer.DialContext(ctx, target.String(), header)
 	if response != nil {
@@ -190,7 +193,8 @@ func Dial(ctx context.Context, baseURL string, o ClientOptions) (*Client, error)
 
 var (
 	connector = net.Dialer{Timeout: connectTimeout}
-	requester = http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: connector.DialContext, IdleConnTimeout: time.Minute}, Timeout: requestTimeout}
+	requester = http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment,
+		DialContext: connector.DialContext, IdleConnTimeout: time.Minute}, Timeout: requestTimeout}
 )
 
 func newClient(conn *websocket.Conn, silence time.Duration) *Client {
@@ -252,7 +256,8 @@ func endpoint(baseURL, family, route string) (*url.URL, error) {
 	case "https", "wss":
 		target.Scheme = family + "s"
 	default:
-		return nil, fmt.Errorf("the server's URL %q has the scheme %q: use http, https, ws or wss", baseURL, target.Scheme)
+		return nil, fmt.Errorf("the server's URL %q has the scheme %q: use http, https, ws or wss", baseURL,
+			target.Scheme)
 	}
 	if target.Host == "" {
 		return nil, fmt.Errorf("the server's URL %q names no host", baseURL)

@@ -47,8 +47,9 @@ func TestClient(t *testing.T) {
 	got, err = c.Step(t.Context(), echoAction{Kind: "finish", Score: 850_000})
 	episodeScore := 0.85
 	metadata := Metadata{
-		EpisodeScore: &episodeScore, ScoreBreakdown: []Points{{Name: "talk", Earned: 0.85, Offered: 1}}, Outcome: score.Scored,
-		Judge: "rules", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1",
+		EpisodeScore: &episodeScore, ScoreBreakdown: []Points{{Name: "talk", Earned: 0.85, Offered: 1}},
+		Outcome: score.Scored,
+		Judge:   "rules", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1",
 	}
 	if err != nil || !got.Done || cmp.Diff(metadata, got.Metadata) != "" {
 		t.Errorf("last step: %v %s", err, cmp.Diff(metadata, got.Metadata))
@@ -215,7 +216,8 @@ func TestDialErrorsNameTheServer(t *testing.T) {
 	if _, err := Dial(t.Context(), server.URL, ClientOptions{}); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a server without /ws: %v", err)
 	}
-	if _, err := Dial(t.Context(), "127.0.0.1:1", ClientOptions{}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if _, err := Dial(t.Context(), "127.0.0.1:1", ClientOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("no server: %v", err)
 	}
 }
@@ -229,7 +231,8 @@ func TestClientToken(t *testing.T) {
 		_, schemaErr := FetchSchema(t.Context(), url, o)
 		for what, err := range map[string]error{"dial": dialErr, "schema": schemaErr} {
 			refused, ok := errors.AsType[*StatusError](err)
-			if want == 0 && err != nil || want != 0 && (!ok || refused.Status != want || !strings.Contains(err.Error(), "token")) {
+			if want == 0 && err != nil || want != 0 &&
+				(!ok || refused.Status != want || !strings.Contains(err.Error(), "token")) {
 				t.Errorf("%s with the token %q: %v", what, token, err)
 			}
 		}
@@ -260,7 +263,8 @@ func TestClientAttaches(t *testing.T) {
 		t.Error(err)
 	}
 	_ = c.Close()
-	if _, answer := postBody(t, url+"/step", `{"session_id":"`+id+`","action":{"kind":"say","text":"x"}}`); !strings.Contains(answer, `"x"`) {
+	if _, answer := postBody(t, url+"/step",
+		`{"session_id":"`+id+`","action":{"kind":"say","text":"x"}}`); !strings.Contains(answer, `"x"`) {
 		t.Errorf("the session after its connection: %s", answer)
 	}
 }

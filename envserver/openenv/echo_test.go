@@ -46,7 +46,8 @@ func (echoKind) Tasks() []score.Task {
 
 func (echoKind) Schemas() episode.Schemas {
 	return episode.Schemas{
-		Action:      json.RawMessage(`{"type":"object","properties":{"kind":{"type":"string"}},"additionalProperties":false}`),
+		Action: json.RawMessage(
+			`{"type":"object","properties":{"kind":{"type":"string"}},"additionalProperties":false}`),
 		Observation: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`),
 		State:       json.RawMessage(`{"type":"object","properties":{"step_count":{"type":"integer"}}}`),
 		Tools:       echoTools,
@@ -55,8 +56,10 @@ func (echoKind) Schemas() episode.Schemas {
 
 // echoTools are two of its actions; wait is there to be interrupted, panic to be survived.
 var echoTools = []episode.Tool{
-	{Name: "say", Description: "Says a text.", InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)},
-	{Name: "finish", Description: "Ends the episode.", InputSchema: json.RawMessage(`{"type":"object","properties":{"score":{"type":"integer"}}}`)},
+	{Name: "say", Description: "Says a text.", InputSchema: json.RawMessage(
+		`{"type":"object","properties":{"text":{"type":"string"}}}`)},
+	{Name: "finish", Description: "Ends the episode.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"score":{"type":"integer"}}}`)},
 	{Name: "zzz", Description: "Is refused.", InputSchema: json.RawMessage(`{"type":"object"}`)},
 	{Name: "fail", Description: "Fails.", InputSchema: json.RawMessage(`{"type":"object"}`)},
 	{Name: "panic", Description: "Panics.", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -137,7 +140,8 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 	if !e.reset {
 		return episode.Result{}, episode.ErrNotReset
 	}
-	result := episode.Result{Observation: echoObservation{Text: a.Text + strings.Repeat("x", a.Bytes), Seed: e.options.Seed}, Reward: a.Reward, Done: e.done}
+	result := episode.Result{Observation: echoObservation{Text: a.Text + strings.Repeat("x", a.Bytes),
+		Seed: e.options.Seed}, Reward: a.Reward, Done: e.done}
 	switch a.Kind {
 	case "wait":
 		select {
@@ -156,10 +160,12 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 	case "list":
 		result.Observation = []int{1}
 	case "finish", "failed", "errored":
-		outcome := map[string]score.Outcome{"finish": score.Scored, "failed": score.Failed, "errored": score.Errored}[a.Kind]
+		outcome := map[string]score.Outcome{"finish": score.Scored, "failed": score.Failed,
+			"errored": score.Errored}[a.Kind]
 		result.Done, e.done = true, true
 		result.Final = &episode.Final{
-			Task: "talk", Scenario: e.options.Scenario, Category: "billing", Outcome: outcome, Score: a.Score, Judge: "rules",
+			Task: "talk", Scenario: e.options.Scenario, Category: "billing", Outcome: outcome, Score: a.Score,
+			Judge:      "rules",
 			Dimensions: []score.Dimension{{Name: "talk", Earned: a.Score / 1000, Offered: 1000}},
 		}
 	}
@@ -168,7 +174,8 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 }
 
 func (e *echo) State() any {
-	s := echoState{StepCount: e.steps, Seed: e.options.Seed, Task: e.options.Task, Scenario: e.options.Scenario, RewardMode: e.options.RewardMode}
+	s := echoState{StepCount: e.steps, Seed: e.options.Seed, Task: e.options.Task, Scenario: e.options.Scenario,
+		RewardMode: e.options.RewardMode}
 	if e.reset {
 		s.EpisodeID = &e.options.EpisodeID
 	}

@@ -295,7 +295,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, peer 
 func (s *Server) forwardRequest(w http.ResponseWriter, r *http.Request, t target, peer string) error {
 	var failure error
 	sent := false
-	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }}))
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(),
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }}))
 	proxy := httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { s.peers.address(p.Out, p.In, peer) },
 		Transport:     s.peers.transport,

@@ -31,7 +31,8 @@ func TestSessionThroughEveryServer(t *testing.T) {
 			t.Errorf("server %d: a step over the socket: %s", i, got)
 		}
 		other := members[(i+1)%len(members)].url
-		if got := rpc(t, other, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`, id)); decoded(t, got, "result", "data", "observation", "text") != "hi" {
+		if got := rpc(t, other, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`,
+			id)); decoded(t, got, "result", "data", "observation", "text") != "hi" {
 			t.Errorf("server %d: tools/call: %s", i, got)
 		}
 		for _, c := range []struct{ path, body, header string }{
@@ -83,7 +84,8 @@ func TestAttachedSessionBehindOneAddress(t *testing.T) {
 		p := attachTo(t, front, id)
 		p.ask(`{"type":"reset","data":{"seed":5}}`)
 		for range 4 {
-			if got := rpc(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); decoded(t, got, "result") == nil {
+			if got := rpc(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); decoded(t, got,
+				"result") == nil {
 				t.Errorf("tools/call: %s", got)
 			}
 		}
@@ -111,13 +113,15 @@ func TestStockMCPClientBehindOneAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 4 {
-			result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "say", Arguments: map[string]any{"text": "hi"}})
+			result, err := c.CallTool(t.Context(),
+				&mcp.CallToolParams{Name: "say", Arguments: map[string]any{"text": "hi"}})
 			if err != nil || result.StructuredContent.(map[string]any)["observation"].(map[string]any)["seed"] != float64(seed) {
 				t.Errorf("call %d: %+v, %v", i, result, err)
 			}
 		}
 		p := dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(front, "http")+"/mcp?session_id="+c.ID())
-		if got := p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`); decoded(t, got, "result", "session_id") != c.ID() {
+		if got := p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`); decoded(t, got, "result",
+			"session_id") != c.ID() {
 			t.Errorf("WebSocket /mcp: %s", got)
 		}
 		_ = p.conn.Close()
@@ -196,7 +200,8 @@ func TestBurstFillsThePool(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range clients {
 		wg.Go(func() {
-			conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(members[i%2].url, "http")+"/ws", nil)
+			conn, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(members[i%2].url, "http")+"/ws",
+				nil)
 			if err != nil {
 				answers <- err.Error()
 				return
@@ -287,16 +292,20 @@ func TestPeerDies(t *testing.T) {
 		t.Errorf("after the death of the peer: %v", err)
 	}
 	again := attachTo(t, members[0].url, id)
-	if answer := again.ask(`{"type":"state"}`); codeOf(t, answer) != codeSession || !strings.Contains(answer, "unknown session") {
+	if answer := again.ask(`{"type":"state"}`); codeOf(t, answer) != codeSession ||
+		!strings.Contains(answer, "unknown session") {
 		t.Errorf("attaching to a session that is gone: %s", answer)
 	}
-	if answer := rpc(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); decoded(t, answer, "error", "code") != -32602.0 {
+	if answer := rpc(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); decoded(t,
+		answer, "error", "code") != -32602.0 {
 		t.Errorf("tools/call: %s", answer)
 	}
-	if status, body := postBody(t, members[0].url+"/step", fmt.Sprintf(`{"session_id":%q,"action":{"kind":"say"}}`, id)); status != 404 {
+	if status, body := postBody(t, members[0].url+"/step", fmt.Sprintf(`{"session_id":%q,"action":{"kind":"say"}}`,
+		id)); status != 404 {
 		t.Errorf("/step: %d %s", status, body)
 	}
-	request, _ := http.NewRequest(http.MethodPost, members[0].url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	request, _ := http.NewRequest(http.MethodPost, members[0].url+"/mcp",
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	request.Header.Set(mcpSessionHeader, id)
 	if status, body := answerTo(t, request); status != 404 {
 		t.Errorf("MCP: %d %s, want 404, on which clients initialize again", status, body)
@@ -313,8 +322,10 @@ func TestPeerDiesWhileItAnswers(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{"/step", `{"session_id":%q,"action":{"kind":"wait","wait":60000000000}}`, http.StatusBadGateway, "was lost while it answered"},
-		{"/mcp", `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"session_id":%q,"name":"wait","arguments":{"wait":60000000000}}}`, http.StatusOK, `"id":"x","error":{"code":-32000`},
+		{"/step", `{"session_id":%q,"action":{"kind":"wait","wait":60000000000}}`, http.StatusBadGateway,
+			"was lost while it answered"},
+		{"/mcp",
+			`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"session_id":%q,"name":"wait","arguments":{"wait":60000000000}}}`, http.StatusOK, `"id":"x","error":{"code":-32000`},
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			members := servePool(t, Config{Kind: waiter{}}, Config{Kind: waiter{}})
@@ -364,7 +375,8 @@ func TestForwardingGivesNoAccess(t *testing.T) {
 	secured := Config{MaxSessions: 1, Tokens: func() []string { return []string{"secret"} }}
 	members := servePool(t, secured, secured)
 	ask := func(path, token, direct string) (int, string) {
-		request, _ := http.NewRequest(http.MethodPost, members[0].url+path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`))
+		request, _ := http.NewRequest(http.MethodPost, members[0].url+path,
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`))
 		if path == roomPath {
 			request.Method = http.MethodGet
 		}
@@ -377,24 +389,29 @@ func TestForwardingGivesNoAccess(t *testing.T) {
 		path, token, direct string
 		want                int
 	}{
-		{"/mcp", "wrong", "", 401}, {"/mcp", "wrong", "client", 401}, {"/mcp", "", proof, 401}, {roomPath, "secret", "", 403}, {roomPath, "secret", "client", 403},
-		{roomPath, "", proof, 200}, {"/mcp", "secret", "", 200}, {"/mcp", "secret", "", 200}, {"/mcp", "secret", proof, 503}, {"/mcp", "secret", "client", 200},
+		{"/mcp", "wrong", "", 401}, {"/mcp", "wrong", "client", 401}, {"/mcp", "", proof, 401},
+		{roomPath, "secret", "", 403}, {roomPath, "secret", "client", 403},
+		{roomPath, "", proof, 200}, {"/mcp", "secret", "", 200}, {"/mcp", "secret", "", 200},
+		{"/mcp", "secret", proof, 503}, {"/mcp", "secret", "client", 200},
 	} {
 		if status, body := ask(c.path, c.token, c.direct); status != c.want {
 			t.Errorf("%+v: %d %s", c, status, body)
 		}
 	}
 	if members[0].sessions.active() != 1 || members[1].sessions.active() != 1 {
-		t.Errorf("the token was not passed on with the session: %d and %d sessions", members[0].sessions.active(), members[1].sessions.active())
+		t.Errorf("the token was not passed on with the session: %d and %d sessions", members[0].sessions.active(),
+			members[1].sessions.active())
 	}
 }
 
 // A peer tells whom a session counts for, and nobody else does.
 func TestClientOfAForwardedRequest(t *testing.T) {
-	s := newTestServer(t, Config{Peers: &Peers{Lookup: func(context.Context) ([]string, error) { return nil, nil }, Self: "192.0.2.1:8000"}})
+	s := newTestServer(t, Config{Peers: &Peers{Lookup: func(context.Context) ([]string, error) { return nil, nil },
+		Self: "192.0.2.1:8000"}})
 	defer s.Close()
 	for proof, want := range map[string]string{"": "192.0.2.9", "made up": "192.0.2.9", s.peers.proof: "198.51.100.7"} {
-		request := &http.Request{RemoteAddr: "192.0.2.9:4711", Header: http.Header{directHeader: {proof}, clientHeader: {"198.51.100.7"}}}
+		request := &http.Request{RemoteAddr: "192.0.2.9:4711", Header: http.Header{directHeader: {proof},
+			clientHeader: {"198.51.100.7"}}}
 		if got := s.clientOf(request); got != want {
 			t.Errorf("with the proof %q the client is %s, want %s", proof, got, want)
 		}
@@ -475,7 +492,8 @@ func TestDialStaysWhereItIs(t *testing.T) {
 
 // A request that came to a free slot and begins no session after all leaves the slot free.
 func TestSeatsAreGivenBack(t *testing.T) {
-	alone := &Peers{Lookup: func(context.Context) ([]string, error) { return nil, errors.New("no peers") }, Self: "192.0.2.1:8000"}
+	alone := &Peers{Lookup: func(context.Context) ([]string, error) { return nil, errors.New("no peers") },
+		Self: "192.0.2.1:8000"}
 	s, url := serve(t, Config{MaxSessions: 1, Peers: alone})
 	broken, brokenURL := serve(t, Config{MaxSessions: 1, Peers: alone, Kind: echoKind{broken: true}})
 	handshake, _ := http.NewRequest(http.MethodGet, url+"/ws", nil)
@@ -526,7 +544,8 @@ func TestRelaysAreBounded(t *testing.T) {
 	if err := members[0].peers.settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(members[0].url, "http")+"/ws?session_id="+id, nil)
+	_, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(members[0].url,
+		"http")+"/ws?session_id="+id, nil)
 	if response != nil {
 		defer response.Body.Close()
 	}
@@ -553,7 +572,8 @@ func TestForwardingIsCounted(t *testing.T) {
 		members[0].OpsHandler().ServeHTTP(w, request)
 		return w.Body.String()
 	}
-	for _, want := range []string{`csenv_forwarded_total{kind="socket",result="done"} 1`, `csenv_forwarded_total{kind="request",result="done"} 1`, `csenv_relayed_sockets 1`} {
+	for _, want := range []string{`csenv_forwarded_total{kind="socket",result="done"} 1`,
+		`csenv_forwarded_total{kind="request",result="done"} 1`, `csenv_relayed_sockets 1`} {
 		eventually(t, "/metrics has "+want, func() bool { return strings.Contains(recorded(), want) })
 	}
 	p.leave()
@@ -565,6 +585,7 @@ type waiter struct{ echoKind }
 
 func (w waiter) Schemas() episode.Schemas {
 	schemas := w.echoKind.Schemas()
-	schemas.Tools = append(slices.Clone(schemas.Tools), episode.Tool{Name: "wait", Description: "Waits.", InputSchema: json.RawMessage(`{"type":"object"}`)})
+	schemas.Tools = append(slices.Clone(schemas.Tools), episode.Tool{Name: "wait", Description: "Waits.",
+		InputSchema: json.RawMessage(`{"type":"object"}`)})
 	return schemas
 }

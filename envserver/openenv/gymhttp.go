@@ -77,7 +77,8 @@ func (s *Server) serveStep(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serveState(w http.ResponseWriter, r *http.Request) {
 	if id := sessionIDOf(r); id != "" {
 		var state any
-		if ss, ok := s.findHTTP(w, id); ok && s.answered(w, ss.do(r.Context(), func(p *player) { state = p.env.State() })) {
+		if ss, ok := s.findHTTP(w, id); ok && s.answered(w,
+			ss.do(r.Context(), func(p *player) { state = p.env.State() })) {
 			writeJSON(w, http.StatusOK, state)
 		}
 		return
@@ -92,7 +93,8 @@ func (s *Server) serveState(w http.ResponseWriter, r *http.Request) {
 
 // serveGym plays on the session that the request names, or, if it names none, on an environment
 // that is gone with the answer.
-func (s *Server) serveGym(w http.ResponseWriter, r *http.Request, body []byte, inSession, alone func(context.Context, *player) reply) {
+func (s *Server) serveGym(w http.ResponseWriter, r *http.Request, body []byte, inSession,
+	alone func(context.Context, *player) reply) {
 	id, items := sessionIDIn(body)
 	if len(items) > 0 {
 		writeItems(w, items)
@@ -104,7 +106,8 @@ func (s *Server) serveGym(w http.ResponseWriter, r *http.Request, body []byte, i
 	if id != "" {
 		var answer reply
 		ss, ok := s.findHTTP(w, id)
-		if ok && s.answered(w, s.playOn(r.Context(), ss, func(ctx context.Context, p *player) { answer = inSession(ctx, p) })) {
+		if ok && s.answered(w, s.playOn(r.Context(), ss,
+			func(ctx context.Context, p *player) { answer = inSession(ctx, p) })) {
 			s.writeReply(w, answer)
 		}
 		return

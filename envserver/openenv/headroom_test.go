@@ -8,7 +8,8 @@ import (
 )
 
 func TestGCPercent(t *testing.T) {
-	for inUse, want := range map[uint64]int{0: 1600, 1 << 20: 1600, 4 << 20: 1600, 16 << 20: 400, 32 << 20: 200, 64 << 20: 100, 1 << 30: 100} {
+	for inUse, want := range map[uint64]int{0: 1600, 1 << 20: 1600, 4 << 20: 1600, 16 << 20: 400, 32 << 20: 200,
+		64 << 20: 100, 1 << 30: 100} {
 		if got := gcPercent(inUse); got != want {
 			t.Errorf("%d bytes in use: %d, want %d", inUse, got, want)
 		}

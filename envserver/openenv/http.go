@@ -109,7 +109,8 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				panic(cause) // says to net/http that the connection is to be cut
 			}
 			if cause != nil {
-				s.log.Error("A request panicked", "path", r.URL.Path, "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+				s.log.Error("A request panicked", "path", r.URL.Path, "cause", fmt.Sprint(cause), "stack",
+					string(debug.Stack()))
 				http.Error(w, "Internal Server Error", http.StatusInternalServerError)
 			}
 		}()
@@ -165,7 +166,8 @@ const (
 func readObject(w http.ResponseWriter, r *http.Request, rule bodyRule) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		writeDetail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body can't be read, or is larger than %d bytes", maxBody))
+		writeDetail(w, http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the body can't be read, or is larger than %d bytes", maxBody))
 		return nil, false
 	}
 	body = bytes.TrimSpace(body)
@@ -182,11 +184,13 @@ func readObject(w http.ResponseWriter, r *http.Request, rule bodyRule) ([]byte, 
 		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 			offset = syntax.ByteOffset
 		}
-		writeItems(w, []episode.ErrorItem{errorItem("json_invalid", jsontext.Value("{}"), "JSON decode error: "+err.Error(), "body", offset)})
+		writeItems(w, []episode.ErrorItem{errorItem("json_invalid", jsontext.Value("{}"),
+			"JSON decode error: "+err.Error(), "body", offset)})
 		return nil, false
 	}
 	if probe.Kind() != '{' {
-		writeItems(w, []episode.ErrorItem{errorItem("model_attributes_type", probe, "the body should be a JSON object", "body")})
+		writeItems(w, []episode.ErrorItem{errorItem("model_attributes_type", probe, "the body should be a JSON object",
+			"body")})
 		return nil, false
 	}
 	return body, true

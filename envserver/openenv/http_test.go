@@ -67,7 +67,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for path, methods := range paths {
 		for method := range methods.(map[string]any) {
-			request, _ := http.NewRequest(strings.ToUpper(method), url+path, strings.NewReader(`{"action":{"kind":"say"}}`))
+			request, _ := http.NewRequest(strings.ToUpper(method), url+path,
+				strings.NewReader(`{"action":{"kind":"say"}}`))
 			response, err := http.DefaultClient.Do(request)
 			if err != nil {
 				t.Fatal(err)
@@ -96,17 +97,25 @@ func TestStatelessHTTP(t *testing.T) {
 		{"/reset", ``, 200, ``},
 		{"/reset", `null`, 200, ``},
 		{"/reset", `{"seed":"7"}`, 200, `{"observation":{"text":"hello","seed":7},"reward":0.0,"done":false}`},
-		{"/reset", `{"seed":7.0,"whatever":1}`, 200, `{"observation":{"text":"hello","seed":7},"reward":0.0,"done":false}`},
-		{"/reset", `{"seed":-1}`, 422, `{"detail":[{"type":"greater_than_equal","loc":["body","seed"],"msg":"seed should be greater than or equal to 0","input":-1}]}`},
-		{"/reset", `{"task":"juggle"}`, 422, `{"detail":[{"type":"value_error","loc":["body","task"],"msg":"unknown task \"juggle\": the task is talk","input":"juggle"}]}`},
-		{"/reset", `[]`, 422, `{"detail":[{"type":"model_attributes_type","loc":["body"],"msg":"the body should be a JSON object","input":[]}]}`},
+		{"/reset", `{"seed":7.0,"whatever":1}`, 200,
+			`{"observation":{"text":"hello","seed":7},"reward":0.0,"done":false}`},
+		{"/reset", `{"seed":-1}`, 422,
+			`{"detail":[{"type":"greater_than_equal","loc":["body","seed"],"msg":"seed should be greater than or equal to 0","input":-1}]}`},
+		{"/reset", `{"task":"juggle"}`, 422,
+			`{"detail":[{"type":"value_error","loc":["body","task"],"msg":"unknown task \"juggle\": the task is talk","input":"juggle"}]}`},
+		{"/reset", `[]`, 422,
+			`{"detail":[{"type":"model_attributes_type","loc":["body"],"msg":"the body should be a JSON object","input":[]}]}`},
 		{"/reset", `{"seed":`, 422, ``},
 		{"/step", ``, 422, `{"detail":[{"type":"missing","loc":["body"],"msg":"Field required"}]}`},
 		{"/step", `{}`, 422, `{"detail":[{"type":"missing","loc":["body","action"],"msg":"Field required"}]}`},
-		{"/step", `{"action":null}`, 422, `{"detail":[{"type":"dict_type","loc":["body","action"],"msg":"action should be a JSON object","input":null}]}`},
-		{"/step", `{"action":{"kind":"zzz"}}`, 422, `{"detail":[{"type":"literal_error","loc":["kind"],"msg":"kind should be say","input":"zzz"}]}`},
-		{"/step", `{"action":{"kind":"say"},"timeout_s":0}`, 422, `{"detail":[{"type":"greater_than","loc":["body","timeout_s"],"msg":"timeout_s should be a number greater than 0","input":0}]}`},
-		{"/step", `{"action":{"kind":"say","text":"x"},"seed":4,"timeout_s":5,"request_id":"r"}`, 200, `{"observation":{"text":"x","seed":4},"reward":0.0,"done":false}`},
+		{"/step", `{"action":null}`, 422,
+			`{"detail":[{"type":"dict_type","loc":["body","action"],"msg":"action should be a JSON object","input":null}]}`},
+		{"/step", `{"action":{"kind":"zzz"}}`, 422,
+			`{"detail":[{"type":"literal_error","loc":["kind"],"msg":"kind should be say","input":"zzz"}]}`},
+		{"/step", `{"action":{"kind":"say"},"timeout_s":0}`, 422,
+			`{"detail":[{"type":"greater_than","loc":["body","timeout_s"],"msg":"timeout_s should be a number greater than 0","input":0}]}`},
+		{"/step", `{"action":{"kind":"say","text":"x"},"seed":4,"timeout_s":5,"request_id":"r"}`, 200,
+			`{"observation":{"text":"x","seed":4},"reward":0.0,"done":false}`},
 		{"/step", `{"action":{"kind":"wait","wait":3600000000000},"timeout_s":0.01}`, 500, ``},
 		{"/step", `{"action":{"kind":"panic"}}`, 500, `Internal Server Error` + "\n"},
 		{"/step", `{"action":{"kind":"finish"},"run":"u","shard":0,"episode":0}`, 200, ``},
@@ -142,7 +151,8 @@ func TestStatelessHTTPIsBounded(t *testing.T) {
 			}
 			body, _ := io.ReadAll(response.Body)
 			_ = response.Body.Close()
-			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" || !strings.Contains(string(body), `{"detail":"`+want) {
+			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" ||
+				!strings.Contains(string(body), `{"detail":"`+want) {
 				t.Errorf("%s: %s %s", path, response.Status, body)
 			}
 		}
@@ -250,8 +260,9 @@ func TestOps(t *testing.T) {
 	}
 	want := score.Report{
 		Environment: "echo", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules",
-		Sessions: score.Sessions{Active: 1, Capacity: 1}, Episodes: score.Episodes{Scored: 1, ScoreSum: 250_000}, Tasks: echoKind{}.Tasks(),
-		Runs: []score.RunReport{{Run: "u", Scored: 1, ScoreSum: 250_000}},
+		Sessions: score.Sessions{Active: 1, Capacity: 1}, Episodes: score.Episodes{Scored: 1, ScoreSum: 250_000},
+		Tasks: echoKind{}.Tasks(),
+		Runs:  []score.RunReport{{Run: "u", Scored: 1, ScoreSum: 250_000}},
 	}
 	if diff := cmp.Diff(want, report); diff != "" {
 		t.Errorf("/stats (-want +got)\n%s", diff)
@@ -264,8 +275,10 @@ func TestOps(t *testing.T) {
 	ready(503, "draining")
 	_, metrics := getBody(t, ops.URL+"/metrics")
 	for _, line := range []string{
-		`csenv_sessions_active 0`, `csenv_sessions_capacity 1`, `csenv_draining 1`, `csenv_sessions_total{result="closed"} 1`,
-		`csenv_steps_total{result="played"} 2`, `csenv_steps_total{result="invalid"} 1`, `csenv_steps_total{result="failed"} 1`,
+		`csenv_sessions_active 0`, `csenv_sessions_capacity 1`, `csenv_draining 1`,
+		`csenv_sessions_total{result="closed"} 1`,
+		`csenv_steps_total{result="played"} 2`, `csenv_steps_total{result="invalid"} 1`,
+		`csenv_steps_total{result="failed"} 1`,
 		`csenv_step_duration_seconds_count 4`, `csenv_episodes_total{outcome="scored",task="talk"} 1`,
 		`csenv_ledgers 1`, `csenv_ledger_episodes_total{result="counted"} 1`, `csenv_ledger_reads_total 1`,
 	} {

@@ -16,7 +16,8 @@ func LoadLedgerKey(path string) (ed25519.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" {
-		return nil, fmt.Errorf("%s holds no PRIVATE KEY block of PEM: make one with `openssl genpkey -algorithm ed25519`", path)
+		return nil, fmt.Errorf("%s holds no PRIVATE KEY block of PEM: make one with `openssl genpkey -algorithm "+
+			"ed25519`", path)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -24,7 +25,8 @@ func LoadLedgerKey(path string) (ed25519.PrivateKey, error) {
 	}
 	private, ok := key.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("the ledger key %s is a %T, not Ed25519: make one with `openssl genpkey -algorithm ed25519`", path, key)
+		return nil, fmt.Errorf("the ledger key %s is a %T, not Ed25519: make one with `openssl genpkey -algorithm "+
+			"ed25519`", path, key)
 	}
 	return private, nil
 }

@@ -95,7 +95,8 @@ func TestSilentTrainerGoesOn(t *testing.T) {
 		p := connectPipe(t, network)
 		p.ask(`{"type":"reset","data":{"seed":2}}`)
 		pass(2 * time.Minute)
-		if got := decoded(t, p.ask(`{"type":"step","data":{"kind":"say"}}`), "data", "observation", "seed"); got != 2.0 {
+		if got := decoded(t, p.ask(`{"type":"step","data":{"kind":"say"}}`), "data", "observation",
+			"seed"); got != 2.0 {
 			t.Errorf("after two minutes the step plays seed %v", got)
 		}
 	})

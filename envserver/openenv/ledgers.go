@@ -77,7 +77,8 @@ func (s *ledgers) open(tag runTag) (*runLedger, error) {
 	l := s.byKey[key]
 	if l == nil {
 		if len(s.byKey) >= maxLedgers && !s.evictIdle(time.Now()) {
-			return nil, fmt.Errorf("this server keeps the ledgers of %d shards, all used within %s, and no more: play the shard on another server, or give the pool more servers", maxLedgers, ledgerIdle)
+			return nil, fmt.Errorf("this server keeps the ledgers of %d shards, all used within %s, and no more: "+
+				"play the shard on another server, or give the pool more servers", maxLedgers, ledgerIdle)
 		}
 		l = &runLedger{store: s, key: key, ended: map[int64]struct{}{}, sums: score.Ledger{
 			Run: tag.run, Shard: tag.shard, PassScore: tag.passScore,
@@ -93,10 +94,12 @@ func (l *runLedger) accept(tag runTag) error {
 	defer l.mu.Unlock()
 	l.touched = time.Now()
 	if tag.passScore != l.sums.PassScore {
-		return fmt.Errorf("run %s, shard %d has the pass score %d: one run has one pass_score, not %d", tag.run, tag.shard, l.sums.PassScore, tag.passScore)
+		return fmt.Errorf("run %s, shard %d has the pass score %d: one run has one pass_score, not %d", tag.run,
+			tag.shard, l.sums.PassScore, tag.passScore)
 	}
 	if len(l.ended) >= maxEnded {
-		return fmt.Errorf("the ledger of run %s, shard %d is full with %d episodes: use more shards", tag.run, tag.shard, len(l.ended))
+		return fmt.Errorf("the ledger of run %s, shard %d is full with %d episodes: use more shards", tag.run,
+			tag.shard, len(l.ended))
 	}
 	return nil
 }
@@ -266,5 +269,6 @@ type ledgerFigures struct {
 func (s *ledgers) figures() ledgerFigures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return ledgerFigures{open: len(s.byKey), counted: s.counted, replayed: s.replayed, errored: s.errored, reads: s.reads}
+	return ledgerFigures{open: len(s.byKey), counted: s.counted, replayed: s.replayed, errored: s.errored,
+		reads: s.reads}
 }

@@ -42,7 +42,9 @@ func TestLedger(t *testing.T) {
 	p := connect(t, url)
 	play := func(index, seed int, end string) {
 		t.Helper()
-		p.ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":3,"episode":%d,"seed":%d,"pass_score":700000,"reward_mode":"terminal"}}`, index, seed))
+		p.ask(
+			fmt.Sprintf(
+				`{"type":"reset","data":{"run":"uid","shard":3,"episode":%d,"seed":%d,"pass_score":700000,"reward_mode":"terminal"}}`, index, seed))
 		if end != "" {
 			p.ask(fmt.Sprintf(`{"type":"step","data":{"kind":%s}}`, end))
 		}
@@ -56,14 +58,18 @@ func TestLedger(t *testing.T) {
 	play(2, 12, `"finish","score":700000`)
 	got := ledgerOf(t, url, "uid", 3)
 
-	want := &score.Ledger{Run: "uid", Shard: 3, PassScore: 700_000, ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules", Opened: 7, Replayed: 1}
+	want := &score.Ledger{Run: "uid", Shard: 3, PassScore: 700_000, ScenarioDigest: "sha256:00ff",
+		GraderVersion: "echo.1", Judge: "rules", Opened: 7, Replayed: 1}
 	for _, e := range []struct {
 		planned score.PlannedEpisode
 		ended   score.Episode
 	}{
-		{score.PlannedEpisode{Index: 0, Seed: 10, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 900_000, Difficulty: "easy", Language: "en"}},
-		{score.PlannedEpisode{Index: 1, Seed: 11, Scenario: "E02"}, score.Episode{Outcome: score.Failed, Score: 100_000, Difficulty: "hard", Language: "de"}},
-		{score.PlannedEpisode{Index: 2, Seed: 12, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 700_000, Difficulty: "easy", Language: "en"}},
+		{score.PlannedEpisode{Index: 0, Seed: 10, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 900_000,
+			Difficulty: "easy", Language: "en"}},
+		{score.PlannedEpisode{Index: 1, Seed: 11, Scenario: "E02"}, score.Episode{Outcome: score.Failed, Score: 100_000,
+			Difficulty: "hard", Language: "de"}},
+		{score.PlannedEpisode{Index: 2, Seed: 12, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 700_000,
+			Difficulty: "easy", Language: "en"}},
 	} {
 		e.planned.Task, e.ended.Category = "talk", "billing"
 		e.ended.Dimensions = []score.Dimension{{Name: "talk", Earned: e.ended.Score / 1000, Offered: 1000}}
@@ -80,7 +86,8 @@ func TestLedger(t *testing.T) {
 func TestLedgersAreApart(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := connect(t, url)
-	for _, tag := range []string{``, `"run":"a","shard":0,"episode":0`, `"run":"a","shard":1,"episode":0`, `"run":"b","shard":0,"episode":0`} {
+	for _, tag := range []string{``, `"run":"a","shard":0,"episode":0`, `"run":"a","shard":1,"episode":0`,
+		`"run":"b","shard":0,"episode":0`} {
 		p.ask(`{"type":"reset","data":{` + tag + `}}`)
 		p.ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
 	}
@@ -89,7 +96,8 @@ func TestLedgersAreApart(t *testing.T) {
 			t.Errorf("ledger %v has %d scored and %d opened episodes", key, got.Scored, got.Opened)
 		}
 	}
-	if _, err := FetchLedger(t.Context(), url, "b", 1, ClientOptions{}); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := FetchLedger(t.Context(), url, "b", 1, ClientOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "404") {
 		t.Errorf("a ledger that isn't there: %v", err)
 	}
 }
@@ -117,13 +125,15 @@ func TestLedgerRefusals(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := connect(t, url)
 	p.ask(`{"type":"reset","data":{"run":"u","shard":0,"episode":0,"pass_score":500000}}`)
-	if got := p.code(`{"type":"reset","data":{"run":"u","shard":0,"episode":1,"pass_score":600000}}`); got != codeValidation {
+	if got := p.code(
+		`{"type":"reset","data":{"run":"u","shard":0,"episode":1,"pass_score":600000}}`); got != codeValidation {
 		t.Errorf("another pass score in the same ledger was answered with %s", got)
 	}
 	if got := p.code(`{"type":"step","data":{"kind":"finish"}}`); got != "observation" {
 		t.Errorf("after a refused reset, the running episode was answered with %s", got)
 	}
-	for query, want := range map[string]int{"": 400, "?run=u": 400, "?run=u&shard=x": 400, "?run=u&shard=9": 404, "?run=u&shard=0": 200} {
+	for query, want := range map[string]int{"": 400, "?run=u": 400, "?run=u&shard=x": 400, "?run=u&shard=9": 404,
+		"?run=u&shard=0": 200} {
 		if status, body := getBody(t, url+"/ledger"+query); status != want || !json.Valid([]byte(body)) {
 			t.Errorf("/ledger%s: %d %s", query, status, body)
 		}
@@ -197,7 +207,8 @@ func TestConcurrentEndsCountOnce(t *testing.T) {
 			}
 			for i := range int64(100) {
 				l.begin()
-				if _, err := l.finish(score.PlannedEpisode{Index: i, Task: "talk", Scenario: "E01"}, score.Episode{Outcome: score.Scored}); err != nil {
+				if _, err := l.finish(score.PlannedEpisode{Index: i, Task: "talk", Scenario: "E01"},
+					score.Episode{Outcome: score.Scored}); err != nil {
 					t.Error(err)
 				}
 			}

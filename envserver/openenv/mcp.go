@@ -177,7 +177,8 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *rpcError) {
 		return object{}, nil
 	}
 	return nil, &rpcError{Code: rpcNoMethod, Message: fmt.Sprintf(
-		"unknown method %.64q: tools/list, tools/call, openenv/session/create and openenv/session/close need no initialize; other MCP methods do", method)}
+		"unknown method %.64q: tools/list, tools/call, openenv/session/create and openenv/session/close need no "+
+			"initialize; other MCP methods do", method)}
 }
 
 // session is the one that the params name, the socket's own, or nil for none.
@@ -188,7 +189,8 @@ func (c rpcCall) session(p rpcParams) (*session, *rpcError) {
 	id, ok := readText(p.SessionID)
 	ss := c.server.sessions.find(id)
 	if !ok || ss == nil {
-		return nil, &rpcError{Code: rpcInvalidParams, Message: "unknown session_id: begin a session with openenv/session/create"}
+		return nil, &rpcError{Code: rpcInvalidParams, Message: "unknown session_id: begin a session with " +
+			"openenv/session/create"}
 	}
 	return ss, nil
 }
@@ -210,7 +212,10 @@ func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *rpcError) {
 		return nil, fault
 	}
 	var r reply
-	err := c.server.playOn(ctx, ss, func(ctx context.Context, player *player) { r = player.call(ctx, name, json.RawMessage(p.Arguments)) })
+	err := c.server.playOn(ctx, ss, func(ctx context.Context, player *player) {
+		r = player.call(ctx, name,
+			json.RawMessage(p.Arguments))
+	})
 	if err = errors.Join(err, r.err); err != nil {
 		return nil, toolFault(err)
 	}
@@ -247,7 +252,8 @@ func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Con
 func toolFault(err error) *rpcError {
 	fault := &rpcError{Code: rpcInternal, Message: err.Error()}
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		fault.Code, fault.Message, fault.Data = rpcInvalidParams, "Invalid arguments: "+messages(invalid.Items), object{"errors": invalid.Items}
+		fault.Code, fault.Message, fault.Data = rpcInvalidParams, "Invalid arguments: "+messages(invalid.Items), object{
+			"errors": invalid.Items}
 	}
 	if wire, ok := errors.AsType[wireError](err); ok {
 		fault.Message = wire.Message
@@ -325,7 +331,8 @@ func (s *Server) servePlainMCP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var out bytes.Buffer
 	if err != nil {
-		writeRPC(&out, nullID, nil, &rpcError{Code: rpcParse, Message: fmt.Sprintf("the body can't be read, or is larger than %d bytes", maxBody)})
+		writeRPC(&out, nullID, nil, &rpcError{Code: rpcParse,
+			Message: fmt.Sprintf("the body can't be read, or is larger than %d bytes", maxBody)})
 		writeBytes(w, http.StatusOK, out.Bytes())
 		return
 	}

@@ -18,7 +18,8 @@ import (
 func TestPlainMCP(t *testing.T) {
 	_, url := serve(t, Config{MaxSessions: 1})
 	fault := func(id string, code int, message, data string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":%s}}`, id, code, message, data)
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":%s}}`, id, code, message,
+			data)
 	}
 	call := func(id, method, params string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
@@ -27,19 +28,28 @@ func TestPlainMCP(t *testing.T) {
 		{`{}`, fault("null", -32600, `"Invalid request: jsonrpc should be \"2.0\""`, "null")},
 		{``, fault("null", -32700, `"a request is one JSON object"`, "null")},
 		{`[]`, fault("null", -32700, `"a request is one JSON object"`, "null")},
-		{`[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]`, fault("null", -32700, `"a request is one JSON object"`, "null")},
-		{`{"jsonrpc":"1.0","id":3,"method":"tools/list"}`, fault("3", -32600, `"Invalid request: jsonrpc should be \"2.0\""`, "null")},
+		{`[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]`, fault("null", -32700, `"a request is one JSON object"`,
+			"null")},
+		{`{"jsonrpc":"1.0","id":3,"method":"tools/list"}`,
+			fault("3", -32600, `"Invalid request: jsonrpc should be \"2.0\""`, "null")},
 		{`{"jsonrpc":"2.0","id":3}`, fault("3", -32600, `"Invalid request: method should be a string"`, "null")},
-		{`{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}`, fault("null", -32600, `"Invalid request: id should be a string, an integer or null"`, "null")},
-		{`{"jsonrpc":"2.0","id":true,"method":"tools/list"}`, fault("null", -32600, `"Invalid request: id should be a string, an integer or null"`, "null")},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","extra":1}`, fault("1", -32600, `"Invalid request: unknown member \"extra\""`, "null")},
-		{call(`1`, "tools/list", `null`), fault("1", -32600, `"Invalid request: params should be a JSON object"`, "null")},
-		{call(`1`, "tools/list", `[]`), fault("1", -32600, `"Invalid request: params should be a JSON object"`, "null")},
+		{`{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}`,
+			fault("null", -32600, `"Invalid request: id should be a string, an integer or null"`, "null")},
+		{`{"jsonrpc":"2.0","id":true,"method":"tools/list"}`,
+			fault("null", -32600, `"Invalid request: id should be a string, an integer or null"`, "null")},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","extra":1}`,
+			fault("1", -32600, `"Invalid request: unknown member \"extra\""`, "null")},
+		{call(`1`, "tools/list", `null`), fault("1", -32600, `"Invalid request: params should be a JSON object"`,
+			"null")},
+		{call(`1`, "tools/list", `[]`), fault("1", -32600, `"Invalid request: params should be a JSON object"`,
+			"null")},
 		{call(`"a"`, "notifications/initialized", `{}`), fault(`"a"`, -32601,
 			`"unknown method \"notifications/initialized\": tools/list, tools/call, openenv/session/create and openenv/session/close need no initialize; other MCP methods do"`, "null")},
-		{call(`1`, "tools/list", `{"session_id":"x"}`), fault("1", -32602, `"unknown session_id: begin a session with openenv/session/create"`, "null")},
+		{call(`1`, "tools/list", `{"session_id":"x"}`),
+			fault("1", -32602, `"unknown session_id: begin a session with openenv/session/create"`, "null")},
 		{call(`1`, "tools/call", `{}`), fault("1", -32602, `"params.name should be the name of a tool"`, "null")},
-		{call(`1`, "tools/call", `{"name":"say","arguments":[]}`), fault("1", -32602, `"params.arguments should be a JSON object"`, "null")},
+		{call(`1`, "tools/call", `{"name":"say","arguments":[]}`),
+			fault("1", -32602, `"params.arguments should be a JSON object"`, "null")},
 		{call(`1`, "tools/call", `{"name":"reset"}`), fault("1", -32603, `"tool \"reset\" not found"`, "null")},
 		{call(`1`, "tools/call", `{"name":"fail"}`), fault("1", -32603, `"the backend is gone"`, "null")},
 		{call(`1`, "tools/call", `{"name":"zzz"}`), fault("1", -32602, `"Invalid arguments: kind should be say"`,
@@ -53,7 +63,8 @@ func TestPlainMCP(t *testing.T) {
 	}
 	create(t, url)
 	refused := rpc(t, url, "openenv/session/create", `{}`)
-	if diff := cmp.Diff(map[string]any{"active_sessions": 1.0, "max_sessions": 1.0}, decoded(t, refused, "error", "data")); diff != "" || decoded(t, refused, "error", "code") != -32000.0 {
+	if diff := cmp.Diff(map[string]any{"active_sessions": 1.0, "max_sessions": 1.0},
+		decoded(t, refused, "error", "data")); diff != "" || decoded(t, refused, "error", "code") != -32000.0 {
 		t.Errorf("a session too many: %s", refused)
 	}
 }
@@ -70,7 +81,8 @@ func TestToolsWithoutReset(t *testing.T) {
 		if name, ok := descriptor["name"].(string); !ok || name == "" {
 			t.Errorf("tool without a name: %v", descriptor)
 		}
-		if _, ok := descriptor["description"].(string); !ok || descriptor["inputSchema"].(map[string]any)["type"] != "object" {
+		if _, ok := descriptor["description"].(string); !ok ||
+			descriptor["inputSchema"].(map[string]any)["type"] != "object" {
 			t.Errorf("tool %v", descriptor)
 		}
 	}
@@ -86,7 +98,8 @@ func TestToolsWithoutReset(t *testing.T) {
 		}
 	}
 	content := result["content"].([]any)[0].(map[string]any)
-	if diff := cmp.Diff(native, decoded(t, content["text"].(string))); diff != "" || content["type"] != "text" || result["is_error"] != false || result["isError"] != false {
+	if diff := cmp.Diff(native, decoded(t, content["text"].(string))); diff != "" || content["type"] != "text" ||
+		result["is_error"] != false || result["isError"] != false {
 		t.Errorf("result %v", result)
 	}
 }
@@ -132,16 +145,20 @@ func TestMCPActions(t *testing.T) {
 	result := `{"content":[{"annotations":null,"meta":null,"text":"{\"observation\":{\"text\":\"hi\",\"seed\":5},\"reward\":0.2,\"done\":false}","type":"text"}],` +
 		`"data":{"observation":{"text":"hi","seed":5},"reward":0.2,"done":false},"is_error":false,"meta":null,` +
 		`"structured_content":{"observation":{"text":"hi","seed":5},"reward":0.2,"done":false}}`
-	said := `{"type":"observation","data":{"observation":{"tool_name":"say","result":` + result + `,"error":null},"reward":0.2,"done":false}}`
+	said := `{"type":"observation","data":{"observation":{"tool_name":"say","result":` + result +
+		`,"error":null},"reward":0.2,"done":false}}`
 	failed := func(tool, kind, message string) string {
-		return fmt.Sprintf(`{"type":"observation","data":{"observation":{"tool_name":%q,"result":null,"error":{"error_type":%q,"message":%s}},"reward":0.0,"done":false}}`, tool, kind, message)
+		return fmt.Sprintf(
+			`{"type":"observation","data":{"observation":{"tool_name":%q,"result":null,"error":{"error_type":%q,"message":%s}},"reward":0.0,"done":false}}`, tool, kind, message)
 	}
 	for _, c := range []struct{ send, want string }{
 		{`{"type":"call_tool","tool_name":"say","arguments":{"text":"hi","reward":200}}`, said},
 		{`{"tool_name":"say","arguments":{"text":"hi","reward":200},"metadata":{"x":1}}`, said},
-		{`{"type":"call_tool","tool_name":"juggle"}`, failed("juggle", "tool_not_found", `"tool \"juggle\" not found"`)},
+		{`{"type":"call_tool","tool_name":"juggle"}`,
+			failed("juggle", "tool_not_found", `"tool \"juggle\" not found"`)},
 		{`{"type":"call_tool","tool_name":"step"}`, failed("step", "tool_not_found", `"tool \"step\" not found"`)},
-		{`{"type":"call_tool","tool_name":"zzz","arguments":null}`, failed("zzz", "invalid_args", `"kind should be say"`)},
+		{`{"type":"call_tool","tool_name":"zzz","arguments":null}`,
+			failed("zzz", "invalid_args", `"kind should be say"`)},
 		{`{"type":"call_tool","tool_name":"fail"}`, failed("fail", "execution_error", `"the backend is gone"`)},
 	} {
 		if diff := cmp.Diff(c.want, step(c.send)); diff != "" {
@@ -149,7 +166,8 @@ func TestMCPActions(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		`{"type":"call_tool","tool_name":7}`, `{"type":"call_tool","tool_name":"say","arguments":[]}`, `{"type":"call_tool","tool_name":"say","extra":1}`,
+		`{"type":"call_tool","tool_name":7}`, `{"type":"call_tool","tool_name":"say","arguments":[]}`,
+		`{"type":"call_tool","tool_name":"say","extra":1}`,
 		`{"type":"list_tools","extra":1}`, `{"type":"call_tool"}`,
 	} {
 		if got := codeOf(t, step(bad)); got != codeValidation {
@@ -162,7 +180,8 @@ func TestMCPActions(t *testing.T) {
 	if got := codeOf(t, step(`{"type":"call_tool","tool_name":"panic"}`)); got != codeExecution {
 		t.Errorf("a panic of a tool: %s", got)
 	}
-	if got := decoded(t, step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`), "data").(map[string]any); got["done"] != true || got["reward"] != 0.5 ||
+	if got := decoded(t, step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`),
+		"data").(map[string]any); got["done"] != true || got["reward"] != 0.5 ||
 		got["metadata"].(map[string]any)["episode_score"] != 0.5 {
 		t.Errorf("the end of an episode by a tool: %v", got)
 	}
@@ -176,25 +195,29 @@ func TestMCPOverWebSocket(t *testing.T) {
 		send string
 		code any
 	}{
-		{`{bad`, -32700.0}, {`[]`, -32700.0}, {`7`, -32700.0}, {`{}`, -32600.0}, {`{"jsonrpc":"2.0","id":1,"method":"initialize"}`, -32601.0},
+		{`{bad`, -32700.0}, {`[]`, -32700.0}, {`7`, -32700.0}, {`{}`, -32600.0},
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize"}`, -32601.0},
 	} {
 		if got := decoded(t, p.ask(c.send), "error", "code"); got != c.code {
 			t.Errorf("%s: %v, want %v", c.send, got, c.code)
 		}
 	}
 	id := decoded(t, p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result", "session_id")
-	if again := decoded(t, p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result", "session_id"); again != id || s.sessions.find(id.(string)) == nil {
+	if again := decoded(t, p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result",
+		"session_id"); again != id || s.sessions.find(id.(string)) == nil {
 		t.Errorf("the socket's session is %v and then %v", id, again)
 	}
 	for i := range 3 {
 		answer := p.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say"}}`)
-		if _, state := getBody(t, fmt.Sprintf("%s/state?session_id=%v", url, id)); decoded(t, state, "step_count") != float64(i+1) {
+		if _, state := getBody(t, fmt.Sprintf("%s/state?session_id=%v", url, id)); decoded(t, state,
+			"step_count") != float64(i+1) {
 			t.Errorf("call %d: %s, state %s", i, answer, state)
 		}
 	}
 	second := dial()
 	refusal := second.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	if decoded(t, refusal, "id") != nil || decoded(t, refusal, "error", "code") != -32000.0 || decoded(t, refusal, "error", "data", "max_sessions") != 1.0 {
+	if decoded(t, refusal, "id") != nil || decoded(t, refusal, "error", "code") != -32000.0 ||
+		decoded(t, refusal, "error", "data", "max_sessions") != 1.0 {
 		t.Errorf("a connection too many: %s", refusal)
 	}
 	if code, _ := second.closed(); code != websocket.CloseNormalClosure {
@@ -208,7 +231,8 @@ func TestMCPFactoryError(t *testing.T) {
 	_, url := serve(t, Config{Kind: echoKind{broken: true}})
 	for _, method := range []string{"openenv/session/create", "tools/call"} {
 		answer := rpc(t, url, method, `{"name":"say"}`)
-		if method == "openenv/session/create" && decoded(t, answer, "error", "data", "factory_name") != "echo" || decoded(t, answer, "error") == nil {
+		if method == "openenv/session/create" && decoded(t, answer, "error", "data", "factory_name") != "echo" ||
+			decoded(t, answer, "error") == nil {
 			t.Errorf("%s: %s", method, answer)
 		}
 	}
@@ -253,7 +277,8 @@ func TestProduction(t *testing.T) {
 			t.Errorf("%s: %s", message, got)
 		}
 	}
-	answer := p.ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say","arguments":{"text":"hi"}}}}`)
+	answer := p.ask(
+		`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say","arguments":{"text":"hi"}}}}`)
 	if got := decoded(t, answer, "data", "result", "data", "observation", "text"); got != "hi" {
 		t.Errorf("tools/call: %s", answer)
 	}
@@ -263,8 +288,10 @@ func TestProduction(t *testing.T) {
 // Whatever comes in, the answer is one valid response, with a result or an error.
 func FuzzRPC(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `null`, `[]`, ``, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":"\ud800","method":"tools/call","params":{"name":"say","arguments":{"text":"x"}}}`,
-		`{"jsonrpc":"2.0","id":1e3,"method":"openenv/session/close","params":{"session_id":null}}`, `{"jsonrpc":"2.0","id":-0,"method":"x","method":"y"}`,
+		`{}`, `null`, `[]`, ``, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":"\ud800","method":"tools/call","params":{"name":"say","arguments":{"text":"x"}}}`,
+		`{"jsonrpc":"2.0","id":1e3,"method":"openenv/session/close","params":{"session_id":null}}`,
+		`{"jsonrpc":"2.0","id":-0,"method":"x","method":"y"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -290,7 +317,8 @@ func FuzzRPC(f *testing.F) {
 // Whatever the data of a step is, it is told apart without a panic, and a tool's name is never
 // empty by accident.
 func FuzzMCPAction(f *testing.F) {
-	for _, seed := range []string{`{"type":"list_tools"}`, `{"tool_name":"x"}`, `{"type":"call_tool","tool_name":"x","arguments":{"a":1}}`, `{"type":7,"tool_name":"x"}`, `{`} {
+	for _, seed := range []string{`{"type":"list_tools"}`, `{"tool_name":"x"}`,
+		`{"type":"call_tool","tool_name":"x","arguments":{"a":1}}`, `{"type":7,"tool_name":"x"}`, `{`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

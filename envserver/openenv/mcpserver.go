@@ -40,11 +40,13 @@ type mcpServer struct {
 
 func newMCPServer(s *Server, version string) *mcpServer {
 	m := &mcpServer{server: s}
-	server := mcp.NewServer(&mcp.Implementation{Name: "csenv-" + s.kind.Name(), Version: cmp.Or(version, "dev")}, &mcp.ServerOptions{
-		Instructions: s.kind.Description() + " Call " + observeTool + " first. The results tell the reward of each call and when the episode is done.",
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-		GetSessionID: func() string { return newID(s.sessionPrefix) },
-	})
+	server := mcp.NewServer(&mcp.Implementation{Name: "csenv-" + s.kind.Name(), Version: cmp.Or(version, "dev")},
+		&mcp.ServerOptions{
+			Instructions: s.kind.Description() + " Call " + observeTool + " first. The results tell the reward of each " +
+				"call and when the episode is done.",
+			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+			GetSessionID: func() string { return newID(s.sessionPrefix) },
+		})
 	for _, tool := range s.tools.offered {
 		server.AddTool(&mcp.Tool{
 			Name: tool.Name, Description: tool.Description, InputSchema: tool.InputSchema,
@@ -52,12 +54,13 @@ func newMCPServer(s *Server, version string) *mcpServer {
 		}, m.callTool)
 	}
 	server.AddReceivingMiddleware(m.openOnInitialize)
-	m.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
-		JSONResponse: true, MaxRequestBodyBytes: maxMCPBody,
-		// Proxies on the same host, such as those of a service mesh, connect from the loopback
-		// address with any Host.
-		DisableLocalhostProtection: true,
-	})
+	m.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{
+			JSONResponse: true, MaxRequestBodyBytes: maxMCPBody,
+			// Proxies on the same host, such as those of a service mesh, connect from the loopback
+			// address with any Host.
+			DisableLocalhostProtection: true,
+		})
 	return m
 }
 
@@ -84,7 +87,8 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet { // a stream of events, which lasts as long as the session
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
-	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{}, origin{r.URL.Query(), m.server.clientOf(r)})))
+	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{},
+		origin{r.URL.Query(), m.server.clientOf(r)})))
 }
 
 // delete ends an MCP session.
@@ -137,7 +141,8 @@ func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*
 		return nil, wireRPC(openFault(m.server.openError(err)))
 	}
 	var begun reply
-	if err = errors.Join(ss.do(ctx, func(p *player) { begun = p.reset(options, lenientSeed, "reset") }), begun.err); err != nil {
+	if err = errors.Join(ss.do(ctx, func(p *player) { begun = p.reset(options, lenientSeed, "reset") }),
+		begun.err); err != nil {
 		ss.end(endClosed, 0, "")
 		return nil, wireRPC(toolFault(err))
 	}
@@ -174,14 +179,19 @@ func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, err
 func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	ss := m.server.sessions.find(request.Session.ID())
 	if ss == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the session has ended: initialize another one"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+			Message: "the session has ended: initialize another one"}
 	}
 	var r reply
-	err := m.server.playOn(ctx, ss, func(ctx context.Context, p *player) { r = p.call(ctx, request.Params.Name, request.Params.Arguments) })
+	err := m.server.playOn(ctx, ss, func(ctx context.Context, p *player) {
+		r = p.call(ctx, request.Params.Name,
+			request.Params.Arguments)
+	})
 	if err = errors.Join(err, r.err); err == nil {
 		var structured json.RawMessage
 		if structured, err = r.structured(); err == nil {
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(structured)}}, StructuredContent: structured}, nil
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(structured)}},
+				StructuredContent: structured}, nil
 		}
 	}
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: agentError(err)}}}, nil

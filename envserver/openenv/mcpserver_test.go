@@ -25,7 +25,8 @@ func TestStockMCPClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.InitializeResult(); got.ServerInfo.Name != "csenv-echo" || !strings.Contains(got.Instructions, observeTool) {
+	if got := c.InitializeResult(); got.ServerInfo.Name != "csenv-echo" ||
+		!strings.Contains(got.Instructions, observeTool) {
 		t.Errorf("initialize: %+v", got)
 	}
 	if s.sessions.find(c.ID()) == nil {
@@ -69,7 +70,8 @@ func TestStockMCPClientPlays(t *testing.T) {
 		arguments    map[string]any
 	}{
 		{observeTool, `{"observation":{"text":"hello","seed":7},"reward":0,"done":false}`, nil},
-		{"say", `{"observation":{"text":"hi","seed":7},"reward":0.3,"done":false}`, map[string]any{"text": "hi", "reward": 300}},
+		{"say", `{"observation":{"text":"hi","seed":7},"reward":0.3,"done":false}`,
+			map[string]any{"text": "hi", "reward": 300}},
 		{observeTool, `{"observation":{"text":"hi","seed":7},"reward":0,"done":false}`, nil},
 	} {
 		result, err := call(want.tool, want.arguments)
@@ -79,11 +81,13 @@ func TestStockMCPClientPlays(t *testing.T) {
 		if diff := cmp.Diff(decoded(t, want.result), result.StructuredContent); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", want.tool, diff)
 		}
-		if diff := cmp.Diff(decoded(t, want.result), decoded(t, result.Content[0].(*mcp.TextContent).Text)); diff != "" {
+		if diff := cmp.Diff(decoded(t, want.result),
+			decoded(t, result.Content[0].(*mcp.TextContent).Text)); diff != "" {
 			t.Errorf("%s as text (-want +got)\n%s", want.tool, diff)
 		}
 	}
-	for tool, want := range map[string]string{"zzz": "kind should be say", "fail": "backend is gone", "panic": "episode is lost"} {
+	for tool, want := range map[string]string{"zzz": "kind should be say", "fail": "backend is gone",
+		"panic": "episode is lost"} {
 		result, err := call(tool, nil)
 		if err != nil || !result.IsError || !strings.Contains(result.Content[0].(*mcp.TextContent).Text, want) {
 			t.Errorf("%s: %+v, %v", tool, result, err)
@@ -141,7 +145,8 @@ func TestMCPResetOptions(t *testing.T) {
 	if got := s.sessions.active(); got != 0 {
 		t.Errorf("%d sessions after refusals", got)
 	}
-	if status, body := initialize("?seed=1&task=talk", `{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || decoded(t, body, "result") == nil {
+	if status, body := initialize("?seed=1&task=talk",
+		`{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || decoded(t, body, "result") == nil {
 		t.Fatalf("%d %s", status, body)
 	}
 	_, state := getBody(t, url+"/state?session_id="+s.sessions.all()[0].id)
@@ -167,7 +172,8 @@ func TestStreamableHTTP(t *testing.T) {
 		defer response.Body.Close()
 		return response.StatusCode, response.Header.Get(mcpSessionHeader)
 	}
-	status, id := send(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	status, id := send(http.MethodPost, "",
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
 	if status != http.StatusOK || id == "" {
 		t.Fatalf("initialize: %d %q", status, id)
 	}
@@ -204,7 +210,8 @@ func TestMCPCapacityIsAProtocolError(t *testing.T) {
 	_, url := serve(t, Config{MaxSessions: 1})
 	create(t, url)
 	_, err := dialMCP(t.Context(), url+"/mcp")
-	if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || wire.Code != -32000 || !strings.Contains(string(wire.Data), `"max_sessions":1`) {
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || wire.Code != -32000 ||
+		!strings.Contains(string(wire.Data), `"max_sessions":1`) {
 		t.Errorf("refused with %v", err)
 	}
 }

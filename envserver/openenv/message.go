@@ -57,7 +57,8 @@ func decodeMessage(raw []byte) (message, *wireError) {
 	}
 	m := message{kind: readKind(e.Type)}
 	if m.kind == "" {
-		return message{}, &wireError{Code: codeUnknownType, Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", shown(e.Type))}
+		return message{}, &wireError{Code: codeUnknownType,
+			Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", shown(e.Type))}
 	}
 	if items := append(m.takeData(e.Data), extraItems(m.kind, e.Extra)...); len(items) > 0 {
 		return message{}, validationError(items)
@@ -91,7 +92,8 @@ func extraItems(kind messageKind, extra map[string]jsontext.Value) []episode.Err
 	}
 	items := make([]episode.ErrorItem, 0, len(extra))
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		items = append(items, errorItem("extra_forbidden", extra[name], fmt.Sprintf("a %s message has no %q", kind, name), name))
+		items = append(items, errorItem("extra_forbidden", extra[name], fmt.Sprintf("a %s message has no %q", kind,
+			name), name))
 	}
 	return items
 }
@@ -105,7 +107,8 @@ func envelopeError(raw []byte, err error) *wireError {
 }
 
 func notAnObject() *wireError {
-	return validationError([]episode.ErrorItem{errorItem("model_type", nil, `a message is a JSON object such as {"type":"state"}`)})
+	return validationError([]episode.ErrorItem{errorItem("model_type", nil,
+		`a message is a JSON object such as {"type":"state"}`)})
 }
 
 // readKind reads the type of a message, "" for one that is unknown or no string.
@@ -134,7 +137,8 @@ func (m *message) takeData(data jsontext.Value) []episode.ErrorItem {
 	dataless := m.kind == stateMessage || m.kind == closeMessage
 	switch {
 	case dataless && data != nil:
-		return []episode.ErrorItem{errorItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.kind), "data")}
+		return []episode.ErrorItem{errorItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.kind),
+			"data")}
 	case m.kind == stepMessage && data == nil:
 		return []episode.ErrorItem{errorItem("missing", nil, "a step message has the action's fields in data", "data")}
 	case m.kind == mcpMessage && data == nil:

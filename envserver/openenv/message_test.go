@@ -61,8 +61,10 @@ func TestErrorsPointAtTheFault(t *testing.T) {
 // sent.
 func FuzzDecodeMessage(f *testing.F) {
 	for _, seed := range []string{
-		``, `{}`, `null`, `[]`, `{"type":"reset"}`, `{"type":"step","data":{"kind":"say"}}`, `{"type":"state","data":null}`, `{"type":"close","x":1}`,
-		`{"type":"reset","data":{"seed":1e400,"run":"u","shard":0,"episode":-1}}`, `{"type":"\ud800"}`, "\xff", `{"type":{"type":"step"}}`,
+		``, `{}`, `null`, `[]`, `{"type":"reset"}`, `{"type":"step","data":{"kind":"say"}}`,
+		`{"type":"state","data":null}`, `{"type":"close","x":1}`,
+		`{"type":"reset","data":{"seed":1e400,"run":"u","shard":0,"episode":-1}}`, `{"type":"\ud800"}`, "\xff",
+		`{"type":{"type":"step"}}`,
 		`{"type":"reset","data":{"seed":"99999999999999999999999","task":7,"reward_mode":"x"}}`,
 	} {
 		f.Add([]byte(seed))
@@ -127,7 +129,8 @@ func FuzzStepData(f *testing.F) {
 			return
 		}
 		var e envelope
-		if err := jsonv2.Unmarshal(raw, &e); err != nil || string(e.Type) != `"step"` || string(e.Data) != string(data) || len(e.Extra) != 0 {
+		if err := jsonv2.Unmarshal(raw, &e); err != nil || string(e.Type) != `"step"` ||
+			string(e.Data) != string(data) || len(e.Extra) != 0 {
 			t.Errorf("%q: %q in short, %q %q %v in full", raw, data, e.Type, e.Data, err)
 		}
 	})

@@ -39,17 +39,20 @@ type metrics struct {
 func newMetrics(s *Server, others ...prometheus.Collector) *metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(others...)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newStateCollector(s))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newStateCollector(s))
 	factory := promauto.With(registry)
 	steps := factory.NewCounterVec(prometheus.CounterOpts{
-		Name: "csenv_steps_total", Help: "Steps by result: played, invalid (outside the action schema), failed (an error of ours).",
+		Name: "csenv_steps_total", Help: "Steps by result: played, invalid (outside the action schema), failed (an " +
+			"error of ours).",
 	}, []string{"result"})
 	m := &metrics{
 		registry: registry,
 		sessionsEnded: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "csenv_sessions_total", Help: "Sessions that have ended or were refused, by result.",
 		}, []string{"result"}),
-		stepsPlayed: steps.WithLabelValues("played"), stepsInvalid: steps.WithLabelValues("invalid"), stepsFailed: steps.WithLabelValues("failed"),
+		stepsPlayed: steps.WithLabelValues("played"), stepsInvalid: steps.WithLabelValues("invalid"),
+		stepsFailed: steps.WithLabelValues("failed"),
 		stepSeconds: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: "csenv_step_duration_seconds", Help: "Time that the environment took for a step.",
 			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 12),
@@ -61,9 +64,11 @@ func newMetrics(s *Server, others ...prometheus.Collector) *metrics {
 	}
 	if s.peers != nil {
 		m.forwarded = factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "csenv_forwarded_total", Help: "Sockets and requests that were forwarded to a peer, by result: done, declined (no room), unreachable, lost (while it answered).",
+			Name: "csenv_forwarded_total", Help: "Sockets and requests that were forwarded to a peer, by result: " +
+				"done, declined (no room), unreachable, lost (while it answered).",
 		}, []string{"kind", "result"})
-		m.relays = factory.NewGauge(prometheus.GaugeOpts{Name: "csenv_relayed_sockets", Help: "Sockets that the server carries between clients and peers."})
+		m.relays = factory.NewGauge(prometheus.GaugeOpts{Name: "csenv_relayed_sockets",
+			Help: "Sockets that the server carries between clients and peers."})
 	}
 	for _, task := range s.kind.Tasks() {
 		m.tasks[task.Name] = true
@@ -140,10 +145,13 @@ func newStateCollector(s *Server) *stateCollector {
 		capacity: desc("csenv_sessions_capacity", "Session slots."),
 		draining: desc("csenv_draining", "1 while the server refuses new sessions and lets the running ones end."),
 		open:     desc("csenv_ledgers", "Ledgers of evaluation runs that the server keeps."),
-		episodes: desc("csenv_ledger_episodes_total", "Ended episodes of evaluation runs, by result: counted, replayed, errored.", "result"),
-		reads:    desc("csenv_ledger_reads_total", "Times that a ledger was fetched."),
-		tags:     desc("csenv_rollout_tags", "Names of runs with which trainers tag their episodes, that the server keeps."),
-		rollouts: desc("csenv_rollout_episodes_total", "Ended episodes of trainers, by result: counted, errored, dropped (for want of room, or nobody collected them).", "result"),
+		episodes: desc("csenv_ledger_episodes_total", "Ended episodes of evaluation runs, by result: counted, "+
+			"replayed, errored.", "result"),
+		reads: desc("csenv_ledger_reads_total", "Times that a ledger was fetched."),
+		tags: desc("csenv_rollout_tags",
+			"Names of runs with which trainers tag their episodes, that the server keeps."),
+		rollouts: desc("csenv_rollout_episodes_total", "Ended episodes of trainers, by result: counted, errored, "+
+			"dropped (for want of room, or nobody collected them).", "result"),
 	}
 }
 

@@ -11,8 +11,11 @@ import (
 // OpsHandler serves what belongs on port 9000: /readyz, /stats, /rollouts and /metrics.
 func (s *Server) OpsHandler() http.Handler {
 	return s.recovered(router{routes: routes{
-		"/readyz":   {http.MethodGet: s.serveReady},
-		"/stats":    {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.report()) }},
+		"/readyz": {http.MethodGet: s.serveReady},
+		"/stats": {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK,
+				s.report())
+		}},
 		"/rollouts": {http.MethodGet: s.serveRollouts},
 		"/metrics":  {http.MethodGet: s.metrics.handler().ServeHTTP},
 	}})

@@ -95,7 +95,8 @@ func parseOptions(data []byte, rule seedRule, where string) (resetOptions, []epi
 	}
 	o := resetOptions{Options: episode.Options{
 		Seed: r.seed(d.Seed, rule), EpisodeID: r.text("episode_id", d.EpisodeID), Task: r.text("task", d.Task),
-		Scenario: r.text("scenario", d.Scenario), RewardMode: r.rewardMode(d.RewardMode), Pressure: r.flag("pressure", d.Pressure),
+		Scenario: r.text("scenario", d.Scenario), RewardMode: r.rewardMode(d.RewardMode),
+		Pressure: r.flag("pressure", d.Pressure),
 	}}
 	if taskID := r.text("task_id", d.TaskID); o.Scenario == "" {
 		o.Scenario = taskID
@@ -157,7 +158,8 @@ func (r *optionReader) text(name string, value jsontext.Value) string {
 func (r *optionReader) rewardMode(value jsontext.Value) episode.RewardMode {
 	mode := episode.RewardMode(strings.ToLower(r.text("reward_mode", value)))
 	if mode != "" && mode != episode.Dense && mode != episode.Terminal {
-		r.faultf("literal_error", "reward_mode", value, "reward_mode should be %q or %q", episode.Dense, episode.Terminal)
+		r.faultf("literal_error", "reward_mode", value, "reward_mode should be %q or %q", episode.Dense,
+			episode.Terminal)
 	}
 	return mode
 }
@@ -223,7 +225,8 @@ func (r *optionReader) tag(d resetData) *runTag {
 func (r *optionReader) rolloutTag(value jsontext.Value) *runTag {
 	tag := &runTag{run: r.text("run", value), rollout: true}
 	if len(r.items) == 0 && !score.ValidTag(tag.run) {
-		r.faultf("value_error", "run", value, "run should be the name of an EvaluationRun, such as \"grpo-7\", or \"namespace/grpo-7\" where the pool is in another namespace")
+		r.faultf("value_error", "run", value, "run should be the name of an EvaluationRun, such as \"grpo-7\", or "+
+			"\"namespace/grpo-7\" where the pool is in another namespace")
 	}
 	return tag
 }

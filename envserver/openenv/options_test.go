@@ -20,25 +20,32 @@ func TestParseOptions(t *testing.T) {
 	}{
 		"everything": {
 			data: `{"seed":7,"episode_id":"E","task":"talk","scenario":"E01","reward_mode":"Terminal","pressure":true}`,
-			want: episode.Options{Seed: 7, EpisodeID: "E", Task: "talk", Scenario: "E01", RewardMode: episode.Terminal, Pressure: true},
+			want: episode.Options{Seed: 7, EpisodeID: "E", Task: "talk", Scenario: "E01", RewardMode: episode.Terminal,
+				Pressure: true},
 		},
-		"task_id is an alias": {data: `{"seed":0,"episode_id":"E","task_id":"E02"}`, want: episode.Options{EpisodeID: "E", Scenario: "E02"}},
-		"scenario wins":       {data: `{"seed":0,"episode_id":"E","task_id":"E02","scenario":"E01"}`, want: episode.Options{EpisodeID: "E", Scenario: "E01"}},
+		"task_id is an alias": {data: `{"seed":0,"episode_id":"E","task_id":"E02"}`,
+			want: episode.Options{EpisodeID: "E", Scenario: "E02"}},
+		"scenario wins": {data: `{"seed":0,"episode_id":"E","task_id":"E02","scenario":"E01"}`,
+			want: episode.Options{EpisodeID: "E", Scenario: "E01"}},
 		"nulls and a row of a data set": {
 			data: `{"seed":0,"episode_id":"E","task":null,"scenario":null,"reward_mode":null,"pressure":null,"run":null,"prompt":[{"role":"user","content":"x"}],"Seed":9}`,
 			want: episode.Options{EpisodeID: "E"},
 		},
 		"a run": {
 			data: `{"seed":1,"episode_id":"E","run":"uid-1","shard":2,"episode":"30","pass_score":900000}`,
-			want: episode.Options{Seed: 1, EpisodeID: "E"}, tag: &runTag{run: "uid-1", shard: 2, episode: 30, passScore: 900_000},
+			want: episode.Options{Seed: 1, EpisodeID: "E"}, tag: &runTag{run: "uid-1", shard: 2, episode: 30,
+				passScore: 900_000},
 		},
 		"a run with the default pass score": {
 			data: `{"seed":1,"episode_id":"E","run":"uid-1","shard":0.0,"episode":0}`,
 			want: episode.Options{Seed: 1, EpisodeID: "E"}, tag: &runTag{run: "uid-1", passScore: 800_000},
 		},
-		"a trainer's run":                     {data: `{"seed":0,"episode_id":"E","run":"grpo-7","pass_score":"x"}`, want: episode.Options{EpisodeID: "E"}, tag: &runTag{run: "grpo-7", rollout: true}},
-		"one of another namespace":            {data: `{"seed":0,"episode_id":"E","run":"7-team/grpo-7","shard":null}`, want: episode.Options{EpisodeID: "E"}, tag: &runTag{run: "7-team/grpo-7", rollout: true}},
-		"a shard without a run means nothing": {data: `{"seed":1,"episode_id":"E","shard":"x"}`, want: episode.Options{Seed: 1, EpisodeID: "E"}},
+		"a trainer's run": {data: `{"seed":0,"episode_id":"E","run":"grpo-7","pass_score":"x"}`,
+			want: episode.Options{EpisodeID: "E"}, tag: &runTag{run: "grpo-7", rollout: true}},
+		"one of another namespace": {data: `{"seed":0,"episode_id":"E","run":"7-team/grpo-7","shard":null}`,
+			want: episode.Options{EpisodeID: "E"}, tag: &runTag{run: "7-team/grpo-7", rollout: true}},
+		"a shard without a run means nothing": {data: `{"seed":1,"episode_id":"E","shard":"x"}`,
+			want: episode.Options{Seed: 1, EpisodeID: "E"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, items := parseOptions([]byte(c.data), lenientSeed, "data")
@@ -79,7 +86,8 @@ func TestParseOptionsFaults(t *testing.T) {
 		`{"run":"` + strings.Repeat("r", 51) + `"}`:         {"value_error run"},
 		`{"run":"` + strings.Repeat("n", 64) + `/r"}`:       {"value_error run"},
 		`{"run":"0b2c9f1e-7f9e-4b7e-9a63-1f0f3a1f2d10"}`:    {"value_error run"},
-		`{"run":"u","shard":-1,"episode":3000000000,"pass_score":1000001}`:        {"int_parsing shard", "int_parsing episode", "int_parsing pass_score"},
+		`{"run":"u","shard":-1,"episode":3000000000,"pass_score":1000001}`: {"int_parsing shard",
+			"int_parsing episode", "int_parsing pass_score"},
 		`{"run":"` + strings.Repeat("u", maxRunID+1) + `","shard":0,"episode":0}`: {"value_error run"},
 	} {
 		_, items := parseOptions([]byte(data), lenientSeed, "data")
@@ -96,7 +104,8 @@ func TestParseOptionsFaults(t *testing.T) {
 func TestSeeds(t *testing.T) {
 	for value, want := range map[string]int64{
 		`0`: 0, `7`: 7, `7.0`: 7, `1e3`: 1000, `"7"`: 7, `" 7 "`: 7, `"007"`: 7, `-0`: 0,
-		`9007199254740991`: score.MaxSeed, `9007199254740992`: 0, `9007199254740999`: 7, `-1`: score.MaxSeed, `"-2"`: score.MaxSeed - 1,
+		`9007199254740991`: score.MaxSeed, `9007199254740992`: 0, `9007199254740999`: 7, `-1`: score.MaxSeed,
+		`"-2"`:                 score.MaxSeed - 1,
 		`18446744073709551616`: 0, `1e300`: 0,
 	} {
 		o, items := parseOptions([]byte(`{"seed":`+value+`}`), lenientSeed, "data")
@@ -104,7 +113,8 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("seed %s reads as %d, faults %v; want %d", value, o.Seed, items, want)
 		}
 	}
-	if _, items := parseOptions([]byte(`{"seed":-1}`), strictSeed, "body"); len(items) != 1 || items[0].Type != "greater_than_equal" {
+	if _, items := parseOptions([]byte(`{"seed":-1}`), strictSeed, "body"); len(items) != 1 ||
+		items[0].Type != "greater_than_equal" {
 		t.Errorf("plain HTTP takes a negative seed: %v", items)
 	}
 }
@@ -127,7 +137,8 @@ func TestSeedsModulo(t *testing.T) {
 		n, _ := new(big.Int).SetString(digits, 10)
 		want := n.Mod(n, big.NewInt(1<<53)).Int64()
 		for _, value := range []string{digits, `"` + digits + `"`} {
-			if o, items := parseOptions([]byte(`{"seed":`+value+`}`), lenientSeed, "data"); o.Seed != want || len(items) > 0 {
+			if o, items := parseOptions([]byte(`{"seed":`+value+`}`), lenientSeed, "data"); o.Seed != want ||
+				len(items) > 0 {
 				t.Fatalf("seed %s reads as %d, want %d", value, o.Seed, want)
 			}
 		}

@@ -31,7 +31,8 @@ func newPage(kind episode.Kind, openapi object) ([]byte, error) {
 	paths := openapi["paths"].(object)
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		for method, described := range paths[path].(object) {
-			operations = append(operations, operation{strings.ToUpper(method), path, described.(object)["summary"].(string)})
+			operations = append(operations, operation{strings.ToUpper(method), path,
+				described.(object)["summary"].(string)})
 		}
 	}
 	schemas := kind.Schemas()

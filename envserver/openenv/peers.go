@@ -117,7 +117,8 @@ func newPeers(c *Peers, key ed25519.PrivateKey, logger *slog.Logger) (*peers, er
 		return nil, fmt.Errorf("deriving the peers' key: %w", err)
 	}
 	p := &peers{
-		lookup: c.Lookup, self: c.Self, secret: secret, scheme: "http", tls: c.TLS, log: logger, errors: slog.NewLogLogger(logger.Handler(), slog.LevelWarn), relays: semaphore.NewWeighted(maxRelays),
+		lookup: c.Lookup, self: c.Self, secret: secret, scheme: "http", tls: c.TLS, log: logger,
+		errors: slog.NewLogLogger(logger.Handler(), slog.LevelWarn), relays: semaphore.NewWeighted(maxRelays),
 		dialer: &net.Dialer{Timeout: peerDialWait},
 	}
 	p.token = p.tokenOf(c.Self)
@@ -126,7 +127,8 @@ func newPeers(c *Peers, key ed25519.PrivateKey, logger *slog.Logger) (*peers, er
 		p.scheme = "https"
 	}
 	p.transport = &http.Transport{
-		DialContext: p.dialer.DialContext, TLSClientConfig: c.TLS, TLSHandshakeTimeout: peerDialWait, DisableCompression: true,
+		DialContext: p.dialer.DialContext, TLSClientConfig: c.TLS, TLSHandshakeTimeout: peerDialWait,
+		DisableCompression:  true,
 		MaxIdleConnsPerHost: maxAsked, IdleConnTimeout: 30 * time.Second,
 	}
 	return p, nil
@@ -208,7 +210,8 @@ func (p *peers) roomiest(ctx context.Context, tried []string) string {
 	}
 	best := ""
 	for address, free := range p.free {
-		if free > 0 && !slices.Contains(tried, address) && (best == "" || cmp.Or(cmp.Compare(free, p.free[best]), strings.Compare(best, address)) > 0) {
+		if free > 0 && !slices.Contains(tried, address) &&
+			(best == "" || cmp.Or(cmp.Compare(free, p.free[best]), strings.Compare(best, address)) > 0) {
 			best = address
 		}
 	}

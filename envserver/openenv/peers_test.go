@@ -43,14 +43,16 @@ func testPeers(tb testing.TB, self string, key ed25519.PrivateKey, book *phonebo
 func TestTokensOfServers(t *testing.T) {
 	book := &phonebook{}
 	other := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	a, b, foreign := testPeers(t, "192.0.2.1:8000", testKey(), book), testPeers(t, "192.0.2.2:8000", testKey(), book), testPeers(t, "192.0.2.1:8000", other, book)
+	a, b, foreign := testPeers(t, "192.0.2.1:8000", testKey(), book), testPeers(t, "192.0.2.2:8000", testKey(),
+		book), testPeers(t, "192.0.2.1:8000", other, book)
 	if len(a.token) != tokenLength || a.token == b.token || a.token != b.tokenOf(a.self) {
 		t.Errorf("tokens %q and %q", a.token, b.token)
 	}
 	if a.token == foreign.token || a.proof == foreign.proof || a.proof != b.proof {
 		t.Error("tokens and proofs must depend on the pool's key")
 	}
-	if foreign.vouches(&http.Request{Header: http.Header{directHeader: {a.proof}}}) || (*peers)(nil).vouches(&http.Request{}) {
+	if foreign.vouches(&http.Request{Header: http.Header{directHeader: {a.proof}}}) ||
+		(*peers)(nil).vouches(&http.Request{}) {
 		t.Error("another pool's proof is believed")
 	}
 }
@@ -72,17 +74,20 @@ func TestOwner(t *testing.T) {
 			{nil, of("192.0.2.2:8000"), "192.0.2.2:8000", 1},
 			{nil, of("192.0.2.3:8000"), "", 1}, // asked just now
 			{func() { pass(missTTL) }, of("192.0.2.2:8000"), "192.0.2.2:8000", 1},
-			{func() { book.addresses = append(book.addresses, "192.0.2.3:8000") }, of("192.0.2.3:8000"), "192.0.2.3:8000", 2},
+			{func() { book.addresses = append(book.addresses, "192.0.2.3:8000") }, of("192.0.2.3:8000"),
+				"192.0.2.3:8000", 2},
 			{func() { book.addresses = book.addresses[:2] }, of("192.0.2.3:8000"), "192.0.2.3:8000", 2},
 			{func() { pass(peersTTL) }, of("192.0.2.3:8000"), "", 3},
-			{func() { pass(peersTTL); book.err = errors.New("no such host") }, of("192.0.2.2:8000"), "192.0.2.2:8000", 4},
+			{func() { pass(peersTTL); book.err = errors.New("no such host") }, of("192.0.2.2:8000"), "192.0.2.2:8000",
+				4},
 		}
 		for i, step := range steps {
 			if step.change != nil {
 				step.change()
 			}
 			if got := p.owner(t.Context(), step.id); got != step.want || book.asked != step.asked {
-				t.Errorf("step %d: owner(%q) = %q after %d lookups, want %q after %d", i, step.id, got, book.asked, step.want, step.asked)
+				t.Errorf("step %d: owner(%q) = %q after %d lookups, want %q after %d", i, step.id, got, book.asked,
+					step.want, step.asked)
 			}
 		}
 	})
@@ -123,7 +128,8 @@ func TestRoomiest(t *testing.T) {
 	}
 	defer mute.Close()
 	two, one, none := answer(200, `{"free":2}`), answer(200, `{"free":1}`), answer(200, `{"free":0}`)
-	book := &phonebook{addresses: []string{mute.Addr().String(), "127.0.0.1:1", one, none, two, answer(403, `{"free":9}`), answer(200, `<html>`)}}
+	book := &phonebook{addresses: []string{mute.Addr().String(), "127.0.0.1:1", one, none, two,
+		answer(403, `{"free":9}`), answer(200, `<html>`)}}
 	p := testPeers(t, "192.0.2.1:8000", testKey(), book)
 	began := time.Now()
 	first := p.roomiest(t.Context(), nil)
@@ -182,8 +188,10 @@ func TestRoom(t *testing.T) {
 }
 
 func TestPeersConfig(t *testing.T) {
-	for name, c := range map[string]*Peers{"no lookup": {Self: "192.0.2.1:8000"}, "no address": {Lookup: (&phonebook{}).lookup}, "no port": {Lookup: (&phonebook{}).lookup, Self: "192.0.2.1"}} {
-		if _, err := New(Config{Kind: echoKind{}, LedgerKey: testKey(), Peers: c}); err == nil || !strings.Contains(err.Error(), "Peers") {
+	for name, c := range map[string]*Peers{"no lookup": {Self: "192.0.2.1:8000"},
+		"no address": {Lookup: (&phonebook{}).lookup}, "no port": {Lookup: (&phonebook{}).lookup, Self: "192.0.2.1"}} {
+		if _, err := New(Config{Kind: echoKind{}, LedgerKey: testKey(), Peers: c}); err == nil ||
+			!strings.Contains(err.Error(), "Peers") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -102,7 +102,8 @@ func (p *player) reset(data []byte, rule seedRule, where string) reply {
 		}
 		var err error
 		if book, err = p.server.bookOf(*o.tag); err != nil {
-			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", nil, err.Error(), where, "run")}})
+			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{errorItem("value_error", nil, err.Error(),
+				where, "run")}})
 		}
 	}
 	result, err := p.env.Reset(o.Options)
@@ -168,7 +169,8 @@ func (p *player) step(ctx context.Context, action []byte) reply {
 func (p *player) logFailure(what string, err error) {
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		p.server.log.Warn("A reply could not be judged", "task", p.task, "cause", unjudged.Cause)
-		p.server.log.Debug("A reply could not be judged", "task", p.task, "cause", unjudged.Cause, "error", unjudged.Err)
+		p.server.log.Debug("A reply could not be judged", "task", p.task, "cause", unjudged.Cause, "error",
+			unjudged.Err)
 		return
 	}
 	if !isRefusal(err) {
@@ -196,7 +198,8 @@ func (p *player) finish(f *episode.Final) {
 		f.Receipt, err = receipt.Sign(p.server.key)
 	}
 	if err != nil {
-		p.server.log.Error("An episode is missing from its ledger or has no receipt", "run", p.tag.run, "shard", p.tag.shard, "error", err)
+		p.server.log.Error("An episode is missing from its ledger or has no receipt", "run", p.tag.run, "shard",
+			p.tag.shard, "error", err)
 	}
 	p.hold(nil, nil)
 }
@@ -208,17 +211,20 @@ func (p *player) abandon() wireError {
 		p.playing = false
 		p.server.metrics.ended(p.task, score.Errored, 0)
 		if p.book != nil {
-			_, _ = p.book.finish(p.planned, score.Episode{Outcome: score.Errored}) // an errored one has no receipt, and nothing that could be wrong
+			// an errored one has no receipt, and nothing that could be wrong
+			_, _ = p.book.finish(p.planned, score.Episode{Outcome: score.Errored})
 		}
 	}
 	p.hold(nil, nil)
 	p.last = episode.Result{}
 	fresh, err := p.server.newPlayer()
 	if err != nil {
-		return wireError{Code: codeExecution, Message: "the environment failed and could not be made anew: connect again"}
+		return wireError{Code: codeExecution,
+			Message: "the environment failed and could not be made anew: connect again"}
 	}
 	p.env = fresh.env
-	return wireError{Code: codeExecution, Message: "the environment failed and the episode is lost: send reset to begin another"}
+	return wireError{Code: codeExecution, Message: "the environment failed and the episode is lost: send reset to " +
+		"begin another"}
 }
 
 // writeState appends the answer to a state message.

@@ -66,7 +66,8 @@ func servePool(tb testing.TB, configs ...Config) []*member {
 	}
 	for i, m := range members {
 		if configs[i].Peers == nil {
-			configs[i].Peers = &Peers{Lookup: func(context.Context) ([]string, error) { return addresses, nil }, Self: m.address}
+			configs[i].Peers = &Peers{Lookup: func(context.Context) ([]string, error) { return addresses, nil },
+				Self: m.address}
 		}
 		m.Server = newTestServer(tb, configs[i])
 		m.http = httptest.NewUnstartedServer(m.Handler())

@@ -45,7 +45,8 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 	var body receiptsBody
 	if err := json.Unmarshal(text, &body); err != nil || len(body.Receipts) > maxReceipts {
-		writeDetail(w, http.StatusUnprocessableEntity, fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`, maxReceipts))
+		writeDetail(w, http.StatusUnprocessableEntity, fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`,
+			maxReceipts))
 		return
 	}
 	receipts := make([]score.Receipt, len(body.Receipts))
@@ -115,7 +116,8 @@ func (l *runLedger) takeOver(receipts []score.Receipt) (receiptsAnswer, error) {
 		}
 	}
 	if len(l.ended)+len(receipts) > maxEnded {
-		return receiptsAnswer{}, fmt.Errorf("the ledger of run %s, shard %d is full with %d episodes: use more shards", l.key.run, l.key.shard, len(l.ended))
+		return receiptsAnswer{}, fmt.Errorf("the ledger of run %s, shard %d is full with %d episodes: use more shards",
+			l.key.run, l.key.shard, len(l.ended))
 	}
 	var answer receiptsAnswer
 	for _, r := range receipts {
@@ -138,7 +140,8 @@ func (l *runLedger) takeOver(receipts []score.Receipt) (receiptsAnswer, error) {
 // TakeOver has a server count episodes of a run's shard that another server of its pool graded, by
 // their receipts, and returns which episodes its ledger has then. Receipts that it has counted
 // already change nothing. Without receipts, it tells what there is.
-func TakeOver(ctx context.Context, baseURL, run string, shard int, receipts []string, o ClientOptions) (score.IndexSet, error) {
+func TakeOver(ctx context.Context, baseURL, run string, shard int, receipts []string,
+	o ClientOptions) (score.IndexSet, error) {
 	target, err := endpoint(baseURL, "http", "/ledger")
 	if err != nil {
 		return score.IndexSet{}, err

@@ -17,7 +17,8 @@ func playFor(tb testing.TB, url string, index int, end string) string {
 	tb.Helper()
 	p := connect(tb, url)
 	defer p.leave()
-	p.ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":3,"episode":%d,"seed":%d,"pass_score":700000}}`, index, 10+index))
+	p.ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":3,"episode":%d,"seed":%d,"pass_score":700000}}`,
+		index, 10+index))
 	return receiptIn(tb, p.ask(`{"type":"step","data":{"kind":`+end+`}}`))
 }
 
@@ -47,7 +48,8 @@ func TestReceiptsAreTakenOver(t *testing.T) {
 	_, first := serve(t, Config{})
 	_, second := serve(t, Config{})
 	receipts := []string{
-		playFor(t, first, 0, `"finish","score":900000`), playFor(t, first, 1, `"failed","score":100000`), playFor(t, first, 7, `"finish","score":700000`),
+		playFor(t, first, 0, `"finish","score":900000`), playFor(t, first, 1, `"failed","score":100000`),
+		playFor(t, first, 7, `"finish","score":700000`),
 	}
 	for _, texts := range [][]string{receipts[:1], receipts, nil, receipts[1:]} {
 		ended, err := TakeOver(t.Context(), second, "uid", 3, texts, ClientOptions{})
@@ -68,15 +70,18 @@ func TestReceiptsAreTakenOver(t *testing.T) {
 
 func TestReceiptOfAnEpisode(t *testing.T) {
 	_, url := serve(t, Config{})
-	got, err := score.VerifyReceipt(playFor(t, url, 5, `"finish","score":900000`), testKey().Public().(ed25519.PublicKey))
+	got, err := score.VerifyReceipt(playFor(t, url, 5, `"finish","score":900000`),
+		testKey().Public().(ed25519.PublicKey))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := score.Receipt{
-		Run: "uid", Shard: 3, PassScore: 700_000, ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules",
+		Run: "uid", Shard: 3, PassScore: 700_000, ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1",
+		Judge:   "rules",
 		Planned: score.PlannedEpisode{Index: 5, Task: "talk", Scenario: got.Planned.Scenario, Seed: 15},
 		Episode: score.Episode{
-			Outcome: score.Scored, Score: 900_000, Category: "billing", Difficulty: got.Episode.Difficulty, Language: got.Episode.Language,
+			Outcome: score.Scored, Score: 900_000, Category: "billing", Difficulty: got.Episode.Difficulty,
+			Language:   got.Episode.Language,
 			Dimensions: []score.Dimension{{Name: "talk", Earned: 900, Offered: 1000}},
 		},
 	}
@@ -125,20 +130,24 @@ func TestReceiptsRefused(t *testing.T) {
 		query, body string
 		want        int
 	}{
-		"no run":             {"", list(good), 400},
-		"no shard":           {"?run=uid", list(good), 400},
-		"a negative shard":   {"?run=uid&shard=-1", list(good), 400},
-		"no body":            {"?run=uid&shard=3", ``, 422},
-		"no list":            {"?run=uid&shard=3", `{"receipts":"x"}`, 422},
-		"too many":           {"?run=uid&shard=3", list(strings.Split(strings.Repeat("x,", maxReceipts), ",")...), 422},
-		"too long":           {"?run=uid&shard=3", list(strings.Repeat("x", maxBody)), 413},
-		"prose":              {"?run=uid&shard=3", list(sign(same, testKey()), "x"), 422},
-		"another pool's":     {"?run=uid&shard=3", list(sign(same, testKey()), sign(same, ed25519.NewKeyFromSeed(make([]byte, 32)))), 422},
-		"another shard's":    {"?run=uid&shard=3", list(sign(same, testKey()), sign(func(r *score.Receipt) { r.Shard = 4 }, testKey())), 409},
-		"another run's":      {"?run=other&shard=3", list(good), 409},
-		"another grader's":   {"?run=uid&shard=3", list(sign(func(r *score.Receipt) { r.GraderVersion = "x" }, testKey())), 409},
-		"another pass score": {"?run=uid&shard=3", list(good, sign(func(r *score.Receipt) { r.PassScore++ }, testKey())), 409},
-		"its own, again":     {"?run=uid&shard=3", list(good, good), 200},
+		"no run":           {"", list(good), 400},
+		"no shard":         {"?run=uid", list(good), 400},
+		"a negative shard": {"?run=uid&shard=-1", list(good), 400},
+		"no body":          {"?run=uid&shard=3", ``, 422},
+		"no list":          {"?run=uid&shard=3", `{"receipts":"x"}`, 422},
+		"too many":         {"?run=uid&shard=3", list(strings.Split(strings.Repeat("x,", maxReceipts), ",")...), 422},
+		"too long":         {"?run=uid&shard=3", list(strings.Repeat("x", maxBody)), 413},
+		"prose":            {"?run=uid&shard=3", list(sign(same, testKey()), "x"), 422},
+		"another pool's": {"?run=uid&shard=3",
+			list(sign(same, testKey()), sign(same, ed25519.NewKeyFromSeed(make([]byte, 32)))), 422},
+		"another shard's": {"?run=uid&shard=3",
+			list(sign(same, testKey()), sign(func(r *score.Receipt) { r.Shard = 4 }, testKey())), 409},
+		"another run's": {"?run=other&shard=3", list(good), 409},
+		"another grader's": {"?run=uid&shard=3",
+			list(sign(func(r *score.Receipt) { r.GraderVersion = "x" }, testKey())), 409},
+		"another pass score": {"?run=uid&shard=3",
+			list(good, sign(func(r *score.Receipt) { r.PassScore++ }, testKey())), 409},
+		"its own, again": {"?run=uid&shard=3", list(good, good), 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, body := postBody(t, url+"/ledger"+c.query, c.body)
@@ -155,10 +164,12 @@ func TestReceiptsRefused(t *testing.T) {
 func TestReceiptsNeedTheToken(t *testing.T) {
 	_, url := serve(t, Config{Tokens: func() []string { return []string{"secret"} }})
 	var refused *StatusError
-	if _, err := TakeOver(t.Context(), url, "uid", 3, nil, ClientOptions{}); !errors.As(err, &refused) || refused.Status != 401 {
+	if _, err := TakeOver(t.Context(), url, "uid", 3, nil, ClientOptions{}); !errors.As(err, &refused) ||
+		refused.Status != 401 {
 		t.Errorf("without a token: %v", err)
 	}
-	if ended, err := TakeOver(t.Context(), url, "uid", 3, nil, ClientOptions{Token: "secret"}); err != nil || ended.Len() != 0 {
+	if ended, err := TakeOver(t.Context(), url, "uid", 3, nil, ClientOptions{Token: "secret"}); err != nil ||
+		ended.Len() != 0 {
 		t.Errorf("a run that was never played: %s, %v", ended, err)
 	}
 }

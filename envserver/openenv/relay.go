@@ -62,7 +62,8 @@ func (s *Server) refuseRelay(w http.ResponseWriter, t target) error {
 		return errDeclined
 	}
 	w.Header().Set("Retry-After", "1")
-	writeDetail(w, http.StatusServiceUnavailable, "this server passes on no more connections: try again to reach another one")
+	writeDetail(w, http.StatusServiceUnavailable, "this server passes on no more connections: try again to reach "+
+		"another one")
 	return nil
 }
 

@@ -56,7 +56,8 @@ func (s *Server) openError(cause error) *wireError {
 		advice = "connect again to reach another replica"
 	}
 	return &wireError{
-		Code: codeCapacity, Message: fmt.Sprintf("%v (%d/%d sessions): %s", cause, active, most, advice), ActiveSessions: &active, MaxSessions: &most,
+		Code: codeCapacity, Message: fmt.Sprintf("%v (%d/%d sessions): %s", cause, active, most, advice),
+		ActiveSessions: &active, MaxSessions: &most,
 	}
 }
 
@@ -123,7 +124,8 @@ type points struct {
 }
 
 func newFinal(kind episode.Kind, f *episode.Final) final {
-	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion()}
+	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(),
+		GraderVersion: kind.GraderVersion()}
 	if f.Outcome == score.Errored {
 		m.Cause = f.Cause
 		return m
@@ -132,7 +134,8 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 	m.EpisodeScore = json.Number(appendFixed(nil, f.Score, 6))
 	for _, d := range f.Dimensions {
 		m.ScoreBreakdown = append(m.ScoreBreakdown, points{
-			Name: d.Name, Earned: json.Number(appendFixed(nil, d.Earned, 3)), Offered: json.Number(appendFixed(nil, d.Offered, 3)),
+			Name: d.Name, Earned: json.Number(appendFixed(nil, d.Earned, 3)),
+			Offered: json.Number(appendFixed(nil, d.Offered, 3)),
 		})
 	}
 	return m

@@ -19,8 +19,10 @@ func TestAppendFixed(t *testing.T) {
 		places int
 		want   string
 	}{
-		{0, 3, "0.0"}, {200, 3, "0.2"}, {-20, 3, "-0.02"}, {1000, 3, "1.0"}, {1234, 3, "1.234"}, {-1500, 3, "-1.5"}, {10, 3, "0.01"},
-		{850_000, 6, "0.85"}, {666_667, 6, "0.666667"}, {1_000_000, 6, "1.0"}, {math.MinInt64, 3, "-9223372036854775.808"},
+		{0, 3, "0.0"}, {200, 3, "0.2"}, {-20, 3, "-0.02"}, {1000, 3, "1.0"}, {1234, 3, "1.234"}, {-1500, 3, "-1.5"},
+		{10, 3, "0.01"},
+		{850_000, 6, "0.85"}, {666_667, 6, "0.666667"}, {1_000_000, 6, "1.0"},
+		{math.MinInt64, 3, "-9223372036854775.808"},
 	} {
 		if got := string(appendFixed(nil, c.v, c.places)); got != c.want {
 			t.Errorf("%d/10^%d is written as %s, want %s", c.v, c.places, got, c.want)
@@ -42,14 +44,16 @@ func TestAppendFixedIsExact(t *testing.T) {
 func TestErroredEpisodeHasNoScore(t *testing.T) {
 	var out bytes.Buffer
 	result := episode.Result{Observation: struct{}{}, Done: true, Final: &episode.Final{
-		Outcome: score.Errored, Score: 500_000, Dimensions: []score.Dimension{{Name: "talk"}}, Judge: "rules", Cause: "judge_timeout",
+		Outcome: score.Errored, Score: 500_000, Dimensions: []score.Dimension{{Name: "talk"}}, Judge: "rules",
+		Cause:    "judge_timeout",
 		Verdicts: []json.RawMessage{json.RawMessage(`{}`)},
 	}}
 	if err := writeResult(&out, echoKind{}, result); err != nil {
 		t.Fatal(err)
 	}
 	metadata := `{"outcome":"errored","judge":"rules","scenario_digest":"sha256:00ff","grader_version":"echo.1","cause":"judge_timeout"}`
-	if want := `{"observation":{"metadata":` + metadata + `},"reward":null,"done":true,"metadata":` + metadata + `}`; out.String() != want {
+	if want := `{"observation":{"metadata":` + metadata + `},"reward":null,"done":true,"metadata":` + metadata +
+		`}`; out.String() != want {
 		t.Errorf("got  %s\nwant %s", out.String(), want)
 	}
 }
@@ -64,7 +68,8 @@ func TestLongErrorIsCut(t *testing.T) {
 
 func TestErrorItemWithBadInputIsStillSent(t *testing.T) {
 	var out bytes.Buffer
-	writeError(&out, *validationError([]episode.ErrorItem{{Type: "x", Loc: []any{"y"}, Msg: "z", Input: json.RawMessage(`{`)}}))
+	writeError(&out, *validationError([]episode.ErrorItem{
+		{Type: "x", Loc: []any{"y"}, Msg: "z", Input: json.RawMessage(`{`)}}))
 	if got := codeOf(t, out.String()); got != codeValidation {
 		t.Errorf("sent %s", out.String())
 	}

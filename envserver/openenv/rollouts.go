@@ -72,7 +72,8 @@ type rollout struct {
 func newRollouts(kind episode.Kind, pod string, key ed25519.PrivateKey, log *slog.Logger) *rollouts {
 	return &rollouts{
 		pod: pod, key: key, log: log, byTag: map[string]*rollout{},
-		graded: score.Ledger{ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge()},
+		graded: score.Ledger{ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(),
+			Judge: kind.Judge()},
 	}
 }
 
@@ -97,7 +98,8 @@ func (s *rollouts) find(tag string) (*rollout, error) {
 	r := s.byTag[tag]
 	if r == nil {
 		if len(s.byTag) >= maxTags && !s.evict(now) {
-			return nil, fmt.Errorf("this server counts the episodes of %d runs, which are all being collected, and of no more: tag episodes with fewer runs at a time", maxTags)
+			return nil, fmt.Errorf("this server counts the episodes of %d runs, which are all being collected, and "+
+				"of no more: tag episodes with fewer runs at a time", maxTags)
 		}
 		r = &rollout{instance: uuid.NewString()}
 		s.byTag[tag] = r
@@ -243,7 +245,8 @@ func (s *rollouts) collect(question score.Collection) (score.Segment, error) {
 func (s *rollouts) seal(r *rollout, passScore int64) (*score.Segment, error) {
 	r.number++
 	identity := s.graded
-	identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(r.run, s.pod, r.instance), int(r.number), passScore
+	identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(r.run, s.pod, r.instance), int(
+		r.number), passScore
 	r.episodes = r.open.Remembered()
 	s.remembered -= r.episodes
 	segment := &score.Segment{Pod: s.pod, Instance: r.instance, Number: r.number}

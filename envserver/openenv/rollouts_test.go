@@ -82,14 +82,18 @@ func TestRollouts(t *testing.T) {
 	if segment.Number != 1 || segment.Active != 1 || segment.Dropped != 0 || segment.Instance == "" {
 		t.Errorf("%+v", segment)
 	}
-	want := &score.Ledger{Run: score.SegmentRun("uid", "support-a", segment.Instance), Shard: 1, PassScore: 700_000, ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules", Opened: 5}
+	want := &score.Ledger{Run: score.SegmentRun("uid", "support-a", segment.Instance), Shard: 1, PassScore: 700_000,
+		ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules", Opened: 5}
 	for _, e := range []struct {
 		planned score.PlannedEpisode
 		ended   score.Episode
 	}{
-		{score.PlannedEpisode{Seed: 10, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 900_000, Difficulty: "easy", Language: "en"}},
-		{score.PlannedEpisode{Seed: 10, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 700_000, Difficulty: "easy", Language: "en"}},
-		{score.PlannedEpisode{Seed: 11, Scenario: "E02"}, score.Episode{Outcome: score.Failed, Score: 100_000, Difficulty: "hard", Language: "de"}},
+		{score.PlannedEpisode{Seed: 10, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 900_000,
+			Difficulty: "easy", Language: "en"}},
+		{score.PlannedEpisode{Seed: 10, Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: 700_000,
+			Difficulty: "easy", Language: "en"}},
+		{score.PlannedEpisode{Seed: 11, Scenario: "E02"}, score.Episode{Outcome: score.Failed, Score: 100_000,
+			Difficulty: "hard", Language: "de"}},
 	} {
 		e.planned.Task, e.ended.Category = "talk", "billing"
 		e.ended.Dimensions = []score.Dimension{{Name: "talk", Earned: e.ended.Score / 1000, Offered: 1000}}
@@ -128,7 +132,8 @@ func TestRolloutsByEveryTransport(t *testing.T) {
 	const finish = `{"kind":"finish","score":1000000}`
 
 	id := create(t, url)
-	if status, body := postBody(t, url+"/reset", fmt.Sprintf(`{"session_id":%q,"seed":1,"run":"grpo-7"}`, id)); status != 200 {
+	if status, body := postBody(t, url+"/reset", fmt.Sprintf(`{"session_id":%q,"seed":1,"run":"grpo-7"}`,
+		id)); status != 200 {
 		t.Fatal(body)
 	}
 	postBody(t, url+"/step", fmt.Sprintf(`{"session_id":%q,"action":%s}`, id, finish))
@@ -145,7 +150,8 @@ func TestRolloutsByEveryTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "finish", Arguments: map[string]any{"score": 1_000_000}}); err != nil {
+	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "finish",
+		Arguments: map[string]any{"score": 1_000_000}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -198,8 +204,10 @@ func TestSegmentsAreHandedOutUntilAcknowledged(t *testing.T) {
 func TestRolloutRefusals(t *testing.T) {
 	s, _ := serve(t, Config{})
 	for query, want := range map[string]int{
-		"": 400, "tag=a&run=u&pass_score=1&ack=0": 200, "tag=A&run=u&pass_score=1&ack=0": 400, "tag=a&run=&pass_score=1&ack=0": 400, "tag=a&run=u&pass_score=1000001&ack=0": 400,
-		"tag=a&run=u&pass_score=1&ack=-1": 400, "tag=a&run=u&pass_score=1": 400, "tag=a&run=u&pass_score=1&ack=0&instance=" + strings.Repeat("i", 65): 400,
+		"": 400, "tag=a&run=u&pass_score=1&ack=0": 200, "tag=A&run=u&pass_score=1&ack=0": 400,
+		"tag=a&run=&pass_score=1&ack=0": 400, "tag=a&run=u&pass_score=1000001&ack=0": 400,
+		"tag=a&run=u&pass_score=1&ack=-1": 400, "tag=a&run=u&pass_score=1": 400,
+		"tag=a&run=u&pass_score=1&ack=0&instance=" + strings.Repeat("i", 65): 400,
 	} {
 		answer := httptest.NewRecorder()
 		s.OpsHandler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/rollouts?"+query, nil))
@@ -208,9 +216,11 @@ func TestRolloutRefusals(t *testing.T) {
 		}
 	}
 	answer := httptest.NewRecorder()
-	s.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/rollouts?"+question(0, "").Query().Encode(), nil))
+	s.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/rollouts?"+question(0, "").Query().Encode(),
+		nil))
 	if answer.Code != http.StatusNotFound {
-		t.Errorf("clients are answered %d at /rollouts, want 404: what they collect would be lost to the run", answer.Code)
+		t.Errorf("clients are answered %d at /rollouts, want 404: what they collect would be lost to the run",
+			answer.Code)
 	}
 }
 
@@ -222,7 +232,8 @@ func newTestRollouts() *rollouts {
 // end counts the end of an episode of a tag.
 func (s *rollouts) end(tb testing.TB, tag string) {
 	tb.Helper()
-	if _, err := (rolloutBook{s, tag}).finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"}, score.Episode{Outcome: score.Scored, Score: score.One}); err != nil {
+	if _, err := (rolloutBook{s, tag}).finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"},
+		score.Episode{Outcome: score.Scored, Score: score.One}); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -256,7 +267,8 @@ func TestTagsMakeRoom(t *testing.T) {
 		}
 		s.end(t, "second") // in place of the first
 		if s.byTag["first"] != nil || s.dropped != 1 || s.remembered != 1 {
-			t.Errorf("the tag that nobody collects is kept, or %d episodes are dropped and %d remembered", s.dropped, s.remembered)
+			t.Errorf("the tag that nobody collects is kept, or %d episodes are dropped and %d remembered", s.dropped,
+				s.remembered)
 		}
 		s.ask(t, "second", "uid", 0)
 		if _, err := s.open("third"); err == nil || !strings.Contains(err.Error(), "fewer runs") {
@@ -299,7 +311,8 @@ func TestTagsOfSilentRunsGoLast(t *testing.T) {
 		for i := range maxTags {
 			s.end(t, fmt.Sprintf("made-up-%d", i))
 		}
-		if len(s.byTag) != maxTags || s.byTag["suspended-0"] != nil || s.byTag["suspended-1"] == nil || s.dropped != 1+2+(maxTags-1) {
+		if len(s.byTag) != maxTags || s.byTag["suspended-0"] != nil || s.byTag["suspended-1"] == nil ||
+			s.dropped != 1+2+(maxTags-1) {
 			t.Errorf("%d episodes are dropped of %d tags", s.dropped, len(s.byTag))
 		}
 	})
@@ -365,7 +378,8 @@ func TestForgottenTagIsAnotherInstance(t *testing.T) {
 		pass(ledgerTTL)
 		s.expire(time.Now())
 		s.end(t, "grpo-7")
-		after, err := s.collect(score.Collection{Tag: "grpo-7", Run: "uid", PassScore: score.One, Instance: before.Instance, Ack: before.Number})
+		after, err := s.collect(score.Collection{Tag: "grpo-7", Run: "uid", PassScore: score.One,
+			Instance: before.Instance, Ack: before.Number})
 		if err != nil || after.Instance == before.Instance || after.Number != 1 || opened(t, after).Scored != 1 {
 			t.Errorf("%+v, %v", after, err)
 		}
@@ -376,11 +390,13 @@ func TestForgottenTagIsAnotherInstance(t *testing.T) {
 func TestSegmentTooLargeIsDropped(t *testing.T) {
 	s := newTestRollouts()
 	for i := range 4000 {
-		if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{Task: "talk", Scenario: fmt.Sprintf("a-scenario-of-a-long-name-%04d", i)}, score.Episode{Outcome: score.Scored}); err != nil {
+		if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{Task: "talk", Scenario: fmt.Sprintf(
+			"a-scenario-of-a-long-name-%04d", i)}, score.Episode{Outcome: score.Scored}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{}, score.Episode{Outcome: score.Errored}); err != nil {
+	if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{},
+		score.Episode{Outcome: score.Errored}); err != nil {
 		t.Fatal(err)
 	}
 	segment := s.ask(t, "grpo-7", "uid", 0)
@@ -500,12 +516,15 @@ func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
 func TestRolloutsAreCollectedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newTestRollouts()
-		written, ended := score.Ledger{}, int64(0) // what the collector has for good, with the number of the last segment as its shard
+		// what the collector has for good, with the number of the last segment as its shard
+		written, ended := score.Ledger{}, int64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"an episode ends": func(t *rapid.T) {
 				ended++
-				outcome := rapid.SampledFrom([]score.Outcome{score.Scored, score.Failed, score.Errored}).Draw(t, "outcome")
-				if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"}, score.Episode{Outcome: outcome}); err != nil {
+				outcome := rapid.SampledFrom([]score.Outcome{score.Scored, score.Failed, score.Errored}).Draw(t,
+					"outcome")
+				if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"},
+					score.Episode{Outcome: outcome}); err != nil {
 					t.Fatal(err)
 				}
 			},

@@ -24,7 +24,8 @@ func TestRunReports(t *testing.T) {
 	p.ask(`{"type":"step","data":{"kind":"errored","score":0}}`)
 	p.ask(reset("b", 1, 2))
 	q.ask(reset("a", 0, 0))
-	want := []score.RunReport{{Run: "a", Active: 1}, {Run: "b", Active: 1, Scored: 1, Failed: 1, Errored: 1, ScoreSum: 1_000_000}}
+	want := []score.RunReport{{Run: "a", Active: 1}, {Run: "b", Active: 1, Scored: 1, Failed: 1, Errored: 1,
+		ScoreSum: 1_000_000}}
 	if diff := cmp.Diff(want, server.report().Runs); diff != "" {
 		t.Errorf("while two episodes are played: %s", diff)
 	}

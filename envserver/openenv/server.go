@@ -161,12 +161,15 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		kind: cfg.Kind, mode: cfg.Mode, idleTimeout: cfg.IdleTimeout, maxDuration: cfg.MaxDuration, sessionGrace: cfg.SessionGrace,
-		messageRate: cfg.MessageRate, tokens: cfg.Tokens, packs: cfg.Packs,
+		kind: cfg.Kind, mode: cfg.Mode, idleTimeout: cfg.IdleTimeout, maxDuration: cfg.MaxDuration,
+		sessionGrace: cfg.SessionGrace,
+		messageRate:  cfg.MessageRate, tokens: cfg.Tokens, packs: cfg.Packs,
 		rewardMode: cmp.Or(cfg.RewardMode, episode.Dense), key: cfg.LedgerKey, log: cmp.Or(cfg.Logger, slog.Default()),
-		scenarios: map[string]score.Scenario{}, docs: docs, tools: tools, taskAPI: newTaskAPI(cfg.Kind), upgrader: newUpgrader(),
+		scenarios: map[string]score.Scenario{}, docs: docs, tools: tools, taskAPI: newTaskAPI(cfg.Kind),
+		upgrader: newUpgrader(),
 		sessions: newRegistry(cmp.Or(cfg.MaxSessions, DefaultMaxSessions), cfg.CapacityWait, cfg.MaxClientSessions),
-		refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless), bulk: semaphore.NewWeighted(bulkBudget),
+		refusals: semaphore.NewWeighted(maxRefusals), stateless: semaphore.NewWeighted(maxStateless),
+		bulk: semaphore.NewWeighted(bulkBudget),
 	}
 	if s.peers, err = newPeers(cfg.Peers, cfg.LedgerKey, s.log); err != nil {
 		return nil, err
@@ -192,7 +195,8 @@ func (cfg *Config) validate() error {
 	case cfg.Kind == nil || len(cfg.LedgerKey) != ed25519.PrivateKeySize:
 		return errors.New("an OpenEnv server needs a Kind and an Ed25519 LedgerKey")
 	case cfg.MaxSessions < 0 || cfg.MaxClientSessions < 0:
-		return fmt.Errorf("MaxSessions %d and MaxClientSessions %d must not be negative", cfg.MaxSessions, cfg.MaxClientSessions)
+		return fmt.Errorf("MaxSessions %d and MaxClientSessions %d must not be negative", cfg.MaxSessions,
+			cfg.MaxClientSessions)
 	case cfg.Mode != "" && cfg.Mode != Simulation && cfg.Mode != Production:
 		return fmt.Errorf("the mode is %q: it is %s or %s", cfg.Mode, Simulation, Production)
 	}
@@ -264,7 +268,8 @@ func (s *Server) Farewell() score.Farewell {
 	if began.IsZero() {
 		return score.Farewell{}
 	}
-	return score.Farewell{Sessions: int64(sessions), Cut: s.metrics.cut.Load(), Seconds: int64(time.Since(began).Round(time.Second).Seconds())}
+	return score.Farewell{Sessions: int64(sessions), Cut: s.metrics.cut.Load(),
+		Seconds: int64(time.Since(began).Round(time.Second).Seconds())}
 }
 
 // spawn runs f in a goroutine that Close waits for. It reports false once the server is closed.
@@ -309,10 +314,12 @@ func (s *Server) sweep() {
 // report is the server's /stats.
 func (s *Server) report() score.Report {
 	report := score.Report{
-		Environment: s.kind.Name(), ScenarioDigest: s.kind.ScenarioDigest(), GraderVersion: s.kind.GraderVersion(), Judge: s.kind.Judge(),
+		Environment: s.kind.Name(), ScenarioDigest: s.kind.ScenarioDigest(), GraderVersion: s.kind.GraderVersion(),
+		Judge:    s.kind.Judge(),
 		Draining: s.sessions.isDraining(),
 		Sessions: score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.capacity)},
-		Episodes: s.metrics.episodes(), Tasks: s.kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(), Cut: s.metrics.cut.Load(),
+		Episodes: s.metrics.episodes(), Tasks: s.kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
+		Cut:  s.metrics.cut.Load(),
 		Runs: s.runReports(),
 	}
 	if s.packs != nil {

@@ -250,7 +250,8 @@ func (s *session) check(now time.Time) {
 	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
 	case server.maxDuration > 0 && now.Sub(s.opened) >= server.maxDuration:
-		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted %v, the most this server allows", server.maxDuration))
+		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted %v, the most this server allows",
+			server.maxDuration))
 	case server.idleTimeout > 0 && idle >= server.idleTimeout && (owned || socket == nil) && !s.busy(socket):
 		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.idleTimeout))
 	case !lostAt.IsZero() && now.Sub(lostAt) >= server.sessionGrace:

@@ -29,25 +29,32 @@ func TestGoldenExchanges(t *testing.T) {
 	_, url := serve(t, Config{})
 	p := connect(t, url)
 	exchanges := []struct{ send, want string }{
-		{`{"type":"state"}`, `{"type":"state","data":{"episode_id":null,"step_count":0,"seed":0,"task":"","scenario":"","reward_mode":""}}`},
-		{`{"type":"step","data":{"kind":"say"}}`, `{"type":"error","data":{"message":"no episode yet: send reset first","code":"EXECUTION_ERROR"}}`},
+		{`{"type":"state"}`,
+			`{"type":"state","data":{"episode_id":null,"step_count":0,"seed":0,"task":"","scenario":"","reward_mode":""}}`},
+		{`{"type":"step","data":{"kind":"say"}}`,
+			`{"type":"error","data":{"message":"no episode yet: send reset first","code":"EXECUTION_ERROR"}}`},
 		{`{"type":"reset","data":{"seed":3,"episode_id":"E","prompt":[{"role":"user"}],"unknown":null}}`,
 			`{"type":"observation","data":{"observation":{"text":"hello","seed":3},"reward":0.0,"done":false}}`},
 		{`{"type":"step","data":{"kind":"say","text":"<hi> ü","reward":-20}}`,
 			`{"type":"observation","data":{"observation":{"text":"<hi> ü","seed":3},"reward":-0.02,"done":false}}`},
-		{`{"type":"state"}`, `{"type":"state","data":{"episode_id":"E","step_count":1,"seed":3,"task":"talk","scenario":"E02","reward_mode":"dense"}}`},
-		{`{"type":"step"}`, `{"type":"error","data":{"message":"Invalid message: a step message has the action's fields in data","code":"VALIDATION_ERROR",` +
-			`"errors":[{"type":"missing","loc":["data"],"msg":"a step message has the action's fields in data"}]}}`},
-		{`{"type":"step","data":{"kind":"zzz"}}`, `{"type":"error","data":{"message":"Invalid message: kind should be say","code":"VALIDATION_ERROR",` +
-			`"errors":[{"type":"literal_error","loc":["kind"],"msg":"kind should be say","input":"zzz"}]}}`},
-		{`{"type":"state","data":{}}`, `{"type":"error","data":{"message":"Invalid message: a state message has no data","code":"VALIDATION_ERROR",` +
-			`"errors":[{"type":"extra_forbidden","loc":["data"],"msg":"a state message has no data","input":{}}]}}`},
+		{`{"type":"state"}`,
+			`{"type":"state","data":{"episode_id":"E","step_count":1,"seed":3,"task":"talk","scenario":"E02","reward_mode":"dense"}}`},
+		{`{"type":"step"}`,
+			`{"type":"error","data":{"message":"Invalid message: a step message has the action's fields in data","code":"VALIDATION_ERROR",` +
+				`"errors":[{"type":"missing","loc":["data"],"msg":"a step message has the action's fields in data"}]}}`},
+		{`{"type":"step","data":{"kind":"zzz"}}`,
+			`{"type":"error","data":{"message":"Invalid message: kind should be say","code":"VALIDATION_ERROR",` +
+				`"errors":[{"type":"literal_error","loc":["kind"],"msg":"kind should be say","input":"zzz"}]}}`},
+		{`{"type":"state","data":{}}`,
+			`{"type":"error","data":{"message":"Invalid message: a state message has no data","code":"VALIDATION_ERROR",` +
+				`"errors":[{"type":"extra_forbidden","loc":["data"],"msg":"a state message has no data","input":{}}]}}`},
 		{`{"type":"step","data":{"kind":"finish","reward":1000,"score":850000}}`,
 			`{"type":"observation","data":{"observation":{"text":"","seed":3,"metadata":{"episode_score":0.85,"score_breakdown":[{"name":"talk","earned":0.85,"offered":1.0}],` +
 				`"outcome":"scored","judge":"rules","scenario_digest":"sha256:00ff","grader_version":"echo.1"}},"reward":1.0,"done":true,` +
 				`"metadata":{"episode_score":0.85,"score_breakdown":[{"name":"talk","earned":0.85,"offered":1.0}],` +
 				`"outcome":"scored","judge":"rules","scenario_digest":"sha256:00ff","grader_version":"echo.1"}}}`},
-		{`{"type":"step","data":{"kind":"say"}}`, `{"type":"observation","data":{"observation":{"text":"","seed":3},"reward":0.0,"done":true}}`},
+		{`{"type":"step","data":{"kind":"say"}}`,
+			`{"type":"observation","data":{"observation":{"text":"","seed":3},"reward":0.0,"done":true}}`},
 	}
 	for _, e := range exchanges {
 		if diff := cmp.Diff(e.want, p.ask(e.send)); diff != "" {
@@ -135,7 +142,8 @@ func TestPipelinedMessagesAreAnsweredInOrder(t *testing.T) {
 	p.send(`{"type":"reset","data":{"seed":1}}`)
 	go func() {
 		for i := range messages {
-			if p.conn.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"type":"step","data":{"kind":"say","text":"%d"}}`, i)) != nil {
+			if p.conn.WriteMessage(websocket.TextMessage,
+				fmt.Appendf(nil, `{"type":"step","data":{"kind":"say","text":"%d"}}`, i)) != nil {
 				return
 			}
 		}
@@ -219,7 +227,8 @@ func TestCapacityRefusal(t *testing.T) {
 	eventually(t, "two sessions", func() bool { return s.sessions.active() == 2 })
 	third := connect(t, url)
 	answer := third.ask(`{"type":"reset"}`)
-	if codeOf(t, answer) != codeCapacity || decoded(t, answer, "data", "active_sessions") != 2.0 || decoded(t, answer, "data", "max_sessions") != 2.0 {
+	if codeOf(t, answer) != codeCapacity || decoded(t, answer, "data", "active_sessions") != 2.0 ||
+		decoded(t, answer, "data", "max_sessions") != 2.0 {
 		t.Errorf("answer %s", answer)
 	}
 	if !strings.Contains(answer, "2/2") {
@@ -272,7 +281,8 @@ func TestCloseThenReopenAtLimitOne(t *testing.T) {
 		}
 		if i%2 == 0 {
 			p.send(`{"type":"close"}`)
-		} else if err := p.conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, "")); err != nil {
+		} else if err := p.conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000,
+			"")); err != nil {
 			t.Fatal(err)
 		}
 		if code, _ := p.closed(); code != websocket.CloseNormalClosure {

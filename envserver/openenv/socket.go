@@ -305,7 +305,8 @@ func (s *socket) write(message []byte) error {
 func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.server.log.Error("Answering a message panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			s.server.log.Error("Answering a message panicked", "cause", fmt.Sprint(cause), "stack",
+				string(debug.Stack()))
 			out.Reset()
 			s.dialect.refuse(out, wireError{Code: codeExecution, Message: "the server failed to answer this message"})
 		}

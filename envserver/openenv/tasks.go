@@ -59,7 +59,8 @@ func (a *taskAPI) add(name string, task score.Task) {
 	}
 	for _, s := range task.Scenarios {
 		a.byName[lower] = append(a.byName[lower], taskSpec{
-			ID: task.Name + "/" + s.ID, Split: splitName(s.Split), Task: task.Name, Scenario: s.ID, Difficulty: s.Difficulty, Language: s.Language,
+			ID: task.Name + "/" + s.ID, Split: splitName(s.Split), Task: task.Name, Scenario: s.ID,
+			Difficulty: s.Difficulty, Language: s.Language,
 		})
 	}
 }
@@ -120,7 +121,8 @@ func (a *taskAPI) resolve(kind episode.Kind, o *resetOptions, r *optionReader) {
 	specs := a.split(environment, o.split)
 	if len(specs) == 0 {
 		value, _ := jsontext.AppendQuote(nil, o.split) // an option is valid UTF-8
-		r.faultf("value_error", "split", value, "unknown split %q: there is %s", o.split, strings.Join(splits(a.byName[strings.ToLower(environment)]), ", "))
+		r.faultf("value_error", "split", value, "unknown split %q: there is %s", o.split,
+			strings.Join(splits(a.byName[strings.ToLower(environment)]), ", "))
 		return
 	}
 	index := int64(episode.Draw(o.Seed, len(specs)))
@@ -128,7 +130,8 @@ func (a *taskAPI) resolve(kind episode.Kind, o *resetOptions, r *optionReader) {
 		index = *o.index
 	}
 	if index >= int64(len(specs)) {
-		r.faultf("value_error", "index", jsontext.Value(strconv.FormatInt(index, 10)), "split %q has %d tasks: index should be less", o.split, len(specs))
+		r.faultf("value_error", "index", jsontext.Value(strconv.FormatInt(index, 10)),
+			"split %q has %d tasks: index should be less", o.split, len(specs))
 		return
 	}
 	o.Task, o.Scenario = specs[index].Task, specs[index].Scenario

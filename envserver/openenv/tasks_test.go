@@ -12,9 +12,11 @@ import (
 func TestTaskAPI(t *testing.T) {
 	_, url := serve(t, Config{})
 	spec := func(index int, split, scenario, difficulty, language string) string {
-		return fmt.Sprintf(`{"id":"talk/%s","index":%d,"split":%q,"task":"talk","scenario":%q,"difficulty":%q,"language":%q}`, scenario, index, split, scenario, difficulty, language)
+		return fmt.Sprintf(
+			`{"id":"talk/%s","index":%d,"split":%q,"task":"talk","scenario":%q,"difficulty":%q,"language":%q}`, scenario, index, split, scenario, difficulty, language)
 	}
-	first, second, third := spec(0, "train", "E01", "easy", "en"), spec(1, "train", "E02", "hard", "de"), spec(0, "test", "E03", "hard", "de")
+	first, second, third := spec(0, "train", "E01", "easy", "en"), spec(1, "train", "E02", "hard", "de"), spec(0,
+		"test", "E03", "hard", "de")
 	for _, c := range []struct {
 		path, body string
 		status     int
@@ -36,7 +38,8 @@ func TestTaskAPI(t *testing.T) {
 		{"/echo/tasks", `{"split":7}`, 422, ``},
 		{"/echo/tasks", `{"split":null}`, 422, ``},
 		{"/echo/tasks", `{"split":"train","index":1}`, 422, ``},
-		{"/echo/task", `{"split":"train"}`, 422, `{"detail":[{"type":"missing","loc":["body","index"],"msg":"Field required"}]}`},
+		{"/echo/task", `{"split":"train"}`, 422,
+			`{"detail":[{"type":"missing","loc":["body","index"],"msg":"Field required"}]}`},
 		{"/echo/task", `{"split":"train","index":"x"}`, 422, ``},
 		{"/echo/task_range", `{"split":"train","start":99999999999999999999}`, 422, ``},
 		{"/echo/splits", `{}`, 405, `{"detail":"Method Not Allowed"}`},
@@ -101,18 +104,21 @@ func TestResetBySplit(t *testing.T) {
 		`{"split":"train","index":-1}`:  `["data","index"]`,
 		`{"split":["train"],"index":0}`: `["data","split"]`,
 	} {
-		if answer := p.ask(`{"type":"reset","data":` + options + `}`); codeOf(t, answer) != codeValidation || !strings.Contains(answer, `"loc":`+want) {
+		if answer := p.ask(`{"type":"reset","data":` + options + `}`); codeOf(t, answer) != codeValidation ||
+			!strings.Contains(answer, `"loc":`+want) {
 			t.Errorf("%s: %s", options, answer)
 		}
 	}
-	if status, body := postBody(t, url+"/reset", `{"split":"holdout"}`); status != 422 || !strings.Contains(body, `"loc":["body","split"]`) {
+	if status, body := postBody(t, url+"/reset", `{"split":"holdout"}`); status != 422 ||
+		!strings.Contains(body, `"loc":["body","split"]`) {
 		t.Errorf("by POST: %d %s", status, body)
 	}
 }
 
 // What any body of the Task API comes to: a query within its types, or faults.
 func FuzzTaskQuery(f *testing.F) {
-	for _, seed := range []string{`{"split":"train","index":1}`, `{"split":null}`, `{"start":1e400}`, `{"split":"x","stop":"7"}`} {
+	for _, seed := range []string{`{"split":"train","index":1}`, `{"split":null}`, `{"start":1e400}`,
+		`{"split":"x","stop":"7"}`} {
 		f.Add([]byte(seed), "task")
 		f.Add([]byte(seed), "task_range")
 	}

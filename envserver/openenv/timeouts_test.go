@@ -263,7 +263,8 @@ func TestDrainTimeout(t *testing.T) {
 		if err := <-ended; !websocket.IsCloseError(err, websocket.CloseGoingAway) {
 			t.Errorf("closed with %v, want 1001", err)
 		}
-		if got, want := s.Farewell(), (score.Farewell{Sessions: 1, Cut: 1, Seconds: 60}); got != want || s.report().Cut != 1 {
+		if got, want := s.Farewell(), (score.Farewell{Sessions: 1, Cut: 1, Seconds: 60}); got != want ||
+			s.report().Cut != 1 {
 			t.Errorf("farewell %+v, want %+v; the report says that %d were cut", got, want, s.report().Cut)
 		}
 	})

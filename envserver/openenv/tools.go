@@ -39,11 +39,14 @@ func newToolset(kind episode.Kind) (*toolset, error) {
 	for i := range t.offered {
 		tool := &t.offered[i]
 		if slices.Contains(reservedTools, tool.Name) || t.byName[tool.Name] != nil {
-			return nil, fmt.Errorf("environment %q has a tool %q: the name is reserved or taken", kind.Name(), tool.Name)
+			return nil, fmt.Errorf("environment %q has a tool %q: the name is reserved or taken", kind.Name(),
+				tool.Name)
 		}
 		t.byName[tool.Name] = tool
-		listed = append(listed, object{"name": tool.Name, "description": tool.Description, "inputSchema": tool.InputSchema})
-		described = append(described, object{"name": tool.Name, "description": tool.Description, "input_schema": tool.InputSchema})
+		listed = append(listed, object{"name": tool.Name, "description": tool.Description,
+			"inputSchema": tool.InputSchema})
+		described = append(described, object{"name": tool.Name, "description": tool.Description,
+			"input_schema": tool.InputSchema})
 	}
 	var err error
 	if t.listed, err = json.Marshal(object{"tools": listed}); err != nil {
@@ -90,7 +93,8 @@ func (p *player) act(ctx context.Context, data []byte) reply {
 	case a.err != nil:
 		return p.fail(a.err)
 	case a.tool == "":
-		return reply{kind: p.server.kind, result: episode.Result{Observation: p.server.tools.described, Done: p.last.Done}}
+		return reply{kind: p.server.kind, result: episode.Result{Observation: p.server.tools.described,
+			Done: p.last.Done}}
 	}
 	r := p.call(ctx, a.tool, a.arguments)
 	observation := toolObservation{ToolName: a.tool}
@@ -100,7 +104,8 @@ func (p *player) act(ctx context.Context, data []byte) reply {
 		return r
 	}
 	// What went wrong is told in the observation, as the official server does; the episode goes on.
-	return reply{kind: r.kind, result: episode.Result{Observation: observation, Reward: r.result.Reward, Done: r.result.Done || r.err != nil && p.last.Done, Final: r.result.Final}}
+	return reply{kind: r.kind, result: episode.Result{Observation: observation, Reward: r.result.Reward,
+		Done: r.result.Done || r.err != nil && p.last.Done, Final: r.result.Final}}
 }
 
 // mcpAction is the data of a step that calls a tool, or lists them when it names none.
@@ -139,7 +144,8 @@ func readMCPAction(data []byte) (mcpAction, bool) {
 	}
 	name, ok := readText(d.ToolName)
 	if !ok || name == "" {
-		items = append(items, errorItem("string_type", d.ToolName, "tool_name should be the name of a tool", "tool_name"))
+		items = append(items, errorItem("string_type", d.ToolName, "tool_name should be the name of a tool",
+			"tool_name"))
 	}
 	if given(d.Arguments) && d.Arguments.Kind() != '{' {
 		items = append(items, errorItem("dict_type", d.Arguments, "arguments should be a JSON object", "arguments"))

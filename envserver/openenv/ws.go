@@ -15,7 +15,8 @@ const sessionHeader = "X-Session-Id"
 // serveWS serves /ws.
 func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 	if !websocket.IsWebSocketUpgrade(r) {
-		writeDetail(w, http.StatusNotFound, "Not Found: a WebSocket is played here, to which OpenEnv clients connect; plain HTTP plays on /reset and /step")
+		writeDetail(w, http.StatusNotFound, "Not Found: a WebSocket is played here, to which OpenEnv clients "+
+			"connect; plain HTTP plays on /reset and /step")
 		return
 	}
 	s.upgrade(w, r, call{dialect: gym{s}, sessionID: sessionIDOf(r)})
@@ -83,7 +84,8 @@ func (g gym) fence(kind messageKind) *wireError {
 	if g.server.mode == Simulation || kind == mcpMessage || kind == closeMessage {
 		return nil
 	}
-	return &wireError{Code: codeUnknownType, Message: "this server runs in production mode: send mcp or close, not " + string(kind)}
+	return &wireError{Code: codeUnknownType, Message: "this server runs in production mode: send mcp or close, not " +
+		string(kind)}
 }
 
 func (g gym) play(ctx context.Context, s *session, out *bytes.Buffer, m message) error {

@@ -110,7 +110,8 @@ func (c *workflowClerk) next(v *workflowView) (json.RawMessage, error) {
 	}
 	if c.id == "" && !c.asked {
 		c.asked = true
-		return call(scenarios.RespondUser, map[string]any{"message": "Could you tell me the number of your order, please?"})
+		return call(scenarios.RespondUser, map[string]any{
+			"message": "Could you tell me the number of your order, please?"})
 	}
 	c.stage++
 	switch {
@@ -127,7 +128,8 @@ func (c *workflowClerk) next(v *workflowView) (json.RawMessage, error) {
 }
 
 func (c *workflowClerk) aboutMoney(v *workflowView) bool {
-	return has(strings.ToLower(v.UserQuery), "pay", "paid", "refund", "money", "charge", "bank", "card", "price", "twice", "return", "billed")
+	return has(strings.ToLower(v.UserQuery), "pay", "paid", "refund", "money", "charge", "bank", "card", "price",
+		"twice", "return", "billed")
 }
 
 // act refunds or escalates; it returns nothing where neither is called for.

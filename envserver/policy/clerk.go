@@ -102,16 +102,20 @@ func (c *ticketClerk) label(v *ticketView) (json.RawMessage, error) {
 // categoryWords are the beginnings of words that speak for a category.
 func categoryWords() map[string][]string {
 	return map[string][]string{
-		"billing": {"invoice", "charge", "refund", "payment", "paid", "card", "fee", "bill", "price", "bank", "statement", "vat", "instalment", "overdraft", "seats", "receipt", "$"},
+		"billing": {"invoice", "charge", "refund", "payment", "paid", "card", "fee", "bill", "price", "bank",
+			"statement", "vat", "instalment", "overdraft", "seats", "receipt", "$"},
 		"shipping": {
-			"parcel", "deliver", "courier", "tracking", "shipment", "shipping", "address", "customs", "package", "signature", "signed", "locker", "depot", "redirect",
+			"parcel", "deliver", "courier", "tracking", "shipment", "shipping", "address", "customs", "package",
+			"signature", "signed", "locker", "depot", "redirect",
 			"truck", "dock", "wrong house", "pallet", "carrier",
 		},
 		"technical": {
-			"offline", "update", "firmware", "hub", "camera", "alert", "app ", "error", "sensor", "router", "log ", "reset", "red ring", "device", "siren", "unreachable", "software",
+			"offline", "update", "firmware", "hub", "camera", "alert", "app ", "error", "sensor", "router", "log ",
+			"reset", "red ring", "device", "siren", "unreachable", "software",
 			"restart", "lock ", "api", "2fa", "battery",
 		},
-		"general": {"account", "e-mail", "email", "privacy", "my data", "feature", "compatible", "zigbee", "matter", "logo", "terms", "sharing", "police", "cancel", "newsletter", "question"},
+		"general": {"account", "e-mail", "email", "privacy", "my data", "feature", "compatible", "zigbee", "matter",
+			"logo", "terms", "sharing", "police", "cancel", "newsletter", "question"},
 	}
 }
 
@@ -132,15 +136,18 @@ func category(text string) string {
 }
 
 func dangerous(text string) bool {
-	return has(text, "opens by itself", "opened by itself", "open on its own", "unlocked without", "swollen", "swelling", "swell", "smoke", "smell of burning", "burning", "getting hot", "very hot", "sparks")
+	return has(text, "opens by itself", "opened by itself", "open on its own", "unlocked without", "swollen",
+		"swelling", "swell", "smoke", "smell of burning", "burning", "getting hot", "very hot", "sparks")
 }
 
 func fraudulent(text string) bool {
-	return has(text, "not mine", "do not recognise", "don't recognise", "none of it me", "have not bought anything", "imitation", "forged", "isnt how i sign", "not my handwriting", "signed by someone else", "stolen", "hacked")
+	return has(text, "not mine", "do not recognise", "don't recognise", "none of it me", "have not bought anything",
+		"imitation", "forged", "isnt how i sign", "not my handwriting", "signed by someone else", "stolen", "hacked")
 }
 
 func dead(text string) bool {
-	return has(text, "offline", "bricked", "dead", "unreachable", "no longer starts", "locked out", "nothing in the house", "whole house", "gone")
+	return has(text, "offline", "bricked", "dead", "unreachable", "no longer starts", "locked out",
+		"nothing in the house", "whole house", "gone")
 }
 
 // urgentMinutes is the deadline, in minutes, up to which something is urgent.
@@ -150,7 +157,8 @@ const urgentMinutes = 240
 func priority(text string) string {
 	minutes := number(minutesPattern, text)
 	switch {
-	case dangerous(text), has(text, "police", "emergency"), fraudulent(text) && has(text, "just now", "still", "every ten minutes", "do not recognise", "none of it me"):
+	case dangerous(text), has(text, "police", "emergency"), fraudulent(text) &&
+		has(text, "just now", "still", "every ten minutes", "do not recognise", "none of it me"):
 		return "urgent"
 	case minutes > 0 && minutes <= urgentMinutes && !has(text, "late"):
 		return "urgent"
@@ -185,7 +193,8 @@ func (c *ticketClerk) team(text string) string {
 		return "privacy"
 	case has(text, "invoice", "charge", "bill", "payment", "refund") && sum > c.limit("refund", refundLimit):
 		return "finance"
-	case has(text, "parcel", "deliver", "order", "pallet") && has(text, "wrong house", "wrong", "number", "missing", "lost") && sum > c.limit("replacement", replacementLimit):
+	case has(text, "parcel", "deliver", "order", "pallet") && has(text, "wrong house", "wrong", "number", "missing",
+		"lost") && sum > c.limit("replacement", replacementLimit):
 		return "logistics"
 	case number(devicesPattern, text) >= incidentDevices && has(text, "offline", "gone", "dead"):
 		return "incident"

@@ -19,7 +19,8 @@ func TestReading(t *testing.T) {
 	if got := largest(text); got != 148200 {
 		t.Errorf("largest() = %d, want 148200", got)
 	}
-	if got := []int{number(minutesPattern, "in 25 minutes"), number(minutesPattern, "soon"), number(devicesPattern, "7 cameras are off")}; !cmp.Equal(got, []int{25, -1, 7}) {
+	if got := []int{number(minutesPattern, "in 25 minutes"), number(minutesPattern, "soon"),
+		number(devicesPattern, "7 cameras are off")}; !cmp.Equal(got, []int{25, -1, 7}) {
 		t.Errorf("number() = %v, want 25, -1, 7", got)
 	}
 }
@@ -49,15 +50,18 @@ func TestClerkJudgesTickets(t *testing.T) {
 		text                     string
 		category, priority, team string
 	}{
-		"danger in passing":  {"the delivery was late, and the lock opened by itself at night", "technical", "urgent", "safety"},
-		"shouting":           {"urgent!!! where do i find my invoice", "billing", "low", ""},
-		"over the limit":     {"you charged me $640.00 too much on this invoice", "billing", "high", "finance"},
-		"within the limit":   {"you charged me $64.00 twice on this invoice", "billing", "medium", ""},
-		"a deadline":         {"the courier unloads my parcel at the wrong address in 40 minutes", "shipping", "urgent", ""},
-		"too dear a parcel":  {"my parcel worth $180.00 went to the wrong house", "shipping", "medium", "logistics"},
-		"many devices":       {"9 cameras are offline since the update", "technical", "high", "incident"},
-		"charges in process": {"three charges of $80.00 that i do not recognise, and they go on", "billing", "urgent", "security"},
-		"a question":         {"do you support zigbee?", "general", "low", ""},
+		"danger in passing": {"the delivery was late, and the lock opened by itself at night", "technical", "urgent",
+			"safety"},
+		"shouting":         {"urgent!!! where do i find my invoice", "billing", "low", ""},
+		"over the limit":   {"you charged me $640.00 too much on this invoice", "billing", "high", "finance"},
+		"within the limit": {"you charged me $64.00 twice on this invoice", "billing", "medium", ""},
+		"a deadline": {"the courier unloads my parcel at the wrong address in 40 minutes", "shipping", "urgent",
+			""},
+		"too dear a parcel": {"my parcel worth $180.00 went to the wrong house", "shipping", "medium", "logistics"},
+		"many devices":      {"9 cameras are offline since the update", "technical", "high", "incident"},
+		"charges in process": {"three charges of $80.00 that i do not recognise, and they go on", "billing", "urgent",
+			"security"},
+		"a question": {"do you support zigbee?", "general", "low", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -72,14 +76,16 @@ func TestClerkJudgesTickets(t *testing.T) {
 
 func TestClerkReadsLimitsInArticles(t *testing.T) {
 	text := "you charged me $190.00 too much on this invoice"
-	c := ticketClerk{articles: []article{{ID: "POL-REF", Body: "# Refunds\n## 3. Limit\nAn agent may refund up to $180.00 in one case."}}}
+	c := ticketClerk{articles: []article{{ID: "POL-REF", Body: "# Refunds\n## 3. Limit\nAn agent may refund up to " +
+		"$180.00 in one case."}}}
 	if got := c.team(text); got != "finance" {
 		t.Errorf("team() = %q, want finance: the article's limit is lower", got)
 	}
 }
 
 func TestClerkQuotesWhatMatters(t *testing.T) {
-	c := ticketClerk{articles: []article{{Body: "# Recovery\nUnplug the hub for 30 seconds. Nothing of interest stands in here. An agent may send 2 of them today."}}}
+	c := ticketClerk{articles: []article{{Body: "# Recovery\nUnplug the hub for 30 seconds. Nothing of interest " +
+		"stands in here. An agent may send 2 of them today."}}}
 	reply := c.reply(&ticketView{CustomerName: "Ada Moss", Description: "My hub INV-1234 is dead"})
 	for _, want := range []string{"Dear Ada,", "INV-1234", "Unplug the hub for 30 seconds."} {
 		if !strings.Contains(reply, want) {
@@ -108,11 +114,13 @@ func talk(t *testing.T, observations ...string) []string {
 
 const (
 	asksForRefund = `"now":"2026-03-14T09:00:00Z","customer_name":"Ada Moss","user_query":"Please refund LD-123456."`
-	delivered     = `{` + asksForRefund + `,"last_result":{"ok":true,"order":{"order_id":"LD-123456","status":"delivered","delivered":"2026-03-01T09:00:00Z","carrier":"Norvik"}}}`
+	delivered     = `{` + asksForRefund +
+		`,"last_result":{"ok":true,"order":{"order_id":"LD-123456","status":"delivered","delivered":"2026-03-01T09:00:00Z","carrier":"Norvik"}}}`
 )
 
 func paid(amount string) string {
-	return `{` + asksForRefund + `,"last_result":{"ok":true,"payments":[{"payment_id":"PAY-1","status":"captured","amount":` + amount + `}]}}`
+	return `{` + asksForRefund +
+		`,"last_result":{"ok":true,"payments":[{"payment_id":"PAY-1","status":"captured","amount":` + amount + `}]}}`
 }
 
 func TestCaseworkerRefundsWithinItsLimit(t *testing.T) {
@@ -148,8 +156,10 @@ func TestCaseworkerTriesOnceMore(t *testing.T) {
 }
 
 func TestCaseworkerAsksForTheOrder(t *testing.T) {
-	got := talk(t, `{"customer_name":"Ada Moss","user_query":"Where is it?"}`, `{"user_query":"Where is it?","last_result":{"ok":true,"answer":"It is LD-654321."}}`)
-	if !strings.Contains(got[0], "respond_user") || !strings.Contains(got[0], "?") || !strings.Contains(got[1], "LD-654321") {
+	got := talk(t, `{"customer_name":"Ada Moss","user_query":"Where is it?"}`,
+		`{"user_query":"Where is it?","last_result":{"ok":true,"answer":"It is LD-654321."}}`)
+	if !strings.Contains(got[0], "respond_user") || !strings.Contains(got[0], "?") ||
+		!strings.Contains(got[1], "LD-654321") {
 		t.Errorf("actions = %q, want a question and then a look-up of LD-654321", got)
 	}
 }

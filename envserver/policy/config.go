@@ -132,14 +132,17 @@ func ParseConfig(data []byte) (Config, error) {
 
 // Validate says what makes no sense.
 func (c Config) Validate() error {
-	parts := map[Type]bool{TypeBuiltin: c.Builtin != nil, TypeOpenAI: c.OpenAI != nil, TypeHTTP: c.HTTP != nil, TypeContainer: c.Container != nil}
+	parts := map[Type]bool{TypeBuiltin: c.Builtin != nil, TypeOpenAI: c.OpenAI != nil, TypeHTTP: c.HTTP != nil,
+		TypeContainer: c.Container != nil}
 	has, known := parts[c.Type]
 	if !known {
-		return fmt.Errorf("the agent's type is %q: a runner plays %s, %s, %s and %s", c.Type, TypeBuiltin, TypeOpenAI, TypeHTTP, TypeContainer)
+		return fmt.Errorf("the agent's type is %q: a runner plays %s, %s, %s and %s", c.Type, TypeBuiltin, TypeOpenAI,
+			TypeHTTP, TypeContainer)
 	}
 	for part, given := range parts {
 		if given && part != c.Type {
-			return fmt.Errorf("the agent's type is %s, and yet it says how an agent of type %s is: leave that out", c.Type, part)
+			return fmt.Errorf("the agent's type is %s, and yet it says how an agent of type %s is: leave that out",
+				c.Type, part)
 		}
 	}
 	if !has {
@@ -165,8 +168,10 @@ const (
 
 func (c *OpenAIConfig) validate() error {
 	errs := []error{validURL("baseURL", c.BaseURL, "?#"), validTimeout(c.TimeoutSeconds)}
-	if c.Model == "" || len(c.Model) > maxModel || strings.ContainsFunc(c.Model, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		errs = append(errs, fmt.Errorf("the agent's model is %.40q: name the endpoint's model in at most %d ASCII characters without spaces", c.Model, maxModel))
+	if c.Model == "" || len(c.Model) > maxModel ||
+		strings.ContainsFunc(c.Model, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		errs = append(errs, fmt.Errorf("the agent's model is %.40q: name the endpoint's model in at most %d ASCII "+
+			"characters without spaces", c.Model, maxModel))
 	}
 	if !slices.Contains([]Mode{"", ModeTools, ModeJSON}, c.Mode) {
 		errs = append(errs, fmt.Errorf("the agent's mode is %.40q: choose %s or %s", c.Mode, ModeTools, ModeJSON))
@@ -178,7 +183,8 @@ func (c *OpenAIConfig) validate() error {
 		errs = append(errs, errors.New("the agent's maxTokens and requestsPerMinute must be positive"))
 	}
 	if n := utf8.RuneCountInString(c.SystemPrompt); n > maxSystemPrompt {
-		errs = append(errs, fmt.Errorf("the agent's systemPrompt has %d characters: it can have %d", n, maxSystemPrompt))
+		errs = append(errs, fmt.Errorf("the agent's systemPrompt has %d characters: it can have %d", n,
+			maxSystemPrompt))
 	}
 	if _, err := c.extraBody(); err != nil {
 		errs = append(errs, err)
@@ -219,7 +225,8 @@ func (c *ContainerConfig) validate() error {
 		errs = append(errs, fmt.Errorf("the agent's port is %d: it is from 1 to 65535", c.Port))
 	}
 	if c.Path != "" && (c.Path[0] != '/' || strings.ContainsAny(c.Path, "# \t\r\n")) {
-		errs = append(errs, fmt.Errorf("the agent's path is %.40q: it begins with / and holds no space and no #", c.Path))
+		errs = append(errs, fmt.Errorf("the agent's path is %.40q: it begins with / and holds no space and no #",
+			c.Path))
 	}
 	return errors.Join(errs...)
 }
@@ -244,8 +251,10 @@ func (c *ContainerConfig) url() string {
 // validURL checks an endpoint's URL. It repeats none of it: people put secrets there.
 func validURL(field, text, without string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(text) > maxURL || strings.ContainsAny(text, without+" \t\r\n") {
-		return fmt.Errorf("the agent's %s must be http(s)://host[:port]/path of at most %d characters, without a user, a password or any of %q", field, maxURL, without)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(text) > maxURL ||
+		strings.ContainsAny(text, without+" \t\r\n") {
+		return fmt.Errorf("the agent's %s must be http(s)://host[:port]/path of at most %d characters, without a "+
+			"user, a password or any of %q", field, maxURL, without)
 	}
 	return nil
 }

@@ -79,7 +79,8 @@ func (c *conversation) shorten() {
 		}
 	}
 	last := &c.turns[len(c.turns)-1]
-	last.result = clip(last.result, maxShown) + "\nEarlier turns were shortened. The observation in full: " + string(c.seen)
+	last.result = clip(last.result, maxShown) + "\nEarlier turns were shortened. The observation in full: " +
+		string(c.seen)
 }
 
 func (e *exchange) shorten() {
@@ -127,7 +128,8 @@ func (c *conversation) messages(system string, mode Mode) []openai.ChatCompletio
 func (c *toolCall) message(said string) openai.ChatCompletionMessageParamUnion {
 	message := openai.ChatCompletionAssistantMessageParam{ToolCalls: []openai.ChatCompletionMessageToolCallUnionParam{{
 		OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
-			ID: c.id, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.name, Arguments: c.arguments},
+			ID: c.id, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.name,
+				Arguments: c.arguments},
 		},
 	}}}
 	if said != "" {
@@ -164,7 +166,8 @@ func changes(before, after json.RawMessage) json.RawMessage {
 // appended are the entries that a list has gained at its end, nil for any other change.
 func appended(before, after json.RawMessage) json.RawMessage {
 	var old, fresh []json.RawMessage
-	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil || len(old) == 0 || len(fresh) <= len(old) {
+	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil || len(old) == 0 ||
+		len(fresh) <= len(old) {
 		return nil
 	}
 	for i := range old {

@@ -84,8 +84,9 @@ const (
 // newCaller calls an agent's endpoint, for all episodes of the process.
 func newCaller(perMinute float64, o Options) *endpoint.Caller {
 	return endpoint.NewCaller(endpoint.Config{
-		MaxConcurrency: max(o.Concurrency, 1), MaxQueue: maxWaiting, Attempts: attempts, FirstBackoff: firstBackoff, MaxBackoff: maxBackoff,
-		Patience: patience, PerMinute: perMinute, Hold: true, Wait: o.Wait,
+		MaxConcurrency: max(o.Concurrency, 1), MaxQueue: maxWaiting, Attempts: attempts, FirstBackoff: firstBackoff,
+		MaxBackoff: maxBackoff,
+		Patience:   patience, PerMinute: perMinute, Hold: true, Wait: o.Wait,
 	})
 }
 
@@ -99,7 +100,8 @@ func (c Config) ActTimeout(o Options) time.Duration {
 	total := attempts*timeout + (attempts-1)*patience
 	if c.OpenAI != nil && c.OpenAI.RequestsPerMinute > 0 {
 		// All other episodes may have their turns first.
-		total += time.Duration(max(o.Concurrency, 1)*max(o.Share, 1)) * time.Minute / time.Duration(c.OpenAI.RequestsPerMinute)
+		total += time.Duration(max(o.Concurrency, 1)*max(o.Share, 1)) * time.Minute / time.Duration(
+			c.OpenAI.RequestsPerMinute)
 	}
 	if c.Container != nil {
 		total += maxStartup

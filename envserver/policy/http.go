@@ -110,7 +110,8 @@ func (g *guest) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 		g.history[n-1].Refused = turn.Refused
 	}
 	body, err := json.Marshal(Request{
-		Observation: turn.Observation, History: g.history, Schema: turn.Schema, Environment: turn.Environment, Task: turn.Task, Episode: g.episode,
+		Observation: turn.Observation, History: g.history, Schema: turn.Schema, Environment: turn.Environment,
+		Task: turn.Task, Episode: g.episode,
 		Step: turn.Step, Refused: turn.Refused,
 	})
 	if err != nil {
@@ -198,7 +199,8 @@ func (s *startup) await(ctx context.Context) error {
 			return conn.Close()
 		}
 		if time.Now().After(s.deadline) {
-			return &EndpointError{Class: Unavailable, Err: fmt.Errorf("the agent's container does not listen on %s after %v: is the port right?", s.address, maxStartup)}
+			return &EndpointError{Class: Unavailable, Err: fmt.Errorf(
+				"the agent's container does not listen on %s after %v: is the port right?", s.address, maxStartup)}
 		}
 		if err := endpoint.Wait(ctx, startupPoll); err != nil {
 			return err

@@ -34,12 +34,14 @@ func remote(t *testing.T, url string) policy.Policy {
 func newAgent(t *testing.T, c policy.Config) policy.Policy {
 	t.Helper()
 	factory, err := policy.New(c, policy.Options{
-		Environment: "ticket", Key: token, Concurrency: 4, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Environment: "ticket", Key: token, Concurrency: 4,
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := factory(score.PlannedEpisode{Index: 7, Task: "ticket-resolve", Scenario: "T001", Trial: 2, Seed: 4242})
+	agent, err := factory(score.PlannedEpisode{Index: 7, Task: "ticket-resolve", Scenario: "T001", Trial: 2,
+		Seed: 4242})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +50,9 @@ func newAgent(t *testing.T, c policy.Config) policy.Policy {
 
 func turn(step int, refused string) policy.Turn {
 	return policy.Turn{
-		Environment: "ticket", Task: "ticket-resolve", Observation: json.RawMessage(fmt.Sprintf(`{"step":%d}`, step)), Schema: json.RawMessage(`{"type":"object"}`),
-		Step: step, Refused: refused, Planned: score.PlannedEpisode{Index: 7, Trial: 2, Scenario: "T001", Seed: 4242},
+		Environment: "ticket", Task: "ticket-resolve", Observation: json.RawMessage(fmt.Sprintf(`{"step":%d}`, step)),
+		Schema: json.RawMessage(`{"type":"object"}`),
+		Step:   step, Refused: refused, Planned: score.PlannedEpisode{Index: 7, Trial: 2, Scenario: "T001", Seed: 4242},
 	}
 }
 
@@ -60,10 +63,13 @@ func TestHTTPPolicyIsAsked(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		asked = append(asked, string(body))
-		if r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+token || r.Header.Get("Content-Type") != "application/json" {
+		if r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+token ||
+			r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s with %v", r.Method, r.Header)
 		}
-		fmt.Fprintf(w, `{"action": {"n": %d}, "said": "I said it", "usage": {"prompt_tokens": 10, "completion_tokens": 3}}`, len(asked))
+		fmt.Fprintf(w,
+			`{"action": {"n": %d}, "said": "I said it", "usage": {"prompt_tokens": 10, "completion_tokens": 3}}`, len(
+				asked))
 	}))
 	defer server.Close()
 	agent := remote(t, server.URL)
@@ -78,7 +84,8 @@ func TestHTTPPolicyIsAsked(t *testing.T) {
 	if diff := cmp.Diff(want, asked[2]); diff != "" {
 		t.Errorf("the third request (-want +got)\n%s", diff)
 	}
-	if !strings.Contains(asked[1], `"refused":"no such thing"`) || !strings.HasPrefix(asked[0], `{"observation":{"step":0},"history":[],`) {
+	if !strings.Contains(asked[1], `"refused":"no such thing"`) ||
+		!strings.HasPrefix(asked[0], `{"observation":{"step":0},"history":[],`) {
 		t.Errorf("asked %s and %s", asked[0], asked[1])
 	}
 	if usage := agent.(policy.Metered).Usage(); usage != (policy.Usage{Prompt: 30, Completion: 9}) {
@@ -99,12 +106,14 @@ func TestHTTPAnswers(t *testing.T) {
 		class  policy.Class
 		calls  int64
 	}{
-		"an action":        {200, `{"action": {"action_type": "resolve"}}`, `{"action_type":"resolve"}`, "", 1},
-		"a name twice":     {200, `{"action": {"action_type": "resolve", "action_type": "respond"}}`, `{"action_type":"respond"}`, "", 1},
-		"a text":           {200, `{"action": "resolve it"}`, `{"action_type":"\"resolve it\""}`, "", 1},
-		"null":             {200, `{"action": null}`, `{"action_type":"null"}`, "", 1},
-		"a list":           {200, `{"action": []}`, `{"action_type":"[]"}`, "", 1},
-		"a large number":   {200, `{"action": {"amount": 12345678901234567890.10}}`, `{"amount":12345678901234567890.10}`, "", 1},
+		"an action": {200, `{"action": {"action_type": "resolve"}}`, `{"action_type":"resolve"}`, "", 1},
+		"a name twice": {200, `{"action": {"action_type": "resolve", "action_type": "respond"}}`,
+			`{"action_type":"respond"}`, "", 1},
+		"a text": {200, `{"action": "resolve it"}`, `{"action_type":"\"resolve it\""}`, "", 1},
+		"null":   {200, `{"action": null}`, `{"action_type":"null"}`, "", 1},
+		"a list": {200, `{"action": []}`, `{"action_type":"[]"}`, "", 1},
+		"a large number": {200, `{"action": {"amount": 12345678901234567890.10}}`,
+			`{"amount":12345678901234567890.10}`, "", 1},
 		"a lone surrogate": {200, `{"action": {"message": "\ud800"}}`, "{\"message\":\"\ufffd\"}", "", 1},
 		"no action":        {200, `{"actions": {}}`, "", policy.Refused, 1},
 		"no object":        {200, `[]`, "", policy.Refused, 1},
@@ -174,12 +183,14 @@ func TestContainersAreWaitedFor(t *testing.T) {
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
-	agent := newAgent(t, policy.Config{Type: policy.TypeContainer, Container: &policy.ContainerConfig{Port: port, Path: "/act?mode=a"}})
+	agent := newAgent(t, policy.Config{Type: policy.TypeContainer, Container: &policy.ContainerConfig{Port: port,
+		Path: "/act?mode=a"}})
 	late := make(chan *http.Server, 1)
 	time.AfterFunc(400*time.Millisecond, func() {
-		server := &http.Server{Addr: fmt.Sprintf("localhost:%d", port), ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(w, `{"action": {"asked": %q}}`, r.URL.String())
-		})}
+		server := &http.Server{Addr: fmt.Sprintf("localhost:%d", port), ReadHeaderTimeout: time.Second,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprintf(w, `{"action": {"asked": %q}}`, r.URL.String())
+			})}
 		late <- server
 		_ = server.ListenAndServe()
 	})
@@ -220,12 +231,14 @@ func TestDocumentedAgentPlays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
-	factory, err := policy.New(policy.Config{Type: policy.TypeContainer, Container: &policy.ContainerConfig{Port: port}}, policy.Options{})
+	factory, err := policy.New(policy.Config{Type: policy.TypeContainer,
+		Container: &policy.ContainerConfig{Port: port}}, policy.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kind := ticketKind(t)
-	final := play(t, kind, factory, score.PlannedEpisode{Task: "ticket-resolve", Scenario: kind.Tasks()[1].Scenarios[0].ID, Seed: 1})
+	final := play(t, kind, factory, score.PlannedEpisode{Task: "ticket-resolve",
+		Scenario: kind.Tasks()[1].Scenarios[0].ID, Seed: 1})
 	if final.Outcome != score.Scored || final.Score == 0 {
 		t.Errorf("the episode ended as %+v", final)
 	}

@@ -79,9 +79,11 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 		return nil, err
 	}
 	m := &model{
-		config: *c, key: o.Key, temperature: temperature, caller: newCaller(float64(c.RequestsPerMinute)/float64(max(o.Share, 1)), o),
+		config: *c, key: o.Key, temperature: temperature,
+		caller: newCaller(float64(c.RequestsPerMinute)/float64(max(o.Share, 1)), o),
 		completions: endpoint.NewCompletions(endpoint.Service{
-			BaseURL: c.BaseURL, Key: o.Key, Timeout: timeout, MaxBody: maxBody, HTTPClient: httpClient(o), Now: time.Now,
+			BaseURL: c.BaseURL, Key: o.Key, Timeout: timeout, MaxBody: maxBody, HTTPClient: httpClient(o),
+			Now: time.Now,
 		}),
 	}
 	for name, value := range members {
@@ -227,7 +229,8 @@ func (p *player) request(with feature) openai.ChatCompletionNewParams {
 func (p *player) offerTools(params *openai.ChatCompletionNewParams, with feature) {
 	strict := with&strictTools != 0
 	for _, t := range p.tools {
-		function := shared.FunctionDefinitionParam{Name: t.Name, Description: openai.String(t.Description), Parameters: t.schema(strict)}
+		function := shared.FunctionDefinitionParam{Name: t.Name, Description: openai.String(t.Description),
+			Parameters: t.schema(strict)}
 		if strict {
 			function.Strict = openai.Bool(true)
 		}
@@ -244,9 +247,10 @@ func (p *player) offerTools(params *openai.ChatCompletionNewParams, with feature
 func (p *player) askForJSON(params *openai.ChatCompletionNewParams, with feature) {
 	switch {
 	case with&jsonSchema != 0:
-		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-			Name: "action", Strict: openai.Bool(true), Schema: actionSchema(p.tools),
-		}}
+		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
+				Name: "action", Strict: openai.Bool(true), Schema: actionSchema(p.tools),
+			}}
 	case with&responseFormat != 0:
 		params.ResponseFormat.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
 	}
@@ -279,7 +283,8 @@ func (p *player) read(message openai.ChatCompletionMessage) json.RawMessage {
 func (p *player) readCalls(calls []openai.ChatCompletionMessageToolCallUnion, turn *exchange) json.RawMessage {
 	first := calls[0]
 	if len(calls) > 1 {
-		turn.note = fmt.Sprintf("You called %d tools in one answer. Only the first call was played: call one tool at a time.", len(calls))
+		turn.note = fmt.Sprintf(
+			"You called %d tools in one answer. Only the first call was played: call one tool at a time.", len(calls))
 	}
 	i := slices.IndexFunc(p.tools, func(t tool) bool { return t.Name == first.Function.Name })
 	if i < 0 {
@@ -293,7 +298,8 @@ func (p *player) readCalls(calls []openai.ChatCompletionMessageToolCallUnion, tu
 	}
 	turn.call = &toolCall{id: callID(first.ID, len(p.talk.turns)), name: first.Function.Name, arguments: "{}"}
 	if arguments == nil {
-		turn.note = strings.TrimSpace("The arguments were no JSON object: " + clip(first.Function.Arguments, 500) + "\n" + turn.note)
+		turn.note = strings.TrimSpace("The arguments were no JSON object: " + clip(first.Function.Arguments, 500) +
+			"\n" + turn.note)
 		return noAction(first.Function.Name + " " + first.Function.Arguments)
 	}
 	if len(arguments) <= maxArguments {

@@ -71,7 +71,8 @@ func model(t *testing.T, change func(*policy.OpenAIConfig), answers ...string) (
 		*asked = append(*asked, request)
 		answer := answers[min(len(*asked), len(answers))-1]
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"choices": [{"message": %s}], "usage": {"prompt_tokens": 11, "completion_tokens": -5}}`, answer)
+		fmt.Fprintf(w, `{"choices": [{"message": %s}], "usage": {"prompt_tokens": 11, "completion_tokens": -5}}`,
+			answer)
 	}))
 	t.Cleanup(server.Close)
 	c := policy.OpenAIConfig{BaseURL: server.URL, Model: "m"}
@@ -95,7 +96,8 @@ func schema(t *testing.T, environment string) json.RawMessage {
 
 func see(t *testing.T, environment, task, observation string) policy.Turn {
 	t.Helper()
-	return policy.Turn{Environment: environment, Task: task, Observation: json.RawMessage(observation), Schema: schema(t, environment)}
+	return policy.Turn{Environment: environment, Task: task, Observation: json.RawMessage(observation),
+		Schema: schema(t, environment)}
 }
 
 const answer = `{"role": "assistant", "content": "Let me see.", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "respond", "arguments": "{\"message\":\"Hello\"}"}}]}`
@@ -113,16 +115,19 @@ func text(t *testing.T, content string) string {
 // Every setting of the agent reaches the endpoint, and nothing that wasn't set.
 func TestSettingsAreSent(t *testing.T) {
 	agent, asked := model(t, func(c *policy.OpenAIConfig) {
-		c.Temperature, c.MaxTokens, c.ExtraBody, c.SystemPrompt = "0.25", 77, json.RawMessage(`{"top_k": 5, "Store": {"Keep": [1]}, "seed": 9}`), "Be brief."
+		c.Temperature, c.MaxTokens, c.ExtraBody, c.SystemPrompt = "0.25", 77, json.RawMessage(
+			`{"top_k": 5, "Store": {"Keep": [1]}, "seed": 9}`), "Be brief."
 	}, answer)
 	if _, err := agent.Act(t.Context(), see(t, "ticket", "ticket-resolve", `{"a":1}`)); err != nil {
 		t.Fatal(err)
 	}
 	got := (*asked)[0]
-	if got.Model != "m" || *got.MaxTokens != 77 || *got.Heat != 0.25 || *got.TopK != 5 || got.Store.Keep[0] != 1 || *got.Seed != 9 || got.Choice != "required" || *got.Parallel {
+	if got.Model != "m" || *got.MaxTokens != 77 || *got.Heat != 0.25 || *got.TopK != 5 || got.Store.Keep[0] != 1 ||
+		*got.Seed != 9 || got.Choice != "required" || *got.Parallel {
 		t.Errorf("asked %+v", got)
 	}
-	if told := got.Messages[0].Content; !strings.HasPrefix(told, "Be brief.\n\n") || strings.Contains(told, "Larkfield") || !strings.Contains(told, "calling exactly one tool") {
+	if told := got.Messages[0].Content; !strings.HasPrefix(told, "Be brief.\n\n") ||
+		strings.Contains(told, "Larkfield") || !strings.Contains(told, "calling exactly one tool") {
 		t.Errorf("the instructions are %q", told)
 	}
 	agent, asked = model(t, nil, answer)
@@ -159,7 +164,8 @@ func TestToolsAreTheEnvironments(t *testing.T) {
 			}
 			got := tools[i].Function
 			names := slices.Sorted(maps.Keys(input.Properties))
-			if got.Name != want.Name || got.Description != want.Description && !strings.HasPrefix(got.Description, want.Description) || !got.Strict || *got.Parameters.AdditionalProperties {
+			if got.Name != want.Name || got.Description != want.Description && !strings.HasPrefix(got.Description,
+				want.Description) || !got.Strict || *got.Parameters.AdditionalProperties {
 				t.Errorf("%s: %+v, want %s: %s", kind.Name(), got, want.Name, want.Description)
 			}
 			if diff := cmp.Diff(names, slices.Sorted(maps.Keys(got.Parameters.Properties))); diff != "" {
@@ -169,7 +175,8 @@ func TestToolsAreTheEnvironments(t *testing.T) {
 				t.Errorf("%s: a strict schema requires all (-want +got)\n%s", want.Name, diff)
 			}
 			for name, property := range got.Parameters.Properties {
-				if nullable := strings.Contains(string(property), `"null"`); nullable == slices.Contains(input.Required, name) {
+				if nullable := strings.Contains(string(property), `"null"`); nullable == slices.Contains(input.Required,
+					name) {
 					t.Errorf("%s.%s is %s", want.Name, name, property)
 				}
 			}
@@ -181,11 +188,13 @@ func TestToolsAreTheEnvironments(t *testing.T) {
 func TestModelsWithoutTools(t *testing.T) {
 	for environment, tc := range map[string]struct{ answer, action, told string }{
 		"ticket": {
-			`{"action_type": "respond", "message": "Hello", "category": null}`, `{"action_type":"respond","category":null,"message":"Hello"}`,
+			`{"action_type": "respond", "message": "Hello", "category": null}`,
+			`{"action_type":"respond","category":null,"message":"Hello"}`,
 			`{"action_type": "classify", "category": "billing | shipping | technical | general", "priority": "low | medium | high | urgent"}`,
 		},
 		"workflow": {
-			"Well:\n```json\n{\"action_type\": \"check_order_status\", \"payload\": {\"order_id\": \"LD-1\"}}\n```\nThat is it.", `{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`,
+			"Well:\n```json\n{\"action_type\": \"check_order_status\", \"payload\": {\"order_id\": " +
+				"\"LD-1\"}}\n```\nThat is it.", `{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`,
 			`{"action_type": "check_order_status", "payload": {"order_id": "<An order's id. At most 64 characters.>"}}`,
 		},
 	} {
@@ -195,7 +204,8 @@ func TestModelsWithoutTools(t *testing.T) {
 			t.Errorf("%s: Act() = %s, %v, want %s", environment, action, err, tc.action)
 		}
 		got := (*asked)[0]
-		if len(got.Tools) > 0 || got.Choice != "" || got.Format.Type != "json_schema" || !got.Format.Schema.Strict || !strings.Contains(got.Messages[0].Content, tc.told) {
+		if len(got.Tools) > 0 || got.Choice != "" || got.Format.Type != "json_schema" || !got.Format.Schema.Strict ||
+			!strings.Contains(got.Messages[0].Content, tc.told) {
 			t.Errorf("%s: asked %+v", environment, got)
 		}
 		if said := agent.(policy.Speaker).Said(); said != tc.answer {
@@ -207,13 +217,17 @@ func TestModelsWithoutTools(t *testing.T) {
 // Text around an object is no obstacle, and an object within a text that is an action is played.
 func TestObjectsAreFound(t *testing.T) {
 	tests := map[string]struct{ said, action string }{
-		"bare":         {`{"action_type":"resolve"}`, `{"action_type":"resolve"}`},
-		"fenced":       {"```\n{\"action_type\":\"resolve\"}\n```", `{"action_type":"resolve"}`},
-		"one line":     {"```json {\"action_type\":\"resolve\"}```", `{"action_type":"resolve"}`},
-		"last block":   {"```json\n{\"action_type\":\"classify\"}\n```\nNo:\n```json\n{\"action_type\":\"resolve\"}\n```", `{"action_type":"resolve"}`},
-		"in between":   {"I will {\"action_type\":\"resolve\"} now", `{"action_type":"resolve"}`},
-		"thoughts":     {"<think>{hm}</think>{\"action_type\":\"resolve\"}", `{"action_type":"<think>{hm}</think>{\"action_type\":\"resolve\"}"}`},
-		"two":          {`{"action_type":"resolve"} {"action_type":"resolve"}`, `{"action_type":"{\"action_type\":\"resolve\"} {\"action_type\":\"resolve\"}"}`},
+		"bare":     {`{"action_type":"resolve"}`, `{"action_type":"resolve"}`},
+		"fenced":   {"```\n{\"action_type\":\"resolve\"}\n```", `{"action_type":"resolve"}`},
+		"one line": {"```json {\"action_type\":\"resolve\"}```", `{"action_type":"resolve"}`},
+		"last block": {
+			"```json\n{\"action_type\":\"classify\"}\n```\nNo:\n```json\n{\"action_type\":\"resolve\"}\n```",
+			`{"action_type":"resolve"}`},
+		"in between": {"I will {\"action_type\":\"resolve\"} now", `{"action_type":"resolve"}`},
+		"thoughts": {"<think>{hm}</think>{\"action_type\":\"resolve\"}",
+			`{"action_type":"<think>{hm}</think>{\"action_type\":\"resolve\"}"}`},
+		"two": {`{"action_type":"resolve"} {"action_type":"resolve"}`,
+			`{"action_type":"{\"action_type\":\"resolve\"} {\"action_type\":\"resolve\"}"}`},
 		"a fence only": {"```", "{\"action_type\":\"```\"}"},
 	}
 	for name, tc := range tests {
@@ -221,7 +235,8 @@ func TestObjectsAreFound(t *testing.T) {
 			agent, _ := model(t, nil, text(t, tc.said))
 			action, err := agent.Act(t.Context(), see(t, "ticket", "any", `{}`))
 			var got, want any
-			if err != nil || json.Unmarshal(action, &got) != nil || json.Unmarshal([]byte(tc.action), &want) != nil || !cmp.Equal(got, want) {
+			if err != nil || json.Unmarshal(action, &got) != nil || json.Unmarshal([]byte(tc.action), &want) != nil ||
+				!cmp.Equal(got, want) {
 				t.Errorf("Act() = %s, %v, want %s", action, err, tc.action)
 			}
 		})
@@ -269,7 +284,8 @@ func TestLongConversationsAreShortened(t *testing.T) {
 	agent, asked := model(t, nil, strings.ReplaceAll(answer, "Hello", strings.Repeat("m", 3000)))
 	largest, repeated := 0, 0
 	for step := range 60 {
-		turn := see(t, "ticket", "ticket-resolve", fmt.Sprintf(`{"kept":"from the beginning","step":%d,"text":%q}`, step, strings.Repeat("t", 4000)+fmt.Sprint(step)))
+		turn := see(t, "ticket", "ticket-resolve", fmt.Sprintf(`{"kept":"from the beginning","step":%d,"text":%q}`,
+			step, strings.Repeat("t", 4000)+fmt.Sprint(step)))
 		if _, err := agent.Act(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
@@ -310,8 +326,13 @@ func TestPace(t *testing.T) {
 	defer server.Close()
 	var waits []time.Duration
 	factory, err := policy.New(
-		policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m", RequestsPerMinute: 120}},
-		policy.Options{Share: 4, Concurrency: 1, Wait: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }},
+		policy.Config{Type: policy.TypeOpenAI, OpenAI: &policy.OpenAIConfig{BaseURL: server.URL, Model: "m",
+			RequestsPerMinute: 120}},
+		policy.Options{Share: 4, Concurrency: 1, Wait: func(_ context.Context,
+			d time.Duration) error {
+			waits = append(waits, d)
+			return nil
+		}},
 	)
 	if err != nil {
 		t.Fatal(err)

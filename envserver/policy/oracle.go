@@ -98,7 +98,8 @@ func goldEnd(ticket *scenarios.Ticket) (json.RawMessage, error) {
 	if !ticket.Gold.Escalate {
 		return action("resolve", nil)
 	}
-	return action("escalate", map[string]any{"team": ticket.Gold.Team, "reason": ticket.Gold.ReasonCode + " " + ticket.Gold.Policy})
+	return action("escalate", map[string]any{"team": ticket.Gold.Team, "reason": ticket.Gold.ReasonCode + " " +
+		ticket.Gold.Policy})
 }
 
 func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]json.RawMessage, error) {

@@ -65,7 +65,8 @@ const (
 // catalogue; for the others it may be nil.
 func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, error) {
 	if environment != ticketEnvironment && environment != workflowEnvironment {
-		return nil, fmt.Errorf("no built-in policy plays environment %q: use %s or %s", environment, ticketEnvironment, workflowEnvironment)
+		return nil, fmt.Errorf("no built-in policy plays environment %q: use %s or %s", environment, ticketEnvironment,
+			workflowEnvironment)
 	}
 	isTicket := environment == ticketEnvironment
 	switch {

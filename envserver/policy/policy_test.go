@@ -63,7 +63,8 @@ func play(t testing.TB, kind episode.Kind, factory policy.Factory, planned score
 		t.Fatal(err)
 	}
 	env := kind.New()
-	result, err := env.Reset(episode.Options{Seed: planned.Seed, Task: planned.Task, Scenario: planned.Scenario, RewardMode: episode.Terminal})
+	result, err := env.Reset(episode.Options{Seed: planned.Seed, Task: planned.Task, Scenario: planned.Scenario,
+		RewardMode: episode.Terminal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,8 @@ func play(t testing.TB, kind episode.Kind, factory policy.Factory, planned score
 		if err != nil {
 			t.Fatal(err)
 		}
-		action, err := agent.Act(t.Context(), policy.Turn{Environment: kind.Name(), Task: planned.Task, Observation: observation, Step: step, Planned: planned})
+		action, err := agent.Act(t.Context(), policy.Turn{Environment: kind.Name(), Task: planned.Task,
+			Observation: observation, Step: step, Planned: planned})
 		if err != nil {
 			t.Fatalf("%s seed %d: Act() error = %v", planned.Scenario, planned.Seed, err)
 		}
@@ -87,7 +89,8 @@ func play(t testing.TB, kind episode.Kind, factory policy.Factory, planned score
 
 // playAll plays every scenario of the task with several seeds and returns the mean score, in
 // micro-points.
-func playAll(t *testing.T, kind episode.Kind, name, task string, check func(score.PlannedEpisode, *episode.Final)) int64 {
+func playAll(t *testing.T, kind episode.Kind, name, task string,
+	check func(score.PlannedEpisode, *episode.Final)) int64 {
 	t.Helper()
 	factory, err := policy.Builtin(name, kind.Name(), catalog(t))
 	if err != nil {
@@ -126,7 +129,8 @@ func TestNullScoresNothing(t *testing.T) {
 					}
 				}
 				if final.Score != 0 || final.Outcome != score.Failed {
-					t.Errorf("%s: Null ended %s with %d, want failed with 0", planned.Scenario, final.Outcome, final.Score)
+					t.Errorf("%s: Null ended %s with %d, want failed with 0", planned.Scenario, final.Outcome,
+						final.Score)
 				}
 			})
 		}
@@ -148,7 +152,8 @@ func TestOraclePlaysGold(t *testing.T) {
 						break // not every ticket of a queue can be finished
 					}
 					if short := d.Earned < d.Offered; short && (d.Name != "response" || d.Earned < goodReply) {
-						t.Errorf("%s seed %d: Oracle earned %d of %d for %s", planned.Scenario, planned.Seed, d.Earned, d.Offered, d.Name)
+						t.Errorf("%s seed %d: Oracle earned %d of %d for %s", planned.Scenario, planned.Seed, d.Earned,
+							d.Offered, d.Name)
 					}
 				}
 				if final.Outcome != score.Scored {
@@ -199,7 +204,8 @@ func TestRandomFollowsTheEpisodesSeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := policy.Turn{Observation: json.RawMessage(`{"allowed_actions":["classify","search_knowledge_base","submit"]}`)}
+	turn := policy.Turn{Observation: json.RawMessage(
+		`{"allowed_actions":["classify","search_knowledge_base","submit"]}`)}
 	seen := map[string]bool{}
 	for seed := range int64(100) {
 		agent, err := factory(score.PlannedEpisode{Seed: seed})
@@ -221,9 +227,11 @@ func TestBuiltinRefuses(t *testing.T) {
 	tests := map[string]struct {
 		name, environment, want string
 	}{
-		"unknown policy":      {"Genius", "ticket", `unknown policy "Genius": use one of Heuristic, Random, Oracle, Null`},
-		"unknown environment": {policy.Null, "chess", `no built-in policy plays environment "chess": use ticket or workflow`},
-		"oracle in the dark":  {policy.Oracle, "ticket", "policy Oracle needs the catalogue of scenarios"},
+		"unknown policy": {"Genius", "ticket",
+			`unknown policy "Genius": use one of Heuristic, Random, Oracle, Null`},
+		"unknown environment": {policy.Null, "chess",
+			`no built-in policy plays environment "chess": use ticket or workflow`},
+		"oracle in the dark": {policy.Oracle, "ticket", "policy Oracle needs the catalogue of scenarios"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +249,8 @@ func TestOracleRefusesAForeignScenario(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := factory(score.PlannedEpisode{Scenario: "X99"}); err == nil || !strings.Contains(err.Error(), "X99") {
+		if _, err := factory(score.PlannedEpisode{Scenario: "X99"}); err == nil ||
+			!strings.Contains(err.Error(), "X99") {
 			t.Errorf("%s: error = %v, want one that names X99", environment, err)
 		}
 	}

@@ -42,11 +42,13 @@ func (r *random) category() string {
 func (r *random) priority() string { return r.pick([]string{"low", "medium", "high", "urgent"}) }
 
 func (r *random) message() string {
-	return r.pick([]string{"Thank you for your message.", "We are looking into it.", "Please try it again later.", "We are sorry for the trouble."})
+	return r.pick([]string{"Thank you for your message.", "We are looking into it.", "Please try it again later.",
+		"We are sorry for the trouble."})
 }
 
 func (r *random) team() string {
-	return r.pick([]string{"finance", "logistics", "security", "safety", "incident", "privacy", "legal", "trust", "engineering"})
+	return r.pick([]string{"finance", "logistics", "security", "safety", "incident", "privacy", "legal", "trust",
+		"engineering"})
 }
 
 func (r *random) ticketAction(observation json.RawMessage) (json.RawMessage, error) {
@@ -69,7 +71,8 @@ func (r *random) ticketAction(observation json.RawMessage) (json.RawMessage, err
 		return action(kind, map[string]any{"query": r.category()})
 	default:
 		return action(kind, map[string]any{
-			"category": r.category(), "priority": r.priority(), "message": r.message(), "decision": r.pick([]string{"resolve", "escalate"}),
+			"category": r.category(), "priority": r.priority(), "message": r.message(),
+			"decision": r.pick([]string{"resolve", "escalate"}),
 		})
 	}
 }
@@ -83,7 +86,8 @@ func (r *random) workflowAction(observation json.RawMessage) (json.RawMessage, e
 	}
 	ids := append(findIDs(seen.UserQuery), "LD-000000")
 	id := r.pick(ids)
-	switch kind := r.pick([]string{scenarios.CheckOrderStatus, scenarios.CheckPayment, scenarios.InitiateRefund, scenarios.EscalateIssue, scenarios.RespondUser}); kind {
+	switch kind := r.pick([]string{scenarios.CheckOrderStatus, scenarios.CheckPayment, scenarios.InitiateRefund,
+		scenarios.EscalateIssue, scenarios.RespondUser}); kind {
 	case scenarios.InitiateRefund:
 		return call(kind, map[string]any{"order_id": id, "amount": 1 + r.rand.IntN(200)})
 	case scenarios.EscalateIssue:

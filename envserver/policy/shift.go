@@ -47,7 +47,8 @@ type shiftOracle struct {
 	acts    []queue.Act
 }
 
-func newShiftOracle(catalog *scenarios.Catalog, queues []queue.Queue, planned score.PlannedEpisode) (*shiftOracle, error) {
+func newShiftOracle(catalog *scenarios.Catalog, queues []queue.Queue,
+	planned score.PlannedEpisode) (*shiftOracle, error) {
 	at := slices.IndexFunc(queues, func(q queue.Queue) bool { return q.ID == planned.Scenario })
 	if at < 0 {
 		return nil, fmt.Errorf("the catalogue makes no queue %s", planned.Scenario)
@@ -97,7 +98,10 @@ func (o *shiftOracle) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 // clear resolves the selected ticket, or turns to an open one.
 func (v *shiftView) clear() (json.RawMessage, error) {
 	open := func(q queuedTicket) bool { return !q.closed() }
-	if at := slices.IndexFunc(v.Queue, func(q queuedTicket) bool { return open(q) && q.TicketID == v.TicketID }); at >= 0 {
+	if at := slices.IndexFunc(v.Queue, func(q queuedTicket) bool {
+		return open(q) &&
+			q.TicketID == v.TicketID
+	}); at >= 0 {
 		return action("resolve", nil)
 	}
 	at := slices.IndexFunc(v.Queue, open)
@@ -150,7 +154,8 @@ func (s *shiftClerk) look(id string, ticket *ticketView) {
 	}
 	if s.clerk[id] == nil {
 		s.clerk[id] = &ticketClerk{}
-		s.read = append(s.read, readTicket{id, slices.Index([]string{"urgent", "high", "medium", "low"}, priority(ticket.text()))})
+		s.read = append(s.read, readTicket{id, slices.Index([]string{"urgent", "high", "medium", "low"},
+			priority(ticket.text()))})
 		slices.SortStableFunc(s.read, func(a, b readTicket) int { return cmp.Compare(a.rank, b.rank) })
 	}
 }

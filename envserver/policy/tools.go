@@ -70,7 +70,8 @@ func (n *node) value() *node {
 }
 
 // errNoActions means that a schema isn't of csenv's form.
-var errNoActions = errors.New("the pool's action schema lists no values of " + actionType + ": models can only play environments whose actions have one")
+var errNoActions = errors.New("the pool's action schema lists no values of " + actionType +
+	": models can only play environments whose actions have one")
 
 // toolsOf makes a tool of each value of action_type. A field belongs to it unless the schema's rule
 // for that value says that it is null. Where the one field that is left is an object, the tool
@@ -116,7 +117,8 @@ func (n *node) tool(name string) tool {
 // rule is what the schema says of one value of action_type.
 func (n *node) rule(name string) *node {
 	for _, r := range n.AllOf {
-		if r.If != nil && r.Then != nil && r.If.Properties[actionType] != nil && r.If.Properties[actionType].Const == name {
+		if r.If != nil && r.Then != nil && r.If.Properties[actionType] != nil &&
+			r.If.Properties[actionType].Const == name {
 			return r.Then
 		}
 	}
@@ -135,7 +137,8 @@ func lineOf(description, name string) string {
 
 func newParameter(name string, field *node) parameter {
 	value := field.value()
-	a := parameter{name: name, description: field.Description, kind: "string", enum: value.Enum, maxLength: value.MaxLength}
+	a := parameter{name: name, description: field.Description, kind: "string", enum: value.Enum,
+		maxLength: value.MaxLength}
 	if value.is("number") {
 		a.kind = "number"
 	}
@@ -188,7 +191,8 @@ func (t tool) schema(strict bool) map[string]any {
 			required = append(required, a.name)
 		}
 	}
-	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	return map[string]any{"type": "object", "properties": properties, "required": required,
+		"additionalProperties": false}
 }
 
 // actionSchema is the JSON Schema of any action, for models that answer by a strict schema instead
@@ -219,5 +223,6 @@ func actionSchema(tools []tool) map[string]any {
 }
 
 func strictObject(properties map[string]any) map[string]any {
-	return map[string]any{"type": "object", "properties": properties, "required": slices.Sorted(maps.Keys(properties)), "additionalProperties": false}
+	return map[string]any{"type": "object", "properties": properties, "required": slices.Sorted(maps.Keys(properties)),
+		"additionalProperties": false}
 }

@@ -17,7 +17,8 @@ func public(tb testing.TB) *scenarios.Catalog {
 }
 
 func BenchmarkBest(b *testing.B) {
-	cases := [queue.Size]queue.Case{{"urgent", true}, {"low", false}, {"high", true}, {"medium", false}, {"urgent", true}}
+	cases := [queue.Size]queue.Case{{"urgent", true}, {"low", false}, {"high", true}, {"medium", false},
+		{"urgent", true}}
 	b.ReportAllocs()
 	for b.Loop() {
 		queue.Best(cases)

@@ -40,7 +40,8 @@ func TestFactor(t *testing.T) {
 func TestFactorFalls(t *testing.T) {
 	for _, p := range priorities {
 		for minute := range 200 {
-			if a, b := queue.Factor(p, minute), queue.Factor(p, minute+1); b > a || b < queue.TooLate || a > queue.InTime {
+			if a, b := queue.Factor(p, minute), queue.Factor(p, minute+1); b > a || b < queue.TooLate ||
+				a > queue.InTime {
 				t.Errorf("%s: the factor is %d at %d and %d a minute later", p, a, minute, b)
 			}
 		}
@@ -49,12 +50,14 @@ func TestFactorFalls(t *testing.T) {
 
 // TestPerfectIsWhatTheGraderOffers keeps the oracle's arithmetic and the grader's together.
 func TestPerfectIsWhatTheGraderOffers(t *testing.T) {
-	dims, err := grader.GradeTicket(&scenarios.Ticket{}, grader.TaskResolve, grader.Decisions{}, grader.Verdict{Status: grader.StatusOK})
+	dims, err := grader.GradeTicket(&scenarios.Ticket{}, grader.TaskResolve, grader.Decisions{},
+		grader.Verdict{Status: grader.StatusOK})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int64{
-		"category": queue.Category.Perfect(), "priority": queue.Priority.Perfect(), "escalation": queue.Escalate.Perfect(), "response": queue.Reply.Perfect(),
+		"category": queue.Category.Perfect(), "priority": queue.Priority.Perfect(),
+		"escalation": queue.Escalate.Perfect(), "response": queue.Reply.Perfect(),
 	}
 	got := map[string]int64{}
 	for _, d := range dims {
@@ -66,7 +69,8 @@ func TestPerfectIsWhatTheGraderOffers(t *testing.T) {
 }
 
 func TestPlay(t *testing.T) {
-	cases := [queue.Size]queue.Case{{Priority: "urgent"}, {Priority: "high", Escalate: true}, {Priority: "medium", Escalate: true}, {Priority: "low", Escalate: true}, {Priority: "low"}}
+	cases := [queue.Size]queue.Case{{Priority: "urgent"}, {Priority: "high", Escalate: true},
+		{Priority: "medium", Escalate: true}, {Priority: "low", Escalate: true}, {Priority: "low"}}
 	reply := func(i int) queue.Act { return queue.Act{Ticket: i, Kind: queue.Reply, Points: 500} }
 	escalate := func(i int) queue.Act { return queue.Act{Ticket: i, Kind: queue.Escalate, Points: 200} }
 	tests := map[string]struct {
@@ -74,19 +78,22 @@ func TestPlay(t *testing.T) {
 		worth   int64
 		skipped int
 	}{
-		"nothing":             {nil, 0, 0},
-		"in time":             {[]queue.Act{reply(0)}, 4 * 500 * 1000, 0},
-		"late":                {[]queue.Act{reply(1), reply(2), reply(0)}, 3*500*1000 + 2*500*1000 + 4*500*700, 0},
-		"unanswered":          {[]queue.Act{escalate(1)}, 3 * 200 * 400, 0},
-		"two slots":           {[]queue.Act{escalate(1), escalate(2), escalate(3)}, 3*200*400 + 2*200*400, 1},
-		"what doesn't fit":    {[]queue.Act{reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(4), {Ticket: 4, Kind: queue.Category, Points: 200}}, 7*4*500*1000 + 200*400, 1},
-		"only the first time": {[]queue.Act{{Ticket: 0, Kind: queue.Reply}, reply(1), reply(2), reply(0)}, 3*500*1000 + 2*500*1000 + 4*500*1000, 0},
+		"nothing":    {nil, 0, 0},
+		"in time":    {[]queue.Act{reply(0)}, 4 * 500 * 1000, 0},
+		"late":       {[]queue.Act{reply(1), reply(2), reply(0)}, 3*500*1000 + 2*500*1000 + 4*500*700, 0},
+		"unanswered": {[]queue.Act{escalate(1)}, 3 * 200 * 400, 0},
+		"two slots":  {[]queue.Act{escalate(1), escalate(2), escalate(3)}, 3*200*400 + 2*200*400, 1},
+		"what doesn't fit": {[]queue.Act{reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(0),
+			reply(4), {Ticket: 4, Kind: queue.Category, Points: 200}}, 7*4*500*1000 + 200*400, 1},
+		"only the first time": {[]queue.Act{{Ticket: 0, Kind: queue.Reply}, reply(1), reply(2), reply(0)}, 3*500*1000 +
+			2*500*1000 + 4*500*1000, 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			worth, played := queue.Play(cases, tc.acts)
 			if worth != tc.worth || len(tc.acts)-len(played) != tc.skipped {
-				t.Errorf("Play() = %d with %d acts passed over, want %d with %d", worth, len(tc.acts)-len(played), tc.worth, tc.skipped)
+				t.Errorf("Play() = %d with %d acts passed over, want %d with %d", worth, len(tc.acts)-len(played),
+					tc.worth, tc.skipped)
 			}
 		})
 	}
@@ -98,7 +105,8 @@ func casesGen() *rapid.Generator[[queue.Size]queue.Case] {
 	return rapid.Custom(func(t *rapid.T) [queue.Size]queue.Case {
 		var cases [queue.Size]queue.Case
 		for i := range cases {
-			cases[i] = queue.Case{Priority: rapid.SampledFrom(priorities).Draw(t, "priority"), Escalate: rapid.Bool().Draw(t, "escalate")}
+			cases[i] = queue.Case{Priority: rapid.SampledFrom(priorities).Draw(t, "priority"),
+				Escalate: rapid.Bool().Draw(t, "escalate")}
 		}
 		return cases
 	})
@@ -112,7 +120,8 @@ func TestBestIsBest(t *testing.T) {
 		cases := casesGen().Draw(t, "cases")
 		best := queue.Best(cases)
 		if worth, played := queue.Play(cases, best.Acts); worth != best.Worth || len(played) != len(best.Acts) {
-			t.Fatalf("its acts are worth %d and %d of %d fit, it says %d", worth, len(played), len(best.Acts), best.Worth)
+			t.Fatalf("its acts are worth %d and %d of %d fit, it says %d", worth, len(played), len(best.Acts),
+				best.Worth)
 		}
 		order := [queue.Size]int(rapid.Permutation([]int{0, 1, 2, 3, 4}).Draw(t, "order"))
 		for _, acts := range [][]queue.Act{queue.OneByOne(cases, order), queue.LabelsFirst(cases, order)} {
@@ -178,7 +187,8 @@ func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
 			t.Errorf("%s: language %s, its ticket %s is in %s", q.ID, q.Language, id, s.Language)
 		}
 	}
-	if count["urgent"] < 1 || count["low"]+count["medium"] < 1 || count["escalate"] < 2 || count["escalate"] > 3 || count["categories"] < 3 {
+	if count["urgent"] < 1 || count["low"]+count["medium"] < 1 || count["escalate"] < 2 || count["escalate"] > 3 ||
+		count["categories"] < 3 {
 		t.Errorf("%s is not sound: %v", q.ID, count)
 	}
 }

@@ -163,7 +163,8 @@ func parse(line []byte) (Episode, error) {
 		return Episode{}, fmt.Errorf("%w: it needs environment, task, scenario and outcome", ErrNotRecord)
 	}
 	if !slices.Contains([]episode.RewardMode{"", episode.Dense, episode.Terminal}, e.RewardMode) {
-		return Episode{}, fmt.Errorf("%w: reward_mode is %.40q: it can be %s or %s", ErrNotRecord, e.RewardMode, episode.Dense, episode.Terminal)
+		return Episode{}, fmt.Errorf("%w: reward_mode is %.40q: it can be %s or %s", ErrNotRecord, e.RewardMode,
+			episode.Dense, episode.Terminal)
 	}
 	return e, nil
 }

@@ -17,12 +17,16 @@ import (
 func sample(index int64) Episode {
 	points := 0.75
 	return Episode{
-		Run: "7d0c", Index: index, Environment: "ticket", Task: "ticket-resolve", Scenario: "B07", Trial: 1, Seed: 42, RewardMode: episode.Terminal, EpisodeID: "7d0c-3-1",
-		Turns:    []Turn{{Action: json.RawMessage(`{"action_type":"resolve"}`), Reward: 0.75}, {Action: json.RawMessage(`{"nonsense":true}`), Refused: "unknown field"}},
+		Run: "7d0c", Index: index, Environment: "ticket", Task: "ticket-resolve", Scenario: "B07", Trial: 1, Seed: 42,
+		RewardMode: episode.Terminal, EpisodeID: "7d0c-3-1",
+		Turns: []Turn{{Action: json.RawMessage(`{"action_type":"resolve"}`), Reward: 0.75},
+			{Action: json.RawMessage(`{"nonsense":true}`), Refused: "unknown field"}},
 		Attempts: 2, DurationMS: 12,
 		Grade: Grade{
-			Outcome: score.Scored, Score: &points, Dimensions: []score.Dimension{{Name: "category", Earned: 150, Offered: 200}}, Judge: "offline-v2",
-			GraderVersion: "v2+ticket.2", ScenarioDigest: "sha256:00", Verdicts: []json.RawMessage{json.RawMessage(`{"judge":"offline-v2"}`)},
+			Outcome: score.Scored, Score: &points,
+			Dimensions: []score.Dimension{{Name: "category", Earned: 150, Offered: 200}}, Judge: "offline-v2",
+			GraderVersion: "v2+ticket.2", ScenarioDigest: "sha256:00",
+			Verdicts: []json.RawMessage{json.RawMessage(`{"judge":"offline-v2"}`)},
 		},
 	}
 }
@@ -74,9 +78,11 @@ func TestReadBrokenFiles(t *testing.T) {
 		"no last newline":  {strings.TrimSuffix(line(1), "\n"), []int64{1}, "", false},
 		"cut off":          {line(1) + line(2)[:60], []int64{1}, "line 2", true},
 		"a line of others": {line(1) + "{\"hello\": 1}\n" + line(2), []int64{1, 2}, "line 2: not a record", false},
-		"a reward mode":    {strings.Replace(line(1), `"reward_mode":"`, `"reward_mode":"x`, 1) + line(2), []int64{2}, "line 1: not a record of an episode: reward_mode is \"x", false},
-		"no JSON":          {"#\n" + line(2), []int64{2}, "line 1: not a record", false},
-		"a line too long":  {line(1) + strings.Repeat("x", MaxLine+1) + "\n" + line(2), []int64{1}, "token too long", false},
+		"a reward mode": {strings.Replace(line(1), `"reward_mode":"`, `"reward_mode":"x`, 1) + line(2), []int64{2},
+			"line 1: not a record of an episode: reward_mode is \"x", false},
+		"no JSON": {"#\n" + line(2), []int64{2}, "line 1: not a record", false},
+		"a line too long": {line(1) + strings.Repeat("x", MaxLine+1) + "\n" + line(2), []int64{1}, "token too long",
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []int64
@@ -91,7 +97,8 @@ func TestReadBrokenFiles(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("records (-want +got)\n%s", diff)
 			}
-			if (failed != nil) != (c.wantError != "") || failed != nil && !strings.Contains(failed.Error(), c.wantError) {
+			if (failed != nil) != (c.wantError != "") || failed != nil &&
+				!strings.Contains(failed.Error(), c.wantError) {
 				t.Errorf("error %v, want %q", failed, c.wantError)
 			}
 			if errors.Is(failed, ErrTruncated) != c.truncated {
@@ -106,7 +113,8 @@ type fullDisk struct{}
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestWriteSaysWhatIsLost(t *testing.T) {
-	if err := NewWriter(fullDisk{}).Write(sample(7)); err == nil || !strings.Contains(err.Error(), "episode 7: no space left") {
+	if err := NewWriter(fullDisk{}).Write(sample(7)); err == nil ||
+		!strings.Contains(err.Error(), "episode 7: no space left") {
 		t.Errorf("error %v", err)
 	}
 }

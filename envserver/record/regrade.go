@@ -22,7 +22,8 @@ var ErrUnfinished = errors.New("the recorded actions don't end the episode: play
 // has no such task or scenario. A judge that fails makes the outcome errored: no score, as ever.
 func Regrade(ctx context.Context, kind episode.Kind, e Episode) (Episode, error) {
 	if kind.Name() != e.Environment {
-		return Episode{}, fmt.Errorf("regrading episode %d: it was played in the %s environment, not in %s", e.Index, e.Environment, kind.Name())
+		return Episode{}, fmt.Errorf("regrading episode %d: it was played in the %s environment, not in %s", e.Index,
+			e.Environment, kind.Name())
 	}
 	env := kind.New()
 	if _, err := env.Reset(e.options()); err != nil {
@@ -42,7 +43,8 @@ func Regrade(ctx context.Context, kind episode.Kind, e Episode) (Episode, error)
 }
 
 func (e *Episode) options() episode.Options {
-	return episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario, RewardMode: e.RewardMode, Pressure: e.Pressure}
+	return episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario,
+		RewardMode: e.RewardMode, Pressure: e.Pressure}
 }
 
 // replay plays the turns until the episode is over.

@@ -46,12 +46,14 @@ func kindOf(t *testing.T, environment string, judge grader.Judge) episode.Kind {
 // played has a built-in policy play an episode and records its actions, without a grade.
 func played(t *testing.T, kind episode.Kind, name, task, scenario string, seed int64) record.Episode {
 	t.Helper()
-	e := record.Episode{Environment: kind.Name(), Task: task, Scenario: scenario, Seed: seed, RewardMode: episode.Terminal, Attempts: 1}
+	e := record.Episode{Environment: kind.Name(), Task: task, Scenario: scenario, Seed: seed,
+		RewardMode: episode.Terminal, Attempts: 1}
 	factory, err := policy.Builtin(name, kind.Name(), catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := policy.Turn{Environment: kind.Name(), Task: task, Planned: score.PlannedEpisode{Task: task, Scenario: scenario, Seed: seed}}
+	turn := policy.Turn{Environment: kind.Name(), Task: task, Planned: score.PlannedEpisode{Task: task,
+		Scenario: scenario, Seed: seed}}
 	agent, err := factory(turn.Planned)
 	if err != nil {
 		t.Fatal(err)
@@ -145,10 +147,11 @@ func TestRegradeRefuses(t *testing.T) {
 		change func(*record.Episode)
 		want   error
 	}{
-		"an episode that broke off": {func(e *record.Episode) { e.Turns = e.Turns[:len(e.Turns)-1] }, record.ErrUnfinished},
-		"an unknown task":           {func(e *record.Episode) { e.Task = "chess" }, episode.ErrUnknownTask},
-		"an unknown scenario":       {func(e *record.Episode) { e.Scenario = "Z99" }, episode.ErrUnknownScenario},
-		"another environment":       {func(e *record.Episode) { e.Environment = "workflow" }, nil},
+		"an episode that broke off": {func(e *record.Episode) { e.Turns = e.Turns[:len(e.Turns)-1] },
+			record.ErrUnfinished},
+		"an unknown task":     {func(e *record.Episode) { e.Task = "chess" }, episode.ErrUnknownTask},
+		"an unknown scenario": {func(e *record.Episode) { e.Scenario = "Z99" }, episode.ErrUnknownScenario},
+		"another environment": {func(e *record.Episode) { e.Environment = "workflow" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := whole

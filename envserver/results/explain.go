@@ -88,12 +88,18 @@ type advice struct {
 }
 
 var advised = []advice{
-	{regexp.MustCompile(`^NoSuchBucket|ContainerNotFound|bucket does not exist`), "there is no such bucket, make it or correct its name"},
-	{regexp.MustCompile(`^(SignatureDoesNotMatch|InvalidAccessKeyId|InvalidToken|ExpiredToken)|AuthenticationFailed`), "the store refuses the credentials, correct them"},
-	{regexp.MustCompile(`^(AccessDenied|Forbidden)|AuthorizationPermissionMismatch|Error 403`), "the credentials have to be allowed to list, read and create objects"},
-	{regexp.MustCompile(`get credentials|could not find default credentials`), "there are no credentials, set the variables of docs/results.md"},
-	{regexp.MustCompile(`^(AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint)`), "the bucket is in another region, set region in the URL"},
+	{regexp.MustCompile(`^NoSuchBucket|ContainerNotFound|bucket does not exist`),
+		"there is no such bucket, make it or correct its name"},
+	{regexp.MustCompile(`^(SignatureDoesNotMatch|InvalidAccessKeyId|InvalidToken|ExpiredToken)|AuthenticationFailed`),
+		"the store refuses the credentials, correct them"},
+	{regexp.MustCompile(`^(AccessDenied|Forbidden)|AuthorizationPermissionMismatch|Error 403`),
+		"the credentials have to be allowed to list, read and create objects"},
+	{regexp.MustCompile(`get credentials|could not find default credentials`),
+		"there are no credentials, set the variables of docs/results.md"},
+	{regexp.MustCompile(`^(AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint)`),
+		"the bucket is in another region, set region in the URL"},
 	{regexp.MustCompile(`^(InsufficientStorage|QuotaExceeded)|HTTP 507|no space left`), "the store is full, make room"},
-	{regexp.MustCompile(`connection refused|no such host|no route to host|i/o timeout`), "nobody answers there, start the store or correct its address"},
+	{regexp.MustCompile(`connection refused|no such host|no route to host|i/o timeout`),
+		"nobody answers there, start the store or correct its address"},
 	{regexp.MustCompile(`deadline exceeded`), "the store doesn't answer in time, look whether it hangs"},
 }

@@ -20,15 +20,21 @@ func TestErrorsTellNoCredentials(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "?sv=2024&sig=c2VjcmV0\n")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wJalr/secret")
 	t.Setenv("AWS_SESSION_TOKEN", "")
-	failed := &url.Error{Op: "Put", URL: "https://me:pass@acc.blob.core.windows.net/evals/a.jsonl?comp=block&sig=abc%2B", Err: errors.New("dial tcp: refused")}
+	failed := &url.Error{Op: "Put",
+		URL: "https://me:pass@acc.blob.core.windows.net/evals/a.jsonl?comp=block&sig=abc%2B", Err: errors.New(
+			"dial tcp: refused")}
 	for name, tc := range map[string]struct {
 		err  error
 		want string
 	}{
-		"a transport's error":        {fmt.Errorf("writing: %w", failed), `writing: Put "https://acc.blob.core.windows.net/evals/a.jsonl": dial tcp: refused`},
-		"a URL with an escape":       {&url.Error{Op: "parse", URL: "http://h/p?sig=a\x7fb", Err: io.EOF}, `parse "http://h/p": EOF`},
-		"a secret of the variables":  {errors.New("signing with wJalr/secret failed, sv=2024&sig=c2VjcmV0 too"), "signing with [redacted] failed, [redacted] too"},
-		"what holds no secret stays": {errors.New("s3://bucket/prefix: What? (see https://host/help#x)"), "s3://bucket/prefix: What? (see https://host/help#x)"},
+		"a transport's error": {fmt.Errorf("writing: %w", failed),
+			`writing: Put "https://acc.blob.core.windows.net/evals/a.jsonl": dial tcp: refused`},
+		"a URL with an escape": {&url.Error{Op: "parse", URL: "http://h/p?sig=a\x7fb", Err: io.EOF},
+			`parse "http://h/p": EOF`},
+		"a secret of the variables": {errors.New("signing with wJalr/secret failed, sv=2024&sig=c2VjcmV0 too"),
+			"signing with [redacted] failed, [redacted] too"},
+		"what holds no secret stays": {errors.New("s3://bucket/prefix: What? (see https://host/help#x)"),
+			"s3://bucket/prefix: What? (see https://host/help#x)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := explain(tc.err)
@@ -49,7 +55,8 @@ type answer struct {
 }
 
 func (a answer) Error() string {
-	return fmt.Sprintf("operation error S3: PutObject, https response error StatusCode: %d, RequestID: R, HostID: H, api error %s: %s", a.status, a.code, a.message)
+	return fmt.Sprintf("operation error S3: PutObject, https response error StatusCode: %d, RequestID: R, HostID: H, "+
+		"api error %s: %s", a.status, a.code, a.message)
 }
 
 func (a answer) ErrorCode() string    { return a.code }
@@ -63,20 +70,32 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
-		"no bucket":      {answer{"NoSuchBucket", "The specified bucket does not exist.", 404}, "there is no such bucket, make it or correct its name: NoSuchBucket: The specified bucket does not exist (HTTP 404)"},
-		"a wrong key":    {answer{"SignatureDoesNotMatch", "Check your key.", 403}, "the store refuses the credentials, correct them: SignatureDoesNotMatch: Check your key (HTTP 403)"},
-		"not allowed":    {answer{"AccessDenied", "", 403}, "the credentials have to be allowed to list, read and create objects: AccessDenied: no more is said (HTTP 403)"},
-		"no credentials": {errors.New("get identity: get credentials: no role found"), "there are no credentials, set the variables of docs/results.md: get identity: get credentials: no role found"},
-		"a wrong region": {answer{"AuthorizationHeaderMalformed", "expecting x", 400}, "the bucket is in another region, set region in the URL: AuthorizationHeaderMalformed: expecting x (HTTP 400)"},
-		"full":           {answer{"InsufficientStorage", "No space left on device.", 507}, "the store is full, make room: InsufficientStorage: No space left on device (HTTP 507)"},
-		"a full volume":  {&os.PathError{Op: "write", Path: "/results/a", Err: syscall.ENOSPC}, "the store is full, make room: write /results/a: no space left on device"},
-		"nobody there":   {fmt.Errorf("request send failed: %w", refused), "nobody answers there, start the store or correct its address: dial tcp: connect: connection refused"},
-		"it hangs":       {fmt.Errorf("canceled, %w", context.DeadlineExceeded), "the store doesn't answer in time, look whether it hangs: context deadline exceeded"},
-		"what else":      {answer{"Odd", "Never seen", 500}, "Odd: Never seen (HTTP 500)"},
-		"a driver's":     {errors.New(`blob (key "a/b") (code=Unknown): mkdir a: permission denied`), "mkdir a: permission denied"},
+		"no bucket": {answer{"NoSuchBucket", "The specified bucket does not exist.", 404},
+			"there is no such bucket, make it or correct its name: NoSuchBucket: The specified bucket does not exist " +
+				"(HTTP 404)"},
+		"a wrong key": {answer{"SignatureDoesNotMatch", "Check your key.", 403},
+			"the store refuses the credentials, correct them: SignatureDoesNotMatch: Check your key (HTTP 403)"},
+		"not allowed": {answer{"AccessDenied", "", 403}, "the credentials have to be allowed to list, read and " +
+			"create objects: AccessDenied: no more is said (HTTP 403)"},
+		"no credentials": {errors.New("get identity: get credentials: no role found"),
+			"there are no credentials, set the variables of docs/results.md: get identity: get credentials: no role found"},
+		"a wrong region": {answer{"AuthorizationHeaderMalformed", "expecting x", 400},
+			"the bucket is in another region, set region in the URL: AuthorizationHeaderMalformed: expecting x (HTTP 400)"},
+		"full": {answer{"InsufficientStorage", "No space left on device.", 507},
+			"the store is full, make room: InsufficientStorage: No space left on device (HTTP 507)"},
+		"a full volume": {&os.PathError{Op: "write", Path: "/results/a", Err: syscall.ENOSPC},
+			"the store is full, make room: write /results/a: no space left on device"},
+		"nobody there": {fmt.Errorf("request send failed: %w", refused),
+			"nobody answers there, start the store or correct its address: dial tcp: connect: connection refused"},
+		"it hangs": {fmt.Errorf("canceled, %w", context.DeadlineExceeded),
+			"the store doesn't answer in time, look whether it hangs: context deadline exceeded"},
+		"what else": {answer{"Odd", "Never seen", 500}, "Odd: Never seen (HTTP 500)"},
+		"a driver's": {errors.New(`blob (key "a/b") (code=Unknown): mkdir a: permission denied`),
+			"mkdir a: permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, explain(fmt.Errorf("%w", tc.err)).Error()); diff != "" || len(tc.want) > score.MaxStoreError {
+			if diff := cmp.Diff(tc.want, explain(fmt.Errorf("%w", tc.err)).Error()); diff != "" ||
+				len(tc.want) > score.MaxStoreError {
 				t.Errorf("%d letters, -want +got:\n%s", len(tc.want), diff)
 			}
 		})

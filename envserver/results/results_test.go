@@ -35,8 +35,10 @@ func key() ed25519.PrivateKey {
 func testPlan(t *testing.T) score.Plan {
 	t.Helper()
 	p, err := score.NewPlan(score.Plan{
-		Run: "0a1b2c3d-4e5f", Seed: 7, PassScore: 800_000, ScenarioDigest: "sha256:00ff", GraderVersion: "3", Judge: "offline",
-		LedgerKey: score.FormatPublicKey(key().Public().(ed25519.PublicKey)), Tasks: []score.PlanTask{{Name: "resolve", Trials: 4, Scenarios: []string{"A", "B", "C"}}},
+		Run: "0a1b2c3d-4e5f", Seed: 7, PassScore: 800_000, ScenarioDigest: "sha256:00ff", GraderVersion: "3",
+		Judge:     "offline",
+		LedgerKey: score.FormatPublicKey(key().Public().(ed25519.PublicKey)),
+		Tasks:     []score.PlanTask{{Name: "resolve", Trials: 4, Scenarios: []string{"A", "B", "C"}}},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -47,15 +49,18 @@ func testPlan(t *testing.T) score.Plan {
 // episode is the record of an episode of the plan that ended with a score, or errored below 0.
 func episode(t *testing.T, p score.Plan, index int64, points float64) record.Episode {
 	t.Helper()
-	e := record.Episode{Run: p.Run, Index: index, Environment: "ticket", Task: "resolve", Scenario: "A", Turns: []record.Turn{{Action: json.RawMessage(`{"a":1}`)}}}
+	e := record.Episode{Run: p.Run, Index: index, Environment: "ticket", Task: "resolve", Scenario: "A",
+		Turns: []record.Turn{{Action: json.RawMessage(`{"a":1}`)}}}
 	if points < 0 {
 		e.Outcome, e.Class = score.Errored, "timeout"
 		return e
 	}
 	e.Outcome, e.Score = score.Scored, &points
-	l := score.Ledger{Run: p.Run, PassScore: p.PassScore, ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge}
+	l := score.Ledger{Run: p.Run, PassScore: p.PassScore, ScenarioDigest: p.ScenarioDigest,
+		GraderVersion: p.GraderVersion, Judge: p.Judge}
 	var err error
-	e.Receipt, err = l.Receipt(score.PlannedEpisode{Index: index, Task: e.Task, Scenario: e.Scenario}, score.Episode{Outcome: score.Scored, Score: int64(points * score.One)}).Sign(key())
+	e.Receipt, err = l.Receipt(score.PlannedEpisode{Index: index, Task: e.Task, Scenario: e.Scenario},
+		score.Episode{Outcome: score.Scored, Score: int64(points * score.One)}).Sign(key())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +114,8 @@ func TestStoredEpisodesAreReadAgain(t *testing.T) {
 	if got := sh.Close(t.Context(), 12); got != (score.Stored{Episodes: 12}) {
 		t.Errorf("stored %+v", got)
 	}
-	if got, want := read(t, s), "0:0.0 1:0.1 2:0.1 3:0.1 4:0.2 5:0.2 6:0.3 7:0.3 8:0.4 9:0.5 10:0.5 11:0.6"; got != want {
+	if got, want := read(t,
+		s), "0:0.0 1:0.1 2:0.1 3:0.1 4:0.2 5:0.2 6:0.3 7:0.3 8:0.4 9:0.5 10:0.5 11:0.6"; got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
 }
@@ -148,7 +154,8 @@ func TestResume(t *testing.T) {
 	if got := second.Close(t.Context(), 12); got != (score.Stored{Episodes: 12}) {
 		t.Errorf("stored %+v", got)
 	}
-	if got, want := read(t, s), "0:0.5 1:0.5 2:0.5 3:0.5 4:0.5 5:1.0 7:1.0 6:0.9 8:0.9 9:0.9 10:0.9 11:0.9"; got != want {
+	if got, want := read(t,
+		s), "0:0.5 1:0.5 2:0.5 3:0.5 4:0.5 5:1.0 7:1.0 6:0.9 8:0.9 9:0.9 10:0.9 11:0.9"; got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
 }
@@ -167,7 +174,8 @@ func TestTornSegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(segment, text[:len(text)-20], 0o600), os.WriteFile(filepath.Join(filepath.Dir(segment), "fileblob123"), text[:9], 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(segment, text[:len(text)-20], 0o600),
+		os.WriteFile(filepath.Join(filepath.Dir(segment), "fileblob123"), text[:9], 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	second := shard(t, s, p)
@@ -191,7 +199,8 @@ func TestRunsAndManifests(t *testing.T) {
 	if diff := cmp.Diff([]string{"a/one-01234567", "a/two-0123", "b/one-89abcdef"}, runs); diff != "" {
 		t.Error(diff)
 	}
-	want := Manifest{Version: 1, Environment: "ticket", Plan: p, Agent: json.RawMessage(`{"type": "Builtin"}`), Runner: "v1"}
+	want := Manifest{Version: 1, Environment: "ticket", Plan: p, Agent: json.RawMessage(`{"type": "Builtin"}`),
+		Runner: "v1"}
 	for _, run := range runs {
 		for _, runner := range []string{"v1", "v2"} { // the first one stands
 			m := want
@@ -213,7 +222,8 @@ func TestRunsAndManifests(t *testing.T) {
 	})); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if own, err := open(t, filepath.Join(folder, "a", "one-01234567")).Runs(t.Context()); err != nil || !slices.Equal(own, []string{""}) {
+	if own, err := open(t, filepath.Join(folder, "a", "one-01234567")).Runs(t.Context()); err != nil ||
+		!slices.Equal(own, []string{""}) {
 		t.Errorf("a run's own folder has the runs %q (%v)", own, err)
 	}
 	if _, err := s.Manifest(t.Context(), "c/none"); gcerrors.Code(err) != gcerrors.NotFound {
@@ -223,7 +233,8 @@ func TestRunsAndManifests(t *testing.T) {
 
 func TestOpenAsksForTheProtocolOfAnEndpoint(t *testing.T) {
 	_, err := Open(t.Context(), "s3://bucket/prefix?endpoint=minio:9000")
-	if want := "its endpoint minio:9000 says no protocol: write http://minio:9000 or https://minio:9000"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "its endpoint minio:9000 says no protocol: write http://minio:9000 or https://minio:9000"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("opened with %v, want %s", err, want)
 	}
 }
@@ -309,10 +320,13 @@ func TestFaultyStores(t *testing.T) {
 		// written are the records that the store holds in the end.
 		written int
 	}{
-		"a sound one":          {func(int) error { return nil }, score.Stored{Episodes: 12}, 12},
-		"one that recovers":    {func(n int) error { return map[bool]error{true: full}[n <= 4] }, score.Stored{Episodes: 12}, 12},
-		"one that stays full":  {func(int) error { return full }, score.Stored{Error: "12 episodes not written: " + full.Error()}, 0},
-		"one that lies of one": {func(n int) error { return map[bool]error{true: os.ErrExist}[n == 1] }, score.Stored{Episodes: 12}, 12},
+		"a sound one": {func(int) error { return nil }, score.Stored{Episodes: 12}, 12},
+		"one that recovers": {func(n int) error { return map[bool]error{true: full}[n <= 4] },
+			score.Stored{Episodes: 12}, 12},
+		"one that stays full": {func(int) error { return full },
+			score.Stored{Error: "12 episodes not written: " + full.Error()}, 0},
+		"one that lies of one": {func(n int) error { return map[bool]error{true: os.ErrExist}[n == 1] },
+			score.Stored{Episodes: 12}, 12},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -349,7 +363,8 @@ func TestGivingUpHidesNoFailure(t *testing.T) {
 		want  string
 	}{
 		"full, then hanging": {full, "1 episodes not written: " + full.Error()},
-		"hanging":            {nil, "1 episodes not written: the store doesn't answer in time, look whether it hangs: context deadline exceeded"},
+		"hanging": {nil, "1 episodes not written: the store doesn't answer in time, look whether it " +
+			"hangs: context deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -396,7 +411,8 @@ func TestHangingStore(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		got := sh.Close(ctx, 100)
-		if took := time.Since(began); took > time.Second+stopTimeout+closeGrace || got.Episodes != 0 || !strings.HasPrefix(got.Error, "100 episodes not written: ") {
+		if took := time.Since(began); took > time.Second+stopTimeout+closeGrace || got.Episodes != 0 ||
+			!strings.HasPrefix(got.Error, "100 episodes not written: ") {
 			t.Errorf("closed after %s with %+v", took, got)
 		}
 	})
@@ -449,7 +465,8 @@ func (s *slow) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.Li
 	return page, nil
 }
 
-func (s *slow) NewRangeReader(ctx context.Context, key string, _, _ int64, _ *driver.ReaderOptions) (driver.Reader, error) {
+func (s *slow) NewRangeReader(ctx context.Context, key string, _, _ int64,
+	_ *driver.ReaderOptions) (driver.Reader, error) {
 	s.reads = append(s.reads, key)
 	select {
 	case <-ctx.Done():
@@ -498,8 +515,10 @@ func TestEachSegmentIsReadOnceInItsOwnTime(t *testing.T) {
 					receipts = len(sh.Receipts())
 					sh.Close(t.Context(), 3)
 				}
-				if once := slices.Compact(slices.Sorted(slices.Values(bucket.reads))); receipts != tc.receipts || len(bucket.reads) != tc.reads || len(once) != tc.reads {
-					t.Errorf("%d receipts (%v) of %d reads of %d segments, want %d of %d", receipts, err, len(bucket.reads), len(once), tc.receipts, tc.reads)
+				if once := slices.Compact(slices.Sorted(slices.Values(bucket.reads))); receipts != tc.receipts ||
+					len(bucket.reads) != tc.reads || len(once) != tc.reads {
+					t.Errorf("%d receipts (%v) of %d reads of %d segments, want %d of %d", receipts, err,
+						len(bucket.reads), len(once), tc.receipts, tc.reads)
 				}
 				_ = s.Close()
 			})
@@ -524,7 +543,8 @@ func TestReadersDoNotHang(t *testing.T) {
 				s := &Store{bucket: blob.NewBucket(&slow{takes: time.Hour, listTakes: time.Hour})}
 				defer s.Close()
 				began := time.Now()
-				if err := read(t.Context(), s); err == nil || !strings.Contains(err.Error(), "the store doesn't answer in time") || time.Since(began) > readTimeout {
+				if err := read(t.Context(), s); err == nil || !strings.Contains(err.Error(),
+					"the store doesn't answer in time") || time.Since(began) > readTimeout {
 					t.Errorf("%v after %s", err, time.Since(began))
 				}
 			})
@@ -541,7 +561,8 @@ func TestUnreadableRecordsAreNotWritten(t *testing.T) {
 	long.Turns[0].Said = strings.Repeat("x", record.MaxLine)
 	sh.Record(long)
 	sh.Record(episode(t, p, 1, 0.5))
-	if got := sh.Close(t.Context(), 2); got.Episodes != 1 || !strings.Contains(got.Error, "the record of episode 0 has") {
+	if got := sh.Close(t.Context(), 2); got.Episodes != 1 ||
+		!strings.Contains(got.Error, "the record of episode 0 has") {
 		t.Errorf("stored %+v", got)
 	}
 	if got, want := read(t, s), "1:0.5"; got != want {
@@ -553,7 +574,8 @@ func TestForeignObjectsAreBounded(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
 	manifest := filepath.Join(folder, "run", manifestName)
-	if err := errors.Join(os.Mkdir(filepath.Dir(manifest), 0o700), os.WriteFile(manifest, nil, 0o600), os.Truncate(manifest, maxManifest+1)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(manifest), 0o700), os.WriteFile(manifest, nil, 0o600),
+		os.Truncate(manifest, maxManifest+1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Manifest(t.Context(), "run"); err == nil || !strings.Contains(err.Error(), "it has more than") {

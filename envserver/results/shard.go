@@ -113,7 +113,8 @@ func (s *Shard) read(ctx context.Context, segment int, plan score.Plan, key ed25
 func (s *Shard) resume(e record.Episode, plan score.Plan, key ed25519.PublicKey) {
 	r, err := score.VerifyReceipt(e.Receipt, key)
 	ledger := score.Ledger{
-		Run: plan.Run, Shard: s.index, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge,
+		Run: plan.Run, Shard: s.index, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
+		GraderVersion: plan.GraderVersion, Judge: plan.Judge,
 	}
 	if err == nil {
 		err = ledger.Accepts(r)
@@ -182,7 +183,8 @@ func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	case lost > 0:
 		stored.Error = fmt.Sprintf("%d episodes not written: %s", lost, quoted(orElse(s.failure, errSlow)))
 	case stored.Episodes < planned:
-		stored.Error = fmt.Sprintf("%d episodes ended before a restart and were not yet written", planned-stored.Episodes)
+		stored.Error = fmt.Sprintf("%d episodes ended before a restart and were not yet written",
+			planned-stored.Episodes)
 	}
 	return stored
 }

@@ -72,7 +72,8 @@ func Open(ctx context.Context, location string) (*Store, error) {
 		return nil, fmt.Errorf("opening the result store: %w", errors.Unwrap(err))
 	}
 	if endpoint := target.Query().Get("endpoint"); endpoint != "" && !strings.Contains(endpoint, "://") {
-		return nil, fmt.Errorf("opening the result store: its endpoint %[1]s says no protocol: write http://%[1]s or https://%[1]s", endpoint)
+		return nil, fmt.Errorf("opening the result store: its endpoint %[1]s says no protocol: write http://%[1]s or "+
+			"https://%[1]s", endpoint)
 	}
 	prefix := strings.Trim(target.Path, "/")
 	target.Path = ""
@@ -93,7 +94,8 @@ func openFolder(folder string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the result store: %w", err)
 	}
-	bucket, err := fileblob.OpenBucket(absolute, &fileblob.Options{CreateDir: true, NoTempDir: true, Metadata: fileblob.MetadataDontWrite})
+	bucket, err := fileblob.OpenBucket(absolute, &fileblob.Options{CreateDir: true, NoTempDir: true,
+		Metadata: fileblob.MetadataDontWrite})
 	if err != nil {
 		return nil, fmt.Errorf("opening the result store: %w", err)
 	}
@@ -115,7 +117,8 @@ func Join(location, folder string) string {
 		return location
 	}
 	base, parameters := location, ""
-	if at := strings.Index(location, "?"); at >= 0 && strings.Contains(location[:at], "://") && !strings.HasPrefix(location, "file://") {
+	if at := strings.Index(location, "?"); at >= 0 && strings.Contains(location[:at], "://") &&
+		!strings.HasPrefix(location, "file://") {
 		base, parameters = location[:at], location[at:]
 	}
 	return strings.TrimSuffix(base, "/") + "/" + folder + parameters
@@ -162,7 +165,8 @@ func (s *Store) Manifest(ctx context.Context, run string) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("reading the manifest of %s: %w", run, err)
 	}
 	if m.Version != layoutVersion {
-		return Manifest{}, fmt.Errorf("reading the manifest of %s: its layout has version %d, not %d: it was written by another release", run, m.Version, layoutVersion)
+		return Manifest{}, fmt.Errorf("reading the manifest of %s: its layout has version %d, not %d: it was written "+
+			"by another release", run, m.Version, layoutVersion)
 	}
 	return m, nil
 }
@@ -204,7 +208,8 @@ func (s *Store) create(ctx context.Context, key string, data []byte) error {
 // doesn't know.
 func unsupported(err error) bool {
 	var coded interface{ ErrorCode() string }
-	return gcerrors.Code(err) == gcerrors.Unimplemented || errors.As(err, &coded) && coded.ErrorCode() == "NotImplemented"
+	return gcerrors.Code(err) == gcerrors.Unimplemented || errors.As(err, &coded) &&
+		coded.ErrorCode() == "NotImplemented"
 }
 
 // exists says whether an object was not created because there is one.
@@ -277,7 +282,8 @@ func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObj
 const pageObjects = 1000
 
 // page lists a page, and says where the next one begins.
-func (s *Store) page(ctx context.Context, token []byte, options *blob.ListOptions) (objects []*blob.ListObject, next []byte, err error) {
+func (s *Store) page(ctx context.Context, token []byte,
+	options *blob.ListOptions) (objects []*blob.ListObject, next []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	objects, next, err = s.bucket.ListPage(ctx, token, pageObjects, options)
@@ -417,7 +423,8 @@ func encode(e record.Episode) ([]byte, error) {
 	var line bytes.Buffer
 	err := record.NewWriter(&line).Write(e)
 	if err == nil && line.Len() > record.MaxLine {
-		err = fmt.Errorf("the record of episode %d has %d bytes, more than the %d that are read", e.Index, line.Len(), record.MaxLine)
+		err = fmt.Errorf("the record of episode %d has %d bytes, more than the %d that are read", e.Index, line.Len(),
+			record.MaxLine)
 	}
 	return line.Bytes(), err
 }

@@ -61,7 +61,8 @@ func newModel(t *testing.T, p score.Plan, name string) *model {
 }
 
 // agent asks the endpoint.
-func (m *model) agent(t *testing.T, environment string, concurrency int, change func(*policy.OpenAIConfig)) policy.Factory {
+func (m *model) agent(t *testing.T, environment string, concurrency int,
+	change func(*policy.OpenAIConfig)) policy.Factory {
 	t.Helper()
 	c := policy.OpenAIConfig{BaseURL: m.url + "/v1", Model: "scripted"}
 	if change != nil {
@@ -151,7 +152,8 @@ func TestModelsAreToldEverything(t *testing.T) {
 				cfg.Policy = endpoint.agent(t, kind.Name(), 4, func(c *policy.OpenAIConfig) { c.Mode = mode })
 				cfg.Plan.Run = "run-" + name + string(mode)
 				asked, summary := run(t, cfg)
-				if diff := cmp.Diff(direct.Tasks, asked.Tasks, cmp.AllowUnexported(score.Durations{})); diff != "" || len(summary.Errored) > 0 {
+				if diff := cmp.Diff(direct.Tasks, asked.Tasks, cmp.AllowUnexported(score.Durations{})); diff != "" ||
+					len(summary.Errored) > 0 {
 					t.Errorf("%s by %s, errored %v (-direct +asked)\n%s", name, mode, summary.Errored, diff)
 				}
 				if len(endpoint.keys) != 1 || endpoint.keys["Bearer "+agentKey] == 0 {
@@ -182,14 +184,16 @@ func status(code int, body string) func(http.ResponseWriter, *http.Request, scri
 }
 
 // sometimes makes the trouble on every nth request.
-func sometimes(n, remainder int64, trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool) func(http.ResponseWriter, *http.Request, scripted.Request) bool {
+func sometimes(n, remainder int64, trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool) func(
+	http.ResponseWriter, *http.Request, scripted.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
 		return a.N%n == remainder && trouble(w, r, a)
 	}
 }
 
 // within makes the trouble on the requests from first to last.
-func within(first, last int64, trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool) func(http.ResponseWriter, *http.Request, scripted.Request) bool {
+func within(first, last int64, trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool) func(
+	http.ResponseWriter, *http.Request, scripted.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
 		return first <= a.N && a.N <= last && trouble(w, r, a)
 	}
@@ -205,13 +209,17 @@ func TestTroubleCostsNoScore(t *testing.T) {
 		troubles := []func(http.ResponseWriter, *http.Request, scripted.Request) bool{
 			sometimes(5, 1, status(429, `{"error": {"message": "slow down"}}`)),
 			sometimes(7, 2, status(500, "<html>oops</html>")),
-			sometimes(11, 3, func(http.ResponseWriter, *http.Request, scripted.Request) bool { panic(http.ErrAbortHandler) }),
+			sometimes(11, 3, func(http.ResponseWriter, *http.Request,
+				scripted.Request) bool {
+				panic(http.ErrAbortHandler)
+			}),
 			sometimes(13, 5, status(503, "")),
 			within(3, 3, status(200, `{"choices": [`)),
 		}
 		// Of all that ask, one fails five times in a row.
 		workers := int64(min(n, 4))
-		long := []func(http.ResponseWriter, *http.Request, scripted.Request) bool{within(6, 5+5*workers, status(429, "")), within(9+5*workers, 8+10*workers, stall)}
+		long := []func(http.ResponseWriter, *http.Request, scripted.Request) bool{
+			within(6, 5+5*workers, status(429, "")), within(9+5*workers, 8+10*workers, stall)}
 		endpoint.Trouble = func(w http.ResponseWriter, r *http.Request, a scripted.Request) bool {
 			for _, trouble := range slices.Concat(long, troubles) {
 				if trouble(w, r, a) {
@@ -234,7 +242,8 @@ func TestTroubleCostsNoScore(t *testing.T) {
 		if mean := ledger.Tasks[0].Sum / ledger.Tasks[0].Episodes; mean < 990_000 {
 			t.Errorf("the mean is %s", score.Decimal(mean))
 		}
-		if want := int64(100 * len(endpoint.Episodes)); summary.Tokens.Prompt < want || summary.Tokens.Prompt%100 != 0 || summary.Tokens.Completion != summary.Tokens.Prompt/100*7 {
+		if want := int64(100 * len(endpoint.Episodes)); summary.Tokens.Prompt < want ||
+			summary.Tokens.Prompt%100 != 0 || summary.Tokens.Completion != summary.Tokens.Prompt/100*7 {
 			t.Errorf("%+v tokens, want at least %d read and 7 written for each 100", summary.Tokens, want)
 		}
 		if _, err := summary.Encode(); err != nil {
@@ -254,17 +263,19 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 		trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool
 		want    policy.Class
 	}{
-		"full":         {status(429, ""), policy.RateLimited},
-		"down":         {status(502, ""), policy.Unavailable},
-		"hanging":      {stall, policy.TimedOut},
-		"wrong key":    {status(401, `{"error": {"message": "no such key: `+agentKey+`"}}`), policy.Refused},
-		"wrong model":  {status(404, `{"error": {"message": "no such model"}}`), policy.Refused},
-		"complaining":  {status(400, `{"error": {"message": "temperature of `+agentKey+` is not supported"}}`), policy.Refused},
-		"moved":        {status(307, `{"choices": []}`), policy.Refused},
-		"no protocol":  {status(200, `"hello"`), policy.Refused},
-		"no choices":   {status(200, `{"choices": []}`), policy.Refused},
-		"cut off":      {status(200, `{"choices": [{"message": {"content": "`), policy.Refused},
-		"far too long": {status(200, `{"choices": [{"message": {"content": "`+strings.Repeat("a", 9<<20)+`"}}]}`), policy.Refused},
+		"full":        {status(429, ""), policy.RateLimited},
+		"down":        {status(502, ""), policy.Unavailable},
+		"hanging":     {stall, policy.TimedOut},
+		"wrong key":   {status(401, `{"error": {"message": "no such key: `+agentKey+`"}}`), policy.Refused},
+		"wrong model": {status(404, `{"error": {"message": "no such model"}}`), policy.Refused},
+		"complaining": {status(400, `{"error": {"message": "temperature of `+agentKey+` is not supported"}}`),
+			policy.Refused},
+		"moved":       {status(307, `{"choices": []}`), policy.Refused},
+		"no protocol": {status(200, `"hello"`), policy.Refused},
+		"no choices":  {status(200, `{"choices": []}`), policy.Refused},
+		"cut off":     {status(200, `{"choices": [{"message": {"content": "`), policy.Refused},
+		"far too long": {status(200, `{"choices": [{"message": {"content": "`+strings.Repeat("a", 9<<20)+`"}}]}`),
+			policy.Refused},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -285,17 +296,21 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 				cfg.EpisodeAttempts = 1
 			}
 			ledger, summary := run(t, cfg)
-			if want := int64(cfg.EpisodeAttempts - 1); summary.Retried != want || summary.RetriedBy[string(tc.want)] != want {
+			if want := int64(cfg.EpisodeAttempts - 1); summary.Retried != want ||
+				summary.RetriedBy[string(tc.want)] != want {
 				t.Errorf("retried %d, %v; want %d", summary.Retried, summary.RetriedBy, want)
 			}
-			if ledger.Scored+ledger.Failed != 0 || len(summary.Errored) != 1 || summary.Errored[0].Class != string(tc.want) {
-				t.Errorf("%d scored, %d failed, errored %v; want %s", ledger.Scored, ledger.Failed, summary.Errored, tc.want)
+			if ledger.Scored+ledger.Failed != 0 || len(summary.Errored) != 1 ||
+				summary.Errored[0].Class != string(tc.want) {
+				t.Errorf("%d scored, %d failed, errored %v; want %s", ledger.Scored, ledger.Failed, summary.Errored,
+					tc.want)
 			}
 			if len(kept) != 1 || kept[0].Score != nil || kept[0].Class != string(tc.want) {
 				t.Errorf("recorded %+v", kept)
 			}
 			record, _ := json.Marshal(kept)
-			if told := logs.String() + string(record); strings.Contains(told, agentKey) || !strings.Contains(told, string(tc.want)) {
+			if told := logs.String() + string(record); strings.Contains(told, agentKey) ||
+				!strings.Contains(told, string(tc.want)) {
 				t.Errorf("told: %s", told)
 			}
 		})
@@ -311,7 +326,8 @@ func TestBadAnswersAreTheModels(t *testing.T) {
 	}
 	calls := func(name, arguments string) func(scripted.Request, map[string]any) {
 		return func(_ scripted.Request, answer map[string]any) {
-			answer["tool_calls"] = []any{map[string]any{"id": "", "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}}
+			answer["tool_calls"] = []any{map[string]any{"id": "", "type": "function",
+				"function": map[string]any{"name": name, "arguments": arguments}}}
 		}
 	}
 	tests := map[string]struct {
@@ -319,19 +335,24 @@ func TestBadAnswersAreTheModels(t *testing.T) {
 		refused string
 		told    string
 	}{
-		"no call":          {say("I would refund it."), "action_type should be one of", "That was no action"},
-		"nothing":          {say(""), "action_type should be one of", "That was no action"},
-		"no type":          {say(`{"message": "Hello"}`), "action_type is required", ""},
-		"unknown action":   {say(`{"action_type": "dance"}`), "action_type should be one of", ""},
-		"unknown tool":     {calls("dance", "{}"), "action_type should be one of", ""},
-		"broken arguments": {calls("respond", `{"message": "Hel`), "action_type should be one of", `The arguments were no JSON object: {"message": "Hel`},
-		"wrong arguments":  {calls("classify", `{"category": "love"}`), "category should be one of", ""},
-		"no arguments":     {calls("respond", ""), "respond needs message", ""},
-		"smuggled type":    {calls("respond", `{"action_type": "resolve", "message": "x"}`), "action_type should be one of", ""},
-		"far too long":     {calls("respond", `{"message": "`+strings.Repeat("a", 200_000)+`"}`), "action_type should be one of", "The arguments were no JSON object"},
-		"too long":         {calls("respond", `{"message": "`+strings.Repeat("a", 20_000)+`"}`), "at most 4000 characters", ""},
-		"too deep":         {say(`{"a":` + strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999) + `}`), "action_type", ""},
-		"no text":          {say("\x00\ufffd{"), "action_type should be one of", ""},
+		"no call":        {say("I would refund it."), "action_type should be one of", "That was no action"},
+		"nothing":        {say(""), "action_type should be one of", "That was no action"},
+		"no type":        {say(`{"message": "Hello"}`), "action_type is required", ""},
+		"unknown action": {say(`{"action_type": "dance"}`), "action_type should be one of", ""},
+		"unknown tool":   {calls("dance", "{}"), "action_type should be one of", ""},
+		"broken arguments": {calls("respond", `{"message": "Hel`), "action_type should be one of",
+			`The arguments were no JSON object: {"message": "Hel`},
+		"wrong arguments": {calls("classify", `{"category": "love"}`), "category should be one of", ""},
+		"no arguments":    {calls("respond", ""), "respond needs message", ""},
+		"smuggled type": {calls("respond", `{"action_type": "resolve", "message": "x"}`),
+			"action_type should be one of", ""},
+		"far too long": {calls("respond", `{"message": "`+strings.Repeat("a", 200_000)+`"}`),
+			"action_type should be one of", "The arguments were no JSON object"},
+		"too long": {calls("respond", `{"message": "`+strings.Repeat("a", 20_000)+`"}`),
+			"at most 4000 characters", ""},
+		"too deep": {say(`{"a":` + strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999) + `}`),
+			"action_type", ""},
+		"no text": {say("\x00\ufffd{"), "action_type should be one of", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -350,7 +371,8 @@ func TestBadAnswersAreTheModels(t *testing.T) {
 			cfg.Policy = endpoint.agent(t, kind.Name(), 1, nil)
 			ledger, summary := run(t, cfg)
 			if ledger.Failed != 1 || len(summary.Errored) > 0 || summary.Retried > 0 {
-				t.Fatalf("%d failed, %d scored, errored %v, retried %d", ledger.Failed, ledger.Scored, summary.Errored, summary.Retried)
+				t.Fatalf("%d failed, %d scored, errored %v, retried %d", ledger.Failed, ledger.Scored, summary.Errored,
+					summary.Retried)
 			}
 			if n := endpoint.Calls(); n != episode.MaxInvalidActions {
 				t.Errorf("the model was asked %d times, want %d", n, episode.MaxInvalidActions)
@@ -416,18 +438,23 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 		change  func(*policy.OpenAIConfig)
 		class   string
 	}{
-		"tool choice": {complaints: []func(scripted.Request) string{refuse("tool_choice 'required' is not supported", "tool_choice")}, without: []string{"tool_choice"}},
+		"tool choice": {complaints: []func(scripted.Request) string{refuse("tool_choice 'required' is not supported",
+			"tool_choice")}, without: []string{"tool_choice"}},
 		"strict": {complaints: []func(scripted.Request) string{func(a scripted.Request) string {
 			if strings.Contains(string(a.Raw["tools"]), `"strict"`) {
 				return "Invalid schema for function 'classify': unknown keyword"
 			}
 			return ""
 		}}},
-		"one call": {complaints: []func(scripted.Request) string{refuse("Unrecognized request argument supplied: parallel_tool_calls", "parallel_tool_calls")}, without: []string{"parallel_tool_calls"}},
-		"tools":    {complaints: []func(scripted.Request) string{refuse("this model does not support tools", "tools")}, without: []string{"tools", "tool_choice", "parallel_tool_calls"}},
+		"one call": {complaints: []func(scripted.Request) string{
+			refuse("Unrecognized request argument supplied: parallel_tool_calls", "parallel_tool_calls")},
+			without: []string{"parallel_tool_calls"}},
+		"tools": {complaints: []func(scripted.Request) string{refuse("this model does not support tools", "tools")},
+			without: []string{"tools", "tool_choice", "parallel_tool_calls"}},
 		"nothing": {
-			complaints: []func(scripted.Request) string{refuse("tools: unknown field", "tools"), refuse("response_format is unknown", "response_format")},
-			without:    []string{"tools", "response_format"},
+			complaints: []func(scripted.Request) string{refuse("tools: unknown field", "tools"),
+				refuse("response_format is unknown", "response_format")},
+			without: []string{"tools", "response_format"},
 		},
 		"schemas": {
 			complaints: []func(scripted.Request) string{func(a scripted.Request) string {
@@ -439,12 +466,15 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 			change: func(c *policy.OpenAIConfig) { c.Mode = policy.ModeJSON },
 		},
 		"max tokens": {
-			complaints: []func(scripted.Request) string{refuse("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", "max_tokens")},
-			without:    []string{"max_tokens"}, change: func(c *policy.OpenAIConfig) { c.MaxTokens = 300 },
+			complaints: []func(scripted.Request) string{
+				refuse("Unsupported parameter: 'max_tokens' is not supported with this model. Use "+
+					"'max_completion_tokens' instead.", "max_tokens")},
+			without: []string{"max_tokens"}, change: func(c *policy.OpenAIConfig) { c.MaxTokens = 300 },
 		},
 		"temperature": {
-			complaints: []func(scripted.Request) string{refuse("Unsupported value: 'temperature' does not support 0.2", "temperature")},
-			change:     func(c *policy.OpenAIConfig) { c.Temperature = "0.2" }, class: string(policy.Refused),
+			complaints: []func(scripted.Request) string{refuse("Unsupported value: 'temperature' does not support 0.2",
+				"temperature")},
+			change: func(c *policy.OpenAIConfig) { c.Temperature = "0.2" }, class: string(policy.Refused),
 		},
 	}
 	for name, tc := range tests {
@@ -458,7 +488,8 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 				last = a
 				for _, complaint := range tc.complaints {
 					if text := complaint(a); text != "" {
-						body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": text, "param": nil, "type": "invalid_request_error"}})
+						body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": text, "param": nil,
+							"type": "invalid_request_error"}})
 						return status(http.StatusBadRequest, string(body))(w, r, a)
 					}
 				}

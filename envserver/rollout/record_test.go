@@ -44,8 +44,10 @@ func TestRecords(t *testing.T) {
 			t.Errorf("episode %d isn't recorded", planned.Index)
 			continue
 		}
-		want := record.Episode{Index: planned.Index, Environment: "ticket", Task: planned.Task, Scenario: planned.Scenario, Trial: planned.Trial, Seed: planned.Seed, Attempts: 1}
-		if diff := cmp.Diff(want, e, cmpopts.IgnoreFields(record.Episode{}, "Run", "EpisodeID", "RewardMode", "Turns", "Grade", "Receipt")); diff != "" {
+		want := record.Episode{Index: planned.Index, Environment: "ticket", Task: planned.Task,
+			Scenario: planned.Scenario, Trial: planned.Trial, Seed: planned.Seed, Attempts: 1}
+		if diff := cmp.Diff(want, e, cmpopts.IgnoreFields(record.Episode{}, "Run", "EpisodeID", "RewardMode", "Turns",
+			"Grade", "Receipt")); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 		again, err := record.Regrade(t.Context(), kind, e)

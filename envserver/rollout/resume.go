@@ -21,7 +21,8 @@ func (c *Config) resume(ctx context.Context, pod string) score.IndexSet {
 		if err == nil {
 			return ended
 		}
-		c.Log.Warn("A pod doesn't tell what it has of the shard", "shard", c.Shard, "pod", pod, "receipts", len(c.Receipts), "attempt", attempt+1, "error", err)
+		c.Log.Warn("A pod doesn't tell what it has of the shard", "shard", c.Shard, "pod", pod, "receipts",
+			len(c.Receipts), "attempt", attempt+1, "error", err)
 		_, refused := errors.AsType[*openenv.StatusError](err)
 		if refused || c.Clock.backOff(ctx, attempt) != nil {
 			break
@@ -35,6 +36,7 @@ func (s *shard) skip(ended score.IndexSet) {
 	s.queue = slices.DeleteFunc(s.queue, func(j job) bool { return ended.Contains(j.episode.Index) })
 	s.settled = s.planned - int64(len(s.queue))
 	if s.settled > 0 {
-		s.Log.Info("Going on", "shard", s.Shard, "of", s.Plan.Shards, "pod", s.pod, "ended", s.settled, "episodes", s.planned)
+		s.Log.Info("Going on", "shard", s.Shard, "of", s.Plan.Shards, "pod", s.pod, "ended", s.settled, "episodes",
+			s.planned)
 	}
 }

@@ -84,7 +84,8 @@ func TestGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := ledgerOf(t, summary)
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(score.Ledger{}, "Opened")); diff != "" || got.Opened < want.Opened || got.Opened > want.Opened+1 {
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(score.Ledger{}, "Opened")); diff != "" ||
+				got.Opened < want.Opened || got.Opened > want.Opened+1 {
 				t.Errorf("opened %d; (-undisturbed +gone on)\n%s", got.Opened, diff)
 			}
 			if records.Load() != int64(tc.again) {
@@ -119,7 +120,8 @@ func TestRefusedReceipts(t *testing.T) {
 	_, pod := serve(t, kind, 0)
 	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
 	cfg.Receipts = broken(t, cfg, 3)
-	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", 32))), Logger: quiet()})
+	server, err := openenv.New(openenv.Config{Kind: kind,
+		LedgerKey: ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", 32))), Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,13 +44,20 @@ func TestWaitsByClass(t *testing.T) {
 		err   error
 		waits []time.Duration
 	}{
-		"full":               {string(policy.RateLimited), &policy.EndpointError{Class: policy.RateLimited, Err: errors.New("x")}, []time.Duration{2500 * time.Millisecond, 5 * time.Second, 10 * time.Second}},
-		"asked for a minute": {string(policy.RateLimited), asked(time.Minute), []time.Duration{time.Minute, time.Minute, time.Minute}},
-		"asked for a day":    {string(policy.RateLimited), asked(24 * time.Hour), []time.Duration{maxAfter, maxAfter, maxAfter}},
-		"down":               {string(policy.Unavailable), &policy.EndpointError{Class: policy.Unavailable, Err: errors.New("x")}, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
-		"late":               {string(policy.TimedOut), &policy.EndpointError{Class: policy.TimedOut, Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
-		"wrong":              {string(policy.Refused), &policy.EndpointError{Class: policy.Refused, Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
-		"broken":             {classPolicy, errors.New("x"), []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
+		"full": {string(policy.RateLimited), &policy.EndpointError{Class: policy.RateLimited,
+			Err: errors.New("x")}, []time.Duration{2500 * time.Millisecond, 5 * time.Second, 10 * time.Second}},
+		"asked for a minute": {string(policy.RateLimited), asked(time.Minute), []time.Duration{time.Minute, time.Minute,
+			time.Minute}},
+		"asked for a day": {string(policy.RateLimited), asked(24 * time.Hour),
+			[]time.Duration{maxAfter, maxAfter, maxAfter}},
+		"down": {string(policy.Unavailable), &policy.EndpointError{Class: policy.Unavailable,
+			Err: errors.New("x")}, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
+		"late": {string(policy.TimedOut), &policy.EndpointError{Class: policy.TimedOut,
+			Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
+		"wrong": {string(policy.Refused), &policy.EndpointError{Class: policy.Refused,
+			Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
+		"broken": {classPolicy, errors.New("x"),
+			[]time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) { checkWaits(t, tc.class, tc.err, tc.waits) })
@@ -107,7 +114,8 @@ func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 			ctx, cancel := s.bound(t.Context(), openenv.Observation{Observation: json.RawMessage(tc.observation)})
 			defer cancel()
 			deadline, bounded := ctx.Deadline()
-			if left := time.Until(deadline); bounded != (tc.want > 0) || bounded && (left > tc.want || left < tc.want-time.Minute) {
+			if left := time.Until(deadline); bounded != (tc.want > 0) || bounded &&
+				(left > tc.want || left < tc.want-time.Minute) {
 				t.Errorf("%v left, want %v", left, tc.want)
 			}
 		})

@@ -162,7 +162,8 @@ type shard struct {
 }
 
 func newShard(cfg Config, pod string) *shard {
-	s := &shard{Config: cfg, pod: pod, began: cfg.Clock.Now(), errored: map[string]*score.IndexSet{}, retriedBy: map[string]int64{}}
+	s := &shard{Config: cfg, pod: pod, began: cfg.Clock.Now(), errored: map[string]*score.IndexSet{},
+		retriedBy: map[string]int64{}}
 	s.wake = sync.NewCond(&s.mu)
 	for episode := range cfg.Plan.Shard(cfg.Shard) {
 		s.queue = append(s.queue, job{episode: episode})
@@ -193,7 +194,8 @@ func (s *shard) play(ctx context.Context, first *openenv.Client) error {
 		return err
 	}
 	if s.settled < s.planned {
-		return fmt.Errorf("env pod %s was lost after %d of %d episodes, play the shard again: %w", s.pod, s.settled, s.planned, s.lost)
+		return fmt.Errorf("env pod %s was lost after %d of %d episodes, play the shard again: %w", s.pod, s.settled,
+			s.planned, s.lost)
 	}
 	return nil
 }
@@ -257,7 +259,8 @@ func (s *shard) progress() {
 	for _, set := range s.errored {
 		errored += set.Len()
 	}
-	s.Log.Info("Progress", "shard", s.Shard, "episodes", s.settled, "of", s.planned, "errored", errored, "retried", s.retried, "sessions", s.sessions, "seconds", int(now.Sub(s.began).Seconds()))
+	s.Log.Info("Progress", "shard", s.Shard, "episodes", s.settled, "of", s.planned, "errored", errored, "retried",
+		s.retried, "sessions", s.sessions, "seconds", int(now.Sub(s.began).Seconds()))
 }
 
 // leave takes a worker that gets no session out of the count. The last one wakes nobody: those that
@@ -267,7 +270,8 @@ func (s *shard) leave(err error) {
 	defer s.mu.Unlock()
 	s.sessions--
 	s.lost = err
-	s.Log.Warn("A worker has no session and stops", "shard", s.Shard, "pod", s.pod, "sessions", s.sessions, "error", err)
+	s.Log.Warn("A worker has no session and stops", "shard", s.Shard, "pod", s.pod, "sessions", s.sessions, "error",
+		err)
 }
 
 // ledgerAttempts is how often a ledger or a schema is asked for.
@@ -310,7 +314,8 @@ func (s *shard) checkPool(ctx context.Context) error {
 		{"judge", ledger.Judge, s.Plan.Judge},
 	} {
 		if c.pool != c.plan {
-			return fmt.Errorf("%w: the %s of env pod %s is %s, the plan's is %s; create the run again", ErrPoolChanged, c.what, s.pod, c.pool, c.plan)
+			return fmt.Errorf("%w: the %s of env pod %s is %s, the plan's is %s; create the run again", ErrPoolChanged,
+				c.what, s.pod, c.pool, c.plan)
 		}
 	}
 	return s.learn(ctx)
@@ -338,7 +343,8 @@ func (s *shard) summarise(ctx context.Context) (score.Summary, error) {
 	if err != nil {
 		return score.Summary{}, err
 	}
-	summary := score.Summary{Ledger: signed, Retried: s.retried, RetriedBy: s.retriedBy, Durations: s.durations, Tokens: s.tokens}
+	summary := score.Summary{Ledger: signed, Retried: s.retried, RetriedBy: s.retriedBy, Durations: s.durations,
+		Tokens: s.tokens}
 	for _, class := range slices.Sorted(maps.Keys(s.errored)) {
 		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *s.errored[class]})
 	}

@@ -53,7 +53,8 @@ func ticketKind(tb testing.TB, judge grader.Judge) episode.Kind {
 // serve starts a pod and returns its address.
 func serve(tb testing.TB, kind episode.Kind, maxSessions int) (*httptest.Server, string) {
 	tb.Helper()
-	server, err := openenv.New(openenv.Config{Kind: kind, MaxSessions: maxSessions, LedgerKey: poolKey, Logger: quiet()})
+	server, err := openenv.New(openenv.Config{Kind: kind, MaxSessions: maxSessions, LedgerKey: poolKey,
+		Logger: quiet()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -80,7 +81,8 @@ func instantClock() Clock {
 func plan(tb testing.TB, kind episode.Kind, n, trials, shards int) score.Plan {
 	tb.Helper()
 	draft := score.Plan{
-		Run: "run-1", Seed: 42, PassScore: 750_000, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
+		Run: "run-1", Seed: 42, PassScore: 750_000, ScenarioDigest: kind.ScenarioDigest(),
+		GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
 		LedgerKey: score.FormatPublicKey(poolKey.Public().(ed25519.PublicKey)),
 	}
 	for _, t := range kind.Tasks() {
@@ -109,7 +111,8 @@ func builtin(tb testing.TB, name string) policy.Factory {
 func config(tb testing.TB, p score.Plan, name string, pods ...string) Config {
 	tb.Helper()
 	return Config{
-		Plan: p, Environment: "ticket", Policy: builtin(tb, name), Pods: func(context.Context) ([]string, error) { return pods, nil },
+		Plan: p, Environment: "ticket", Policy: builtin(tb, name),
+		Pods:        func(context.Context) ([]string, error) { return pods, nil },
 		Concurrency: 4, EpisodeAttempts: 3, Clock: instantClock(), Log: quiet(),
 	}
 }
@@ -138,8 +141,10 @@ func TestShardsPlayThePlan(t *testing.T) {
 			t.Fatalf("Run(shard %d) error = %v", shard, err)
 		}
 		l := ledgerOf(t, summary)
-		if l.Failed != 0 || l.Replayed != 0 || l.Opened != l.Scored || len(summary.Errored) != 0 || summary.Retried != 0 {
-			t.Errorf("shard %d: %d opened, %d scored, %d failed, %d replayed, errored %v, %d retried", shard, l.Opened, l.Scored, l.Failed, l.Replayed, summary.Errored, summary.Retried)
+		if l.Failed != 0 || l.Replayed != 0 || l.Opened != l.Scored || len(summary.Errored) != 0 ||
+			summary.Retried != 0 {
+			t.Errorf("shard %d: %d opened, %d scored, %d failed, %d replayed, errored %v, %d retried", shard, l.Opened,
+				l.Scored, l.Failed, l.Replayed, summary.Errored, summary.Retried)
 		}
 		all.FoldSummary(l, summary)
 	}
@@ -256,7 +261,8 @@ func TestJudgeFailuresCostNoEpisode(t *testing.T) {
 		t.Fatalf("Run() error = %v", err)
 	}
 	if l := ledgerOf(t, summary); l.Scored != 4 || l.Opened != 4 || summary.Retried != 0 || len(summary.Errored) != 0 {
-		t.Errorf("%d opened, %d scored, %d retried, errored %v; want 4, 4, 0, none", l.Opened, l.Scored, summary.Retried, summary.Errored)
+		t.Errorf("%d opened, %d scored, %d retried, errored %v; want 4, 4, 0, none", l.Opened, l.Scored,
+			summary.Retried, summary.Errored)
 	}
 }
 
@@ -299,7 +305,10 @@ func TestErrorsAreReportedByClass(t *testing.T) {
 		agent, err := oracle(planned)
 		switch {
 		case is(classPolicy, planned.Index):
-			return policyFunc(func(context.Context, policy.Turn) (json.RawMessage, error) { return json.RawMessage("{"), nil }), nil
+			return policyFunc(func(context.Context, policy.Turn) (json.RawMessage, error) {
+				return json.RawMessage("{"),
+					nil
+			}), nil
 		case is(classTimeout, planned.Index):
 			return policyFunc(func(ctx context.Context, _ policy.Turn) (json.RawMessage, error) {
 				<-ctx.Done()
@@ -328,7 +337,8 @@ func TestErrorsAreReportedByClass(t *testing.T) {
 		t.Errorf("errored (-want +got):\n%s", diff)
 	}
 	if l := ledgerOf(t, summary); l.Scored != 6 || summary.Retried != 12 {
-		t.Errorf("%d scored, %d retried; want the 6 of ticket-classify, and 2 retries of each of the 6 others", l.Scored, summary.Retried)
+		t.Errorf("%d scored, %d retried; want the 6 of ticket-classify, and 2 retries of each of the 6 others",
+			l.Scored, summary.Retried)
 	}
 }
 
@@ -482,7 +492,8 @@ func TestLostPod(t *testing.T) {
 		l.cut()
 	})
 	_, err := Run(t.Context(), config(t, plan(t, kind, 6, 2, 1), policy.Oracle, pod))
-	if want := "env pod " + pod + " was lost after "; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "of 36 episodes") {
+	if want := "env pod " + pod + " was lost after "; err == nil || !strings.Contains(err.Error(), want) ||
+		!strings.Contains(err.Error(), "of 36 episodes") {
 		t.Errorf("Run() error = %v, want %q", err, want)
 	}
 }
@@ -494,8 +505,10 @@ func TestCutConnectionsAreDialledAgain(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Run() error = %v", err)
 	}
-	if l := ledgerOf(t, summary); l.Scored != p.Episodes() || summary.Retried == 0 || summary.Retried > 4 || len(summary.Errored) != 0 {
-		t.Errorf("%d of %d scored, %d retried, errored %v; want all, and a retry for each cut session", l.Scored, p.Episodes(), summary.Retried, summary.Errored)
+	if l := ledgerOf(t, summary); l.Scored != p.Episodes() || summary.Retried == 0 || summary.Retried > 4 ||
+		len(summary.Errored) != 0 {
+		t.Errorf("%d of %d scored, %d retried, errored %v; want all, and a retry for each cut session", l.Scored,
+			p.Episodes(), summary.Retried, summary.Errored)
 	}
 }
 
@@ -527,9 +540,11 @@ func TestNoPod(t *testing.T) {
 		pods func(context.Context) ([]string, error)
 		want string
 	}{
-		"none":        {func(context.Context) ([]string, error) { return nil, nil }, "the pool has no pods"},
-		"no name":     {func(context.Context) ([]string, error) { return nil, errors.New("no such host") }, "looking the pool's pods up: no such host"},
-		"unreachable": {func(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil }, "env pod 127.0.0.1:1: dialling"},
+		"none": {func(context.Context) ([]string, error) { return nil, nil }, "the pool has no pods"},
+		"no name": {func(context.Context) ([]string, error) { return nil, errors.New("no such host") },
+			"looking the pool's pods up: no such host"},
+		"unreachable": {func(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil },
+			"env pod 127.0.0.1:1: dialling"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -657,7 +672,8 @@ func TestBackOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second, 4 * time.Second}
+	want := []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
+		4 * time.Second, 4 * time.Second, 4 * time.Second}
 	if diff := cmp.Diff(want, slept); diff != "" {
 		t.Errorf("slept (-want +got):\n%s", diff)
 	}
@@ -674,7 +690,8 @@ func TestPressureIsPassedOn(t *testing.T) {
 		t.Fatalf("Run() error = %v", err)
 	}
 	for _, task := range ledgerOf(t, summary).Tasks {
-		timely := slices.ContainsFunc(task.Dimensions, func(d score.DimensionSums) bool { return d.Name == "timeliness" && d.Offered > 0 })
+		timely := slices.ContainsFunc(task.Dimensions,
+			func(d score.DimensionSums) bool { return d.Name == "timeliness" && d.Offered > 0 })
 		if want := task.Name != "ticket-classify"; timely != want {
 			t.Errorf("%s reports timeliness: %v, want %v", task.Name, timely, want)
 		}

@@ -29,8 +29,10 @@ const (
 // the causes that judges name.
 func Classes() []string {
 	return []string{
-		classUnreachable, classEnvironment, classJudge, string(grader.CauseUnparsable), string(grader.CauseTimeout), string(grader.CauseUnavailable),
-		classPolicy, classTimeout, classCapacity, string(policy.RateLimited), string(policy.TimedOut), string(policy.Unavailable), string(policy.Refused),
+		classUnreachable, classEnvironment, classJudge, string(grader.CauseUnparsable), string(grader.CauseTimeout),
+		string(grader.CauseUnavailable),
+		classPolicy, classTimeout, classCapacity, string(policy.RateLimited), string(policy.TimedOut),
+		string(policy.Unavailable), string(policy.Refused),
 	}
 }
 
@@ -157,7 +159,8 @@ func (w *worker) play(ctx context.Context, j job) error {
 	if !ok {
 		return err
 	}
-	s.Log.Warn("An episode failed", "episode", j.episode.Index, "task", j.episode.Task, "scenario", j.episode.Scenario, "attempt", j.attempts, "class", failed.class, "error", failed.err)
+	s.Log.Warn("An episode failed", "episode", j.episode.Index, "task", j.episode.Task, "scenario", j.episode.Scenario,
+		"attempt", j.attempts, "class", failed.class, "error", failed.err)
 	if j.attempts >= s.EpisodeAttempts {
 		s.record(j, p, failed.class, took)
 		s.settle(j, failed.class, 0)
@@ -226,7 +229,8 @@ func (s *shard) episodeID(j job) string {
 func (s *shard) options(j job) resetOptions {
 	return resetOptions{
 		Seed: j.episode.Seed, EpisodeID: s.episodeID(j), Task: j.episode.Task, Scenario: j.episode.Scenario,
-		RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, Run: s.Plan.Run, Shard: s.Shard, Episode: j.episode.Index, PassScore: s.Plan.PassScore,
+		RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, Run: s.Plan.Run, Shard: s.Shard,
+		Episode: j.episode.Index, PassScore: s.Plan.PassScore,
 	}
 }
 
@@ -243,13 +247,16 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 		return
 	}
 	e := record.Episode{
-		Run: s.Plan.Run, Index: j.episode.Index, Environment: s.Environment, Task: j.episode.Task, Scenario: j.episode.Scenario, Trial: j.episode.Trial,
-		Seed: j.episode.Seed, RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, EpisodeID: s.episodeID(j), Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
+		Run: s.Plan.Run, Index: j.episode.Index, Environment: s.Environment, Task: j.episode.Task,
+		Scenario: j.episode.Scenario, Trial: j.episode.Trial,
+		Seed: j.episode.Seed, RewardMode: episode.Terminal, Pressure: s.Plan.Pressure, EpisodeID: s.episodeID(j),
+		Turns: p.turns, Attempts: j.attempts, DurationMS: took.Milliseconds(),
 		Receipt: p.end.Metadata.Receipt,
 	}
 	m := p.end.Metadata
 	e.Grade = record.Grade{
-		Outcome: m.Outcome, Class: class, Score: m.EpisodeScore, Judge: m.Judge, GraderVersion: m.GraderVersion, ScenarioDigest: m.ScenarioDigest, Verdicts: m.Verdicts,
+		Outcome: m.Outcome, Class: class, Score: m.EpisodeScore, Judge: m.Judge, GraderVersion: m.GraderVersion,
+		ScenarioDigest: m.ScenarioDigest, Verdicts: m.Verdicts,
 	}
 	if class != "" {
 		e.Outcome, e.Score = score.Errored, nil
@@ -286,9 +293,11 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	case score.Scored, score.Failed:
 		return nil
 	case score.Errored:
-		return &failure{class: judgeClass(end.Metadata.Cause), err: errors.New("the environment could not score the episode")}
+		return &failure{class: judgeClass(end.Metadata.Cause),
+			err: errors.New("the environment could not score the episode")}
 	default:
-		return &failure{class: classEnvironment, err: fmt.Errorf("the episode ended with the outcome %q: is the pool one of csenv's?", end.Metadata.Outcome)}
+		return &failure{class: classEnvironment, err: fmt.Errorf("the episode ended with the outcome %q: is the pool "+
+			"one of csenv's?", end.Metadata.Outcome)}
 	}
 }
 
@@ -337,10 +346,12 @@ func said(agent policy.Policy) string {
 
 // steps lets the agent act until the episode is done.
 func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen openenv.Observation, p *played) error {
-	turn := policy.Turn{Environment: w.shard.Environment, Task: j.episode.Task, Schema: w.shard.schema, Planned: j.episode}
+	turn := policy.Turn{Environment: w.shard.Environment, Task: j.episode.Task, Schema: w.shard.schema,
+		Planned: j.episode}
 	for ; !seen.Done; turn.Step++ {
 		if turn.Step == maxActions {
-			return &failure{class: classEnvironment, err: fmt.Errorf("the episode was not over after %d actions", maxActions)}
+			return &failure{class: classEnvironment, err: fmt.Errorf("the episode was not over after %d actions",
+				maxActions)}
 		}
 		turn.Observation = seen.Observation
 		action, err := w.act(ctx, agent, turn)
@@ -368,7 +379,8 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen ope
 func (w *worker) step(ctx context.Context, action json.RawMessage) (openenv.Observation, error) {
 	for attempt := 0; ; attempt++ {
 		seen, err := w.client.Step(ctx, action)
-		if refused, ok := errors.AsType[*openenv.ServerError](err); !ok || refused.Cause == "" || attempt == episode.MaxJudgeFailures {
+		if refused, ok := errors.AsType[*openenv.ServerError](err); !ok || refused.Cause == "" ||
+			attempt == episode.MaxJudgeFailures {
 			return seen, err
 		}
 		if slept := w.shard.Clock.backOff(ctx, attempt); slept != nil {
@@ -408,7 +420,8 @@ func refusal(err error) string {
 // fail classes a client's error and gives a session up that is lost with it.
 func (w *worker) fail(err error) error {
 	var refused *openenv.ServerError
-	if !errors.As(err, &refused) || refused.Code == codeCapacity || refused.Code == codeFactory || refused.Code == codeSession {
+	if !errors.As(err, &refused) || refused.Code == codeCapacity || refused.Code == codeFactory ||
+		refused.Code == codeSession {
 		w.hangUp()
 	}
 	return &failure{class: classify(err), err: err}

@@ -154,7 +154,8 @@ func (a *Accumulator) attributes() [3]grouping {
 }
 
 func (a *Accumulator) task(name string) *taskFold {
-	at, found := slices.BinarySearchFunc(a.tasks, name, func(t taskFold, name string) int { return cmp.Compare(t.Name, name) })
+	at, found := slices.BinarySearchFunc(a.tasks, name,
+		func(t taskFold, name string) int { return cmp.Compare(t.Name, name) })
 	if !found {
 		a.tasks = slices.Insert(a.tasks, at, taskFold{TaskSums: TaskSums{Name: name, Min: One}})
 	}
@@ -278,7 +279,8 @@ func (a *Accumulator) empty() bool {
 			return false
 		}
 	}
-	return a.Plan == "" && a.storeError.text == "" && a.durations == Durations{} && len(a.classes) == 0 && a.overall.clusters == 0
+	return a.Plan == "" && a.storeError.text == "" && a.durations == Durations{} && len(a.classes) == 0 &&
+		a.overall.clusters == 0
 }
 
 func (a *Accumulator) counts() []*int64 {
@@ -336,7 +338,8 @@ func (a *Accumulator) UnmarshalText(text []byte) error {
 func readAccumulator(raw []byte) (Accumulator, error) {
 	r := &bitReader{bytes: raw}
 	if version := r.bits(8); version != accumulatorVersion {
-		return Accumulator{}, fmt.Errorf("version %d is not %d: it was written by another release", version, accumulatorVersion)
+		return Accumulator{}, fmt.Errorf("version %d is not %d: it was written by another release", version,
+			accumulatorVersion)
 	}
 	a := Accumulator{Plan: r.text()}
 	for _, count := range a.counts() {
@@ -418,7 +421,8 @@ func (a *Accumulator) validate() error {
 		return err
 	}
 	for _, by := range a.attributes() {
-		if err := validateGroups(*by.sums, by.most, func(c *clusterSums) error { return c.validate(episodes) }); err != nil {
+		if err := validateGroups(*by.sums, by.most,
+			func(c *clusterSums) error { return c.validate(episodes) }); err != nil {
 			return err
 		}
 	}

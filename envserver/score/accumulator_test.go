@@ -64,8 +64,10 @@ func TestFoldingInAnyOrderAndPartition(t *testing.T) {
 // drawSummary reports more classes of errors, over a run, than figures list.
 func drawSummary(t *rapid.T, shard int) Summary {
 	s := Summary{
-		Retried: 100, RetriedBy: map[string]int64{}, Tokens: Tokens{Prompt: rapid.Int64Range(0, maxTokens).Draw(t, "prompt"), Completion: int64(shard)},
-		Stored: Stored{Episodes: int64(shard), Error: rapid.SampledFrom([]string{"", "full", "gone"}).Draw(t, "store error")},
+		Retried: 100, RetriedBy: map[string]int64{},
+		Tokens: Tokens{Prompt: rapid.Int64Range(0, maxTokens).Draw(t, "prompt"), Completion: int64(shard)},
+		Stored: Stored{Episodes: int64(shard), Error: rapid.SampledFrom([]string{"", "full", "gone"}).Draw(t,
+			"store error")},
 	}
 	s.Durations.Observe(int64(shard) << 7)
 	for _, i := range rapid.SliceOfN(rapid.IntRange(0, 30), 0, 12).Draw(t, "classes") {
@@ -80,7 +82,8 @@ func TestGroupsBeyondTheLimitAreAddedUp(t *testing.T) {
 	var a Accumulator
 	l := newLedger(plan(), 0)
 	for i := range 40 {
-		e := Episode{Outcome: Scored, Score: One / 2, Category: fmt.Sprintf("c%02d", i), Difficulty: fmt.Sprintf("d%02d", i), Language: fmt.Sprintf("l%02d", i)}
+		e := Episode{Outcome: Scored, Score: One / 2, Category: fmt.Sprintf("c%02d", i),
+			Difficulty: fmt.Sprintf("d%02d", i), Language: fmt.Sprintf("l%02d", i)}
 		if err := l.Add(PlannedEpisode{Index: int64(i), Task: "t", Scenario: fmt.Sprintf("S%02d", i)}, e); err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +99,10 @@ func TestGroupsBeyondTheLimitAreAddedUp(t *testing.T) {
 			episodes += g.Episodes
 		}
 		last := tc.groups[len(tc.groups)-1]
-		if len(tc.groups) != tc.most || episodes != 40 || last.Name != OtherGroup || last.Episodes != int64(41-tc.most) || last.Mean != One/2 {
-			t.Errorf("%d %s with %d episodes, %d of them in %q", len(tc.groups), name, episodes, last.Episodes, last.Name)
+		if len(tc.groups) != tc.most || episodes != 40 || last.Name != OtherGroup ||
+			last.Episodes != int64(41-tc.most) || last.Mean != One/2 {
+			t.Errorf("%d %s with %d episodes, %d of them in %q", len(tc.groups), name, episodes, last.Episodes,
+				last.Name)
 		}
 	}
 }
@@ -108,7 +113,8 @@ func TestFiguresOfRunners(t *testing.T) {
 	for _, shard := range []int{1, 0} {
 		s := Summary{
 			Retried: 3, RetriedBy: map[string]int64{"timeout": 2, "agent_rate_limited": 1}, Tokens: Tokens{100, 10},
-			Stored: Stored{Episodes: 2, Error: fmt.Sprintf("shard %d: disk full", shard)}, Errored: []ErrorClass{{Class: "timeout"}},
+			Stored:  Stored{Episodes: 2, Error: fmt.Sprintf("shard %d: disk full", shard)},
+			Errored: []ErrorClass{{Class: "timeout"}},
 		}
 		s.Errored[0].Episodes.Add(int64(shard))
 		a.FoldSummary(newLedger(p, shard), s)
@@ -182,7 +188,8 @@ func TestAccumulatorTextIsSmall(t *testing.T) {
 		a.Fold(randomLedger(t, p, i))
 	}
 	if got := len(text(t, &a)); got > 3<<10 {
-		t.Errorf("%d bytes for 3 tasks, 8 categories, 400 scenarios and %d episodes, want at most 3 KiB", got, p.Episodes())
+		t.Errorf("%d bytes for 3 tasks, 8 categories, 400 scenarios and %d episodes, want at most 3 KiB", got,
+			p.Episodes())
 	} else {
 		t.Logf("%d bytes for %d episodes in %d shards", got, p.Episodes(), p.Shards)
 	}
@@ -283,11 +290,14 @@ func TestPassRateInterval(t *testing.T) {
 		rows []played
 		want *Interval
 	}{
-		"all of three scenarios": {[]played{{"A", "c", "t", []int64{One, One}}, {"B", "c", "t", []int64{One, One}}, {"C", "c", "t", []int64{One, One}}}, &Interval{438_503, One}},
-		"none of one":            {[]played{{"A", "c", "t", []int64{0, 0, 0, 0}}}, &Interval{0, 793_451}},
-		"half of two":            {[]played{{"A", "c", "t", []int64{One}}, {"B", "c", "t", []int64{0}}}, &Interval{94_531, 905_469}},
-		"unequal trials":         {[]played{{"A", "c", "t", []int64{One, One, 0}}, {"B", "c", "t", []int64{0}}}, &Interval{79_893, 920_107}},
-		"none":                   {nil, nil},
+		"all of three scenarios": {[]played{{"A", "c", "t", []int64{One, One}}, {"B", "c", "t", []int64{One, One}},
+			{"C", "c", "t", []int64{One, One}}}, &Interval{438_503, One}},
+		"none of one": {[]played{{"A", "c", "t", []int64{0, 0, 0, 0}}}, &Interval{0, 793_451}},
+		"half of two": {[]played{{"A", "c", "t", []int64{One}}, {"B", "c", "t", []int64{0}}},
+			&Interval{94_531, 905_469}},
+		"unequal trials": {[]played{{"A", "c", "t", []int64{One, One, 0}}, {"B", "c", "t", []int64{0}}},
+			&Interval{79_893, 920_107}},
+		"none": {nil, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -318,7 +328,8 @@ func TestFiguresAgainstReference(t *testing.T) {
 				{"A2", "billing", "resolve", []int64{300000, 300000, 300000, 300000}},
 				{"B1", "shipping", "resolve", []int64{850000, 0, 850000, 850000}},
 			},
-			overall: [4]int64{575000, 144157, 0, 1000000}, passRate: 500000, passHatK: []int64{500000, 333333, 166667, 0},
+			overall: [4]int64{575000, 144157, 0, 1000000}, passRate: 500000, passHatK: []int64{500000, 333333, 166667,
+				0},
 			tasks:      map[string][4]int64{"resolve": {575000, 144157, 0, 1000000}},
 			categories: map[string][4]int64{"billing": {543750, 243750, 0, 1000000}, "shipping": {637500, -1, -1, -1}},
 		},
@@ -329,33 +340,41 @@ func TestFiguresAgainstReference(t *testing.T) {
 				{"A1", "billing", "resolve", []int64{650000, 700000, 720001}},
 				{"A2", "billing", "classify", []int64{666667, 1000000}},
 				{"B1", "shipping", "resolve", []int64{0}},
-				{"B2", "shipping", "resolve", []int64{925000, 925000, 925000, 925000, 925000, 925000, 925000, 925000, 925000}},
+				{"B2", "shipping", "resolve", []int64{925000, 925000, 925000, 925000, 925000, 925000, 925000, 925000,
+					925000}},
 				{"C1", "general", "classify", []int64{1000000}},
 			},
 			overall: [4]int64{799722, 94399, 537627, 1000000}, passRate: 833333,
 			passHatK: []int64{694444, 583333, 500000, 1000000, 1000000, 1000000, 1000000, 1000000},
-			tasks:    map[string][4]int64{"classify": {800000, 83267, 441732, 1000000}, "resolve": {799615, 133931, 223359, 1000000}},
+			tasks: map[string][4]int64{"classify": {800000, 83267, 441732, 1000000},
+				"resolve": {799615, 133931, 223359, 1000000}},
 			categories: map[string][4]int64{
-				"billing": {724286, 62313, 0, 1000000}, "general": {1000000, -1, -1, -1}, "shipping": {832500, 166500, 0, 1000000},
+				"billing": {724286, 62313, 0, 1000000}, "general": {1000000, -1, -1, -1},
+				"shipping": {832500, 166500, 0, 1000000},
 			},
 		},
 		"all equal": {
 			passScore: 800_000,
-			rows:      []played{{"A1", "billing", "resolve", []int64{400000, 400000, 400000}}, {"A2", "billing", "resolve", []int64{400000, 400000, 400000}}},
-			overall:   [4]int64{400000, 0, 400000, 400000}, passHatK: []int64{0, 0, 0},
-			tasks: map[string][4]int64{"resolve": {400000, 0, 400000, 400000}}, categories: map[string][4]int64{"billing": {400000, 0, 400000, 400000}},
+			rows: []played{{"A1", "billing", "resolve", []int64{400000, 400000, 400000}},
+				{"A2", "billing", "resolve", []int64{400000, 400000, 400000}}},
+			overall: [4]int64{400000, 0, 400000, 400000}, passHatK: []int64{0, 0, 0},
+			tasks:      map[string][4]int64{"resolve": {400000, 0, 400000, 400000}},
+			categories: map[string][4]int64{"billing": {400000, 0, 400000, 400000}},
 		},
 		"clamped to one": {
 			passScore: One,
-			rows:      []played{{"A1", "billing", "resolve", []int64{1000000}}, {"A2", "billing", "resolve", []int64{900000}}},
-			overall:   [4]int64{950000, 50000, 314690, 1000000}, passRate: 500000, passHatK: []int64{500000},
-			tasks: map[string][4]int64{"resolve": {950000, 50000, 314690, 1000000}}, categories: map[string][4]int64{"billing": {950000, 50000, 314690, 1000000}},
+			rows: []played{{"A1", "billing", "resolve", []int64{1000000}},
+				{"A2", "billing", "resolve", []int64{900000}}},
+			overall: [4]int64{950000, 50000, 314690, 1000000}, passRate: 500000, passHatK: []int64{500000},
+			tasks:      map[string][4]int64{"resolve": {950000, 50000, 314690, 1000000}},
+			categories: map[string][4]int64{"billing": {950000, 50000, 314690, 1000000}},
 		},
 		"one scenario has no interval": {
 			passScore: 800_000,
 			rows:      []played{{"A1", "billing", "resolve", []int64{1000000, 0}}},
 			overall:   [4]int64{500000, -1, -1, -1}, passRate: 500000, passHatK: []int64{500000, 0},
-			tasks: map[string][4]int64{"resolve": {500000, -1, -1, -1}}, categories: map[string][4]int64{"billing": {500000, -1, -1, -1}},
+			tasks:      map[string][4]int64{"resolve": {500000, -1, -1, -1}},
+			categories: map[string][4]int64{"billing": {500000, -1, -1, -1}},
 		},
 	}
 	for name, tc := range cases {
@@ -394,7 +413,8 @@ func TestFiguresOfScoresAndDimensions(t *testing.T) {
 	l := newLedger(plan(), 0)
 	points := []int64{100_000, 400_000, 410_000, 900_000}
 	for i, score := range points {
-		e := Episode{Outcome: Scored, Score: score, Dimensions: []Dimension{{"reply", score / 2000, 500}, {"penalty", -100, 0}}}
+		e := Episode{Outcome: Scored, Score: score, Dimensions: []Dimension{{"reply", score / 2000, 500},
+			{"penalty", -100, 0}}}
 		if err := l.Add(PlannedEpisode{Index: int64(i), Task: "resolve", Scenario: "A"}, e); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,8 @@ func (p Plan) Check(shard int, l *Ledger, s Summary) error {
 	planned := identity{p.Run, p.ScenarioDigest, p.GraderVersion, p.Judge, shard, p.PassScore}
 	if l.identity() != planned {
 		return fmt.Errorf("%w: scenarios %s, grader %s, judge %s, pass score %s; planned are %s, %s, %s, %s", ErrGrader,
-			l.ScenarioDigest, l.GraderVersion, l.Judge, Decimal(l.PassScore), p.ScenarioDigest, p.GraderVersion, p.Judge, Decimal(p.PassScore))
+			l.ScenarioDigest, l.GraderVersion, l.Judge, Decimal(
+				l.PassScore), p.ScenarioDigest, p.GraderVersion, p.Judge, Decimal(p.PassScore))
 	}
 	if shard < 0 || shard >= p.Shards {
 		return fmt.Errorf("%w: shard %d of %d", ErrForeign, shard, p.Shards)
@@ -49,14 +50,16 @@ func (p Plan) checkEpisodes(shard int, l *Ledger, s Summary) error {
 		rows[pair{ep.Task, ep.Scenario}]++
 	}
 	if claimed := s.ErroredEpisodes(); claimed != errored {
-		return fmt.Errorf("%w: %d errored episodes are reported, %d of them belong to the shard", ErrEpisodes, claimed, errored)
+		return fmt.Errorf("%w: %d errored episodes are reported, %d of them belong to the shard", ErrEpisodes, claimed,
+			errored)
 	}
 	// The counts say the same as the digest to anyone honest, and leave a forger of digests nothing
 	// to shift between scenarios.
 	for _, sc := range l.Scenarios {
 		for _, row := range sc.Tasks {
 			if rows[pair{row.Task, sc.ID}] != row.Episodes {
-				return fmt.Errorf("%w: %d of task %s, scenario %s, not %d", ErrEpisodes, row.Episodes, row.Task, sc.ID, rows[pair{row.Task, sc.ID}])
+				return fmt.Errorf("%w: %d of task %s, scenario %s, not %d", ErrEpisodes, row.Episodes, row.Task, sc.ID,
+					rows[pair{row.Task, sc.ID}])
 			}
 			delete(rows, pair{row.Task, sc.ID})
 		}

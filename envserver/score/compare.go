@@ -68,7 +68,8 @@ func Compare(a, b []ScenarioScore) Comparison {
 	c.Pairs, c.Scenarios, c.Delta = sums.episodes, sums.clusters, mean(sums.score, sums.episodes)
 	c.StandardError, c.CI95 = sums.interval(-One)
 	slices.SortFunc(c.Changes, func(x, y Change) int {
-		return cmp.Or(cmp.Compare(max(y.Delta, -y.Delta), max(x.Delta, -x.Delta)), cmp.Compare(x.Task, y.Task), cmp.Compare(x.Scenario, y.Scenario))
+		return cmp.Or(cmp.Compare(max(y.Delta, -y.Delta), max(x.Delta, -x.Delta)), cmp.Compare(x.Task, y.Task),
+			cmp.Compare(x.Scenario, y.Scenario))
 	})
 	return c
 }
@@ -99,7 +100,8 @@ type Basis struct {
 
 // Basis is what the plan's scores rest on.
 func (p Plan) Basis() Basis {
-	b := Basis{ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: p.PassScore, Pressure: p.Pressure}
+	b := Basis{ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: p.PassScore,
+		Pressure: p.Pressure}
 	for _, t := range p.Tasks {
 		b.Tasks = append(b.Tasks, t.Name)
 	}

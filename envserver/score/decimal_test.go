@@ -21,13 +21,15 @@ func TestDecimal(t *testing.T) {
 }
 
 func TestParseDecimal(t *testing.T) {
-	cases := map[string]int64{"0": 0, "1": One, "1.0": One, "1.000000": One, "0.8": 800_000, "0.333333": 333_333, "0.000001": 1}
+	cases := map[string]int64{"0": 0, "1": One, "1.0": One, "1.000000": One, "0.8": 800_000, "0.333333": 333_333,
+		"0.000001": 1}
 	for text, want := range cases {
 		if got, err := ParseDecimal(text); err != nil || got != want {
 			t.Errorf("ParseDecimal(%q) = %d, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", ".", "0.", ".5", "1.1", "1.000001", "2", "-0.1", "0.1234567", "1e-1", "0,8", " 0.8"} {
+	for _, text := range []string{"", ".", "0.", ".5", "1.1", "1.000001", "2", "-0.1", "0.1234567", "1e-1", "0,8",
+		" 0.8"} {
 		if got, err := ParseDecimal(text); err == nil {
 			t.Errorf("ParseDecimal(%q) = %d, want an error", text, got)
 		}

@@ -105,8 +105,9 @@ func (a *Accumulator) Figures() Figures {
 		Episodes: a.overall.episodes, Scored: a.Scored, Failed: a.Failed, Errored: a.Errored, Retried: a.Retried,
 		Estimate: a.overall.estimate(), P50: all.median(), Max: all.Max, PassHatK: all.passFigures(),
 		EpisodeP50: a.durations.Quantile(0.5), EpisodeP99: a.durations.Quantile(0.99),
-		Categories: groupFigures(a.categories), Difficulties: groupFigures(a.difficulties), Languages: groupFigures(a.languages),
-		Tokens: a.Tokens, Stored: Stored{Episodes: a.Stored, Error: a.storeError.text},
+		Categories: groupFigures(a.categories), Difficulties: groupFigures(a.difficulties),
+		Languages: groupFigures(a.languages),
+		Tokens:    a.Tokens, Stored: Stored{Episodes: a.Stored, Error: a.storeError.text},
 	}
 	for _, c := range a.classes {
 		f.Errors = append(f.Errors, ErrorFigures{Class: c.name, Retried: c.sums.retried, Errored: c.sums.errored})
@@ -135,7 +136,8 @@ func groupFigures(groups groups[clusterSums]) []GroupFigures {
 	}
 	figures := make([]GroupFigures, len(groups))
 	for i := range groups {
-		figures[i] = GroupFigures{Name: groups[i].name, Episodes: groups[i].sums.episodes, Estimate: groups[i].sums.estimate()}
+		figures[i] = GroupFigures{Name: groups[i].name, Episodes: groups[i].sums.episodes,
+			Estimate: groups[i].sums.estimate()}
 	}
 	return figures
 }
@@ -146,7 +148,8 @@ func (t *taskFold) figures() TaskFigures {
 		Min: t.Min, P50: t.median(), Max: t.Max, PassHatK: t.passFigures(),
 	}
 	for _, d := range t.Dimensions {
-		f.Dimensions = append(f.Dimensions, DimensionFigures{Name: d.Name, Mean: mean(d.Earned*1000, t.Episodes), Max: mean(d.Offered*1000, t.Episodes)})
+		f.Dimensions = append(f.Dimensions, DimensionFigures{Name: d.Name, Mean: mean(d.Earned*1000, t.Episodes),
+			Max: mean(d.Offered*1000, t.Episodes)})
 	}
 	return f
 }
@@ -191,7 +194,8 @@ func (t *TaskSums) median() int64 {
 // / N² (Cochran, Sampling Techniques, 3rd ed., section 6.4; for evaluations: Miller, "Adding Error
 // Bars to Evals", arXiv:2411.00640) and a t-interval of G-1 degrees of freedom.
 func (c *clusterSums) estimate() Estimate {
-	e := Estimate{Mean: mean(c.score, c.episodes), PassRate: mean(c.passes*One, c.episodes), PassRateCI95: c.wilson(), Scenarios: c.clusters}
+	e := Estimate{Mean: mean(c.score, c.episodes), PassRate: mean(c.passes*One, c.episodes), PassRateCI95: c.wilson(),
+		Scenarios: c.clusters}
 	e.StandardError, e.CI95 = c.interval(0)
 	return e
 }

@@ -31,7 +31,8 @@ type group[T any] struct {
 // at finds the sums of a name, made on first use. Adding to what it returned before is adding to
 // nothing.
 func (g *groups[T]) at(name string) *T {
-	at, found := slices.BinarySearchFunc(*g, name, func(g group[T], name string) int { return cmp.Compare(g.name, name) })
+	at, found := slices.BinarySearchFunc(*g, name,
+		func(g group[T], name string) int { return cmp.Compare(g.name, name) })
 	if !found {
 		*g = slices.Insert(*g, at, group[T]{name: name})
 	}

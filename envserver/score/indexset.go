@@ -29,7 +29,8 @@ func ParseIndexSet(text string) (IndexSet, error) {
 			return IndexSet{}, err
 		}
 		if n := len(s.ranges); n > 0 && r.first <= s.ranges[n-1].last+1 {
-			return IndexSet{}, fmt.Errorf("index set: %q does not come after %s with a gap between", part, s.ranges[n-1])
+			return IndexSet{}, fmt.Errorf("index set: %q does not come after %s with a gap between", part,
+				s.ranges[n-1])
 		}
 		s.ranges = append(s.ranges, r)
 	}

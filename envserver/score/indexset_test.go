@@ -32,7 +32,8 @@ func TestIndexSetText(t *testing.T) {
 }
 
 func TestParseIndexSetRefuses(t *testing.T) {
-	for _, text := range []string{"-", "a", "1-", "-1", "2-1", "1-1", "0,1", "0-3,2", "3,1", "01", "+1", " 1", "1,", "9007199254740992", "1-2-3", "99999999999999999999"} {
+	for _, text := range []string{"-", "a", "1-", "-1", "2-1", "1-1", "0,1", "0-3,2", "3,1", "01", "+1", " 1", "1,",
+		"9007199254740992", "1-2-3", "99999999999999999999"} {
 		if s, err := ParseIndexSet(text); err == nil {
 			t.Errorf("%q is read as %v", text, s)
 		}

@@ -114,7 +114,8 @@ func (l *Ledger) Add(ep PlannedEpisode, e Episode) error {
 
 // task finds the sums of a task, made on first use.
 func (l *Ledger) task(name string) *TaskSums {
-	at, found := slices.BinarySearchFunc(l.Tasks, name, func(t TaskSums, name string) int { return cmp.Compare(t.Name, name) })
+	at, found := slices.BinarySearchFunc(l.Tasks, name,
+		func(t TaskSums, name string) int { return cmp.Compare(t.Name, name) })
 	if !found {
 		l.Tasks = slices.Insert(l.Tasks, at, TaskSums{Name: name, Min: One})
 	}
@@ -123,7 +124,8 @@ func (l *Ledger) task(name string) *TaskSums {
 
 // scenario finds the sums of a scenario, made on first use with the attributes given.
 func (l *Ledger) scenario(attributes ScenarioSums) *ScenarioSums {
-	at, found := slices.BinarySearchFunc(l.Scenarios, attributes.ID, func(s ScenarioSums, id string) int { return cmp.Compare(s.ID, id) })
+	at, found := slices.BinarySearchFunc(l.Scenarios, attributes.ID,
+		func(s ScenarioSums, id string) int { return cmp.Compare(s.ID, id) })
 	if !found {
 		attributes.Tasks = nil
 		l.Scenarios = slices.Insert(l.Scenarios, at, attributes)
@@ -147,7 +149,8 @@ func (t *TaskSums) add(row ScenarioTaskSums, e Episode) {
 func bin(score int64) int { return int(min(score*Bins/One, Bins-1)) }
 
 func (t *TaskSums) dimension(d DimensionSums) {
-	at, found := slices.BinarySearchFunc(t.Dimensions, d.Name, func(d DimensionSums, name string) int { return cmp.Compare(d.Name, name) })
+	at, found := slices.BinarySearchFunc(t.Dimensions, d.Name,
+		func(d DimensionSums, name string) int { return cmp.Compare(d.Name, name) })
 	if !found {
 		t.Dimensions = slices.Insert(t.Dimensions, at, d)
 		return
@@ -157,7 +160,8 @@ func (t *TaskSums) dimension(d DimensionSums) {
 }
 
 func (s *ScenarioSums) merge(row ScenarioTaskSums) {
-	at, found := slices.BinarySearchFunc(s.Tasks, row.Task, func(r ScenarioTaskSums, task string) int { return cmp.Compare(r.Task, task) })
+	at, found := slices.BinarySearchFunc(s.Tasks, row.Task,
+		func(r ScenarioTaskSums, task string) int { return cmp.Compare(r.Task, task) })
 	if !found {
 		s.Tasks = slices.Insert(s.Tasks, at, row)
 		return

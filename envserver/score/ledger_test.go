@@ -22,7 +22,8 @@ func publicKey() ed25519.PublicKey { return testKey().Public().(ed25519.PublicKe
 
 // newLedger is an empty ledger of a plan's shard.
 func newLedger(p Plan, shard int) *Ledger {
-	return &Ledger{Run: p.Run, Shard: shard, PassScore: p.PassScore, ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge}
+	return &Ledger{Run: p.Run, Shard: shard, PassScore: p.PassScore, ScenarioDigest: p.ScenarioDigest,
+		GraderVersion: p.GraderVersion, Judge: p.Judge}
 }
 
 // drawLedger plays a shard of a plan with drawn scores. Attributes follow from the scenario's id.
@@ -66,8 +67,10 @@ func TestLedgerAdd(t *testing.T) {
 	want := newLedger(p, 0)
 	want.Scored, want.Failed, want.Digest = 5, 1, l.Digest
 	want.Tasks = []TaskSums{
-		{Name: "classify", Episodes: 2, Passes: 1, Sum: One, Min: 0, Max: One, Dimensions: []DimensionSums{{"category", 400, 400}, {"reply", 500, 1000}}},
-		{Name: "resolve", Episodes: 4, Passes: 1, Sum: 1_953_332, Min: 20_000, Max: 800_000, Dimensions: []DimensionSums{{"category", 800, 800}, {"reply", 975, 2000}}},
+		{Name: "classify", Episodes: 2, Passes: 1, Sum: One, Min: 0, Max: One,
+			Dimensions: []DimensionSums{{"category", 400, 400}, {"reply", 500, 1000}}},
+		{Name: "resolve", Episodes: 4, Passes: 1, Sum: 1_953_332, Min: 20_000, Max: 800_000,
+			Dimensions: []DimensionSums{{"category", 800, 800}, {"reply", 975, 2000}}},
 	}
 	want.Tasks[0].Hist[0], want.Tasks[0].Hist[49] = 1, 1
 	want.Tasks[1].Hist[1], want.Tasks[1].Hist[16], want.Tasks[1].Hist[39], want.Tasks[1].Hist[40] = 1, 1, 1, 1
@@ -128,7 +131,8 @@ func TestLedgerRoundTrip(t *testing.T) {
 }
 
 func TestLedgerKeepsTextsOfAnyKind(t *testing.T) {
-	for _, text := range []string{"", "offline-v1", "gpt 5 → judge", "sha256:" + strings.Repeat("0f", 32), "sha256:" + strings.Repeat("0F", 32), "sha256:00", strings.Repeat("x", maxText)} {
+	for _, text := range []string{"", "offline-v1", "gpt 5 → judge", "sha256:" + strings.Repeat("0f", 32),
+		"sha256:" + strings.Repeat("0F", 32), "sha256:00", strings.Repeat("x", maxText)} {
 		l := newLedger(plan(), 0)
 		l.Judge = text
 		data, err := l.MarshalBinary()
@@ -144,14 +148,18 @@ func TestLedgerKeepsTextsOfAnyKind(t *testing.T) {
 
 func TestMarshalRefusesImpossibleLedgers(t *testing.T) {
 	cases := map[string]func(*Ledger){
-		"a negative count":         func(l *Ledger) { l.Opened = -1 },
-		"a huge shard":             func(l *Ledger) { l.Shard = 1 << 40 },
-		"a pass score above one":   func(l *Ledger) { l.PassScore = One + 1 },
-		"a long judge":             func(l *Ledger) { l.Judge = strings.Repeat("x", maxText+1) },
-		"a long scenario id":       func(l *Ledger) { l.Scenarios[0].ID = strings.Repeat("A", maxName+1) },
-		"scenarios out of order":   func(l *Ledger) { l.Scenarios[0].ID = "Z" },
-		"tasks out of order":       func(l *Ledger) { l.Tasks[0], l.Tasks[1] = l.Tasks[1], l.Tasks[0] },
-		"rows out of order":        func(l *Ledger) { rows := l.Scenarios[0].Tasks; rows[0], rows[1] = rows[1], rows[0] },
+		"a negative count":       func(l *Ledger) { l.Opened = -1 },
+		"a huge shard":           func(l *Ledger) { l.Shard = 1 << 40 },
+		"a pass score above one": func(l *Ledger) { l.PassScore = One + 1 },
+		"a long judge":           func(l *Ledger) { l.Judge = strings.Repeat("x", maxText+1) },
+		"a long scenario id":     func(l *Ledger) { l.Scenarios[0].ID = strings.Repeat("A", maxName+1) },
+		"scenarios out of order": func(l *Ledger) { l.Scenarios[0].ID = "Z" },
+		"tasks out of order":     func(l *Ledger) { l.Tasks[0], l.Tasks[1] = l.Tasks[1], l.Tasks[0] },
+		"rows out of order": func(l *Ledger) {
+			rows := l.Scenarios[0].Tasks
+			rows[0], rows[1] = rows[1],
+				rows[0]
+		},
 		"a scenario without rows":  func(l *Ledger) { l.Scenarios[0].Tasks = nil },
 		"more passes than played":  func(l *Ledger) { l.Scenarios[0].Tasks[0].Passes = 2 },
 		"more points than offered": func(l *Ledger) { l.Scenarios[0].Tasks[0].Sum = One + 1 },
@@ -187,7 +195,8 @@ func playedLedger(t testing.TB) *Ledger {
 	l := newLedger(p, 0)
 	for ep := range p.Shard(0) {
 		l.Opened++
-		if err := l.Add(ep, Episode{Outcome: Scored, Score: One / 2, Category: "c", Dimensions: []Dimension{{"a", 1, 2}, {"b", 1, 2}}}); err != nil {
+		if err := l.Add(ep, Episode{Outcome: Scored, Score: One / 2, Category: "c",
+			Dimensions: []Dimension{{"a", 1, 2}, {"b", 1, 2}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -229,13 +238,15 @@ func TestVerifyRefusesForeignKeysAndSignedRubbish(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)
-	for name, pub := range map[string]ed25519.PublicKey{"another key": other, "no key": nil, "a short key": other[:31]} {
+	for name, pub := range map[string]ed25519.PublicKey{"another key": other, "no key": nil,
+		"a short key": other[:31]} {
 		if _, err := signed.Verify(pub); !errors.Is(err, ErrSignature) {
 			t.Errorf("%s: error %v, want ErrSignature", name, err)
 		}
 	}
 	rubbish := []byte("not a ledger")
-	bad := SignedLedger{Payload: rubbish, Signature: ed25519.Sign(testKey(), append([]byte(signaturePrefix), rubbish...))}
+	bad := SignedLedger{Payload: rubbish, Signature: ed25519.Sign(testKey(),
+		append([]byte(signaturePrefix), rubbish...))}
 	if _, err := bad.Verify(publicKey()); !errors.Is(err, ErrMalformed) {
 		t.Errorf("signed rubbish: error %v, want ErrMalformed", err)
 	}
@@ -338,7 +349,8 @@ func randomLedger(t testing.TB, p Plan, shard int) *Ledger {
 func randomEpisode(random *rand.Rand, ep PlannedEpisode) Episode {
 	e := Episode{
 		Outcome: Scored, Score: random.Int64N(One + 1), Category: ep.Scenario[:1],
-		Difficulty: []string{"easy", "medium", "hard"}[int(ep.Scenario[0])%3], Language: []string{"en", "de", "fr", "es"}[int(ep.Scenario[1])%4],
+		Difficulty: []string{"easy", "medium", "hard"}[int(ep.Scenario[0])%3],
+		Language:   []string{"en", "de", "fr", "es"}[int(ep.Scenario[1])%4],
 	}
 	for _, name := range []string{"category", "decision", "priority", "response"} {
 		e.Dimensions = append(e.Dimensions, Dimension{name, random.Int64N(251), 250})
@@ -348,7 +360,8 @@ func randomEpisode(random *rand.Rand, ep PlannedEpisode) Episode {
 
 func BenchmarkLedgerAdd(b *testing.B) {
 	l := fullLedger(b, 1)
-	p := mustPlan(b, Plan{Run: "r", Tasks: []PlanTask{{Name: "ticket-resolve", Trials: 1000, Scenarios: []string{"B03", "T09"}}}}, 1)
+	p := mustPlan(b, Plan{Run: "r", Tasks: []PlanTask{
+		{Name: "ticket-resolve", Trials: 1000, Scenarios: []string{"B03", "T09"}}}}, 1)
 	var episodes []PlannedEpisode
 	for ep := range p.Shard(0) {
 		episodes = append(episodes, ep)

@@ -47,7 +47,8 @@ func (l *Ledger) MarshalBinary() ([]byte, error) {
 	l.writeScenarios(w)
 	l.writeTasks(w)
 	if len(w.bytes) > MaxLedgerBytes {
-		return nil, fmt.Errorf("encoding ledger: %d bytes are more than %d: play fewer scenarios in a shard", len(w.bytes), MaxLedgerBytes)
+		return nil, fmt.Errorf("encoding ledger: %d bytes are more than %d: play fewer scenarios in a shard",
+			len(w.bytes), MaxLedgerBytes)
 	}
 	return w.bytes, nil
 }
@@ -162,7 +163,8 @@ func (l *Ledger) UnmarshalBinary(data []byte) error {
 	}
 	r := &bitReader{bytes: data}
 	if version := r.bits(8); version != ledgerVersion {
-		return fmt.Errorf("%w: version %d is not %d: operator and pool are of different releases", ErrMalformed, version, ledgerVersion)
+		return fmt.Errorf("%w: version %d is not %d: operator and pool are of different releases", ErrMalformed,
+			version, ledgerVersion)
 	}
 	got := readLedger(r)
 	if err := errors.Join(r.end(), got.validate()); err != nil {
@@ -315,7 +317,8 @@ func (s *ScenarioSums) validate(byTask map[string]ScenarioTaskSums) error {
 		if i > 0 && s.Tasks[i-1].Task >= row.Task {
 			return fmt.Errorf("scenario %q: task %q is out of order", s.ID, row.Task)
 		}
-		if row.Episodes < 1 || row.Episodes > maxCount || row.Passes < 0 || row.Passes > row.Episodes || row.Sum < 0 || row.Sum > row.Episodes*One {
+		if row.Episodes < 1 || row.Episodes > maxCount || row.Passes < 0 || row.Passes > row.Episodes || row.Sum < 0 ||
+			row.Sum > row.Episodes*One {
 			return fmt.Errorf("scenario %q: task %q has impossible sums", s.ID, row.Task)
 		}
 		sum := byTask[row.Task]
@@ -371,7 +374,8 @@ func (t *TaskSums) validate() error {
 		if i > 0 && t.Dimensions[i-1].Name >= d.Name {
 			return fmt.Errorf("task %q: dimension %q is out of order", t.Name, d.Name)
 		}
-		if len(d.Name) > maxName || d.Offered < 0 || d.Offered > maxPoints || d.Earned < -maxPoints || d.Earned > maxPoints {
+		if len(d.Name) > maxName || d.Offered < 0 || d.Offered > maxPoints || d.Earned < -maxPoints ||
+			d.Earned > maxPoints {
 			return fmt.Errorf("task %q: dimension %q has impossible sums", t.Name, d.Name)
 		}
 	}

@@ -211,7 +211,8 @@ func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
 func (p Plan) trials(t PlanTask, scenario string, first int64, yield func(PlannedEpisode) bool) bool {
 	for trial := range t.Trials {
 		seed := EpisodeSeed(p.Seed, t.Name, scenario, trial)
-		if !yield(PlannedEpisode{Index: first + int64(trial), Task: t.Name, Scenario: scenario, Trial: trial, Seed: seed, Pressure: p.Pressure}) {
+		if !yield(PlannedEpisode{Index: first + int64(trial), Task: t.Name, Scenario: scenario, Trial: trial,
+			Seed: seed, Pressure: p.Pressure}) {
 			return false
 		}
 	}

@@ -41,7 +41,8 @@ func TestShardListsEpisodesInIndexOrder(t *testing.T) {
 		Trial          int
 	}
 	want := [][]row{
-		{{0, "resolve", "A", 0}, {1, "resolve", "A", 1}, {2, "classify", "A", 0}, {4, "resolve", "C", 0}, {5, "resolve", "C", 1}},
+		{{0, "resolve", "A", 0}, {1, "resolve", "A", 1}, {2, "classify", "A", 0}, {4, "resolve", "C", 0},
+			{5, "resolve", "C", 1}},
 		{{3, "classify", "B", 0}},
 	}
 	got := make([][]row, p.Shards)
@@ -87,10 +88,11 @@ func TestNewPlanRefuses(t *testing.T) {
 		"no trials":            {func(p *Plan) { p.Tasks[0].Trials = 0 }, "0 trials"},
 		"too many trials":      {func(p *Plan) { p.Tasks[0].Trials = 1001 }, "1001 trials"},
 		"no scenarios":         {func(p *Plan) { p.Tasks[0].Scenarios = nil }, "selects no scenario"},
-		"a scenario twice":     {func(p *Plan) { p.Tasks[0].Scenarios = []string{"A", "A"} }, "not sorted and distinct"},
-		"an id with a space":   {func(p *Plan) { p.Tasks[0].Scenarios = []string{"A B"} }, `"A B"`},
-		"a long task name":     {func(p *Plan) { p.Tasks[0].Name = strings.Repeat("x", 33) }, "1 to 32"},
-		"everything at once":   {func(p *Plan) { p.Run, p.Seed = "", -1 }, "run is empty\nseed -1"},
+		"a scenario twice": {func(p *Plan) { p.Tasks[0].Scenarios = []string{"A", "A"} },
+			"not sorted and distinct"},
+		"an id with a space": {func(p *Plan) { p.Tasks[0].Scenarios = []string{"A B"} }, `"A B"`},
+		"a long task name":   {func(p *Plan) { p.Tasks[0].Name = strings.Repeat("x", 33) }, "1 to 32"},
+		"everything at once": {func(p *Plan) { p.Run, p.Seed = "", -1 }, "run is empty\nseed -1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +149,8 @@ func TestFingerprintTellsPlansApart(t *testing.T) {
 		t.Errorf("equal plans have fingerprints %s and %s", original, again)
 	}
 	for name, change := range map[string]func(*Plan){
-		"seed": func(p *Plan) { p.Seed++ }, "shards": func(p *Plan) { p.Shards++ }, "key": func(p *Plan) { p.LedgerKey = "x" }, "pressure": func(p *Plan) { p.Pressure = true },
+		"seed": func(p *Plan) { p.Seed++ }, "shards": func(p *Plan) { p.Shards++ },
+		"key": func(p *Plan) { p.LedgerKey = "x" }, "pressure": func(p *Plan) { p.Pressure = true },
 		"scenario": func(p *Plan) { p.Tasks[0].Scenarios[0] = "Z" },
 	} {
 		if fingerprint(change) == original {
@@ -217,7 +220,8 @@ func TestPlanDigestVector(t *testing.T) {
 	d.Add(PlannedEpisode{Index: 0, Task: "ticket-resolve", Scenario: "B07", Seed: 11})
 	d.Add(PlannedEpisode{Index: 7, Task: "ticket-classify", Scenario: "S02", Seed: MaxSeed})
 	d.Add(PlannedEpisode{Index: 9, Task: "a", Scenario: "b"})
-	if got, want := hex.EncodeToString(d[:]), "a3cd7e19f35066839d9028154736091014cf7be6eea54b38d6b75d1dc9ead0fb"; got != want {
+	if got, want := hex.EncodeToString(
+		d[:]), "a3cd7e19f35066839d9028154736091014cf7be6eea54b38d6b75d1dc9ead0fb"; got != want {
 		t.Errorf("digest %s, want %s", got, want)
 	}
 }
@@ -225,7 +229,8 @@ func TestPlanDigestVector(t *testing.T) {
 func TestPlanDigestIsThatOfASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		episodes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) PlannedEpisode {
-			return PlannedEpisode{Index: rapid.Int64Range(0, 1<<40).Draw(t, "index"), Task: "t", Scenario: "s", Seed: rapid.Int64Range(0, MaxSeed).Draw(t, "seed")}
+			return PlannedEpisode{Index: rapid.Int64Range(0, 1<<40).Draw(t, "index"), Task: "t", Scenario: "s",
+				Seed: rapid.Int64Range(0, MaxSeed).Draw(t, "seed")}
 		}), 1, 20).Draw(t, "episodes")
 		var want PlanDigest
 		for _, ep := range episodes {

@@ -43,7 +43,8 @@ type Receipt struct {
 func (l *Ledger) Receipt(planned PlannedEpisode, e Episode) Receipt {
 	planned.Trial = 0
 	return Receipt{
-		Run: l.Run, Shard: l.Shard, PassScore: l.PassScore, ScenarioDigest: l.ScenarioDigest, GraderVersion: l.GraderVersion, Judge: l.Judge,
+		Run: l.Run, Shard: l.Shard, PassScore: l.PassScore, ScenarioDigest: l.ScenarioDigest,
+		GraderVersion: l.GraderVersion, Judge: l.Judge,
 		Planned: planned, Episode: e,
 	}
 }
@@ -54,9 +55,12 @@ func (l *Ledger) Accepts(r Receipt) error {
 	if r.Run != l.Run || r.Shard != l.Shard {
 		return fmt.Errorf("%w: run %q shard %d, not run %q shard %d", ErrForeign, r.Run, r.Shard, l.Run, l.Shard)
 	}
-	if from := (identity{r.Run, r.ScenarioDigest, r.GraderVersion, r.Judge, r.Shard, r.PassScore}); from != l.identity() {
-		return fmt.Errorf("%w: episode %d with scenarios %s, grader %s, judge %s, pass score %s; here they are %s, %s, %s, %s", ErrGrader, r.Planned.Index,
-			r.ScenarioDigest, r.GraderVersion, r.Judge, Decimal(r.PassScore), l.ScenarioDigest, l.GraderVersion, l.Judge, Decimal(l.PassScore))
+	if from := (identity{r.Run, r.ScenarioDigest, r.GraderVersion, r.Judge, r.Shard,
+		r.PassScore}); from != l.identity() {
+		return fmt.Errorf("%w: episode %d with scenarios %s, grader %s, judge %s, pass score %s; here they are %s, "+
+			"%s, %s, %s", ErrGrader, r.Planned.Index,
+			r.ScenarioDigest, r.GraderVersion, r.Judge, Decimal(
+				r.PassScore), l.ScenarioDigest, l.GraderVersion, l.Judge, Decimal(l.PassScore))
 	}
 	return nil
 }
@@ -120,7 +124,8 @@ func bit(set bool) int64 {
 
 func (r *Receipt) texts() []*string {
 	return []*string{
-		&r.Run, &r.ScenarioDigest, &r.GraderVersion, &r.Judge, &r.Planned.Task, &r.Planned.Scenario, &r.Episode.Category, &r.Episode.Difficulty, &r.Episode.Language,
+		&r.Run, &r.ScenarioDigest, &r.GraderVersion, &r.Judge, &r.Planned.Task, &r.Planned.Scenario,
+		&r.Episode.Category, &r.Episode.Difficulty, &r.Episode.Language,
 	}
 }
 
@@ -131,7 +136,8 @@ func (r *Receipt) numbers() []*int64 {
 func decodeReceipt(payload []byte) (Receipt, error) {
 	in := &bitReader{bytes: payload}
 	if version := in.bits(8); version != receiptVersion {
-		return Receipt{}, fmt.Errorf("%w: version %d is not %d: it was written by another release", ErrReceipt, version, receiptVersion)
+		return Receipt{}, fmt.Errorf("%w: version %d is not %d: it was written by another release", ErrReceipt, version,
+			receiptVersion)
 	}
 	var r Receipt
 	for _, text := range r.texts() {
@@ -147,7 +153,8 @@ func decodeReceipt(payload []byte) (Receipt, error) {
 		r.Episode.Outcome = Failed
 	}
 	for range in.count(minTextBits) {
-		r.Episode.Dimensions = append(r.Episode.Dimensions, Dimension{Name: in.text(), Earned: in.signed(), Offered: in.number()})
+		r.Episode.Dimensions = append(r.Episode.Dimensions, Dimension{Name: in.text(), Earned: in.signed(),
+			Offered: in.number()})
 	}
 	if err := errors.Join(in.end(), r.validate()); err != nil {
 		return Receipt{}, fmt.Errorf("%w: %w", ErrReceipt, err)
@@ -161,7 +168,8 @@ func decodeReceipt(payload []byte) (Receipt, error) {
 // validate refuses what a ledger could not count.
 func (r Receipt) validate() error {
 	for i, text := range r.texts() {
-		if limit := []int{maxText, maxText, maxText, maxText, maxName, maxName, maxName, maxName, maxName}[i]; len(*text) > limit {
+		if limit := []int{maxText, maxText, maxText, maxText, maxName, maxName, maxName, maxName,
+			maxName}[i]; len(*text) > limit {
 			return fmt.Errorf("a text of %d bytes is longer than %d", len(*text), limit)
 		}
 	}
@@ -178,7 +186,8 @@ func (r Receipt) validate() error {
 		return fmt.Errorf("%d dimensions are more than %d", len(e.Dimensions), maxDims)
 	}
 	for _, d := range r.Episode.Dimensions {
-		if len(d.Name) > maxName || d.Offered < 0 || d.Offered > maxPoints/maxCount || max(d.Earned, -d.Earned) > maxPoints/maxCount {
+		if len(d.Name) > maxName || d.Offered < 0 || d.Offered > maxPoints/maxCount ||
+			max(d.Earned, -d.Earned) > maxPoints/maxCount {
 			return fmt.Errorf("dimension %.40q has %d of %d points", d.Name, d.Earned, d.Offered)
 		}
 	}

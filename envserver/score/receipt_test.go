@@ -18,7 +18,8 @@ func receiptOf(p Plan) Receipt {
 		Outcome: Failed, Score: 333_333, Category: "billing", Difficulty: "hard", Language: "de",
 		Dimensions: []Dimension{{"reply", 200, 500}, {"penalty", -100, 0}},
 	}
-	return newLedger(p, 0).Receipt(PlannedEpisode{Index: 7, Task: "resolve", Scenario: "A", Trial: 3, Seed: 99, Pressure: true}, e)
+	return newLedger(p, 0).Receipt(PlannedEpisode{Index: 7, Task: "resolve", Scenario: "A", Trial: 3, Seed: 99,
+		Pressure: true}, e)
 }
 
 func signedReceipt(t interface{ Fatal(...any) }, r Receipt) string {
@@ -58,7 +59,8 @@ func TestLedgerOfReceipts(t *testing.T) {
 	p := mustPlan(t, plan(), 1)
 	want, got := newLedger(p, 0), newLedger(p, 0)
 	for ep := range p.Shard(0) {
-		e := Episode{Outcome: Scored, Score: ep.Index * 100_000, Category: "billing", Difficulty: "easy", Language: "en", Dimensions: []Dimension{{"reply", 1, 2}}}
+		e := Episode{Outcome: Scored, Score: ep.Index * 100_000, Category: "billing", Difficulty: "easy",
+			Language: "en", Dimensions: []Dimension{{"reply", 1, 2}}}
 		if err := want.Add(ep, e); err != nil {
 			t.Fatal(err)
 		}
@@ -81,21 +83,25 @@ func TestVerifyReceiptRefuses(t *testing.T) {
 	for i := range raw {
 		changed := append([]byte(nil), raw...)
 		changed[i] ^= 1
-		if _, err := VerifyReceipt(base64.StdEncoding.EncodeToString(changed), publicKey()); !errors.Is(err, ErrReceipt) {
+		if _, err := VerifyReceipt(base64.StdEncoding.EncodeToString(changed), publicKey()); !errors.Is(err,
+			ErrReceipt) {
 			t.Fatalf("a change of byte %d: error %v", i, err)
 		}
 	}
 	payload := raw[:len(raw)-ed25519.SignatureSize]
 	sign := func(message, payload []byte) string {
-		return base64.StdEncoding.EncodeToString(append(append([]byte(nil), payload...), ed25519.Sign(testKey(), message)...))
+		return base64.StdEncoding.EncodeToString(append(append([]byte(nil), payload...),
+			ed25519.Sign(testKey(), message)...))
 	}
 	for name, text := range map[string]string{
-		"nothing":                 "",
-		"prose":                   "scored 1.0",
-		"a ledger's signature":    sign(signed(payload), payload),
-		"cut":                     sign(receiptMessage(payload[:20]), payload[:20]),
-		"longer":                  sign(receiptMessage(append(slices.Clip(payload), 0)), append(slices.Clip(payload), 0)),
-		"another version":         sign(receiptMessage(append([]byte{9}, payload[1:]...)), append([]byte{9}, payload[1:]...)),
+		"nothing":              "",
+		"prose":                "scored 1.0",
+		"a ledger's signature": sign(signed(payload), payload),
+		"cut":                  sign(receiptMessage(payload[:20]), payload[:20]),
+		"longer": sign(receiptMessage(append(slices.Clip(payload), 0)),
+			append(slices.Clip(payload), 0)),
+		"another version": sign(receiptMessage(append([]byte{9}, payload[1:]...)),
+			append([]byte{9}, payload[1:]...)),
 		"far too much":            strings.Repeat("A", maxReceiptText+4),
 		"a line break in between": good[:40] + "\n" + good[40:],
 	} {
@@ -105,7 +111,8 @@ func TestVerifyReceiptRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := VerifyReceipt(good, ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)); !errors.Is(err, ErrReceipt) {
+	if _, err := VerifyReceipt(good, ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)); !errors.Is(
+		err, ErrReceipt) {
 		t.Errorf("another pool's key: error %v", err)
 	}
 }
@@ -157,12 +164,14 @@ func FuzzVerifyReceipt(f *testing.F) {
 	f.Add([]byte{receiptVersion})
 	f.Add(receiptOf(mustPlan(f, plan(), 1)).encode())
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		text := base64.StdEncoding.EncodeToString(append(slices.Clip(payload), ed25519.Sign(testKey(), receiptMessage(payload))...))
+		text := base64.StdEncoding.EncodeToString(
+			append(slices.Clip(payload), ed25519.Sign(testKey(), receiptMessage(payload))...))
 		r, err := VerifyReceipt(text, publicKey())
 		if err != nil {
 			return
 		}
-		l := &Ledger{Run: r.Run, Shard: r.Shard, PassScore: r.PassScore, ScenarioDigest: r.ScenarioDigest, GraderVersion: r.GraderVersion, Judge: r.Judge}
+		l := &Ledger{Run: r.Run, Shard: r.Shard, PassScore: r.PassScore, ScenarioDigest: r.ScenarioDigest,
+			GraderVersion: r.GraderVersion, Judge: r.Judge}
 		if err := errors.Join(l.Accepts(r), l.Add(r.Planned, r.Episode)); err != nil {
 			t.Errorf("a receipt that holds can't be counted: %v", err)
 		}

@@ -60,7 +60,8 @@ type RunReport struct {
 // Plus adds what another pod has of the run.
 func (r RunReport) Plus(o RunReport) RunReport {
 	return RunReport{
-		Run: o.Run, Active: r.Active + o.Active, Scored: r.Scored + o.Scored, Failed: r.Failed + o.Failed, Errored: r.Errored + o.Errored, ScoreSum: r.ScoreSum + o.ScoreSum,
+		Run: o.Run, Active: r.Active + o.Active, Scored: r.Scored + o.Scored, Failed: r.Failed + o.Failed,
+		Errored: r.Errored + o.Errored, ScoreSum: r.ScoreSum + o.ScoreSum,
 	}
 }
 

@@ -33,24 +33,28 @@ type Collection struct {
 // Query writes the question.
 func (c Collection) Query() url.Values {
 	return url.Values{
-		"tag": {c.Tag}, "run": {c.Run}, "pass_score": {strconv.FormatInt(c.PassScore, 10)}, "instance": {c.Instance}, "ack": {strconv.FormatInt(c.Ack, 10)},
+		"tag": {c.Tag}, "run": {c.Run}, "pass_score": {strconv.FormatInt(c.PassScore, 10)}, "instance": {c.Instance},
+		"ack":  {strconv.FormatInt(c.Ack, 10)},
 		"done": {strconv.FormatBool(c.Done)},
 	}
 }
 
 // ParseCollection reads what Query wrote.
 func ParseCollection(query url.Values) (Collection, error) {
-	c := Collection{Tag: query.Get("tag"), Run: query.Get("run"), Instance: query.Get("instance"), Done: query.Get("done") == "true"}
+	c := Collection{Tag: query.Get("tag"), Run: query.Get("run"), Instance: query.Get("instance"),
+		Done: query.Get("done") == "true"}
 	var errs [2]error
 	c.PassScore, errs[0] = strconv.ParseInt(query.Get("pass_score"), 10, 64)
 	c.Ack, errs[1] = strconv.ParseInt(query.Get("ack"), 10, 64)
 	switch {
 	case errors.Join(errs[:]...) != nil || c.PassScore < 0 || c.PassScore > One || c.Ack < 0:
-		return c, errors.New("pass_score is a number of micro-points, from 0 to 1000000, and ack the number of a segment")
+		return c,
+			errors.New("pass_score is a number of micro-points, from 0 to 1000000, and ack the number of a segment")
 	case !ValidTag(c.Tag):
 		return c, fmt.Errorf("tag %.128q is not NAME or NAMESPACE/NAME of an EvaluationRun", c.Tag)
 	case c.Run == "" || len(c.Run) > maxRunUID || len(c.Instance) > maxRunUID:
-		return c, fmt.Errorf("run is the UID of an EvaluationRun, and instance what a segment says, of at most %d bytes each", maxRunUID)
+		return c, fmt.Errorf("run is the UID of an EvaluationRun, and instance what a segment says, of at most %d "+
+			"bytes each", maxRunUID)
 	}
 	return c, nil
 }
@@ -93,10 +97,13 @@ func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error)
 		return nil, err
 	}
 	if want := SegmentRun(run, pod, s.Instance); l.Run != want || int64(l.Shard) != s.Number {
-		return nil, fmt.Errorf("%w: run %q segment %d, not run %q segment %d", ErrForeign, l.Run, l.Shard, want, s.Number)
+		return nil, fmt.Errorf("%w: run %q segment %d, not run %q segment %d", ErrForeign, l.Run, l.Shard, want,
+			s.Number)
 	}
-	if s.Number < 1 || s.Dropped < 0 || s.Dropped > maxCount || l.Opened < l.Scored+l.Failed || s.Instance == "" || len(s.Instance) > maxRunUID {
-		return nil, fmt.Errorf("%w: segment %d of instance %.64q, %d dropped, %d of %d ended", ErrMalformed, s.Number, s.Instance, s.Dropped, l.Scored+l.Failed, l.Opened)
+	if s.Number < 1 || s.Dropped < 0 || s.Dropped > maxCount || l.Opened < l.Scored+l.Failed || s.Instance == "" ||
+		len(s.Instance) > maxRunUID {
+		return nil, fmt.Errorf("%w: segment %d of instance %.64q, %d dropped, %d of %d ended", ErrMalformed, s.Number,
+			s.Instance, s.Dropped, l.Scored+l.Failed, l.Opened)
 	}
 	return l, nil
 }
@@ -105,9 +112,12 @@ func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error)
 // sums in whatever order and parts they are merged. It fails with ErrGrader, and changes nothing,
 // if the other was graded otherwise.
 func (l *Ledger) Merge(o *Ledger) error {
-	if from := (identity{l.Run, o.ScenarioDigest, o.GraderVersion, o.Judge, l.Shard, o.PassScore}); from != l.identity() {
-		return fmt.Errorf("%w: scenarios %s, grader %s, judge %s, pass score %s; before they were %s, %s, %s, %s", ErrGrader,
-			o.ScenarioDigest, o.GraderVersion, o.Judge, Decimal(o.PassScore), l.ScenarioDigest, l.GraderVersion, l.Judge, Decimal(l.PassScore))
+	if from := (identity{l.Run, o.ScenarioDigest, o.GraderVersion, o.Judge, l.Shard,
+		o.PassScore}); from != l.identity() {
+		return fmt.Errorf("%w: scenarios %s, grader %s, judge %s, pass score %s; before they were %s, %s, %s, %s",
+			ErrGrader,
+			o.ScenarioDigest, o.GraderVersion, o.Judge, Decimal(
+				o.PassScore), l.ScenarioDigest, l.GraderVersion, l.Judge, Decimal(l.PassScore))
 	}
 	l.Opened += o.Opened
 	l.Replayed += o.Replayed

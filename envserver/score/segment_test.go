@@ -13,7 +13,8 @@ import (
 func drawRollout(t *rapid.T) (PlannedEpisode, Episode) {
 	ep := PlannedEpisode{
 		Task:     rapid.SampledFrom([]string{"classify", "queue", "resolve"}).Draw(t, "task"),
-		Scenario: rapid.SampledFrom([]string{"A1", "A2", "B1", "C1"}).Draw(t, "scenario"), Seed: rapid.Int64Range(0, MaxSeed).Draw(t, "seed"),
+		Scenario: rapid.SampledFrom([]string{"A1", "A2", "B1", "C1"}).Draw(t, "scenario"),
+		Seed:     rapid.Int64Range(0, MaxSeed).Draw(t, "seed"),
 	}
 	return ep, drawEpisode(t, ep)
 }
@@ -129,7 +130,8 @@ func TestTallyLeavesErroredOut(t *testing.T) {
 	if !tally.Empty() {
 		t.Error("the tally has its sums still")
 	}
-	if err := tally.Add(PlannedEpisode{Task: "t", Scenario: "s"}, Episode{Outcome: Scored, Score: One + 1}); err == nil || !tally.Empty() {
+	if err := tally.Add(PlannedEpisode{Task: "t", Scenario: "s"},
+		Episode{Outcome: Scored, Score: One + 1}); err == nil || !tally.Empty() {
 		t.Errorf("an impossible score is counted: %v", err)
 	}
 }
@@ -147,7 +149,8 @@ func segmentOf(t *testing.T, run, pod string, number int) Segment {
 }
 
 func TestSegmentVerify(t *testing.T) {
-	if l, err := segmentOf(t, "uid", "support-a", 3).Verify("uid", "support-a", publicKey()); err != nil || l.Opened != 1 {
+	if l, err := segmentOf(t, "uid", "support-a", 3).Verify("uid", "support-a", publicKey()); err != nil ||
+		l.Opened != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for name, tc := range map[string]struct {
@@ -202,7 +205,8 @@ func TestMergedLedgerMakesFigures(t *testing.T) {
 	var a Accumulator
 	a.Fold(&sums)
 	f := a.Figures()
-	if f.Episodes != 8 || f.Mean != One/2 || f.PassRate != One/2 || len(f.PassHatK) != 2 || f.PassHatK[1].Value != One/2 || f.Scenarios != 4 {
+	if f.Episodes != 8 || f.Mean != One/2 || f.PassRate != One/2 || len(f.PassHatK) != 2 ||
+		f.PassHatK[1].Value != One/2 || f.Scenarios != 4 {
 		t.Errorf("figures %+v", f)
 	}
 }

@@ -89,7 +89,8 @@ func (s Summary) Encode() ([]byte, error) {
 			return data, nil
 		}
 		if !s.mergeRetried() && !s.mergeErrored() {
-			return nil, fmt.Errorf("encoding summary: %d bytes don't fit in a termination message of %d (%d episodes errored)", len(data), MaxSummaryBytes, s.ErroredEpisodes())
+			return nil, fmt.Errorf("encoding summary: %d bytes don't fit in a termination message of %d (%d episodes "+
+				"errored)", len(data), MaxSummaryBytes, s.ErroredEpisodes())
 		}
 	}
 }
@@ -97,7 +98,8 @@ func (s Summary) Encode() ([]byte, error) {
 // mergeRetried merges the smallest class of retries into the others, and says whether there was
 // one.
 func (s *Summary) mergeRetried() bool {
-	classes := slices.DeleteFunc(slices.Sorted(maps.Keys(s.RetriedBy)), func(class string) bool { return class == otherClass })
+	classes := slices.DeleteFunc(slices.Sorted(maps.Keys(s.RetriedBy)),
+		func(class string) bool { return class == otherClass })
 	if len(classes) == 0 {
 		return false
 	}
@@ -169,7 +171,8 @@ func DecodeSummary(data []byte) (Summary, error) {
 		return Summary{}, fmt.Errorf("%w: text follows the summary", ErrMalformed)
 	}
 	if s.Version != summaryVersion {
-		return Summary{}, fmt.Errorf("%w: summary version %d is not %d: operator and runner are of different releases", ErrMalformed, s.Version, summaryVersion)
+		return Summary{}, fmt.Errorf("%w: summary version %d is not %d: operator and runner are of different releases",
+			ErrMalformed, s.Version, summaryVersion)
 	}
 	if err := s.validate(); err != nil {
 		return Summary{}, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -199,7 +202,8 @@ func (s Summary) validate() error {
 	}
 	for class := range classes {
 		if class == "" || len(class) > maxClassName || strings.Trim(class, alphabet) != "" {
-			return fmt.Errorf("class %.40q is not a name of at most %d letters, digits, dashes and underscores", class, maxClassName)
+			return fmt.Errorf("class %.40q is not a name of at most %d letters, digits, dashes and underscores", class,
+				maxClassName)
 		}
 	}
 	for _, n := range []int64{s.Tokens.Prompt, s.Tokens.Completion} {

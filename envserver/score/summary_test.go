@@ -58,7 +58,8 @@ func worstSummary(t *testing.T, random *rand.Rand, p Plan) Summary {
 	for i := range 10 {
 		s.RetriedBy[fmt.Sprintf("agent_failure_%02d", i)] = 1000
 	}
-	for _, class := range []string{"env_unreachable", "env_error", "judge_failed", "policy_error", "timeout", "capacity"} {
+	for _, class := range []string{"env_unreachable", "env_error", "judge_failed", "policy_error", "timeout",
+		"capacity"} {
 		s.Errored = append(s.Errored, ErrorClass{Class: class})
 	}
 	errored := 0
@@ -69,9 +70,12 @@ func worstSummary(t *testing.T, random *rand.Rand, p Plan) Summary {
 			errored++
 			continue
 		}
-		e := Episode{Outcome: Scored, Score: random.Int64N(One + 1), Category: fmt.Sprintf("category-%07d", random.IntN(8)), Difficulty: fmt.Sprintf("%016d", random.IntN(3)), Language: fmt.Sprintf("%016d", random.IntN(6))}
+		e := Episode{Outcome: Scored, Score: random.Int64N(One + 1),
+			Category: fmt.Sprintf("category-%07d", random.IntN(8)), Difficulty: fmt.Sprintf("%016d",
+				random.IntN(3)), Language: fmt.Sprintf("%016d", random.IntN(6))}
 		for i := range 8 {
-			e.Dimensions = append(e.Dimensions, Dimension{fmt.Sprintf("dimension-%06d", (i+int(ep.Task[0]))%12), random.Int64N(1001), 1000})
+			e.Dimensions = append(e.Dimensions, Dimension{fmt.Sprintf("dimension-%06d", (i+int(ep.Task[0]))%12),
+				random.Int64N(1001), 1000})
 		}
 		if err := l.Add(ep, e); err != nil {
 			t.Fatal(err)
@@ -108,7 +112,8 @@ func TestEncodeMergesClassesThatDoNotFit(t *testing.T) {
 		"no room for errors": {3900, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Summary{Retried: 1 << 20, RetriedBy: map[string]int64{}, Ledger: SignedLedger{Signature: make([]byte, tc.filler*3/4)}}
+			s := Summary{Retried: 1 << 20, RetriedBy: map[string]int64{},
+				Ledger: SignedLedger{Signature: make([]byte, tc.filler*3/4)}}
 			l := newLedger(p, 0)
 			for i := range 13 {
 				class := fmt.Sprintf("agent_failure_%02d", i)
@@ -138,7 +143,8 @@ func TestEncodeMergesClassesThatDoNotFit(t *testing.T) {
 				retried += n
 			}
 			if len(got.RetriedBy) != tc.retried || len(got.Errored) != tc.errored || retried != 13*1006 {
-				t.Errorf("%d classes of %d retries, %d of errors, want %d of %d, %d", len(got.RetriedBy), retried, len(got.Errored), tc.retried, 13*1006, tc.errored)
+				t.Errorf("%d classes of %d retries, %d of errors, want %d of %d, %d", len(got.RetriedBy), retried,
+					len(got.Errored), tc.retried, 13*1006, tc.errored)
 			}
 		})
 	}
@@ -146,8 +152,9 @@ func TestEncodeMergesClassesThatDoNotFit(t *testing.T) {
 
 func TestSummaryRoundTrip(t *testing.T) {
 	s := Summary{
-		Version: summaryVersion, Retried: 3, RetriedBy: map[string]int64{"timeout": 1, "env_unreachable": 2}, Errored: []ErrorClass{{Class: "env_unreachable"}},
-		Tokens: Tokens{Prompt: 1200, Completion: 34}, Stored: Stored{Episodes: 5, Error: "the bucket is gone"},
+		Version: summaryVersion, Retried: 3, RetriedBy: map[string]int64{"timeout": 1, "env_unreachable": 2},
+		Errored: []ErrorClass{{Class: "env_unreachable"}},
+		Tokens:  Tokens{Prompt: 1200, Completion: 34}, Stored: Stored{Episodes: 5, Error: "the bucket is gone"},
 	}
 	s.Errored[0].Episodes.Add(3)
 	s.Durations.Observe(1234)
@@ -247,7 +254,8 @@ func FuzzDecodeSummary(f *testing.F) {
 }
 
 func TestDurationBins(t *testing.T) {
-	cases := map[int64]int{-5: 0, 0: 0, 1: 0, 2: 2, 3: 3, 4: 4, 5: 4, 6: 5, 1000: 19, 1024: 20, 1448: 20, 1449: 21, 1 << 23: 46, 1 << 24: 47, 1 << 62: 47}
+	cases := map[int64]int{-5: 0, 0: 0, 1: 0, 2: 2, 3: 3, 4: 4, 5: 4, 6: 5, 1000: 19, 1024: 20, 1448: 20, 1449: 21,
+		1 << 23: 46, 1 << 24: 47, 1 << 62: 47}
 	for ms, want := range cases {
 		if got := durationBin(ms); got != want {
 			t.Errorf("durationBin(%d) = %d, want %d", ms, got, want)

@@ -104,7 +104,8 @@ func tableDigest(l *Ledger) PlanDigest {
 }
 
 func (s ScenarioScore) digest() PlanDigest {
-	return sha256.Sum256(appendFields(nil, s.Task, s.Scenario, s.Category, s.Difficulty, s.Language, s.Episodes, s.Passes, s.Mean))
+	return sha256.Sum256(appendFields(nil, s.Task, s.Scenario, s.Category, s.Difficulty, s.Language, s.Episodes,
+		s.Passes, s.Mean))
 }
 
 var tableHeader = []string{"task", "scenario", "category", "difficulty", "language", "episodes", "passes", "mean"}
@@ -119,14 +120,16 @@ func (t *ScenarioTable) MarshalText() ([]byte, error) {
 	for _, row := range rows {
 		lines = append(lines, []string{
 			row.Task, row.Scenario, row.Category, row.Difficulty, row.Language,
-			strconv.FormatInt(row.Episodes, 10), strconv.FormatInt(row.Passes, 10), fmt.Sprintf("%d.%06d", row.Mean/One, row.Mean%One),
+			strconv.FormatInt(row.Episodes, 10), strconv.FormatInt(row.Passes, 10),
+			fmt.Sprintf("%d.%06d", row.Mean/One, row.Mean%One),
 		})
 	}
 	if err := w.WriteAll(lines); err != nil {
 		return nil, fmt.Errorf("writing scenario table: %w", err)
 	}
 	if text.Len() > MaxTableBytes {
-		return nil, fmt.Errorf("%w: %d rows take %d bytes, more than %d", ErrTableTooLarge, len(rows), text.Len(), MaxTableBytes)
+		return nil, fmt.Errorf("%w: %d rows take %d bytes, more than %d", ErrTableTooLarge, len(rows), text.Len(),
+			MaxTableBytes)
 	}
 	return text.Bytes(), nil
 }
@@ -163,7 +166,8 @@ func (t *ScenarioTable) UnmarshalText(text []byte) error {
 }
 
 func parseScenarioScore(record []string) (ScenarioScore, error) {
-	s := ScenarioScore{Task: record[0], Scenario: record[1], Category: record[2], Difficulty: record[3], Language: record[4]}
+	s := ScenarioScore{Task: record[0], Scenario: record[1], Category: record[2], Difficulty: record[3],
+		Language: record[4]}
 	var errs [3]error
 	s.Episodes, errs[0] = strconv.ParseInt(record[5], 10, 64)
 	s.Passes, errs[1] = strconv.ParseInt(record[6], 10, 64)
@@ -172,7 +176,8 @@ func parseScenarioScore(record []string) (ScenarioScore, error) {
 		return s, fmt.Errorf("task %.40q, scenario %.40q: %w", s.Task, s.Scenario, err)
 	}
 	if s.Episodes < 1 || s.Episodes > maxCount || s.Passes < 0 || s.Passes > s.Episodes {
-		return s, fmt.Errorf("task %.40q, scenario %.40q: %d passes of %d episodes", s.Task, s.Scenario, s.Passes, s.Episodes)
+		return s, fmt.Errorf("task %.40q, scenario %.40q: %d passes of %d episodes", s.Task, s.Scenario, s.Passes,
+			s.Episodes)
 	}
 	return s, nil
 }

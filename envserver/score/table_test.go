@@ -22,7 +22,8 @@ func TestScenarioTableText(t *testing.T) {
 	var table ScenarioTable
 	table.Fold(playedLedger(t))
 	text := tableText(t, &table)
-	if first, _, _ := strings.Cut(text, "\n"); first != "task,scenario,category,difficulty,language,episodes,passes,mean" {
+	if first, _, _ := strings.Cut(text,
+		"\n"); first != "task,scenario,category,difficulty,language,episodes,passes,mean" {
 		t.Errorf("the header is %q", first)
 	}
 	var got ScenarioTable
@@ -64,7 +65,8 @@ func TestTableAndSumsAgreeAfterEveryCrash(t *testing.T) {
 			}
 			done := written.done.Clone()
 			// A shard that crashed out is played again, with other scores.
-			shard := rapid.IntRange(0, p.Shards-1).Filter(func(i int) bool { return !done.Contains(int64(i)) }).Draw(t, "shard")
+			shard := rapid.IntRange(0, p.Shards-1).Filter(func(i int) bool { return !done.Contains(int64(i)) }).Draw(t,
+				"shard")
 			l := drawLedger(t, p, shard)
 			table.Fold(l)
 			table.Fold(l)
@@ -81,7 +83,8 @@ func TestTableAndSumsAgreeAfterEveryCrash(t *testing.T) {
 		}
 		var table ScenarioTable
 		var sums Accumulator
-		if err := errors.Join(table.UnmarshalText([]byte(written.table)), sums.UnmarshalText([]byte(written.sums))); err != nil || !sums.Holds(&table) {
+		if err := errors.Join(table.UnmarshalText([]byte(written.table)),
+			sums.UnmarshalText([]byte(written.sums))); err != nil || !sums.Holds(&table) {
 			t.Fatalf("the table isn't that of the sums in the end (%v)", err)
 		}
 		row := table.Rows()[0]

@@ -127,5 +127,6 @@ func (c *customer) feel(heard grader.Heard, again, late bool) {
 
 // settled reports whether the customer has nothing to add.
 func (c *customer) settled(s grader.Settled) bool {
-	return s.Outcome && slices.Contains(c.script.StopWhen, "outcome_stated") || s.Facts && slices.Contains(c.script.StopWhen, "facts_stated")
+	return s.Outcome && slices.Contains(c.script.StopWhen, "outcome_stated") || s.Facts &&
+		slices.Contains(c.script.StopWhen, "facts_stated")
 }

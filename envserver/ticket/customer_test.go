@@ -26,7 +26,8 @@ func talkative() *scenarios.Ticket {
 			{ID: "price", Ask: []string{"price per seat"}, Text: "I don't have that here."},
 		},
 		Lines: map[string][]string{
-			"calm": {"Thank you.", "All right."}, "uneasy": {"I hope so.", "Well."}, "annoyed": {"Hm.", "Really."}, "angry": {"And when will you DO something?", "I am waiting."},
+			"calm": {"Thank you.", "All right."}, "uneasy": {"I hope so.", "Well."}, "annoyed": {"Hm.", "Really."},
+			"angry": {"And when will you DO something?", "I am waiting."},
 		},
 		StopWhen: []string{"outcome_stated"},
 	}
@@ -58,20 +59,33 @@ func TestCustomerAnswers(t *testing.T) {
 		messages    []string
 		said, moods []string
 	}{
-		"a question":            {[]string{"Which invoice is it?"}, []string{"It is INV-104233."}, []string{"uneasy"}},
-		"a request":             {[]string{"Please send us the invoice number."}, []string{"It is INV-104233."}, []string{"uneasy"}},
-		"an imperative":         {[]string{"Tell us the invoice number."}, []string{"It is INV-104233."}, []string{"uneasy"}},
-		"no question":           {[]string{"We look for the invoice number now."}, []string{"I hope so."}, []string{"uneasy"}},
-		"unknown to him":        {[]string{"What is the price per seat?"}, []string{"I don't have that here."}, []string{"uneasy"}},
-		"two at once":           {[]string{"Which invoice is it, and what is the price per seat?"}, []string{"It is INV-104233. I don't have that here."}, []string{"uneasy"}},
-		"told already":          {[]string{"How many seats do you have?"}, []string{"30, as I wrote."}, []string{"annoyed"}},
-		"asked twice":           {[]string{"Which invoice is it?", "Which invoice is it?"}, []string{"It is INV-104233.", "It is INV-104233."}, []string{"uneasy", "annoyed"}},
-		"blamed":                {[]string{"This is your own fault."}, []string{"Hm."}, []string{"annoyed"}},
-		"understood, once":      {[]string{"I understand that a wrong invoice is worrying.", "I understand that a wrong invoice is worrying."}, []string{"Thank you.", "All right."}, []string{"calm", "calm"}},
-		"lines in turn":         {[]string{"Hm.", "Hm.", "Hm.", "Hm."}, []string{"I hope so.", "Well.", "Well.", "Well."}, []string{"uneasy", "uneasy", "uneasy", "uneasy"}},
-		"at most four messages": {[]string{"Hm.", "Hm.", "Hm.", "Hm.", "Which invoice is it?"}, []string{"I hope so.", "Well.", "Well.", "Well.", ""}, slices.Repeat([]string{"uneasy"}, 5)},
-		"nothing to add":        {[]string{settles, "Hm.", "Which invoice is it?"}, []string{"Well.", "", ""}, []string{"uneasy", "uneasy", "uneasy"}},
-		"a question at the end": {[]string{settles + " Which invoice is it?"}, []string{"It is INV-104233."}, []string{"uneasy"}},
+		"a question": {[]string{"Which invoice is it?"}, []string{"It is INV-104233."}, []string{"uneasy"}},
+		"a request": {[]string{"Please send us the invoice number."}, []string{"It is INV-104233."},
+			[]string{"uneasy"}},
+		"an imperative": {[]string{"Tell us the invoice number."}, []string{"It is INV-104233."},
+			[]string{"uneasy"}},
+		"no question": {[]string{"We look for the invoice number now."}, []string{"I hope so."},
+			[]string{"uneasy"}},
+		"unknown to him": {[]string{"What is the price per seat?"}, []string{"I don't have that here."},
+			[]string{"uneasy"}},
+		"two at once": {[]string{"Which invoice is it, and what is the price per seat?"},
+			[]string{"It is INV-104233. I don't have that here."}, []string{"uneasy"}},
+		"told already": {[]string{"How many seats do you have?"}, []string{"30, as I wrote."},
+			[]string{"annoyed"}},
+		"asked twice": {[]string{"Which invoice is it?", "Which invoice is it?"},
+			[]string{"It is INV-104233.", "It is INV-104233."}, []string{"uneasy", "annoyed"}},
+		"blamed": {[]string{"This is your own fault."}, []string{"Hm."}, []string{"annoyed"}},
+		"understood, once": {[]string{"I understand that a wrong invoice is worrying.",
+			"I understand that a wrong invoice is worrying."}, []string{"Thank you.", "All right."},
+			[]string{"calm", "calm"}},
+		"lines in turn": {[]string{"Hm.", "Hm.", "Hm.", "Hm."}, []string{"I hope so.", "Well.", "Well.",
+			"Well."}, []string{"uneasy", "uneasy", "uneasy", "uneasy"}},
+		"at most four messages": {[]string{"Hm.", "Hm.", "Hm.", "Hm.", "Which invoice is it?"},
+			[]string{"I hope so.", "Well.", "Well.", "Well.", ""}, slices.Repeat([]string{"uneasy"}, 5)},
+		"nothing to add": {[]string{settles, "Hm.", "Which invoice is it?"}, []string{"Well.", "", ""},
+			[]string{"uneasy", "uneasy", "uneasy"}},
+		"a question at the end": {[]string{settles + " Which invoice is it?"}, []string{"It is INV-104233."},
+			[]string{"uneasy"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +98,8 @@ func TestCustomerAnswers(t *testing.T) {
 }
 
 func TestMoodBeginsWithTheTone(t *testing.T) {
-	for tone, want := range map[string]string{"angry": "angry", "worried": "uneasy", "calm": "calm", "neutral": "calm"} {
+	for tone, want := range map[string]string{"angry": "angry", "worried": "uneasy", "calm": "calm",
+		"neutral": "calm"} {
 		ticket := talkative()
 		ticket.Tone = tone
 		e := startOn("ticket-resolve", episode.Options{Seed: 7}, goodJudge, ticket)
@@ -103,10 +118,13 @@ func TestWaitingAnnoys(t *testing.T) {
 	for _, priority := range []string{"low", "urgent"} {
 		ticket := talkative()
 		ticket.Gold.Priority = priority
-		e := startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: episode.Terminal, Pressure: true}, goodJudge, ticket)
+		e := startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: episode.Terminal, Pressure: true},
+			goodJudge, ticket)
 		play(t, e, slices.Repeat([]string{classifyWrong}, 8)...)
-		if o := step(t, e, say(respond, "Hm.")).Observation.(Observation); *o.ClockMinutes != 21 || o.CustomerMood != "annoyed" {
-			t.Errorf("%s: a first reply in minute %d leaves the customer %s, want 21 and annoyed", priority, *o.ClockMinutes, o.CustomerMood)
+		if o := step(t, e, say(respond, "Hm.")).Observation.(Observation); *o.ClockMinutes != 21 ||
+			o.CustomerMood != "annoyed" {
+			t.Errorf("%s: a first reply in minute %d leaves the customer %s, want 21 and annoyed", priority,
+				*o.ClockMinutes, o.CustomerMood)
 		}
 	}
 }
@@ -116,7 +134,8 @@ func TestWaitingAnnoys(t *testing.T) {
 func TestCustomersTellNoGold(t *testing.T) {
 	other := talkative()
 	other.Gold = scenarios.TicketGold{Category: "shipping", Priority: "low"}
-	messages := []string{"Which invoice is it?", "How many seats?", "This is your own fault.", "I understand that this is worrying.", "Hm.", "We have passed this on to finance.", "Please send the price per seat."}
+	messages := []string{"Which invoice is it?", "How many seats?", "This is your own fault.",
+		"I understand that this is worrying.", "Hm.", "We have passed this on to finance.", "Please send the price per seat."}
 	rapid.Check(t, func(rt *rapid.T) {
 		sent := rapid.SliceOfN(rapid.SampledFrom(messages), 1, 6).Draw(rt, "messages")
 		said, moods := talk(t, episode.Options{Seed: 7}, talkative(), sent...)
@@ -135,7 +154,8 @@ func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
 	other.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$70.00", Context: []string{"refund"}, Drawn: true}}
 	other.Reply.Outcome = scenarios.Outcome{Value: "transfer", Facts: []string{"f1"}}
 	opts := episode.Options{Seed: 7, RewardMode: episode.Terminal}
-	messages := []string{"We will refund $300.00 to you.", "We will refund $70.00 to you.", "Which invoice is it?", "Hm."}
+	messages := []string{"We will refund $300.00 to you.", "We will refund $70.00 to you.", "Which invoice is it?",
+		"Hm."}
 	rapid.Check(t, func(rt *rapid.T) {
 		sent := rapid.SliceOfN(rapid.SampledFrom(messages), 1, 6).Draw(rt, "messages")
 		said, moods := talk(t, opts, talkative(), sent...)
@@ -154,7 +174,8 @@ func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
 func TestRepliesThatAskNothingLoseNothing(t *testing.T) {
 	actions := []string{classifyRight, say(respond, goodReply), escalateFinance}
 	_, silent := play(t, start("ticket-resolve", episode.Terminal, goodJudge), actions...)
-	_, talking := play(t, startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: episode.Terminal}, goodJudge, talkative()), actions...)
+	_, talking := play(t, startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: episode.Terminal}, goodJudge,
+		talkative()), actions...)
 	if silent.Final.Score != talking.Final.Score || talking.Final.Score != 1_000_000 {
 		t.Errorf("with a customer who answers %d, without %d, want 1000000", talking.Final.Score, silent.Final.Score)
 	}

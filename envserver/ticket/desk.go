@@ -48,7 +48,8 @@ type desk struct {
 // newDesk begins an episode on the tickets.
 func newDesk(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *desk {
 	d := &desk{
-		task: c.task, scenario: c.scenario, category: categoryQueue, mode: opts.RewardMode, pressure: opts.Pressure && c.task.reply && !c.task.queue, ears: c.ears,
+		task: c.task, scenario: c.scenario, category: categoryQueue, mode: opts.RewardMode, pressure: opts.Pressure &&
+			c.task.reply && !c.task.queue, ears: c.ears,
 		matters: make([]matter, len(tickets)), slots: queue.Slots,
 	}
 	for i, t := range tickets {
@@ -186,7 +187,8 @@ func (d *desk) minutes(a episode.Action) int {
 		done bool
 		kind queue.Kind
 	}{
-		{a.Get("category") != "", queue.Category}, {a.Get("priority") != "", queue.Priority}, {a.Get("message") != "", queue.Reply},
+		{a.Get("category") != "", queue.Category}, {a.Get("priority") != "", queue.Priority},
+		{a.Get("message") != "", queue.Reply},
 		{resolves(a), queue.Resolve}, {escalates(a), queue.Escalate},
 	} {
 		if part.done {
@@ -226,7 +228,8 @@ func (d *desk) play(a episode.Action) {
 		d.submit(m, a)
 	case selectTicket:
 		d.at = d.place(a.Get("ticket_id"))
-		d.feedback = fmt.Sprintf("This is ticket %s, %s.", d.selected().id, strings.ReplaceAll(d.selected().status, "_", " "))
+		d.feedback = fmt.Sprintf("This is ticket %s, %s.", d.selected().id, strings.ReplaceAll(d.selected().status, "_",
+			" "))
 	}
 }
 
@@ -277,7 +280,8 @@ func (d *desk) respond(m *matter, message string) {
 	}
 	m.hear(answer)
 	m.status = statusInProgress
-	d.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket to end it."
+	d.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket " +
+		"to end it."
 }
 
 // end closes a ticket; in a queue the episode goes on with the others.

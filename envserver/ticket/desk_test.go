@@ -47,18 +47,21 @@ func goodJudge(_ context.Context, c grader.Case) (int64, error) {
 func testTicket() *scenarios.Ticket {
 	return &scenarios.Ticket{
 		ScenarioID: "B99", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en",
-		Customer: scenarios.Customer{Name: "Ada Moss", Company: "Fern Ltd", AccountLevel: "premium", Since: time.Date(2024, 1, 2, 0, 0, 0, 0, time.UTC)},
-		Subject:  "Wrong invoice", Description: "I was charged too much.", SLAMinutes: 240,
+		Customer: scenarios.Customer{Name: "Ada Moss", Company: "Fern Ltd", AccountLevel: "premium",
+			Since: time.Date(2024, 1, 2, 0, 0, 0, 0, time.UTC)},
+		Subject: "Wrong invoice", Description: "I was charged too much.", SLAMinutes: 240,
 		History:     []scenarios.Message{{Role: "customer", Text: "Hello?"}},
 		Attachments: []scenarios.Attachment{{Name: "invoice.txt", Content: "30 seats"}},
 		Articles: []scenarios.Article{
 			{ID: "POL-DUP", Title: "Duplicates", Body: "A settled duplicate is refundable."},
-			{ID: "POL-REF", Title: "Refunds", Body: "An agent may refund up to $200. Above that the finance team decides on the refund."},
+			{ID: "POL-REF", Title: "Refunds", Body: "An agent may refund up to $200. Above that the finance team " +
+				"decides on the refund."},
 			{ID: "POL-SLA", Title: "First response", Body: "Urgent tickets are answered within an hour."},
 			{ID: "POL-WAR", Title: "Warranty", Body: "A warranty claim is no refund."},
 		},
 		Gold: scenarios.TicketGold{
-			Category: "billing", CategoryAlternates: []scenarios.Alternate{{Value: "technical", Credit: 500}}, Priority: "high",
+			Category: "billing", CategoryAlternates: []scenarios.Alternate{{Value: "technical", Credit: 500}},
+			Priority: "high",
 			Escalate: true, Team: "finance", TeamAlternates: []string{"billing-ops"}, ReasonCode: "OVER_LIMIT",
 		},
 	}
@@ -138,29 +141,52 @@ func TestRewards(t *testing.T) {
 		want    []int64
 		outcome score.Outcome
 	}{
-		"gold":                  {"ticket-resolve", episode.Dense, []string{classifyRight, say(respond, goodReply), escalateFinance}, []int64{300, 0, 700}, score.Scored},
-		"gold held back":        {"ticket-resolve", episode.Terminal, []string{classifyRight, say(respond, goodReply), escalateFinance}, []int64{0, 0, 1000}, score.Scored},
-		"no reply":              {"ticket-resolve", episode.Dense, []string{classifyRight, escalateFinance}, []int64{300, 200}, score.Scored},
-		"wrong team":            {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate","team":"security"}`}, []int64{100}, score.Scored},
-		"other name of team":    {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate","team":"Billing Ops team"}`}, []int64{200}, score.Scored},
-		"no team":               {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate"}`}, []int64{100}, score.Scored},
-		"wrong decision":        {"ticket-resolve", episode.Dense, []string{justResolve}, []int64{0}, score.Scored},
-		"alternate category":    {"ticket-resolve", episode.Dense, []string{`{"action_type":"classify","category":"technical"}`, justResolve}, []int64{100, 0}, score.Scored},
-		"all at once":           {"ticket-resolve", episode.Dense, []string{`{"action_type":"submit","category":"billing","priority":"high","message":"` + goodReply + `","decision":"escalate","team":"finance"}`}, []int64{1000}, score.Scored},
-		"nothing at once":       {"ticket-resolve", episode.Dense, []string{`{"action_type":"submit"}`}, []int64{0}, score.Scored},
-		"reply with resolve":    {"ticket-resolve", episode.Dense, []string{say(resolve, goodReply)}, []int64{500}, score.Scored},
-		"classify":              {"ticket-classify", episode.Dense, []string{classifyRight}, []int64{1000}, score.Scored},
-		"classify in parts":     {"ticket-classify", episode.Dense, []string{`{"action_type":"classify","priority":"high"}`, `{"action_type":"classify","category":"billing"}`}, []int64{333, 667}, score.Scored},
-		"category alone":        {"ticket-classify", episode.Dense, []string{`{"action_type":"submit","category":"billing"}`}, []int64{667}, score.Scored},
-		"classify wrong":        {"ticket-classify", episode.Dense, []string{classifyWrong}, []int64{0}, score.Scored},
-		"decision not asked":    {"ticket-classify", episode.Dense, []string{`{"action_type":"submit","decision":"escalate","message":"hi"}`}, []int64{0}, score.Scored},
-		"revised":               {"ticket-resolve", episode.Terminal, []string{classifyWrong, classifyRight, justResolve}, []int64{0, 0, 300}, score.Scored},
-		"not revised":           {"ticket-resolve", episode.Dense, []string{classifyWrong, classifyRight, justResolve}, []int64{0, 0, 0}, score.Scored},
-		"revised by submit":     {"ticket-resolve", episode.Dense, []string{classifyWrong, `{"action_type":"submit","priority":"high"}`, justResolve}, []int64{0, 0, 0}, score.Scored},
-		"second half is no 2nd": {"ticket-resolve", episode.Dense, []string{`{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"high"}`, justResolve}, []int64{200, 100, 0}, score.Scored},
-		"respond not in task":   {"ticket-classify", episode.Dense, []string{say(respond, goodReply), classifyRight}, []int64{0, 1000}, score.Scored},
+		"gold": {"ticket-resolve", episode.Dense, []string{classifyRight, say(respond, goodReply),
+			escalateFinance}, []int64{300, 0, 700}, score.Scored},
+		"gold held back": {"ticket-resolve", episode.Terminal, []string{classifyRight, say(respond, goodReply),
+			escalateFinance}, []int64{0, 0, 1000}, score.Scored},
+		"no reply": {"ticket-resolve", episode.Dense, []string{classifyRight, escalateFinance},
+			[]int64{300, 200}, score.Scored},
+		"wrong team": {"ticket-resolve", episode.Dense,
+			[]string{`{"action_type":"escalate","team":"security"}`}, []int64{100}, score.Scored},
+		"other name of team": {"ticket-resolve", episode.Dense,
+			[]string{`{"action_type":"escalate","team":"Billing Ops team"}`}, []int64{200}, score.Scored},
+		"no team": {"ticket-resolve", episode.Dense, []string{`{"action_type":"escalate"}`}, []int64{100},
+			score.Scored},
+		"wrong decision": {"ticket-resolve", episode.Dense, []string{justResolve}, []int64{0}, score.Scored},
+		"alternate category": {"ticket-resolve", episode.Dense,
+			[]string{`{"action_type":"classify","category":"technical"}`, justResolve}, []int64{100, 0}, score.Scored},
+		"all at once": {"ticket-resolve", episode.Dense,
+			[]string{`{"action_type":"submit","category":"billing","priority":"high","message":"` + goodReply +
+				`","decision":"escalate","team":"finance"}`}, []int64{1000}, score.Scored},
+		"nothing at once": {"ticket-resolve", episode.Dense, []string{`{"action_type":"submit"}`}, []int64{0},
+			score.Scored},
+		"reply with resolve": {"ticket-resolve", episode.Dense, []string{say(resolve, goodReply)}, []int64{500},
+			score.Scored},
+		"classify": {"ticket-classify", episode.Dense, []string{classifyRight}, []int64{1000},
+			score.Scored},
+		"classify in parts": {"ticket-classify", episode.Dense,
+			[]string{`{"action_type":"classify","priority":"high"}`, `{"action_type":"classify","category":"billing"}`},
+			[]int64{333, 667}, score.Scored},
+		"category alone": {"ticket-classify", episode.Dense,
+			[]string{`{"action_type":"submit","category":"billing"}`}, []int64{667}, score.Scored},
+		"classify wrong": {"ticket-classify", episode.Dense, []string{classifyWrong}, []int64{0}, score.Scored},
+		"decision not asked": {"ticket-classify", episode.Dense,
+			[]string{`{"action_type":"submit","decision":"escalate","message":"hi"}`}, []int64{0}, score.Scored},
+		"revised": {"ticket-resolve", episode.Terminal,
+			[]string{classifyWrong, classifyRight, justResolve}, []int64{0, 0, 300}, score.Scored},
+		"not revised": {"ticket-resolve", episode.Dense, []string{classifyWrong, classifyRight, justResolve},
+			[]int64{0, 0, 0}, score.Scored},
+		"revised by submit": {"ticket-resolve", episode.Dense, []string{classifyWrong,
+			`{"action_type":"submit","priority":"high"}`, justResolve}, []int64{0, 0, 0}, score.Scored},
+		"second half is no 2nd": {"ticket-resolve", episode.Dense,
+			[]string{`{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"high"}`,
+				justResolve}, []int64{200, 100, 0}, score.Scored},
+		"respond not in task": {"ticket-classify", episode.Dense, []string{say(respond, goodReply), classifyRight},
+			[]int64{0, 1000}, score.Scored},
 		"out of steps": {
-			"ticket-classify", episode.Terminal, []string{`{"action_type":"classify","category":"billing"}`, justResolve, justResolve, justResolve},
+			"ticket-classify", episode.Terminal, []string{`{"action_type":"classify","category":"billing"}`,
+				justResolve, justResolve, justResolve},
 			[]int64{0, 0, 0, 667}, score.Failed,
 		},
 	}
@@ -193,15 +219,19 @@ func sum(values []int64) int64 {
 
 func TestFinalBreaksTheScoreDown(t *testing.T) {
 	e := start("ticket-resolve", episode.Terminal, goodJudge)
-	_, last := play(t, e, `{"action_type":"classify","category":"technical","priority":"high"}`, say(respond, "Hm."), escalateFinance)
+	_, last := play(t, e, `{"action_type":"classify","category":"technical","priority":"high"}`, say(respond, "Hm."),
+		escalateFinance)
 	digest := e.desk.matters[0].judged().Digest()
 	want := &episode.Final{
-		Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 500_000, Judge: "test-judge",
+		Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 500_000,
+		Judge: "test-judge",
 		Dimensions: []score.Dimension{
 			{Name: "category", Earned: 100, Offered: 200}, {Name: "priority", Earned: 100, Offered: 100},
 			{Name: "escalation", Earned: 200, Offered: 200}, {Name: "response", Earned: 100, Offered: 500},
 		},
-		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", 7) + `","judge":"test-judge","case":"` + digest + `","status":"ok","criteria":null,"preGate":0,"postGate":100}`)},
+		Verdicts: []json.RawMessage{json.RawMessage(`{"ticket_id":"` + episode.OpaqueID("T", 7) +
+			`","judge":"test-judge","case":"` + digest +
+			`","status":"ok","criteria":null,"preGate":0,"postGate":100}`)},
 	}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)
@@ -209,9 +239,11 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 }
 
 func TestClassifyOffersTwoDimensions(t *testing.T) {
-	_, last := play(t, start("ticket-classify", episode.Dense, goodJudge), `{"action_type":"classify","category":"billing","priority":"low"}`)
+	_, last := play(t, start("ticket-classify", episode.Dense, goodJudge),
+		`{"action_type":"classify","category":"billing","priority":"low"}`)
 	want := &episode.Final{
-		Task: "ticket-classify", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 667_000, Judge: "rules",
+		Task: "ticket-classify", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 667_000,
+		Judge:      "rules",
 		Dimensions: []score.Dimension{{Name: "category", Earned: 200, Offered: 200}, {Name: "priority", Offered: 100}},
 	}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
@@ -228,7 +260,8 @@ func TestJudgeReadsTheWholeHandling(t *testing.T) {
 	e := start("ticket-resolve", episode.Dense, judge)
 	ticket := e.desk.matters[0].ticket
 	play(t, e, say(respond, "One."), say(respond, "Two."), say(resolve, "Three."))
-	want := grader.Case{Ticket: ticket, Reply: "One.\n\nTwo.\n\nThree.", Actions: grader.Actions{Ending: grader.Resolved}}
+	want := grader.Case{Ticket: ticket, Reply: "One.\n\nTwo.\n\nThree.",
+		Actions: grader.Actions{Ending: grader.Resolved}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Case (-want +got):\n%s", diff)
 	}
@@ -243,7 +276,8 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 	before := mustMarshal(e.State())
 	for range episode.MaxJudgeFailures - 1 {
 		_, err := e.Step(t.Context(), json.RawMessage(escalateFinance))
-		if unjudged, ok := errors.AsType[*episode.JudgeError](err); !ok || unjudged.Cause != "test_away" || strings.Contains(err.Error(), "judge.example") {
+		if unjudged, ok := errors.AsType[*episode.JudgeError](err); !ok || unjudged.Cause != "test_away" ||
+			strings.Contains(err.Error(), "judge.example") {
 			t.Fatalf("Step() error = %v, want a JudgeError of cause test_away that tells nothing of our insides", err)
 		}
 		if after := mustMarshal(e.State()); after != before {
@@ -251,7 +285,8 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 		}
 	}
 	last := step(t, e, escalateFinance)
-	want := &episode.Final{Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Errored, Judge: "test-judge", Cause: "test_away"}
+	want := &episode.Final{Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Errored,
+		Judge: "test-judge", Cause: "test_away"}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)
 	}
@@ -266,7 +301,10 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 
 // TestOtherStepsForgiveNoFailure does something else, or replies differently, between the failures.
 func TestOtherStepsForgiveNoFailure(t *testing.T) {
-	e := start("ticket-resolve", episode.Dense, func(context.Context, grader.Case) (int64, error) { return 0, errors.New("busy") })
+	e := start("ticket-resolve", episode.Dense, func(context.Context, grader.Case) (int64, error) {
+		return 0,
+			errors.New("busy")
+	})
 	for i := range episode.MaxJudgeFailures - 1 {
 		if _, err := e.Step(t.Context(), json.RawMessage(say(resolve, fmt.Sprint("Reply ", i)))); err == nil {
 			t.Fatal("a judge that failed gave no error")
@@ -380,12 +418,16 @@ func TestStepAfterTheEndPaysNothing(t *testing.T) {
 func TestFirstObservation(t *testing.T) {
 	k := testKind(judgeFunc(goodJudge))
 	e := &environment{kind: k}
-	got := e.begin(k.one("ticket-resolve"), []*scenarios.Ticket{testTicket()}, episode.Options{Seed: 7, RewardMode: episode.Terminal})
+	got := e.begin(k.one("ticket-resolve"), []*scenarios.Ticket{testTicket()},
+		episode.Options{Seed: 7, RewardMode: episode.Terminal})
 	want := Observation{
-		Task: "ticket-resolve", TicketID: episode.OpaqueID("T", 7), Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), CustomerName: "Ada Moss",
-		Company: "Fern Ltd", CustomerSince: "2024-01-02", AccountLevel: "premium", Language: "en", Subject: "Wrong invoice", Description: "I was charged too much.",
-		Attachments: []Attachment{{Name: "invoice.txt", Content: "30 seats"}}, ConversationHistory: []Message{{Role: "customer", Content: "Hello?"}},
-		Status: "open", MaxSteps: 10, Feedback: "A ticket has come in.",
+		Task: "ticket-resolve", TicketID: episode.OpaqueID("T", 7), Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC),
+		CustomerName: "Ada Moss",
+		Company:      "Fern Ltd", CustomerSince: "2024-01-02", AccountLevel: "premium", Language: "en",
+		Subject: "Wrong invoice", Description: "I was charged too much.",
+		Attachments:         []Attachment{{Name: "invoice.txt", Content: "30 seats"}},
+		ConversationHistory: []Message{{Role: "customer", Content: "Hello?"}},
+		Status:              "open", MaxSteps: 10, Feedback: "A ticket has come in.",
 		AllowedActions: []string{"classify", "respond", "resolve", "escalate", "search_knowledge_base", "submit"},
 	}
 	if diff := cmp.Diff(want, got.Observation); diff != "" {
@@ -409,7 +451,8 @@ func TestObservationsFollowTheTicket(t *testing.T) {
 	}
 	see := func(r episode.Result) view {
 		o := r.Observation.(Observation)
-		return view{o.Status, o.Step, *o.Score, o.Feedback, len(o.KnowledgeBase), len(o.ConversationHistory), strings.Contains(strings.Join(o.AllowedActions, " "), "classify")}
+		return view{o.Status, o.Step, *o.Score, o.Feedback, len(o.KnowledgeBase), len(o.ConversationHistory),
+			strings.Contains(strings.Join(o.AllowedActions, " "), "classify")}
 	}
 	got := []view{
 		see(step(t, e, `{"action_type":"search_knowledge_base","query":"the refund limit"}`)),
@@ -422,8 +465,10 @@ func TestObservationsFollowTheTicket(t *testing.T) {
 	want := []view{
 		{"in_progress", 1, 0, "The knowledge base has 2 matching articles.", 2, 1, true},
 		{"in_progress", 2, 0.3, "Category: billing. Priority: high.", 0, 1, false},
-		{"in_progress", 3, 0.3, "Nothing was done: category and priority can be set once each, and what you sent is set already.", 0, 1, false},
-		{"pending_customer", 4, 0.3, "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it.", 0, 2, false},
+		{"in_progress", 3, 0.3, "Nothing was done: category and priority can be set once each, and what you sent is " +
+			"set already.", 0, 1, false},
+		{"pending_customer", 4, 0.3, "Your reply was sent; the customer has not answered yet. Resolve or escalate " +
+			"the ticket to end it.", 0, 2, false},
 		{"pending_customer", 5, 0.3, "The knowledge base has no article with these words.", 0, 2, false},
 		{"escalated", 6, 1, "The ticket is escalated.", 0, 2, false},
 	}
@@ -462,10 +507,14 @@ func TestSearchRanksByWords(t *testing.T) {
 // actionsGen draws actions of the schema and a few outside it.
 func actionsGen() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{
-		classifyRight, classifyWrong, `{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"high"}`,
-		say(respond, goodReply), say(respond, "Hm."), say(resolve, "Bye."), justResolve, escalateFinance, `{"action_type":"escalate"}`,
-		`{"action_type":"search_knowledge_base","query":"refund"}`, `{"action_type":"submit","decision":"escalate"}`, `{"action_type":"fly"}`,
-		turnTo(1), turnTo(2), turnTo(3), `{"action_type":"select_ticket","ticket_id":"T-NOWHERE"}`, say(respond, "Which invoice number is it?"),
+		classifyRight, classifyWrong, `{"action_type":"classify","category":"billing"}`,
+		`{"action_type":"classify","priority":"high"}`,
+		say(respond, goodReply), say(respond, "Hm."), say(resolve, "Bye."), justResolve, escalateFinance,
+		`{"action_type":"escalate"}`,
+		`{"action_type":"search_knowledge_base","query":"refund"}`, `{"action_type":"submit","decision":"escalate"}`,
+		`{"action_type":"fly"}`,
+		turnTo(1), turnTo(2), turnTo(3), `{"action_type":"select_ticket","ticket_id":"T-NOWHERE"}`,
+		say(respond, "Which invoice number is it?"),
 	})
 }
 
@@ -572,7 +621,8 @@ func TestRepeatsNeverPay(t *testing.T) {
 func TestNothingTellsGold(t *testing.T) {
 	e := start("ticket-resolve", episode.Terminal, goodJudge)
 	var told strings.Builder
-	for _, a := range []string{classifyWrong, say(respond, "Hm."), `{"action_type":"search_knowledge_base","query":"zebra"}`} {
+	for _, a := range []string{classifyWrong, say(respond, "Hm."),
+		`{"action_type":"search_knowledge_base","query":"zebra"}`} {
 		told.WriteString(mustMarshal(step(t, e, a).Observation))
 		told.WriteString(mustMarshal(e.State()))
 	}
@@ -638,7 +688,8 @@ func BenchmarkStep(b *testing.B) {
 
 // BenchmarkEnd takes the last step of an episode, judge excluded.
 func BenchmarkEnd(b *testing.B) {
-	for task, actions := range map[string][]string{"ticket-resolve": {classifyRight, say(respond, goodReply)}, queue.Task: upToLast(perfectShift())} {
+	for task, actions := range map[string][]string{"ticket-resolve": {classifyRight, say(respond, goodReply)},
+		queue.Task: upToLast(perfectShift())} {
 		b.Run(task, func(b *testing.B) {
 			e := start(task, episode.Terminal, goodJudge)
 			e.desk.task = roomy(e.desk.task)

@@ -99,7 +99,9 @@ func (e *environment) State() any {
 	}
 	d, id := e.desk, e.opts.EpisodeID
 	return State{
-		EpisodeID: &id, StepCount: d.step, Seed: e.opts.Seed, Task: d.task.name, TicketID: d.selected().id, Status: d.selected().status,
-		Done: d.outcome != "", MaxSteps: d.task.maxSteps, RewardMode: d.mode, InvalidActions: d.invalid, Pressure: d.pressure, ClockMinutes: d.clock,
+		EpisodeID: &id, StepCount: d.step, Seed: e.opts.Seed, Task: d.task.name, TicketID: d.selected().id,
+		Status: d.selected().status,
+		Done:   d.outcome != "", MaxSteps: d.task.maxSteps, RewardMode: d.mode, InvalidActions: d.invalid,
+		Pressure: d.pressure, ClockMinutes: d.clock,
 	}
 }

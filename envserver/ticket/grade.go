@@ -182,7 +182,8 @@ func (d *desk) verdicts() int {
 
 // final begins the end of the episode.
 func (d *desk) final() *episode.Final {
-	return &episode.Final{Task: d.task.name, Scenario: d.scenario, Category: d.category, Outcome: d.outcome, Judge: d.task.scale}
+	return &episode.Final{Task: d.task.name, Scenario: d.scenario, Category: d.category, Outcome: d.outcome,
+		Judge: d.task.scale}
 }
 
 // giveUp ends the episode without a score.

@@ -87,9 +87,12 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 func newTasks(judge grader.Judge) ([]*task, error) {
 	ofOneTicket := slices.DeleteFunc(actionForm.Types(), func(a string) bool { return a == selectTicket })
 	tasks := []*task{
-		{name: grader.TaskClassify, rubric: grader.TaskClassify, maxSteps: 4, actions: []string{classify, search, submit}, scale: "rules"},
-		{name: grader.TaskResolve, rubric: grader.TaskResolve, maxSteps: 10, actions: ofOneTicket, reply: true, scale: judge.Name()},
-		{name: queue.Task, rubric: grader.TaskResolve, maxSteps: 40, actions: actionForm.Types(), reply: true, queue: true, scale: judge.Name()},
+		{name: grader.TaskClassify, rubric: grader.TaskClassify, maxSteps: 4,
+			actions: []string{classify, search, submit}, scale: "rules"},
+		{name: grader.TaskResolve, rubric: grader.TaskResolve, maxSteps: 10, actions: ofOneTicket, reply: true,
+			scale: judge.Name()},
+		{name: queue.Task, rubric: grader.TaskResolve, maxSteps: 40, actions: actionForm.Types(), reply: true,
+			queue: true, scale: judge.Name()},
 	}
 	for _, t := range tasks {
 		var err error
@@ -105,7 +108,8 @@ func (k *Kind) Name() string { return "ticket" }
 
 // Description is a sentence for people.
 func (k *Kind) Description() string {
-	return "Handle a customer's support ticket, or a queue of five: classify it, set its priority, reply to the customer, and resolve or escalate it."
+	return "Handle a customer's support ticket, or a queue of five: classify it, set its priority, reply to the " +
+		"customer, and resolve or escalate it."
 }
 
 // categoryQueue is what the scores of queues are filed under.
@@ -117,11 +121,13 @@ func (k *Kind) Tasks() []score.Task {
 	scenarios := k.catalog.Tickets()
 	tickets := make([]score.Scenario, len(scenarios))
 	for i, s := range scenarios {
-		tickets[i] = score.Scenario{ID: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language, Split: s.Split}
+		tickets[i] = score.Scenario{ID: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language,
+			Split: s.Split}
 	}
 	queues := make([]score.Scenario, len(k.queues))
 	for i, q := range k.queues {
-		queues[i] = score.Scenario{ID: q.ID, Category: categoryQueue, Difficulty: "hard", Language: q.Language, Split: q.Split}
+		queues[i] = score.Scenario{ID: q.ID, Category: categoryQueue, Difficulty: "hard", Language: q.Language,
+			Split: q.Split}
 	}
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {
@@ -166,7 +172,8 @@ func (k *Kind) choose(opts episode.Options) (*choice, error) {
 	}
 	switch {
 	case t == nil:
-		return nil, fmt.Errorf("%w %q: this environment has %s", episode.ErrUnknownTask, opts.Task, strings.Join(k.taskNames(), ", "))
+		return nil, fmt.Errorf("%w %q: this environment has %s", episode.ErrUnknownTask, opts.Task,
+			strings.Join(k.taskNames(), ", "))
 	case t.queue:
 		return k.chooseQueue(t, opts)
 	case opts.Scenario == "":
@@ -197,7 +204,8 @@ func (k *Kind) chooseQueue(t *task, opts episode.Options) (*choice, error) {
 		return nil, unknownScenario(t, opts)
 	}
 	q := k.queues[at]
-	c := &choice{task: t, ears: k.ears, pars: &k.pars, scenario: q.ID, tickets: make([]*scenarios.TicketScenario, queue.Size)}
+	c := &choice{task: t, ears: k.ears, pars: &k.pars, scenario: q.ID, tickets: make([]*scenarios.TicketScenario,
+		queue.Size)}
 	for i, id := range q.Tickets {
 		c.tickets[i], _ = k.catalog.Ticket(id) // queues are made of the catalogue's tickets
 	}

@@ -48,7 +48,8 @@ func TestKind(t *testing.T) {
 	if diff := cmp.Diff([]string{"ticket-classify", "ticket-resolve", "queue-management"}, names); diff != "" {
 		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
-	if got := []string{kind.Name(), kind.Judge(), kind.ScenarioDigest()}; !cmp.Equal(got, []string{"ticket", grader.OfflineName, catalog.Digest()}) {
+	if got := []string{kind.Name(), kind.Judge(), kind.ScenarioDigest()}; !cmp.Equal(got,
+		[]string{"ticket", grader.OfflineName, catalog.Digest()}) {
 		t.Errorf("name, judge, digest = %q", got)
 	}
 	if !strings.HasPrefix(kind.GraderVersion(), grader.GraderVersion) {
@@ -107,8 +108,9 @@ func TestResetRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		"task":     {episode.Options{Task: "chess"}, episode.ErrUnknownTask, "ticket-classify, ticket-resolve"},
-		"scenario": {episode.Options{Task: "ticket-resolve", Scenario: "X99"}, episode.ErrUnknownScenario, `"X99" of task ticket-resolve`},
+		"task": {episode.Options{Task: "chess"}, episode.ErrUnknownTask, "ticket-classify, ticket-resolve"},
+		"scenario": {episode.Options{Task: "ticket-resolve", Scenario: "X99"}, episode.ErrUnknownScenario,
+			`"X99" of task ticket-resolve`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +191,8 @@ func instances(t *testing.T, catalog *scenarios.Catalog, seed int64, ids ...stri
 func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed int64, tickets []*scenarios.Ticket) {
 	t.Helper()
 	env := kind.New()
-	r, err := env.Reset(episode.Options{Seed: seed, Task: task, Scenario: scenario, RewardMode: episode.Terminal, Pressure: true})
+	r, err := env.Reset(episode.Options{Seed: seed, Task: task, Scenario: scenario, RewardMode: episode.Terminal,
+		Pressure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +200,8 @@ func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed i
 	first := r.Observation.(ticket.Observation)
 	if first.Shift != nil {
 		for _, q := range first.Queue {
-			if r, err = env.Step(t.Context(), json.RawMessage(`{"action_type":"select_ticket","ticket_id":"`+q.TicketID+`"}`)); err != nil {
+			if r, err = env.Step(t.Context(), json.RawMessage(
+				`{"action_type":"select_ticket","ticket_id":"`+q.TicketID+`"}`)); err != nil {
 				t.Fatal(err)
 			}
 			told += marshal(t, r.Observation) + marshal(t, env.State())
@@ -240,7 +244,8 @@ func secrets(t *testing.T, tickets []*scenarios.Ticket) []string {
 	var served string
 	var all []string
 	for _, ticket := range tickets {
-		served += marshal(t, []any{ticket.Customer, ticket.Subject, ticket.Description, ticket.History, ticket.Attachments, ticket.Now})
+		served += marshal(t, []any{ticket.Customer, ticket.Subject, ticket.Description, ticket.History,
+			ticket.Attachments, ticket.Now})
 		all = append(all, `"`+ticket.ScenarioID+`"`, ticket.Gold.ReasonCode, ticket.Gold.Team, ticket.Gold.Policy)
 		for _, f := range ticket.Reply.Facts {
 			if f.Drawn {
@@ -273,7 +278,8 @@ func TestInterleavedSessions(t *testing.T) {
 func interleave(t *testing.T, task string) {
 	_, kind := publicKind(t)
 	actions := []string{
-		`{"action_type":"search_knowledge_base","query":"refund"}`, `{"action_type":"classify","category":"billing"}`, `{"action_type":"respond","message":"Hello."}`,
+		`{"action_type":"search_knowledge_base","query":"refund"}`, `{"action_type":"classify","category":"billing"}`,
+		`{"action_type":"respond","message":"Hello."}`,
 		`{"action_type":"resolve"}`,
 	}
 	begin := func(seed int64) episode.Environment {

@@ -36,7 +36,8 @@ type matter struct {
 
 func newMatter(ticket *scenarios.Ticket, id string) matter {
 	m := matter{
-		ticket: ticket, id: id, status: statusOpen, conversation: make([]Message, len(ticket.History)), customer: newCustomer(ticket), answered: queue.Never,
+		ticket: ticket, id: id, status: statusOpen, conversation: make([]Message, len(ticket.History)),
+		customer: newCustomer(ticket), answered: queue.Never,
 	}
 	for i, h := range ticket.History {
 		m.conversation[i] = Message{Role: h.Role, Content: h.Text}

@@ -102,8 +102,9 @@ func (d *desk) observation() Observation {
 	o := Observation{
 		Task: d.task.name, TicketID: m.id, Now: t.Now, CustomerName: t.Customer.Name, Company: t.Customer.Company,
 		CustomerSince: date(t.Customer.Since), AccountLevel: t.Customer.AccountLevel, Language: t.Language,
-		Subject: t.Subject, Description: t.Description, Attachments: attachments(t.Attachments), ConversationHistory: slices.Clone(m.conversation),
-		Status: m.status, Score: d.score(), Step: d.step, MaxSteps: d.task.maxSteps, AllowedActions: d.allowed(),
+		Subject: t.Subject, Description: t.Description, Attachments: attachments(t.Attachments),
+		ConversationHistory: slices.Clone(m.conversation),
+		Status:              m.status, Score: d.score(), Step: d.step, MaxSteps: d.task.maxSteps, AllowedActions: d.allowed(),
 		Feedback: d.feedback, KnowledgeBase: articles(d.found), CustomerMood: m.customer.feels(),
 	}
 	if d.timed() {
@@ -125,7 +126,8 @@ func (d *desk) shift() *Shift {
 }
 
 func (m *matter) glance(clock int) QueuedTicket {
-	q := QueuedTicket{TicketID: m.id, Subject: m.ticket.Subject, AccountLevel: m.ticket.Customer.AccountLevel, Status: m.status, WaitingMinutes: m.answered}
+	q := QueuedTicket{TicketID: m.id, Subject: m.ticket.Subject, AccountLevel: m.ticket.Customer.AccountLevel,
+		Status: m.status, WaitingMinutes: m.answered}
 	if m.answered == queue.Never {
 		q.WaitingMinutes = clock
 		if m.priority != "" {

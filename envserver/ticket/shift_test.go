@@ -21,7 +21,8 @@ import (
 // testQueue are five tickets, three of which would have to be escalated. All go to finance and are
 // about billing.
 func testQueue() []*scenarios.Ticket {
-	cases := []queue.Case{{Priority: "low"}, {Priority: "urgent", Escalate: true}, {Priority: "high"}, {Priority: "medium", Escalate: true}, {Priority: "high", Escalate: true}}
+	cases := []queue.Case{{Priority: "low"}, {Priority: "urgent", Escalate: true}, {Priority: "high"},
+		{Priority: "medium", Escalate: true}, {Priority: "high", Escalate: true}}
 	tickets := make([]*scenarios.Ticket, len(cases))
 	for i, c := range cases {
 		t := talkative()
@@ -99,11 +100,14 @@ func TestPerfectShiftScoresOne(t *testing.T) {
 		e := start(queue.Task, mode, goodJudge)
 		e.desk.task = roomy(e.desk.task)
 		rewards, last := play(t, e, perfectShift()...)
-		if last.Final == nil || last.Final.Outcome != score.Scored || last.Final.Score != score.One || sum(rewards) != 1000 {
+		if last.Final == nil || last.Final.Outcome != score.Scored || last.Final.Score != score.One ||
+			sum(rewards) != 1000 {
 			t.Fatalf("%s: %d, %+v, want scored with 1", mode, sum(rewards), last.Final)
 		}
-		if got := last.Final; got.Scenario != "B99" || got.Category != "queue" || got.Judge != "test-judge" || len(got.Verdicts) != 4 {
-			t.Errorf("final = %+v with %d verdicts, want the queue's with 4: the fifth reply does not fit", got, len(got.Verdicts))
+		if got := last.Final; got.Scenario != "B99" || got.Category != "queue" || got.Judge != "test-judge" ||
+			len(got.Verdicts) != 4 {
+			t.Errorf("final = %+v with %d verdicts, want the queue's with 4: the fifth reply does not fit", got,
+				len(got.Verdicts))
 		}
 	}
 }
@@ -113,8 +117,10 @@ func TestPerfectShiftScoresOne(t *testing.T) {
 func TestShiftFollowsItsSchedule(t *testing.T) {
 	cases := testCases()
 	par := queue.Best(cases).Worth
-	for _, order := range [][queue.Size]int{{0, 1, 2, 3, 4}, {1, 4, 2, 3, 0}, {0, 3, 2, 4, 1}, {4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}} {
-		for name, acts := range map[string][]queue.Act{"one by one": queue.OneByOne(cases, order), "labels first": queue.LabelsFirst(cases, order)} {
+	for _, order := range [][queue.Size]int{{0, 1, 2, 3, 4}, {1, 4, 2, 3, 0}, {0, 3, 2, 4, 1}, {4, 3, 2, 1, 0},
+		{2, 0, 4, 1, 3}} {
+		for name, acts := range map[string][]queue.Act{"one by one": queue.OneByOne(cases, order),
+			"labels first": queue.LabelsFirst(cases, order)} {
 			worth, _ := queue.Play(cases, acts)
 			e := start(queue.Task, episode.Dense, goodJudge)
 			e.desk.task = roomy(e.desk.task)
@@ -140,12 +146,14 @@ func TestFirstObservationOfAQueue(t *testing.T) {
 	zero := 0
 	want := &Shift{MinutesLeft: 36, EscalationsLeft: 2}
 	for i := range queue.Size {
-		want.Queue = append(want.Queue, QueuedTicket{TicketID: ticketID(7, i), Subject: fmt.Sprintf("Matter %d", i), AccountLevel: "premium", Status: "open"})
+		want.Queue = append(want.Queue, QueuedTicket{TicketID: ticketID(7, i), Subject: fmt.Sprintf("Matter %d", i),
+			AccountLevel: "premium", Status: "open"})
 	}
 	if diff := cmp.Diff(want, got.Shift); diff != "" {
 		t.Errorf("shift (-want +got):\n%s", diff)
 	}
-	if got.TicketID != ticketID(7, 0) || got.Subject != "Matter 0" || got.MaxSteps != 40 || !cmp.Equal(got.ClockMinutes, &zero) {
+	if got.TicketID != ticketID(7, 0) || got.Subject != "Matter 0" || got.MaxSteps != 40 ||
+		!cmp.Equal(got.ClockMinutes, &zero) {
 		t.Errorf("observation = %+v, want the first ticket of the queue", got)
 	}
 	validate(t, compile(t, k.schemas.Observation), mustMarshal(got))
@@ -162,22 +170,38 @@ func TestShiftRules(t *testing.T) {
 		actions []string
 		want    view
 	}{
-		"labels cost a minute each":  {[]string{labels("billing", "low")}, view{"Category: billing. Priority: low.", 34, 2}},
-		"selecting is free":          {[]string{turnTo(3)}, view{"This is ticket " + ticketID(7, 3) + ", open.", 36, 2}},
-		"searching is free":          {[]string{`{"action_type":"search_knowledge_base","query":"zebra"}`}, view{"The knowledge base has no article with these words.", 36, 2}},
-		"a reply costs five":         {[]string{say(respond, goodReply)}, view{"Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket to end it.", 31, 2}},
+		"labels cost a minute each": {[]string{labels("billing", "low")}, view{"Category: billing. Priority: low.", 34,
+			2}},
+		"selecting is free": {[]string{turnTo(3)}, view{"This is ticket " + ticketID(7, 3) + ", open.", 36,
+			2}},
+		"searching is free": {[]string{`{"action_type":"search_knowledge_base","query":"zebra"}`},
+			view{"The knowledge base has no article with these words.", 36, 2}},
+		"a reply costs five": {[]string{say(respond, goodReply)},
+			view{"Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket " +
+				"to end it.", 31, 2}},
 		"a last reply costs six":     {[]string{say(resolve, goodReply)}, view{"The ticket is resolved.", 30, 2}},
 		"an escalation costs a slot": {[]string{escalateFinance}, view{"The ticket is escalated.", 34, 1}},
-		"all at once costs the sum":  {[]string{`{"action_type":"submit","category":"billing","priority":"low","message":"x","decision":"escalate"}`}, view{"The ticket is escalated.", 27, 1}},
-		"undecided stays open":       {[]string{`{"action_type":"submit","priority":"low"}`}, view{"Your answer was taken; the ticket stays open, for you did not decide to resolve or to escalate it.", 35, 2}},
-		"closed is closed":           {[]string{justResolve, labels("billing", "low")}, refused("ticket "+ticketID(7, 0)+" is resolved. Select another one.", 35, 2)},
-		"two escalations":            {[]string{escalateFinance, turnTo(1), escalateFinance, turnTo(2), escalateFinance}, refused("no escalation is left in this shift.", 32, 0)},
+		"all at once costs the sum": {
+			[]string{
+				`{"action_type":"submit","category":"billing","priority":"low","message":"x","decision":"escalate"}`},
+			view{"The ticket is escalated.", 27, 1}},
+		"undecided stays open": {[]string{`{"action_type":"submit","priority":"low"}`},
+			view{"Your answer was taken; the ticket stays open, for you did not decide to resolve or to escalate it.",
+				35, 2}},
+		"closed is closed": {[]string{justResolve, labels("billing", "low")},
+			refused("ticket "+ticketID(7, 0)+" is resolved. Select another one.", 35, 2)},
+		"two escalations": {[]string{escalateFinance, turnTo(1), escalateFinance, turnTo(2),
+			escalateFinance}, refused("no escalation is left in this shift.", 32, 0)},
 		"two escalations, all at once": {
-			[]string{escalateFinance, turnTo(1), escalateFinance, turnTo(2), `{"action_type":"submit","decision":"escalate","message":"x"}`}, refused("no escalation is left in this shift.", 32, 0),
+			[]string{escalateFinance, turnTo(1), escalateFinance, turnTo(2),
+				`{"action_type":"submit","decision":"escalate","message":"x"}`},
+			refused("no escalation is left in this shift.", 32, 0),
 		},
-		"no such ticket": {[]string{`{"action_type":"select_ticket","ticket_id":"B90"}`}, refused("the queue has no ticket of this id.", 36, 2)},
+		"no such ticket": {[]string{`{"action_type":"select_ticket","ticket_id":"B90"}`},
+			refused("the queue has no ticket of this id.", 36, 2)},
 		"too long": {
-			[]string{say(respond, "1"), say(respond, "2"), say(respond, "3"), say(respond, "4"), say(respond, "5"), say(respond, "6"), say(respond, "7"), say(resolve, "8")},
+			[]string{say(respond, "1"), say(respond, "2"), say(respond, "3"), say(respond, "4"), say(respond, "5"),
+				say(respond, "6"), say(respond, "7"), say(resolve, "8")},
 			refused("this takes 6 minutes and 1 are left.", 1, 2),
 		},
 	}
@@ -206,9 +230,10 @@ func TestShiftEnds(t *testing.T) {
 		outcome score.Outcome
 		message string
 	}{
-		"all closed":     {closing, score.Scored, "The ticket is resolved."},
-		"out of minutes": {append(replies, `{"action_type":"classify","priority":"low"}`), score.Scored, "The minutes have run out."},
-		"out of steps":   {slices.Repeat([]string{turnTo(1)}, 40), score.Failed, "The steps have run out."},
+		"all closed": {closing, score.Scored, "The ticket is resolved."},
+		"out of minutes": {append(replies, `{"action_type":"classify","priority":"low"}`), score.Scored,
+			"The minutes have run out."},
+		"out of steps": {slices.Repeat([]string{turnTo(1)}, 40), score.Failed, "The steps have run out."},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +243,8 @@ func TestShiftEnds(t *testing.T) {
 				t.Fatal("the shift is over before its last action")
 			}
 			last := step(t, e, tc.actions[len(tc.actions)-1])
-			if last.Final == nil || last.Final.Outcome != tc.outcome || !strings.Contains(last.Observation.(Observation).Feedback, tc.message) {
+			if last.Final == nil || last.Final.Outcome != tc.outcome ||
+				!strings.Contains(last.Observation.(Observation).Feedback, tc.message) {
 				t.Errorf("last = %+v, want %s: %s", last, tc.outcome, tc.message)
 			}
 		})
@@ -237,7 +263,9 @@ func TestMinutesToSLAFollowsTheAgentsLabel(t *testing.T) {
 	}
 	var got []string
 	for _, a := range []string{
-		`{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"urgent"}`, `{"action_type":"classify","priority":"medium"}`, say(respond, "Hm."), `{"action_type":"classify","category":"billing"}`,
+		`{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"urgent"}`,
+		`{"action_type":"classify","priority":"medium"}`, say(respond, "Hm."),
+		`{"action_type":"classify","category":"billing"}`,
 	} {
 		got = append(got, see(a))
 	}
@@ -249,7 +277,8 @@ func TestMinutesToSLAFollowsTheAgentsLabel(t *testing.T) {
 func TestShiftDimensions(t *testing.T) {
 	// The urgent ticket (weight 4 of 13) is done perfectly and in time; the low one (1 of 13) gets
 	// a wrong label and a late decision without a reply.
-	actions := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(0), labels("general", "urgent"), justResolve}
+	actions := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(0),
+		labels("general", "urgent"), justResolve}
 	e := start(queue.Task, episode.Terminal, goodJudge)
 	play(t, e, actions...)
 	last := step(t, e, `{"action_type":"search_knowledge_base","query":"zebra"}`)
@@ -257,7 +286,8 @@ func TestShiftDimensions(t *testing.T) {
 		last = step(t, e, turnTo(2))
 	}
 	want := []score.Dimension{
-		{Name: "category", Earned: 62, Offered: 200}, {Name: "priority", Earned: 31, Offered: 100}, {Name: "escalation", Earned: 77, Offered: 200},
+		{Name: "category", Earned: 62, Offered: 200}, {Name: "priority", Earned: 31, Offered: 100},
+		{Name: "escalation", Earned: 77, Offered: 200},
 		{Name: "response", Earned: 154, Offered: 500}, {Name: "timeliness", Earned: 185, Offered: 600},
 	}
 	if diff := cmp.Diff(want, last.Final.Dimensions); diff != "" {
@@ -267,7 +297,8 @@ func TestShiftDimensions(t *testing.T) {
 
 // TestRepeatsNeverPayInAQueue repeats every action of a shift, in its place.
 func TestRepeatsNeverPayInAQueue(t *testing.T) {
-	once := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(2), say(respond, goodReply), justResolve}
+	once := []string{turnTo(1), labels("billing", "urgent"), say(respond, goodReply), escalateFinance, turnTo(2),
+		say(respond, goodReply), justResolve}
 	earned := func(actions []string) int64 {
 		e := start(queue.Task, episode.Dense, goodJudge)
 		var total int64
@@ -352,19 +383,25 @@ func TestPressure(t *testing.T) {
 		actions  []string
 		want     int64
 	}{
-		"in time":            {"urgent", []string{labels("billing", "urgent"), say(respond, goodReply), escalateFinance}, 1000},
-		"three searches":     {"urgent", append(searches(3), labels("billing", "urgent"), say(respond, goodReply), escalateFinance), 1000},
-		"six searches":       {"urgent", append(searches(6), labels("billing", "urgent"), say(respond, goodReply), escalateFinance), 820},
-		"not urgent":         {"high", append(searches(6), labels("billing", "high"), say(respond, goodReply), escalateFinance), 1000},
-		"never":              {"urgent", []string{labels("billing", "urgent"), escalateFinance}, 200},
-		"second reply later": {"urgent", []string{say(respond, goodReply), say(respond, goodReply), escalateFinance}, 300},
+		"in time": {"urgent", []string{labels("billing", "urgent"), say(respond, goodReply),
+			escalateFinance}, 1000},
+		"three searches": {"urgent", append(searches(3), labels("billing", "urgent"), say(respond, goodReply),
+			escalateFinance), 1000},
+		"six searches": {"urgent", append(searches(6), labels("billing", "urgent"), say(respond, goodReply),
+			escalateFinance), 820},
+		"not urgent": {"high", append(searches(6), labels("billing", "high"), say(respond, goodReply),
+			escalateFinance), 1000},
+		"never": {"urgent", []string{labels("billing", "urgent"), escalateFinance}, 200},
+		"second reply later": {"urgent", []string{say(respond, goodReply), say(respond, goodReply), escalateFinance},
+			300},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []episode.RewardMode{episode.Dense, episode.Terminal} {
 				ticket := testTicket()
 				ticket.Gold.Priority = tc.priority
-				e := startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: mode, Pressure: true}, goodJudge, ticket)
+				e := startOn("ticket-resolve", episode.Options{Seed: 7, RewardMode: mode, Pressure: true}, goodJudge,
+					ticket)
 				rewards, last := play(t, e, tc.actions...)
 				if sum(rewards) != tc.want || last.Final.Score != tc.want*1000 {
 					t.Errorf("%s: rewards %v, score %d, want %d", mode, rewards, last.Final.Score, tc.want)
@@ -388,8 +425,9 @@ func TestRewardsTellNoPriority(t *testing.T) {
 		task    string
 		actions []string
 	}{
-		"category in a queue":         {queue.Task, []string{category}},
-		"reply in a queue":            {queue.Task, []string{say(respond, "Hm."), say(respond, "Hm."), category, say(respond, "Hm.")}},
+		"category in a queue": {queue.Task, []string{category}},
+		"reply in a queue": {queue.Task, []string{say(respond, "Hm."), say(respond, "Hm."), category,
+			say(respond, "Hm.")}},
 		"late reply under pressure":   {"ticket-resolve", append(slices.Clone(late), category)},
 		"late reply after a category": {"ticket-resolve", append([]string{category}, late...)},
 	}
@@ -401,7 +439,8 @@ func TestRewardsTellNoPriority(t *testing.T) {
 					tickets = testQueue()
 				}
 				tickets[0].Gold.Priority = priority
-				e := startOn(tc.task, episode.Options{Seed: 7, RewardMode: episode.Dense, Pressure: true}, goodJudge, tickets...)
+				e := startOn(tc.task, episode.Options{Seed: 7, RewardMode: episode.Dense, Pressure: true}, goodJudge,
+					tickets...)
 				if rewards, _ := play(t, e, tc.actions...); sum(rewards) != 0 {
 					t.Errorf("%s: rewards %v before the priority is set", priority, rewards)
 				}
@@ -415,11 +454,13 @@ func TestRewardsTellNoPriority(t *testing.T) {
 
 // TestClosedTicketPaysItsOnlyLabel closes a ticket of a queue that has one label alone.
 func TestClosedTicketPaysItsOnlyLabel(t *testing.T) {
-	for _, label := range []string{`{"action_type":"classify","category":"billing"}`, `{"action_type":"classify","priority":"low"}`} {
+	for _, label := range []string{`{"action_type":"classify","category":"billing"}`,
+		`{"action_type":"classify","priority":"low"}`} {
 		rewards, _ := play(t, start(queue.Task, episode.Dense, goodJudge), label, justResolve)
 		_, last := play(t, start(queue.Task, episode.Dense, goodJudge), justResolve)
 		if rewards[0] != 0 || rewards[1] <= last.Reward {
-			t.Errorf("%s and closing pay %v, want nothing and then more than the %d of closing", label, rewards, last.Reward)
+			t.Errorf("%s and closing pay %v, want nothing and then more than the %d of closing", label, rewards,
+				last.Reward)
 		}
 	}
 }
@@ -429,10 +470,12 @@ func searches(n int) []string {
 }
 
 func TestNoPressureUnlessAskedFor(t *testing.T) {
-	for task, opts := range map[string]episode.Options{"ticket-resolve": {Seed: 7}, "ticket-classify": {Seed: 7, Pressure: true}} {
+	for task, opts := range map[string]episode.Options{"ticket-resolve": {Seed: 7},
+		"ticket-classify": {Seed: 7, Pressure: true}} {
 		e := startOn(task, opts, goodJudge, testTicket())
 		r := step(t, e, `{"action_type":"search_knowledge_base","query":"refund"}`)
-		if r.Observation.(Observation).ClockMinutes != nil || e.State().(State).ClockMinutes != 0 || e.State().(State).Pressure {
+		if r.Observation.(Observation).ClockMinutes != nil || e.State().(State).ClockMinutes != 0 ||
+			e.State().(State).Pressure {
 			t.Errorf("%s runs a clock", task)
 		}
 	}

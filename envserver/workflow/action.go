@@ -32,11 +32,16 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 		{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
 	}},
 }, []episode.Variant{
-	{Type: scenarios.CheckOrderStatus, Description: "looks an order up.", Optional: []string{"payload"}, Properties: []string{"order_id"}},
-	{Type: scenarios.CheckPayment, Description: "looks payments up, by the order or by the payment.", Optional: []string{"payload"}, Properties: []string{"order_id", "payment_id"}},
-	{Type: scenarios.InitiateRefund, Description: "sends money back; payment_id is needed where there are several payments.", Optional: []string{"payload"}, Properties: []string{"order_id", "amount", "payment_id"}},
-	{Type: scenarios.EscalateIssue, Description: "hands the issue to a team; order_id and reason may help that team.", Optional: []string{"payload"}, Properties: []string{"team", "order_id", "reason"}},
-	{Type: scenarios.RespondUser, Description: "writes to the customer. It ends the episode, unless it asks for what the customer alone knows.", Optional: []string{"payload"}, Properties: []string{"message"}},
+	{Type: scenarios.CheckOrderStatus, Description: "looks an order up.", Optional: []string{"payload"},
+		Properties: []string{"order_id"}},
+	{Type: scenarios.CheckPayment, Description: "looks payments up, by the order or by the payment.",
+		Optional: []string{"payload"}, Properties: []string{"order_id", "payment_id"}},
+	{Type: scenarios.InitiateRefund, Description: "sends money back; payment_id is needed where there are several " +
+		"payments.", Optional: []string{"payload"}, Properties: []string{"order_id", "amount", "payment_id"}},
+	{Type: scenarios.EscalateIssue, Description: "hands the issue to a team; order_id and reason may help that team.",
+		Optional: []string{"payload"}, Properties: []string{"team", "order_id", "reason"}},
+	{Type: scenarios.RespondUser, Description: "writes to the customer. It ends the episode, unless it asks for what " +
+		"the customer alone knows.", Optional: []string{"payload"}, Properties: []string{"message"}},
 })
 
 // payloadFields are the payload's fields in the order of the form.

@@ -104,7 +104,8 @@ func (c *course) refund(args map[string]any) result {
 	if !ok {
 		return failure("amount is missing or no sum of money")
 	}
-	refund := scenarios.Refund{OrderID: text(args, "order_id"), PaymentID: text(args, "payment_id"), Amount: scenarios.Cents(amount)}
+	refund := scenarios.Refund{OrderID: text(args, "order_id"), PaymentID: text(args, "payment_id"),
+		Amount: scenarios.Cents(amount)}
 	if problem := c.unpayable(refund); problem != "" {
 		return failure("%s", problem)
 	}
@@ -141,7 +142,8 @@ func (c *course) openCase(args map[string]any) result {
 	if team == "" {
 		return failure("team is missing")
 	}
-	opened := scenarios.Case{ID: fmt.Sprintf("CASE-%d", len(c.backend.Cases)+1), Team: team, OrderID: text(args, "order_id"), Reason: text(args, "reason")}
+	opened := scenarios.Case{ID: fmt.Sprintf("CASE-%d", len(c.backend.Cases)+1), Team: team,
+		OrderID: text(args, "order_id"), Reason: text(args, "reason")}
 	c.backend.Cases = append(c.backend.Cases, opened)
 	return result{OK: true, Case: &opened}
 }

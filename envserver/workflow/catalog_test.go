@@ -82,7 +82,8 @@ func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.
 			faults := e.course.faults
 			r := step(t, e, goldAction(w, s))
 			if total += r.Reward; r.Final != nil {
-				if booked := r.Final.Dimensions[0].Earned + r.Final.Dimensions[1].Earned + r.Final.Dimensions[2].Earned; booked != total {
+				if booked := r.Final.Dimensions[0].Earned + r.Final.Dimensions[1].Earned +
+					r.Final.Dimensions[2].Earned; booked != total {
 					t.Errorf("%s: rewards add up to %d, the books to %d", w.ScenarioID, total, booked)
 				}
 				return r.Final
@@ -146,7 +147,8 @@ func TestEveryOrderOfGoldScoresAll(t *testing.T) {
 		n := 0
 		orders(w.Steps, nil, func(steps []scenarios.WorkflowStep) {
 			n++
-			if final := playAll(t, kind, w, steps); final == nil || final.Score != score.One || final.Outcome != score.Scored {
+			if final := playAll(t, kind, w, steps); final == nil || final.Score != score.One ||
+				final.Outcome != score.Scored {
 				t.Errorf("order %d: final = %+v, want all points", n, final)
 			}
 		})
@@ -180,13 +182,15 @@ func TestAMissingStepIsNoResolution(t *testing.T) {
 func TestAWrongEndIsNoResolution(t *testing.T) {
 	refunded := 0
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
-		i := slices.IndexFunc(w.Steps, func(s scenarios.WorkflowStep) bool { return s.Action == scenarios.InitiateRefund })
+		i := slices.IndexFunc(w.Steps,
+			func(s scenarios.WorkflowStep) bool { return s.Action == scenarios.InitiateRefund })
 		if i < 0 {
 			return
 		}
 		refunded++
 		final := playAll(t, kind, w, slices.Insert(slices.Clone(w.Steps), i, w.Steps[i]))
-		if final == nil || final.Dimensions[1].Earned != 0 || final.Dimensions[0].Earned != final.Dimensions[0].Offered {
+		if final == nil || final.Dimensions[1].Earned != 0 ||
+			final.Dimensions[0].Earned != final.Dimensions[0].Offered {
 			t.Errorf("two refunds: final = %+v, want all steps and no resolution", final)
 		}
 	})
@@ -213,7 +217,8 @@ func TestForbiddenActionsCost(t *testing.T) {
 		e := &environment{kind: kind}
 		e.begin(&task{name: "any"}, w, episode.Options{RewardMode: episode.Dense})
 		for _, act := range []string{
-			fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":1}}`, w.State.Orders[0].ID), `{"action_type":"escalate_issue","payload":{"team":"marketing"}}`,
+			fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":1}}`, w.State.Orders[0].ID),
+			`{"action_type":"escalate_issue","payload":{"team":"marketing"}}`,
 		} {
 			r := step(t, e, act)
 			if r.Reward >= 0 {
@@ -243,7 +248,8 @@ func TestKind(t *testing.T) {
 	if n != len(catalog.Workflows()) {
 		t.Errorf("the tasks have %d scenarios, the catalogue %d workflows", n, len(catalog.Workflows()))
 	}
-	if got := []string{kind.Name(), kind.Judge(), kind.ScenarioDigest()}; !cmp.Equal(got, []string{"workflow", "rules", catalog.Digest()}) {
+	if got := []string{kind.Name(), kind.Judge(), kind.ScenarioDigest()}; !cmp.Equal(got,
+		[]string{"workflow", "rules", catalog.Digest()}) {
 		t.Errorf("name, judge, digest = %q", got)
 	}
 }
@@ -294,7 +300,9 @@ func TestTryingTellsNoArguments(t *testing.T) {
 				continue
 			}
 			gold := goldAction(w, s)
-			tries := []string{`{"action_type":"initiate_refund","payload":{}}`, fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":0.01}}`, w.State.Orders[0].ID)}
+			tries := []string{`{"action_type":"initiate_refund","payload":{}}`,
+				fmt.Sprintf(`{"action_type":"initiate_refund","payload":{"order_id":%q,"amount":0.01}}`,
+					w.State.Orders[0].ID)}
 			if s.Action == scenarios.EscalateIssue {
 				tries = nil
 				for _, team := range []string{"finance", "logistics", "disputes", "security", "legal"} {
@@ -304,7 +312,8 @@ func TestTryingTellsNoArguments(t *testing.T) {
 			wantResult, wantReward := firstAnswer(t, kind, w, gold)
 			for _, try := range tries {
 				if result, reward := firstAnswer(t, kind, w, try); result != wantResult || reward != wantReward {
-					t.Fatalf("%s: %s answers %s and pays %d, the right %s answers %s and pays %d", w.ScenarioID, try, result, reward, gold, wantResult, wantReward)
+					t.Fatalf("%s: %s answers %s and pays %d, the right %s answers %s and pays %d", w.ScenarioID, try,
+						result, reward, gold, wantResult, wantReward)
 				}
 			}
 		}

@@ -52,7 +52,8 @@ type course struct {
 
 func newCourse(t *task, w *scenarios.Workflow, reader Reader, mode episode.RewardMode) *course {
 	return &course{
-		task: t, workflow: w, reader: reader, mode: mode, backend: w.State.Clone(), orderStatus: shown(w.Visible.OrderStatus), paymentStatus: shown(w.Visible.PaymentStatus),
+		task: t, workflow: w, reader: reader, mode: mode, backend: w.State.Clone(),
+		orderStatus: shown(w.Visible.OrderStatus), paymentStatus: shown(w.Visible.PaymentStatus),
 		calls: map[string]int{}, satisfied: make([]bool, len(w.Steps)), neutrals: make([]int, len(w.Neutral)),
 	}
 }
@@ -122,7 +123,8 @@ func (c *course) act(action string, args map[string]any) (result, int64) {
 // others. The arguments play no part: if only the right team or amount were held back, agents could
 // find it by trying.
 func (c *course) tooEarly(action string) bool {
-	return changes(action) && slices.ContainsFunc(c.waiting(action), func(i int) bool { return !c.ready(c.workflow.Steps[i]) })
+	return changes(action) && slices.ContainsFunc(c.waiting(action),
+		func(i int) bool { return !c.ready(c.workflow.Steps[i]) })
 }
 
 // waiting lists the required steps of an action, by index, that aren't done.
@@ -239,7 +241,8 @@ func (c *course) respond(args map[string]any) (result, int64) {
 	c.forbidden = c.forbidden || forbidden
 	sent := result{OK: true, Sent: message}
 	last := slices.IndexFunc(c.workflow.Steps, func(s scenarios.WorkflowStep) bool { return s.Terminal })
-	if forbidden || last < 0 || !c.ready(c.workflow.Steps[last]) || !c.workflow.Steps[last].Accepts(args) || !c.statesFacts(message) {
+	if forbidden || last < 0 || !c.ready(c.workflow.Steps[last]) || !c.workflow.Steps[last].Accepts(args) ||
+		!c.statesFacts(message) {
 		return sent, wrongPenalty
 	}
 	c.satisfy(last)
@@ -260,7 +263,8 @@ func (c *course) question(message string) int {
 }
 
 func (c *course) statesFacts(message string) bool {
-	for i, stated := range c.reader.FactsStated(message, c.workflow.Facts, c.workflow.AllowedValues, c.workflow.Language) {
+	for i, stated := range c.reader.FactsStated(message, c.workflow.Facts, c.workflow.AllowedValues,
+		c.workflow.Language) {
 		if !stated && !c.workflow.Facts[i].Optional {
 			return false
 		}

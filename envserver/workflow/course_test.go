@@ -48,8 +48,10 @@ func testWorkflow() *scenarios.Workflow {
 		Customer: scenarios.Customer{Name: "Ada Moss", AccountLevel: "basic"}, Query: "Where is my money?",
 		Visible: scenarios.Visible{OrderStatus: "unknown"},
 		State: scenarios.Backend{
-			Orders:   []scenarios.Order{{ID: "LD-1", Status: "delivered", Total: 1250, Notes: []string{"porch"}}, {ID: "LD-2", Status: "packed"}},
-			Payments: []scenarios.Payment{{ID: "PAY-1", OrderID: "LD-1", Status: "captured", Amount: 1250}, {ID: "PAY-2", OrderID: "LD-1", Status: "authorised", Amount: 1250}},
+			Orders: []scenarios.Order{{ID: "LD-1", Status: "delivered", Total: 1250, Notes: []string{"porch"}},
+				{ID: "LD-2", Status: "packed"}},
+			Payments: []scenarios.Payment{{ID: "PAY-1", OrderID: "LD-1", Status: "captured", Amount: 1250},
+				{ID: "PAY-2", OrderID: "LD-1", Status: "authorised", Amount: 1250}},
 		},
 		Steps: []scenarios.WorkflowStep{
 			{ID: "s1", Action: scenarios.CheckOrderStatus, Args: theOrder()},
@@ -57,10 +59,12 @@ func testWorkflow() *scenarios.Workflow {
 			{ID: "s3", Action: scenarios.InitiateRefund, Args: refund, Requires: []string{"s1", "s2"}},
 			{ID: "s4", Action: scenarios.RespondUser, Requires: []string{"s3"}, Terminal: true},
 		},
-		Neutral:   []scenarios.NeutralAction{{Action: scenarios.CheckOrderStatus, Args: []scenarios.Arg{{Name: "order_id", Any: true}}, Max: 1}},
-		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: scenarios.EscalateIssue}, {ID: "n2", Action: scenarios.RespondUser, Verbs: []string{"voucher"}}},
-		Facts:     []scenarios.Fact{{ID: "f1", Value: "$12.50"}, {ID: "f2", Value: "five days", Optional: true}},
-		Faults:    []scenarios.Fault{{Action: scenarios.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
+		Neutral: []scenarios.NeutralAction{{Action: scenarios.CheckOrderStatus,
+			Args: []scenarios.Arg{{Name: "order_id", Any: true}}, Max: 1}},
+		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: scenarios.EscalateIssue},
+			{ID: "n2", Action: scenarios.RespondUser, Verbs: []string{"voucher"}}},
+		Facts:  []scenarios.Fact{{ID: "f1", Value: "$12.50"}, {ID: "f2", Value: "five days", Optional: true}},
+		Faults: []scenarios.Fault{{Action: scenarios.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
 	}
 }
 
@@ -120,26 +124,44 @@ func TestRewards(t *testing.T) {
 		outcome  score.Outcome
 		score    int64
 	}{
-		"gold":                        {calm(), []string{order, payment, refundGood, reply}, []int64{200, 200, 200, 700}, score.Scored, score.One},
-		"gold in the other order":     {calm(), []string{payment, order, refundGood, reply}, []int64{200, 200, 200, 700}, score.Scored, score.One},
-		"a retry is no repeat":        {testWorkflow(), []string{order, payment, payment, refundGood, reply}, []int64{200, 0, 200, 200, 700}, score.Scored, score.One},
-		"giving up after a fault":     {testWorkflow(), []string{order, payment, reply}, []int64{200, 0, -100}, score.Scored, 76_923},
-		"a fault of a repeat is free": {testWorkflow(), []string{order, order, order, order, order, payment, reply}, []int64{200, -100, -100, -100, -120, 0, -120}, score.Scored, 0},
-		"the last action alone":       {calm(), []string{reply}, []int64{-100}, score.Scored, 0},
-		"reversed":                    {calm(), []string{refundGood, payment, order, reply}, []int64{-100, 200, 200, -100}, score.Scored, 153_846},
-		"refund before the look-ups":  {calm(), []string{refundGood, order, payment, refundGood, reply}, []int64{-100, 200, 200, 200, 680}, score.Scored, 907_692},
-		"repeated":                    {calm(), []string{order, order, order}, []int64{200, -100, -100}, "", 0},
-		"harmless look-up":            {calm(), []string{otherOrder, order, payment, refundGood, reply}, []int64{-20, 200, 200, 200, 680}, score.Scored, 969_231},
-		"harmless once only":          {calm(), []string{otherOrder, noOrder, otherOrder}, []int64{-20, -100, -100}, "", 0},
-		"harmless beyond the count":   {calm(), []string{order, payment, refundGood, refundMore, otherOrder}, []int64{200, 200, 200, -100, -20}, "", 0},
-		"wrong amount":                {calm(), []string{order, payment, refundMore, reply}, []int64{200, 200, -100, -100}, score.Scored, 153_846},
-		"forbidden act":               {calm(), []string{order, payment, escalate, refundGood, reply}, []int64{200, 200, -100, 200, 180}, score.Scored, 523_077},
-		"forbidden promise":           {calm(), []string{order, payment, refundGood, promise}, []int64{200, 200, 200, -100}, score.Scored, 384_615},
-		"facts missing":               {calm(), []string{order, payment, refundGood, emptyWords}, []int64{200, 200, 200, -100}, score.Scored, 384_615},
-		"no message":                  {calm(), []string{`{"action_type":"respond_user"}`, order}, []int64{-100, 200}, "", 0},
-		"no payload":                  {calm(), []string{`{"action_type":"check_payment","payload":null}`, `{"action_type":"initiate_refund"}`}, []int64{-100, -100}, "", 0},
-		"no team":                     {calm(), []string{`{"action_type":"escalate_issue","payload":{}}`}, []int64{-100}, "", 0},
-		"steps run out":               {calm(), slices.Repeat([]string{order}, 8), []int64{200, -100, -100, -100, -120, -120, -120, -320}, score.Failed, 0},
+		"gold": {calm(), []string{order, payment, refundGood, reply},
+			[]int64{200, 200, 200, 700}, score.Scored, score.One},
+		"gold in the other order": {calm(), []string{payment, order, refundGood, reply},
+			[]int64{200, 200, 200, 700}, score.Scored, score.One},
+		"a retry is no repeat": {testWorkflow(), []string{order, payment, payment, refundGood, reply},
+			[]int64{200, 0, 200, 200, 700}, score.Scored, score.One},
+		"giving up after a fault": {testWorkflow(), []string{order, payment, reply}, []int64{200, 0, -100},
+			score.Scored, 76_923},
+		"a fault of a repeat is free": {testWorkflow(), []string{order, order, order, order, order, payment, reply},
+			[]int64{200, -100, -100, -100, -120, 0, -120}, score.Scored, 0},
+		"the last action alone": {calm(), []string{reply}, []int64{-100}, score.Scored, 0},
+		"reversed": {calm(), []string{refundGood, payment, order, reply},
+			[]int64{-100, 200, 200, -100}, score.Scored, 153_846},
+		"refund before the look-ups": {calm(), []string{refundGood, order, payment, refundGood, reply},
+			[]int64{-100, 200, 200, 200, 680}, score.Scored, 907_692},
+		"repeated": {calm(), []string{order, order, order}, []int64{200, -100, -100}, "", 0},
+		"harmless look-up": {calm(), []string{otherOrder, order, payment, refundGood, reply},
+			[]int64{-20, 200, 200, 200, 680}, score.Scored, 969_231},
+		"harmless once only": {calm(), []string{otherOrder, noOrder, otherOrder}, []int64{-20, -100, -100}, "",
+			0},
+		"harmless beyond the count": {calm(), []string{order, payment, refundGood, refundMore, otherOrder},
+			[]int64{200, 200, 200, -100, -20}, "", 0},
+		"wrong amount": {calm(), []string{order, payment, refundMore, reply},
+			[]int64{200, 200, -100, -100}, score.Scored, 153_846},
+		"forbidden act": {calm(), []string{order, payment, escalate, refundGood, reply},
+			[]int64{200, 200, -100, 200, 180}, score.Scored, 523_077},
+		"forbidden promise": {calm(), []string{order, payment, refundGood, promise},
+			[]int64{200, 200, 200, -100}, score.Scored, 384_615},
+		"facts missing": {calm(), []string{order, payment, refundGood, emptyWords},
+			[]int64{200, 200, 200, -100}, score.Scored, 384_615},
+		"no message": {calm(), []string{`{"action_type":"respond_user"}`, order}, []int64{-100, 200},
+			"", 0},
+		"no payload": {calm(), []string{`{"action_type":"check_payment","payload":null}`,
+			`{"action_type":"initiate_refund"}`}, []int64{-100, -100}, "", 0},
+		"no team": {calm(), []string{`{"action_type":"escalate_issue","payload":{}}`},
+			[]int64{-100}, "", 0},
+		"steps run out": {calm(), slices.Repeat([]string{order}, 8),
+			[]int64{200, -100, -100, -100, -120, -120, -120, -320}, score.Failed, 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +210,8 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 	_, last := play(t, start(calm(), episode.Dense), otherOrder, order, payment, refundGood, reply)
 	want := &episode.Final{
 		Task: "refund", Scenario: "C99", Category: "workflow", Outcome: score.Scored, Score: 969_231, Judge: "rules",
-		Dimensions: []score.Dimension{{Name: "steps", Earned: 800, Offered: 800}, {Name: "resolution", Earned: 500, Offered: 500}, {Name: "penalties", Earned: -40}},
+		Dimensions: []score.Dimension{{Name: "steps", Earned: 800, Offered: 800},
+			{Name: "resolution", Earned: 500, Offered: 500}, {Name: "penalties", Earned: -40}},
 	}
 	if diff := cmp.Diff(want, last.Final); diff != "" {
 		t.Errorf("Final (-want +got):\n%s", diff)
@@ -205,7 +228,8 @@ func TestQuestionGoesOn(t *testing.T) {
 	ask := `{"action_type":"respond_user","payload":{"message":"Which order is it?"}}`
 	e := start(w, episode.Dense)
 	asked := step(t, e, ask)
-	if got, want := string(asked.Observation.(Observation).LastResult), `{"ok":true,"sent":"Which order is it?","answer":"It is LD-1."}`; got != want || asked.Done || asked.Reward != 200 {
+	if got, want := string(asked.Observation.(Observation).LastResult), `{"ok":true,"sent":"Which order is it?","answer":"It is LD-1."}`; got != want ||
+		asked.Done || asked.Reward != 200 {
 		t.Errorf("asked = %s, done %v, reward %d; want %s, false, 200", got, asked.Done, asked.Reward, want)
 	}
 	if got, _ := play(t, e, order, reply); sum(got) != 900 {
@@ -227,12 +251,17 @@ func TestToolsAnswer(t *testing.T) {
 	}
 	answers := []struct{ action, want string }{
 		{payment, `{"ok":false,"error":"503 backend unavailable"}`},
-		{payment, `{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50},{"payment_id":"PAY-2","order_id":"LD-1","status":"authorised","amount":12.50}]}`},
+		{payment,
+			`{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50},{"payment_id":"PAY-2","order_id":"LD-1","status":"authorised","amount":12.50}]}`},
 		{order, `{"ok":true,"order":{"order_id":"LD-1","status":"delivered","total":12.50,"notes":["porch"]}}`},
-		{`{"action_type":"check_order_status","payload":{"order_id":" #ld-9 "}}`, `{"ok":false,"error":"there is no order LD-9"}`},
-		{`{"action_type":"initiate_refund","payload":{"order_id":"LD-9","amount":1}}`, `{"ok":false,"error":"there is no such order or payment"}`},
-		{`{"action_type":"initiate_refund","payload":{"order_id":"LD-1","payment_id":"PAY-1","amount":"$12.50"}}`, `{"ok":true,"refund":{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}}`},
-		{`{"action_type":"check_payment","payload":{"payment_id":"PAY-1"}}`, `{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50}],"refunds":[{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}]}`},
+		{`{"action_type":"check_order_status","payload":{"order_id":" #ld-9 "}}`,
+			`{"ok":false,"error":"there is no order LD-9"}`},
+		{`{"action_type":"initiate_refund","payload":{"order_id":"LD-9","amount":1}}`,
+			`{"ok":false,"error":"there is no such order or payment"}`},
+		{`{"action_type":"initiate_refund","payload":{"order_id":"LD-1","payment_id":"PAY-1","amount":"$12.50"}}`,
+			`{"ok":true,"refund":{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}}`},
+		{`{"action_type":"check_payment","payload":{"payment_id":"PAY-1"}}`,
+			`{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50}],"refunds":[{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}]}`},
 	}
 	var last Observation
 	for _, a := range answers {
@@ -244,12 +273,15 @@ func TestToolsAnswer(t *testing.T) {
 	if *last.OrderStatus != "delivered" || *last.PaymentStatus != "captured" {
 		t.Errorf("statuses = %q, %q, want those looked up last", *last.OrderStatus, *last.PaymentStatus)
 	}
-	want := Entry{Step: 6, ActionType: "initiate_refund", Payload: `{"amount":12.50,"order_id":"LD-1","payment_id":"PAY-1"}`, Result: document(answers[5].want)}
+	want := Entry{Step: 6, ActionType: "initiate_refund",
+		Payload: `{"amount":12.50,"order_id":"LD-1","payment_id":"PAY-1"}`, Result: document(answers[5].want)}
 	if diff := cmp.Diff(want, last.History[5]); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
-	escalated := step(t, e, `{"action_type":"escalate_issue","payload":{"team":"Trade Compliance team","reason":"why"}}`).Observation.(Observation)
-	if got, want := string(escalated.LastResult), `{"ok":true,"case":{"case_id":"CASE-1","team":"trade-compliance","reason":"why"}}`; got != want {
+	escalated := step(t, e,
+		`{"action_type":"escalate_issue","payload":{"team":"Trade Compliance team","reason":"why"}}`).Observation.(Observation)
+	if got, want := string(
+		escalated.LastResult), `{"ok":true,"case":{"case_id":"CASE-1","team":"trade-compliance","reason":"why"}}`; got != want {
 		t.Errorf("escalated: got %s, want %s", got, want)
 	}
 }
@@ -280,15 +312,19 @@ func TestBackendOfTheScenarioIsLeftAlone(t *testing.T) {
 func TestRefundsAreBookedToOnePayment(t *testing.T) {
 	w := calm()
 	w.State.Orders = append(w.State.Orders, scenarios.Order{ID: "LD-3"})
-	w.State.Payments = append(w.State.Payments, scenarios.Payment{ID: "PAY-3", OrderID: "LD-3", Status: "captured", Amount: 900}, scenarios.Payment{ID: "PAY-4", OrderID: "LD-3", Status: "captured", Amount: 900})
+	w.State.Payments = append(w.State.Payments, scenarios.Payment{ID: "PAY-3", OrderID: "LD-3", Status: "captured",
+		Amount: 900}, scenarios.Payment{ID: "PAY-4", OrderID: "LD-3", Status: "captured", Amount: 900})
 	tests := map[string]struct{ payload, want string }{
 		"the only captured payment": {`{"order_id":"LD-1","amount":1}`, ""},
-		"one of two":                {`{"order_id":"LD-3","amount":1}`, "payment_id is missing: order LD-3 has several payments"},
-		"one of two, named":         {`{"order_id":"LD-3","payment_id":"PAY-4","amount":1}`, ""},
-		"payment alone":             {`{"payment_id":"PAY-4","amount":1}`, ""},
-		"payment of another order":  {`{"order_id":"LD-1","payment_id":"PAY-4","amount":1}`, "payment PAY-4 is not of order LD-1"},
-		"order without payment":     {`{"order_id":"LD-2","amount":1}`, "there is no such order or payment"},
-		"unknown payment":           {`{"order_id":"LD-1","payment_id":"PAY-9","amount":1}`, "there is no such order or payment"},
+		"one of two": {`{"order_id":"LD-3","amount":1}`,
+			"payment_id is missing: order LD-3 has several payments"},
+		"one of two, named": {`{"order_id":"LD-3","payment_id":"PAY-4","amount":1}`, ""},
+		"payment alone":     {`{"payment_id":"PAY-4","amount":1}`, ""},
+		"payment of another order": {`{"order_id":"LD-1","payment_id":"PAY-4","amount":1}`,
+			"payment PAY-4 is not of order LD-1"},
+		"order without payment": {`{"order_id":"LD-2","amount":1}`, "there is no such order or payment"},
+		"unknown payment": {`{"order_id":"LD-1","payment_id":"PAY-9","amount":1}`,
+			"there is no such order or payment"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -312,8 +348,10 @@ func TestParseCents(t *testing.T) {
 		want scenarios.Cents
 		ok   bool
 	}{
-		"12.5": {1250, true}, "12.50": {1250, true}, "$12.50": {1250, true}, "1e2": {10000, true}, "0.07": {7, true}, "999999999.99": {99999999999, true},
-		"12.505": {}, "0": {}, "-1": {}, "NaN": {}, "Inf": {}, "1e400": {}, "1e10": {}, "12,50": {}, "": {}, "all": {}, "0.001": {}, "0x10p0": {},
+		"12.5": {1250, true}, "12.50": {1250, true}, "$12.50": {1250, true}, "1e2": {10000, true}, "0.07": {7, true},
+		"999999999.99": {99999999999, true},
+		"12.505":       {}, "0": {}, "-1": {}, "NaN": {}, "Inf": {}, "1e400": {}, "1e10": {}, "12,50": {}, "": {}, "all": {},
+		"0.001": {}, "0x10p0": {},
 	}
 	for text, tc := range tests {
 		if got, ok := parseCents(text); got != tc.want || ok != tc.ok {
@@ -371,7 +409,8 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	kind := start(calm(), episode.Dense).kind
 	schema := compile(t, kind.schemas.Observation)
 	all := []string{
-		order, otherOrder, noOrder, payment, refundGood, refundMore, escalate, reply, emptyWords, promise, `{"action_type":"respond_user"}`, `{"action_type":"fly"}`,
+		order, otherOrder, noOrder, payment, refundGood, refundMore, escalate, reply, emptyWords, promise,
+		`{"action_type":"respond_user"}`, `{"action_type":"fly"}`,
 		order, payment, refundGood,
 	}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -416,7 +455,8 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 		if final == nil {
 			return
 		}
-		if booked := final.Dimensions[0].Earned + final.Dimensions[1].Earned + final.Dimensions[2].Earned; booked != total {
+		if booked := final.Dimensions[0].Earned + final.Dimensions[1].Earned +
+			final.Dimensions[2].Earned; booked != total {
 			rt.Fatalf("dimensions add up to %d, rewards to %d", booked, total)
 		}
 		if final.Score < 0 || final.Score > score.One {
@@ -447,8 +487,10 @@ func TestBlockedActionsAreNotCarriedOut(t *testing.T) {
 		e := start(calm(), episode.Dense)
 		r := step(t, e, action)
 		got := r.Observation.(Observation)
-		if want := `{"ok":false,"error":"not done: something has to be looked up or settled first"}`; string(got.LastResult) != want || len(e.course.backend.Refunds) != 0 || r.Reward != -100 {
-			t.Errorf("%s: result %s, refunds %v, reward %d; want %s, none and -100", action, got.LastResult, e.course.backend.Refunds, r.Reward, want)
+		if want := `{"ok":false,"error":"not done: something has to be looked up or settled first"}`; string(
+			got.LastResult) != want || len(e.course.backend.Refunds) != 0 || r.Reward != -100 {
+			t.Errorf("%s: result %s, refunds %v, reward %d; want %s, none and -100", action, got.LastResult,
+				e.course.backend.Refunds, r.Reward, want)
 		}
 	}
 }
@@ -521,7 +563,8 @@ func validate(t rapid.TB, schema *jsonschema.Schema, text string) {
 }
 
 func BenchmarkStep(b *testing.B) {
-	actions := []json.RawMessage{json.RawMessage(order), json.RawMessage(payment), json.RawMessage(refundGood), json.RawMessage(reply)}
+	actions := []json.RawMessage{json.RawMessage(order), json.RawMessage(payment), json.RawMessage(refundGood),
+		json.RawMessage(reply)}
 	e, w := start(calm(), episode.Dense), calm()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {

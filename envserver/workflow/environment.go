@@ -71,7 +71,8 @@ func (e *environment) State() any {
 		return State{}
 	}
 	return State{
-		EpisodeID: &id, StepCount: c.step, Seed: e.opts.Seed, Task: c.task.name, Done: c.outcome != "", MaxSteps: c.workflow.MaxSteps,
+		EpisodeID: &id, StepCount: c.step, Seed: e.opts.Seed, Task: c.task.name, Done: c.outcome != "",
+		MaxSteps:   c.workflow.MaxSteps,
 		RewardMode: c.mode, InvalidActions: c.invalid,
 	}
 }

@@ -65,7 +65,8 @@ type task struct {
 // New makes the environment's kind. The catalogue must hold at least one workflow.
 func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	k := &Kind{catalog: catalog, reader: reader}
-	for _, t := range []*task{{name: "order-inquiry", class: "simple"}, {name: "refund", class: "medium"}, {name: "payment-exception", class: "complex"}} {
+	for _, t := range []*task{{name: "order-inquiry", class: "simple"}, {name: "refund", class: "medium"},
+		{name: "payment-exception", class: "complex"}} {
 		for _, s := range catalog.Workflows() {
 			if s.Class == t.class {
 				t.scenarios = append(t.scenarios, s)
@@ -88,7 +89,8 @@ func (k *Kind) Name() string { return "workflow" }
 
 // Description is a sentence for people.
 func (k *Kind) Description() string {
-	return "Settle a customer's issue in several steps: look orders and payments up, refund, escalate, and reply with the facts."
+	return "Settle a customer's issue in several steps: look orders and payments up, refund, escalate, and reply " +
+		"with the facts."
 }
 
 // Tasks are those of order-inquiry, refund and payment-exception that the catalogue has workflows
@@ -129,7 +131,8 @@ func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario,
 		chosen = k.task(opts.Task)
 	}
 	if chosen == nil {
-		return nil, nil, fmt.Errorf("%w %q: this environment has %s", episode.ErrUnknownTask, opts.Task, strings.Join(k.taskNames(), ", "))
+		return nil, nil, fmt.Errorf("%w %q: this environment has %s", episode.ErrUnknownTask, opts.Task,
+			strings.Join(k.taskNames(), ", "))
 	}
 	if opts.Scenario == "" {
 		return chosen, chosen.scenarios[episode.Draw(opts.Seed, len(chosen.scenarios))], nil

@@ -49,8 +49,10 @@ type State struct {
 func (c *course) observation() Observation {
 	w := c.workflow
 	return Observation{
-		Task: c.task.name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel, Language: w.Language, UserQuery: w.Query,
-		OrderStatus: known(c.orderStatus), PaymentStatus: known(c.paymentStatus), History: append([]Entry{}, c.history...), LastResult: c.last,
+		Task: c.task.name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel,
+		Language: w.Language, UserQuery: w.Query,
+		OrderStatus: known(c.orderStatus), PaymentStatus: known(c.paymentStatus),
+		History: append([]Entry{}, c.history...), LastResult: c.last,
 		Step: c.step, MaxSteps: w.MaxSteps, MinutesUsed: c.minutes,
 	}
 }

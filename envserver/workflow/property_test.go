@@ -96,7 +96,8 @@ func TestNoSequenceBeatsGold(t *testing.T) {
 		i := rapid.IntRange(0, len(actions)-1).Draw(rt, "repeated")
 		k := rapid.IntRange(2, 6).Draw(rt, "times")
 		repeated := slices.Concat(actions[:i], slices.Repeat(actions[i:i+1], k), actions[i+1:])
-		if again, _ := run(rt, begin(kind, w, episode.Dense), repeated); len(w.Faults) == 0 && len(repeated) <= w.MaxSteps && again > total {
+		if again, _ := run(rt, begin(kind, w, episode.Dense), repeated); len(w.Faults) == 0 &&
+			len(repeated) <= w.MaxSteps && again > total {
 			rt.Fatalf("%s: %s done %d times raises the return from %d to %d", w.ScenarioID, actions[i], k, total, again)
 		}
 	})
@@ -139,7 +140,8 @@ func TestGivingUpIsNoRetry(t *testing.T) {
 		for _, s := range inOrder(w.Steps) {
 			gold = append(gold, goldAction(w, s))
 		}
-		if _, final := run(t, begin(kind, w, episode.Dense), gold); final == nil || final.Dimensions[1].Earned != 0 || final.Score >= score.One/2 {
+		if _, final := run(t, begin(kind, w, episode.Dense), gold); final == nil || final.Dimensions[1].Earned != 0 ||
+			final.Score >= score.One/2 {
 			t.Errorf("final = %+v, want no resolution", final)
 		}
 	})
@@ -184,7 +186,9 @@ func TestNothingIsKnownBeforeItIsLookedUp(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
 		seen := mustMarshal(e.course.observation())
-		seen += mustMarshal(step(t, e, `{"action_type":"check_order_status","payload":{"order_id":"LD-000000"}}`).Observation) + mustMarshal(e.State())
+		seen += mustMarshal(
+			step(t, e, `{"action_type":"check_order_status","payload":{"order_id":"LD-000000"}}`).Observation) +
+			mustMarshal(e.State())
 		for _, token := range hidden(w) {
 			if strings.Contains(strings.ToLower(seen), strings.ToLower(token)) {
 				t.Errorf("%q is known without a look-up: %s", token, seen)
@@ -273,7 +277,8 @@ func TestStateMayBeAskedAtAnyTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if _, err := env.Step(t.Context(), json.RawMessage(`{"action_type":"check_payment","payload":{"order_id":"LD-000000"}}`)); err != nil {
+		if _, err := env.Step(t.Context(), json.RawMessage(
+			`{"action_type":"check_payment","payload":{"order_id":"LD-000000"}}`)); err != nil {
 			t.Fatal(err)
 		}
 		got, ok := env.State().(State)
@@ -282,7 +287,8 @@ func TestStateMayBeAskedAtAnyTime(t *testing.T) {
 			t.Errorf("after step %d: state %+v", i+1, got)
 		}
 	}
-	if _, err := env.Step(t.Context(), json.RawMessage(`{"action_type":"respond_user","payload":{"message":"Bye."}}`)); err != nil {
+	if _, err := env.Step(t.Context(), json.RawMessage(
+		`{"action_type":"respond_user","payload":{"message":"Bye."}}`)); err != nil {
 		t.Fatal(err)
 	}
 	if got, ok := env.State().(State); !ok || !got.Done {
@@ -296,7 +302,8 @@ func TestUnknownActionsDoNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
 		before := mustMarshal(e.course.observation())
-		for _, action := range []string{`{"action_type":"approve"}`, `{"action_type":"respond_user","payload":{"message":"Hi","mood":"good"}}`, `"respond_user"`, ``} {
+		for _, action := range []string{`{"action_type":"approve"}`,
+			`{"action_type":"respond_user","payload":{"message":"Hi","mood":"good"}}`, `"respond_user"`, ``} {
 			r, err := e.Step(t.Context(), json.RawMessage(action))
 			if _, refused := errors.AsType[*episode.ActionError](err); !refused || r.Done {
 				t.Errorf("Step(%s) = %+v, %v, want it refused", action, r, err)
@@ -330,7 +337,8 @@ func TestBranchesKeepTheBalance(t *testing.T) {
 		}
 	}
 	for seed, got := range counts {
-		if diff := cmp.Diff(counts[0], got); diff != "" || got[scenarios.InitiateRefund] != 6 || got[scenarios.EscalateIssue] != 6 {
+		if diff := cmp.Diff(counts[0], got); diff != "" || got[scenarios.InitiateRefund] != 6 ||
+			got[scenarios.EscalateIssue] != 6 {
 			t.Errorf("seed %d: %v, want 6 with a refund and 6 with an escalation (-seed 0 +got):\n%s", seed, got, diff)
 		}
 	}

@@ -45,7 +45,8 @@ func TestReferences(t *testing.T) {
 			}
 		}
 		if len(w.References.Good) < 3 || len(w.References.Bad) < 3 {
-			t.Errorf("%d good and %d bad replies, want at least 3 of each", len(w.References.Good), len(w.References.Bad))
+			t.Errorf("%d good and %d bad replies, want at least 3 of each", len(w.References.Good),
+				len(w.References.Bad))
 		}
 	})
 }

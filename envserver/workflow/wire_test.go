@@ -25,7 +25,8 @@ func TestPenaltiesReachTheClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler)})
+	server, err := openenv.New(openenv.Config{Kind: kind,
+		LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,13 +38,15 @@ func TestPenaltiesReachTheClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	if _, err := client.Reset(t.Context(), map[string]any{"seed": 0, "task": "order-inquiry", "scenario": "C01"}); err != nil {
+	if _, err := client.Reset(t.Context(), map[string]any{"seed": 0, "task": "order-inquiry",
+		"scenario": "C01"}); err != nil {
 		t.Fatal(err)
 	}
 	var rewards []float64
 	var last openenv.Observation
 	for range 6 {
-		last, err = client.Step(t.Context(), map[string]any{"action_type": scenarios.EscalateIssue, "payload": map[string]any{"team": "finance"}})
+		last, err = client.Step(t.Context(), map[string]any{"action_type": scenarios.EscalateIssue,
+			"payload": map[string]any{"team": "finance"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,10 +28,12 @@ func TestRead(t *testing.T) {
 	if got := counts.String(); got != "POST pods 30, PUT customersupportenvs/status 9" {
 		t.Errorf("listed as %q", got)
 	}
-	if added := counts.Since(Counts{"POST pods": 30, "PUT customersupportenvs/status": 4}); added.Sum() != 5 || len(added) != 1 {
+	if added := counts.Since(Counts{"POST pods": 30, "PUT customersupportenvs/status": 4}); added.Sum() != 5 ||
+		len(added) != 1 {
 		t.Errorf("added %v, want the 5 updates", added)
 	}
-	if diff := cmp.Diff(Counts{"PUT customersupportenvs/status": 9}, counts.Only("customersupportenvs", "jobs")); diff != "" {
+	if diff := cmp.Diff(Counts{"PUT customersupportenvs/status": 9},
+		counts.Only("customersupportenvs", "jobs")); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := Read(strings.NewReader("{")); err == nil {

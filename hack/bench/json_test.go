@@ -51,7 +51,8 @@ func BenchmarkDecodeStep(b *testing.B) {
 		"sonic": func() (string, error) {
 			var e envelope
 			var a action
-			return a.ActionType, errors.Join(sonic.ConfigStd.Unmarshal(frame, &e), sonic.ConfigStd.Unmarshal(e.Data, &a))
+			return a.ActionType, errors.Join(sonic.ConfigStd.Unmarshal(frame, &e),
+				sonic.ConfigStd.Unmarshal(e.Data, &a))
 		},
 		"json-experiment": func() (string, error) {
 			var e envelopeV2

@@ -34,7 +34,8 @@ func servers(tb testing.TB) map[string]http.Handler {
 
 func coderServer(reply []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, err := coder.Accept(w, r, &coder.AcceptOptions{InsecureSkipVerify: true, CompressionMode: coder.CompressionDisabled})
+		c, err := coder.Accept(w, r, &coder.AcceptOptions{InsecureSkipVerify: true,
+			CompressionMode: coder.CompressionDisabled})
 		if err != nil {
 			return
 		}
@@ -56,7 +57,8 @@ func coderServer(reply []byte) http.HandlerFunc {
 // clients that offer it.
 func gorillaServer(reply []byte, compress bool, serve func(*websocket.Conn, []byte)) http.HandlerFunc {
 	up := websocket.Upgrader{
-		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{}, EnableCompression: compress,
+		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096,
+		WriteBufferPool: &sync.Pool{}, EnableCompression: compress,
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if c, err := up.Upgrade(w, r, nil); err == nil {
@@ -146,7 +148,8 @@ func dial(tb testing.TB, server *httptest.Server) *websocket.Conn {
 func BenchmarkWebSocketRoundTrip(b *testing.B) {
 	for _, sessions := range []int{1, 100} {
 		for name, handler := range servers(b) {
-			b.Run(fmt.Sprintf("sessions=%d/%s", sessions, name), func(b *testing.B) { roundTrips(b, handler, sessions) })
+			b.Run(fmt.Sprintf("sessions=%d/%s", sessions, name),
+				func(b *testing.B) { roundTrips(b, handler, sessions) })
 		}
 	}
 }

@@ -75,7 +75,8 @@ func TestEveryProgramIsAPinnedTool(t *testing.T) {
 func sampleBuilder(t *testing.T, progress io.Writer) builder {
 	t.Helper()
 	dir := t.TempDir()
-	f := folders{repo: filepath.Join(dir, "repo"), cache: filepath.Join(dir, "cache"), state: filepath.Join(dir, "state")}
+	f := folders{repo: filepath.Join(dir, "repo"), cache: filepath.Join(dir, "cache"),
+		state: filepath.Join(dir, "state")}
 	b := builder{folders: f, progress: progress, pinned: map[string]pins{
 		"kubernetes": {"k8s.io/kubernetes": "v1.2.3", "go.etcd.io/etcd/server/v3": "v3.4.5"},
 		"coredns":    {"github.com/coredns/coredns": "v1.6.7"},
@@ -117,9 +118,11 @@ func TestEnsureBuildsOnceAndInOrder(t *testing.T) {
 		}
 	}
 	temp := filepath.Join(b.cache, "bin", "kubernetes-v1.2.3-etcd-v3.4.5")
-	etcd := "0 kubernetes build -trimpath -buildvcs=false -ldflags -s -w -o " + temp + "/etcd.building go.etcd.io/etcd/server/v3\n"
+	etcd := "0 kubernetes build -trimpath -buildvcs=false -ldflags -s -w -o " + temp +
+		"/etcd.building go.etcd.io/etcd/server/v3\n"
 	log := calls.log(t)
-	if !strings.HasPrefix(log, etcd) || strings.Count(log, "\n") != 2 || !strings.HasSuffix(log, "k8s.io/kubernetes/cmd/kubectl\n") {
+	if !strings.HasPrefix(log, etcd) || strings.Count(log, "\n") != 2 ||
+		!strings.HasSuffix(log, "k8s.io/kubernetes/cmd/kubectl\n") {
 		t.Errorf("calls:\n%s", log)
 	}
 	entries, _ := filepath.Glob(filepath.Join(temp, "*"))
@@ -156,7 +159,8 @@ func TestPrintPaths(t *testing.T) {
 	if err := b.print(t.Context(), &all, nil); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Count(all.String(), "\n") != len(programs()) || !strings.Contains(all.String(), "etcd\t"+b.find("etcd")+"\n") {
+	if strings.Count(all.String(), "\n") != len(programs()) ||
+		!strings.Contains(all.String(), "etcd\t"+b.find("etcd")+"\n") {
 		t.Errorf("all: %q", all.String())
 	}
 	if err := b.print(t.Context(), io.Discard, []string{"docker"}); err == nil {
@@ -197,7 +201,8 @@ func TestEnvtestAssets(t *testing.T) {
 				t.Setenv("OFFLINE", "yes")
 			}
 			b := sampleBuilder(t, io.Discard)
-			if err := writeFile(filepath.Join(b.repo, "go.mod"), []byte("module m\nrequire k8s.io/api v0.2.9\n"), 0o644); err != nil {
+			if err := writeFile(filepath.Join(b.repo, "go.mod"), []byte("module m\nrequire k8s.io/api v0.2.9\n"),
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 			if test.have {

@@ -49,7 +49,8 @@ func TestKubeletConfigIsCompleteYAML(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(mustRender(t, s, "kubelet.yaml")), &config); err != nil {
 		t.Fatal(err)
 	}
-	if config.Address != nodeIP || config.ContainerRuntimeEndpoint != "unix://"+s.containerdSocket() || config.FailCgroupV1 == nil || *config.FailCgroupV1 {
+	if config.Address != nodeIP || config.ContainerRuntimeEndpoint != "unix://"+s.containerdSocket() ||
+		config.FailCgroupV1 == nil || *config.FailCgroupV1 {
 		t.Errorf("config %+v", config)
 	}
 	if diff := cmp.Diff([]string{nodeIP}, config.ClusterDNS); diff != "" {
@@ -73,7 +74,8 @@ func TestCNIConfigKeepsPodsInTheirNetwork(t *testing.T) {
 	if err := json.Unmarshal([]byte(mustRender(t, settings{}, "cni.conflist")), &config); err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Plugins) != 2 || config.Plugins[0].IPAM.Ranges[0][0].Subnet != podNetwork || config.Plugins[1].Type != "portmap" {
+	if len(config.Plugins) != 2 || config.Plugins[0].IPAM.Ranges[0][0].Subnet != podNetwork ||
+		config.Plugins[1].Type != "portmap" {
 		t.Errorf("config %+v", config)
 	}
 }
@@ -132,7 +134,8 @@ func TestKubeconfigsHoldTheirUsersCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := mustRead(t, s.at("pki", user+".crt"))
-		if config.Clusters[0].Cluster.Server != "https://"+apiAddress || string(config.Users[0].User.Certificate) != want {
+		if config.Clusters[0].Cluster.Server != "https://"+apiAddress ||
+			string(config.Users[0].User.Certificate) != want {
 			t.Errorf("%s: %+v", user, config)
 		}
 	}
@@ -147,7 +150,8 @@ func TestComponentsNameOnlyFilesThatExist(t *testing.T) {
 	s := rendered(t)
 	b := builder{folders: s.folders, pinned: sampleBuilder(t, io.Discard).pinned}
 	components := []component{
-		etcd(b), apiServer(b), controllerManager(b), scheduler(b), kubeProxy(b), coreDNS(b), containerd(b), kubelet(b, 1),
+		etcd(b), apiServer(b), controllerManager(b), scheduler(b), kubeProxy(b), coreDNS(b), containerd(b),
+		kubelet(b, 1),
 	}
 	var names []string
 	for _, c := range components {
@@ -175,10 +179,11 @@ func TestNameServers(t *testing.T) {
 		resolv string
 		want   []string
 	}{
-		"none":    {resolv: "search example.org\n"},
-		"several": {resolv: "# comment\nnameserver 192.0.2.1\nnameserver 2001:db8::1\n", want: []string{"192.0.2.1", "2001:db8::1"}},
-		"ours":    {resolv: "nameserver " + nodeIP + "\n"},
-		"broken":  {resolv: "nameserver\nnameserver a b\n"},
+		"none": {resolv: "search example.org\n"},
+		"several": {resolv: "# comment\nnameserver 192.0.2.1\nnameserver 2001:db8::1\n",
+			want: []string{"192.0.2.1", "2001:db8::1"}},
+		"ours":   {resolv: "nameserver " + nodeIP + "\n"},
+		"broken": {resolv: "nameserver\nnameserver a b\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

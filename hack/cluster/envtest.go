@@ -31,7 +31,8 @@ func envtestAssets(ctx context.Context, b builder) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		sayf(b.progress, "setup-envtest could not download the envtest binaries (%s); building them from modules", lastLines(err.Error(), 1))
+		sayf(b.progress, "setup-envtest could not download the envtest binaries (%s); building them from modules",
+			lastLines(err.Error(), 1))
 		if err := writeFile(note, []byte(err.Error()+"\n"), 0o644); err != nil {
 			return "", err
 		}

@@ -42,7 +42,8 @@ func findFolders() (folders, error) {
 		}
 	}
 	if len(f.state) > maxStatePath {
-		return folders{}, fmt.Errorf("the state folder %s is longer than %d bytes, too long for Unix sockets inside it: set CSENV_CLUSTER_DIR", f.state, maxStatePath)
+		return folders{}, fmt.Errorf("the state folder %s is longer than %d bytes, too long for Unix sockets inside "+
+			"it: set CSENV_CLUSTER_DIR", f.state, maxStatePath)
 	}
 	return f, nil
 }
@@ -76,7 +77,8 @@ func (f folders) lockFile() string { return filepath.Join(f.cache, "cluster.lock
 // stateEntries is everything a cluster may hold directly in its state folder.
 // Removal goes by this list: CSENV_CLUSTER_DIR may point at a folder with other things in it.
 func stateEntries() []string {
-	return []string{"provider", "kubeconfig", "host.json", "pki", "config", "etcd", "containerd", "node", "logs", "images"}
+	return []string{"provider", "kubeconfig", "host.json", "pki", "config", "etcd", "containerd", "node", "logs",
+		"images"}
 }
 
 // remove deletes the cluster's state, and the folder itself when nothing else is in it.

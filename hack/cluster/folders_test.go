@@ -68,7 +68,8 @@ func TestRepoRoot(t *testing.T) {
 	// The pinned modules inside the checkout have a go.mod of their own; they are not the root.
 	root := t.TempDir()
 	inner := filepath.Join(root, "hack", "cluster", "kubernetes")
-	for path, module := range map[string]string{root: "github.com/csenv/csenv", inner: "github.com/csenv/csenv/hack/cluster/kubernetes"} {
+	for path, module := range map[string]string{root: "github.com/csenv/csenv",
+		inner: "github.com/csenv/csenv/hack/cluster/kubernetes"} {
 		if err := writeFile(filepath.Join(path, "go.mod"), []byte("module "+module+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -26,23 +26,25 @@ const deadAfter = 5
 
 // await polls until check passes. It gives up early when the component's process,
 // or that of one it depends on, has ended, and shows the log of the one that failed.
-func (l local) await(ctx context.Context, name string, timeout time.Duration, check func(context.Context) error, dependencies ...string) error {
+func (l local) await(ctx context.Context, name string, timeout time.Duration, check func(context.Context) error,
+	dependencies ...string) error {
 	var last error
 	var dead string
 	missing := 0
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
-		if last = check(ctx); last == nil {
-			return true, nil
-		}
-		suspect, err := l.firstDead(append(dependencies, name))
-		if missing++; suspect == "" {
-			missing = 0
-		}
-		if missing >= deadAfter {
-			dead = suspect
-		}
-		return dead != "", err
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, timeout, true,
+		func(ctx context.Context) (bool, error) {
+			if last = check(ctx); last == nil {
+				return true, nil
+			}
+			suspect, err := l.firstDead(append(dependencies, name))
+			if missing++; suspect == "" {
+				missing = 0
+			}
+			if missing >= deadAfter {
+				dead = suspect
+			}
+			return dead != "", err
+		})
 	switch {
 	case dead != "" && last != nil:
 		return fmt.Errorf("%s stopped; %s", dead, tail(l.folders, dead))
@@ -84,20 +86,22 @@ func (l local) mainProcess(name string) (process, bool) {
 // reason to take everyone's pods down.
 func (l local) settles(ctx context.Context) bool {
 	told := false
-	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		unhealthy := l.healthy(ctx)
-		if unhealthy == nil {
-			return true, nil
-		}
-		if err := l.pinnedProcesses(); err != nil {
-			return false, err
-		}
-		if !told {
-			sayf(l.progress, "every process runs; giving them half a minute to settle: %s", lastLines(unhealthy.Error(), 1))
-			told = true
-		}
-		return false, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			unhealthy := l.healthy(ctx)
+			if unhealthy == nil {
+				return true, nil
+			}
+			if err := l.pinnedProcesses(); err != nil {
+				return false, err
+			}
+			if !told {
+				sayf(l.progress, "every process runs; giving them half a minute to settle: %s",
+					lastLines(unhealthy.Error(), 1))
+				told = true
+			}
+			return false, nil
+		})
 	return err == nil
 }
 
@@ -123,7 +127,8 @@ func (l local) healthy(ctx context.Context) error {
 		return err
 	}
 	ready := func(ctx context.Context) error { return l.nodeReady(ctx, time.Time{}) }
-	for _, check := range []func(context.Context) error{l.apiReady, l.containerdAnswers, ready, l.defaultAccount, proxyForwards, dnsAnswers} {
+	for _, check := range []func(context.Context) error{l.apiReady, l.containerdAnswers, ready, l.defaultAccount,
+		proxyForwards, dnsAnswers} {
 		if err := check(ctx); err != nil {
 			return err
 		}
@@ -138,7 +143,8 @@ func (l local) run(ctx context.Context, args ...string) (string, error) {
 
 // ctr talks to the node's containerd, in the namespace of the kubelet's images.
 func (l local) ctr(ctx context.Context, stdin []byte, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "ctr", append([]string{"--address", l.containerdSocket(), "--namespace", "k8s.io"}, args...)...)
+	cmd := exec.CommandContext(ctx, "ctr", append([]string{"--address", l.containerdSocket(), "--namespace", "k8s.io"},
+		args...)...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	var complaint strings.Builder
 	cmd.Stderr = &complaint

@@ -39,7 +39,8 @@ func touchedSysctls() []string {
 // kubelet insist on. The node's mount namespace covers each with a folder of the
 // state, so nothing on the machine outside is written.
 func coveredFolders() []string {
-	return []string{"/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers", "/var/log/pods"}
+	return []string{"/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers",
+		"/var/log/pods"}
 }
 
 // behind is the folder in the state that covers path inside the node's mount namespace.
@@ -216,13 +217,14 @@ func (f folders) containerProcesses() ([]int, error) {
 // killContainers ends every process in a container of this cluster. Each handle
 // is taken before the second look, so an id reused in between is never hit.
 func killContainers(ctx context.Context, f folders) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 15*time.Second, true, func(context.Context) (bool, error) {
-		found, err := f.containerProcesses()
-		for _, pid := range found {
-			f.killContainerProcess(pid)
-		}
-		return len(found) == 0, err
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 15*time.Second, true,
+		func(context.Context) (bool, error) {
+			found, err := f.containerProcesses()
+			for _, pid := range found {
+				f.killContainerProcess(pid)
+			}
+			return len(found) == 0, err
+		})
 	if err != nil {
 		return fmt.Errorf("ending containers' processes: %w", err)
 	}

@@ -20,7 +20,8 @@ func mounts(points ...[2]string) []*procfs.MountInfo {
 func TestMountsBelow(t *testing.T) {
 	table := mounts(
 		[2]string{"/", "ext4"}, [2]string{"/state", "ext4"}, [2]string{"/state/pods/a", "tmpfs"},
-		[2]string{"/state/pods/a/inner", "tmpfs"}, [2]string{"/state2/pods", "tmpfs"}, [2]string{`/state/with\040blank`, "tmpfs"},
+		[2]string{"/state/pods/a/inner", "tmpfs"}, [2]string{"/state2/pods", "tmpfs"},
+		[2]string{`/state/with\040blank`, "tmpfs"},
 	)
 	want := []string{"/state/pods/a/inner", "/state/with blank", "/state/pods/a", "/state"}
 	if diff := cmp.Diff(want, mountsBelow(table, "/state")); diff != "" {
@@ -40,7 +41,8 @@ func TestMountInfoOfThisMachineIsReadable(t *testing.T) {
 }
 
 func TestFilesystemAt(t *testing.T) {
-	table := mounts([2]string{"/", "overlay"}, [2]string{"/root", "ext4"}, [2]string{"/root/.cache", "xfs"}, [2]string{"/root/.cache", "tmpfs"})
+	table := mounts([2]string{"/", "overlay"}, [2]string{"/root", "ext4"}, [2]string{"/root/.cache", "xfs"},
+		[2]string{"/root/.cache", "tmpfs"})
 	tests := map[string]string{
 		"/root/.cache/csenv": "tmpfs", // the later mount covers the earlier
 		"/root/.cached":      "ext4",

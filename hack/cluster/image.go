@@ -69,11 +69,13 @@ func layerOf(file imageFile) ([]byte, error) {
 	var buffer bytes.Buffer
 	archive := tar.NewWriter(&buffer)
 	for dir := range parents(file.path) {
-		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: time.Unix(0, 0)}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755,
+			ModTime: time.Unix(0, 0)}); err != nil {
 			return nil, err
 		}
 	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: file.path, Mode: file.mode, Size: int64(len(file.content)), ModTime: time.Unix(0, 0)}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: file.path, Mode: file.mode, Size: int64(len(file.content)),
+		ModTime: time.Unix(0, 0)}
 	if err := archive.WriteHeader(header); err != nil {
 		return nil, err
 	}
@@ -172,7 +174,8 @@ func buildPrograms(ctx context.Context, repo string, progress io.Writer, package
 	}
 	defer os.RemoveAll(dir)
 	sayf(progress, "building %s", strings.Join(packages, " "))
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + revision(ctx, repo), "-o", dir + "/"}, packages...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" +
+		revision(ctx, repo), "-o", dir + "/"}, packages...)
 	if err := runGo(ctx, progress, repo, args...); err != nil {
 		return nil, fmt.Errorf("building the image's programs: %w", err)
 	}

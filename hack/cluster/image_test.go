@@ -60,7 +60,8 @@ func TestImageIsValidAndConfigured(t *testing.T) {
 	// Layers are not compressed, so what is stored is what is unpacked.
 	for i, layer := range manifest.Layers {
 		if layer.Digest != config.RootFS.DiffIDs[i] || layer.MediaType != types.OCIUncompressedLayer {
-			t.Errorf("layer %d is %s of type %s, unpacked %s", i, layer.Digest, layer.MediaType, config.RootFS.DiffIDs[i])
+			t.Errorf("layer %d is %s of type %s, unpacked %s", i, layer.Digest, layer.MediaType,
+				config.RootFS.DiffIDs[i])
 		}
 	}
 	if diff := cmp.Diff(v1.Config{Entrypoint: []string{"/manager"}, User: nonroot}, config.Config); diff != "" {
@@ -175,7 +176,8 @@ func TestArchiveKeepsDigestAndName(t *testing.T) {
 		t.Fatalf("%d images in the archive", len(manifest.Manifests))
 	}
 	entry := manifest.Manifests[0]
-	if entry.Digest.String() != digestOf(t, image) || entry.Annotations["io.containerd.image.name"] != "docker.io/library/csenv:dev" {
+	if entry.Digest.String() != digestOf(t, image) ||
+		entry.Annotations["io.containerd.image.name"] != "docker.io/library/csenv:dev" {
 		t.Errorf("archive holds %s as %v", entry.Digest, entry.Annotations)
 	}
 }
@@ -209,7 +211,8 @@ func TestMainPackages(t *testing.T) {
 	if _, err := mainPackages(repo); err == nil || !strings.Contains(err.Error(), "cmd/*/main.go") {
 		t.Errorf("without programs: %v", err)
 	}
-	for _, path := range []string{"cmd/manager/main.go", "cmd/runner/main.go", "cmd/runner/flags/flags.go", "cmd/later/readme.txt"} {
+	for _, path := range []string{"cmd/manager/main.go", "cmd/runner/main.go", "cmd/runner/flags/flags.go",
+		"cmd/later/readme.txt"} {
 		if err := writeFile(filepath.Join(repo, path), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +251,8 @@ func TestBuiltProgramsAreStatic(t *testing.T) {
 
 // The image is also built by Docker, where only what the Dockerfile copies is there to be built.
 func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if and .Module .Module.Main}}{{.Dir}}{{end}}", "../../cmd/...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
+		"{{if and .Module .Module.Main}}{{.Dir}}{{end}}", "../../cmd/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +269,8 @@ func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
 		}
 		within := func(top string) bool { return folder == top || strings.HasPrefix(folder, top+"/") }
 		if !slices.ContainsFunc(copied, within) || !slices.ContainsFunc(admitted, within) {
-			t.Errorf("%s is built, and Docker doesn't have it: the Dockerfile copies %q, .dockerignore admits %q", folder, copied, admitted)
+			t.Errorf("%s is built, and Docker doesn't have it: the Dockerfile copies %q, .dockerignore admits %q",
+				folder, copied, admitted)
 		}
 	}
 }

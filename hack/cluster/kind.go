@@ -64,7 +64,8 @@ func (k kind) load(ctx context.Context, image string) (string, error) {
 		return "", fmt.Errorf("kind has no cluster %s: run up first", kindName)
 	}
 	sayf(k.progress, "building %s with Docker", image)
-	if err := k.show(ctx, "docker", "build", "--build-arg", "VERSION="+revision(ctx, k.repo), "--tag", image, k.repo); err != nil {
+	if err := k.show(ctx, "docker", "build", "--build-arg", "VERSION="+revision(ctx, k.repo), "--tag", image,
+		k.repo); err != nil {
 		return "", err
 	}
 	sayf(k.progress, "loading %s into kind's node", image)

@@ -63,7 +63,8 @@ func (l local) prepare(ctx context.Context) error {
 		return err
 	}
 	if built(l.at("host.json")) {
-		sayf(l.progress, "an earlier cluster is not healthy: clearing what is left of its processes; API objects, images and certificates are kept, pods start anew")
+		sayf(l.progress, "an earlier cluster is not healthy: clearing what is left of its processes; API objects, "+
+			"images and certificates are kept, pods start anew")
 	}
 	if err := l.clearRuntime(ctx); err != nil {
 		return err
@@ -205,7 +206,8 @@ func (l local) startClients(ctx context.Context) error {
 		return fmt.Errorf("containerd stopped; %s", tail(l.folders, "containerd"))
 	}
 	for _, c := range []component{
-		kubelet(l.builder, runtime.pid), controllerManager(l.builder), scheduler(l.builder), kubeProxy(l.builder), coreDNS(l.builder),
+		kubelet(l.builder, runtime.pid), controllerManager(l.builder), scheduler(l.builder), kubeProxy(l.builder),
+		coreDNS(l.builder),
 	} {
 		if err := startProcess(l.folders, c.name, c.argv); err != nil {
 			return err

@@ -39,7 +39,8 @@ func clash(addresses []address) error {
 		if a.device == bridge || strings.HasPrefix(a.device, "veth") || !a.prefix.Overlaps(ours) {
 			continue
 		}
-		return fmt.Errorf("the machine's device %s has the address %s, inside %s which the cluster uses: take that device down first", a.device, a.prefix, clusterNetwork)
+		return fmt.Errorf("the machine's device %s has the address %s, inside %s which the cluster uses: take that "+
+			"device down first", a.device, a.prefix, clusterNetwork)
 	}
 	return nil
 }
@@ -137,7 +138,8 @@ func chainsIn(save string) []string {
 		if name, found := strings.CutPrefix(line, "*"); found {
 			table = name
 		}
-		if name, _, _ := strings.Cut(strings.TrimPrefix(line, ":"), " "); strings.HasPrefix(line, ":") && ownChain(name) {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(line, ":"), " "); strings.HasPrefix(line, ":") &&
+			ownChain(name) {
 			chains = append(chains, table+" "+name)
 		}
 	}
@@ -247,7 +249,8 @@ func runWith(ctx context.Context, stdin, name string, args ...string) (string, e
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("running %s %s: %w: %s", name, strings.Join(args, " "), err, lastLines(complaint.String(), 5))
+		return "", fmt.Errorf("running %s %s: %w: %s", name, strings.Join(args, " "), err,
+			lastLines(complaint.String(), 5))
 	}
 	return string(out), nil
 }

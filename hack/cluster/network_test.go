@@ -12,7 +12,8 @@ import (
 func TestNetworksAreDisjointPartsOfOne(t *testing.T) {
 	whole := netip.MustParsePrefix(clusterNetwork)
 	parts := []netip.Prefix{
-		netip.MustParsePrefix(nodePrefix).Masked(), netip.MustParsePrefix(serviceNetwork), netip.MustParsePrefix(podNetwork),
+		netip.MustParsePrefix(nodePrefix).Masked(), netip.MustParsePrefix(serviceNetwork),
+		netip.MustParsePrefix(podNetwork),
 	}
 	for i, part := range parts {
 		if !whole.Contains(part.Addr()) || part.Bits() < whole.Bits() {
@@ -44,7 +45,8 @@ func TestClash(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := clash([]address{{"lo", netip.MustParsePrefix("127.0.0.1/8")}, {test.device, netip.MustParsePrefix(test.prefix)}})
+			err := clash([]address{{"lo", netip.MustParsePrefix("127.0.0.1/8")},
+				{test.device, netip.MustParsePrefix(test.prefix)}})
 			if (err != nil) != test.clashes {
 				t.Errorf("clash = %v", err)
 			}
@@ -160,7 +162,8 @@ COMMIT
 // Whatever the rules, cleaning names only chains of ours, and every chain of ours once.
 func TestCleanupScriptTouchesOnlyOwnChains(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		chains := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"DOCKER", "LIBVIRT", "KUBE-A", "KUBE-B", "CNI-C", "MYKUBE-"}), 0, 6, rapid.ID).Draw(t, "chains")
+		chains := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"DOCKER", "LIBVIRT", "KUBE-A", "KUBE-B", "CNI-C",
+			"MYKUBE-"}), 0, 6, rapid.ID).Draw(t, "chains")
 		var save strings.Builder
 		save.WriteString("*nat\n:PREROUTING ACCEPT [0:0]\n")
 		for _, chain := range chains {
@@ -168,7 +171,8 @@ func TestCleanupScriptTouchesOnlyOwnChains(t *testing.T) {
 		}
 		all := append([]string{"PREROUTING"}, chains...)
 		for range rapid.IntRange(0, 8).Draw(t, "rules") {
-			save.WriteString("-A " + rapid.SampledFrom(all).Draw(t, "from") + " -p tcp -j " + rapid.SampledFrom(append(chains, "ACCEPT")).Draw(t, "to") + "\n")
+			save.WriteString("-A " + rapid.SampledFrom(all).Draw(t, "from") + " -p tcp -j " +
+				rapid.SampledFrom(append(chains, "ACCEPT")).Draw(t, "to") + "\n")
 		}
 		save.WriteString("COMMIT\n")
 		script := cleanupScript(save.String(), nil)

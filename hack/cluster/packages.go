@@ -84,7 +84,8 @@ func ensurePackages(ctx context.Context, progress io.Writer) error {
 	}
 	list := strings.Join(missing, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("these programs are missing and there is no apt-get to install them with: install your distribution's packages of %s", list)
+		return fmt.Errorf("these programs are missing and there is no apt-get to install them with: install your "+
+			"distribution's packages of %s", list)
 	}
 	sayf(progress, "installing Debian packages: %s", list)
 	if err := holdServices(servicePolicy); err != nil {
@@ -94,11 +95,13 @@ func ensurePackages(ctx context.Context, progress io.Writer) error {
 	if err := aptGet(ctx, progress, "update"); err != nil {
 		return err
 	}
-	if err := aptGet(ctx, progress, append([]string{"install", "--no-install-recommends", "-y"}, missing...)...); err != nil {
+	if err := aptGet(ctx, progress, append([]string{"install", "--no-install-recommends", "-y"},
+		missing...)...); err != nil {
 		return err
 	}
 	if missing = missingPackages(onMachine); len(missing) > 0 {
-		return fmt.Errorf("after installing, programs of these packages are still missing: %s", strings.Join(missing, " "))
+		return fmt.Errorf("after installing, programs of these packages are still missing: %s",
+			strings.Join(missing, " "))
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func identities() []identity {
 		{file: "kube-scheduler", user: "system:kube-scheduler"},
 		{file: "kube-proxy", user: "system:kube-proxy"},
 		{file: "coredns", user: "system:coredns"},
-		{file: "kubelet", user: "system:node:" + nodeName, groups: []string{"system:nodes"}, names: []string{nodeName, nodeIP}},
+		{file: "kubelet", user: "system:node:" + nodeName, groups: []string{"system:nodes"},
+			names: []string{nodeName, nodeIP}},
 	}
 }
 

@@ -44,7 +44,8 @@ func verifyAs(t *testing.T, certificate *x509.Certificate, id identity, roots *x
 	t.Helper()
 	inFiveYears := time.Now().AddDate(5, 0, 0)
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if _, err := certificate.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: usage, CurrentTime: inFiveYears}); err != nil {
+	if _, err := certificate.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: usage,
+		CurrentTime: inFiveYears}); err != nil {
 		t.Error(err)
 	}
 	if certificate.Subject.CommonName != id.user || !slices.Equal(certificate.Subject.Organization, id.groups) {

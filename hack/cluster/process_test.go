@@ -19,12 +19,16 @@ func TestOwnership(t *testing.T) {
 		component string
 		ours      bool
 	}{
-		"ours":                   {environ: []string{"PATH=/bin", stateVariable + "=/state", componentVariable + "=etcd"}, component: "etcd", ours: true},
-		"another state folder":   {environ: []string{stateVariable + "=/state2", componentVariable + "=etcd"}, component: "etcd"},
-		"folder as a prefix":     {environ: []string{stateVariable + "=/state/etcd", componentVariable + "=etcd"}, component: "etcd"},
+		"ours": {environ: []string{"PATH=/bin", stateVariable + "=/state", componentVariable +
+			"=etcd"}, component: "etcd", ours: true},
+		"another state folder": {environ: []string{stateVariable + "=/state2", componentVariable + "=etcd"},
+			component: "etcd"},
+		"folder as a prefix": {environ: []string{stateVariable + "=/state/etcd", componentVariable + "=etcd"},
+			component: "etcd"},
 		"a stranger":             {environ: []string{"PATH=/bin"}},
 		"no environment, zombie": {},
-		"value with equals sign": {environ: []string{stateVariable + "=/state", componentVariable + "=a=b"}, component: "a=b", ours: true},
+		"value with equals sign": {environ: []string{stateVariable + "=/state", componentVariable + "=a=b"},
+			component: "a=b", ours: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,8 @@ func TestChoose(t *testing.T) {
 
 func TestChooseSaysHowToEndTheOtherCluster(t *testing.T) {
 	_, err := choose(providerKind, providerLocal, nil)
-	for _, words := range []string{"CSENV_CLUSTER=kind", "made by local", "CSENV_CLUSTER=local go run ./hack/cluster down"} {
+	for _, words := range []string{"CSENV_CLUSTER=kind", "made by local",
+		"CSENV_CLUSTER=local go run ./hack/cluster down"} {
 		if err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("choose = %v, without %q", err, words)
 		}
@@ -54,10 +55,12 @@ func TestKindProblem(t *testing.T) {
 		programs map[string]string
 		problem  string
 	}{
-		"both work":         {programs: map[string]string{"kind": "", "docker": "echo 29.0.1"}},
-		"no kind":           {programs: map[string]string{"docker": "echo 29.0.1"}, problem: "kind is not on PATH"},
-		"no engine":         {programs: map[string]string{"kind": "", "docker": "echo 'Cannot connect' >&2; exit 1"}, problem: "no Docker engine answers"},
-		"engine says blank": {programs: map[string]string{"kind": "", "docker": "echo"}, problem: "no Docker engine answers"},
+		"both work": {programs: map[string]string{"kind": "", "docker": "echo 29.0.1"}},
+		"no kind":   {programs: map[string]string{"docker": "echo 29.0.1"}, problem: "kind is not on PATH"},
+		"no engine": {programs: map[string]string{"kind": "", "docker": "echo 'Cannot connect' >&2; exit 1"},
+			problem: "no Docker engine answers"},
+		"engine says blank": {programs: map[string]string{"kind": "", "docker": "echo"},
+			problem: "no Docker engine answers"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +113,8 @@ func TestKindCommands(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			calls := fakePrograms(t, map[string]string{"kind": fakeKind, "docker": `[ "$1" = image ] && echo sha256:abc; exit 0`})
+			calls := fakePrograms(t, map[string]string{"kind": fakeKind,
+				"docker": `[ "$1" = image ] && echo sha256:abc; exit 0`})
 			t.Setenv("CLUSTERS", test.clusters)
 			k := kind{builder: sampleBuilder(t, io.Discard)}
 			if err := test.run(t, k); (err != nil) != test.fails {
@@ -141,7 +145,8 @@ func TestKindIgnoresTheShellsKubeconfig(t *testing.T) {
 }
 
 func TestKindStampsTheImageItBuilds(t *testing.T) {
-	calls := fakePrograms(t, map[string]string{"kind": fakeKind, "docker": `echo "docker $*" >> "$LOG"`, "git": "echo v1.2.3-4-gabc"})
+	calls := fakePrograms(t, map[string]string{"kind": fakeKind, "docker": `echo "docker $*" >> "$LOG"`,
+		"git": "echo v1.2.3-4-gabc"})
 	t.Setenv("CLUSTERS", "csenv")
 	k := kind{builder: sampleBuilder(t, io.Discard)}
 	if _, err := k.load(t.Context(), "csenv:dev"); err != nil {
@@ -180,7 +185,8 @@ func TestMissingPackages(t *testing.T) {
 func TestReadyCondition(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	node := func(status, heartbeat string) string {
-		return `{"status":{"conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"` + status +
+		return `{"status":{"conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"` +
+			status +
 			`","message":"cni not ready","lastHeartbeatTime":"` + heartbeat + `"}]}}`
 	}
 	tests := map[string]struct{ node, problem string }{

@@ -48,7 +48,8 @@ func exitCode(err error, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, venv.ErrOffline):
 		fmt.Fprintln(stderr, "error:", err)
-		fmt.Fprintln(stderr, "Nothing was tried. Give pip a package index that can be reached (PIP_INDEX_URL, PIP_PROXY or pip's configuration), and start this again.")
+		fmt.Fprintln(stderr, "Nothing was tried. Give pip a package index that can be reached (PIP_INDEX_URL, "+
+			"PIP_PROXY or pip's configuration), and start this again.")
 		return exitOffline
 	default:
 		fmt.Fprintln(stderr, "error:", err)
@@ -75,7 +76,8 @@ type options struct {
 }
 
 func newCommand(stdout io.Writer) *cobra.Command {
-	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics, suiteS3}, python: "python3"}
+	o := options{suites: []string{suiteOpenEnv, suiteMCP, suiteJudge, suiteAgent, suiteStatistics, suiteS3},
+		python: "python3"}
 	known := slices.Clone(o.suites)
 	cmd := &cobra.Command{
 		Use: "conformance", Short: "Try csenv's servers with the official clients",
@@ -90,8 +92,10 @@ func newCommand(stdout io.Writer) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&o.suites, "suites", o.suites, "suites to run")
-	cmd.Flags().StringVar(&o.match, "match", "", "run only the tests whose names match, as in pytest -k; not for the suites judge and agent")
-	cmd.Flags().StringVar(&o.python, "python", o.python, "interpreter that the environments are made with, 3.11 or newer")
+	cmd.Flags().StringVar(&o.match, "match", "", "run only the tests whose names match, as in pytest -k; not for the "+
+		"suites judge and agent")
+	cmd.Flags().StringVar(&o.python, "python", o.python,
+		"interpreter that the environments are made with, 3.11 or newer")
 	return cmd
 }
 
@@ -103,7 +107,8 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 		return fmt.Errorf("making a folder for this run: %w", err)
 	}
 	defer os.RemoveAll(work)
-	r := &runner{options: o, work: work, stdout: stdout, python: venv.Maker{Command: o.python, Progress: stdout, Run: venv.Run}}
+	r := &runner{options: o, work: work, stdout: stdout, python: venv.Maker{Command: o.python, Progress: stdout,
+		Run: venv.Run}}
 	environments, err := r.environments(ctx)
 	if err != nil {
 		return err
@@ -179,7 +184,8 @@ func (r *runner) build(ctx context.Context) error {
 	if err := os.Mkdir(r.programs(), 0o750); err != nil {
 		return fmt.Errorf("making a folder for programs: %w", err)
 	}
-	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-o", r.programs()}, wanted...)...); err != nil {
+	if output, err := venv.Run(ctx, "go", append([]string{"build", "-trimpath", "-o", r.programs()},
+		wanted...)...); err != nil {
 		return fmt.Errorf("building the programs (run this from the checkout's root): %w\n%s", err, output)
 	}
 	if !r.wants(suiteS3) {
@@ -187,7 +193,8 @@ func (r *runner) build(ctx context.Context) error {
 	}
 	r.progressf("building versitygw (a minute or two, once)")
 	// A module of its own, because it brings more along than all of csenv.
-	if output, err := venv.Run(ctx, "go", "-C", filepath.Join(folder, suiteS3), "build", "-trimpath", "-o", r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
+	if output, err := venv.Run(ctx, "go", "-C", filepath.Join(folder, suiteS3), "build", "-trimpath", "-o",
+		r.programs(), "github.com/versity/versitygw/cmd/versitygw"); err != nil {
 		return fmt.Errorf("building versitygw: %w\n%s", err, output)
 	}
 	return nil
@@ -224,7 +231,8 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 	// The folders are named like the packages that they test: with importlib and a root of their
 	// own they don't stand in for them.
 	args := []string{
-		"-m", "pytest", "-v", "--tb=short", "--durations=5", "--import-mode=importlib", "-p", "no:cacheprovider", "-c", os.DevNull, "--rootdir", tests, "--junitxml", results, tests,
+		"-m", "pytest", "-v", "--tb=short", "--durations=5", "--import-mode=importlib", "-p", "no:cacheprovider", "-c",
+		os.DevNull, "--rootdir", tests, "--junitxml", results, tests,
 	}
 	variables := append(r.isolation(), servers.environment()...)
 	if name == suiteOpenEnv {
@@ -255,7 +263,8 @@ func (r *runner) pytest(ctx context.Context, name, environment string, servers *
 // isolation keeps the clients from the user's caches, from proxies and from the network.
 func (r *runner) isolation() []string {
 	return []string{
-		"XDG_CACHE_HOME=" + filepath.Join(r.work, "cache"), "HF_HOME=" + filepath.Join(r.work, "huggingface"), "HF_HUB_OFFLINE=1", "PYTHONDONTWRITEBYTECODE=1",
+		"XDG_CACHE_HOME=" + filepath.Join(r.work, "cache"), "HF_HOME=" + filepath.Join(r.work, "huggingface"),
+		"HF_HUB_OFFLINE=1", "PYTHONDONTWRITEBYTECODE=1",
 		"NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost",
 	}
 }
@@ -267,7 +276,8 @@ func (r *runner) litellm(ctx context.Context, name, environment string) report {
 	full := r.stdout
 	r.stdout = io.MultiWriter(full, &lines)
 	defer func() { r.stdout = full }()
-	err := r.stream(ctx, []string{"VENV=" + environment, "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}, filepath.Join(folder, "litellm.sh"), name)
+	err := r.stream(ctx, []string{"VENV=" + environment, "NO_PROXY=127.0.0.1,localhost",
+		"no_proxy=127.0.0.1,localhost"}, filepath.Join(folder, "litellm.sh"), name)
 	result := lines.report()
 	result.failure = err
 	return result

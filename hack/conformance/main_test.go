@@ -61,7 +61,8 @@ func TestReadJUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := report{passed: 1, failed: 2, skipped: 1, notes: []string{"failed: test_bad", "failed: test_broken", "skipped: test_later: not yet"}}
+	want := report{passed: 1, failed: 2, skipped: 1, notes: []string{"failed: test_bad", "failed: test_broken",
+		"skipped: test_later: not yet"}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(report{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -72,8 +73,10 @@ func TestReadJUnit(t *testing.T) {
 
 func TestTestLines(t *testing.T) {
 	var lines testLines
-	fmt.Fprint(&lines, "--- PASS: TestA (0.1s)\n    --- FAIL: TestA/sub (0.0s)\n--- FAIL: TestB (0.1s)\n--- SKIP: TestC (0.0s)\nPASS\n")
-	want := report{passed: 1, failed: 2, skipped: 1, notes: []string{"failed: TestA/sub", "failed: TestB", "skipped: TestC"}}
+	fmt.Fprint(&lines, "--- PASS: TestA (0.1s)\n    --- FAIL: TestA/sub (0.0s)\n--- FAIL: TestB (0.1s)\n--- SKIP: "+
+		"TestC (0.0s)\nPASS\n")
+	want := report{passed: 1, failed: 2, skipped: 1, notes: []string{"failed: TestA/sub", "failed: TestB",
+		"skipped: TestC"}}
 	if diff := cmp.Diff(want, lines.report(), cmp.AllowUnexported(report{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -85,7 +88,8 @@ func TestSummarise(t *testing.T) {
 		bad  report
 		want string
 	}{
-		"failed test":   {report{suite: "mcp", passed: 1, failed: 1, notes: []string{"failed: test_bad"}}, "failed: test_bad"},
+		"failed test": {report{suite: "mcp", passed: 1, failed: 1, notes: []string{"failed: test_bad"}},
+			"failed: test_bad"},
 		"failed suite":  {report{suite: "mcp", passed: 1, failure: errors.New("exit status 2")}, "exit status 2"},
 		"nothing tried": {report{suite: "mcp"}, "0 passed"},
 	} {
@@ -94,7 +98,8 @@ func TestSummarise(t *testing.T) {
 			if err := summarise([]report{good, c.bad}, &out); err == nil || err.Error() != "not conforming: mcp" {
 				t.Errorf("error %v", err)
 			}
-			if text := out.String(); !strings.Contains(text, c.want) || !strings.Contains(text, "openenv  ok        3 passed, 0 failed, 0 skipped in 1.2s") {
+			if text := out.String(); !strings.Contains(text, c.want) ||
+				!strings.Contains(text, "openenv  ok        3 passed, 0 failed, 0 skipped in 1.2s") {
 				t.Errorf("printed\n%s", text)
 			}
 		})

@@ -99,7 +99,8 @@ func summarise(reports []report, w io.Writer) error {
 			verdict = "FAILED"
 			failed = append(failed, r.suite)
 		}
-		fmt.Fprintf(w, "%-8s %-7s %3d passed, %d failed, %d skipped in %s\n", r.suite, verdict, r.passed, r.failed, r.skipped, r.took.Round(100*time.Millisecond))
+		fmt.Fprintf(w, "%-8s %-7s %3d passed, %d failed, %d skipped in %s\n", r.suite, verdict, r.passed, r.failed,
+			r.skipped, r.took.Round(100*time.Millisecond))
 		for _, note := range r.notes {
 			fmt.Fprintln(w, "         "+note)
 		}

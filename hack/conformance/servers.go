@@ -61,7 +61,8 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 	}
 	for i, address := range addresses {
 		all = append(all, configuration{
-			replica + strconv.Itoa(i), []string{"--addr", address, "--advertise", address, "--peers", strings.Join(addresses, ","), "--ledger-key", keyFile, "--max-sessions", "32"},
+			replica + strconv.Itoa(i), []string{"--addr", address, "--advertise", address, "--peers",
+				strings.Join(addresses, ","), "--ledger-key", keyFile, "--max-sessions", "32"},
 		})
 	}
 	return all, nil
@@ -197,7 +198,8 @@ func (s *servers) environment() []string {
 		variables = append(variables, "CONFORMANCE_FRONT=http://"+s.front.address())
 	}
 	for _, one := range s.all {
-		variables = append(variables, "CONFORMANCE_"+one.name+"=http://"+one.address, "CONFORMANCE_"+one.name+"_OPS=http://"+one.ops)
+		variables = append(variables, "CONFORMANCE_"+one.name+"=http://"+one.address,
+			"CONFORMANCE_"+one.name+"_OPS=http://"+one.ops)
 		// The typed client's own tests ask for these.
 		if one.name == "TICKET" || one.name == "WORKFLOW" {
 			variables = append(variables, "CSENV_"+one.name+"_URL=http://"+one.address)

@@ -45,7 +45,8 @@ var _ = Describe("A run under random kills", Label("chaos"), func() {
 		apply(ctx, poolWith("shaken", "replicas: 2"))
 		awaitPool(ctx, "shaken")
 		// Little CPU makes the run last for as long as the kills do.
-		spec := []string{"seed: 5", "parallelism: 8", "concurrency: 4", "retries: {episodeAttempts: 10, shardBackoffLimit: 20, maxErroredPercent: 0}"}
+		spec := []string{"seed: 5", "parallelism: 8", "concurrency: 4",
+			"retries: {episodeAttempts: 10, shardBackoffLimit: 20, maxErroredPercent: 0}"}
 		slow := append(slices.Clone(spec), slowly)
 		tasks := []string{task("ticket-resolve", 50)}
 		apply(ctx, runManifest("undisturbed", "shaken", "Heuristic", tasks, spec...))
@@ -54,7 +55,8 @@ var _ = Describe("A run under random kills", Label("chaos"), func() {
 		apply(ctx, runManifest("disturbed", "shaken", "Heuristic", tasks, slow...))
 		hits := disturb(ctx, "disturbed", kills, chance)
 		AddReportEntry("killed", hits)
-		Expect(len(hits)).To(BeNumerically(">=", kills/2), "too few kills hit a process while the run was going on: %v", hits)
+		Expect(len(hits)).To(BeNumerically(">=", kills/2), "too few kills hit a process while the run was going on: %v",
+			hits)
 
 		war := awaitEnd(ctx, "disturbed")
 		Expect(war.Status.Episodes.Errored).To(BeZero())
@@ -84,7 +86,8 @@ func setting(name string, otherwise int64) int64 {
 // hit.
 func disturb(ctx SpecContext, evalrun string, kills int, chance *rand.Rand) []string {
 	GinkgoHelper()
-	Eventually(ctx, func() int { return len(running(ctx, map[string]string{"csenv.dev/run": evalrun})) }).WithTimeout(time.Minute).Should(BeNumerically(">", 0))
+	Eventually(ctx, func() int { return len(running(ctx, map[string]string{"csenv.dev/run": evalrun})) }).WithTimeout(
+		time.Minute).Should(BeNumerically(">", 0))
 	var hits []string
 	for tries := 0; len(hits) < kills && tries < 4*kills; tries++ {
 		pause(ctx, time.Duration(500+chance.IntN(2000))*time.Millisecond)
@@ -158,10 +161,12 @@ func strikeAPIServer(ctx SpecContext) string {
 
 	Expect(syscall.Kill(pids[0], syscall.SIGKILL)).To(Succeed())
 	// Its port is taken until it is gone.
-	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithTimeout(10 * time.Second).WithPolling(closely).Should(MatchError(syscall.ESRCH))
+	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithTimeout(10 * time.Second).WithPolling(
+		closely).Should(MatchError(syscall.ESRCH))
 	Expect(again.Start()).To(Succeed())
 	go func() { _ = again.Wait() }() // it may be killed again, and then somebody has to bury it
-	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).WithTimeout(time.Minute).Should(Succeed())
+	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).WithTimeout(time.Minute).Should(
+		Succeed())
 	return "kube-apiserver"
 }
 
@@ -182,7 +187,8 @@ func processesIn(podUID, program string) []int {
 		if podUID == "" {
 			proof, needle = "environ", "CSENV_CLUSTER_STATE="
 		}
-		if text, err := os.ReadFile(filepath.Join(folder, proof)); err == nil && strings.Contains(string(text), needle) {
+		if text, err := os.ReadFile(filepath.Join(folder, proof)); err == nil &&
+			strings.Contains(string(text), needle) {
 			pids = append(pids, pid)
 		}
 	}
@@ -196,7 +202,10 @@ func running(ctx SpecContext, labels map[string]string) []corev1.Pod {
 	if err := k8s.List(ctx, pods, client.MatchingLabels(labels)); err != nil {
 		return nil
 	}
-	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning })
+	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil ||
+			p.Status.Phase != corev1.PodRunning
+	})
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods.Items
 }
@@ -216,6 +225,7 @@ func awaitEnd(ctx SpecContext, evalrun string) *v1alpha1.EvaluationRun {
 	Eventually(ctx, func() bool { return over(ctx, evalrun) }).WithTimeout(chaosTimeout).Should(BeTrue())
 	obj := &v1alpha1.EvaluationRun{}
 	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj)).To(Succeed())
-	Expect(meta.IsStatusConditionTrue(obj.Status.Conditions, v1alpha1.ConditionComplete)).To(BeTrue(), "%v", obj.Status.Conditions)
+	Expect(meta.IsStatusConditionTrue(obj.Status.Conditions, v1alpha1.ConditionComplete)).To(BeTrue(), "%v",
+		obj.Status.Conditions)
 	return obj
 }

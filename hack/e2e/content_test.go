@@ -27,7 +27,8 @@ var _ = Describe("What is played", Ordered, func() {
 		pool := &v1alpha1.CustomerSupportEnv{}
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "support"}, pool)).To(Succeed())
 		Expect(pool.Status.Tasks).To(ConsistOf(
-			v1alpha1.OfferedTask{Name: "ticket-classify", Scenarios: 40}, v1alpha1.OfferedTask{Name: "ticket-resolve", Scenarios: 40},
+			v1alpha1.OfferedTask{Name: "ticket-classify", Scenarios: 40}, v1alpha1.OfferedTask{Name: "ticket-resolve",
+				Scenarios: 40},
 			v1alpha1.OfferedTask{Name: "queue-management", Scenarios: 100}))
 
 		apply(ctx, runManifest("queue-oracle", "support", "Oracle", []string{task("queue-management", 1)}))
@@ -50,35 +51,44 @@ var _ = Describe("What is played", Ordered, func() {
 	It("can be a pack of one's own, from a Secret", func(ctx SpecContext) {
 		pack := packFiles()
 		pack["pack.yaml"] = "name: acme\nversion: 1\nsalt: known to nobody but us\n"
-		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "acme"}, StringData: pack})).To(Succeed())
+		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "acme"},
+			StringData: pack})).To(Succeed())
 		apply(ctx, poolWith("acme", "scenarios: {splits: [Private], packs: [{secret: {name: acme}}]}"))
 		awaitPool(ctx, "acme")
-		apply(ctx, runManifest("acme", "acme", "Heuristic", []string{"{name: ticket-resolve, trials: 5, scenarios: {ids: [ACME-1]}}"}))
+		apply(ctx, runManifest("acme", "acme", "Heuristic",
+			[]string{"{name: ticket-resolve, trials: 5, scenarios: {ids: [ACME-1]}}"}))
 		Expect(awaitComplete(ctx, "acme").Status.Episodes.Total).To(BeEquivalentTo(5))
 	}, SpecTimeout(4*time.Minute))
 
 	It("keeps servers of a faulty pack from starting, and says file and line", func(ctx SpecContext) {
 		pack := packFiles()
 		pack["ACME-1.yaml"] = strings.Replace(pack["ACME-1.yaml"], "language: en", "langage: en", 1)
-		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "faulty"}, Data: pack})).To(Succeed())
+		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "faulty"},
+			Data: pack})).To(Succeed())
 		apply(ctx, poolWith("faulty", "scenarios: {packs: [{configMap: {name: faulty}}]}"))
 		Eventually(ctx, func(g Gomega) {
 			pool := &v1alpha1.CustomerSupportEnv{}
 			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "faulty"}, pool)).To(Succeed())
-			g.Expect(pool.Status.Conditions).To(ContainElement(And(haveCondition("Degraded", metav1.ConditionTrue), HaveField("Message", MatchRegexp(`ACME-1\.yaml:\d+: .*langage`)))))
+			g.Expect(pool.Status.Conditions).To(ContainElement(And(haveCondition("Degraded", metav1.ConditionTrue),
+				HaveField("Message", MatchRegexp(`ACME-1\.yaml:\d+: .*langage`)))))
 		}).WithTimeout(poolTimeout).Should(Succeed())
 		kubectl(ctx, "-n", namespace, "delete", "cse", "faulty", "--timeout=60s")
 	}, SpecTimeout(4*time.Minute))
 
 	It("has no score where the judge can't be reached", func(ctx SpecContext) {
-		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "models"}, StringData: map[string]string{"token": "a key"}})).To(Succeed())
-		apply(ctx, poolWith("judged", "judge: {type: LLM, llm: {baseURL: 'http://127.0.0.1:9/v1', model: nobody, timeoutSeconds: 2, apiKeySecretRef: {name: models, key: token}}}"))
+		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "models"},
+			StringData: map[string]string{"token": "a key"}})).To(Succeed())
+		apply(ctx, poolWith("judged", "judge: {type: LLM, llm: {baseURL: 'http://127.0.0.1:9/v1', model: nobody, "+
+			"timeoutSeconds: 2, apiKeySecretRef: {name: models, key: token}}}"))
 		awaitPool(ctx, "judged")
-		apply(ctx, runManifest("judged", "judged", "Oracle", []string{"{name: ticket-resolve, scenarios: {ids: [B07]}}"}, "retries: {episodeAttempts: 1, maxErroredPercent: 0}"))
+		apply(ctx, runManifest("judged", "judged", "Oracle",
+			[]string{"{name: ticket-resolve, scenarios: {ids: [B07]}}"}, "retries: {episodeAttempts: 1, "+
+				"maxErroredPercent: 0}"))
 		evalrun := &v1alpha1.EvaluationRun{}
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "judged"}, evalrun)).To(Succeed())
-			g.Expect(evalrun.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionFailed, metav1.ConditionTrue)))
+			g.Expect(evalrun.Status.Conditions).To(
+				ContainElement(haveCondition(v1alpha1.ConditionFailed, metav1.ConditionTrue)))
 		}).WithTimeout(runTimeout).Should(Succeed())
 		Expect(evalrun.Status.Episodes.Errored).To(BeEquivalentTo(1))
 		Expect(evalrun.Status.Episodes.Scored).To(BeZero())
@@ -100,9 +110,11 @@ func packFiles() map[string]string {
 		Expect(err).NotTo(HaveOccurred())
 		return string(data)
 	}
-	ticket := strings.NewReplacer("id: T1\n", "id: ACME-1\n", "split: public-train", "split: private").Replace(read("tickets/T1.yaml"))
+	ticket := strings.NewReplacer("id: T1\n", "id: ACME-1\n", "split: public-train", "split: private").Replace(
+		read("tickets/T1.yaml"))
 	Expect(ticket).To(And(ContainSubstring("id: ACME-1"), ContainSubstring("split: private")))
 	return map[string]string{
-		"ACME-1.yaml": ticket, "POL-REF.md": read("kb/POL-REF.md"), "POL-SLA.md": read("kb/POL-SLA.md"), "en.yaml": read("names/en.yaml"),
+		"ACME-1.yaml": ticket, "POL-REF.md": read("kb/POL-REF.md"), "POL-SLA.md": read("kb/POL-SLA.md"),
+		"en.yaml": read("names/en.yaml"),
 	}
 }

@@ -78,7 +78,8 @@ func (c *crowd) losses() []string {
 }
 
 func (c *crowd) String() string {
-	return fmt.Sprintf("%d episodes ended with a score, %d sessions lost, %d handshakes tried again", c.episodes.Load(), len(c.losses()), c.turned.Load())
+	return fmt.Sprintf("%d episodes ended with a score, %d sessions lost, %d handshakes tried again", c.episodes.Load(),
+		len(c.losses()), c.turned.Load())
 }
 
 // play is one client. Its context has nothing to do with a spec's: it plays through many of them.
@@ -121,7 +122,8 @@ func (c *crowd) episode(ctx context.Context, seed int) error {
 	}
 	for step := 0; !observation.Done; step++ {
 		pause(ctx, c.think)
-		action, err := agent.Act(ctx, policy.Turn{Environment: "ticket", Task: "ticket-resolve", Observation: observation.Observation, Step: step})
+		action, err := agent.Act(ctx, policy.Turn{Environment: "ticket", Task: "ticket-resolve",
+			Observation: observation.Observation, Step: step})
 		if err != nil {
 			return fmt.Errorf("%w: choosing step %d: %w", errLost, step, err)
 		}

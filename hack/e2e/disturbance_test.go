@@ -77,7 +77,8 @@ func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 			between++
 		}
 	}
-	Expect(between).To(BeNumerically(">", 0), "no manager was killed between the end of a shard and the write that counts it")
+	Expect(between).To(BeNumerically(">", 0), "no manager was killed between the end of a shard and the write that "+
+		"counts it")
 
 	k.strike(ctx, func() bool { return len(counted(ctx, evalrun)) > 0 })
 	AddReportEntry("killed with these shards counted", counted(ctx, evalrun))
@@ -100,13 +101,18 @@ func (k *killer) strike(ctx SpecContext, moment func() bool) {
 	pod := &corev1.Pod{}
 	Eventually(ctx, func(g Gomega) {
 		pods := &corev1.PodList{}
-		g.Expect(k8s.List(ctx, pods, client.InNamespace(systemNamespace), client.MatchingLabels{"app.kubernetes.io/component": "manager"})).To(Succeed())
-		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return k.dead[p.Name] || p.DeletionTimestamp != nil })
+		g.Expect(k8s.List(ctx, pods, client.InNamespace(systemNamespace),
+			client.MatchingLabels{"app.kubernetes.io/component": "manager"})).To(Succeed())
+		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+			return k.dead[p.Name] ||
+				p.DeletionTimestamp != nil
+		})
 		g.Expect(pods.Items).To(HaveExactElements(HaveField("Status.Phase", corev1.PodRunning)))
 		pod = &pods.Items[0]
 	}).WithTimeout(time.Minute).WithPolling(closely).Should(Succeed())
 	pids := processesIn(string(pod.UID), "manager")
-	Eventually(ctx, func() bool { return leader(ctx) == pod.Name && moment() }).WithTimeout(time.Minute).WithPolling(closely).Should(BeTrue())
+	Eventually(ctx, func() bool { return leader(ctx) == pod.Name && moment() }).WithTimeout(time.Minute).WithPolling(
+		closely).Should(BeTrue())
 	for _, pid := range pids {
 		if syscall.Kill(pid, syscall.SIGKILL) == nil {
 			k.hits++
@@ -144,7 +150,8 @@ func uncounted(ctx SpecContext, evalrun string) []string {
 		shard := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
 		index, err := strconv.ParseInt(shard, 10, 64)
 		Expect(err).NotTo(HaveOccurred())
-		if pod.Status.Phase == corev1.PodSucceeded && slices.Contains(pod.Finalizers, "csenv.dev/summary") && !done.Contains(index) {
+		if pod.Status.Phase == corev1.PodSucceeded && slices.Contains(pod.Finalizers, "csenv.dev/summary") &&
+			!done.Contains(index) {
 			left = append(left, shard)
 		}
 	}

@@ -19,7 +19,8 @@ var _ = Describe("The same manifest at home and in the cluster", func() {
 	It("comes to the same figures, digit for digit", func(ctx SpecContext) {
 		apply(ctx, poolManifest("athome", "Ticket"))
 		awaitPool(ctx, "athome")
-		manifest := runManifest("athome", "athome", "Heuristic", []string{task("ticket-resolve", 3), task("queue-management", 1)}, "seed: 11", "parallelism: 3", `passScore: "0.4"`)
+		manifest := runManifest("athome", "athome", "Heuristic", []string{task("ticket-resolve", 3),
+			task("queue-management", 1)}, "seed: 11", "parallelism: 3", `passScore: "0.4"`)
 		apply(ctx, manifest)
 		cluster := awaitComplete(ctx, "athome")
 

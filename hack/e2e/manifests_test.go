@@ -58,7 +58,8 @@ func awaitPool(ctx context.Context, name string) {
 	Eventually(ctx, func(g Gomega) {
 		pool := &v1alpha1.CustomerSupportEnv{}
 		g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pool)).To(Succeed())
-		g.Expect(pool.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionAvailable, metav1.ConditionTrue)))
+		g.Expect(pool.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionAvailable,
+			metav1.ConditionTrue)))
 		g.Expect(pool.Status.Tasks).NotTo(BeEmpty())
 	}).WithTimeout(poolTimeout).Should(Succeed())
 }
@@ -73,7 +74,8 @@ func awaitComplete(ctx context.Context, name string) *v1alpha1.EvaluationRun {
 		if failed != nil && failed.Status == metav1.ConditionTrue {
 			StopTrying(failed.Reason + ": " + failed.Message).Now()
 		}
-		g.Expect(evalrun.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionComplete, metav1.ConditionTrue)))
+		g.Expect(evalrun.Status.Conditions).To(ContainElement(haveCondition(v1alpha1.ConditionComplete,
+			metav1.ConditionTrue)))
 	}).WithTimeout(runTimeout).Should(Succeed())
 	return evalrun
 }

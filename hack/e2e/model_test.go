@@ -39,7 +39,8 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, pooled("asked", "drainTimeoutSeconds: 5"))
 		apply(ctx, poolManifest("asked-workflows", "Workflow"))
-		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scripted"}, StringData: map[string]string{"key": modelKey}})).To(Succeed())
+		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scripted"},
+			StringData: map[string]string{"key": modelKey}})).To(Succeed())
 		awaitPool(ctx, "asked")
 		awaitPool(ctx, "asked-workflows")
 	}, NodeTimeout(3*time.Minute))
@@ -50,18 +51,22 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			tasks      []string
 			model      *model
 		}{
-			{"model-tickets", "asked", []string{task("ticket-resolve", 1), "{name: queue-management, scenarios: {ids: [Q001, Q002, Q003, Q004, Q005, Q006]}}"}, serveModel(ctx)},
+			{"model-tickets", "asked", []string{task("ticket-resolve", 1),
+				"{name: queue-management, scenarios: {ids: [Q001, Q002, Q003, Q004, Q005, Q006]}}"}, serveModel(ctx)},
 			{"model-payments", "asked-workflows", []string{task("payment-exception", 4)}, serveModel(ctx)},
 		}
 		for _, r := range runs {
 			r.model.Trouble = r.model.moody
-			apply(ctx, r.model.runManifest(r.name, r.pool, r.tasks, "seed: 3", "parallelism: 4", "retries: {maxErroredPercent: 0}"))
+			apply(ctx, r.model.runManifest(r.name, r.pool, r.tasks, "seed: 3", "parallelism: 4",
+				"retries: {maxErroredPercent: 0}"))
 			apply(ctx, runManifest(r.name+"-direct", r.pool, "Heuristic", r.tasks, "seed: 3"))
 		}
 		for _, r := range runs {
 			asked, direct := awaitComplete(ctx, r.name), awaitComplete(ctx, r.name+"-direct")
-			AddReportEntry(r.name, fmt.Sprintf("%d episodes in %s; %s; errors %+v, tokens %+v", asked.Status.Episodes.Total,
-				asked.Status.CompletionTime.Sub(asked.Status.StartTime.Time), r.model, asked.Status.Errors, asked.Status.Tokens))
+			AddReportEntry(r.name, fmt.Sprintf("%d episodes in %s; %s; errors %+v, tokens %+v",
+				asked.Status.Episodes.Total,
+				asked.Status.CompletionTime.Sub(
+					asked.Status.StartTime.Time), r.model, asked.Status.Errors, asked.Status.Tokens))
 
 			By("comparing what the model earned with what the policy earns that it plays as")
 			Expect(asked.Status.Episodes.Errored).To(BeZero())
@@ -71,74 +76,83 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			By("comparing what the status says of the trouble with what the endpoint made of it")
 			limited, hung := r.model.episodesOf(throttledLong), r.model.episodesOf(hungLong)
 			Expect(asked.Status.Errors).To(ConsistOf(
-				v1alpha1.ErrorCount{Class: string(policy.RateLimited), Retried: limited}, v1alpha1.ErrorCount{Class: string(policy.TimedOut), Retried: hung}))
+				v1alpha1.ErrorCount{Class: string(policy.RateLimited), Retried: limited}, v1alpha1.ErrorCount{
+					Class: string(policy.TimedOut), Retried: hung}))
 			Expect(asked.Status.Episodes.Retried).To(Equal(limited + hung))
 			Expect(r.model.answeredTwice()).To(BeEmpty())
 			answers := r.model.answers()
-			Expect(asked.Status.Tokens).To(HaveValue(Equal(v1alpha1.Tokens{Prompt: answers * scripted.PromptTokens, Completion: answers * scripted.CompletionTokens})))
+			Expect(asked.Status.Tokens).To(HaveValue(Equal(v1alpha1.Tokens{Prompt: answers * scripted.PromptTokens,
+				Completion: answers * scripted.CompletionTokens})))
 			Expect(r.model.wrong()).To(BeEmpty())
 		}
 	}, SpecTimeout(5*time.Minute))
 
-	It("is asked nothing more once its run is suspended, and nothing twice of finished shards when it is resumed", func(ctx SpecContext) {
-		const slow = 2 // shards from this one on are, until they may hurry
-		tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
-		apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
-		calm := awaitComplete(ctx, "calm")
+	It("is asked nothing more once its run is suspended, and nothing twice of finished shards when it is resumed",
+		func(ctx SpecContext) {
+			const slow = 2 // shards from this one on are, until they may hurry
+			tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
+			apply(ctx, runManifest("calm", "asked", "Heuristic", tasks, spec...))
+			calm := awaitComplete(ctx, "calm")
 
-		model := serveModel(ctx)
-		shards, hurry := make(chan map[int64]int, 1), make(chan struct{})
-		model.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
-			of := <-shards
-			shards <- of
-			if of[asked.Seed] < slow {
+			model := serveModel(ctx)
+			shards, hurry := make(chan map[int64]int, 1), make(chan struct{})
+			model.Trouble = func(_ http.ResponseWriter, r *http.Request, asked scripted.Request) bool {
+				of := <-shards
+				shards <- of
+				if of[asked.Seed] < slow {
+					return false
+				}
+				select {
+				case <-hurry:
+				case <-time.After(time.Second):
+				case <-r.Context().Done():
+				}
 				return false
 			}
-			select {
-			case <-hurry:
-			case <-time.After(time.Second):
-			case <-r.Context().Done():
+			apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
+			of := shardsBySeed(ctx, "paused")
+			shards <- of
+			Eventually(ctx, counted).WithArguments("paused").WithTimeout(runTimeout).Should(Equal("0-1"))
+			Expect(model.since(time.Now().Add(-3*time.Second))).NotTo(BeEmpty(), "the slow shards are being played")
+
+			By("suspending the run")
+			suspended := time.Now()
+			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":true}}`)
+			Eventually(ctx, sessionsByPod).WithArguments("asked").WithTimeout(silence).WithPolling(
+				100 * time.Millisecond).Should(HaveEach(BeZero()))
+			AddReportEntry("the last session of the suspended run was over after",
+				time.Since(suspended).Round(100*time.Millisecond).String())
+			pause(ctx, silence-time.Since(suspended))
+			late := model.since(suspended)
+			if len(late) > 0 {
+				AddReportEntry("the last call of the suspended run came after", late[len(late)-1].at.Sub(suspended).Round(
+					time.Millisecond).String())
 			}
-			return false
-		}
-		apply(ctx, model.runManifest("paused", "asked", tasks, spec...))
-		of := shardsBySeed(ctx, "paused")
-		shards <- of
-		Eventually(ctx, counted).WithArguments("paused").WithTimeout(runTimeout).Should(Equal("0-1"))
-		Expect(model.since(time.Now().Add(-3*time.Second))).NotTo(BeEmpty(), "the slow shards are being played")
+			Consistently(ctx, func() []call { return model.since(suspended.Add(silence)) }).WithTimeout(
+				2 * time.Second).Should(BeEmpty())
+			Expect(sessionsByPod(ctx, "asked")).To(HaveEach(BeZero()))
+			Expect(conditionsOf(ctx, "paused")).To(ContainElements(
+				haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),
+				haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "2 of 4 shards")))
 
-		By("suspending the run")
-		suspended := time.Now()
-		kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":true}}`)
-		Eventually(ctx, sessionsByPod).WithArguments("asked").WithTimeout(silence).WithPolling(100 * time.Millisecond).Should(HaveEach(BeZero()))
-		AddReportEntry("the last session of the suspended run was over after", time.Since(suspended).Round(100*time.Millisecond).String())
-		pause(ctx, silence-time.Since(suspended))
-		late := model.since(suspended)
-		if len(late) > 0 {
-			AddReportEntry("the last call of the suspended run came after", late[len(late)-1].at.Sub(suspended).Round(time.Millisecond).String())
-		}
-		Consistently(ctx, func() []call { return model.since(suspended.Add(silence)) }).WithTimeout(2 * time.Second).Should(BeEmpty())
-		Expect(sessionsByPod(ctx, "asked")).To(HaveEach(BeZero()))
-		Expect(conditionsOf(ctx, "paused")).To(ContainElements(
-			haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),
-			haveReason(v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "2 of 4 shards")))
-
-		By("resuming it")
-		close(hurry)
-		resumed := time.Now()
-		kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":false}}`)
-		paused := awaitComplete(ctx, "paused")
-		again := model.since(resumed)
-		Expect(again).NotTo(BeEmpty())
-		Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return of[c.seed] }, BeNumerically("<", slow))), "calls for shards that were finished")
-		// What a server has in its ledger isn't played again either: only the episodes that were
-		// under way begin anew, two of each of two runners.
-		Expect(len(model.answeredTwice())).To(BeNumerically("<=", 4), "episodes that were played again: %v", model.answeredTwice())
-		Expect(paused.Status.Score).To(Equal(calm.Status.Score))
-		Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
-		Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
-		Expect(model.wrong()).To(BeEmpty())
-	}, SpecTimeout(5*time.Minute))
+			By("resuming it")
+			close(hurry)
+			resumed := time.Now()
+			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":false}}`)
+			paused := awaitComplete(ctx, "paused")
+			again := model.since(resumed)
+			Expect(again).NotTo(BeEmpty())
+			Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return of[c.seed] },
+				BeNumerically("<", slow))), "calls for shards that were finished")
+			// What a server has in its ledger isn't played again either: only the episodes that were
+			// under way begin anew, two of each of two runners.
+			Expect(len(model.answeredTwice())).To(BeNumerically("<=", 4), "episodes that were played again: %v",
+				model.answeredTwice())
+			Expect(paused.Status.Score).To(Equal(calm.Status.Score))
+			Expect(paused.Status.Tasks).To(Equal(calm.Status.Tasks))
+			Expect(paused.Status.Episodes).To(Equal(calm.Status.Episodes))
+			Expect(model.wrong()).To(BeEmpty())
+		}, SpecTimeout(5*time.Minute))
 })
 
 // mood is what an episode meets at the endpoint: nothing, trouble that a further request of the
@@ -218,7 +232,8 @@ func hereAddress(ctx SpecContext) string {
 
 // runManifest is a run that the model plays.
 func (m *model) runManifest(name, pool string, tasks []string, extra ...string) string {
-	agent := fmt.Sprintf("{type: OpenAI, openAI: {baseURL: %q, model: scripted, timeoutSeconds: %d, apiKeySecretRef: {name: scripted, key: key}}}", m.url, modelTimeout)
+	agent := fmt.Sprintf("{type: OpenAI, openAI: {baseURL: %q, model: scripted, timeoutSeconds: %d, apiKeySecretRef: "+
+		"{name: scripted, key: key}}}", m.url, modelTimeout)
 	return agentManifest(name, pool, agent, tasks, extra...)
 }
 
@@ -299,8 +314,10 @@ func (m *model) episodesOf(is mood) int64 {
 }
 
 func (m *model) String() string {
-	return fmt.Sprintf("%d requests, %d answered; attempts given up: %d throttled, %d hung; mended within one: %d throttled, %d hung",
-		m.Calls(), m.answers(), m.episodesOf(throttledLong), m.episodesOf(hungLong), m.episodesOf(throttledOnce), m.episodesOf(hungOnce))
+	return fmt.Sprintf("%d requests, %d answered; attempts given up: %d throttled, %d hung; mended within one: %d "+
+		"throttled, %d hung",
+		m.Calls(), m.answers(), m.episodesOf(throttledLong), m.episodesOf(hungLong), m.episodesOf(
+			throttledOnce), m.episodesOf(hungOnce))
 }
 
 // shardsBySeed waits for the run's plan and says which shard an episode is in, by the seed that the

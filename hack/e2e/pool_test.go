@@ -46,8 +46,10 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 	var began time.Time
 
 	BeforeAll(func(ctx SpecContext) {
-		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "live"}, Data: packFiles()})).To(Succeed())
-		apply(ctx, pooled("live", "replicas: 3", "sessions: {perPod: 400}", "drainTimeoutSeconds: 60", "service: {type: NodePort}",
+		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "live"},
+			Data: packFiles()})).To(Succeed())
+		apply(ctx, pooled("live", "replicas: 3", "sessions: {perPod: 400}", "drainTimeoutSeconds: 60",
+			"service: {type: NodePort}",
 			"scenarios: {packs: [{configMap: {name: live}}]}"))
 		stream(ctx, clusterTool, "load", "--image", "csenv:rolled-out")
 		awaitServers(ctx, "live", 3)
@@ -58,14 +60,18 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 	// With every spec the sessions are spread anew: episodes end, and the next ones go to any
 	// server.
 	BeforeEach(func(ctx SpecContext) {
-		Eventually(ctx, sessionsByPod).WithArguments("live").WithTimeout(time.Minute).Should(And(HaveLen(3), HaveEach(BeNumerically(">=", liveSessions/6))))
+		Eventually(ctx, sessionsByPod).WithArguments("live").WithTimeout(time.Minute).Should(
+			And(HaveLen(3), HaveEach(BeNumerically(">=", liveSessions/6))))
 	})
 
 	// undisturbed reports what a disturbance came to: nobody may have lost a session.
 	undisturbed := func(ctx SpecContext, what string, episodes int64) {
 		GinkgoHelper()
-		AddReportEntry(what, fmt.Sprintf("after %s: %s; %d of these episodes since it began; %d play now, by server: %v",
-			time.Since(began).Round(time.Second), players, players.episodes.Load()-episodes, players.playing.Load(), sessionsByPod(ctx, "live")))
+		AddReportEntry(what,
+			fmt.Sprintf("after %s: %s; %d of these episodes since it began; %d play now, by server: %v",
+				time.Since(began).Round(
+					time.Second), players, players.episodes.Load()-episodes, players.playing.Load(), sessionsByPod(
+					ctx, "live")))
 		Expect(players.losses()).To(BeEmpty())
 		Expect(players.playing.Load()).To(BeNumerically(">=", liveSessions*9/10), "clients that found no server")
 	}
@@ -73,8 +79,10 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 	// First, because packs are rolled out no sooner than two minutes after the last rollout.
 	It("loses none when its image changes", func(ctx SpecContext) {
 		episodes := players.episodes.Load()
-		kubectl(ctx, "-n", namespace, "patch", "cse", "live", "--type=merge", "-p", `{"spec":{"image":"csenv:rolled-out"}}`)
-		awaitServers(ctx, "live", 3, HaveField("Spec.Containers", ContainElement(HaveField("Image", "csenv:rolled-out"))))
+		kubectl(ctx, "-n", namespace, "patch", "cse", "live", "--type=merge", "-p",
+			`{"spec":{"image":"csenv:rolled-out"}}`)
+		awaitServers(ctx, "live", 3, HaveField("Spec.Containers",
+			ContainElement(HaveField("Image", "csenv:rolled-out"))))
 		undisturbed(ctx, "rolled out another image", episodes)
 	}, SpecTimeout(2*disturbanceTimeout))
 
@@ -105,23 +113,26 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 		undisturbed(ctx, fmt.Sprintf("evicted all 3 servers, the budget having put it off %d times", refused), episodes)
 	}, SpecTimeout(2*disturbanceTimeout))
 
-	It("loses none when a pack changes, and goes on with the old one when the new one is faulty", func(ctx SpecContext) {
-		episodes := players.episodes.Load()
-		before, was := podNames(serversOf(ctx, "live")), poolNamed(ctx, "live").Status.ScenarioDigest
-		changePack(ctx, func(files map[string]string) {
-			files["ACME-1.yaml"] = strings.Replace(files["ACME-1.yaml"], "language: en", "langage: en", 1)
-		})
-		Eventually(ctx, func(g Gomega) {
-			g.Expect(poolNamed(ctx, "live").Status.Conditions).To(ContainElement(
-				And(haveCondition(v1alpha1.ConditionDegraded, metav1.ConditionTrue), HaveField("Message", MatchRegexp(`ACME-1\.yaml:\d+: .*langage`)))))
-		}).WithTimeout(disturbanceTimeout).Should(Succeed())
-		Expect(podNames(serversOf(ctx, "live"))).To(ConsistOf(before))
+	It("loses none when a pack changes, and goes on with the old one when the new one is faulty",
+		func(ctx SpecContext) {
+			episodes := players.episodes.Load()
+			before, was := podNames(serversOf(ctx, "live")), poolNamed(ctx, "live").Status.ScenarioDigest
+			changePack(ctx, func(files map[string]string) {
+				files["ACME-1.yaml"] = strings.Replace(files["ACME-1.yaml"], "language: en", "langage: en", 1)
+			})
+			Eventually(ctx, func(g Gomega) {
+				g.Expect(poolNamed(ctx, "live").Status.Conditions).To(ContainElement(
+					And(haveCondition(v1alpha1.ConditionDegraded, metav1.ConditionTrue),
+						HaveField("Message", MatchRegexp(`ACME-1\.yaml:\d+: .*langage`)))))
+			}).WithTimeout(disturbanceTimeout).Should(Succeed())
+			Expect(podNames(serversOf(ctx, "live"))).To(ConsistOf(before))
 
-		changePack(ctx, func(files map[string]string) { files["POL-SLA.md"] += "\nHolidays count as days.\n" })
-		Eventually(ctx, poolNamed).WithArguments("live").WithTimeout(4 * time.Minute).Should(HaveField("Status.ScenarioDigest", Not(Equal(was))))
-		awaitServers(ctx, "live", 3, HaveField("Name", Not(BeElementOf(before))))
-		undisturbed(ctx, "refused a faulty pack and rolled out a sound one", episodes)
-	}, SpecTimeout(5*disturbanceTimeout))
+			changePack(ctx, func(files map[string]string) { files["POL-SLA.md"] += "\nHolidays count as days.\n" })
+			Eventually(ctx, poolNamed).WithArguments("live").WithTimeout(4 * time.Minute).Should(
+				HaveField("Status.ScenarioDigest", Not(Equal(was))))
+			awaitServers(ctx, "live", 3, HaveField("Name", Not(BeElementOf(before))))
+			undisturbed(ctx, "refused a faulty pack and rolled out a sound one", episodes)
+		}, SpecTimeout(5*disturbanceTimeout))
 
 	It("has seen every client finish its episode", func(ctx SpecContext) {
 		players.leave(ctx)
@@ -138,21 +149,25 @@ var _ = Describe("A pool that scales itself", Ordered, func() {
 			"autoscaling: {minReplicas: 1, maxReplicas: 3, freeSessions: 5, scaleDownDelaySeconds: 10}"))
 		awaitServers(ctx, "elastic", 1)
 		players := gather(ctx, nodeURL(ctx, "elastic"), "", 12, thinking)
-		Consistently(ctx, wanted).WithArguments("elastic").WithTimeout(5*time.Second).Should(BeEquivalentTo(1), "8 free sessions are enough")
+		Consistently(ctx, wanted).WithArguments("elastic").WithTimeout(5*time.Second).Should(BeEquivalentTo(1),
+			"8 free sessions are enough")
 
 		// From here on it takes the sixth client, at most, to leave fewer than 5 free.
 		joined := time.Now()
 		players.join(ctx, 6)
 		Eventually(ctx, wanted).WithArguments("elastic").WithTimeout(10 * time.Second).Should(BeNumerically(">=", 2))
 		Expect(time.Since(joined)).To(BeNumerically("<", 10*time.Second))
-		AddReportEntry("grew", time.Since(joined).Round(100*time.Millisecond).String()+" after 6 clients began to join 12, which leaves 2 sessions free")
+		AddReportEntry("grew", time.Since(joined).Round(
+			100*time.Millisecond).String()+" after 6 clients began to join 12, which leaves 2 sessions free")
 		awaitServers(ctx, "elastic", 2)
 
 		players.leave(ctx)
 		left := time.Now()
 		Eventually(ctx, wanted).WithArguments("elastic").WithTimeout(time.Minute).Should(BeEquivalentTo(1))
 		took := time.Since(left)
-		AddReportEntry("shrank", took.Round(100*time.Millisecond).String()+" after the last session, with a delay of 10 s; "+players.String())
+		AddReportEntry("shrank",
+			took.Round(
+				100*time.Millisecond).String()+" after the last session, with a delay of 10 s; "+players.String())
 		Expect(took).To(BeNumerically("<", 30*time.Second))
 		Expect(players.losses()).To(BeEmpty())
 		kubectl(ctx, "-n", namespace, "delete", "cse", "elastic", "--timeout=60s")
@@ -163,8 +178,10 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 	var url string
 
 	BeforeAll(func(ctx SpecContext) {
-		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tokens"}, StringData: map[string]string{"token": "right\n"}})).To(Succeed())
-		apply(ctx, pooled("guarded", "drainTimeoutSeconds: 5", "service: {type: NodePort}", "access: {tokenSecretRef: {name: tokens, key: token}}"))
+		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tokens"},
+			StringData: map[string]string{"token": "right\n"}})).To(Succeed())
+		apply(ctx, pooled("guarded", "drainTimeoutSeconds: 5", "service: {type: NodePort}",
+			"access: {tokenSecretRef: {name: tokens, key: token}}"))
 		awaitServers(ctx, "guarded", 1)
 		url = nodeURL(ctx, "guarded")
 	}, NodeTimeout(2*time.Minute))
@@ -187,12 +204,14 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 		Expect(response.Body.Close()).To(Succeed())
 		Expect(response.StatusCode).To(Equal(http.StatusUnauthorized))
 
-		conn, _, err := websocket.DefaultDialer.DialContext(ctx, url+"/ws", http.Header{"Authorization": {"Bearer right"}})
+		conn, _, err := websocket.DefaultDialer.DialContext(ctx, url+"/ws",
+			http.Header{"Authorization": {"Bearer right"}})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(conn.Close)
 		Expect(conn.SetReadDeadline(time.Now().Add(30 * time.Second))).To(Succeed())
 		// The server hangs up before it has taken all of it, so that the write may fail too.
-		_ = conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"step","data":{"text":"`+strings.Repeat("x", 100<<20)+`"}}`))
+		_ = conn.WriteMessage(websocket.TextMessage,
+			[]byte(`{"type":"step","data":{"text":"`+strings.Repeat("x", 100<<20)+`"}}`))
 		_, answer, err := conn.ReadMessage()
 		AddReportEntry("a message of 100 MB", fmt.Sprintf("answer %q, error %v", answer, err))
 		Expect(err).To(HaveOccurred())
@@ -203,7 +222,8 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 	}, SpecTimeout(time.Minute))
 
 	It("tells a plain HTTP client what it wants", func(ctx SpecContext) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.Replace(url, "ws://", "http://", 1)+"/ws", http.NoBody)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.Replace(url, "ws://", "http://", 1)+"/ws",
+			http.NoBody)
 		Expect(err).NotTo(HaveOccurred())
 		req.Header.Set("Authorization", "Bearer right")
 		response, err := http.DefaultClient.Do(req)
@@ -224,15 +244,17 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: stranger.Name, Name: "stranger"},
 			Spec: v1alpha1.EvaluationRunSpec{
 				EnvironmentRef: v1alpha1.EnvironmentReference{Name: "guarded", Namespace: namespace},
-				Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
-				Tasks:          []v1alpha1.TaskSelection{{Name: "ticket-classify"}},
+				Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+					Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.NullPolicy}},
+				Tasks: []v1alpha1.TaskSelection{{Name: "ticket-classify"}},
 			},
 		}
 		Expect(k8s.Create(ctx, run)).To(Succeed())
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(run), run)).To(Succeed())
 			g.Expect(run.Status.Conditions).To(ContainElement(
-				haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed, "allowedNamespaces")))
+				haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse,
+					v1alpha1.ReasonNamespaceNotAllowed, "allowedNamespaces")))
 		}).WithTimeout(time.Minute).Should(Succeed())
 	}, SpecTimeout(2*time.Minute))
 })
@@ -257,8 +279,10 @@ var _ = Describe("Ten pools at rest", func() {
 				last, lastAt = now, time.Now()
 			}
 			return time.Since(lastAt)
-		}).WithTimeout(4*time.Minute).WithPolling(5*time.Second).Should(BeNumerically(">=", time.Minute), "time without a write")
-		AddReportEntry("10 pools at rest", fmt.Sprintf("no write in 60 s, the last one %s after they were all ready", lastAt.Sub(began).Round(time.Second)))
+		}).WithTimeout(4*time.Minute).WithPolling(5*time.Second).Should(
+			BeNumerically(">=", time.Minute), "time without a write")
+		AddReportEntry("10 pools at rest", fmt.Sprintf("no write in 60 s, the last one %s after they were all ready",
+			lastAt.Sub(began).Round(time.Second)))
 		kubectl(ctx, append([]string{"-n", namespace, "delete", "cse", "--timeout=60s"}, names...)...)
 	}, SpecTimeout(8*time.Minute))
 })
@@ -269,13 +293,15 @@ func writesSoFar(ctx SpecContext) apiwrites.Counts {
 	GinkgoHelper()
 	counts, err := apiwrites.Read(strings.NewReader(kubectl(ctx, "get", "--raw", "/metrics")))
 	Expect(err).NotTo(HaveOccurred())
-	return counts.Only("customersupportenvs", "evaluationruns", "deployments", "replicasets", "pods", "jobs", "services", "endpoints", "endpointslices",
+	return counts.Only("customersupportenvs", "evaluationruns", "deployments", "replicasets", "pods", "jobs",
+		"services", "endpoints", "endpointslices",
 		"poddisruptionbudgets", "networkpolicies", "secrets", "configmaps", "events")
 }
 
 // pooled is a pool of tickets with a spec.
 func pooled(name string, spec ...string) string {
-	return fmt.Sprintf("apiVersion: csenv.dev/v1alpha1\nkind: CustomerSupportEnv\nmetadata: {name: %s}\nspec:\n  %s\n", name, strings.Join(spec, "\n  "))
+	return fmt.Sprintf("apiVersion: csenv.dev/v1alpha1\nkind: CustomerSupportEnv\nmetadata: {name: %s}\nspec:\n  %s\n",
+		name, strings.Join(spec, "\n  "))
 }
 
 // changePack changes the ConfigMap of pool live, and has the kubelet look at it: it does so by
@@ -285,7 +311,8 @@ func changePack(ctx SpecContext, change func(files map[string]string)) {
 	pack := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "live"}, Data: packFiles()}
 	change(pack.Data)
 	Expect(k8s.Update(ctx, pack)).To(Succeed())
-	kubectl(ctx, "-n", namespace, "annotate", "pods", "-l", v1alpha1.LabelEnvironment+"=live", "--overwrite", "csenv.dev/looked-at="+time.Now().Format("150405"))
+	kubectl(ctx, "-n", namespace, "annotate", "pods", "-l", v1alpha1.LabelEnvironment+"=live", "--overwrite",
+		"csenv.dev/looked-at="+time.Now().Format("150405"))
 }
 
 func poolNamed(ctx SpecContext, name string) *v1alpha1.CustomerSupportEnv {
@@ -317,7 +344,8 @@ func podNames(pods []corev1.Pod) []string {
 // and none that is going; and until the pool's status says so.
 func awaitServers(ctx SpecContext, pool string, n int, like ...OmegaMatcher) {
 	GinkgoHelper()
-	ready := HaveField("Status.Conditions", ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
+	ready := HaveField("Status.Conditions", ContainElement(And(HaveField("Type", corev1.PodReady),
+		HaveField("Status", corev1.ConditionTrue))))
 	each := And(append(like, ready, HaveField("DeletionTimestamp", BeNil()))...)
 	Eventually(ctx, func(g Gomega) {
 		g.Expect(serversOf(ctx, pool)).To(And(HaveLen(n), HaveEach(each)))
@@ -373,7 +401,8 @@ func sessionsByPod(ctx SpecContext, pool string) map[string]int64 {
 	sessions := map[string]int64{}
 	for _, pod := range serversOf(ctx, pool) {
 		var report score.Report
-		said := kubectl(ctx, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/stats", namespace, pod.Name, v1alpha1.OperationsPort))
+		said := kubectl(ctx, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/stats", namespace,
+			pod.Name, v1alpha1.OperationsPort))
 		Expect(json.Unmarshal([]byte(said), &report)).To(Succeed())
 		sessions[pod.Name] = report.Sessions.Active
 	}

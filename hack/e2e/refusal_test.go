@@ -36,11 +36,14 @@ var _ = Describe("Bad input", Ordered, func() {
 				Expect(said).To(ContainSubstring(word))
 			}
 		},
-		Entry("an unknown field", strings.Replace(poolManifest("bad", "Ticket"), "environment:", "surroundings:", 1), `unknown field "spec.surroundings"`),
+		Entry("an unknown field", strings.Replace(poolManifest("bad", "Ticket"), "environment:", "surroundings:", 1),
+			`unknown field "spec.surroundings"`),
 		Entry("an unknown environment", poolManifest("bad", "Chess"), "Unsupported value", "Ticket"),
-		Entry("a policy that doesn't exist", runManifest("bad", "support", "Genius", []string{task("ticket-resolve", 1)}), "Unsupported value", "Heuristic"),
+		Entry("a policy that doesn't exist", runManifest("bad", "support", "Genius",
+			[]string{task("ticket-resolve", 1)}), "Unsupported value", "Heuristic"),
 		Entry("no trials", runManifest("bad", "support", "Null", []string{task("ticket-resolve", -1)}), "trials"),
-		Entry("a pass score above 1", runManifest("bad", "support", "Null", []string{task("ticket-resolve", 1)}, `passScore: "1.5"`), "passScore"),
+		Entry("a pass score above 1", runManifest("bad", "support", "Null", []string{task("ticket-resolve", 1)},
+			`passScore: "1.5"`), "passScore"),
 		Entry("no task", runManifest("bad", "support", "Null", nil), "tasks"),
 		Entry("a long name", poolManifest(strings.Repeat("a", 60), "Ticket"), "at most 50"),
 	)
@@ -57,65 +60,75 @@ var _ = Describe("Bad input", Ordered, func() {
 			Eventually(ctx, conditionsOf).WithArguments(name).WithTimeout(time.Minute).Should(ContainElement(condition))
 			Expect(podsOf(ctx, name)).To(BeEmpty())
 		},
-		Entry("an unknown task", runManifest("unknown-task", "support", "Null", []string{task("ticket-juggle", 1)}), "unknown-task",
-			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan, "ticket-juggle", "ticket-resolve")),
-		Entry("an unknown scenario", runManifest("unknown-scenario", "support", "Null", []string{"{name: ticket-resolve, scenarios: {ids: [Z99]}}"}), "unknown-scenario",
+		Entry("an unknown task", runManifest("unknown-task", "support", "Null", []string{task("ticket-juggle", 1)}),
+			"unknown-task",
+			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan, "ticket-juggle",
+				"ticket-resolve")),
+		Entry("an unknown scenario", runManifest("unknown-scenario", "support", "Null",
+			[]string{"{name: ticket-resolve, scenarios: {ids: [Z99]}}"}), "unknown-scenario",
 			haveReason(v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonInvalidPlan, "Z99")),
-		Entry("an environment that isn't there", runManifest("no-environment", "nowhere", "Null", []string{task("ticket-resolve", 1)}), "no-environment",
-			haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotFound, "nowhere")),
+		Entry("an environment that isn't there", runManifest("no-environment", "nowhere", "Null",
+			[]string{task("ticket-resolve", 1)}), "no-environment",
+			haveReason(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, v1alpha1.ReasonEnvironmentNotFound,
+				"nowhere")),
 	)
 
 	// Nobody counts while the pods that runners left are exchanged for others, whose words are made
 	// up: a digit is changed in one, one is another run's, and one is hand-made.
-	It("counts nothing of summaries that were tampered with, says so, and has their shards played again", func(ctx SpecContext) {
-		tasks, spec := []string{task("ticket-resolve", 5)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}
-		apply(ctx, runManifest("honest", "support", "Heuristic", tasks, spec...))
-		honest := awaitComplete(ctx, "honest")
-		apply(ctx, runManifest("tampered", "support", "Heuristic", tasks, append(spec, slowly)...))
-		Eventually(ctx, podsOf).WithArguments("tampered").WithTimeout(time.Minute).Should(HaveLen(4))
-		scaleManager(ctx, 0)
-		DeferCleanup(scaleManager, 1)
-		Eventually(ctx, func(g Gomega) {
-			job := &batchv1.Job{}
-			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "tampered"}, job)).To(Succeed())
-			g.Expect(job.Status.Conditions).To(ContainElement(And(HaveField("Type", batchv1.JobComplete), HaveField("Status", corev1.ConditionTrue))))
-		}).WithTimeout(runTimeout).Should(Succeed())
-		Expect(counted(ctx, "tampered")).To(BeEmpty(), "nobody was to count anything yet")
+	It("counts nothing of summaries that were tampered with, says so, and has their shards played again",
+		func(ctx SpecContext) {
+			tasks, spec := []string{task("ticket-resolve", 5)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}
+			apply(ctx, runManifest("honest", "support", "Heuristic", tasks, spec...))
+			honest := awaitComplete(ctx, "honest")
+			apply(ctx, runManifest("tampered", "support", "Heuristic", tasks, append(spec, slowly)...))
+			Eventually(ctx, podsOf).WithArguments("tampered").WithTimeout(time.Minute).Should(HaveLen(4))
+			scaleManager(ctx, 0)
+			DeferCleanup(scaleManager, 1)
+			Eventually(ctx, func(g Gomega) {
+				job := &batchv1.Job{}
+				g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "tampered"}, job)).To(Succeed())
+				g.Expect(job.Status.Conditions).To(ContainElement(And(HaveField("Type", batchv1.JobComplete),
+					HaveField("Status", corev1.ConditionTrue))))
+			}).WithTimeout(runTimeout).Should(Succeed())
+			Expect(counted(ctx, "tampered")).To(BeEmpty(), "nobody was to count anything yet")
 
-		exchanged := map[string]string{ // by shard
-			"0": changedDigit(wordsOf(ctx, "tampered", "0")),
-			"1": wordsOf(ctx, "honest", "1"),
-			"2": `{"version":2,"ledger":{"payload":"","signature":""},"durations":""}`,
-		}
-		for shard, words := range exchanged {
-			exchange(ctx, runnerOf(ctx, "tampered", shard), words)
-		}
-		scaleManager(ctx, 1)
-		tampered := awaitComplete(ctx, "tampered")
+			exchanged := map[string]string{ // by shard
+				"0": changedDigit(wordsOf(ctx, "tampered", "0")),
+				"1": wordsOf(ctx, "honest", "1"),
+				"2": `{"version":2,"ledger":{"payload":"","signature":""},"durations":""}`,
+			}
+			for shard, words := range exchanged {
+				exchange(ctx, runnerOf(ctx, "tampered", shard), words)
+			}
+			scaleManager(ctx, 1)
+			tampered := awaitComplete(ctx, "tampered")
 
-		story := kubectl(ctx, "-n", namespace, "describe", "evalrun", "tampered")
-		_, events, _ := strings.Cut(story, "\nEvents:\n")
-		AddReportEntry("kubectl describe evalrun", "\n"+events)
-		for _, told := range []string{
-			`tampered-0-\w+ is not counted: the ledger's signature doesn't hold`, `tampered-1-\w+ is not counted: the ledger is of another run or shard`,
-			`tampered-2-\w+ is not counted: `, `ShardsPlayedAgain .*Shards 0-2 are played again`,
-		} {
-			Expect(story).To(MatchRegexp(told))
-		}
-		Expect(tampered.Status.Shards.Rounds).To(BeEquivalentTo(2))
-		Expect(tampered.Status.Episodes).To(Equal(honest.Status.Episodes))
-		Expect(tampered.Status.Score).To(Equal(honest.Status.Score))
-		Expect(tampered.Status.Tasks).To(Equal(honest.Status.Tasks))
-	}, SpecTimeout(5*time.Minute))
+			story := kubectl(ctx, "-n", namespace, "describe", "evalrun", "tampered")
+			_, events, _ := strings.Cut(story, "\nEvents:\n")
+			AddReportEntry("kubectl describe evalrun", "\n"+events)
+			for _, told := range []string{
+				`tampered-0-\w+ is not counted: the ledger's signature doesn't hold`,
+				`tampered-1-\w+ is not counted: the ledger is of another run or shard`,
+				`tampered-2-\w+ is not counted: `, `ShardsPlayedAgain .*Shards 0-2 are played again`,
+			} {
+				Expect(story).To(MatchRegexp(told))
+			}
+			Expect(tampered.Status.Shards.Rounds).To(BeEquivalentTo(2))
+			Expect(tampered.Status.Episodes).To(Equal(honest.Status.Episodes))
+			Expect(tampered.Status.Score).To(Equal(honest.Status.Score))
+			Expect(tampered.Status.Tasks).To(Equal(honest.Status.Tasks))
+		}, SpecTimeout(5*time.Minute))
 
 	It("says that an image can't be pulled", func(ctx SpecContext) {
-		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec:", "spec:\n  image: registry.example/none:1", 1)
+		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec:",
+			"spec:\n  image: registry.example/none:1", 1)
 		apply(ctx, manifest)
 		pool := &v1alpha1.CustomerSupportEnv{}
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "no-image"}, pool)).To(Succeed())
 			g.Expect(pool.Status.Conditions).To(ContainElement(
-				haveReason(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed, "registry.example/none:1")))
+				haveReason(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.ReasonImagePullFailed,
+					"registry.example/none:1")))
 		}).WithTimeout(90 * time.Second).Should(Succeed())
 		kubectl(ctx, "-n", namespace, "delete", "cse", "no-image", "--timeout=60s")
 	}, SpecTimeout(3*time.Minute))
@@ -201,18 +214,22 @@ func exchange(ctx SpecContext, pod *corev1.Pod, words string) {
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0)))).To(Succeed())
 	other := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: pod.Name, Namespace: namespace, Finalizers: []string{"csenv.dev/summary"}, Labels: pod.Labels, Annotations: pod.Annotations,
+			Name: pod.Name, Namespace: namespace, Finalizers: []string{"csenv.dev/summary"}, Labels: pod.Labels,
+			Annotations: pod.Annotations,
 		},
-		Spec: corev1.PodSpec{SchedulerName: "nobody", RestartPolicy: corev1.RestartPolicyNever, SecurityContext: pod.Spec.SecurityContext, Containers: []corev1.Container{{
-			Name: "runner", Image: image(), SecurityContext: pod.Spec.Containers[0].SecurityContext,
-		}}},
+		Spec: corev1.PodSpec{SchedulerName: "nobody", RestartPolicy: corev1.RestartPolicyNever,
+			SecurityContext: pod.Spec.SecurityContext, Containers: []corev1.Container{{
+				Name: "runner", Image: image(), SecurityContext: pod.Spec.Containers[0].SecurityContext,
+			}}},
 	}
-	Eventually(ctx, func() error { return k8s.Create(ctx, other.DeepCopy()) }).WithTimeout(time.Minute).Should(Succeed())
+	Eventually(ctx, func() error { return k8s.Create(ctx, other.DeepCopy()) }).WithTimeout(time.Minute).Should(
+		Succeed())
 	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(other), other)).To(Succeed())
 	other.Status.Phase = corev1.PodSucceeded
-	other.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "runner", Image: image(), State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", Message: words},
-	}}}
+	other.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "runner", Image: image(), State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", Message: words},
+		}}}
 	Expect(k8s.Status().Update(ctx, other)).To(Succeed())
 }
 
@@ -232,7 +249,8 @@ func serverPod(ctx context.Context, pool string) corev1.Pod {
 func forward(pod corev1.Pod, port string) string {
 	GinkgoHelper()
 	// Not the spec's context: cleanup ends it, after what uses it.
-	cmd := exec.CommandContext(context.Background(), clusterTool, "kubectl", "--", "-n", pod.Namespace, "port-forward", "pod/"+pod.Name, ":"+port, "--address", "127.0.0.1")
+	cmd := exec.CommandContext(context.Background(), clusterTool, "kubectl", "--", "-n", pod.Namespace, "port-forward",
+		"pod/"+pod.Name, ":"+port, "--address", "127.0.0.1")
 	cmd.Stderr = GinkgoWriter
 	out, err := cmd.StdoutPipe()
 	Expect(err).NotTo(HaveOccurred())

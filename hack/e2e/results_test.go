@@ -31,7 +31,8 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 	slow := "template: {resources: {limits: {cpu: 30m, memory: 256Mi}, requests: {cpu: 10m, memory: 32Mi}}}"
 	stored := func(name, credentials string, extra ...string) string {
 		results := fmt.Sprintf("results: {url: %q, credentialsSecretRef: {name: %s}}", s3.url("runs"), credentials)
-		return runManifest(name, "storing", "Heuristic", tasks, append([]string{"seed: 5", "parallelism: 4", "concurrency: 4", results}, extra...)...)
+		return runManifest(name, "storing", "Heuristic", tasks,
+			append([]string{"seed: 5", "parallelism: 4", "concurrency: 4", results}, extra...)...)
 	}
 	var peace *v1alpha1.EvaluationRun
 
@@ -47,7 +48,8 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		apply(ctx, stored("stored", "right"))
 		peace = awaitComplete(ctx, "stored")
 		Expect(peace.Status.Episodes.Total).To(BeEquivalentTo(800))
-		Expect(peace.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionTrue, v1alpha1.ReasonStored, "All 800 episodes")))
+		Expect(peace.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored,
+			metav1.ConditionTrue, v1alpha1.ReasonStored, "All 800 episodes")))
 		Expect(s3.episodes(ctx, "stored")).To(HaveLen(800))
 		Expect(s3.lines("stored")).To(Equal(800))
 	}, SpecTimeout(4*time.Minute))
@@ -56,13 +58,15 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		apply(ctx, stored("refused", "wrong"))
 		refused := awaitComplete(ctx, "refused")
 		Expect(refused.Status.Score).To(Equal(peace.Status.Score))
-		Expect(refused.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
+		Expect(refused.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored,
+			metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
 			"0 of 800 episodes are stored", "the store refuses the credentials, correct them: SignatureDoesNotMatch", "The score stands")))
 	}, SpecTimeout(4*time.Minute))
 
 	It("goes on after what is stored when a runner is killed", func(ctx SpecContext) {
 		apply(ctx, stored("killed", "right", slow))
-		Eventually(ctx, func() int { return s3.lines("killed") }).WithTimeout(2 * time.Minute).Should(BeNumerically(">", 0))
+		Eventually(ctx, func() int { return s3.lines("killed") }).WithTimeout(2 * time.Minute).Should(
+			BeNumerically(">", 0))
 		before := s3.lines("killed")
 		Expect(strike(ctx, "runner", "killed", rand.New(rand.NewPCG(0, 0)))).NotTo(BeEmpty())
 		Expect(over(ctx, "killed")).To(BeFalse())
@@ -79,7 +83,8 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		condition := meta.FindStatusCondition(killed.Status.Conditions, v1alpha1.ConditionResultsStored)
 		AddReportEntry("ResultsStored", condition.Message)
 		if there < 800 {
-			Expect(*condition).To(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
+			Expect(*condition).To(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionFalse,
+				v1alpha1.ReasonStoreFailed,
 				fmt.Sprintf("%d of 800 episodes are stored", there), "ended before a restart and were not yet written"))
 		} else {
 			Expect(condition.Status).To(Equal(metav1.ConditionTrue))
@@ -89,12 +94,15 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 
 	It("keeps the score of a run whose store dies, and says why", func(ctx SpecContext) {
 		apply(ctx, stored("lost", "right", slow))
-		Eventually(ctx, func() int { return s3.lines("lost") }).WithTimeout(2 * time.Minute).Should(BeNumerically(">", 0))
+		Eventually(ctx, func() int { return s3.lines("lost") }).WithTimeout(2 * time.Minute).Should(
+			BeNumerically(">", 0))
 		s3.kill()
 		lost := awaitEnd(ctx, "lost")
 		Expect(lost.Status.Score).To(Equal(peace.Status.Score))
-		Expect(lost.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
-			fmt.Sprintf("%d of 800 episodes are stored", s3.lines("lost")), "nobody answers there, start the store or correct its address", "The score stands")))
+		Expect(lost.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored,
+			metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
+			fmt.Sprintf("%d of 800 episodes are stored", s3.lines("lost")), "nobody answers there, start the store "+
+				"or correct its address", "The score stands")))
 	}, SpecTimeout(10*time.Minute))
 })
 
@@ -113,9 +121,11 @@ func startS3(ctx SpecContext) *s3Server {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(listener.Close()).To(Succeed())
 	s := &s3Server{address: listener.Addr().String(), folder: GinkgoT().TempDir(), password: "a-password-of-this-suite"}
-	run(ctx, "go", "-C", "../conformance/s3", "build", "-trimpath", "-o", programs, "github.com/versity/versitygw/cmd/versitygw")
+	run(ctx, "go", "-C", "../conformance/s3", "build", "-trimpath", "-o", programs,
+		"github.com/versity/versitygw/cmd/versitygw")
 	Expect(os.Mkdir(filepath.Join(s.folder, "evals"), 0o700)).To(Succeed())
-	s.process = exec.Command(filepath.Join(programs, "versitygw"), "--port", s.address, "--health", "/health", "--quiet", "posix", "--sidecar", GinkgoT().TempDir(), s.folder)
+	s.process = exec.Command(filepath.Join(programs, "versitygw"), "--port", s.address, "--health", "/health",
+		"--quiet", "posix", "--sidecar", GinkgoT().TempDir(), s.folder)
 	s.process.Env = append(os.Environ(), "ROOT_ACCESS_KEY=runs", "ROOT_SECRET_KEY="+s.password)
 	s.process.Stdout, s.process.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(s.process.Start()).To(Succeed())
@@ -152,8 +162,10 @@ stringData: {AWS_ACCESS_KEY_ID: runs, AWS_SECRET_ACCESS_KEY: %q}
 // episodes are the indexes that csenv lists of a run in the cluster.
 func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool {
 	GinkgoHelper()
-	cmd := exec.CommandContext(ctx, csenvTool, "episodes", evalrun, "-n", namespace, "-o", "json", "--kubeconfig", strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")))
-	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=runs", "AWS_SECRET_ACCESS_KEY="+s.password, "NO_PROXY=*", "no_proxy=*")
+	cmd := exec.CommandContext(ctx, csenvTool, "episodes", evalrun, "-n", namespace, "-o", "json", "--kubeconfig",
+		strings.TrimSpace(run(ctx, clusterTool, "kubeconfig")))
+	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=runs", "AWS_SECRET_ACCESS_KEY="+s.password, "NO_PROXY=*",
+		"no_proxy=*")
 	out, err := cmd.Output()
 	Expect(err).NotTo(HaveOccurred(), "%s", out)
 	var rows []struct {
@@ -171,7 +183,8 @@ func (s *s3Server) episodes(ctx context.Context, evalrun string) map[int64]bool 
 // lines counts the records in the server's own folder.
 func (s *s3Server) lines(evalrun string) int {
 	GinkgoHelper()
-	segments, err := filepath.Glob(filepath.Join(s.folder, "evals", "runs", namespace, evalrun+"-*", "shard-*", "*.jsonl"))
+	segments, err := filepath.Glob(filepath.Join(s.folder, "evals", "runs", namespace, evalrun+"-*", "shard-*",
+		"*.jsonl"))
 	Expect(err).NotTo(HaveOccurred())
 	lines := 0
 	for _, segment := range segments {

@@ -46,7 +46,8 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 	}, SpecTimeout(4*time.Minute))
 
 	It("gives the oracle full marks by rule and the null policy none", func(ctx SpecContext) {
-		apply(ctx, runManifest("oracle", "support", "Oracle", []string{task("ticket-classify", 1), task("ticket-resolve", 1)}))
+		apply(ctx, runManifest("oracle", "support", "Oracle",
+			[]string{task("ticket-classify", 1), task("ticket-resolve", 1)}))
 		apply(ctx, runManifest("nothing", "support", "Null", []string{task("ticket-resolve", 1)}))
 		oracle, null := awaitComplete(ctx, "oracle"), awaitComplete(ctx, "nothing")
 
@@ -57,7 +58,8 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 				}
 			}
 		}
-		Expect(oracle.Status.Tasks).To(ContainElement(And(HaveField("Name", "ticket-classify"), HaveField("Score.Mean", "1.0000"))))
+		Expect(oracle.Status.Tasks).To(ContainElement(And(HaveField("Name", "ticket-classify"),
+			HaveField("Score.Mean", "1.0000"))))
 		Expect(oracle.Status.PassRate).To(Equal("1.0000"))
 		Expect(null.Status.Score.Mean).To(Equal("0.0000"))
 		Expect(null.Status.Score.Max).To(Equal("0.0000"))
@@ -76,7 +78,8 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		Expect(b.Status.Tasks).To(Equal(a.Status.Tasks))
 		Expect(b.Status.Categories).To(Equal(a.Status.Categories))
 		Expect(b.Status.PassHatK).To(Equal(a.Status.PassHatK))
-		Expect(number(c.Status.Score.Mean)).To(BeNumerically("<", number(a.Status.Score.Mean)), "Random against Heuristic")
+		Expect(number(c.Status.Score.Mean)).To(BeNumerically("<", number(a.Status.Score.Mean)),
+			"Random against Heuristic")
 	}, SpecTimeout(4*time.Minute))
 
 	It("plays workflows", func(ctx SpecContext) {
@@ -101,13 +104,15 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		table := kubectl(ctx, "-n", namespace, "get", "cse,evalrun")
 		AddReportEntry("kubectl get cse,evalrun", "\n"+table)
 		Expect(table).To(ContainSubstring("ServersReady"))
-		Expect(table).To(MatchRegexp(`evaluationrun\S+/oracle\s+support\s+Oracle\s+\d+/\d+\s+[01]\.\d{4}\s+1\.0000\s+Completed`))
+		Expect(table).To(
+			MatchRegexp(`evaluationrun\S+/oracle\s+support\s+Oracle\s+\d+/\d+\s+[01]\.\d{4}\s+1\.0000\s+Completed`))
 		Expect(kubectl(ctx, "explain", "evaluationrun.spec.retries.maxErroredPercent")).To(ContainSubstring("percent"))
 	}, SpecTimeout(time.Minute))
 
 	It("deletes what belongs to a run and to a pool, and nothing else", func(ctx SpecContext) {
 		By("deleting a run while its shards are being played")
-		apply(ctx, runManifest("midflight", "support", "Heuristic", []string{task("ticket-resolve", 500)}, "parallelism: 2", "concurrency: 2"))
+		apply(ctx, runManifest("midflight", "support", "Heuristic", []string{task("ticket-resolve", 500)},
+			"parallelism: 2", "concurrency: 2"))
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(podsOf(ctx, "midflight")).To(ContainElement(HaveField("Status.Phase", corev1.PodRunning)))
 		}).WithTimeout(time.Minute).Should(Succeed())
@@ -129,7 +134,8 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		expectGone(ctx, "workflows-pods", &corev1.Service{})
 		expectGone(ctx, "workflows", &policyv1.PodDisruptionBudget{})
 		Eventually(ctx, secretsOf).WithArguments("workflows").WithTimeout(time.Minute).Should(BeEmpty())
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "support"}, &appsv1.Deployment{})).To(Succeed())
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "support"}, &appsv1.Deployment{})).To(
+			Succeed())
 	}, SpecTimeout(5*time.Minute))
 })
 
@@ -144,14 +150,16 @@ func number(decimal string) float64 {
 func podsOf(ctx SpecContext, evalrun string) []corev1.Pod {
 	GinkgoHelper()
 	pods := &corev1.PodList{}
-	Expect(k8s.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"csenv.dev/run": evalrun})).To(Succeed())
+	Expect(k8s.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"csenv.dev/run": evalrun})).To(
+		Succeed())
 	return pods.Items
 }
 
 func secretsOf(ctx SpecContext, pool string) []corev1.Secret {
 	GinkgoHelper()
 	secrets := &corev1.SecretList{}
-	Expect(k8s.List(ctx, secrets, client.InNamespace(namespace), client.MatchingLabels{"csenv.dev/environment": pool})).To(Succeed())
+	Expect(k8s.List(ctx, secrets, client.InNamespace(namespace),
+		client.MatchingLabels{"csenv.dev/environment": pool})).To(Succeed())
 	return secrets.Items
 }
 

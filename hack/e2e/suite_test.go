@@ -89,7 +89,8 @@ var _ = AfterSuite(func(ctx SpecContext) {
 		return
 	}
 	By("deleting the namespace: nothing may hold it back")
-	Expect(client.IgnoreNotFound(k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))).To(Succeed())
+	Expect(client.IgnoreNotFound(k8s.Delete(ctx, &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace}}))).To(Succeed())
 	Eventually(ctx, func() error {
 		return k8s.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
 	}).WithTimeout(2 * time.Minute).Should(MatchError(ContainSubstring("not found")))
@@ -111,14 +112,17 @@ func explain(out io.Writer) {
 		{"-n", namespace, "get", "cse,evalrun,jobs,pods", "-o", "wide"},
 		{"-n", namespace, "get", "evalrun", "-o", "yaml"},
 		{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
-		{"-n", namespace, "logs", "-l", "app.kubernetes.io/managed-by=csenv", "--all-containers", "--prefix", "--tail=40"},
+		{"-n", namespace, "logs", "-l", "app.kubernetes.io/managed-by=csenv", "--all-containers", "--prefix",
+			"--tail=40"},
 		{"-n", systemNamespace, "get", "pods", "-o", "wide"},
 		{"-n", systemNamespace, "describe", "pods"},
 		{"-n", systemNamespace, "get", "events", "--sort-by=.lastTimestamp"},
 		{"-n", systemNamespace, "logs", "-l", "app.kubernetes.io/component=manager", "--prefix", "--tail=80"},
-		{"-n", systemNamespace, "logs", "-l", "app.kubernetes.io/component=manager", "--prefix", "--tail=80", "--previous"},
+		{"-n", systemNamespace, "logs", "-l", "app.kubernetes.io/component=manager", "--prefix", "--tail=80",
+			"--previous"},
 	} {
-		said, err := exec.CommandContext(ctx, clusterTool, append([]string{"kubectl", "--"}, args...)...).CombinedOutput()
+		said, err := exec.CommandContext(ctx, clusterTool,
+			append([]string{"kubectl", "--"}, args...)...).CombinedOutput()
 		fmt.Fprintf(out, "--- kubectl %s (err: %v)\n%s\n", strings.Join(args, " "), err, said)
 	}
 }
@@ -150,7 +154,8 @@ func createNamespace(ctx context.Context) {
 		Name:   namespace,
 		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
 	}}
-	Eventually(ctx, func() error { return k8s.Create(ctx, fresh.DeepCopy()) }).WithTimeout(2 * time.Minute).Should(Succeed())
+	Eventually(ctx, func() error { return k8s.Create(ctx, fresh.DeepCopy()) }).WithTimeout(2 * time.Minute).Should(
+		Succeed())
 }
 
 // kubectl runs the cluster's kubectl and returns what it printed; it must succeed.

@@ -25,13 +25,15 @@ var _ = Describe("A run of what trainers bring", func() {
 	It("has each of their episodes once, through a rollout and the death of the manager", func(ctx SpecContext) {
 		apply(ctx, pooled("gym", "replicas: 2", "drainTimeoutSeconds: 90", "service: {type: NodePort}"))
 		awaitServers(ctx, "gym", 2)
-		apply(ctx, "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: {environmentRef: {name: gym}, agent: {type: External}}\n")
+		apply(ctx, "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: "+
+			"{environmentRef: {name: gym}, agent: {type: External}}\n")
 		players := gather(ctx, nodeURL(ctx, "gym"), "grpo-7", 12, time.Second)
 		Eventually(ctx, collected).WithTimeout(time.Minute).Should(BeNumerically(">", trainedEpisodes/5))
 
 		By("replacing every server, and killing the manager while they go")
 		before := podNames(serversOf(ctx, "gym"))
-		kubectl(ctx, "-n", namespace, "patch", "cse", "gym", "--type=merge", "-p", `{"spec":{"template":{"annotations":{"example.com/rolled-out":"true"}}}}`)
+		kubectl(ctx, "-n", namespace, "patch", "cse", "gym", "--type=merge", "-p",
+			`{"spec":{"template":{"annotations":{"example.com/rolled-out":"true"}}}}`)
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(serversOf(ctx, "gym")).To(ContainElement(HaveField("DeletionTimestamp", Not(BeNil()))))
 		}).WithTimeout(disturbanceTimeout).Should(Succeed())
@@ -48,14 +50,19 @@ var _ = Describe("A run of what trainers bring", func() {
 		Expect(len(data)).To(BeNumerically("<", 16<<10))
 
 		By("ending it by hand")
-		kubectl(ctx, "-n", namespace, "patch", "evalrun", "grpo-7", "--type=merge", "-p", `{"spec":{"activeDeadlineSeconds":1}}`)
+		kubectl(ctx, "-n", namespace, "patch", "evalrun", "grpo-7", "--type=merge", "-p",
+			`{"spec":{"activeDeadlineSeconds":1}}`)
 		run := awaitComplete(ctx, "grpo-7")
-		Expect(run.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionComplete, metav1.ConditionTrue, v1alpha1.ReasonCollectionEnded)))
+		Expect(run.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionComplete, metav1.ConditionTrue,
+			v1alpha1.ReasonCollectionEnded)))
 		Expect(run.Status.Episodes).To(Equal(&v1alpha1.RunEpisodes{Total: ended, Scored: ended}))
-		Expect(run.Status.Score.Mean).To(Equal(score.Decimal((players.sum+ended/2)/ended)), "the mean of what the clients were told")
+		Expect(run.Status.Score.Mean).To(Equal(score.Decimal((players.sum+ended/2)/ended)),
+			"the mean of what the clients were told")
 		Expect(run.Status.Rollouts.Dropped).To(BeZero())
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(run), &batchv1.Job{})).To(MatchError(ContainSubstring("not found")))
-		AddReportEntry("trainers", fmt.Sprintf("%s; the run has %d episodes with mean %s, status of %d bytes while it went on; killed %s", players, ended, run.Status.Score.Mean, len(data), killed))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(run), &batchv1.Job{})).To(
+			MatchError(ContainSubstring("not found")))
+		AddReportEntry("trainers", fmt.Sprintf("%s; the run has %d episodes with mean %s, status of %d bytes while "+
+			"it went on; killed %s", players, ended, run.Status.Score.Mean, len(data), killed))
 		kubectl(ctx, "-n", namespace, "delete", "cse", "gym", "--timeout=60s")
 	}, SpecTimeout(6*time.Minute))
 })

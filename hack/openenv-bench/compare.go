@@ -33,7 +33,8 @@ func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([
 	total, began := len(sizes)*len(o.servers), time.Now()
 	for _, size := range sizes {
 		for _, server := range o.servers {
-			fmt.Fprintf(progress, "==> %d of %d, after %v: %s, %d sessions\n", len(rows)+1, total, time.Since(began).Round(time.Second), server, size)
+			fmt.Fprintf(progress, "==> %d of %d, after %v: %s, %d sessions\n", len(rows)+1, total,
+				time.Since(began).Round(time.Second), server, size)
 			r, err := measure(ctx, server, size, o.duration, progress)
 			if err != nil {
 				return nil, err
@@ -49,7 +50,8 @@ func compare(ctx context.Context, o options, sizes []int, progress io.Writer) ([
 // are shown.
 const progressEvery = 5
 
-func measure(ctx context.Context, server string, sessions int, duration time.Duration, progress io.Writer) (row, error) {
+func measure(ctx context.Context, server string, sessions int, duration time.Duration,
+	progress io.Writer) (row, error) {
 	p, err := start(ctx, server, progress)
 	if err != nil {
 		return row{}, err
@@ -60,7 +62,8 @@ func measure(ctx context.Context, server string, sessions int, duration time.Dur
 		return row{}, err
 	}
 	w := watcher{row: row{server: server, asked: sessions, idle: before.memory}, process: p, progress: progress}
-	cfg := load.Config{URL: p.url, Sessions: sessions, Duration: duration, Reset: json.RawMessage(`{"seed":7}`), Actions: actionsFor(server), Progress: w.look}
+	cfg := load.Config{URL: p.url, Sessions: sessions, Duration: duration, Reset: json.RawMessage(`{"seed":7}`),
+		Actions: actionsFor(server), Progress: w.look}
 	w.Result, w.err = load.Run(ctx, cfg)
 	if ctx.Err() != nil {
 		return row{}, ctx.Err()
@@ -81,7 +84,8 @@ type watcher struct {
 
 func (w *watcher) look(now load.Progress) {
 	if w.looks++; w.looks%progressEvery == 0 {
-		fmt.Fprintf(w.progress, "    %s: %d sessions, %d steps, %d failed\n", now.Phase, now.Sessions, now.Steps, now.Failed)
+		fmt.Fprintf(w.progress, "    %s: %d sessions, %d steps, %d failed\n", now.Phase, now.Sessions, now.Steps,
+			now.Failed)
 	}
 	u, err := w.process.usage()
 	if err != nil {
@@ -114,7 +118,8 @@ func summary(r row) string {
 	if r.err != nil {
 		return r.err.Error()
 	}
-	return fmt.Sprintf("%.0f steps/s, p50 %v, p99 %v, %v of the server's processor time for a step, connect p99 %v, %s for a session, failures: %s",
+	return fmt.Sprintf("%.0f steps/s, p50 %v, p99 %v, %v of the server's processor time for a step, connect p99 %v, "+
+		"%s for a session, failures: %s",
 		r.StepsPerSecond(), r.Step.P50, r.Step.P99, r.cpu, r.Connect.P99, r.memoryOfOne(), causes(r.Failures))
 }
 
@@ -136,7 +141,8 @@ func (r row) perSession() float64 {
 
 func tableOf(rows []row) string {
 	var b strings.Builder
-	b.WriteString("| sessions | server | open | steps/s | ratio | step p50 | step p99 | connect p99 | CPU per step | memory | per session | failures |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| sessions | server | open | steps/s | ratio | step p50 | step p99 | connect p99 | CPU per step | " +
+		"memory | per session | failures |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
 		b.WriteString(line(r, rows))
 	}
@@ -151,13 +157,18 @@ func line(r row, rows []row) string {
 	if o := find(rows, official, r.asked); o != nil {
 		ratio = fmt.Sprintf("%.1f", r.StepsPerSecond()/o.StepsPerSecond())
 	}
-	return fmt.Sprintf("| %d | %s | %d | %.0f | %s | %s | %s | %s | %s | %.0f MiB | %s | %s |\n", r.asked, r.server, r.Sessions, r.StepsPerSecond(), ratio,
-		short(r.Step.P50), short(r.Step.P99), short(r.Connect.P99), r.cpu.Round(100*time.Nanosecond), float64(r.memory)/(1<<20), r.memoryOfOne(), causes(r.Failures))
+	return fmt.Sprintf("| %d | %s | %d | %.0f | %s | %s | %s | %s | %s | %.0f MiB | %s | %s |\n", r.asked, r.server,
+		r.Sessions, r.StepsPerSecond(), ratio,
+		short(r.Step.P50), short(r.Step.P99), short(r.Connect.P99), r.cpu.Round(100*time.Nanosecond), float64(
+			r.memory)/(1<<20), r.memoryOfOne(), causes(r.Failures))
 }
 
 // find is the row of a server under so many sessions, nil if there is none or nothing was measured.
 func find(rows []row, server string, asked int) *row {
-	i := slices.IndexFunc(rows, func(r row) bool { return r.server == server && r.asked == asked && r.err == nil && r.Steps > 0 })
+	i := slices.IndexFunc(rows, func(r row) bool {
+		return r.server == server && r.asked == asked && r.err == nil &&
+			r.Steps > 0
+	})
 	if i < 0 {
 		return nil
 	}

@@ -30,14 +30,16 @@ func TestParseSizes(t *testing.T) {
 func TestLine(t *testing.T) {
 	result := func(steps int64, failures map[string]int) load.Result {
 		return load.Result{
-			Sessions: 100, Steps: steps, Elapsed: 10 * time.Second, Step: load.Latencies{P50: 900 * time.Microsecond, P99: 12345 * time.Microsecond},
+			Sessions: 100, Steps: steps, Elapsed: 10 * time.Second, Step: load.Latencies{P50: 900 * time.Microsecond,
+				P99: 12345 * time.Microsecond},
 			Connect: load.Latencies{P99: 40 * time.Millisecond}, Failures: failures,
 		}
 	}
 	rows := []row{
 		{server: official, asked: 1, Result: result(1, nil)},
 		{server: official, asked: 100, Result: result(30_000, nil), idle: 100 << 20, memory: 110 << 20, cpu: 312345},
-		{server: csenvEcho, asked: 100, Result: result(600_000, map[string]int{"read: EOF": 2}), idle: 10 << 20, memory: 12 << 20, cpu: 8149},
+		{server: csenvEcho, asked: 100, Result: result(600_000, map[string]int{"read: EOF": 2}), idle: 10 << 20,
+			memory: 12 << 20, cpu: 8149},
 		{server: official, asked: 19000, err: errors.New("no session opened")},
 		{server: csenvEcho, asked: 19000, Result: result(500_000, nil)},
 	}
@@ -54,7 +56,8 @@ func TestLine(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	result := func(steps int64, p99, connect time.Duration, open int) load.Result {
-		return load.Result{Sessions: open, Steps: steps, Elapsed: time.Second, Step: load.Latencies{P99: p99}, Connect: load.Latencies{P99: connect}}
+		return load.Result{Sessions: open, Steps: steps, Elapsed: time.Second, Step: load.Latencies{P99: p99},
+			Connect: load.Latencies{P99: connect}}
 	}
 	rows := []row{
 		{server: bare, asked: 100, Result: result(100, 0, 0, 100)},
@@ -82,11 +85,13 @@ func TestTargets(t *testing.T) {
 // The page names the machine and the versions, and has both tables.
 func TestDocument(t *testing.T) {
 	t.Chdir("../..")
-	text, err := document([]row{{server: bare, asked: 1, Result: load.Result{Sessions: 1, Steps: 1, Elapsed: time.Second}}}, 8*time.Second, "make it")
+	text, err := document([]row{{server: bare, asked: 1, Result: load.Result{Sessions: 1, Steps: 1,
+		Elapsed: time.Second}}}, 8*time.Second, "make it")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"`make it`", "8s of steps", "openenv 0.", runtime.Version(), "| 1 | bare-echo | 1 | 1 |", "not measured"} {
+	for _, want := range []string{"`make it`", "8s of steps", "openenv 0.", runtime.Version(),
+		"| 1 | bare-echo | 1 | 1 |", "not measured"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

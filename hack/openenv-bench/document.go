@@ -29,8 +29,9 @@ func document(rows []row, duration time.Duration, command string) (string, error
 	}
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{
-		"Command": command, "Machine": machine(), "Go": runtime.Version(), "Packages": packages(string(requirements)), "Duration": duration,
-		"Targets": targetsOf(rows), "Table": tableOf(rows),
+		"Command": command, "Machine": machine(), "Go": runtime.Version(), "Packages": packages(string(requirements)),
+		"Duration": duration,
+		"Targets":  targetsOf(rows), "Table": tableOf(rows),
 	})
 	return out.String(), err
 }
@@ -88,12 +89,15 @@ var targets = []target{
 		ratio := float64(r[1].Step.P99) / float64(r[0].Step.P99)
 		return fmt.Sprintf("1/%.1f (%s, %s)", ratio, short(r[0].Step.P99), short(r[1].Step.P99)), ratio >= 20
 	}},
-	{"19,000 sessions in one process", "all open, connect p99 < 1 s", []string{csenvEcho}, 19000, func(r []*row) (string, bool) {
-		return fmt.Sprintf("%d open, %s, failures: %s", r[0].Sessions, short(r[0].Connect.P99), causes(r[0].Failures)), r[0].Sessions == r[0].asked && len(r[0].Failures) == 0 && r[0].Connect.P99 < time.Second
-	}},
-	{"resident memory of a session, 19,000 sessions", "≤ 24 KiB", []string{csenvEcho}, 19000, func(r []*row) (string, bool) {
-		return fmt.Sprintf("%.1f KiB", r[0].perSession()), r[0].perSession() <= 24
-	}},
+	{"19,000 sessions in one process", "all open, connect p99 < 1 s", []string{csenvEcho}, 19000,
+		func(r []*row) (string, bool) {
+			return fmt.Sprintf("%d open, %s, failures: %s", r[0].Sessions, short(r[0].Connect.P99), causes(r[0].Failures)),
+				r[0].Sessions == r[0].asked && len(r[0].Failures) == 0 && r[0].Connect.P99 < time.Second
+		}},
+	{"resident memory of a session, 19,000 sessions", "≤ 24 KiB", []string{csenvEcho}, 19000,
+		func(r []*row) (string, bool) {
+			return fmt.Sprintf("%.1f KiB", r[0].perSession()), r[0].perSession() <= 24
+		}},
 }
 
 func targetsOf(rows []row) string {

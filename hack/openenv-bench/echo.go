@@ -17,7 +17,8 @@ import (
 type echoKind struct{ form *episode.Form }
 
 func newEchoKind() echoKind {
-	return echoKind{episode.NewForm("EchoAction", []episode.Field{{Name: "message", Description: "What to say.", MaxLength: 4000}},
+	return echoKind{episode.NewForm("EchoAction", []episode.Field{{Name: "message", Description: "What to say.",
+		MaxLength: 4000}},
 		[]episode.Variant{{Type: "say", Description: "Says the message.", Required: []string{"message"}}})}
 }
 
@@ -78,9 +79,11 @@ func (e *echo) State() any {
 // without reading it.
 func bareEcho() http.Handler {
 	up := websocket.Upgrader{
-		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{},
+		CheckOrigin: func(*http.Request) bool { return true }, ReadBufferSize: 1024, WriteBufferSize: 4096,
+		WriteBufferPool: &sync.Pool{},
 	}
-	answer := []byte(`{"type":"observation","data":{"observation":{"echoed_message":"How are you?","message_length":12},"reward":1.2,"done":false}}`)
+	answer := []byte(
+		`{"type":"observation","data":{"observation":{"echoed_message":"How are you?","message_length":12},"reward":1.2,"done":false}}`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := up.Upgrade(w, r, nil)
 		if err != nil {

@@ -41,7 +41,8 @@ type options struct {
 }
 
 func newCommand(stdout, progress io.Writer) *cobra.Command {
-	o := options{sessions: "1,100,400,2000,10000,19000", duration: 8 * time.Second, servers: []string{bare, csenvEcho, csenvTicket, official, officialWorkers}}
+	o := options{sessions: "1,100,400,2000,10000,19000", duration: 8 * time.Second,
+		servers: []string{bare, csenvEcho, csenvTicket, official, officialWorkers}}
 	cmd := &cobra.Command{
 		Use: "openenv-bench", Short: "Compare csenv's environment server with the official Python one",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
@@ -65,7 +66,8 @@ func newCommand(stdout, progress io.Writer) *cobra.Command {
 			return os.WriteFile(o.out, []byte(text), 0o644) //nolint:gosec // a page of the documentation
 		},
 	}
-	cmd.Flags().StringVar(&o.sessions, "sessions", o.sessions, "numbers of sessions to try, each at most 19000: a process here may have 20,000 open files")
+	cmd.Flags().StringVar(&o.sessions, "sessions", o.sessions, "numbers of sessions to try, each at most 19000: a "+
+		"process here may have 20,000 open files")
 	cmd.Flags().DurationVar(&o.duration, "duration", o.duration, "how long steps are measured for each of them")
 	cmd.Flags().StringSliceVar(&o.servers, "servers", o.servers, "servers to measure")
 	cmd.Flags().StringVar(&o.out, "out", "", "file to write the page to instead of standard output")

@@ -79,7 +79,8 @@ func handlerOf(name string) (http.Handler, error) {
 		return nil, fmt.Errorf("unknown server %q", name)
 	}
 	server, err := openenv.New(openenv.Config{
-		Kind: kind, MaxSessions: 100_000, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler),
+		Kind: kind, MaxSessions: 100_000, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)),
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return nil, err
@@ -237,5 +238,6 @@ func parseStat(line string) (u usage, group int) {
 		n, _ := strconv.ParseInt(fields[i], 10, 64)
 		return n
 	}
-	return usage{memory: number(rss) * int64(os.Getpagesize()), cpu: time.Duration(number(utime)+number(stime)) * tick}, int(number(pgrp))
+	return usage{memory: number(rss) * int64(os.Getpagesize()), cpu: time.Duration(number(utime)+number(stime)) * tick},
+		int(number(pgrp))
 }

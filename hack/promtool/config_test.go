@@ -115,7 +115,8 @@ func TestDashboard(t *testing.T) {
 			if target.Expr == "" {
 				t.Errorf("panel %q has a target without a query", panel.Title)
 			}
-			rule := map[string]any{"record": fmt.Sprintf("query:%d", len(group.Rules)), "expr": variables.Replace(target.Expr)}
+			rule := map[string]any{"record": fmt.Sprintf("query:%d", len(group.Rules)),
+				"expr": variables.Replace(target.Expr)}
 			data, err := json.Marshal(rule)
 			if err != nil {
 				t.Fatal(err)
@@ -131,6 +132,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatal("the dashboard asks nothing")
 	}
 	folder := t.TempDir()
-	write(t, filepath.Join(folder, "queries.yaml"), monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}})
+	write(t, filepath.Join(folder, "queries.yaml"),
+		monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}})
 	promtool(t, "check", "rules", filepath.Join(folder, "queries.yaml"))
 }

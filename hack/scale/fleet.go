@@ -71,9 +71,11 @@ func (f *fleet) start(ctx context.Context, pod types.UID) (string, error) {
 	var octets [4]byte
 	binary.BigEndian.PutUint32(octets[:], 127<<24|1<<16|f.next%(1<<16))
 	address := netip.AddrFrom4(octets).String()
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort(address, strconv.Itoa(v1alpha1.OperationsPort)))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4",
+		net.JoinHostPort(address, strconv.Itoa(v1alpha1.OperationsPort)))
 	if err != nil {
-		return "", fmt.Errorf("listening for a simulated pod (does something else use port %d on all addresses?): %w", v1alpha1.OperationsPort, err)
+		return "", fmt.Errorf("listening for a simulated pod (does something else use port %d on all addresses?): %w",
+			v1alpha1.OperationsPort, err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, r *http.Request) { f.stats(r.Context(), w, address) })

@@ -35,8 +35,10 @@ type scenario struct {
 
 func scenarios() []scenario {
 	return []scenario{
-		{"pools", "many pools: at rest, under load, and read all at once by an operator that has just started", measurePools},
-		{"runs", "one run of very many episodes, then many runs at the same time, with runners that leave summaries signed with the pool's key", measureRuns},
+		{"pools", "many pools: at rest, under load, and read all at once by an operator that has just started",
+			measurePools},
+		{"runs", "one run of very many episodes, then many runs at the same time, with runners that leave summaries " +
+			"signed with the pool's key", measureRuns},
 	}
 }
 
@@ -59,7 +61,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	chosen := flags.String("scenarios", "", "comma-separated scenarios to run, all of them by default")
-	path := flags.String("ranges", "hack/scale/ranges.yaml", "sizes of the scenarios, and the ranges that their figures have to keep to")
+	path := flags.String("ranges", "hack/scale/ranges.yaml", "sizes of the scenarios, and the ranges that their "+
+		"figures have to keep to")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

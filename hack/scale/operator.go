@@ -33,10 +33,11 @@ func (r *rig) startOperator(ctx context.Context) error {
 		return err
 	}
 	r.operator = &operator{process: p, metrics: "http://" + metrics + "/metrics"}
-	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
-		_, err := r.operator.scrape(ctx)
-		return err == nil, nil
-	})
+	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			_, err := r.operator.scrape(ctx)
+			return err == nil, nil
+		})
 	if err != nil {
 		return fmt.Errorf("waiting for the operator's metrics: %w", err)
 	}

@@ -27,7 +27,8 @@ const (
 // its tasks.
 func idleReport(scenarios int) score.Report {
 	report := score.Report{
-		Environment: "ticket", ScenarioDigest: "sha256:5ca1e", GraderVersion: "scale", Judge: "offline-v1", Sessions: score.Sessions{Capacity: sessionsPerPod},
+		Environment: "ticket", ScenarioDigest: "sha256:5ca1e", GraderVersion: "scale", Judge: "offline-v1",
+		Sessions: score.Sessions{Capacity: sessionsPerPod},
 	}
 	for _, name := range []string{"ticket-classify", runTask, "queue-management"} {
 		task := score.Task{Name: name}
@@ -82,7 +83,8 @@ func (m mark) since(earlier mark) mark {
 		passes[controller] = b.since(earlier.passes[controller])
 	}
 	return mark{
-		server: m.server.Since(earlier.server), operator: m.operator.Since(earlier.operator), passes: passes, cpuSeconds: m.cpuSeconds - earlier.cpuSeconds,
+		server: m.server.Since(earlier.server), operator: m.operator.Since(earlier.operator), passes: passes,
+		cpuSeconds: m.cpuSeconds - earlier.cpuSeconds,
 	}
 }
 
@@ -141,14 +143,19 @@ func measurePools(ctx context.Context, r *rig, s settings) ([]figure, error) {
 		{"pools ready", ready.Seconds(), "s", fmt.Sprintf("%d pools, %d pods", s.Pools, pods)},
 		{"writes to create", creation.server.Sum(), "requests", "of everybody: " + creation.server.String()},
 		{"operator's writes to create", creation.operator.Sum(), "requests", creation.operator.String()},
-		{"reconcile p99 while created", ms(creation.passes[poolController].quantile(0.99)), "ms", passes(creation, poolController)},
+		{"reconcile p99 while created", ms(creation.passes[poolController].quantile(0.99)), "ms",
+			passes(creation, poolController)},
 		{"writes at rest", rest.server.Sum(), "requests", fmt.Sprintf("in %s: %s", s.Rest.Duration, rest.server)},
 		{"reconcile p99 at rest", ms(rest.passes[poolController].quantile(0.99)), "ms", passes(rest, poolController)},
 		{"reconcile p50", ms(load.passes[poolController].quantile(0.50)), "ms", passes(load, poolController)},
-		{"reconcile p99", ms(load.passes[poolController].quantile(0.99)), "ms", fmt.Sprintf("%s, the polls of /stats (%s to answer) included", passes(load, poolController), s.AnswerDelay.Duration)},
+		{"reconcile p99", ms(load.passes[poolController].quantile(0.99)), "ms",
+			fmt.Sprintf("%s, the polls of /stats (%s to answer) included", passes(load, poolController),
+				s.AnswerDelay.Duration)},
 		{"writes under load", load.server.Sum(), "requests", fmt.Sprintf("in %s: %s", s.Load.Duration, load.server)},
-		{"full poll", ms(poll.took().Seconds()), "ms", fmt.Sprintf("all %d pods, by an operator that starts and uses %.2g s of CPU for it", poll.pods, fresh.cpuSeconds)},
-		{"manager memory", max(used.peakMiB, fresh.peakMiB), "MiB", fmt.Sprintf("resident at most: %.0f MiB, and %.0f MiB after the start", used.peakMiB, fresh.peakMiB)},
+		{"full poll", ms(poll.took().Seconds()), "ms", fmt.Sprintf("all %d pods, by an operator that starts and uses "+
+			"%.2g s of CPU for it", poll.pods, fresh.cpuSeconds)},
+		{"manager memory", max(used.peakMiB, fresh.peakMiB), "MiB",
+			fmt.Sprintf("resident at most: %.0f MiB, and %.0f MiB after the start", used.peakMiB, fresh.peakMiB)},
 		{"CPU at rest", 100 * rest.cpuSeconds / s.Rest.Seconds(), "%", "of a core"},
 		{"CPU under load", 100 * load.cpuSeconds / s.Load.Seconds(), "%", "of a core"},
 	}, nil
@@ -181,14 +188,16 @@ func (r *rig) createPools(ctx context.Context, s settings) error {
 	for i := range s.Pools {
 		namespace := fmt.Sprintf("pools-%02d", i/perNamespace)
 		if i%perNamespace == 0 {
-			if err := r.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+			if err := r.client.Create(ctx, &corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 				return fmt.Errorf("creating namespaces: %w", err)
 			}
 		}
 		pool := &v1alpha1.CustomerSupportEnv{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("pool-%03d", i)},
 			Spec: v1alpha1.CustomerSupportEnvSpec{
-				Replicas: new(s.PodsPerPool), Sessions: v1alpha1.SessionLimits{PerPod: sessionsPerPod}, DrainTimeoutSeconds: new(int32(5)),
+				Replicas: new(s.PodsPerPool), Sessions: v1alpha1.SessionLimits{PerPod: sessionsPerPod},
+				DrainTimeoutSeconds: new(int32(5)),
 			},
 		}
 		if err := r.client.Create(ctx, pool); err != nil {
@@ -247,7 +256,8 @@ func (r *rig) awaitQuiet(ctx context.Context) error {
 // isSettled reports whether nothing is left to be told of the pool.
 func isSettled(pool v1alpha1.CustomerSupportEnv, pods int32) bool {
 	sessions := pool.Status.Sessions
-	return ptr.Deref(pool.Status.ReadyReplicas, 0) == pods && sessions != nil && sessions.Capacity == int64(pods)*sessionsPerPod && len(pool.Status.Tasks) > 0 &&
+	return ptr.Deref(pool.Status.ReadyReplicas, 0) == pods && sessions != nil &&
+		sessions.Capacity == int64(pods)*sessionsPerPod && len(pool.Status.Tasks) > 0 &&
 		meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionAvailable) &&
 		meta.IsStatusConditionFalse(pool.Status.Conditions, v1alpha1.ConditionProgressing)
 }

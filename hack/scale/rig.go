@@ -51,7 +51,8 @@ func newRig(ctx context.Context, s settings, tell func(string, ...any)) (*rig, e
 		return nil, err
 	}
 	r := &rig{tell: tell, fleet: fleet}
-	for _, step := range []func(context.Context) error{r.prepare, r.startAPIServer, r.startControllerManager, r.startNode} {
+	for _, step := range []func(context.Context) error{r.prepare, r.startAPIServer, r.startControllerManager,
+		r.startNode} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, r.close())
 		}
@@ -78,7 +79,8 @@ func (r *rig) prepare(ctx context.Context) error {
 	}
 	r.undo = append(r.undo, func() error { return os.RemoveAll(r.folder) }, r.fleet.close)
 	r.tell("building the operator")
-	_, err = output(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(r.folder, "manager"), "./cmd/manager")
+	_, err = output(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(r.folder, "manager"),
+		"./cmd/manager")
 	return err
 }
 
@@ -93,7 +95,8 @@ func (r *rig) startAPIServer(ctx context.Context) error {
 		assets = said
 	}
 	r.tell("starting etcd and kube-apiserver of %s", assets)
-	server := &envtest.Environment{CRDDirectoryPaths: []string{"config/crd/bases"}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: assets}
+	server := &envtest.Environment{CRDDirectoryPaths: []string{"config/crd/bases"}, ErrorIfCRDPathMissing: true,
+		BinaryAssetsDirectory: assets}
 	cfg, err := server.Start()
 	if err != nil {
 		return fmt.Errorf("starting kube-apiserver: %w", err)

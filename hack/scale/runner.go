@@ -71,7 +71,8 @@ func (p *players) finish(ctx context.Context, pod *corev1.Pod) (corev1.PodStatus
 		Phase: corev1.PodSucceeded, StartTime: &now, QOSClass: pod.Status.QOSClass,
 		ContainerStatuses: []corev1.ContainerStatus{{
 			Name: runnerContainer, Image: pod.Spec.Containers[0].Image,
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: now, FinishedAt: now, Message: string(summary), Reason: "Completed"}},
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: now, FinishedAt: now,
+				Message: string(summary), Reason: "Completed"}},
 		}},
 	}, nil
 }
@@ -103,7 +104,8 @@ func (p *players) plan(ctx context.Context, pod *corev1.Pod) (score.Plan, error)
 		return plan, nil
 	}
 	var file corev1.ConfigMap
-	if err := p.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelRun] + "-plan"}, &file); err != nil {
+	if err := p.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelRun] +
+		"-plan"}, &file); err != nil {
 		return score.Plan{}, fmt.Errorf("reading a plan: %w", err)
 	}
 	plan, err := score.ParsePlan([]byte(file.Data[planKey]))
@@ -122,7 +124,8 @@ func (p *players) key(ctx context.Context, pool client.ObjectKey) (ed25519.Priva
 		return key, nil
 	}
 	var secrets corev1.SecretList
-	if err := p.client.List(ctx, &secrets, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelEnvironment: pool.Name}); err != nil {
+	if err := p.client.List(ctx, &secrets, client.InNamespace(pool.Namespace),
+		client.MatchingLabels{v1alpha1.LabelEnvironment: pool.Name}); err != nil {
 		return nil, fmt.Errorf("reading a pool's key: %w", err)
 	}
 	for _, secret := range secrets.Items {
@@ -148,15 +151,18 @@ func (p *players) key(ctx context.Context, pool client.ObjectKey) (ed25519.Priva
 // seeds.
 func playShard(plan score.Plan, shard int, key ed25519.PrivateKey) ([]byte, error) {
 	ledger := score.Ledger{
-		Run: plan.Run, Shard: shard, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest, GraderVersion: plan.GraderVersion, Judge: plan.Judge,
+		Run: plan.Run, Shard: shard, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
+		GraderVersion: plan.GraderVersion, Judge: plan.Judge,
 	}
 	var durations score.Durations
 	for planned := range plan.Shard(shard) {
 		points := planned.Seed % 1001
 		ledger.Opened++
 		err := ledger.Add(planned, score.Episode{
-			Outcome: score.Scored, Score: points * (score.One / 1000), Category: "billing", Difficulty: "medium", Language: "en",
-			Dimensions: []score.Dimension{{Name: "classification", Earned: points / 2, Offered: 500}, {Name: "response", Earned: points / 2, Offered: 500}},
+			Outcome: score.Scored, Score: points * (score.One / 1000), Category: "billing", Difficulty: "medium",
+			Language: "en",
+			Dimensions: []score.Dimension{{Name: "classification", Earned: points / 2, Offered: 500},
+				{Name: "response", Earned: points / 2, Offered: 500}},
 		})
 		if err != nil {
 			return nil, err

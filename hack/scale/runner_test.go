@@ -19,8 +19,10 @@ func TestPlayShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	draft := score.Plan{
-		Run: "a-run", PassScore: score.One / 2, ScenarioDigest: "sha256:5ca1e", GraderVersion: "scale", Judge: "offline-v1", LedgerKey: score.FormatPublicKey(public),
-		Tasks: []score.PlanTask{{Name: runTask, Trials: 1000, Scenarios: []string{scenarioID(0), scenarioID(1), scenarioID(2)}}},
+		Run: "a-run", PassScore: score.One / 2, ScenarioDigest: "sha256:5ca1e", GraderVersion: "scale",
+		Judge: "offline-v1", LedgerKey: score.FormatPublicKey(public),
+		Tasks: []score.PlanTask{{Name: runTask, Trials: 1000, Scenarios: []string{scenarioID(0), scenarioID(1),
+			scenarioID(2)}}},
 	}
 	plan, err := score.NewPlan(draft, 3)
 	if err != nil {
@@ -61,9 +63,11 @@ func TestShardOf(t *testing.T) {
 		"no shards":                        {"0", "x", 0, "reading a Job's shards"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: tc.index, shardsAnnotation: tc.shards}}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				batchv1.JobCompletionIndexAnnotation: tc.index, shardsAnnotation: tc.shards}}}
 			got, err := shardOf(pod)
-			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+			if tc.wantErr == "" && err != nil || tc.wantErr != "" &&
+				(err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Fatalf("error %v, want %q", err, tc.wantErr)
 			}
 			if got != tc.want {

@@ -55,7 +55,8 @@ func measureRuns(ctx context.Context, r *rig, s settings) ([]figure, error) {
 		return nil, err
 	}
 	return append(append(large, small...),
-		figure{"manager memory", used.peakMiB, "MiB", fmt.Sprintf("resident at most: %.0f MiB before, %.0f MiB after the large run, %.0f MiB after all", idle.peakMiB, after.peakMiB, used.peakMiB)},
+		figure{"manager memory", used.peakMiB, "MiB", fmt.Sprintf("resident at most: %.0f MiB before, %.0f MiB after "+
+			"the large run, %.0f MiB after all", idle.peakMiB, after.peakMiB, used.peakMiB)},
 	), r.stopOperator()
 }
 
@@ -66,7 +67,8 @@ func (r *rig) createRunPool(ctx context.Context) error {
 	}
 	pool := &v1alpha1.CustomerSupportEnv{
 		ObjectMeta: metav1.ObjectMeta{Namespace: runNamespace, Name: runPool},
-		Spec:       v1alpha1.CustomerSupportEnvSpec{Replicas: new(int32(1)), Sessions: v1alpha1.SessionLimits{PerPod: sessionsPerPod}},
+		Spec: v1alpha1.CustomerSupportEnvSpec{Replicas: new(int32(1)),
+			Sessions: v1alpha1.SessionLimits{PerPod: sessionsPerPod}},
 	}
 	if err := r.client.Create(ctx, pool); err != nil {
 		return fmt.Errorf("creating a pool: %w", err)
@@ -87,9 +89,10 @@ func newRun(name string, trials, parallelism int32, scenarios ...string) *v1alph
 		ObjectMeta: metav1.ObjectMeta{Namespace: runNamespace, Name: name},
 		Spec: v1alpha1.EvaluationRunSpec{
 			EnvironmentRef: v1alpha1.EnvironmentReference{Name: runPool},
-			Agent:          v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.OraclePolicy}},
-			Tasks:          []v1alpha1.TaskSelection{{Name: runTask, Trials: trials}},
-			Parallelism:    &parallelism,
+			Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+				Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.OraclePolicy}},
+			Tasks:       []v1alpha1.TaskSelection{{Name: runTask, Trials: trials}},
+			Parallelism: &parallelism,
 		},
 	}
 	if len(scenarios) > 0 {
@@ -125,7 +128,8 @@ func (r *rig) playLarge(ctx context.Context, s settings) ([]figure, error) {
 	}
 	shards := float64(run.Status.Shards.Total)
 	return []figure{
-		{"large run", took.Seconds(), "s", fmt.Sprintf("%d episodes in %.0f shards, from its creation to its figures; the simulated runners take most of it", s.Scenarios*s.Trials, shards)},
+		{"large run", took.Seconds(), "s", fmt.Sprintf("%d episodes in %.0f shards, from its creation to its "+
+			"figures; the simulated runners take most of it", s.Scenarios*s.Trials, shards)},
 		{"fold", fold.Seconds(), "s", "from the end of the last runner to the figures"},
 		{"operator's writes a shard", cost.operator.Sum() / shards, "requests", cost.operator.String()},
 		{"status", float64(len(status)) / 1024, "KiB", "of the large run, as JSON"},
@@ -141,7 +145,8 @@ func (r *rig) playSmall(ctx context.Context, s settings) ([]figure, error) {
 	cost, err := r.during(ctx, func(ctx context.Context) error {
 		for i := range s.Runs {
 			first := i * smallRunShards % s.Scenarios
-			run := newRun(fmt.Sprintf("small-%03d", i), 2, smallRunShards, scenarioID(first), scenarioID((first+1)%s.Scenarios))
+			run := newRun(fmt.Sprintf("small-%03d", i), 2, smallRunShards, scenarioID(first),
+				scenarioID((first+1)%s.Scenarios))
 			if err := r.client.Create(ctx, run); err != nil {
 				return fmt.Errorf("creating runs: %w", err)
 			}
@@ -153,8 +158,10 @@ func (r *rig) playSmall(ctx context.Context, s settings) ([]figure, error) {
 	}
 	shards := float64(s.Runs * smallRunShards)
 	return []figure{
-		{"small runs", time.Since(began).Seconds(), "s", fmt.Sprintf("%d runs at once, of %d shards each", s.Runs, smallRunShards)},
-		{"operator's writes a small run", cost.operator.Sum() / float64(s.Runs), "requests", fmt.Sprintf("%.3g a shard: %s", cost.operator.Sum()/shards, cost.operator)},
+		{"small runs", time.Since(began).Seconds(), "s", fmt.Sprintf("%d runs at once, of %d shards each", s.Runs,
+			smallRunShards)},
+		{"operator's writes a small run", cost.operator.Sum() / float64(s.Runs), "requests",
+			fmt.Sprintf("%.3g a shard: %s", cost.operator.Sum()/shards, cost.operator)},
 		{"small runs' reconcile p99", ms(cost.passes[runController].quantile(0.99)), "ms", passes(cost, runController)},
 	}, nil
 }
@@ -172,7 +179,8 @@ func (r *rig) awaitRuns(ctx context.Context, runs int) error {
 		}
 		complete, shards := 0, int64(0)
 		for _, run := range list.Items {
-			if failed := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionFailed); failed != nil && failed.Status == metav1.ConditionTrue {
+			if failed := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionFailed); failed != nil &&
+				failed.Status == metav1.ConditionTrue {
 				return false, fmt.Errorf("%w: %s: %s", errRunFailed, run.Name, failed.Message)
 			}
 			if run.Status.Shards != nil {

@@ -38,9 +38,10 @@ func TestSettings(t *testing.T) {
 
 func TestSettingsFaults(t *testing.T) {
 	for name, tc := range map[string]struct{ yaml, want string }{
-		"an unknown field":   {"pools: {deadline: 5m, pols: 3}", `unknown field "pols"`},
-		"no deadline":        {"pools: {pools: 3}", "give it a minute"},
-		"a range of nothing": {"pools: {deadline: 5m, ranges: {full poll: {unit: ms}}}", `"full poll" has neither min nor max`},
+		"an unknown field": {"pools: {deadline: 5m, pols: 3}", `unknown field "pols"`},
+		"no deadline":      {"pools: {pools: 3}", "give it a minute"},
+		"a range of nothing": {"pools: {deadline: 5m, ranges: {full poll: {unit: ms}}}",
+			`"full poll" has neither min nor max`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ranges.yaml")
@@ -73,19 +74,22 @@ func TestReport(t *testing.T) {
 		kept   bool
 		want   string
 	}{
-		"no ranges":             {nil, true, "all pods"},
-		"kept":                  {map[string]span{"full poll": {Max: new(2.0), Unit: "s"}}, true, "at most 2 s"},
-		"at the bound":          {map[string]span{"memory": {Max: new(90.0), Unit: "MiB"}}, true, "ok"},
-		"too much":              {map[string]span{"memory": {Max: new(89.0), Unit: "MiB"}}, false, "MISSED"},
-		"too little":            {map[string]span{"memory": {Min: new(91.0), Unit: "MiB"}}, false, "at least 91 MiB"},
-		"one kept, one missed":  {map[string]span{"memory": {Min: new(1.0), Max: new(2.0), Unit: "MiB"}, "full poll": {Max: new(2.0), Unit: "s"}}, false, "1 to 2 MiB"},
-		"a figure that is NaN":  {map[string]span{"nothing": {Max: new(2.0), Unit: "s"}}, false, "MISSED"},
-		"a range of no figure":  {map[string]span{"meory": {Max: new(2.0), Unit: "s"}}, false, `no figure is called "meory"`},
+		"no ranges":    {nil, true, "all pods"},
+		"kept":         {map[string]span{"full poll": {Max: new(2.0), Unit: "s"}}, true, "at most 2 s"},
+		"at the bound": {map[string]span{"memory": {Max: new(90.0), Unit: "MiB"}}, true, "ok"},
+		"too much":     {map[string]span{"memory": {Max: new(89.0), Unit: "MiB"}}, false, "MISSED"},
+		"too little":   {map[string]span{"memory": {Min: new(91.0), Unit: "MiB"}}, false, "at least 91 MiB"},
+		"one kept, one missed": {map[string]span{"memory": {Min: new(1.0), Max: new(2.0), Unit: "MiB"},
+			"full poll": {Max: new(2.0), Unit: "s"}}, false, "1 to 2 MiB"},
+		"a figure that is NaN": {map[string]span{"nothing": {Max: new(2.0), Unit: "s"}}, false, "MISSED"},
+		"a range of no figure": {map[string]span{"meory": {Max: new(2.0), Unit: "s"}}, false,
+			`no figure is called "meory"`},
 		"a range of other unit": {map[string]span{"memory": {Max: new(2.0), Unit: "KiB"}}, false, `is in "KiB"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			kept, err := report(&out, scenario{name: "pools"}, append(figures, figure{"nothing", math.NaN(), "s", ""}), tc.ranges)
+			kept, err := report(&out, scenario{name: "pools"}, append(figures, figure{"nothing", math.NaN(), "s", ""}),
+				tc.ranges)
 			said := out.String()
 			if err != nil {
 				said = err.Error()
@@ -229,10 +233,12 @@ func TestIsSettled(t *testing.T) {
 // settled is a pool of that many pods with nothing left to do.
 func settled(pods int32) v1alpha1.CustomerSupportEnv {
 	pool := v1alpha1.CustomerSupportEnv{Status: v1alpha1.CustomerSupportEnvStatus{
-		ReadyReplicas: new(pods), Sessions: &v1alpha1.SessionCounts{Capacity: int64(pods) * sessionsPerPod}, Tasks: []v1alpha1.OfferedTask{{Name: "ticket-resolve"}},
+		ReadyReplicas: new(pods), Sessions: &v1alpha1.SessionCounts{Capacity: int64(pods) * sessionsPerPod},
+		Tasks: []v1alpha1.OfferedTask{{Name: "ticket-resolve"}},
 	}}
 	pool.Status.Conditions = []metav1.Condition{
-		{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue}, {Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse},
+		{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue},
+		{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse},
 	}
 	return pool
 }

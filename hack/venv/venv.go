@@ -79,10 +79,12 @@ func (m Maker) Environment(ctx context.Context, name, requirements string) (stri
 // create makes an environment without packages.
 func (m Maker) create(ctx context.Context, path string) error {
 	if output, err := m.Run(ctx, m.Command, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"); err != nil {
-		return fmt.Errorf("%s must be Python 3.11 or newer, name another one with --python: %w\n%s", m.Command, err, output)
+		return fmt.Errorf("%s must be Python 3.11 or newer, name another one with --python: %w\n%s", m.Command, err,
+			output)
 	}
 	if output, err := m.Run(ctx, m.Command, "-m", "venv", "--clear", path); err != nil {
-		return fmt.Errorf("%s -m venv (the modules venv and ensurepip are needed, on Debian the package python3-venv): %w\n%s", m.Command, err, output)
+		return fmt.Errorf("%s -m venv (the modules venv and ensurepip are needed, on Debian the package "+
+			"python3-venv): %w\n%s", m.Command, err, output)
 	}
 	return nil
 }
@@ -91,7 +93,8 @@ func (m Maker) create(ctx context.Context, path string) error {
 // reached from a list that can't be met.
 func (m Maker) fill(ctx context.Context, interpreter, requirements string) error {
 	stop := m.beat()
-	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements)
+	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
+		requirements)
 	stop()
 	if err == nil {
 		return nil
@@ -101,7 +104,8 @@ func (m Maker) fill(ctx context.Context, interpreter, requirements string) error
 		return fmt.Errorf("making a folder: %w", tempErr)
 	}
 	defer os.RemoveAll(folder)
-	if _, probeErr := m.Run(ctx, interpreter, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", folder, probe); probeErr != nil {
+	if _, probeErr := m.Run(ctx, interpreter, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+		"--no-cache-dir", "--no-deps", "--dest", folder, probe); probeErr != nil {
 		return fmt.Errorf("%w: %w\n%s", ErrOffline, err, output)
 	}
 	return fmt.Errorf("pip install -r %s: %w\n%s", requirements, err, output)
@@ -110,7 +114,8 @@ func (m Maker) fill(ctx context.Context, interpreter, requirements string) error
 // Install installs a package of this checkout into a folder. What builds it is among the
 // environment's packages, so that this needs no index.
 func (m Maker) Install(ctx context.Context, interpreter, source, into string) error {
-	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--no-index", "--target", into, source)
+	output, err := m.Run(ctx, interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+		"--no-build-isolation", "--no-deps", "--no-index", "--target", into, source)
 	if err != nil {
 		return fmt.Errorf("installing %s: %w\n%s", source, err, output)
 	}

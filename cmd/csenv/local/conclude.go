@@ -23,15 +23,18 @@ const ReasonInterrupted = "Interrupted"
 func (g *game) conclude(ended error) {
 	status := &g.run.Status
 	status.CompletionTime = g.now()
-	g.set(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable, "The environment ran in the process of csenv eval.")
+	g.set(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable,
+		"The environment ran in the process of csenv eval.")
 	g.set(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended, "The run may be played.")
 	reason, message := g.failure(ended)
 	if reason != "" {
 		g.set(v1alpha1.ConditionComplete, metav1.ConditionFalse, reason, message)
 		g.set(v1alpha1.ConditionFailed, metav1.ConditionTrue, reason, message)
 	} else {
-		g.set(v1alpha1.ConditionComplete, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "Every shard is in the figures.")
-		g.set(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed, "Nothing has ended the run early.")
+		g.set(v1alpha1.ConditionComplete, metav1.ConditionTrue, v1alpha1.ReasonCompleted,
+			"Every shard is in the figures.")
+		g.set(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
+			"Nothing has ended the run early.")
 	}
 	g.judgeThresholds(reason == "")
 	g.judgeStore(reason == "")
@@ -43,10 +46,12 @@ func (g *game) judgeStore(final bool) {
 	case g.Store == nil:
 	case g.stored.Error != "" && final:
 		g.set(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed, fmt.Sprintf(
-			"%d of %d episodes are stored: %s. The score stands. Mend the store and give the same command again: it plays and stores the others.",
+			"%d of %d episodes are stored: %s. The score stands. Mend the store and give the same command again: it "+
+				"plays and stores the others.",
 			g.stored.Episodes, g.progress.Total, strings.TrimSuffix(g.stored.Error, ".")))
 	case !final:
-		g.set(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonStorePending, fmt.Sprintf("%d episodes are stored; the same call goes on from there.", g.stored.Episodes))
+		g.set(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonStorePending,
+			fmt.Sprintf("%d episodes are stored; the same call goes on from there.", g.stored.Episodes))
 	default:
 		g.set(v1alpha1.ConditionResultsStored, metav1.ConditionTrue, v1alpha1.ReasonStored, "Every episode is stored.")
 	}
@@ -54,7 +59,8 @@ func (g *game) judgeStore(final bool) {
 
 func (g *game) set(kind string, status metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&g.run.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: g.run.Generation, LastTransitionTime: *g.now(),
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: g.run.Generation,
+		LastTransitionTime: *g.now(),
 	})
 }
 
@@ -65,11 +71,13 @@ func (g *game) failure(ended error) (reason, message string) {
 	scored := fmt.Sprintf("%d of %d episodes were scored.", episodes.Scored+episodes.Failed, episodes.Total)
 	switch {
 	case errors.Is(ended, errDeadline):
-		return v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("The run took longer than activeDeadlineSeconds, %d. %s", *g.run.Spec.ActiveDeadlineSeconds, scored)
+		return v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("The run took longer than activeDeadlineSeconds, %d. %s",
+			*g.run.Spec.ActiveDeadlineSeconds, scored)
 	case errors.Is(ended, context.Canceled):
 		return ReasonInterrupted, "The run was stopped. " + scored
 	case episodes.Errored*100 > limit*episodes.Total:
-		return v1alpha1.ReasonTooManyErrored, fmt.Sprintf("%d of %d episodes errored, more than the %d %% of retries.maxErroredPercent.", episodes.Errored, episodes.Total, limit)
+		return v1alpha1.ReasonTooManyErrored, fmt.Sprintf("%d of %d episodes errored, more than the %d %% of "+
+			"retries.maxErroredPercent.", episodes.Errored, episodes.Total, limit)
 	}
 	return "", ""
 }
@@ -80,7 +88,8 @@ func (g *game) judgeThresholds(final bool) {
 		return
 	}
 	if !final {
-		g.set(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending, "The run isn't complete, so its figures aren't final.")
+		g.set(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
+			"The run isn't complete, so its figures aren't final.")
 		return
 	}
 	figures := g.sums.Figures()
@@ -96,8 +105,10 @@ func (g *game) judgeThresholds(final bool) {
 		}
 	}
 	if len(missed) > 0 {
-		g.set(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed, strings.Join(missed, "; ")+".")
+		g.set(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed,
+			strings.Join(missed, "; ")+".")
 		return
 	}
-	g.set(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached, "Every figure reaches its threshold.")
+	g.set(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
+		"Every figure reaches its threshold.")
 }

@@ -25,7 +25,8 @@ import (
 // splitNames are those of the scenarios.
 func splitNames(splits []v1alpha1.ScenarioSplit) []string {
 	names := map[v1alpha1.ScenarioSplit]string{
-		v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test", v1alpha1.PrivateSplit: "private",
+		v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test",
+		v1alpha1.PrivateSplit: "private",
 	}
 	out := make([]string, len(splits))
 	for i, s := range splits {
@@ -36,7 +37,8 @@ func splitNames(splits []v1alpha1.ScenarioSplit) []string {
 
 // NewKind makes the environment of a pool: of a catalogue that its packs are loaded into, with the
 // pool's judge.
-func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog, judge judgeflags.Options) (episode.Kind, error) {
+func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
+	judge judgeflags.Options) (episode.Kind, error) {
 	if splits := pool.Spec.Scenarios.Splits; len(splits) > 0 {
 		catalog = catalog.Split(splitNames(splits)...)
 	}
@@ -58,11 +60,13 @@ func Judge(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)
 	}
 	o.Type = strings.ToLower(string(spec.Type))
 	o.Model.BaseURL, o.Model.Model = spec.LLM.BaseURL, spec.LLM.Model
-	o.Model.MaxConcurrency, o.Model.Timeout = int(spec.LLM.MaxConcurrency), time.Duration(spec.LLM.TimeoutSeconds)*time.Second
+	o.Model.MaxConcurrency, o.Model.Timeout = int(spec.LLM.MaxConcurrency), time.Duration(
+		spec.LLM.TimeoutSeconds)*time.Second
 	o.Model.OnFailure = llm.OnFailure(strings.ToLower(string(spec.LLM.OnFailure)))
 	o.FromEnvironment(lookup)
 	if spec.LLM.APIKeySecretRef != nil && o.Model.APIKey == "" {
-		return o, fmt.Errorf("the pool's judge asks for a key (judge.llm.apiKeySecretRef): set %s to it, Secrets are the cluster's", judgeflags.KeyVariable)
+		return o, fmt.Errorf("the pool's judge asks for a key (judge.llm.apiKeySecretRef): set %s to it, Secrets are "+
+			"the cluster's", judgeflags.KeyVariable)
 	}
 	return o, o.Validate("ticket")
 }
@@ -82,7 +86,8 @@ func AgentConfig(agent v1alpha1.Agent) (policy.Config, error) {
 	}
 	for _, part := range whole {
 		if object, ok := part.(map[string]any); ok {
-			for _, name := range []string{"apiKeySecretRef", "tokenSecretRef", "image", "command", "args", "env", "resources"} {
+			for _, name := range []string{"apiKeySecretRef", "tokenSecretRef", "image", "command", "args", "env",
+				"resources"} {
 				delete(object, name)
 			}
 		}
@@ -132,14 +137,16 @@ func Reach(ctx context.Context, address string) error {
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(target.Hostname(), port))
 	if err != nil {
-		return fmt.Errorf("nobody answers at the agent's endpoint %s: %w; start it, or give another address", address, err)
+		return fmt.Errorf("nobody answers at the agent's endpoint %s: %w; start it, or give another address", address,
+			err)
 	}
 	return conn.Close()
 }
 
 // Tasks are the names of all tasks, for messages and completion.
 func Tasks() []string {
-	return []string{"ticket-classify", "ticket-resolve", "queue-management", "order-inquiry", "refund", "payment-exception"}
+	return []string{"ticket-classify", "ticket-resolve", "queue-management", "order-inquiry", "refund",
+		"payment-exception"}
 }
 
 // EnvironmentOf is the environment that plays a task.

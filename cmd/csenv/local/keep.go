@@ -32,7 +32,8 @@ func (g *game) openStore(ctx context.Context) error {
 		return fmt.Errorf("writing the agent: %w", err)
 	}
 	g.run.Status.Results = results.Join(g.Location, g.folder())
-	return g.Store.WriteManifest(ctx, g.folder(), results.Manifest{Environment: g.Kind.Name(), Plan: g.plan, Agent: agent, Runner: g.Version})
+	return g.Store.WriteManifest(ctx, g.folder(), results.Manifest{Environment: g.Kind.Name(), Plan: g.plan,
+		Agent: agent, Runner: g.Version})
 }
 
 func (g *game) folder() string { return results.Folder(g.run.Namespace, g.run.Name, string(g.run.UID)) }

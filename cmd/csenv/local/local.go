@@ -103,12 +103,15 @@ func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%s\n%s\n%s", run.Namespace, run.Name, ptr.Deref(run.Spec.Parallelism, 1), provenance.SpecHash, provenance.ScenarioDigest, provenance.GraderVersion, provenance.Judge))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%s\n%s\n%s", run.Namespace, run.Name,
+		ptr.Deref(run.Spec.Parallelism,
+			1), provenance.SpecHash, provenance.ScenarioDigest, provenance.GraderVersion, provenance.Judge))
 	return types.UID(uuid.NewSHA1(uuid.Nil, sum[:]).String()), nil
 }
 
 func reportOf(kind episode.Kind) score.Report {
-	return score.Report{Environment: kind.Name(), ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(), Tasks: kind.Tasks()}
+	return score.Report{Environment: kind.Name(), ScenarioDigest: kind.ScenarioDigest(),
+		GraderVersion: kind.GraderVersion(), Judge: kind.Judge(), Tasks: kind.Tasks()}
 }
 
 // game is a run that is being played.
@@ -165,7 +168,8 @@ const sessionMargin = 64
 // serve starts the env server on a loopback port and returns what stops it.
 func (g *game) serve(ctx context.Context) (stop func(), err error) {
 	server, err := openenv.New(openenv.Config{
-		Kind: g.Kind, MaxSessions: g.parallelism()*g.concurrency() + sessionMargin, CapacityWait: time.Second, LedgerKey: g.LedgerKey, Version: g.Version, Logger: g.Log,
+		Kind: g.Kind, MaxSessions: g.parallelism()*g.concurrency() + sessionMargin, CapacityWait: time.Second,
+		LedgerKey: g.LedgerKey, Version: g.Version, Logger: g.Log,
 		Tokens: func() []string { return []string{g.token} },
 	})
 	if err != nil {
@@ -226,9 +230,11 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	}
 	kept := g.openShard(ctx, shard)
 	summary, err := rollout.Run(ctx, rollout.Config{
-		Plan: g.plan, Shard: shard, Receipts: kept.receipts(), Environment: g.Kind.Name(), Policy: g.Agent, Concurrency: g.concurrency(),
-		Pods: func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
-		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout, ActTimeout: g.ActTimeout, Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
+		Plan: g.plan, Shard: shard, Receipts: kept.receipts(), Environment: g.Kind.Name(), Policy: g.Agent,
+		Concurrency: g.concurrency(),
+		Pods:        func(context.Context) ([]string, error) { return []string{g.addr}, nil }, Token: g.token,
+		EpisodeAttempts: int(max(g.run.Spec.Retries.EpisodeAttempts, 1)), EpisodeTimeout: episodeTimeout,
+		ActTimeout: g.ActTimeout, Record: kept.recorder(g.note), Clock: g.Clock, Log: g.Log,
 	})
 	summary.Stored = kept.close(ctx)
 	g.keep(summary.Stored)

@@ -38,7 +38,8 @@ func catalog(t *testing.T) *scenarios.Catalog {
 
 func ticketKind(t *testing.T) episode.Kind {
 	t.Helper()
-	kind, err := NewKind(&v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{Environment: v1alpha1.TicketEnvironment}}, catalog(t), judgeflags.Default())
+	kind, err := NewKind(&v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{
+		Environment: v1alpha1.TicketEnvironment}}, catalog(t), judgeflags.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,15 +53,19 @@ func options(t *testing.T, name string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Kind: ticketKind(t), Pool: "support", Agent: agent, Version: "test", Log: slog.New(slog.DiscardHandler), Clock: rollout.SystemClock()}
+	return Options{Kind: ticketKind(t), Pool: "support", Agent: agent, Version: "test",
+		Log: slog.New(slog.DiscardHandler), Clock: rollout.SystemClock()}
 }
 
 // testRun plays three tickets twice.
 func testRun(change func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
 	run := &v1alpha1.EvaluationRun{Spec: v1alpha1.EvaluationRunSpec{
-		Agent:     v1alpha1.Agent{Type: v1alpha1.BuiltinAgent, Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
-		Tasks:     []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 2, Scenarios: &v1alpha1.ScenarioSelection{IDs: []string{"B06", "B07", "S03"}}}},
-		PassScore: "0.8", Concurrency: new(int32(4)), Parallelism: new(int32(1)), Retries: v1alpha1.Retries{EpisodeAttempts: 1, MaxErroredPercent: new(int32(5))},
+		Agent: v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.HeuristicPolicy}},
+		Tasks: []v1alpha1.TaskSelection{{Name: "ticket-resolve", Trials: 2,
+			Scenarios: &v1alpha1.ScenarioSelection{IDs: []string{"B06", "B07", "S03"}}}},
+		PassScore: "0.8", Concurrency: new(int32(4)), Parallelism: new(int32(1)),
+		Retries: v1alpha1.Retries{EpisodeAttempts: 1, MaxErroredPercent: new(int32(5))},
 	}}
 	run.Name, run.UID = "test", "0e1c5d9e-0000-0000-0000-000000000000"
 	change(run)
@@ -87,7 +92,8 @@ func TestPlay(t *testing.T) {
 	if err := Play(t.Context(), run, o); err != nil {
 		t.Fatal(err)
 	}
-	if c := condition(t, run, v1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonCompleted {
+	if c := condition(t, run, v1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue ||
+		c.Reason != v1alpha1.ReasonCompleted {
 		t.Errorf("Complete = %+v", c)
 	}
 	if run.Status.Progress != "6/6" || last != (Progress{Ended: 6, Total: 6}) || recorded != 6 {
@@ -105,7 +111,8 @@ func TestPlay(t *testing.T) {
 	figures := func(s v1alpha1.EvaluationRunStatus) []any {
 		return []any{s.Score, s.PassRate, s.PassHatK, s.Tasks, s.Categories, s.Difficulties, s.Languages, s.Episodes}
 	}
-	if diff := cmp.Diff(figures(run.Status), figures(parallel.Status)); diff != "" || parallel.Status.Shards.Total != 3 {
+	if diff := cmp.Diff(figures(run.Status), figures(parallel.Status)); diff != "" ||
+		parallel.Status.Shards.Total != 3 {
 		t.Errorf("%d shards give other figures than one:\n%s", parallel.Status.Shards.Total, diff)
 	}
 }
@@ -138,7 +145,8 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := condition(t, run, v1alpha1.ConditionFailed)
-	if c.Reason != ReasonInterrupted || !strings.Contains(c.Message, "3 of 6 episodes were scored") || run.Status.Episodes.Scored+run.Status.Episodes.Failed != 3 {
+	if c.Reason != ReasonInterrupted || !strings.Contains(c.Message, "3 of 6 episodes were scored") ||
+		run.Status.Episodes.Scored+run.Status.Episodes.Failed != 3 {
 		t.Errorf("Failed = %+v with %+v; want what three episodes came to", c, run.Status.Episodes)
 	}
 	if run.Status.Shards.CompletedIndexes != "" || run.Status.Score == nil {
@@ -176,7 +184,8 @@ func TestErroredEpisodes(t *testing.T) {
 	if err := Play(t.Context(), run, o); err != nil {
 		t.Fatal(err)
 	}
-	if c := condition(t, run, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonTooManyErrored || run.Status.Score != nil || run.Status.Episodes.Errored != 6 {
+	if c := condition(t, run, v1alpha1.ConditionFailed); c.Reason != v1alpha1.ReasonTooManyErrored ||
+		run.Status.Score != nil || run.Status.Episodes.Errored != 6 {
 		t.Errorf("Failed = %+v, episodes %+v, score %+v", c, run.Status.Episodes, run.Status.Score)
 	}
 }
@@ -187,16 +196,20 @@ func TestThresholds(t *testing.T) {
 		status     metav1.ConditionStatus
 		message    string
 	}{
-		"reached":         {[]v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: "1"}, {Metric: "passHat2", Min: "1"}, {Metric: v1alpha1.MeanScoreLowMetric, Min: "0.9"}}, metav1.ConditionTrue, "Every figure"},
-		"trials too few":  {[]v1alpha1.Threshold{{Metric: "passHat3", Min: "0"}}, metav1.ConditionFalse, "passHat3 has no value"},
-		"one of them not": {[]v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"}, {Metric: "passHat8", Min: "0.5"}}, metav1.ConditionFalse, "passHat8"},
+		"reached": {[]v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: "1"}, {Metric: "passHat2",
+			Min: "1"}, {Metric: v1alpha1.MeanScoreLowMetric, Min: "0.9"}}, metav1.ConditionTrue, "Every figure"},
+		"trials too few": {[]v1alpha1.Threshold{{Metric: "passHat3", Min: "0"}}, metav1.ConditionFalse,
+			"passHat3 has no value"},
+		"one of them not": {[]v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"},
+			{Metric: "passHat8", Min: "0.5"}}, metav1.ConditionFalse, "passHat8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := testRun(func(r *v1alpha1.EvaluationRun) { r.Spec.Thresholds = tc.thresholds })
 			if err := Play(t.Context(), run, options(t, policy.Oracle)); err != nil {
 				t.Fatal(err)
 			}
-			if c := condition(t, run, v1alpha1.ConditionThresholdsMet); c.Status != tc.status || !strings.Contains(c.Message, tc.message) {
+			if c := condition(t, run, v1alpha1.ConditionThresholdsMet); c.Status != tc.status ||
+				!strings.Contains(c.Message, tc.message) {
 				t.Errorf("ThresholdsMet = %+v", c)
 			}
 		})
@@ -227,12 +240,14 @@ func TestUID(t *testing.T) {
 
 func TestAgentConfig(t *testing.T) {
 	config, err := AgentConfig(v1alpha1.Agent{Type: v1alpha1.OpenAIAgent, OpenAI: &v1alpha1.OpenAIAgentSpec{
-		BaseURL: "http://localhost:1/v1", Model: "m", MaxTokens: new(int32(5)), APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+		BaseURL: "http://localhost:1/v1", Model: "m", MaxTokens: new(int32(5)),
+		APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
 	}})
 	if err != nil || config.OpenAI.Model != "m" || config.OpenAI.MaxTokens != 5 {
 		t.Errorf("AgentConfig() = %+v, %v", config.OpenAI, err)
 	}
-	config, err = AgentConfig(v1alpha1.Agent{Type: v1alpha1.ContainerAgent, Container: &v1alpha1.ContainerAgentSpec{Image: "i", Args: []string{"a"}, Port: 81, Path: "/p"}})
+	config, err = AgentConfig(v1alpha1.Agent{Type: v1alpha1.ContainerAgent,
+		Container: &v1alpha1.ContainerAgentSpec{Image: "i", Args: []string{"a"}, Port: 81, Path: "/p"}})
 	if err != nil || config.Container.Port != 81 {
 		t.Errorf("AgentConfig() = %+v, %v", config.Container, err)
 	}
@@ -249,16 +264,20 @@ func TestReach(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Reach(t.Context(), "http://"+listener.Addr().String()+"/v1"); err == nil || !strings.Contains(err.Error(), "nobody answers at the agent's endpoint") {
+	if err := Reach(t.Context(), "http://"+listener.Addr().String()+"/v1"); err == nil ||
+		!strings.Contains(err.Error(), "nobody answers at the agent's endpoint") {
 		t.Errorf("Reach() = %v", err)
 	}
 }
 
 func TestJudge(t *testing.T) {
-	pool := &v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{Judge: v1alpha1.Judge{Type: v1alpha1.LLMJudge, LLM: &v1alpha1.LLMJudgeSpec{
-		BaseURL: "http://localhost:1/v1", Model: "m", MaxConcurrency: 3, TimeoutSeconds: 9, OnFailure: v1alpha1.JudgeFailureOffline, APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
-	}}}}
-	if _, err := Judge(pool, func(string) (string, bool) { return "", false }); err == nil || !strings.Contains(err.Error(), judgeflags.KeyVariable) {
+	pool := &v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{
+		Judge: v1alpha1.Judge{Type: v1alpha1.LLMJudge, LLM: &v1alpha1.LLMJudgeSpec{
+			BaseURL: "http://localhost:1/v1", Model: "m", MaxConcurrency: 3, TimeoutSeconds: 9,
+			OnFailure: v1alpha1.JudgeFailureOffline, APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+		}}}}
+	if _, err := Judge(pool, func(string) (string, bool) { return "", false }); err == nil ||
+		!strings.Contains(err.Error(), judgeflags.KeyVariable) {
 		t.Errorf("without a key: %v", err)
 	}
 	o, err := Judge(pool, func(string) (string, bool) { return "key", true })
@@ -302,14 +321,16 @@ func TestResume(t *testing.T) {
 		t.Errorf("ResultsStored = %+v", c)
 	}
 	resumed, last := play(t.Context(), nil)
-	if last.Resumed != 4 || resumed.Status.Progress != "6/6" || condition(t, resumed, v1alpha1.ConditionResultsStored).Status != metav1.ConditionTrue {
+	if last.Resumed != 4 || resumed.Status.Progress != "6/6" ||
+		condition(t, resumed, v1alpha1.ConditionResultsStored).Status != metav1.ConditionTrue {
 		t.Errorf("progress %+v, status %+v", last, resumed.Status)
 	}
 	whole := testRun(one)
 	if err := Play(t.Context(), whole, options(t, policy.Heuristic)); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]any{whole.Status.Score, whole.Status.Tasks, whole.Status.Categories}, []any{resumed.Status.Score, resumed.Status.Tasks, resumed.Status.Categories}); diff != "" {
+	if diff := cmp.Diff([]any{whole.Status.Score, whole.Status.Tasks, whole.Status.Categories},
+		[]any{resumed.Status.Score, resumed.Status.Tasks, resumed.Status.Categories}); diff != "" {
 		t.Errorf("resumed (-whole +resumed)\n%s", diff)
 	}
 }
@@ -325,7 +346,8 @@ func TestServerAsksForItsToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	for token, want := range map[string]int{"": http.StatusUnauthorized, "guess": http.StatusUnauthorized, g.token: http.StatusOK} {
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "guess": http.StatusUnauthorized,
+		g.token: http.StatusOK} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.addr+"/schema", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -77,7 +77,8 @@ func loadKinds() (map[string]*kind, error) {
 
 func newKind(definition *apiextensionsv1.CustomResourceDefinition) (*kind, error) {
 	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+		definition.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
 		return nil, err
 	}
 	structural, err := schema.NewStructural(&props)
@@ -92,7 +93,8 @@ func newKind(definition *apiextensionsv1.CustomResourceDefinition) (*kind, error
 		return nil, err
 	}
 	return &kind{
-		name: definition.Spec.Names.Kind, schema: structural, validator: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+		name: definition.Spec.Names.Kind, schema: structural, validator: validator,
+		rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
 	}, nil
 }
 
@@ -141,7 +143,8 @@ func (k *kind) label(object map[string]any) string {
 
 // unknown are the fields that the schema doesn't know, each with the nearest one that it knows.
 func (k *kind) unknown(object map[string]any) []error {
-	paths := pruning.PruneWithOptions(object, k.schema, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	paths := pruning.PruneWithOptions(object, k.schema, true,
+		schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	slices.Sort(paths)
 	faults := make([]error, 0, len(paths))
 	for _, at := range paths {

@@ -182,11 +182,13 @@ func kindOf(kinds map[string]*kind, object map[string]any) (*kind, error) {
 	k, known := kinds[name]
 	switch {
 	case name == "":
-		return nil, fmt.Errorf("the document has no kind: begin it with apiVersion: %s and kind: %s", v1alpha1.GroupVersion, runKind)
+		return nil, fmt.Errorf("the document has no kind: begin it with apiVersion: %s and kind: %s",
+			v1alpha1.GroupVersion, runKind)
 	case !known && strings.HasPrefix(version, v1alpha1.GroupVersion.Group+"/"):
 		return nil, fmt.Errorf("kind is %q: %s has %s and %s", name, v1alpha1.GroupVersion, runKind, poolKind)
 	case !known || version != v1alpha1.GroupVersion.String():
-		return nil, fmt.Errorf("the document is a %s of %s: this command takes objects of %s alone", name, version, v1alpha1.GroupVersion)
+		return nil, fmt.Errorf("the document is a %s of %s: this command takes objects of %s alone", name, version,
+			v1alpha1.GroupVersion)
 	}
 	return k, nil
 }

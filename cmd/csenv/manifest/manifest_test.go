@@ -17,11 +17,13 @@ import (
 
 // aRun is the least that a run is, and more of its spec.
 func aRun(more ...string) string {
-	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: EvaluationRun, metadata: {name: r}, spec: {environmentRef: {name: support}, %s}}", strings.Join(more, ", "))
+	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: EvaluationRun, metadata: {name: r}, spec: "+
+		"{environmentRef: {name: support}, %s}}", strings.Join(more, ", "))
 }
 
 func aPool(spec string) string {
-	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: CustomerSupportEnv, metadata: {name: p}, spec: {%s}}", spec)
+	return fmt.Sprintf("{apiVersion: csenv.dev/v1alpha1, kind: CustomerSupportEnv, metadata: {name: p}, spec: {%s}}",
+		spec)
 }
 
 const (
@@ -39,9 +41,11 @@ func read(t *testing.T, text string) (*Objects, error) {
 // by both.
 func TestAgreesWithTheAPIServer(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to compare with. Run: export KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
+		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to compare with. Run: export " +
+			"KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
 	}
-	server := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	server := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd",
+		"bases")}, ErrorIfCRDPathMissing: true}
 	config, err := server.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -57,14 +61,16 @@ func TestAgreesWithTheAPIServer(t *testing.T) {
 	}
 	api = client.NewNamespacedClient(api, "default")
 	for name, text := range map[string]string{
-		"a small run":           aRun(oracle, task),
-		"a model":               aRun(openAI, task),
-		"an HTTP agent":         aRun("agent: {type: HTTP, http: {url: 'http://localhost/'}}", task),
-		"a container":           aRun("agent: {type: Container, container: {image: a}}", task),
-		"trials and retries":    aRun(oracle, "tasks: [{name: a, trials: 4, scenarios: {ids: [B01]}}, {name: b}]", "retries: {episodeAttempts: 1}"),
-		"a null":                aRun(oracle, task, "seed: null", "concurrency: null"),
-		"no agent":              aRun(task),
-		"two agents":            aRun("agent: {type: Builtin, builtin: {policy: Oracle}, http: {url: 'http://localhost/'}}", task),
+		"a small run":   aRun(oracle, task),
+		"a model":       aRun(openAI, task),
+		"an HTTP agent": aRun("agent: {type: HTTP, http: {url: 'http://localhost/'}}", task),
+		"a container":   aRun("agent: {type: Container, container: {image: a}}", task),
+		"trials and retries": aRun(oracle, "tasks: [{name: a, trials: 4, scenarios: {ids: [B01]}}, {name: b}]",
+			"retries: {episodeAttempts: 1}"),
+		"a null":   aRun(oracle, task, "seed: null", "concurrency: null"),
+		"no agent": aRun(task),
+		"two agents": aRun("agent: {type: Builtin, builtin: {policy: Oracle}, http: {url: "+
+			"'http://localhost/'}}", task),
 		"a task twice":          aRun(oracle, "tasks: [{name: a}, {name: a}]"),
 		"no tasks":              aRun(oracle, "tasks: []"),
 		"a bare null policy":    aRun("agent: {type: Builtin, builtin: {policy: Null}}", task),
@@ -77,7 +83,8 @@ func TestAgreesWithTheAPIServer(t *testing.T) {
 		"autoscaling upwards":   aPool("autoscaling: {minReplicas: 4, maxReplicas: 3}"),
 		"a judge":               aPool("judge: {type: LLM, llm: {baseURL: 'http://localhost:1/v1', model: m}}"),
 		"a judge without model": aPool("judge: {type: LLM}"),
-		"a judge of workflows":  aPool("environment: Workflow, judge: {type: LLM, llm: {baseURL: 'http://localhost:1/v1', model: m}}"),
+		"a judge of workflows": aPool("environment: Workflow, judge: {type: LLM, llm: {baseURL: " +
+			"'http://localhost:1/v1', model: m}}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			served := &unstructured.Unstructured{}
@@ -123,18 +130,28 @@ func TestRefusals(t *testing.T) {
 		text string
 		want []string
 	}{
-		"a misspelt field":    {aRun(oracle, task, "paralelism: 4"), []string{"EvaluationRun r: unknown field spec.paralelism: did you mean parallelism?"}},
-		"one inside a list":   {aRun(oracle, "tasks: [{name: a, trails: 4}]"), []string{"spec.tasks[0].trails: did you mean trials?"}},
-		"one of metadata":     {strings.Replace(aRun(oracle, task), "{name: r}", "{nam: r}", 1), []string{"metadata.nam"}},
-		"a strange field":     {aRun(oracle, task, "frobnicate: yes"), []string{"spec.frobnicate", "kubectl explain"}},
-		"several at once":     {aRun(oracle, task, "sed: 1", "concurency: 1"), []string{"did you mean seed?", "did you mean concurrency?"}},
-		"no name":             {strings.Replace(aRun(oracle, task), "{name: r}", "{}", 1), []string{"metadata.name", "give the object a name"}},
-		"a long name":         {strings.Replace(aRun(oracle, task), "{name: r}", "{name: "+strings.Repeat("r", 51)+"}", 1), []string{"at most 50"}},
-		"a wrong policy":      {aRun("agent: {type: Builtin, builtin: {policy: Genius}}", task), []string{"spec.agent.builtin.policy", `"Heuristic"`}},
-		"another kind":        {"{apiVersion: v1, kind: Pod, metadata: {name: p}}", []string{"the document is a Pod of v1"}},
-		"a kind misspelt":     {"{apiVersion: csenv.dev/v1alpha1, kind: EvalRun}", []string{`kind is "EvalRun"`, "EvaluationRun"}},
-		"no kind":             {"spec: {}", []string{"no kind"}},
-		"a key twice":         {"kind: EvaluationRun\nkind: EvaluationRun\n", []string{"no YAML", `"kind" already set`}},
+		"a misspelt field": {aRun(oracle, task, "paralelism: 4"),
+			[]string{"EvaluationRun r: unknown field spec.paralelism: did you mean parallelism?"}},
+		"one inside a list": {aRun(oracle, "tasks: [{name: a, trails: 4}]"),
+			[]string{"spec.tasks[0].trails: did you mean trials?"}},
+		"one of metadata": {strings.Replace(aRun(oracle, task), "{name: r}", "{nam: r}", 1),
+			[]string{"metadata.nam"}},
+		"a strange field": {aRun(oracle, task, "frobnicate: yes"), []string{"spec.frobnicate", "kubectl explain"}},
+		"several at once": {aRun(oracle, task, "sed: 1", "concurency: 1"),
+			[]string{"did you mean seed?", "did you mean concurrency?"}},
+		"no name": {strings.Replace(aRun(oracle, task), "{name: r}", "{}", 1),
+			[]string{"metadata.name", "give the object a name"}},
+		"a long name": {strings.Replace(aRun(oracle, task), "{name: r}", "{name: "+strings.Repeat("r", 51)+"}",
+			1), []string{"at most 50"}},
+		"a wrong policy": {aRun("agent: {type: Builtin, builtin: {policy: Genius}}", task),
+			[]string{"spec.agent.builtin.policy", `"Heuristic"`}},
+		"another kind": {"{apiVersion: v1, kind: Pod, metadata: {name: p}}",
+			[]string{"the document is a Pod of v1"}},
+		"a kind misspelt": {"{apiVersion: csenv.dev/v1alpha1, kind: EvalRun}",
+			[]string{`kind is "EvalRun"`, "EvaluationRun"}},
+		"no kind": {"spec: {}", []string{"no kind"}},
+		"a key twice": {"kind: EvaluationRun\nkind: EvaluationRun\n",
+			[]string{"no YAML", `"kind" already set`}},
 		"no YAML":             {"{", []string{"-: "}},
 		"the second document": {aRun(oracle, task) + "\n---\n" + aRun(oracle, "tasks: []"), []string{"spec.tasks"}},
 	} {
@@ -154,17 +171,20 @@ func TestRefusals(t *testing.T) {
 
 func TestReadsEveryDocument(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.yaml")
-	if err := os.WriteFile(file, []byte("# a comment\n---\n"+aRun(oracle, task)+"\n---\n"+aPool("")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("# a comment\n---\n"+aRun(oracle, task)+"\n---\n"+aPool("")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	objects, err := Read(t.Context(), []string{file, Stdin}, strings.NewReader(aPool("replicas: 3")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(objects.Runs) != 1 || len(objects.Pools) != 2 || *objects.Pools[1].Spec.Replicas != 3 || objects.Runs[0].Spec.PassScore != "0.8" {
+	if len(objects.Runs) != 1 || len(objects.Pools) != 2 || *objects.Pools[1].Spec.Replicas != 3 ||
+		objects.Runs[0].Spec.PassScore != "0.8" {
 		t.Errorf("Read() = %+v", objects)
 	}
-	if _, err := Read(t.Context(), []string{"none.yaml"}, nil); err == nil || !strings.Contains(err.Error(), "none.yaml") {
+	if _, err := Read(t.Context(), []string{"none.yaml"}, nil); err == nil ||
+		!strings.Contains(err.Error(), "none.yaml") {
 		t.Errorf("error = %v", err)
 	}
 }

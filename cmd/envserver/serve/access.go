@@ -21,7 +21,8 @@ type access struct {
 func newAccess(o *options, log *slog.Logger) (access, error) {
 	var a access
 	if o.tokenFile != "" {
-		tokens, err := newReloaded(func() ([]string, error) { return readTokens(o.tokenFile) }, time.Now, log, o.tokenFile)
+		tokens, err := newReloaded(func() ([]string, error) { return readTokens(o.tokenFile) }, time.Now, log,
+			o.tokenFile)
 		if err != nil {
 			return a, err
 		}
@@ -29,7 +30,10 @@ func newAccess(o *options, log *slog.Logger) (access, error) {
 	}
 	if o.tlsCertFile != "" {
 		var err error
-		a.certificates, err = newReloaded(func() (*tls.Certificate, error) { return readCertificate(o.tlsCertFile, o.tlsKeyFile) }, time.Now, log, o.tlsCertFile, o.tlsKeyFile)
+		a.certificates, err = newReloaded(func() (*tls.Certificate, error) {
+			return readCertificate(o.tlsCertFile,
+				o.tlsKeyFile)
+		}, time.Now, log, o.tlsCertFile, o.tlsKeyFile)
 		if err != nil {
 			return a, err
 		}
@@ -80,8 +84,10 @@ func (a access) peerTLS() *tls.Config {
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the key
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if !bytes.Equal(state.PeerCertificates[0].RawSubjectPublicKeyInfo, a.certificates.get().Leaf.RawSubjectPublicKeyInfo) {
-				return errors.New("the peer's certificate has another key than this server's: give all servers of --peers the same --tls-key-file")
+			if !bytes.Equal(state.PeerCertificates[0].RawSubjectPublicKeyInfo,
+				a.certificates.get().Leaf.RawSubjectPublicKeyInfo) {
+				return errors.New("the peer's certificate has another key than this server's: give all servers of " +
+					"--peers the same --tls-key-file")
 			}
 			return nil
 		},

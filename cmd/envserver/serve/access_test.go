@@ -37,7 +37,8 @@ func TestReloaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	writeFile(t, path, "first\nsecond\n", 1)
 	now := time.Unix(0, 0)
-	tokens, err := newReloaded(func() ([]string, error) { return readTokens(path) }, func() time.Time { return now }, slog.New(slog.DiscardHandler), path)
+	tokens, err := newReloaded(func() ([]string, error) { return readTokens(path) }, func() time.Time { return now },
+		slog.New(slog.DiscardHandler), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func certify(t *testing.T, certificate, key string, serial int) *x509.Certificat
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(int64(serial)), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(int64(serial)), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
@@ -97,16 +99,19 @@ func certify(t *testing.T, certificate, key string, serial int) *x509.Certificat
 
 func TestTLSAndTokens(t *testing.T) {
 	folder := t.TempDir()
-	certificate, key, tokens := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"), filepath.Join(folder, "tokens")
+	certificate, key, tokens := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"), filepath.Join(
+		folder, "tokens")
 	root := certify(t, certificate, key, 1)
 	writeFile(t, tokens, "secret\n", 1)
 	r := start(t, func(o *options) { o.tlsCertFile, o.tlsKeyFile, o.tokenFile = certificate, key, tokens })
 	pool := x509.NewCertPool()
 	pool.AddCert(root)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool,
+		MinVersion: tls.VersionTLS12}}}
 	ask := func(path, token string) int {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(r.protocol, "http://", "https://", 1)+path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			strings.Replace(r.protocol, "http://", "https://", 1)+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +145,8 @@ func TestCertificateIsReloaded(t *testing.T) {
 	certificate, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	certify(t, certificate, key, 1)
 	now := time.Unix(0, 0)
-	pair, err := newReloaded(func() (*tls.Certificate, error) { return readCertificate(certificate, key) }, func() time.Time { return now }, slog.New(slog.DiscardHandler), certificate, key)
+	pair, err := newReloaded(func() (*tls.Certificate, error) { return readCertificate(certificate, key) },
+		func() time.Time { return now }, slog.New(slog.DiscardHandler), certificate, key)
 	if err != nil {
 		t.Fatal(err)
 	}

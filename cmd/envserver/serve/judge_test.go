@@ -38,17 +38,20 @@ func TestLLMJudge(t *testing.T) {
 				w.WriteHeader(http.StatusUnauthorized)
 			}))
 			defer endpoint.Close()
-			o := parse(t, append([]string{"--judge", "llm", "--judge-base-url", endpoint.URL, "--judge-model", "m-1", "--log-level", "debug"}, c.args...), c.variables)
+			o := parse(t, append([]string{"--judge", "llm", "--judge-base-url", endpoint.URL, "--judge-model", "m-1",
+				"--log-level", "debug"}, c.args...), c.variables)
 			r := start(t, func(into *options) { into.judge, into.logLevel = o.judge, o.logLevel })
 			client, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			if _, err := client.Reset(t.Context(), map[string]any{"task": "ticket-resolve", "scenario": "B02"}); err != nil {
+			if _, err := client.Reset(t.Context(), map[string]any{"task": "ticket-resolve",
+				"scenario": "B02"}); err != nil {
 				t.Fatal(err)
 			}
-			_, err = client.Step(t.Context(), map[string]any{"action_type": "submit", "decision": "resolve", "message": "Hello, we look into it and write again tomorrow."})
+			_, err = client.Step(t.Context(), map[string]any{"action_type": "submit", "decision": "resolve",
+				"message": "Hello, we look into it and write again tomorrow."})
 			if refused, ok := errors.AsType[*openenv.ServerError](err); !ok || refused.Cause != "judge_failed" {
 				t.Errorf("the step: %v, want the cause judge_failed", err)
 			}
@@ -56,7 +59,8 @@ func TestLLMJudge(t *testing.T) {
 				t.Errorf("sent %q", got)
 			}
 			_, metrics := get(t, r.ops+"/metrics")
-			for _, want := range []string{`csenv_judge_failures_total{cause="judge_failed"} 1`, `csenv_judge_calls_total{result="unauthorised"} 1`, "csenv_judge_breaker_state 0"} {
+			for _, want := range []string{`csenv_judge_failures_total{cause="judge_failed"} 1`,
+				`csenv_judge_calls_total{result="unauthorised"} 1`, "csenv_judge_breaker_state 0"} {
 				if !strings.Contains(metrics, want) {
 					t.Errorf("/metrics lacks %s", want)
 				}

@@ -17,14 +17,17 @@ func TestAgentsPlayByMCP(t *testing.T) {
 		arguments   map[string]any
 		finish      string
 	}{
-		"ticket":   {"?task=ticket-resolve&seed=4", "search_knowledge_base", map[string]any{"query": "refund"}, "resolve"},
-		"workflow": {"?task=order-inquiry&seed=4", "check_order_status", map[string]any{"order_id": "A-1"}, "respond_user"},
+		"ticket": {"?task=ticket-resolve&seed=4", "search_knowledge_base", map[string]any{"query": "refund"},
+			"resolve"},
+		"workflow": {"?task=order-inquiry&seed=4", "check_order_status", map[string]any{"order_id": "A-1"},
+			"respond_user"},
 	} {
 		t.Run(environment, func(t *testing.T) {
 			r := start(t, func(o *options) { o.environment = environment })
 			schema := observationSchema(t, r.protocol)
 			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-			session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: r.protocol + "/mcp" + c.query}, nil)
+			session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: r.protocol + "/mcp" +
+				c.query}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,10 +50,12 @@ func TestAgentsPlayByMCP(t *testing.T) {
 				t.Errorf("at first: %v", got)
 			}
 			call(c.tool, c.arguments)
-			if got := call(c.finish, map[string]any{"message": "Your case is settled."}); got["done"] != true || got["metadata"].(map[string]any)["episode_score"] == nil {
+			if got := call(c.finish, map[string]any{"message": "Your case is settled."}); got["done"] != true ||
+				got["metadata"].(map[string]any)["episode_score"] == nil {
 				t.Errorf("at last: %v", got)
 			}
-			invalid, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: map[string]any{"nonsense": 1}})
+			invalid, err := session.CallTool(t.Context(),
+				&mcp.CallToolParams{Name: c.tool, Arguments: map[string]any{"nonsense": 1}})
 			if err != nil {
 				t.Errorf("an invalid call after the end: %+v, %v", invalid, err)
 			}

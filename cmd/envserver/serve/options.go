@@ -56,7 +56,8 @@ func defaultOptions() *options {
 		environment: "ticket", addr: ":8000", opsAddr: ":9000", maxSessions: openenv.DefaultMaxSessions,
 		sessionIdleTimeout: 10 * time.Minute, sessionMaxDuration: 2 * time.Hour, drainTimeout: time.Hour,
 		capacityWait: 500 * time.Millisecond, mode: string(openenv.Simulation),
-		rewardMode: string(episode.Dense), logLevel: "info", judge: judgeflags.Default(), listening: func(_, _ net.Addr) {},
+		rewardMode: string(episode.Dense), logLevel: "info", judge: judgeflags.Default(),
+		listening: func(_, _ net.Addr) {},
 	}
 }
 
@@ -65,26 +66,42 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.environment, "environment", o.environment, "environment to serve: ticket or workflow")
 	f.StringVar(&o.addr, "addr", o.addr, "address of the protocol")
 	f.StringVar(&o.opsAddr, "ops-addr", o.opsAddr, "address of /readyz, /stats and /metrics")
-	f.IntVar(&o.maxSessions, "max-sessions", o.maxSessions, "sessions at a time; more are refused with CAPACITY_REACHED")
-	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", o.sessionIdleTimeout, "end a session without a reset or step for so long; 0 for never")
-	f.DurationVar(&o.sessionMaxDuration, "session-max-duration", o.sessionMaxDuration, "end a session that has lasted so long; 0 for never")
-	f.DurationVar(&o.sessionGrace, "session-grace", o.sessionGrace, "keep a session so long after its connection was lost, for another one to attach to it; 0 for not at all")
-	f.DurationVar(&o.capacityWait, "capacity-wait", o.capacityWait, "let a new session wait so long for a slot before it is refused; 0 for not at all")
-	f.IntVar(&o.maxClientSessions, "max-client-sessions", o.maxClientSessions, "sessions at a time of one client, told by its address and token; 0 for any number")
-	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "messages per second that a session is answered at most, others wait; 0 for as many as come")
-	f.StringSliceVar(&o.peers, "peers", nil, "HOST:PORT of the pool's servers; each address of the name is one. Every session can then be reached through each of them, and new ones go where there is room")
-	f.StringVar(&o.advertise, "advertise", o.advertise, "IP:PORT of this server among --peers; by default the variable POD_IP with the port of --addr")
+	f.IntVar(&o.maxSessions, "max-sessions", o.maxSessions,
+		"sessions at a time; more are refused with CAPACITY_REACHED")
+	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", o.sessionIdleTimeout,
+		"end a session without a reset or step for so long; 0 for never")
+	f.DurationVar(&o.sessionMaxDuration, "session-max-duration", o.sessionMaxDuration,
+		"end a session that has lasted so long; 0 for never")
+	f.DurationVar(&o.sessionGrace, "session-grace", o.sessionGrace, "keep a session so long after its connection was "+
+		"lost, for another one to attach to it; 0 for not at all")
+	f.DurationVar(&o.capacityWait, "capacity-wait", o.capacityWait,
+		"let a new session wait so long for a slot before it is refused; 0 for not at all")
+	f.IntVar(&o.maxClientSessions, "max-client-sessions", o.maxClientSessions,
+		"sessions at a time of one client, told by its address and token; 0 for any number")
+	f.Float64Var(&o.messageRate, "message-rate", o.messageRate, "messages per second that a session is answered at "+
+		"most, others wait; 0 for as many as come")
+	f.StringSliceVar(&o.peers, "peers", nil, "HOST:PORT of the pool's servers; each address of the name is one. "+
+		"Every session can then be reached through each of them, and new ones go where there is room")
+	f.StringVar(&o.advertise, "advertise", o.advertise, "IP:PORT of this server among --peers; by default the "+
+		"variable POD_IP with the port of --addr")
 	f.StringVar(&o.mode, "mode", o.mode, "simulation, or production: tools alone, without reset, step and state")
-	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "file with bearer tokens, one per line, of which every request but GET /health must carry one; it is read again when it changes")
-	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "file with the certificate (PEM) to serve TLS on --addr with; it is read again when it changes")
+	f.StringVar(&o.tokenFile, "token-file", o.tokenFile, "file with bearer tokens, one per line, of which every "+
+		"request but GET /health must carry one; it is read again when it changes")
+	f.StringVar(&o.tlsCertFile, "tls-cert-file", o.tlsCertFile, "file with the certificate (PEM) to serve TLS on "+
+		"--addr with; it is read again when it changes")
 	f.StringVar(&o.tlsKeyFile, "tls-key-file", o.tlsKeyFile, "file with the certificate's private key (PEM)")
-	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "after SIGTERM, wait so long for the running sessions to end")
-	f.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "file to write to at the end what came of the sessions, as JSON: how many there were on SIGTERM, how many were cut, and how long it took")
-	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when reward is paid if a reset doesn't say: dense or terminal")
-	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers; without it a key is made for this process")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout,
+		"after SIGTERM, wait so long for the running sessions to end")
+	f.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "file to write to at the end what came of "+
+		"the sessions, as JSON: how many there were on SIGTERM, how many were cut, and how long it took")
+	f.StringVar(&o.rewardMode, "reward-mode", o.rewardMode, "when reward is paid if a reset doesn't say: dense or "+
+		"terminal")
+	f.StringVar(&o.ledgerKey, "ledger-key", o.ledgerKey, "file with the Ed25519 key (PKCS#8 PEM) that signs ledgers; "+
+		"without it a key is made for this process")
 	f.StringVar(&o.scenarios, "scenarios", o.scenarios, "folder with a catalogue to serve instead of the built-in one")
 	f.StringArrayVar(&o.packs, "pack", nil, "folder with a pack of scenarios to serve as well; may be repeated")
-	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(scenarios.Splits(), ", "))
+	f.StringSliceVar(&o.splits, "split", nil, "serve only the scenarios of these splits: "+strings.Join(
+		scenarios.Splits(), ", "))
 	o.judge.AddFlags(f)
 	f.StringVar(&o.logLevel, "log-level", o.logLevel, "least level to log: debug, info, warn or error")
 	f.BoolVar(&o.check, "check", false, "print what would be played as JSON, and end")
@@ -103,7 +120,8 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 	if text, ok := lookup("SESSION_IDLE_TIMEOUT_S"); ok && text != "" && !f.Changed("session-idle-timeout") {
 		seconds, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(math.Abs(seconds) < 1e9) {
-			return fmt.Errorf("SESSION_IDLE_TIMEOUT_S is %q: set it to a number of seconds such as 600, or 0 for no timeout", text)
+			return fmt.Errorf(
+				"SESSION_IDLE_TIMEOUT_S is %q: set it to a number of seconds such as 600, or 0 for no timeout", text)
 		}
 		o.sessionIdleTimeout = time.Duration(seconds * float64(time.Second))
 	}
@@ -142,7 +160,8 @@ func (o *options) validate() error {
 	}
 	for _, split := range o.splits {
 		if !slices.Contains(scenarios.Splits(), split) {
-			errs = append(errs, fmt.Errorf("--split is %q: choose of %s", split, strings.Join(scenarios.Splits(), ", ")))
+			errs = append(errs, fmt.Errorf("--split is %q: choose of %s", split,
+				strings.Join(scenarios.Splits(), ", ")))
 		}
 	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -155,7 +174,8 @@ func (o *options) validate() error {
 func (o *options) validateSessions() []error {
 	var errs []error
 	if min(o.sessionIdleTimeout, o.sessionMaxDuration, o.drainTimeout, o.sessionGrace, o.capacityWait) < 0 {
-		errs = append(errs, errors.New("--session-idle-timeout, --session-max-duration, --session-grace, --capacity-wait and --drain-timeout must not be negative"))
+		errs = append(errs, errors.New("--session-idle-timeout, --session-max-duration, --session-grace, "+
+			"--capacity-wait and --drain-timeout must not be negative"))
 	}
 	if o.maxClientSessions < 0 || !(o.messageRate >= 0) || math.IsInf(o.messageRate, 0) {
 		errs = append(errs, errors.New("--max-client-sessions and --message-rate must be finite and not negative"))

@@ -113,7 +113,8 @@ func (w *packWatch) look(ctx context.Context) {
 	}
 	w.seen = found
 	w.said.Store(&packs)
-	w.log.Info("The packs have changed: what is loaded goes on being played", "digest", packs.Digest, "error", packs.Error)
+	w.log.Info("The packs have changed: what is loaded goes on being played", "digest", packs.Digest, "error",
+		packs.Error)
 }
 
 // swapped is the link by which Kubernetes swaps the content of a volume.
@@ -192,9 +193,11 @@ func checkApart(ctx context.Context, command []string) (score.Packs, error) {
 	cmd.Stdout, cmd.Stderr = &limited{&out, maxFault * 8}, &limited{&faults, maxFault}
 	if err := runAtLowPriority(cmd); err != nil {
 		if bounded.Err() != nil && ctx.Err() == nil {
-			return score.Packs{Error: fmt.Sprintf("checking the packs took longer than %s: make them smaller or simpler", checkTimeout)}, nil
+			return score.Packs{Error: fmt.Sprintf(
+				"checking the packs took longer than %s: make them smaller or simpler", checkTimeout)}, nil
 		}
-		return score.Packs{}, fmt.Errorf("running this program to check the packs: %w: %s", err, bytes.TrimSpace(faults.Bytes()))
+		return score.Packs{}, fmt.Errorf("running this program to check the packs: %w: %s", err,
+			bytes.TrimSpace(faults.Bytes()))
 	}
 	var packs score.Packs
 	if err := json.Unmarshal(out.Bytes(), &packs); err != nil {

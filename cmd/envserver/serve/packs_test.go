@@ -177,11 +177,21 @@ func TestFingerprint(t *testing.T) {
 		change func(t *testing.T, folder string)
 		same   bool
 	}{
-		"nothing":        {func(*testing.T, string) {}, true},
-		"a hidden file":  {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, ".T1.yaml.swp"), "x", 2) }, true},
-		"another time":   {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "tickets", "T1.yaml"), "text", 2) }, false},
-		"another length": {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "tickets", "T1.yaml"), "texts", 1) }, false},
-		"a file more":    {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "tickets", "T2.yaml"), "text", 1) }, false},
+		"nothing": {func(*testing.T, string) {}, true},
+		"a hidden file": {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, ".T1.yaml.swp"), "x", 2) },
+			true},
+		"another time": {func(t *testing.T, f string) {
+			writeFile(t, filepath.Join(f, "tickets", "T1.yaml"), "text",
+				2)
+		}, false},
+		"another length": {func(t *testing.T, f string) {
+			writeFile(t, filepath.Join(f, "tickets", "T1.yaml"), "texts",
+				1)
+		}, false},
+		"a file more": {func(t *testing.T, f string) {
+			writeFile(t, filepath.Join(f, "tickets", "T2.yaml"), "text",
+				1)
+		}, false},
 		"a file less": {func(t *testing.T, f string) {
 			if err := os.Remove(filepath.Join(f, "tickets", "T1.yaml")); err != nil {
 				t.Fatal(err)
@@ -225,10 +235,12 @@ func TestCheck(t *testing.T) {
 		}
 		return packs
 	}
-	for _, args := range [][]string{{"--pack", pack}, {"--pack", pack, "--split", "public-train"}, {"--environment", "workflow", "--scenarios", pack, "--pack", pack + "/../../../nowhere"}} {
+	for _, args := range [][]string{{"--pack", pack}, {"--pack", pack, "--split", "public-train"},
+		{"--environment", "workflow", "--scenarios", pack, "--pack", pack + "/../../../nowhere"}} {
 		kind, _, err := newKind(parse(t, args, nil))
 		got := check(args...)
-		if err == nil && (got.Error != "" || got.Digest != kind.ScenarioDigest()) || err != nil && (got.Digest != "" || !strings.HasSuffix(err.Error(), got.Error)) {
+		if err == nil && (got.Error != "" || got.Digest != kind.ScenarioDigest()) || err != nil &&
+			(got.Digest != "" || !strings.HasSuffix(err.Error(), got.Error)) {
 			t.Errorf("%v: %+v, %v at the start", args, got, err)
 		}
 	}
@@ -236,7 +248,8 @@ func TestCheck(t *testing.T) {
 		t.Errorf("a fault: %q", got.Error)
 	}
 	// A judge whose key is missing is no fault of the packs.
-	if got := check("--pack", pack, "--judge", "llm", "--judge-base-url", "https://x.test/v1", "--judge-model", "m", "--judge-api-key-file", "none.key"); got.Digest == "" {
+	if got := check("--pack", pack, "--judge", "llm", "--judge-base-url", "https://x.test/v1", "--judge-model", "m",
+		"--judge-api-key-file", "none.key"); got.Digest == "" {
 		t.Errorf("with a judge: %+v", got)
 	}
 }

@@ -23,10 +23,13 @@ func (o *options) validatePeers() []error {
 		}
 	}
 	if _, err := netip.ParseAddrPort(o.advertise); err != nil {
-		errs = append(errs, fmt.Errorf("--advertise is %q: with --peers it must be this server's own IP:PORT, or set POD_IP", o.advertise))
+		errs = append(errs,
+			fmt.Errorf("--advertise is %q: with --peers it must be this server's own IP:PORT, or set POD_IP",
+				o.advertise))
 	}
 	if o.ledgerKey == "" {
-		errs = append(errs, errors.New("--peers needs --ledger-key: servers of a pool know each other by the key they share"))
+		errs = append(errs, errors.New("--peers needs --ledger-key: servers of a pool know each other by the key "+
+			"they share"))
 	}
 	return errs
 }
@@ -36,7 +39,8 @@ func (o *options) pool(secure *tls.Config) *openenv.Peers {
 	if len(o.peers) == 0 {
 		return nil
 	}
-	return &openenv.Peers{Lookup: func(ctx context.Context) ([]string, error) { return lookUp(ctx, o.peers) }, Self: o.advertise, TLS: secure}
+	return &openenv.Peers{Lookup: func(ctx context.Context) ([]string, error) { return lookUp(ctx, o.peers) },
+		Self: o.advertise, TLS: secure}
 }
 
 // lookUp finds the addresses of all names. A name without an address doesn't hide those of the

@@ -46,10 +46,12 @@ func TestPeers(t *testing.T) {
 			}
 		})
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots,
+		MinVersion: tls.VersionTLS12}}}
 	begin := func() string {
 		t.Helper()
-		response, err := client.Post("https://"+addresses[0]+"/mcp", "", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`))
+		response, err := client.Post("https://"+addresses[0]+"/mcp", "",
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,8 @@ import (
 func TestAChecksProcessIsKilledFirst(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", `until read -r score </proc/$$/oom_score_adj && [ "$score" = 1000 ]; do :; done`)
+	cmd := exec.CommandContext(ctx, "sh", "-c",
+		`until read -r score </proc/$$/oom_score_adj && [ "$score" = 1000 ]; do :; done`)
 	if err := runAtLowPriority(cmd); err != nil {
 		t.Errorf("the process never saw itself as the first to be killed: %v", err)
 	}

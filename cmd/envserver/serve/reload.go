@@ -34,7 +34,8 @@ type stamp struct {
 }
 
 // newReloaded reads the value for the first time.
-func newReloaded[T any](read func() (T, error), now func() time.Time, log *slog.Logger, paths ...string) (*reloaded[T], error) {
+func newReloaded[T any](read func() (T, error), now func() time.Time, log *slog.Logger,
+	paths ...string) (*reloaded[T], error) {
 	r := &reloaded[T]{paths: paths, read: read, now: now, log: log}
 	var err error
 	if r.stamps, err = stamps(paths); err != nil {

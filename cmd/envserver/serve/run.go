@@ -53,8 +53,11 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	}
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
-		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions, MessageRate: o.messageRate,
-		Mode: openenv.Mode(o.mode), Tokens: access.tokens, Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Pod: pod, Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
+		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions,
+		MessageRate: o.messageRate,
+		Mode:        openenv.Mode(o.mode), Tokens: access.tokens, Peers: o.pool(access.peerTLS()),
+		RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Pod: pod, Packs: watch.reporter(
+			kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
@@ -68,7 +71,8 @@ func run(ctx context.Context, o *options, setting Setting) error {
 		return err
 	}
 	l.protocol = access.secure(l.protocol)
-	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr", l.ops.Addr().String(), "maxSessions", o.maxSessions,
+	log.Info("Serving", "environment", kind.Name(), "addr", l.protocol.Addr().String(), "opsAddr",
+		l.ops.Addr().String(), "maxSessions", o.maxSessions,
 		"scenarioDigest", kind.ScenarioDigest(), "graderVersion", kind.GraderVersion(), "judge", kind.Judge(),
 		"ledgerPublicKey", score.FormatPublicKey(key.Public().(ed25519.PublicKey)), "version", setting.Version)
 	var watching sync.WaitGroup
@@ -129,8 +133,10 @@ func loadCatalog(o *options) (*scenarios.Catalog, error) {
 	if len(o.splits) > 0 {
 		catalog = catalog.Split(o.splits...)
 	}
-	if left := map[string]int{"ticket": len(catalog.Tickets()), "workflow": len(catalog.Workflows())}[o.environment]; left == 0 {
-		return nil, fmt.Errorf("no scenario of the %s environment is left by --scenarios, --pack and --split %s: serve other splits, or a pack that has some", o.environment, strings.Join(o.splits, ","))
+	if left := map[string]int{"ticket": len(catalog.Tickets()),
+		"workflow": len(catalog.Workflows())}[o.environment]; left == 0 {
+		return nil, fmt.Errorf("no scenario of the %s environment is left by --scenarios, --pack and --split %s: "+
+			"serve other splits, or a pack that has some", o.environment, strings.Join(o.splits, ","))
 	}
 	return catalog, nil
 }
@@ -169,7 +175,8 @@ func listen(ctx context.Context, o *options) (listeners, error) {
 // serve runs both ports until the context ends or one of them fails. The ops port is the last to
 // close, so that the drain can be watched.
 func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options, log *slog.Logger) error {
-	protocol, ops := newHTTPServer(server.Handler(), o.judge.Model.Timeout, log), newHTTPServer(server.OpsHandler(), 0, log)
+	protocol, ops := newHTTPServer(server.Handler(), o.judge.Model.Timeout, log), newHTTPServer(server.OpsHandler(), 0,
+		log)
 	failed := make(chan error, 2)
 	go func() { failed <- protocol.Serve(l.protocol) }()
 	go func() { failed <- ops.Serve(l.ops) }()
@@ -214,7 +221,8 @@ func sayFarewell(path string, farewell score.Farewell, log *slog.Logger) {
 // for it, the answer of a step would be lost.
 func newHTTPServer(handler http.Handler, judgement time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: writeTimeout + judgement, IdleTimeout: 2 * time.Minute,
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: writeTimeout +
+			judgement, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

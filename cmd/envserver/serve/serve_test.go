@@ -32,26 +32,35 @@ func TestFlagsAndVariables(t *testing.T) {
 		variables map[string]string
 		change    func(*options)
 	}{
-		"defaults":               {nil, nil, func(*options) {}},
-		"empty variables":        {nil, map[string]string{"MAX_CONCURRENT_ENVS": "", "SESSION_IDLE_TIMEOUT_S": ""}, func(*options) {}},
-		"MAX_CONCURRENT_ENVS":    {nil, map[string]string{"MAX_CONCURRENT_ENVS": "64"}, func(o *options) { o.maxSessions = 64 }},
-		"SESSION_IDLE_TIMEOUT_S": {nil, map[string]string{"SESSION_IDLE_TIMEOUT_S": "1.5"}, func(o *options) { o.sessionIdleTimeout = 1500 * time.Millisecond }},
-		"OPENENV_MODE":           {nil, map[string]string{"OPENENV_MODE": "PRODUCTION"}, func(o *options) { o.mode = "production" }},
-		"POD_IP": {[]string{"--peers", "pool.svc:8000", "--ledger-key", "k"}, map[string]string{"POD_IP": "2001:db8::7"},
+		"defaults": {nil, nil, func(*options) {}},
+		"empty variables": {nil, map[string]string{"MAX_CONCURRENT_ENVS": "", "SESSION_IDLE_TIMEOUT_S": ""},
+			func(*options) {}},
+		"MAX_CONCURRENT_ENVS": {nil, map[string]string{"MAX_CONCURRENT_ENVS": "64"},
+			func(o *options) { o.maxSessions = 64 }},
+		"SESSION_IDLE_TIMEOUT_S": {nil, map[string]string{"SESSION_IDLE_TIMEOUT_S": "1.5"},
+			func(o *options) { o.sessionIdleTimeout = 1500 * time.Millisecond }},
+		"OPENENV_MODE": {nil, map[string]string{"OPENENV_MODE": "PRODUCTION"},
+			func(o *options) { o.mode = "production" }},
+		"POD_IP": {[]string{"--peers", "pool.svc:8000", "--ledger-key", "k"},
+			map[string]string{"POD_IP": "2001:db8::7"},
 			func(o *options) {
 				o.peers, o.ledgerKey, o.advertise = []string{"pool.svc:8000"}, "k", "[2001:db8::7]:8000"
 			}},
 		"POD_IP without peers": {nil, map[string]string{"POD_IP": "192.0.2.7"}, func(*options) {}},
-		"an address wins": {[]string{"--peers", "pool.svc:8000", "--ledger-key", "k", "--advertise", "192.0.2.8:80"}, map[string]string{"POD_IP": "192.0.2.7"},
+		"an address wins": {[]string{"--peers", "pool.svc:8000", "--ledger-key", "k", "--advertise", "192.0.2.8:80"},
+			map[string]string{"POD_IP": "192.0.2.7"},
 			func(o *options) { o.peers, o.ledgerKey, o.advertise = []string{"pool.svc:8000"}, "k", "192.0.2.8:80" }},
-		"a mode wins": {[]string{"--mode", "Simulation"}, map[string]string{"OPENENV_MODE": "production"}, func(*options) {}},
+		"a mode wins": {[]string{"--mode", "Simulation"}, map[string]string{"OPENENV_MODE": "production"},
+			func(*options) {}},
 		"a flag wins": {[]string{"--max-sessions", "5", "--session-idle-timeout", "0"},
-			map[string]string{"MAX_CONCURRENT_ENVS": "64", "SESSION_IDLE_TIMEOUT_S": "9"}, func(o *options) { o.maxSessions, o.sessionIdleTimeout = 5, 0 }},
+			map[string]string{"MAX_CONCURRENT_ENVS": "64", "SESSION_IDLE_TIMEOUT_S": "9"},
+			func(o *options) { o.maxSessions, o.sessionIdleTimeout = 5, 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, want := parse(t, c.args, c.variables), defaultOptions()
 			c.change(want)
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "listening"), cmpopts.IgnoreUnexported(judgeflags.Options{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{}), cmpopts.IgnoreFields(options{}, "listening"),
+				cmpopts.IgnoreUnexported(judgeflags.Options{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -84,7 +93,8 @@ func TestStartUpErrors(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(broken, "tickets"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(broken, "tickets", "X01.yaml"), []byte("schema: nonsense\nprioritiy: high\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(broken, "tickets", "X01.yaml"), []byte("schema: nonsense\nprioritiy: high\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,30 +107,44 @@ func TestStartUpErrors(t *testing.T) {
 		variable string
 		want     []string
 	}{
-		"unknown flag":           {[]string{"--envirnment", "ticket"}, "", []string{"--envirnment"}},
-		"an argument":            {[]string{"ticket"}, "", []string{"ticket"}},
-		"environment":            {[]string{"--environment", "chess"}, "", []string{"--environment", "chess", "workflow"}},
-		"several at once":        {[]string{"--max-sessions", "0", "--reward-mode", "sparse", "--log-level", "loud", "--drain-timeout", "-1s"}, "", []string{"--max-sessions", "--reward-mode", "--log-level", "--drain-timeout"}},
+		"unknown flag": {[]string{"--envirnment", "ticket"}, "", []string{"--envirnment"}},
+		"an argument":  {[]string{"ticket"}, "", []string{"ticket"}},
+		"environment": {[]string{"--environment", "chess"}, "",
+			[]string{"--environment", "chess", "workflow"}},
+		"several at once": {[]string{"--max-sessions", "0", "--reward-mode", "sparse", "--log-level", "loud",
+			"--drain-timeout", "-1s"}, "", []string{"--max-sessions", "--reward-mode", "--log-level",
+			"--drain-timeout"}},
 		"MAX_CONCURRENT_ENVS":    {nil, "MAX_CONCURRENT_ENVS", []string{"MAX_CONCURRENT_ENVS", "many", "64"}},
 		"SESSION_IDLE_TIMEOUT_S": {nil, "SESSION_IDLE_TIMEOUT_S", []string{"SESSION_IDLE_TIMEOUT_S", "many", "600"}},
 		"OPENENV_MODE":           {nil, "OPENENV_MODE", []string{"OPENENV_MODE", "many", "production"}},
-		"peers":                  {[]string{"--peers", "pool", "--advertise", "me:8000"}, "", []string{"--peers is \"pool\"", "--advertise", "POD_IP", "--ledger-key"}},
-		"sessions":               {[]string{"--mode", "test", "--session-grace", "-1s", "--message-rate", "NaN"}, "", []string{"--mode", "--session-grace", "--message-rate"}},
-		"half a certificate":     {[]string{"--tls-cert-file", "x"}, "", []string{"--tls-cert-file", "--tls-key-file"}},
-		"no such certificate":    {[]string{"--tls-cert-file", filepath.Join(broken, "none"), "--tls-key-file", filepath.Join(broken, "none")}, "", []string{"none"}},
-		"no token":               {[]string{"--token-file", os.DevNull}, "", []string{"--token-file", "one per line"}},
-		"no such folder":         {[]string{"--scenarios", filepath.Join(broken, "none")}, "", []string{"--scenarios", "none"}},
-		"a bad catalogue":        {[]string{"--scenarios", broken}, "", []string{"tickets/X01.yaml:"}},
-		"no such pack":           {[]string{"--pack", filepath.Join(broken, "none")}, "", []string{"--pack", "opening the pack", "none", "name a folder with scenario files"}},
-		"a bad pack":             {[]string{"--pack", broken}, "", []string{"--pack", broken + "/tickets/X01.yaml:"}},
-		"unknown split":          {[]string{"--split", "public-dev,test"}, "", []string{"--split", "test", "public-train, public-dev, public-test, private"}},
-		"empty split":            {[]string{"--environment", "workflow", "--split", "private"}, "", []string{"no scenario of the workflow environment is left", "--split private"}},
-		"no such key":            {[]string{"--ledger-key", filepath.Join(broken, "none.pem")}, "", []string{"ledger key", "none.pem"}},
-		"a port in use":          {[]string{"--addr", taken.Addr().String()}, "", []string{"--addr", taken.Addr().String()}},
-		"an ops port in use":     {[]string{"--addr", "127.0.0.1:0", "--ops-addr", taken.Addr().String()}, "", []string{"--ops-addr"}},
+		"peers": {[]string{"--peers", "pool", "--advertise", "me:8000"}, "",
+			[]string{"--peers is \"pool\"", "--advertise", "POD_IP", "--ledger-key"}},
+		"sessions": {[]string{"--mode", "test", "--session-grace", "-1s", "--message-rate", "NaN"}, "",
+			[]string{"--mode", "--session-grace", "--message-rate"}},
+		"half a certificate": {[]string{"--tls-cert-file", "x"}, "", []string{"--tls-cert-file", "--tls-key-file"}},
+		"no such certificate": {[]string{"--tls-cert-file", filepath.Join(broken, "none"), "--tls-key-file",
+			filepath.Join(broken, "none")}, "", []string{"none"}},
+		"no token": {[]string{"--token-file", os.DevNull}, "", []string{"--token-file", "one per line"}},
+		"no such folder": {[]string{"--scenarios", filepath.Join(broken, "none")}, "",
+			[]string{"--scenarios", "none"}},
+		"a bad catalogue": {[]string{"--scenarios", broken}, "", []string{"tickets/X01.yaml:"}},
+		"no such pack": {[]string{"--pack", filepath.Join(broken, "none")}, "",
+			[]string{"--pack", "opening the pack", "none", "name a folder with scenario files"}},
+		"a bad pack": {[]string{"--pack", broken}, "", []string{"--pack", broken + "/tickets/X01.yaml:"}},
+		"unknown split": {[]string{"--split", "public-dev,test"}, "",
+			[]string{"--split", "test", "public-train, public-dev, public-test, private"}},
+		"empty split": {[]string{"--environment", "workflow", "--split", "private"}, "",
+			[]string{"no scenario of the workflow environment is left", "--split private"}},
+		"no such key": {[]string{"--ledger-key", filepath.Join(broken, "none.pem")}, "",
+			[]string{"ledger key", "none.pem"}},
+		"a port in use": {[]string{"--addr", taken.Addr().String()}, "",
+			[]string{"--addr", taken.Addr().String()}},
+		"an ops port in use": {[]string{"--addr", "127.0.0.1:0", "--ops-addr", taken.Addr().String()}, "",
+			[]string{"--ops-addr"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := NewCommand(Setting{LookupEnv: func(name string) (string, bool) { return "many", name == c.variable }, Logs: io.Discard})
+			cmd := NewCommand(Setting{LookupEnv: func(name string) (string, bool) { return "many", name == c.variable },
+				Logs: io.Discard})
 			cmd.SetArgs(c.args)
 			err := cmd.ExecuteContext(t.Context())
 			if err == nil {
@@ -142,12 +166,14 @@ func TestCatalogueOfPacksAndSplits(t *testing.T) {
 		with    []string
 		without []string
 	}{
-		"built in":            {nil, []string{"B07", "S03"}, []string{"T1"}},
-		"a pack beside it":    {[]string{"--pack", pack}, []string{"B07", "T1"}, nil},
-		"a folder instead":    {[]string{"--scenarios", pack}, []string{"T1"}, []string{"B07"}},
-		"a split":             {[]string{"--split", "public-test"}, []string{"B07", "S03"}, []string{"B06"}},
-		"two splits":          {[]string{"--split", "public-test", "--split", "public-train"}, []string{"B07", "B06"}, nil},
-		"a split of the pack": {[]string{"--pack", pack, "--split", "public-train"}, []string{"T1", "B06"}, []string{"B07"}},
+		"built in":         {nil, []string{"B07", "S03"}, []string{"T1"}},
+		"a pack beside it": {[]string{"--pack", pack}, []string{"B07", "T1"}, nil},
+		"a folder instead": {[]string{"--scenarios", pack}, []string{"T1"}, []string{"B07"}},
+		"a split":          {[]string{"--split", "public-test"}, []string{"B07", "S03"}, []string{"B06"}},
+		"two splits": {[]string{"--split", "public-test", "--split", "public-train"}, []string{"B07", "B06"},
+			nil},
+		"a split of the pack": {[]string{"--pack", pack, "--split", "public-train"}, []string{"T1", "B06"},
+			[]string{"B07"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			catalog, err := loadCatalog(parse(t, c.args, nil))
@@ -224,7 +250,8 @@ func TestServesBothEnvironments(t *testing.T) {
 			}
 			_, body := get(t, r.ops+"/stats")
 			var report score.Report
-			if err := json.Unmarshal([]byte(body), &report); err != nil || report.Environment != environment || report.Sessions.Capacity != 3 || len(report.Tasks) == 0 {
+			if err := json.Unmarshal([]byte(body), &report); err != nil || report.Environment != environment ||
+				report.Sessions.Capacity != 3 || len(report.Tasks) == 0 {
 				t.Errorf("/stats: %v %s", err, body)
 			}
 			c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
@@ -316,16 +343,19 @@ func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
 	defer c.Close()
 	ask := func(question score.Collection) (segment score.Segment) {
 		question.Tag, question.Run = "grpo-7", "uid"
-		if status, body := get(t, r.ops+"/rollouts?"+question.Query().Encode()); status != http.StatusOK || json.Unmarshal([]byte(body), &segment) != nil {
+		if status, body := get(t, r.ops+"/rollouts?"+question.Query().Encode()); status != http.StatusOK ||
+			json.Unmarshal([]byte(body), &segment) != nil {
 			t.Fatalf("%d %s", status, body)
 		}
 		return segment
 	}
-	if _, err := c.Reset(t.Context(), map[string]any{"task": "ticket-classify", "seed": 1, "run": "grpo-7"}); err != nil {
+	if _, err := c.Reset(t.Context(), map[string]any{"task": "ticket-classify", "seed": 1,
+		"run": "grpo-7"}); err != nil {
 		t.Fatal(err)
 	}
 	ask(score.Collection{})
-	if last, err := c.Step(t.Context(), map[string]any{"action_type": "submit", "category": "billing", "priority": "low"}); err != nil || !last.Done {
+	if last, err := c.Step(t.Context(), map[string]any{"action_type": "submit", "category": "billing",
+		"priority": "low"}); err != nil || !last.Done {
 		t.Fatalf("%+v, %v", last, err)
 	}
 	r.stop()

@@ -38,7 +38,8 @@ type Options struct {
 // Default is the offline judge.
 func Default() Options {
 	return Options{Type: offlineJudge, Model: llm.Config{
-		Timeout: llm.DefaultTimeout, MaxConcurrency: llm.DefaultMaxConcurrency, Votes: llm.DefaultVotes, OnFailure: llm.FailureIsError, CacheMode: llm.CacheReadWrite,
+		Timeout: llm.DefaultTimeout, MaxConcurrency: llm.DefaultMaxConcurrency, Votes: llm.DefaultVotes,
+		OnFailure: llm.FailureIsError, CacheMode: llm.CacheReadWrite,
 	}}
 }
 
@@ -46,16 +47,25 @@ func Default() Options {
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	m := &o.Model
 	o.flags = f
-	f.StringVar(&o.Type, "judge", o.Type, "who grades replies to tickets: offline (the rules alone) or llm (the rules and a language model)")
-	f.StringVar(&m.BaseURL, "judge-base-url", m.BaseURL, "OpenAI-compatible endpoint of the judge's model, such as https://api.openai.com/v1")
+	f.StringVar(&o.Type, "judge", o.Type, "who grades replies to tickets: offline (the rules alone) or llm (the "+
+		"rules and a language model)")
+	f.StringVar(&m.BaseURL, "judge-base-url", m.BaseURL, "OpenAI-compatible endpoint of the judge's model, such as "+
+		"https://api.openai.com/v1")
 	f.StringVar(&m.Model, "judge-model", m.Model, "the judge's model as the endpoint names it; name a dated version")
-	f.StringVar(&o.KeyFile, "judge-api-key-file", o.KeyFile, "file with the endpoint's key; "+KeyVariable+" may hold the key instead")
-	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "longest time for one judgement, waiting, retries and votes included")
-	f.IntVar(&m.MaxConcurrency, "judge-max-concurrency", m.MaxConcurrency, "requests to the endpoint at a time, for all sessions together; fewer when it says that there are too many")
+	f.StringVar(&o.KeyFile, "judge-api-key-file", o.KeyFile,
+		"file with the endpoint's key; "+KeyVariable+" may hold the key instead")
+	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "longest time for one judgement, waiting, retries and "+
+		"votes included")
+	f.IntVar(&m.MaxConcurrency, "judge-max-concurrency", m.MaxConcurrency,
+		"requests to the endpoint at a time, for all sessions together; fewer when it says that there are too many")
 	f.IntVar(&m.Votes, "judge-votes", m.Votes, "votes on a reply that is hard to judge; 1 for never more than one")
-	f.StringVar((*string)(&m.OnFailure), "judge-on-failure", string(m.OnFailure), "what becomes of a reply that the model couldn't judge: error (no score) or offline (the rules' score, on a mixed scale)")
-	f.StringVar((*string)(&m.CacheMode), "judge-cache", string(m.CacheMode), "use of kept verdicts: readwrite, read, write, off, or frozen (never ask the model)")
-	f.StringVar(&m.CacheDir, "judge-cache-dir", m.CacheDir, "folder that keeps verdicts beyond this process; servers may share it")
+	f.StringVar((*string)(&m.OnFailure), "judge-on-failure", string(m.OnFailure),
+		"what becomes of a reply that the model couldn't judge: error (no score) or offline (the rules' score, on a "+
+			"mixed scale)")
+	f.StringVar((*string)(&m.CacheMode), "judge-cache", string(m.CacheMode),
+		"use of kept verdicts: readwrite, read, write, off, or frozen (never ask the model)")
+	f.StringVar(&m.CacheDir, "judge-cache-dir", m.CacheDir, "folder that keeps verdicts beyond this process; servers "+
+		"may share it")
 }
 
 // FromEnvironment reads the key.
@@ -98,7 +108,8 @@ func (o *Options) Stray() error {
 	if len(given) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s given, but --judge is %s: add --judge llm, or leave them out", strings.Join(given, ", "), o.Type)
+	return fmt.Errorf("%s given, but --judge is %s: add --judge llm, or leave them out", strings.Join(given, ", "),
+		o.Type)
 }
 
 // New makes the judge of replies, and what it serves at /metrics.

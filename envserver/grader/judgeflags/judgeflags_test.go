@@ -12,10 +12,11 @@ func TestFlagsWithoutAModel(t *testing.T) {
 		args []string
 		want string
 	}{
-		"none":           {nil, ""},
-		"offline":        {[]string{"--judge", "offline"}, ""},
-		"a model":        {[]string{"--judge", "llm", "--judge-model", "m", "--judge-base-url", "https://h/v1"}, ""},
-		"no model":       {[]string{"--judge-model", "m", "--judge-base-url", "https://h/v1"}, "--judge-base-url, --judge-model given, but --judge is offline: add --judge llm"},
+		"none":    {nil, ""},
+		"offline": {[]string{"--judge", "offline"}, ""},
+		"a model": {[]string{"--judge", "llm", "--judge-model", "m", "--judge-base-url", "https://h/v1"}, ""},
+		"no model": {[]string{"--judge-model", "m", "--judge-base-url", "https://h/v1"},
+			"--judge-base-url, --judge-model given, but --judge is offline: add --judge llm"},
 		"the default":    {[]string{"--judge-votes", "3"}, "--judge-votes given"},
 		"another":        {[]string{"--judge", "me"}, "choose offline or llm"},
 		"a key in vain":  {[]string{"--judge-api-key-file", "key"}, "--judge-api-key-file given"},

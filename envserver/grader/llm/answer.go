@@ -29,12 +29,14 @@ func schema(ids []string) map[string]any {
 		"properties": map[string]any{"verdicts": map[string]any{
 			"type": "array",
 			"items": map[string]any{
-				"type": "object", "additionalProperties": false, "required": []string{"id", "evidence_quote", "reason", "verdict"},
+				"type": "object", "additionalProperties": false, "required": []string{"id", "evidence_quote", "reason",
+					"verdict"},
 				"properties": ordered{
 					{"id", map[string]any{"type": "string", "enum": ids}},
 					{"evidence_quote", map[string]any{"type": "string"}},
 					{"reason", map[string]any{"type": "string"}},
-					{"verdict", map[string]any{"type": "string", "enum": []string{grader.Met, grader.Unmet, cannotJudge}}},
+					{"verdict", map[string]any{"type": "string", "enum": []string{grader.Met, grader.Unmet,
+						cannotJudge}}},
 				},
 			},
 		}},
@@ -100,7 +102,8 @@ func parse(content string, q *question) ([]grader.Evidence, error) {
 		if v.Verdict != grader.Met && v.Verdict != grader.Unmet && v.Verdict != cannotJudge {
 			return nil, fmt.Errorf(`the verdict of %s is none of "met", "unmet" and "cannot_judge"`, v.ID)
 		}
-		given[v.ID] = grader.Evidence{Claim: q.claims[i].ID, Verdict: v.Verdict, Quote: clip(unmarked(v.Evidence), maxQuote), Reason: clip(v.Reason, maxReason)}
+		given[v.ID] = grader.Evidence{Claim: q.claims[i].ID, Verdict: v.Verdict,
+			Quote: clip(unmarked(v.Evidence), maxQuote), Reason: clip(v.Reason, maxReason)}
 	}
 	out := make([]grader.Evidence, len(q.Claims))
 	for i, c := range q.Claims {

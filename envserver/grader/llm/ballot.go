@@ -24,7 +24,8 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 	for i, claim := range b.question.claims {
 		e, ok := b.majority(i, claim)
 		if !ok {
-			return grader.Verdict{Usage: b.usage}, fail(grader.CauseFailed, fmt.Errorf("%d votes don't decide claim %s", len(b.votes), claim.ID))
+			return grader.Verdict{Usage: b.usage},
+				fail(grader.CauseFailed, fmt.Errorf("%d votes don't decide claim %s", len(b.votes), claim.ID))
 		}
 		answers[i] = e
 	}

@@ -81,7 +81,10 @@ func TestFrozenCacheReplays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frozen := directJudge(t, hangingTripper{}, func(c *Config) { c.CacheDir, c.CacheMode, c.BaseURL = folder, CacheFrozen, e.url })
+	frozen := directJudge(t, hangingTripper{}, func(c *Config) {
+		c.CacheDir, c.CacheMode, c.BaseURL = folder,
+			CacheFrozen, e.url
+	})
 	again, err := frozen.Judge(t.Context(), c)
 	if err != nil || again.Status != grader.StatusCached {
 		t.Fatalf("%+v, %v", again, err)
@@ -126,7 +129,8 @@ func TestRefusedParametersAreInTheKey(t *testing.T) {
 // Failures and open claims aren't kept: the next time may go better.
 func TestOnlyDecisionsAreKept(t *testing.T) {
 	open := func(c call) string { return c.verdicts(cannotJudge, "") }
-	for name, bad := range map[string]func(http.ResponseWriter, call){"cannot judge": answers(open), "unparsable": says("met"), "401": refuse(401, "who?")} {
+	for name, bad := range map[string]func(http.ResponseWriter, call){"cannot judge": answers(open),
+		"unparsable": says("met"), "401": refuse(401, "who?")} {
 		t.Run(name, func(t *testing.T) {
 			fixed := false
 			e := serve(t, func(w http.ResponseWriter, c call) {
@@ -164,7 +168,8 @@ func TestDamagedFilesAreAskedAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, folder := serve(t, answers(gullible)), t.TempDir()
 			for range 2 {
-				if v, err := e.judge(t, func(c *Config) { c.CacheDir = folder }).Judge(t.Context(), goodCase(t)); err != nil || v.PostGate != 500 {
+				if v, err := e.judge(t, func(c *Config) { c.CacheDir = folder }).Judge(t.Context(),
+					goodCase(t)); err != nil || v.PostGate != 500 {
 					t.Fatalf("%+v, %v", v, err)
 				}
 				for _, file := range files(t, folder) {
@@ -197,7 +202,8 @@ func TestUnwritableFolder(t *testing.T) {
 	if v, err := j.Judge(t.Context(), goodCase(t)); err != nil || v.PostGate != 500 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if _, err := New(Config{BaseURL: e.url, Model: "m", CacheDir: filepath.Join(folder, "x")}, grader.NewOffline()); err == nil {
+	if _, err := New(Config{BaseURL: e.url, Model: "m", CacheDir: filepath.Join(folder, "x")},
+		grader.NewOffline()); err == nil {
 		t.Error("a cache folder below a file was accepted")
 	}
 }
@@ -269,13 +275,15 @@ func TestKeys(t *testing.T) {
 	}
 	other := tickets(t, 8)[0]
 	for name, k := range map[string]string{
-		"vote":     key(j, base, 1),
-		"reply":    key(j, grader.Case{Ticket: base.Ticket, Reply: base.Reply + " Bye.", Actions: base.Actions}, 0),
-		"actions":  key(j, grader.Case{Ticket: base.Ticket, Reply: base.Reply, Actions: grader.Actions{Ending: grader.Escalated, Team: "legal"}}, 0),
+		"vote":  key(j, base, 1),
+		"reply": key(j, grader.Case{Ticket: base.Ticket, Reply: base.Reply + " Bye.", Actions: base.Actions}, 0),
+		"actions": key(j, grader.Case{Ticket: base.Ticket, Reply: base.Reply,
+			Actions: grader.Actions{Ending: grader.Escalated, Team: "legal"}}, 0),
 		"seed":     key(j, grader.Case{Ticket: other, Reply: base.Reply, Actions: base.Actions}, 0),
 		"scenario": key(j, grader.Case{Ticket: tickets(t, 7)[1], Reply: base.Reply, Actions: base.Actions}, 0),
 		"model":    key(directJudge(t, hangingTripper{}, func(c *Config) { c.Model = "m2" }), base, 0),
-		"endpoint": key(directJudge(t, hangingTripper{}, func(c *Config) { c.BaseURL = "http://other.test/v1" }), base, 0),
+		"endpoint": key(directJudge(t, hangingTripper{}, func(c *Config) { c.BaseURL = "http://other.test/v1" }), base,
+			0),
 		"prompt": func() string {
 			edited := directJudge(t, hangingTripper{}, nil)
 			edited.templates.digest = "another"
@@ -293,8 +301,10 @@ func TestKeys(t *testing.T) {
 func TestParseNeverGuesses(t *testing.T) {
 	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []grader.Claim{{ID: "Q2"}, {ID: "Q5"}}}
 	good := `{"verdicts":[{"id":"c1","evidence_quote":"a^b","reason":"r","verdict":"met"},{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}]}`
-	want := []grader.Evidence{{Claim: "Q2", Verdict: grader.Met, Quote: "a b", Reason: "r"}, {Claim: "Q5", Verdict: grader.Unmet, Reason: "r"}}
-	for _, text := range []string{good, " \n" + good, "```json\n" + good + "\n```", "Sure: 10/10.\n```\n{}\n```\nand\n```json\n" + good + "\n```\nDone."} {
+	want := []grader.Evidence{{Claim: "Q2", Verdict: grader.Met, Quote: "a b", Reason: "r"},
+		{Claim: "Q5", Verdict: grader.Unmet, Reason: "r"}}
+	for _, text := range []string{good, " \n" + good, "```json\n" + good + "\n```",
+		"Sure: 10/10.\n```\n{}\n```\nand\n```json\n" + good + "\n```\nDone."} {
 		got, err := parse(text, q)
 		if err != nil || cmp.Diff(want, got) != "" {
 			t.Errorf("%q: %v %s", text, err, cmp.Diff(want, got))
@@ -303,7 +313,8 @@ func TestParseNeverGuesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Custom(func(t *rapid.T) string {
 			at := rapid.IntRange(0, len(good)).Draw(t, "at")
-			return good[:at] + rapid.StringN(0, 3, -1).Draw(t, "insert") + good[min(at+rapid.IntRange(0, 3).Draw(t, "drop"), len(good)):]
+			return good[:at] + rapid.StringN(0, 3, -1).Draw(t, "insert") +
+				good[min(at+rapid.IntRange(0, 3).Draw(t, "drop"), len(good)):]
 		})).Draw(t, "text")
 		got, err := parse(text, q)
 		if err == nil && (len(got) != 2 || got[0].Claim != "Q2" || got[1].Claim != "Q5") {

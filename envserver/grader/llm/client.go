@@ -46,11 +46,13 @@ func newClient(c *Config, m *metrics) *client {
 	return &client{
 		config: c, metrics: m,
 		completions: endpoint.NewCompletions(endpoint.Service{
-			BaseURL: c.BaseURL, Key: c.APIKey, Timeout: c.Timeout / 2, MaxBody: maxBody, HTTPClient: c.HTTPClient, Now: c.Now,
+			BaseURL: c.BaseURL, Key: c.APIKey, Timeout: c.Timeout / 2, MaxBody: maxBody, HTTPClient: c.HTTPClient,
+			Now: c.Now,
 		}),
 		caller: endpoint.NewCaller(endpoint.Config{
-			MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue, Attempts: maxAttempts, FirstBackoff: firstBackoff, MaxBackoff: maxBackoff,
-			Now: c.Now, Random: c.Random, Wait: c.Wait,
+			MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue, Attempts: maxAttempts, FirstBackoff: firstBackoff,
+			MaxBackoff: maxBackoff,
+			Now:        c.Now, Random: c.Random, Wait: c.Wait,
 		}),
 		breaker: gobreaker.NewCircuitBreaker[*openai.ChatCompletion](gobreaker.Settings{
 			Interval: breakerWindow, BucketPeriod: breakerWindow / 6, Timeout: breakerPause,
@@ -79,13 +81,15 @@ var features = [...]struct {
 	feature feature
 	names   []string
 }{
-	{responseFormat, []string{"response_format", "json_schema"}}, {seedParam, []string{"seed"}}, {temperature, []string{"temperature"}}, {topP, []string{"top_p"}},
+	{responseFormat, []string{"response_format", "json_schema"}}, {seedParam, []string{"seed"}},
+	{temperature, []string{"temperature"}}, {topP, []string{"top_p"}},
 	{maxTokens, []string{"max_tokens"}},
 }
 
 // complete sends a prompt until it is answered, and returns what the model wrote. Usage counts
 // every attempt.
-func (c *client) complete(ctx context.Context, build func(fenced bool) (prompt, error), usage *grader.Usage) (text string, p prompt, err error) {
+func (c *client) complete(ctx context.Context, build func(fenced bool) (prompt, error),
+	usage *grader.Usage) (text string, p prompt, err error) {
 	err = c.caller.Do(ctx, func(ctx context.Context) error {
 		refused := feature(c.refused.Load())
 		if p, err = build(refused&responseFormat != 0); err != nil {
@@ -114,7 +118,8 @@ func failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil, ctx.Err() != nil:
 		return err
-	case errors.Is(err, endpoint.ErrQueueFull), errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
+	case errors.Is(err, endpoint.ErrQueueFull), errors.Is(err, gobreaker.ErrOpenState), errors.Is(err,
+		gobreaker.ErrTooManyRequests):
 		return fail(grader.CauseUnavailable, err)
 	case class == endpoint.TimedOut && errors.Is(err, endpoint.ErrNoTime):
 		return fail(grader.CauseTimeout, err)
@@ -177,12 +182,14 @@ func content(answer *openai.ChatCompletion) (string, error) {
 // params is a request with the features.
 func (c *client) params(p prompt, with feature) openai.ChatCompletionNewParams {
 	params := openai.ChatCompletionNewParams{
-		Model: c.config.Model, Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(p.system), openai.UserMessage(p.user)},
+		Model: c.config.Model, Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(p.system),
+			openai.UserMessage(p.user)},
 	}
 	if with&responseFormat != 0 {
-		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-			Name: "verdicts", Strict: openai.Bool(true), Schema: schema(p.ids),
-		}}
+		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
+				Name: "verdicts", Strict: openai.Bool(true), Schema: schema(p.ids),
+			}}
 	}
 	if with&seedParam != 0 {
 		params.Seed = openai.Int(p.seed)

@@ -33,7 +33,8 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("%d calls before the breaker opened, want 20", calls)
 		}
 		v, err := j.Judge(t.Context(), c)
-		if err == nil || v.Cause != grader.CauseUnavailable || v.Usage.Calls != 0 || !strings.Contains(err.Error(), "failed too often") {
+		if err == nil || v.Cause != grader.CauseUnavailable || v.Usage.Calls != 0 ||
+			!strings.Contains(err.Error(), "failed too often") {
 			t.Errorf("open: %+v, %v", v, err)
 		}
 		<-time.After(breakerPause + time.Second)

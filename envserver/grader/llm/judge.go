@@ -131,16 +131,19 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
 	if !plainURL(c.BaseURL) {
-		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a password, a query or a fragment, for example https://api.openai.com/v1"))
+		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a "+
+			"password, a query or a fragment, for example https://api.openai.com/v1"))
 	}
 	if !plainName(c.Model) {
-		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII characters without spaces", c.Model, maxModel))
+		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII "+
+			"characters without spaces", c.Model, maxModel))
 	}
 	if c.Votes < 0 || c.Votes%2 == 0 || c.Votes > 9 {
 		errs = append(errs, fmt.Errorf("the judge has %d votes: it must be 1, 3, 5, 7 or 9", c.Votes))
 	}
 	if c.Timeout < 0 || c.MaxConcurrency < 0 || c.MaxQueue < 0 || c.CacheSize < 0 || c.MaxTokens < 0 {
-		errs = append(errs, errors.New("the judge's timeout, concurrency, queue, cache size and token bound must be positive"))
+		errs = append(errs, errors.New("the judge's timeout, concurrency, queue, cache size and token bound must be "+
+			"positive"))
 	}
 	if !slices.Contains([]OnFailure{FailureIsError, FailureIsOffline}, c.OnFailure) {
 		errs = append(errs, fmt.Errorf("on failure the judge is to be %q: choose error or offline", c.OnFailure))
@@ -153,11 +156,13 @@ func (c Config) Validate() error {
 
 func plainURL(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && !strings.ContainsAny(text, "?#")
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil &&
+		!strings.ContainsAny(text, "?#")
 }
 
 func plainName(text string) bool {
-	return text != "" && len(text) <= maxModel && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+	return text != "" && len(text) <= maxModel && !strings.ContainsFunc(text,
+		func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // Judge asks a model. It is safe for concurrent use and meant to be shared by all sessions of a
@@ -387,7 +392,10 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	}()
 	complaint := ""
 	for attempt := range semanticAttempts {
-		content, p, err := j.client.complete(ctx, func(fenced bool) (prompt, error) { return j.write(q, key, attempt, complaint, fenced) }, &r.usage)
+		content, p, err := j.client.complete(ctx, func(fenced bool) (prompt, error) {
+			return j.write(q, key, attempt,
+				complaint, fenced)
+		}, &r.usage)
 		switch {
 		case err != nil && causeOf(err) != grader.CauseUnparsable:
 			r.err = err
@@ -395,7 +403,8 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 		case err != nil:
 			r.err, complaint = err, "it was not a complete JSON object"
 		case strings.Contains(content, p.canary):
-			r.err, complaint = fail(grader.CauseFailed, errors.New("the answer gives the instructions away")), "it held what must not be written"
+			r.err, complaint = fail(grader.CauseFailed,
+				errors.New("the answer gives the instructions away")), "it held what must not be written"
 		default:
 			if r.answers, err = parse(content, q); err == nil {
 				r.err = nil
@@ -421,7 +430,8 @@ func (j *Judge) keep(q *question, key string, vote int, r *result) {
 		}
 	}
 	e := entry{
-		Key: key, Model: q.Model, Rubric: q.Rubric, Scenario: q.Scenario, Vote: vote, At: j.config.Now().UTC().Truncate(time.Second), Answers: r.answers, Usage: r.usage,
+		Key: key, Model: q.Model, Rubric: q.Rubric, Scenario: q.Scenario, Vote: vote,
+		At: j.config.Now().UTC().Truncate(time.Second), Answers: r.answers, Usage: r.usage,
 	}
 	if err := j.cache.put(e); err != nil {
 		j.metrics.unkept.Inc()

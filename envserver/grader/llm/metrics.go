@@ -24,17 +24,24 @@ func newMetrics() *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
 	seconds := func(name, help string) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 3, 11)})
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help,
+			Buckets: prometheus.ExponentialBuckets(0.001, 3, 11)})
 	}
 	m := &metrics{
-		verdicts:     counters("csenv_judge_verdicts_total", "Judgements by status: ok, ok_cached, fallback_offline, error.", "status"),
-		failures:     counters("csenv_judge_failures_total", "Judgements that the model failed to give, by cause.", "cause"),
-		calls:        counters("csenv_judge_calls_total", "Requests to the judge's endpoint by result.", "result"),
-		retries:      counters("csenv_judge_retries_total", "Requests that were sent again, by the reason.", "reason"),
-		tokens:       counters("csenv_judge_tokens_total", "Tokens that the endpoint reported, of answers of no use too, by kind.", "kind"),
-		lookups:      counters("csenv_judge_cache_total", "Answers looked up in the judge's cache, by result.", "result"),
-		refused:      prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_refused_evidence_total", Help: "Verdicts of met whose quote isn't evidence: they count as unmet."}),
-		unkept:       prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_unkept_total", Help: "Verdicts that could not be written to the cache folder."}),
+		verdicts: counters("csenv_judge_verdicts_total",
+			"Judgements by status: ok, ok_cached, fallback_offline, error.", "status"),
+		failures: counters("csenv_judge_failures_total", "Judgements that the model failed to give, by cause.",
+			"cause"),
+		calls:   counters("csenv_judge_calls_total", "Requests to the judge's endpoint by result.", "result"),
+		retries: counters("csenv_judge_retries_total", "Requests that were sent again, by the reason.", "reason"),
+		tokens: counters("csenv_judge_tokens_total", "Tokens that the endpoint reported, of answers of no use "+
+			"too, by kind.", "kind"),
+		lookups: counters("csenv_judge_cache_total", "Answers looked up in the judge's cache, by result.",
+			"result"),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_refused_evidence_total",
+			Help: "Verdicts of met whose quote isn't evidence: they count as unmet."}),
+		unkept: prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_unkept_total",
+			Help: "Verdicts that could not be written to the cache folder."}),
 		callSeconds:  seconds("csenv_judge_call_duration_seconds", "Time of one request to the judge's endpoint."),
 		judgeSeconds: seconds("csenv_judge_duration_seconds", "Time of one judgement, waiting and retries included."),
 	}
@@ -58,7 +65,8 @@ func (m *metrics) judged(v grader.Verdict, took time.Duration) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.verdicts, m.failures, m.calls, m.retries, m.tokens, m.lookups, m.refused, m.unkept, m.callSeconds, m.judgeSeconds}
+	return []prometheus.Collector{m.verdicts, m.failures, m.calls, m.retries, m.tokens, m.lookups, m.refused, m.unkept,
+		m.callSeconds, m.judgeSeconds}
 }
 
 // Describe implements prometheus.Collector.
@@ -75,6 +83,8 @@ func (j *Judge) Collect(ch chan<- prometheus.Metric) {
 	inFlight, waiting, limit := j.client.caller.Load()
 	gauge("csenv_judge_in_flight", "Requests to the judge's endpoint that are running.", inFlight)
 	gauge("csenv_judge_waiting", "Requests that wait for their turn.", waiting)
-	gauge("csenv_judge_concurrency_limit", "Requests that may run at a time: it falls when the endpoint says that there are too many.", limit)
-	gauge("csenv_judge_breaker_state", "0 while requests are sent, 1 while one is tried, 2 while none are sent because too many failed.", int(j.client.breaker.State()))
+	gauge("csenv_judge_concurrency_limit", "Requests that may run at a time: it falls when the endpoint says that "+
+		"there are too many.", limit)
+	gauge("csenv_judge_breaker_state", "0 while requests are sent, 1 while one is tried, 2 while none are sent "+
+		"because too many failed.", int(j.client.breaker.State()))
 }

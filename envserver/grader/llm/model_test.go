@@ -64,7 +64,8 @@ func read(r *http.Request, n int) (call, error) {
 func (c call) verdicts(verdict, quote string) string {
 	var list []map[string]string
 	for _, id := range c.ids {
-		list = append(list, map[string]string{"id": id, "evidence_quote": quote, "reason": "so it seems", "verdict": verdict})
+		list = append(list, map[string]string{"id": id, "evidence_quote": quote, "reason": "so it seems",
+			"verdict": verdict})
 	}
 	return encoded(map[string]any{"verdicts": list})
 }
@@ -75,8 +76,10 @@ func gullible(c call) string { return c.verdicts(grader.Met, c.reply) }
 // completion is the body of a chat completion.
 func completion(content string) string {
 	return encoded(map[string]any{
-		"id": "x", "object": "chat.completion", "created": 1, "model": "m", "usage": map[string]int{"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": content}}},
+		"id": "x", "object": "chat.completion", "created": 1, "model": "m",
+		"usage": map[string]int{"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop",
+			"message": map[string]string{"role": "assistant", "content": content}}},
 	})
 }
 
@@ -143,12 +146,13 @@ func serve(t testing.TB, handlers ...func(http.ResponseWriter, call)) *scripted 
 // judge makes a judge that doesn't really wait.
 func (e *scripted) judge(t testing.TB, change func(*Config)) *Judge {
 	t.Helper()
-	c := Config{BaseURL: e.url, Model: "m", APIKey: testKey, Votes: 1, Random: func() float64 { return 1 }, Wait: func(ctx context.Context, d time.Duration) error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.waits = append(e.waits, d)
-		return ctx.Err()
-	}}
+	c := Config{BaseURL: e.url, Model: "m", APIKey: testKey, Votes: 1, Random: func() float64 { return 1 },
+		Wait: func(ctx context.Context, d time.Duration) error {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.waits = append(e.waits, d)
+			return ctx.Err()
+		}}
 	if change != nil {
 		change(&c)
 	}
@@ -202,7 +206,8 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(completion(d(c)))), Request: r,
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(completion(d(c)))), Request: r,
 	}, nil
 }
 
@@ -248,7 +253,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	status, body := f(c)
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
 // hangingTripper never answers.

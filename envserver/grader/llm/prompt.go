@@ -45,7 +45,8 @@ type templates struct {
 
 func parseTemplates() (templates, error) {
 	join := func(texts []string) string { return strings.Join(texts, "; ") }
-	t, err := template.New("prompt").Option("missingkey=error").Funcs(template.FuncMap{"join": join}).ParseFS(promptFiles, "prompt/*.tmpl")
+	t, err := template.New("prompt").Option("missingkey=error").Funcs(template.FuncMap{"join": join}).ParseFS(
+		promptFiles, "prompt/*.tmpl")
 	if err != nil {
 		return templates{}, fmt.Errorf("parsing the judge's prompt: %w", err)
 	}
@@ -108,9 +109,11 @@ type asked struct {
 func (j *Judge) ask(c grader.Case, reading *grader.Reading, claims []grader.Claim) (*question, error) {
 	t := c.Ticket
 	q := &question{
-		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest, Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
-		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t), Actions: actions(c.Actions),
-		Ticket: datamark(reading.Ticket()), claims: claims, reading: reading,
+		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
+		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
+		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t),
+		Actions: actions(c.Actions),
+		Ticket:  datamark(reading.Ticket()), claims: claims, reading: reading,
 	}
 	text, cut := shown(reading.Text())
 	q.Reply, q.Cut = datamark(text), cut
@@ -133,7 +136,8 @@ type claimData struct {
 }
 
 func newClaimData(t *scenarios.Ticket, c grader.Claim) claimData {
-	d := claimData{Claim: c, Outcome: words(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone, Upset: t.Tone == "angry" || t.Tone == "worried"}
+	d := claimData{Claim: c, Outcome: words(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone,
+		Upset: t.Tone == "angry" || t.Tone == "worried"}
 	if c.Fact != nil {
 		d.Slot = words(c.Fact.Slot)
 	}

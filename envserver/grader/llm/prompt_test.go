@@ -85,8 +85,10 @@ func TestPromptHoldsTheCaseAlone(t *testing.T) {
 		c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: goldActions(ticket)}
 		p, q := promptOf(t, j, c, 0)
 		whole := p.system + p.user
-		for _, secret := range []string{testKey, "Q1.", "Q5", "milli", `"` + ticket.ScenarioID + `"`, ticket.Gold.ReasonCode} {
-			if secret != "" && strings.Contains(strings.ReplaceAll(whole, q.Ticket, ""), secret) && !strings.Contains(articles(ticket), secret) {
+		for _, secret := range []string{testKey, "Q1.", "Q5", "milli", `"` + ticket.ScenarioID + `"`,
+			ticket.Gold.ReasonCode} {
+			if secret != "" && strings.Contains(strings.ReplaceAll(whole, q.Ticket, ""), secret) &&
+				!strings.Contains(articles(ticket), secret) {
 				t.Errorf("%s: the prompt tells %q", ticket.ScenarioID, secret)
 			}
 		}

@@ -45,7 +45,8 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	}
 	fallback := mixed && kept.Status == grader.StatusFallback && kept.Judge == offlinePrefix+standIn
 	if !fallback && (kept.Judge != model || !kept.Scored() || kept.Status == grader.StatusFallback) {
-		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again", kept.Judge, kept.Status)
+		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again",
+			kept.Judge, kept.Status)
 	}
 	reading, err := r.rules.Read(c)
 	if err != nil {

@@ -33,15 +33,19 @@ func TestReplayOfAMixedScale(t *testing.T) {
 		kept  grader.Verdict
 		want  *grader.Verdict
 	}{
-		"the model's":                      {model.Name(), judged, &grader.Verdict{Judge: judged.Judge, Status: grader.StatusCached, PostGate: judged.PostGate}},
-		"the rules'":                       {model.Name(), fallback, &grader.Verdict{Judge: grader.OfflineName, Status: grader.StatusFallback, Cause: fallback.Cause, PostGate: fallback.PostGate}},
-		"older rules'":                     {"llm:m@r1+offline-v1", older, &grader.Verdict{Judge: grader.OfflineName, Status: grader.StatusFallback, Cause: fallback.Cause, PostGate: fallback.PostGate}},
-		"the rules' on the model's scale":  {judged.Judge, fallback, nil},
-		"rules of another scale":           {model.Name(), older, nil},
-		"a fallback in the model's name":   {model.Name(), otherRules, nil},
-		"a verdict in both judges' names":  {model.Name(), forged, nil},
-		"the model's on another's scale":   {"llm:other@" + RubricVersion + "+" + grader.OfflineName, judged, nil},
-		"a failure that nothing stood for": {model.Name(), grader.Verdict{Case: c.Digest(), Judge: judged.Judge, Status: grader.StatusError}, nil},
+		"the model's": {model.Name(), judged,
+			&grader.Verdict{Judge: judged.Judge, Status: grader.StatusCached, PostGate: judged.PostGate}},
+		"the rules'": {model.Name(), fallback, &grader.Verdict{Judge: grader.OfflineName,
+			Status: grader.StatusFallback, Cause: fallback.Cause, PostGate: fallback.PostGate}},
+		"older rules'": {"llm:m@r1+offline-v1", older, &grader.Verdict{Judge: grader.OfflineName,
+			Status: grader.StatusFallback, Cause: fallback.Cause, PostGate: fallback.PostGate}},
+		"the rules' on the model's scale": {judged.Judge, fallback, nil},
+		"rules of another scale":          {model.Name(), older, nil},
+		"a fallback in the model's name":  {model.Name(), otherRules, nil},
+		"a verdict in both judges' names": {model.Name(), forged, nil},
+		"the model's on another's scale":  {"llm:other@" + RubricVersion + "+" + grader.OfflineName, judged, nil},
+		"a failure that nothing stood for": {model.Name(), grader.Verdict{Case: c.Digest(), Judge: judged.Judge,
+			Status: grader.StatusError}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.kept.Case = c.Digest()

@@ -139,7 +139,8 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewEncoder(w).Encode(map[string]any{
 		"id": "x", "object": "chat.completion", "created": 1, "model": "scripted",
 		"choices": []any{map[string]any{"index": 0, "message": answer, "finish_reason": "stop"}},
-		"usage":   map[string]any{"prompt_tokens": PromptTokens, "completion_tokens": CompletionTokens, "total_tokens": PromptTokens + CompletionTokens},
+		"usage": map[string]any{"prompt_tokens": PromptTokens, "completion_tokens": CompletionTokens,
+			"total_tokens": PromptTokens + CompletionTokens},
 	}); err != nil {
 		panic(http.ErrAbortHandler) // the agent has gone
 	}
@@ -275,7 +276,8 @@ func Call(tools []Tool, id string, action json.RawMessage) (map[string]any, erro
 		if err != nil {
 			return nil, err
 		}
-		return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}, nil
+		return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name,
+			"arguments": arguments}}, nil
 	}
 	return nil, fmt.Errorf("there is no tool %s", name)
 }

@@ -57,7 +57,8 @@ func kindOf(t *testing.T, task string) episode.Kind {
 }
 
 // play plays two scenarios of the task on a server of its own, with the model.
-func play(t *testing.T, task, model string, change func(*policy.OpenAIConfig, *policy.Options)) (*score.Ledger, score.Summary) {
+func play(t *testing.T, task, model string, change func(*policy.OpenAIConfig, *policy.Options)) (*score.Ledger,
+	score.Summary) {
 	t.Helper()
 	kind := kindOf(t, task)
 	server, err := openenv.New(openenv.Config{Kind: kind, LedgerKey: ledgerKey, Logger: slog.New(slog.DiscardHandler)})
@@ -68,7 +69,8 @@ func play(t *testing.T, task, model string, change func(*policy.OpenAIConfig, *p
 	defer func() { server.Close(); front.Close() }()
 	url, key := settings(t)
 	c := policy.OpenAIConfig{BaseURL: url, Model: model, MaxTokens: 500}
-	o := policy.Options{Environment: kind.Name(), Key: key, Concurrency: 2, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+	o := policy.Options{Environment: kind.Name(), Key: key, Concurrency: 2,
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 	if change != nil {
 		change(&c, &o)
 	}
@@ -79,7 +81,8 @@ func play(t *testing.T, task, model string, change func(*policy.OpenAIConfig, *p
 	clock := rollout.SystemClock()
 	clock.Sleep = o.Wait
 	summary, err := rollout.Run(t.Context(), rollout.Config{
-		Plan: planOf(t, kind, task), Environment: kind.Name(), Policy: agent, Pods: func(context.Context) ([]string, error) {
+		Plan: planOf(t, kind, task), Environment: kind.Name(), Policy: agent, Pods: func(context.Context) ([]string,
+			error) {
 			return []string{strings.TrimPrefix(front.URL, "http://")}, nil
 		},
 		Concurrency: 2, EpisodeAttempts: 4, Clock: clock, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -97,12 +100,14 @@ func play(t *testing.T, task, model string, change func(*policy.OpenAIConfig, *p
 func planOf(t *testing.T, kind episode.Kind, task string) score.Plan {
 	t.Helper()
 	draft := score.Plan{
-		Run: "run-1", Seed: 42, PassScore: 800_000, ScenarioDigest: kind.ScenarioDigest(), GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
+		Run: "run-1", Seed: 42, PassScore: 800_000, ScenarioDigest: kind.ScenarioDigest(),
+		GraderVersion: kind.GraderVersion(), Judge: kind.Judge(),
 		LedgerKey: score.FormatPublicKey(ledgerKey.Public().(ed25519.PublicKey)),
 	}
 	for _, offered := range kind.Tasks() {
 		if offered.Name == task {
-			draft.Tasks = []score.PlanTask{{Name: task, Trials: 1, Scenarios: []string{offered.Scenarios[0].ID, offered.Scenarios[1].ID}}}
+			draft.Tasks = []score.PlanTask{{Name: task, Trials: 1, Scenarios: []string{offered.Scenarios[0].ID,
+				offered.Scenarios[1].ID}}}
 		}
 	}
 	plan, err := score.NewPlan(draft, 1)
@@ -121,9 +126,12 @@ func TestModelsPlay(t *testing.T) {
 				t.Parallel()
 				ledger, summary := play(t, task, model, nil)
 				t.Logf("%d scored, %d failed, errored %v, retried %v, %+v tokens, mean %s",
-					ledger.Scored, ledger.Failed, summary.Errored, summary.RetriedBy, summary.Tokens, score.Decimal(ledger.Tasks[0].Sum/2))
-				if ledger.Scored != 2 || len(summary.Errored) > 0 || summary.Tokens.Prompt < 4000 || summary.Tokens.Completion*10 != summary.Tokens.Prompt {
-					t.Errorf("%d scored, %d failed, errored %v, %+v tokens", ledger.Scored, ledger.Failed, summary.Errored, summary.Tokens)
+					ledger.Scored, ledger.Failed, summary.Errored, summary.RetriedBy, summary.Tokens, score.Decimal(
+						ledger.Tasks[0].Sum/2))
+				if ledger.Scored != 2 || len(summary.Errored) > 0 || summary.Tokens.Prompt < 4000 ||
+					summary.Tokens.Completion*10 != summary.Tokens.Prompt {
+					t.Errorf("%d scored, %d failed, errored %v, %+v tokens", ledger.Scored, ledger.Failed,
+						summary.Errored, summary.Tokens)
 				}
 			})
 		}
@@ -132,7 +140,8 @@ func TestModelsPlay(t *testing.T) {
 
 // In the mode JSON no tool is offered.
 func TestModeJSON(t *testing.T) {
-	ledger, summary := play(t, "ticket-resolve", "player", func(c *policy.OpenAIConfig, _ *policy.Options) { c.Mode = policy.ModeJSON })
+	ledger, summary := play(t, "ticket-resolve", "player",
+		func(c *policy.OpenAIConfig, _ *policy.Options) { c.Mode = policy.ModeJSON })
 	if ledger.Scored != 2 || len(summary.Errored) > 0 {
 		t.Errorf("%d scored, %d failed, errored %v", ledger.Scored, ledger.Failed, summary.Errored)
 	}
@@ -145,17 +154,19 @@ func TestWhoseFaultItIs(t *testing.T) {
 		class          policy.Class
 		change         func(*policy.OpenAIConfig, *policy.Options)
 	}{
-		"mocked-calls":     {scored: 2},
-		"prose":            {failed: 2},
-		"broken":           {failed: 2},
-		"mocked-prose":     {failed: 2},
-		"down":             {class: policy.Unavailable},
-		"slow":             {class: policy.TimedOut, change: func(c *policy.OpenAIConfig, _ *policy.Options) { c.TimeoutSeconds = 1 }},
+		"mocked-calls": {scored: 2},
+		"prose":        {failed: 2},
+		"broken":       {failed: 2},
+		"mocked-prose": {failed: 2},
+		"down":         {class: policy.Unavailable},
+		"slow": {class: policy.TimedOut,
+			change: func(c *policy.OpenAIConfig, _ *policy.Options) { c.TimeoutSeconds = 1 }},
 		"mocked-throttled": {class: policy.RateLimited},
 		"mocked-broken":    {class: policy.Unavailable},
 		"mocked-too-long":  {class: policy.Refused},
 		"no-such-model":    {class: policy.Refused},
-		"player":           {class: policy.Refused, change: func(_ *policy.OpenAIConfig, o *policy.Options) { o.Key = "sk-wrong" }},
+		"player": {class: policy.Refused,
+			change: func(_ *policy.OpenAIConfig, o *policy.Options) { o.Key = "sk-wrong" }},
 	}
 	for model, tc := range tests {
 		t.Run(model, func(t *testing.T) {
@@ -164,7 +175,8 @@ func TestWhoseFaultItIs(t *testing.T) {
 			if ledger.Scored != tc.scored || ledger.Failed != tc.failed {
 				t.Errorf("%d scored and %d failed, want %d and %d", ledger.Scored, ledger.Failed, tc.scored, tc.failed)
 			}
-			if tc.class == "" && len(summary.Errored) > 0 || tc.class != "" && (len(summary.Errored) != 1 || summary.Errored[0].Class != string(tc.class)) {
+			if tc.class == "" && len(summary.Errored) > 0 || tc.class != "" &&
+				(len(summary.Errored) != 1 || summary.Errored[0].Class != string(tc.class)) {
 				t.Errorf("errored %v, want %q", summary.Errored, tc.class)
 			}
 		})

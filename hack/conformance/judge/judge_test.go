@@ -53,7 +53,8 @@ func cases(t *testing.T, n int) []grader.Case {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0], Actions: grader.Actions{Ending: grader.Resolved}}
+			c := grader.Case{Ticket: ticket, Reply: ticket.References.Good[0],
+				Actions: grader.Actions{Ending: grader.Resolved}}
 			if ticket.Gold.Escalate {
 				c.Actions = grader.Actions{Ending: grader.Escalated, Team: ticket.Gold.Team}
 			}
@@ -94,7 +95,8 @@ func TestAnswersAndFailures(t *testing.T) {
 		"mocked-too-long":  {cause: grader.CauseFailed, calls: 1},
 		"mocked-filtered":  {cause: grader.CauseFailed, calls: 1},
 		"no-such-model":    {cause: grader.CauseFailed, calls: 1},
-		"slow":             {cause: grader.CauseTimeout, calls: 1, change: func(c *llm.Config) { c.Timeout = 2 * time.Second }},
+		"slow": {cause: grader.CauseTimeout, calls: 1,
+			change: func(c *llm.Config) { c.Timeout = 2 * time.Second }},
 	}
 	c := cases(t, 1)[0]
 	for model, tc := range tests {
@@ -102,7 +104,8 @@ func TestAnswersAndFailures(t *testing.T) {
 			t.Parallel()
 			v, err := newJudge(t, model, tc.change).Judge(t.Context(), c)
 			t.Logf("%s: status %s, cause %q, %d points, %+v", model, v.Status, v.Cause, v.PostGate, v.Usage)
-			if v.Cause != tc.cause || (err != nil) != (tc.cause != "") || v.Usage.Calls < tc.calls || model != "slow" && v.Usage.Calls != tc.calls {
+			if v.Cause != tc.cause || (err != nil) != (tc.cause != "") || v.Usage.Calls < tc.calls || model != "slow" &&
+				v.Usage.Calls != tc.calls {
 				t.Errorf("%+v, %v, want cause %q after %d calls", v, err, tc.cause, tc.calls)
 			}
 			if tc.cause != "" && (v.Scored() || v.PostGate != 0 || v.PreGate != 0) {
@@ -125,7 +128,10 @@ func TestAnswersAndFailures(t *testing.T) {
 // none lost.
 func TestManySessions(t *testing.T) {
 	const replies, sessions = 40, 16
-	j := newJudge(t, "gullible", func(c *llm.Config) { c.CacheDir, c.Timeout, c.MaxConcurrency = t.TempDir(), 2*time.Minute, 8 })
+	j := newJudge(t, "gullible", func(c *llm.Config) {
+		c.CacheDir, c.Timeout, c.MaxConcurrency = t.TempDir(),
+			2*time.Minute, 8
+	})
 	began := time.Now()
 	var mu sync.Mutex
 	var usage grader.Usage
@@ -146,9 +152,11 @@ func TestManySessions(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d judgements of %d replies in %v: %v, %+v", replies*sessions, replies, time.Since(began).Round(time.Millisecond), status, usage)
+	t.Logf("%d judgements of %d replies in %v: %v, %+v", replies*sessions, replies,
+		time.Since(began).Round(time.Millisecond), status, usage)
 	if usage.Calls != replies || usage.CacheHits != replies*(sessions-1) {
-		t.Errorf("%d calls and %d cache hits, want %d and %d", usage.Calls, usage.CacheHits, replies, replies*(sessions-1))
+		t.Errorf("%d calls and %d cache hits, want %d and %d", usage.Calls, usage.CacheHits, replies,
+			replies*(sessions-1))
 	}
 }
 
@@ -160,7 +168,10 @@ func TestKeptVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := newJudge(t, "gullible", func(c *llm.Config) { c.CacheDir, c.CacheMode = folder, llm.CacheFrozen }).Judge(t.Context(), c)
+	again, err := newJudge(t, "gullible", func(c *llm.Config) {
+		c.CacheDir, c.CacheMode = folder,
+			llm.CacheFrozen
+	}).Judge(t.Context(), c)
 	if err != nil || again.Status != grader.StatusCached || again.PostGate != first.PostGate || again.Usage.Calls != 0 {
 		t.Errorf("frozen: %+v, %v", again, err)
 	}

@@ -59,7 +59,8 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		if err := out.Encode(output{sums.Figures(), table.Rows(), other.Rows(), score.Compare(table.Rows(), other.Rows())}); err != nil {
+		if err := out.Encode(output{sums.Figures(), table.Rows(), other.Rows(),
+			score.Compare(table.Rows(), other.Rows())}); err != nil {
 			return err
 		}
 	}
@@ -77,7 +78,8 @@ func fold(episodes []episode, passScore int64) (*score.Accumulator, *score.Scena
 		for ; first < len(episodes) && episodes[first].Shard == shard; first++ {
 			e := episodes[first]
 			planned := score.PlannedEpisode{Index: int64(first), Task: e.Task, Scenario: e.Scenario}
-			if err := ledger.Add(planned, score.Episode{Outcome: score.Scored, Score: e.Score, Category: e.Category, Difficulty: e.Difficulty, Language: e.Language}); err != nil {
+			if err := ledger.Add(planned, score.Episode{Outcome: score.Scored, Score: e.Score, Category: e.Category,
+				Difficulty: e.Difficulty, Language: e.Language}); err != nil {
 				return nil, nil, err
 			}
 		}

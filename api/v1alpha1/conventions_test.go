@@ -2,11 +2,15 @@ package v1alpha1_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -189,34 +193,41 @@ func TestConditionsComeFirst(t *testing.T) {
 	}
 }
 
-// A constant is documented where it is declared, and no two mean the same.
+// Every constant is documented where it is declared, and no two have the same value.
 func TestReasonsAreDistinct(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("conditions.go")
+	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, previous := map[string]string{}, ""
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		name, value, isConstant := strings.Cut(line, " = ")
-		if isConstant {
-			if !strings.HasPrefix(previous, "// "+name) {
-				t.Errorf("%s has no comment that begins with its name", name)
-			}
-			// A condition may have a reason of its own name.
-			kind, _, _ := strings.Cut(name, strings.Trim(value, `"`))
-			value = kind + value
-			if twin, taken := seen[value]; taken {
-				t.Errorf("%s and %s are both %s", name, twin, value)
-			}
-			if kind != "Reason" && kind != "Condition" {
-				t.Errorf("%s = %s", name, value)
-			}
-			seen[value] = name
+	seen := map[string]string{}
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, isValue := node.(*ast.ValueSpec)
+		if !isValue {
+			return true
 		}
-		previous = line
-	}
+		name := spec.Names[0].Name
+		if len(spec.Names) != 1 || len(spec.Values) != 1 {
+			t.Fatalf("%s isn't one name with one value", name)
+		}
+		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if first, _, _ := strings.Cut(spec.Doc.Text(), " "); strings.TrimSuffix(first, ":") != name {
+			t.Errorf("%s has no comment that begins with its name", name)
+		}
+		// A condition may have a reason of its own name.
+		kind, isOwnName := strings.CutSuffix(name, value)
+		if !isOwnName || kind != "Reason" && kind != "Condition" {
+			t.Errorf("%s = %s", name, value)
+		}
+		if twin, taken := seen[kind+value]; taken {
+			t.Errorf("%s and %s are both %s", name, twin, value)
+		}
+		seen[kind+value] = name
+		return true
+	})
 	if len(seen) < 10 {
 		t.Fatalf("only %d constants found", len(seen))
 	}

@@ -33,7 +33,7 @@ func (o *observer) show(observation any) {
 }
 
 func (o *observer) ticket(seen ticket.Observation) {
-	if seen.Shift != nil {
+	if seen.QueueStatus != nil {
 		o.queue(seen)
 	}
 	if seen.TicketID != o.ticketID {

@@ -207,14 +207,14 @@ func queueFigures(shifts []shift) []QueueFigures {
 	for i := range shifts {
 		s := &shifts[i]
 		cases := s.cases()
-		par, most := float64(queue.Best(cases).Worth), 0.0
+		optimum, most := float64(queue.Best(cases).WeightedScore), 0.0
 		for _, c := range cases {
-			most += float64(queue.Worth(c.Priority, 1000, 0))
+			most += float64(queue.WeightedScore(c.Priority, 1000, 0))
 		}
 		for k, w := range all {
 			worth, _ := queue.Play(cases, w.acts(s))
 			raw[k] += float64(worth) / most / float64(len(shifts))
-			relative[k] += float64(worth) / par / float64(len(shifts))
+			relative[k] += float64(worth) / optimum / float64(len(shifts))
 		}
 	}
 	figures := make([]QueueFigures, len(all))

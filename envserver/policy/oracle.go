@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -163,4 +164,58 @@ func argument(w *scenarios.Workflow, arg scenarios.Arg) any {
 		return scenarios.Cents(cents)
 	}
 	return arg.In[0]
+}
+
+// oracleQueue plays the best schedule of a queue with gold answers.
+type oracleQueue struct {
+	tickets []*scenarios.Ticket
+	acts    []queue.Act
+}
+
+func newOracleQueue(catalog *scenarios.Catalog, queues []queue.Queue,
+	planned score.PlannedEpisode) (*oracleQueue, error) {
+	at := slices.IndexFunc(queues, func(q queue.Queue) bool { return q.ID == planned.Scenario })
+	if at < 0 {
+		return nil, fmt.Errorf("the catalogue makes no queue %s", planned.Scenario)
+	}
+	o := &oracleQueue{}
+	var cases [queue.Size]queue.Case
+	for i, id := range queues[at].Tickets {
+		ticket, err := goldTicket(catalog, id, planned.Seed)
+		if err != nil {
+			return nil, fmt.Errorf("writing the gold actions of %s: %w", planned.Scenario, err)
+		}
+		o.tickets = append(o.tickets, ticket)
+		cases[i] = queue.CaseOf(ticket)
+	}
+	o.acts = queue.Best(cases).Acts
+	return o, nil
+}
+
+// Act plays the schedule's next act. What is left over when it has been played is resolved, which
+// earns nothing.
+func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
+	v, err := readQueue(turn.Observation)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.acts) == 0 {
+		return v.clear()
+	}
+	next := o.acts[0]
+	if id := v.Queue[next.Ticket].TicketID; id != v.TicketID {
+		return selectTicket(id)
+	}
+	o.acts = o.acts[1:]
+	ticket := o.tickets[next.Ticket]
+	switch next.Kind {
+	case queue.Category:
+		return action("classify", map[string]any{"category": ticket.Gold.Category})
+	case queue.Priority:
+		return action("classify", map[string]any{"priority": ticket.Gold.Priority})
+	case queue.Reply:
+		return action("respond", map[string]any{"message": ticket.References.Good[0]})
+	default:
+		return goldEnd(ticket)
+	}
 }

@@ -75,9 +75,9 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 	case name == Random:
 		return func(planned score.PlannedEpisode) (Policy, error) { return newRandom(isTicket, planned.Seed), nil }, nil
 	case name == Heuristic && isTicket:
-		return newClerk, nil
+		return newHeuristic, nil
 	case name == Heuristic:
-		return func(score.PlannedEpisode) (Policy, error) { return &workflowClerk{}, nil }, nil
+		return func(score.PlannedEpisode) (Policy, error) { return &heuristicWorkflow{}, nil }, nil
 	case name == Oracle && catalog == nil:
 		return nil, fmt.Errorf("policy %s needs the catalogue of scenarios", Oracle)
 	case name == Oracle:
@@ -98,11 +98,11 @@ func EnvironmentOf(task string) string {
 	return ""
 }
 
-func newClerk(planned score.PlannedEpisode) (Policy, error) {
+func newHeuristic(planned score.PlannedEpisode) (Policy, error) {
 	if planned.Task == queue.Task {
-		return &shiftClerk{}, nil
+		return &heuristicQueue{}, nil
 	}
-	return &ticketClerk{}, nil
+	return &heuristicTicket{}, nil
 }
 
 func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
@@ -115,7 +115,7 @@ func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
 		if err != nil {
 			return nil, fmt.Errorf("composing queues: %w", err)
 		}
-		return newShiftOracle(catalog, composed, planned)
+		return newOracleQueue(catalog, composed, planned)
 	}
 }
 

@@ -52,7 +52,7 @@ func (r *random) team() string {
 }
 
 func (r *random) ticketAction(observation json.RawMessage) (json.RawMessage, error) {
-	var seen shiftView
+	var seen queueView
 	if err := json.Unmarshal(observation, &seen); err != nil || len(seen.AllowedActions) == 0 {
 		return nil, fmt.Errorf("reading the allowed actions of %.200s: %w", observation, err)
 	}

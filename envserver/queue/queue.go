@@ -1,185 +1,149 @@
-// Package queue is the arithmetic of a shift: five tickets that have all come in, 36 simulated
-// minutes in which not everything fits, and two escalations.
-//
-// A ticket's points count by the urgency that it really has, and in full only if its first reply
-// came in time. The score of a shift is what was earned over what the best of 240 schedules earns
-// with perfect answers: every order of the tickets, each taken one by one or labelled all at once
-// before the first reply. So the score tells how well the minutes were used, whatever tickets came
-// in. A schedule of another kind may earn more than that, which counts as full.
-//
-// Everything is whole numbers: points and factors are thousandths, worth is their product times the
-// weight. The environment, the oracle and the checks of the catalogue all count by this package, so
-// they can't disagree.
 package queue
 
-// Task is the name of the task.
-const Task = "queue-management"
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
 
-// The bounds of a shift.
-const (
-	// Size is the number of tickets.
-	Size = 5
-	// Minutes are the simulated minutes of a shift.
-	Minutes = 36
-	// Slots is the number of tickets that may be escalated.
-	Slots = 2
+	"github.com/csenv/csenv/scenarios"
 )
 
-// Kind is what an act does to a ticket.
-type Kind int
+// Queue is a scenario of the task: which tickets come in, in the order of their arrival. The
+// episode's seed instantiates them.
+type Queue struct {
+	// ID is Q001 and so on. A queue keeps its id when other splits grow.
+	ID    string
+	Split string
+	// Tickets are the ids of the scenarios.
+	Tickets [Size]string
+	// Language is the tickets' common one, "mul" (BCP 47) where they have several.
+	Language string
+}
 
-const (
-	// Category sets the category.
-	Category Kind = iota
-	// Priority sets the priority.
-	Priority
-	// Reply writes to the customer.
-	Reply
-	// Resolve closes the ticket.
-	Resolve
-	// Escalate hands the ticket to a team.
-	Escalate
-)
+// splitQueues are the queues of a split: ids from first on, as many as the split's tickets can make
+// up to count.
+type splitQueues struct {
+	split        string
+	first, count int
+}
 
-// Minutes is what the act takes.
-func (k Kind) Minutes() int {
-	switch k {
-	case Reply:
-		return 5
-	case Escalate:
-		return 2
-	default:
-		return 1
+func allSplits() []splitQueues {
+	return []splitQueues{{"public-train", 1, 60}, {"public-dev", 61, 20}, {"public-test", 81, 20}, {"private", 101, 40}}
+}
+
+// maxTries bounds the search for a composition that is sound and new.
+const maxTries = 200
+
+// Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split.
+// By their canonical gold (that of seed 0) at least one is urgent, one low or medium, two or three
+// have to be escalated, and three categories or more are there; other seeds may shift that. No two
+// queues of a split hold the same tickets. Which tickets an id gets follows from the ids of the
+// split's tickets alone.
+func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
+	bySplit := map[string][]candidate{}
+	for _, s := range catalog.Tickets() {
+		canonical, err := s.Instantiate(0)
+		if err != nil {
+			return nil, fmt.Errorf("instantiating ticket %s: %w", s.ID, err)
+		}
+		bySplit[s.Split] = append(bySplit[s.Split], candidate{s, CaseOf(canonical)})
 	}
-}
-
-// Perfect is what a perfect act earns, in milli-points. It is what the grader offers for the part.
-func (k Kind) Perfect() int64 {
-	switch k {
-	case Priority:
-		return 100
-	case Reply:
-		return 500
-	default:
-		return 200
+	var queues []Queue
+	for _, s := range allSplits() {
+		queues = append(queues, s.compose(bySplit[s.split])...)
 	}
+	return queues, nil
 }
 
-// Weight is how much a ticket of the priority counts.
-func Weight(priority string) int64 {
-	switch priority {
-	case "urgent":
-		return 4
-	case "high":
-		return 3
-	case "medium":
-		return 2
-	default:
-		return 1
+// CaseOf is what the ticket's worth depends on.
+func CaseOf(t *scenarios.Ticket) Case {
+	return Case{Priority: t.Gold.Priority, Escalate: t.Gold.Escalate}
+}
+
+// candidate is a ticket that a queue may draw.
+type candidate struct {
+	scenario *scenarios.TicketScenario
+	gold     Case
+}
+
+func (s splitQueues) compose(from []candidate) []Queue {
+	if len(from) < Size {
+		return nil
 	}
-}
-
-// Limit is the minute by which a ticket of the priority should have its first reply.
-func Limit(priority string) int {
-	switch priority {
-	case "urgent":
-		return 10
-	case "high":
-		return 20
-	case "medium":
-		return 45
-	default:
-		return 90
-	}
-}
-
-// The factors of a ticket's points, in thousandths.
-const (
-	// InTime is that of a ticket whose first reply came within the limit.
-	InTime = 1000
-	// TooLate is that of a ticket whose first reply came after twice the limit or never.
-	TooLate = 400
-)
-
-// Never is the minute of a first reply that wasn't sent.
-const Never = -1
-
-// Factor is what the minute of the first reply makes of a ticket's points, in thousandths, rounded
-// half up: it falls evenly from InTime at the limit to TooLate at twice the limit.
-func Factor(priority string, answered int) int64 {
-	limit := Limit(priority)
-	switch {
-	case answered == Never, answered >= 2*limit:
-		return TooLate
-	case answered <= limit:
-		return InTime
-	}
-	late, over := int64(answered-limit), int64(limit)
-	return InTime - (2*(InTime-TooLate)*late+over)/(2*over)
-}
-
-// Worth is what a ticket adds to a shift: weight, milli-points and factor multiplied.
-func Worth(priority string, points int64, answered int) int64 {
-	return Weight(priority) * points * Factor(priority, answered)
-}
-
-// Case is what the worth of a ticket depends on.
-type Case struct {
-	Priority string
-	Escalate bool
-}
-
-// Act is a step of a schedule: what is done to which ticket, and the milli-points that it earns.
-type Act struct {
-	Ticket int
-	Kind   Kind
-	Points int64
-}
-
-// shift is the state of a schedule that is being played.
-type shift struct {
-	clock, slots int
-	points       [Size]int64
-	answered     [Size]int
-}
-
-func newShift() shift {
-	return shift{slots: Slots, answered: [Size]int{Never, Never, Never, Never, Never}}
-}
-
-// fits reports whether there are minutes and, for an escalation, a slot left.
-func (s *shift) fits(a Act) bool {
-	return s.clock+a.Kind.Minutes() <= Minutes && (a.Kind != Escalate || s.slots > 0)
-}
-
-func (s *shift) play(a Act) {
-	s.clock += a.Kind.Minutes()
-	s.points[a.Ticket] += a.Points
-	switch {
-	case a.Kind == Escalate:
-		s.slots--
-	case a.Kind == Reply && s.answered[a.Ticket] == Never:
-		s.answered[a.Ticket] = s.clock
-	}
-}
-
-func (s *shift) worth(cases *[Size]Case) int64 {
-	var sum int64
-	for i := range cases {
-		sum += Worth(cases[i].Priority, s.points[i], s.answered[i])
-	}
-	return sum
-}
-
-// Play plays the acts in order and returns what they are worth and those that were played. An act
-// for which no minutes or no slot are left is passed over; a shorter one after it may still fit.
-func Play(cases [Size]Case, acts []Act) (worth int64, played []Act) {
-	s := newShift()
-	for _, a := range acts {
-		if s.fits(a) {
-			s.play(a)
-			played = append(played, a)
+	var queues []Queue
+	used := map[[Size]string]bool{}
+	for n := s.first; n < s.first+s.count; n++ {
+		id := fmt.Sprintf("Q%03d", n)
+		for try := range maxTries {
+			drawn := draw(id, try, from)
+			set := idsOf(drawn)
+			slices.Sort(set[:])
+			if sound(drawn) && !used[set] {
+				used[set] = true
+				queues = append(queues, Queue{ID: id, Split: s.split, Tickets: idsOf(drawn), Language: language(drawn)})
+				break
+			}
 		}
 	}
-	return s.worth(&cases), played
+	return queues
+}
+
+// draw ranks the tickets by a hash of their id under the queue's and takes the first ones: a new
+// ticket only moves those that it ranks before.
+func draw(id string, try int, from []candidate) []candidate {
+	type ranked struct {
+		candidate
+		rank [sha256.Size]byte
+	}
+	all := make([]ranked, len(from))
+	for i, c := range from {
+		all[i] = ranked{c, sha256.Sum256(fmt.Appendf(nil, "csenv queue\n%s\n%d\n%s", id, try, c.scenario.ID))}
+	}
+	slices.SortFunc(all, func(a, b ranked) int {
+		return cmp.Or(bytes.Compare(a.rank[:], b.rank[:]), cmp.Compare(a.scenario.ID, b.scenario.ID))
+	})
+	drawn := make([]candidate, Size)
+	for i := range drawn {
+		drawn[i] = all[i].candidate
+	}
+	return drawn
+}
+
+func idsOf(drawn []candidate) [Size]string {
+	var ids [Size]string
+	for i, c := range drawn {
+		ids[i] = c.scenario.ID
+	}
+	return ids
+}
+
+// sound reports whether the tickets make up a queue in which order and escalations matter.
+func sound(drawn []candidate) bool {
+	var urgent, idle, escalations int
+	categories := map[string]bool{}
+	for _, c := range drawn {
+		categories[c.scenario.Category] = true
+		switch c.gold.Priority {
+		case "urgent":
+			urgent++
+		case "low", "medium":
+			idle++
+		}
+		if c.gold.Escalate {
+			escalations++
+		}
+	}
+	return urgent > 0 && idle > 0 && (escalations == 2 || escalations == 3) && len(categories) >= 3
+}
+
+func language(drawn []candidate) string {
+	common := drawn[0].scenario.Language
+	for _, c := range drawn {
+		if c.scenario.Language != common {
+			return "mul"
+		}
+	}
+	return common
 }

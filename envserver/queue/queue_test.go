@@ -74,9 +74,9 @@ func TestPlay(t *testing.T) {
 	reply := func(i int) queue.Act { return queue.Act{Ticket: i, Kind: queue.Reply, Points: 500} }
 	escalate := func(i int) queue.Act { return queue.Act{Ticket: i, Kind: queue.Escalate, Points: 200} }
 	tests := map[string]struct {
-		acts    []queue.Act
-		worth   int64
-		skipped int
+		acts     []queue.Act
+		weighted int64
+		skipped  int
 	}{
 		"nothing":    {nil, 0, 0},
 		"in time":    {[]queue.Act{reply(0)}, 4 * 500 * 1000, 0},
@@ -90,10 +90,10 @@ func TestPlay(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			worth, played := queue.Play(cases, tc.acts)
-			if worth != tc.worth || len(tc.acts)-len(played) != tc.skipped {
-				t.Errorf("Play() = %d with %d acts passed over, want %d with %d", worth, len(tc.acts)-len(played),
-					tc.worth, tc.skipped)
+			weighted, played := queue.Play(cases, tc.acts)
+			if weighted != tc.weighted || len(tc.acts)-len(played) != tc.skipped {
+				t.Errorf("Play() = %d with %d acts passed over, want %d with %d", weighted, len(tc.acts)-len(played),
+					tc.weighted, tc.skipped)
 			}
 		})
 	}
@@ -115,26 +115,26 @@ func casesGen() *rapid.Generator[[queue.Size]queue.Case] {
 // TestBestIsBest compares it with any order in both ways, wants its acts to be worth what it says,
 // and wants the order of arrival not to matter.
 func TestBestIsBest(t *testing.T) {
-	var pars queue.Pars
+	var optima queue.Optima
 	rapid.Check(t, func(t *rapid.T) {
 		cases := casesGen().Draw(t, "cases")
 		best := queue.Best(cases)
-		if worth, played := queue.Play(cases, best.Acts); worth != best.Worth || len(played) != len(best.Acts) {
-			t.Fatalf("its acts are worth %d and %d of %d fit, it says %d", worth, len(played), len(best.Acts),
-				best.Worth)
+		if weighted, played := queue.Play(cases, best.Acts); weighted != best.WeightedScore || len(played) != len(best.Acts) {
+			t.Fatalf("its acts are worth %d and %d of %d fit, it says %d", weighted, len(played), len(best.Acts),
+				best.WeightedScore)
 		}
 		order := [queue.Size]int(rapid.Permutation([]int{0, 1, 2, 3, 4}).Draw(t, "order"))
 		for _, acts := range [][]queue.Act{queue.OneByOne(cases, order), queue.LabelsFirst(cases, order)} {
-			if worth, _ := queue.Play(cases, acts); worth > best.Worth {
-				t.Fatalf("order %v is worth %d, the best %d", order, worth, best.Worth)
+			if weighted, _ := queue.Play(cases, acts); weighted > best.WeightedScore {
+				t.Fatalf("order %v is worth %d, the best %d", order, weighted, best.WeightedScore)
 			}
 		}
 		var moved [queue.Size]queue.Case
 		for i, from := range order {
 			moved[i] = cases[from]
 		}
-		if got := pars.Of(moved); got != best.Worth || pars.Of(moved) != got {
-			t.Fatalf("in another order of arrival the best is worth %d, not %d", got, best.Worth)
+		if got := optima.Of(moved); got != best.WeightedScore || optima.Of(moved) != got {
+			t.Fatalf("in another order of arrival the best is worth %d, not %d", got, best.WeightedScore)
 		}
 	})
 }

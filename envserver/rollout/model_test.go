@@ -18,10 +18,10 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/policy/scripted"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/workflow"
+	scripted "github.com/csenv/csenv/internal/testkit/model"
 )
 
 // model is a scripted endpoint, and what is remembered of its use.

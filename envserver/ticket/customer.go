@@ -15,10 +15,10 @@ const patience = 20
 // maxAnswers is the number of a script's answers that a customer remembers having given.
 const maxAnswers = 64
 
-// ears are how a scripted customer understands the agent's messages.
-type ears interface {
-	// Hear reads one message.
-	Hear(t *scenarios.Ticket, message string) grader.Heard
+// messageReader is how a scripted customer understands the agent's messages.
+type messageReader interface {
+	// Interpret reads one message.
+	Interpret(t *scenarios.Ticket, message string) grader.Interpretation
 	// Settled reports what the messages so far state.
 	Settled(t *scenarios.Ticket, messages string) grader.Settled
 }
@@ -70,11 +70,11 @@ func (c *customer) feels() string {
 // answer is what the customer writes back to the agent's last message, "" for nothing. Late says
 // that the customer waited too long for it, content that it heeds what leaves it with nothing to
 // add.
-func (c *customer) answer(e ears, m *matter, late, content bool) string {
+func (c *customer) answer(r messageReader, t *ticketState, late, content bool) string {
 	if c.script == nil {
 		return ""
 	}
-	heard := e.Hear(m.ticket, m.replies[len(m.replies)-1])
+	heard := r.Interpret(t.ticket, t.replies[len(t.replies)-1])
 	asked := slices.DeleteFunc(heard.Asked, func(i int) bool { return i >= maxAnswers })
 	c.feel(heard, c.again(asked), late)
 	if c.silent || c.turns >= c.script.MaxTurns {
@@ -84,7 +84,7 @@ func (c *customer) answer(e ears, m *matter, late, content bool) string {
 	if len(asked) > 0 {
 		return c.tell(asked)
 	}
-	if content && c.settled(e.Settled(m.ticket, m.written())) {
+	if content && c.settled(r.Settled(t.ticket, t.written())) {
 		c.silent = true
 		lines := c.lines()
 		return lines[len(lines)-1]
@@ -112,7 +112,7 @@ func (c *customer) tell(asked []int) string {
 }
 
 // feel changes the mood by the manner of a message and by time, never by whether it is right.
-func (c *customer) feel(heard grader.Heard, again, late bool) {
+func (c *customer) feel(heard grader.Interpretation, again, late bool) {
 	for _, annoying := range []bool{heard.Blames, again, late} {
 		if annoying {
 			c.mood++

@@ -103,11 +103,11 @@ func TestMoodBeginsWithTheTone(t *testing.T) {
 		ticket := talkative()
 		ticket.Tone = tone
 		e := startOn("ticket-resolve", episode.Options{Seed: 7}, goodJudge, ticket)
-		if got := e.desk.observation().CustomerMood; got != want {
+		if got := e.state.observation().CustomerMood; got != want {
 			t.Errorf("a customer who writes in an %s tone is %s, want %s", tone, got, want)
 		}
 	}
-	if got := start("ticket-resolve", episode.Dense, goodJudge).desk.observation().CustomerMood; got != "" {
+	if got := start("ticket-resolve", episode.Dense, goodJudge).state.observation().CustomerMood; got != "" {
 		t.Errorf("a customer without a script is %s", got)
 	}
 }
@@ -188,7 +188,7 @@ func TestPublicCustomers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ears := sharedEars()
+	reader := sharedReader()
 	for _, s := range catalog.Tickets() {
 		ticket, err := s.Instantiate(1)
 		if err != nil {
@@ -199,7 +199,7 @@ func TestPublicCustomers(t *testing.T) {
 		}
 		for i, a := range ticket.UserSim.Answers {
 			for _, ask := range a.Ask {
-				if heard := ears.Hear(ticket, ask+"?"); !slices.Contains(heard.Asked, i) {
+				if heard := reader.Interpret(ticket, ask+"?"); !slices.Contains(heard.Asked, i) {
 					t.Errorf("%s: %q? isn't understood as a question for %s", s.ID, ask, a.ID)
 				}
 			}
@@ -208,7 +208,7 @@ func TestPublicCustomers(t *testing.T) {
 			}
 		}
 		for _, good := range ticket.References.Good {
-			if heard := ears.Hear(ticket, good); len(heard.Asked) > 0 {
+			if heard := reader.Interpret(ticket, good); len(heard.Asked) > 0 {
 				t.Errorf("%s: a good reply is understood as asking: %s", s.ID, good)
 			}
 		}

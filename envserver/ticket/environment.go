@@ -10,11 +10,11 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// environment is one session's. Its desk is nil before the first reset.
+// environment is one session's. Its state is nil before the first reset.
 type environment struct {
-	kind *Kind
-	opts episode.Options
-	desk *desk
+	kind  *Kind
+	opts  episode.Options
+	state *state
 	// unjudged counts the failures to judge since a verdict last stood, whatever was done between
 	// them.
 	unjudged int
@@ -39,19 +39,19 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 }
 
 func (e *environment) begin(c *choice, tickets []*scenarios.Ticket, opts episode.Options) episode.Result {
-	e.opts, e.desk, e.unjudged = opts, newDesk(c, tickets, opts), 0
-	return episode.Result{Observation: e.desk.observation()}
+	e.opts, e.state, e.unjudged = opts, newState(c, tickets, opts), 0
+	return episode.Result{Observation: e.state.observation()}
 }
 
 // Step plays one action.
 func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode.Result, error) {
-	if e.desk == nil {
+	if e.state == nil {
 		return episode.Result{}, episode.ErrNotReset
 	}
-	if e.desk.outcome != "" {
+	if e.state.outcome != "" {
 		return e.over(), nil
 	}
-	next := e.desk.clone()
+	next := e.state.clone()
 	decoded, err := actionForm.Decode(action)
 	var invalid *episode.ActionError
 	switch {
@@ -69,10 +69,10 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	if err != nil {
 		return episode.Result{}, err
 	}
-	if next.verdicts() > e.desk.verdicts() {
+	if next.verdicts() > e.state.verdicts() {
 		e.unjudged = 0
 	}
-	e.desk = next
+	e.state = next
 	if invalid != nil && final == nil {
 		return episode.Result{}, invalid
 	}
@@ -87,17 +87,17 @@ func (e *environment) giveUp() bool {
 
 // over answers a step after the end.
 func (e *environment) over() episode.Result {
-	observation := e.desk.observation()
+	observation := e.state.observation()
 	observation.Feedback = "The episode is over: send reset to begin the next one."
 	return episode.Result{Observation: observation, Done: true}
 }
 
 // State reports the episode without anything that the agent must find out.
 func (e *environment) State() any {
-	if e.desk == nil {
+	if e.state == nil {
 		return State{}
 	}
-	d, id := e.desk, e.opts.EpisodeID
+	d, id := e.state, e.opts.EpisodeID
 	return State{
 		EpisodeID: &id, StepCount: d.step, Seed: e.opts.Seed, Task: d.task.name, TicketID: d.selected().id,
 		Status: d.selected().status,

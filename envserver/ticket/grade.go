@@ -43,108 +43,108 @@ func earned(parts []score.Dimension) int64 {
 	return points
 }
 
-// fullWorth is the worth that earns the full score: in a queue that of the best schedule, otherwise
+// fullScore is the worth that earns the full score: in a queue that of the best schedule, otherwise
 // all that the task offers.
-func (d *desk) fullWorth(pars *queue.Pars) int64 {
-	if !d.task.queue {
-		return d.task.offered * queue.InTime
+func (s *state) fullScore(optima *queue.Optima) int64 {
+	if !s.task.queue {
+		return s.task.offered * queue.InTime
 	}
 	var cases [queue.Size]queue.Case
 	for i := range cases {
-		cases[i] = queue.CaseOf(d.matters[i].ticket)
+		cases[i] = queue.CaseOf(s.tickets[i].ticket)
 	}
-	return pars.Of(cases)
+	return optima.Of(cases)
 }
 
 // worth is what a ticket adds to the episode: its milli-points times the factor of its first reply
 // and, in a queue, its weight.
-func (d *desk) worth(m *matter, points int64) int64 {
-	if d.task.queue {
-		return queue.Worth(m.ticket.Gold.Priority, points, m.answered)
+func (s *state) weightedScore(t *ticketState, points int64) int64 {
+	if s.task.queue {
+		return queue.WeightedScore(t.ticket.Gold.Priority, points, t.answered)
 	}
-	return points * d.factor(m)
+	return points * s.factor(t)
 }
 
-func (d *desk) factor(m *matter) int64 {
-	if !d.timed() {
+func (s *state) factor(t *ticketState) int64 {
+	if !s.timed() {
 		return queue.InTime
 	}
-	return queue.Factor(m.ticket.Gold.Priority, m.answered)
+	return queue.Factor(t.ticket.Gold.Priority, t.answered)
 }
 
 // pay moves paid to what the tickets' worth is of the full one, in milli-points, and returns the
 // difference: the reward. Rewards of an episode so add up to its score however it is rounded. The
 // full worth of a queue is that of the best of the documented schedules. Another one, with the
 // replies before the labels say, can be worth more, and more isn't paid.
-func (d *desk) pay(worth int64) int64 {
-	due := min((2*1000*worth+d.par)/(2*d.par), 1000)
-	reward := due - d.paid
-	d.paid = due
+func (s *state) pay(worth int64) int64 {
+	due := min((2*1000*worth+s.optimum)/(2*s.optimum), 1000)
+	reward := due - s.paid
+	s.paid = due
 	return reward
 }
 
 // grade ends the books of a step: the reward and, when the episode is over, its final figures. The
 // error returned is ctx's, when that ended before the judge did, an *episode.JudgeError, or says
 // that the rubric is broken.
-func (d *desk) grade(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
-	if err := d.judge(ctx, judge); err != nil {
+func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
+	if err := s.judge(ctx, judge); err != nil {
 		return 0, nil, err
 	}
-	if d.outcome == "" && !d.dense() {
+	if s.outcome == "" && !s.dense() {
 		return 0, nil, nil
 	}
-	parts := make([][]score.Dimension, len(d.matters))
+	parts := make([][]score.Dimension, len(s.tickets))
 	var worth int64
-	for i := range d.matters {
-		m := &d.matters[i]
+	for i := range s.tickets {
+		t := &s.tickets[i]
 		var err error
-		if parts[i], err = d.parts(m); err != nil {
+		if parts[i], err = s.parts(t); err != nil {
 			return 0, nil, err
 		}
-		if !d.withheld(m) {
-			worth += d.worth(m, earned(parts[i]))
+		if !s.withheld(t) {
+			worth += s.weightedScore(t, earned(parts[i]))
 		}
 	}
-	reward := d.pay(worth)
-	if d.outcome == "" {
+	reward := s.pay(worth)
+	if s.outcome == "" {
 		return reward, nil, nil
 	}
-	final, err := d.scored(parts)
+	final, err := s.scored(parts)
 	return reward, final, err
 }
 
 // withheld reports whether a ticket's rewards wait. Where minutes count they are the points times
 // what the true priority makes of them, so that they tell it: nothing is paid until both labels
 // stand, which with dense rewards can't be revised, or nothing more will be done.
-func (d *desk) withheld(m *matter) bool {
-	return d.timed() && !d.over(m) && (m.category == "" || m.priority == "")
+func (s *state) withheld(t *ticketState) bool {
+	return s.timed() && !s.over(t) && (t.category == "" || t.priority == "")
 }
 
 // over reports whether a ticket is graded as a whole: nothing more will be done about it.
-func (d *desk) over(m *matter) bool { return d.outcome != "" || !m.open() }
+func (s *state) over(t *ticketState) bool { return s.outcome != "" || !t.open() }
 
 // parts grades a ticket: its labels alone while it is open, for only the end shows which actions a
 // reply may speak of.
-func (d *desk) parts(m *matter) ([]score.Dimension, error) {
+func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 	rubric, verdict := grader.TaskClassify, noReply
-	if d.over(m) {
-		rubric = d.task.rubric
+	if s.over(t) {
+		rubric = s.task.rubric
 	}
-	if m.verdict != nil {
-		verdict = *m.verdict
+	if t.verdict != nil {
+		verdict = *t.verdict
 	}
-	return grader.GradeTicket(m.ticket, rubric, m.decisions(), verdict)
+	return grader.GradeTicket(t.ticket, rubric, t.decisions(), verdict)
 }
 
 // judge has the replies of every ticket judged that is over and hasn't been. A verdict that is no
 // score is a failure to judge.
-func (d *desk) judge(ctx context.Context, judge grader.Judge) error {
-	for i := range d.matters {
-		m := &d.matters[i]
-		if !d.task.reply || !d.over(m) || len(m.replies) == 0 || m.verdict != nil {
+func (s *state) judge(ctx context.Context, judge grader.Judge) error {
+	for i := range s.tickets {
+		t := &s.tickets[i]
+		if !s.task.reply || !s.over(t) || len(t.replies) == 0 || t.verdict != nil {
 			continue
 		}
-		judged := m.judged()
+		judged := t.judged()
 		verdict, err := judge.Judge(ctx, judged)
 		switch {
 		case ctx.Err() != nil:
@@ -156,24 +156,24 @@ func (d *desk) judge(ctx context.Context, judge grader.Judge) error {
 			return &episode.JudgeError{Cause: string(cmp.Or(verdict.Cause, grader.CauseFailed)), Err: err}
 		}
 		verdict.Case = judged.Digest()
-		m.verdict = &verdict
+		t.verdict = &verdict
 	}
 	return nil
 }
 
 // judged is what the judge reads: everything that the agent wrote to the customer, in order,
 // because what was once promised stays promised.
-func (m *matter) judged() grader.Case {
-	return grader.Case{Ticket: m.ticket, Reply: m.written(), Actions: grader.Actions{Ending: m.ending(), Team: m.team}}
+func (t *ticketState) judged() grader.Case {
+	return grader.Case{Ticket: t.ticket, Reply: t.written(), Actions: grader.Actions{Ending: t.ending(), Team: t.team}}
 }
 
-func (m *matter) written() string { return strings.Join(m.replies, "\n\n") }
+func (t *ticketState) written() string { return strings.Join(t.replies, "\n\n") }
 
 // verdicts is the number of tickets that the judge has read.
-func (d *desk) verdicts() int {
+func (s *state) verdicts() int {
 	count := 0
-	for i := range d.matters {
-		if d.matters[i].verdict != nil {
+	for i := range s.tickets {
+		if s.tickets[i].verdict != nil {
 			count++
 		}
 	}
@@ -181,27 +181,27 @@ func (d *desk) verdicts() int {
 }
 
 // final begins the end of the episode.
-func (d *desk) final() *episode.Final {
-	return &episode.Final{Task: d.task.name, Scenario: d.scenario, Category: d.category, Outcome: d.outcome,
-		Judge: d.task.scale}
+func (s *state) final() *episode.Final {
+	return &episode.Final{Task: s.task.name, Scenario: s.scenario, Category: s.category, Outcome: s.outcome,
+		Judge: s.task.scale}
 }
 
 // giveUp ends the episode without a score.
-func (d *desk) giveUp(unjudged *episode.JudgeError) *episode.Final {
-	d.outcome = score.Errored
-	d.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
-	final := d.final()
+func (s *state) giveUp(unjudged *episode.JudgeError) *episode.Final {
+	s.outcome = score.Errored
+	s.feedback = "The episode could not be scored: the judge failed. Reset to play it again."
+	final := s.final()
 	final.Cause = unjudged.Cause
 	return final
 }
 
 // scored is the end of an episode whose tickets earned the parts.
-func (d *desk) scored(parts [][]score.Dimension) (*episode.Final, error) {
-	final := d.final()
-	final.Score = d.paid * score.One / 1000
-	final.Dimensions = d.dimensions(parts)
-	for i := range d.matters {
-		verdict, err := d.matters[i].served()
+func (s *state) scored(parts [][]score.Dimension) (*episode.Final, error) {
+	final := s.final()
+	final.Score = s.paid * score.One / 1000
+	final.Dimensions = s.dimensions(parts)
+	for i := range s.tickets {
+		verdict, err := s.tickets[i].served()
 		if err != nil {
 			return nil, err
 		}
@@ -214,26 +214,26 @@ func (d *desk) scored(parts [][]score.Dimension) (*episode.Final, error) {
 
 // dimensions are the weighted means of the tickets' parts and, where time counts, of their
 // timeliness.
-func (d *desk) dimensions(parts [][]score.Dimension) []score.Dimension {
+func (s *state) dimensions(parts [][]score.Dimension) []score.Dimension {
 	means := slices.Clone(parts[0])
 	for k := range means {
 		means[k].Earned = 0
 	}
 	var late score.Dimension
 	var weights int64
-	for i := range d.matters {
-		m := &d.matters[i]
+	for i := range s.tickets {
+		t := &s.tickets[i]
 		weight := int64(1)
-		if d.task.queue {
-			weight = queue.Weight(m.ticket.Gold.Priority)
+		if s.task.queue {
+			weight = queue.Weight(t.ticket.Gold.Priority)
 		}
 		weights += weight
 		for k, part := range parts[i] {
 			means[k].Earned += weight * part.Earned
 		}
-		late.Earned += weight * (d.factor(m) - queue.TooLate)
+		late.Earned += weight * (s.factor(t) - queue.TooLate)
 	}
-	if d.timed() {
+	if s.timed() {
 		late.Name, late.Offered = dimensionTimeliness, queue.InTime-queue.TooLate
 		means = append(means, late)
 	}
@@ -250,11 +250,11 @@ type servedVerdict struct {
 }
 
 // served is the verdict as JSON, nil where nothing was judged.
-func (m *matter) served() (json.RawMessage, error) {
-	if m.verdict == nil {
+func (t *ticketState) served() (json.RawMessage, error) {
+	if t.verdict == nil {
 		return nil, nil
 	}
-	text, err := json.Marshal(servedVerdict{m.id, *m.verdict})
+	text, err := json.Marshal(servedVerdict{t.id, *t.verdict})
 	if err != nil {
 		return nil, fmt.Errorf("writing the verdict: %w", err)
 	}

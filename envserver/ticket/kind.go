@@ -1,7 +1,7 @@
 // Package ticket is the ticket environment: an agent reads a customer's ticket, classifies it, sets
 // its priority, searches the knowledge base, replies, and resolves or escalates it.
 //
-// One desk holds one ticket, or the five of a queue. An action makes the next desk out of the
+// One state holds one ticket, or the five of a queue. An action makes the next state out of the
 // current one, and only when that has succeeded does it become the current one, so an action that
 // fails by our fault leaves no trace. Category, priority and the decision are graded by rules; the
 // reply is graded once, when the ticket is closed or the episode over, because only then is it
@@ -37,8 +37,8 @@ type Kind struct {
 	catalog *scenarios.Catalog
 	queues  []queue.Queue
 	judge   grader.Judge
-	ears    ears
-	pars    queue.Pars
+	reader  messageReader
+	optima  queue.Optima
 	tasks   []*task
 	schemas episode.Schemas
 }
@@ -67,7 +67,7 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
 	}
-	k := &Kind{catalog: catalog, judge: judge, ears: grader.NewOffline()}
+	k := &Kind{catalog: catalog, judge: judge, reader: grader.NewOffline()}
 	var err error
 	if k.queues, err = queue.Compose(catalog); err != nil {
 		return nil, fmt.Errorf("composing queues: %w", err)
@@ -156,9 +156,9 @@ func (k *Kind) New() episode.Environment { return &environment{kind: k} }
 
 // choice is what the options of a reset ask for.
 type choice struct {
-	task *task
-	ears ears
-	pars *queue.Pars
+	task   *task
+	reader messageReader
+	optima *queue.Optima
 	// scenario is the id of a ticket or a queue.
 	scenario string
 	tickets  []*scenarios.TicketScenario
@@ -192,7 +192,7 @@ func unknownScenario(t *task, opts episode.Options) error {
 }
 
 func (k *Kind) chosen(t *task, s *scenarios.TicketScenario) *choice {
-	return &choice{task: t, ears: k.ears, scenario: s.ID, tickets: []*scenarios.TicketScenario{s}}
+	return &choice{task: t, reader: k.reader, scenario: s.ID, tickets: []*scenarios.TicketScenario{s}}
 }
 
 func (k *Kind) chooseQueue(t *task, opts episode.Options) (*choice, error) {
@@ -204,7 +204,7 @@ func (k *Kind) chooseQueue(t *task, opts episode.Options) (*choice, error) {
 		return nil, unknownScenario(t, opts)
 	}
 	q := k.queues[at]
-	c := &choice{task: t, ears: k.ears, pars: &k.pars, scenario: q.ID, tickets: make([]*scenarios.TicketScenario,
+	c := &choice{task: t, reader: k.reader, optima: &k.optima, scenario: q.ID, tickets: make([]*scenarios.TicketScenario,
 		queue.Size)}
 	for i, id := range q.Tickets {
 		c.tickets[i], _ = k.catalog.Ticket(id) // queues are made of the catalogue's tickets

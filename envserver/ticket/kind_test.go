@@ -198,7 +198,7 @@ func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed i
 	}
 	told := marshal(t, r.Observation) + marshal(t, env.State())
 	first := r.Observation.(ticket.Observation)
-	if first.Shift != nil {
+	if first.QueueStatus != nil {
 		for _, q := range first.Queue {
 			if r, err = env.Step(t.Context(), json.RawMessage(
 				`{"action_type":"select_ticket","ticket_id":"`+q.TicketID+`"}`)); err != nil {
@@ -213,7 +213,7 @@ func checkSilence(t *testing.T, kind *ticket.Kind, task, scenario string, seed i
 	for _, secret := range secrets(t, tickets) {
 		// The rules of a shift are the same for all tickets: a value that is their own number is
 		// not told by them.
-		if tells(told, secret) && (first.Shift == nil || !tells(first.Feedback, secret)) {
+		if tells(told, secret) && (first.QueueStatus == nil || !tells(first.Feedback, secret)) {
 			t.Errorf("%s seed %d tells %q: %s", scenario, seed, secret, told)
 		}
 	}

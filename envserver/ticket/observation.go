@@ -38,11 +38,11 @@ type Observation struct {
 	CustomerMood string `json:"customer_mood,omitempty"`
 	// ClockMinutes are the simulated minutes that have passed, where time counts.
 	ClockMinutes *int `json:"clock_minutes,omitempty"`
-	*Shift
+	*QueueStatus
 }
 
-// Shift is what a queue's observation has beside the selected ticket.
-type Shift struct {
+// QueueStatus is what a queue's observation has beside the selected ticket.
+type QueueStatus struct {
 	Queue           []QueuedTicket `json:"queue"`
 	MinutesLeft     int            `json:"minutes_left"`
 	EscalationsLeft int            `json:"escalations_left"`
@@ -96,42 +96,42 @@ type State struct {
 	ClockMinutes   int                `json:"clock_minutes"`
 }
 
-func (d *desk) observation() Observation {
-	m := d.selected()
-	t := m.ticket
+func (s *state) observation() Observation {
+	t := s.selected()
+	from := t.ticket
 	o := Observation{
-		Task: d.task.name, TicketID: m.id, Now: t.Now, CustomerName: t.Customer.Name, Company: t.Customer.Company,
-		CustomerSince: date(t.Customer.Since), AccountLevel: t.Customer.AccountLevel, Language: t.Language,
-		Subject: t.Subject, Description: t.Description, Attachments: attachments(t.Attachments),
-		ConversationHistory: slices.Clone(m.conversation),
-		Status:              m.status, Score: d.score(), Step: d.step, MaxSteps: d.task.maxSteps, AllowedActions: d.allowed(),
-		Feedback: d.feedback, KnowledgeBase: articles(d.found), CustomerMood: m.customer.feels(),
+		Task: s.task.name, TicketID: t.id, Now: from.Now, CustomerName: from.Customer.Name, Company: from.Customer.Company,
+		CustomerSince: date(from.Customer.Since), AccountLevel: from.Customer.AccountLevel, Language: from.Language,
+		Subject: from.Subject, Description: from.Description, Attachments: attachments(from.Attachments),
+		ConversationHistory: slices.Clone(t.conversation),
+		Status:              t.status, Score: s.score(), Step: s.step, MaxSteps: s.task.maxSteps, AllowedActions: s.allowed(),
+		Feedback: s.feedback, KnowledgeBase: articles(s.found), CustomerMood: t.customer.feels(),
 	}
-	if d.timed() {
-		clock := d.clock
+	if s.timed() {
+		clock := s.clock
 		o.ClockMinutes = &clock
 	}
-	if d.task.queue {
-		o.Shift = d.shift()
+	if s.task.queue {
+		o.QueueStatus = s.queueStatus()
 	}
 	return o
 }
 
-func (d *desk) shift() *Shift {
-	s := &Shift{Queue: make([]QueuedTicket, len(d.matters)), MinutesLeft: d.minutesLeft(), EscalationsLeft: d.slots}
-	for i := range d.matters {
-		s.Queue[i] = d.matters[i].glance(d.clock)
+func (s *state) queueStatus() *QueueStatus {
+	q := &QueueStatus{Queue: make([]QueuedTicket, len(s.tickets)), MinutesLeft: s.minutesLeft(), EscalationsLeft: s.slots}
+	for i := range s.tickets {
+		q.Queue[i] = s.tickets[i].glance(s.clock)
 	}
-	return s
+	return q
 }
 
-func (m *matter) glance(clock int) QueuedTicket {
-	q := QueuedTicket{TicketID: m.id, Subject: m.ticket.Subject, AccountLevel: m.ticket.Customer.AccountLevel,
-		Status: m.status, WaitingMinutes: m.answered}
-	if m.answered == queue.Never {
+func (t *ticketState) glance(clock int) QueuedTicket {
+	q := QueuedTicket{TicketID: t.id, Subject: t.ticket.Subject, AccountLevel: t.ticket.Customer.AccountLevel,
+		Status: t.status, WaitingMinutes: t.answered}
+	if t.answered == queue.Never {
 		q.WaitingMinutes = clock
-		if m.priority != "" {
-			left := queue.Limit(m.priority) - clock
+		if t.priority != "" {
+			left := queue.Limit(t.priority) - clock
 			q.MinutesToSLA = &left
 		}
 	}
@@ -146,11 +146,11 @@ func date(t time.Time) string {
 }
 
 // score is null while rewards are held back.
-func (d *desk) score() *float64 {
-	if d.outcome == "" && d.mode == episode.Terminal || d.errored() {
+func (s *state) score() *float64 {
+	if s.outcome == "" && s.mode == episode.Terminal || s.errored() {
 		return nil
 	}
-	points := float64(d.paid) / 1000
+	points := float64(s.paid) / 1000
 	return &points
 }
 

@@ -47,32 +47,32 @@ func freeze(value any) (document, error) {
 
 // call lets the backend carry an action out, replies aside. Wrong actions are carried out too: a
 // refund too large stays a refund.
-func (c *course) call(action string, args map[string]any) result {
+func (s *state) call(action string, args map[string]any) result {
 	switch action {
 	case scenarios.CheckOrderStatus:
-		return c.lookUpOrder(text(args, "order_id"))
+		return s.lookUpOrder(text(args, "order_id"))
 	case scenarios.CheckPayment:
-		return c.lookUpPayments(args)
+		return s.lookUpPayments(args)
 	case scenarios.InitiateRefund:
-		return c.refund(args)
+		return s.refund(args)
 	default:
-		return c.openCase(args)
+		return s.openCase(args)
 	}
 }
 
-func (c *course) lookUpOrder(id string) result {
+func (s *state) lookUpOrder(id string) result {
 	if id == "" {
 		return failure("order_id is missing")
 	}
-	order, ok := c.backend.Order(id)
+	order, ok := s.backend.Order(id)
 	if !ok {
 		return failure("there is no order %s", id)
 	}
-	c.orderStatus = order.Status
+	s.orderStatus = order.Status
 	return result{OK: true, Order: &order}
 }
 
-func (c *course) lookUpPayments(args map[string]any) result {
+func (s *state) lookUpPayments(args map[string]any) result {
 	id := text(args, "payment_id")
 	if id == "" {
 		id = text(args, "order_id")
@@ -80,12 +80,12 @@ func (c *course) lookUpPayments(args map[string]any) result {
 	if id == "" {
 		return failure("order_id or payment_id is missing")
 	}
-	payments := c.backend.PaymentsOf(id)
+	payments := s.backend.PaymentsOf(id)
 	if len(payments) == 0 {
 		return failure("there is no payment for %s", id)
 	}
-	c.paymentStatus = statuses(payments)
-	return result{OK: true, Payments: payments, Refunds: c.backend.RefundsOf(id)}
+	s.paymentStatus = statuses(payments)
+	return result{OK: true, Payments: payments, Refunds: s.backend.RefundsOf(id)}
 }
 
 // statuses joins the different statuses of the payments in their order.
@@ -99,26 +99,26 @@ func statuses(payments []scenarios.Payment) string {
 	return strings.Join(different, ", ")
 }
 
-func (c *course) refund(args map[string]any) result {
+func (s *state) refund(args map[string]any) result {
 	amount, ok := args["amount"].(int64)
 	if !ok {
 		return failure("amount is missing or no sum of money")
 	}
 	refund := scenarios.Refund{OrderID: text(args, "order_id"), PaymentID: text(args, "payment_id"),
 		Amount: scenarios.Cents(amount)}
-	if problem := c.unpayable(refund); problem != "" {
+	if problem := s.unpayable(refund); problem != "" {
 		return failure("%s", problem)
 	}
-	refund.ID = fmt.Sprintf("RF-%d", len(c.backend.Refunds)+1)
-	c.backend.Refunds = append(c.backend.Refunds, refund)
+	refund.ID = fmt.Sprintf("RF-%d", len(s.backend.Refunds)+1)
+	s.backend.Refunds = append(s.backend.Refunds, refund)
 	return result{OK: true, Refund: &refund}
 }
 
 // unpayable tells why a refund can't be booked to one payment, "" where it can. What the payment's
 // status or the amount ought to forbid is for the agent to see.
-func (c *course) unpayable(refund scenarios.Refund) string {
+func (s *state) unpayable(refund scenarios.Refund) string {
 	id := cmp.Or(refund.PaymentID, refund.OrderID)
-	payments := c.backend.PaymentsOf(id)
+	payments := s.backend.PaymentsOf(id)
 	captured := 0
 	for _, p := range payments {
 		if refund.OrderID != "" && p.OrderID != refund.OrderID {
@@ -137,13 +137,13 @@ func (c *course) unpayable(refund scenarios.Refund) string {
 	return ""
 }
 
-func (c *course) openCase(args map[string]any) result {
+func (s *state) openCase(args map[string]any) result {
 	team := text(args, "team")
 	if team == "" {
 		return failure("team is missing")
 	}
-	opened := scenarios.Case{ID: fmt.Sprintf("CASE-%d", len(c.backend.Cases)+1), Team: team,
+	opened := scenarios.Case{ID: fmt.Sprintf("CASE-%d", len(s.backend.Cases)+1), Team: team,
 		OrderID: text(args, "order_id"), Reason: text(args, "reason")}
-	c.backend.Cases = append(c.backend.Cases, opened)
+	s.backend.Cases = append(s.backend.Cases, opened)
 	return result{OK: true, Case: &opened}
 }

@@ -79,7 +79,7 @@ func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.
 	var total int64
 	for _, s := range steps {
 		for range 1 + len(w.Faults) {
-			faults := e.course.faults
+			faults := e.state.faults
 			r := step(t, e, goldAction(w, s))
 			if total += r.Reward; r.Final != nil {
 				if booked := r.Final.Dimensions[0].Earned + r.Final.Dimensions[1].Earned +
@@ -88,7 +88,7 @@ func playAll(t *testing.T, kind *Kind, w *scenarios.Workflow, steps []scenarios.
 				}
 				return r.Final
 			}
-			if e.course.faults == faults {
+			if e.state.faults == faults {
 				break
 			}
 		}
@@ -225,7 +225,7 @@ func TestForbiddenActionsCost(t *testing.T) {
 				t.Errorf("%s pays %d", act, r.Reward)
 			}
 		}
-		if e.course.forbidden {
+		if e.state.forbidden {
 			forbidden++
 		}
 	})
@@ -327,7 +327,7 @@ func firstAnswer(t *testing.T, kind *Kind, w *scenarios.Workflow, action string)
 	e := &environment{kind: kind}
 	e.begin(&task{name: "any"}, w, episode.Options{RewardMode: episode.Dense})
 	r := step(t, e, action)
-	if diff := cmp.Diff(w.State, e.course.backend); diff != "" {
+	if diff := cmp.Diff(w.State, e.state.backend); diff != "" {
 		t.Errorf("%s: %s changed the backend (-before +after):\n%s", w.ScenarioID, action, diff)
 	}
 	return r.Observation.(Observation).LastResult, r.Reward

@@ -12,9 +12,9 @@ import (
 
 // environment is one session's. Its course is nil before the first reset.
 type environment struct {
-	kind   *Kind
-	opts   episode.Options
-	course *course
+	kind  *Kind
+	opts  episode.Options
+	state *state
 }
 
 // Reset begins an episode. When it fails the last episode goes on.
@@ -34,13 +34,13 @@ func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 }
 
 func (e *environment) begin(task *task, workflow *scenarios.Workflow, opts episode.Options) episode.Result {
-	e.opts, e.course = opts, newCourse(task, workflow, e.kind.reader, opts.RewardMode)
-	return episode.Result{Observation: e.course.observation()}
+	e.opts, e.state = opts, newState(task, workflow, e.kind.reader, opts.RewardMode)
+	return episode.Result{Observation: e.state.observation()}
 }
 
 // Step plays one action.
 func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.Result, error) {
-	c := e.course
+	c := e.state
 	if c == nil {
 		return episode.Result{}, episode.ErrNotReset
 	}
@@ -66,7 +66,7 @@ func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.R
 
 // State reports the episode without anything that the agent must find out.
 func (e *environment) State() any {
-	c, id := e.course, e.opts.EpisodeID
+	c, id := e.state, e.opts.EpisodeID
 	if c == nil {
 		return State{}
 	}

@@ -46,14 +46,14 @@ type State struct {
 	InvalidActions int                `json:"invalid_actions"`
 }
 
-func (c *course) observation() Observation {
-	w := c.workflow
+func (s *state) observation() Observation {
+	w := s.workflow
 	return Observation{
-		Task: c.task.name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel,
+		Task: s.task.name, Now: w.Now, CustomerName: w.Customer.Name, AccountLevel: w.Customer.AccountLevel,
 		Language: w.Language, UserQuery: w.Query,
-		OrderStatus: known(c.orderStatus), PaymentStatus: known(c.paymentStatus),
-		History: append([]Entry{}, c.history...), LastResult: c.last,
-		Step: c.step, MaxSteps: w.MaxSteps, MinutesUsed: c.minutes,
+		OrderStatus: known(s.orderStatus), PaymentStatus: known(s.paymentStatus),
+		History: append([]Entry{}, s.history...), LastResult: s.last,
+		Step: s.step, MaxSteps: w.MaxSteps, MinutesUsed: s.minutes,
 	}
 }
 

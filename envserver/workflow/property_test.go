@@ -185,7 +185,7 @@ func hidden(w *scenarios.Workflow) []string {
 func TestNothingIsKnownBeforeItIsLookedUp(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
-		seen := mustMarshal(e.course.observation())
+		seen := mustMarshal(e.state.observation())
 		seen += mustMarshal(
 			step(t, e, `{"action_type":"check_order_status","payload":{"order_id":"LD-000000"}}`).Observation) +
 			mustMarshal(e.State())
@@ -204,7 +204,7 @@ func TestALookUpTellsSomething(t *testing.T) {
 		w = withoutFaults(w)
 		e := begin(kind, w, episode.Dense)
 		for _, s := range inOrder(w.Steps) {
-			before := mustMarshal(e.course.observation())
+			before := mustMarshal(e.state.observation())
 			after := step(t, e, goldAction(w, s)).Observation.(Observation)
 			look := s.Action == scenarios.CheckOrderStatus || s.Action == scenarios.CheckPayment
 			if look && (len(after.LastResult) < 100 || strings.Contains(before, string(after.LastResult))) {
@@ -301,7 +301,7 @@ func TestStateMayBeAskedAtAnyTime(t *testing.T) {
 func TestUnknownActionsDoNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
-		before := mustMarshal(e.course.observation())
+		before := mustMarshal(e.state.observation())
 		for _, action := range []string{`{"action_type":"approve"}`,
 			`{"action_type":"respond_user","payload":{"message":"Hi","mood":"good"}}`, `"respond_user"`, ``} {
 			r, err := e.Step(t.Context(), json.RawMessage(action))
@@ -309,10 +309,10 @@ func TestUnknownActionsDoNothing(t *testing.T) {
 				t.Errorf("Step(%s) = %+v, %v, want it refused", action, r, err)
 			}
 		}
-		if after := mustMarshal(e.course.observation()); after != before {
+		if after := mustMarshal(e.state.observation()); after != before {
 			t.Errorf("the observation changed from\n%s to\n%s", before, after)
 		}
-		if got := e.course.balance(); got != -4*wrongPenalty {
+		if got := e.state.balance(); got != -4*wrongPenalty {
 			t.Errorf("balance = %d, want %d", got, -4*wrongPenalty)
 		}
 	})

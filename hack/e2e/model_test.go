@@ -20,8 +20,8 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/policy"
-	"github.com/csenv/csenv/envserver/policy/scripted"
 	"github.com/csenv/csenv/envserver/score"
+	scripted "github.com/csenv/csenv/internal/testkit/model"
 )
 
 const (

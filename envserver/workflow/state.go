@@ -19,7 +19,7 @@ const (
 )
 
 // course is the state of an episode.
-type course struct {
+type state struct {
 	task     *task
 	workflow *scenarios.Workflow
 	reader   Reader
@@ -50,8 +50,8 @@ type course struct {
 	outcome score.Outcome
 }
 
-func newCourse(t *task, w *scenarios.Workflow, reader Reader, mode episode.RewardMode) *course {
-	return &course{
+func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.RewardMode) *state {
+	return &state{
 		task: t, workflow: w, reader: reader, mode: mode, backend: w.State.Clone(),
 		orderStatus: shown(w.Visible.OrderStatus), paymentStatus: shown(w.Visible.PaymentStatus),
 		calls: map[string]int{}, satisfied: make([]bool, len(w.Steps)), neutrals: make([]int, len(w.Neutral)),
@@ -67,29 +67,29 @@ func shown(status string) string {
 }
 
 // play carries an action out and books what it earns and costs.
-func (c *course) play(a episode.Action) error {
+func (s *state) play(a episode.Action) error {
 	args := payload(a)
-	c.step++
-	c.calls[a.Type]++
-	c.minutes += c.workflow.StepMinutes[a.Type]
-	answer, cost := c.carryOut(a.Type, args)
-	c.penalties += cost
-	if c.outcome == "" && c.step >= c.workflow.MaxSteps {
-		c.penalties += exhaustedPenalty
-		c.outcome = score.Failed
+	s.step++
+	s.calls[a.Type]++
+	s.minutes += s.workflow.StepMinutes[a.Type]
+	answer, cost := s.carryOut(a.Type, args)
+	s.penalties += cost
+	if s.outcome == "" && s.step >= s.workflow.MaxSteps {
+		s.penalties += exhaustedPenalty
+		s.outcome = score.Failed
 	}
-	return c.record(a.Type, args, answer)
+	return s.record(a.Type, args, answer)
 }
 
 // carryOut returns what the action came to and what it costs. A call that fails by the script is
 // excused: it costs nothing and, however late, is no step too many.
-func (c *course) carryOut(action string, args map[string]any) (result, int64) {
-	if fault := c.fault(action); fault != "" {
-		c.faults++
+func (s *state) carryOut(action string, args map[string]any) (result, int64) {
+	if fault := s.fault(action); fault != "" {
+		s.faults++
 		return failure("%s", fault), 0
 	}
-	answer, cost := c.act(action, args)
-	if c.step-c.faults > len(c.workflow.Steps) && cost != neutralPenalty {
+	answer, cost := s.act(action, args)
+	if s.step-s.faults > len(s.workflow.Steps) && cost != neutralPenalty {
 		cost += neutralPenalty
 	}
 	return answer, cost
@@ -97,41 +97,41 @@ func (c *course) carryOut(action string, args map[string]any) (result, int64) {
 
 // act carries the action out, books what it earns and returns what it costs by itself. A forbidden
 // act is never a step.
-func (c *course) act(action string, args map[string]any) (result, int64) {
+func (s *state) act(action string, args map[string]any) (result, int64) {
 	if action == scenarios.RespondUser {
-		return c.respond(args)
+		return s.respond(args)
 	}
-	forbidden := c.isForbidden(action, args)
-	c.forbidden = c.forbidden || forbidden
-	step, blocked := c.nextStep(action, args)
+	forbidden := s.isForbidden(action, args)
+	s.forbidden = s.forbidden || forbidden
+	step, blocked := s.nextStep(action, args)
 	switch {
-	case step < 0 && c.tooEarly(action):
+	case step < 0 && s.tooEarly(action):
 		return failure("not done: something has to be looked up or settled first"), wrongPenalty
 	case forbidden:
-		return c.call(action, args), wrongPenalty
+		return s.call(action, args), wrongPenalty
 	case step >= 0:
-		c.satisfy(step)
-		return c.call(action, args), 0
-	case !blocked && c.isNeutral(action, args):
-		return c.call(action, args), neutralPenalty
+		s.satisfy(step)
+		return s.call(action, args), 0
+	case !blocked && s.isNeutral(action, args):
+		return s.call(action, args), neutralPenalty
 	default:
-		return c.call(action, args), wrongPenalty
+		return s.call(action, args), wrongPenalty
 	}
 }
 
 // tooEarly reports whether the action changes the backend and a required step of its type waits for
 // others. The arguments play no part: if only the right team or amount were held back, agents could
 // find it by trying.
-func (c *course) tooEarly(action string) bool {
-	return changes(action) && slices.ContainsFunc(c.waiting(action),
-		func(i int) bool { return !c.ready(c.workflow.Steps[i]) })
+func (s *state) tooEarly(action string) bool {
+	return changes(action) && slices.ContainsFunc(s.waiting(action),
+		func(i int) bool { return !s.ready(s.workflow.Steps[i]) })
 }
 
 // waiting lists the required steps of an action, by index, that aren't done.
-func (c *course) waiting(action string) []int {
+func (s *state) waiting(action string) []int {
 	var open []int
-	for i, s := range c.workflow.Steps {
-		if s.Action == action && !c.satisfied[i] && !s.Terminal && !s.Ask {
+	for i, step := range s.workflow.Steps {
+		if step.Action == action && !s.satisfied[i] && !step.Terminal && !step.Ask {
 			open = append(open, i)
 		}
 	}
@@ -144,9 +144,9 @@ func changes(action string) bool {
 }
 
 // fault is the scripted error of the current call, "" for none.
-func (c *course) fault(action string) string {
-	for _, f := range c.workflow.Faults {
-		if f.Action == action && f.Call == c.calls[action] {
+func (s *state) fault(action string) string {
+	for _, f := range s.workflow.Faults {
+		if f.Action == action && f.Call == s.calls[action] {
 			return f.Error
 		}
 	}
@@ -155,13 +155,13 @@ func (c *course) fault(action string) string {
 
 // nextStep finds a required step that the action does now. blocked says that there is only one that
 // waits for others.
-func (c *course) nextStep(action string, args map[string]any) (step int, blocked bool) {
-	for _, i := range c.waiting(action) {
-		s := c.workflow.Steps[i]
-		if !s.Accepts(args) {
+func (s *state) nextStep(action string, args map[string]any) (step int, blocked bool) {
+	for _, i := range s.waiting(action) {
+		step := s.workflow.Steps[i]
+		if !step.Accepts(args) {
 			continue
 		}
-		if c.ready(s) {
+		if s.ready(step) {
 			return i, false
 		}
 		blocked = true
@@ -170,48 +170,48 @@ func (c *course) nextStep(action string, args map[string]any) (step int, blocked
 }
 
 // ready reports whether a step's prerequisites are met.
-func (c *course) ready(s scenarios.WorkflowStep) bool {
-	for _, id := range s.Requires {
-		i := slices.IndexFunc(c.workflow.Steps, func(other scenarios.WorkflowStep) bool { return other.ID == id })
-		if i < 0 || !c.satisfied[i] {
+func (s *state) ready(step scenarios.WorkflowStep) bool {
+	for _, id := range step.Requires {
+		i := slices.IndexFunc(s.workflow.Steps, func(other scenarios.WorkflowStep) bool { return other.ID == id })
+		if i < 0 || !s.satisfied[i] {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *course) satisfy(step int) {
-	c.satisfied[step] = true
-	c.earnedSteps += stepPoints
+func (s *state) satisfy(step int) {
+	s.satisfied[step] = true
+	s.earnedSteps += stepPoints
 }
 
 // isNeutral reports whether the action is a harmless look-up that is still free to make, and counts
 // it. A step done before is a repeat, never neutral.
-func (c *course) isNeutral(action string, args map[string]any) bool {
-	for i, s := range c.workflow.Steps {
-		if s.Action == action && c.satisfied[i] && s.Accepts(args) {
+func (s *state) isNeutral(action string, args map[string]any) bool {
+	for i, step := range s.workflow.Steps {
+		if step.Action == action && s.satisfied[i] && step.Accepts(args) {
 			return false
 		}
 	}
-	for i, n := range c.workflow.Neutral {
-		if n.Action == action && n.Accepts(args) && c.neutrals[i] < n.Max {
-			c.neutrals[i]++
+	for i, n := range s.workflow.Neutral {
+		if n.Action == action && n.Accepts(args) && s.neutrals[i] < n.Max {
+			s.neutrals[i]++
 			return true
 		}
 	}
 	return false
 }
 
-func (c *course) isForbidden(action string, args map[string]any) bool {
-	moment := scenarios.Moment{Backend: &c.backend, Payload: args}
-	for _, f := range c.workflow.Forbidden {
+func (s *state) isForbidden(action string, args map[string]any) bool {
+	moment := scenarios.Moment{Backend: &s.backend, Payload: args}
+	for _, f := range s.workflow.Forbidden {
 		if f.Action != action {
 			continue
 		}
 		switch {
 		case f.When.IsZero() && len(f.Verbs) == 0:
 			return true
-		case len(f.Verbs) > 0 && c.reader.Commits(text(args, "message"), f.Verbs, c.workflow.Language):
+		case len(f.Verbs) > 0 && s.reader.Commits(text(args, "message"), f.Verbs, s.workflow.Language):
 			return true
 		case !f.When.IsZero() && holds(f.When, moment):
 			return true
@@ -227,45 +227,45 @@ func holds(p scenarios.Predicate, m scenarios.Moment) bool {
 }
 
 // respond sends a message. It is a question that the case asks for, or it ends the episode.
-func (c *course) respond(args map[string]any) (result, int64) {
+func (s *state) respond(args map[string]any) (result, int64) {
 	message := text(args, "message")
 	if message == "" {
 		return failure("message is missing"), wrongPenalty
 	}
-	forbidden := c.isForbidden(scenarios.RespondUser, args)
-	if ask := c.question(message); ask >= 0 && !forbidden {
-		c.satisfy(ask)
-		return result{OK: true, Sent: message, Answer: c.workflow.Steps[ask].Answer}, 0
+	forbidden := s.isForbidden(scenarios.RespondUser, args)
+	if ask := s.question(message); ask >= 0 && !forbidden {
+		s.satisfy(ask)
+		return result{OK: true, Sent: message, Answer: s.workflow.Steps[ask].Answer}, 0
 	}
-	c.replied, c.message, c.outcome = true, message, score.Scored
-	c.forbidden = c.forbidden || forbidden
+	s.replied, s.message, s.outcome = true, message, score.Scored
+	s.forbidden = s.forbidden || forbidden
 	sent := result{OK: true, Sent: message}
-	last := slices.IndexFunc(c.workflow.Steps, func(s scenarios.WorkflowStep) bool { return s.Terminal })
-	if forbidden || last < 0 || !c.ready(c.workflow.Steps[last]) || !c.workflow.Steps[last].Accepts(args) ||
-		!c.statesFacts(message) {
+	last := slices.IndexFunc(s.workflow.Steps, func(step scenarios.WorkflowStep) bool { return step.Terminal })
+	if forbidden || last < 0 || !s.ready(s.workflow.Steps[last]) || !s.workflow.Steps[last].Accepts(args) ||
+		!s.statesFacts(message) {
 		return sent, wrongPenalty
 	}
-	c.satisfy(last)
-	if c.resolved() {
-		c.earnedResolution = resolutionPoints
+	s.satisfy(last)
+	if s.resolved() {
+		s.earnedResolution = resolutionPoints
 	}
 	return sent, 0
 }
 
 // question finds the asking step that a message does, -1 for none.
-func (c *course) question(message string) int {
-	for i, s := range c.workflow.Steps {
-		if s.Ask && !c.satisfied[i] && c.ready(s) && asks(message, s.About) {
+func (s *state) question(message string) int {
+	for i, step := range s.workflow.Steps {
+		if step.Ask && !s.satisfied[i] && s.ready(step) && asks(message, step.About) {
 			return i
 		}
 	}
 	return -1
 }
 
-func (c *course) statesFacts(message string) bool {
-	for i, stated := range c.reader.FactsStated(message, c.workflow.Facts, c.workflow.AllowedValues,
-		c.workflow.Language) {
-		if !stated && !c.workflow.Facts[i].Optional {
+func (s *state) statesFacts(message string) bool {
+	for i, stated := range s.reader.FactsStated(message, s.workflow.Facts, s.workflow.AllowedValues,
+		s.workflow.Language) {
+		if !stated && !s.workflow.Facts[i].Optional {
 			return false
 		}
 	}
@@ -274,12 +274,12 @@ func (c *course) statesFacts(message string) bool {
 
 // resolved reports whether every required step is done, nothing forbidden was, and the backend
 // ended as it should.
-func (c *course) resolved() bool {
-	if c.forbidden || slices.Contains(c.satisfied, false) {
+func (s *state) resolved() bool {
+	if s.forbidden || slices.Contains(s.satisfied, false) {
 		return false
 	}
-	end := scenarios.Moment{Backend: &c.backend, Replied: c.replied, Message: c.message}
-	for _, goal := range c.workflow.Goal {
+	end := scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message}
+	for _, goal := range s.workflow.Goal {
 		if !holds(goal, end) {
 			return false
 		}
@@ -289,50 +289,50 @@ func (c *course) resolved() bool {
 
 // refuse books an action outside the schema, which costs no step. The last one that is put up with
 // ends the episode.
-func (c *course) refuse(err *episode.ActionError) error {
-	c.invalid++
-	c.penalties += wrongPenalty
-	if c.invalid < episode.MaxInvalidActions {
+func (s *state) refuse(err *episode.ActionError) error {
+	s.invalid++
+	s.penalties += wrongPenalty
+	if s.invalid < episode.MaxInvalidActions {
 		return nil
 	}
-	c.outcome = score.Failed
-	last, err2 := freeze(failure("%v. This was invalid action %d: the episode is over", err, c.invalid))
-	c.last = last
+	s.outcome = score.Failed
+	last, err2 := freeze(failure("%v. This was invalid action %d: the episode is over", err, s.invalid))
+	s.last = last
 	return err2
 }
 
 // pay returns the reward of the books' change since the last payment; before the end of an episode
 // with terminal rewards, nothing.
-func (c *course) pay() int64 {
-	if c.outcome == "" && c.mode == episode.Terminal {
+func (s *state) pay() int64 {
+	if s.outcome == "" && s.mode == episode.Terminal {
 		return 0
 	}
-	balance := c.balance()
-	reward := balance - c.paid
-	c.paid = balance
+	balance := s.balance()
+	reward := balance - s.paid
+	s.paid = balance
 	return reward
 }
 
-func (c *course) balance() int64 { return c.earnedSteps + c.earnedResolution - c.penalties }
+func (s *state) balance() int64 { return s.earnedSteps + s.earnedResolution - s.penalties }
 
 // final is the end of the episode, nil before.
-func (c *course) final() *episode.Final {
-	if c.outcome == "" {
+func (s *state) final() *episode.Final {
+	if s.outcome == "" {
 		return nil
 	}
 	dimensions := []score.Dimension{
-		{Name: "steps", Earned: c.earnedSteps, Offered: stepPoints * int64(len(c.workflow.Steps))},
-		{Name: "resolution", Earned: c.earnedResolution, Offered: resolutionPoints},
-		{Name: "penalties", Earned: -c.penalties},
+		{Name: "steps", Earned: s.earnedSteps, Offered: stepPoints * int64(len(s.workflow.Steps))},
+		{Name: "resolution", Earned: s.earnedResolution, Offered: resolutionPoints},
+		{Name: "penalties", Earned: -s.penalties},
 	}
 	return &episode.Final{
-		Task: c.task.name, Scenario: c.workflow.ScenarioID, Category: category, Outcome: c.outcome, Judge: scale,
+		Task: s.task.name, Scenario: s.workflow.ScenarioID, Category: category, Outcome: s.outcome, Judge: scale,
 		Score: grader.EpisodeScore(dimensions), Dimensions: dimensions,
 	}
 }
 
 // record adds the action to the history.
-func (c *course) record(action string, args map[string]any, answer result) error {
+func (s *state) record(action string, args map[string]any, answer result) error {
 	if amount, ok := args["amount"].(int64); ok {
 		args["amount"] = scenarios.Cents(amount)
 	}
@@ -340,9 +340,9 @@ func (c *course) record(action string, args map[string]any, answer result) error
 	if err != nil {
 		return err
 	}
-	if c.last, err = freeze(answer); err != nil {
+	if s.last, err = freeze(answer); err != nil {
 		return err
 	}
-	c.history = append(c.history, Entry{Step: c.step, ActionType: action, Payload: sent, Result: c.last})
+	s.history = append(s.history, Entry{Step: s.step, ActionType: action, Payload: sent, Result: s.last})
 	return nil
 }

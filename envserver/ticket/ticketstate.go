@@ -16,8 +16,8 @@ const (
 	statusEscalated  = "escalated"
 )
 
-// matter is a ticket as it is being handled.
-type matter struct {
+// ticketState is a ticket as it is being handled.
+type ticketState struct {
 	ticket *scenarios.Ticket
 	// id is the ticket's on the wire.
 	id           string
@@ -34,8 +34,8 @@ type matter struct {
 	verdict *grader.Verdict
 }
 
-func newMatter(ticket *scenarios.Ticket, id string) matter {
-	m := matter{
+func newTicketState(ticket *scenarios.Ticket, id string) ticketState {
+	m := ticketState{
 		ticket: ticket, id: id, status: statusOpen, conversation: make([]Message, len(ticket.History)),
 		customer: newCustomer(ticket), answered: queue.Never,
 	}
@@ -46,51 +46,51 @@ func newMatter(ticket *scenarios.Ticket, id string) matter {
 }
 
 // open reports whether the agent may still do something about the ticket.
-func (m *matter) open() bool { return m.status != statusResolved && m.status != statusEscalated }
+func (t *ticketState) open() bool { return t.status != statusResolved && t.status != statusEscalated }
 
 // begin says that work on the ticket has begun; a ticket that waits for the customer goes on
 // waiting.
-func (m *matter) begin() {
-	if m.status == statusOpen {
-		m.status = statusInProgress
+func (t *ticketState) begin() {
+	if t.status == statusOpen {
+		t.status = statusInProgress
 	}
 }
 
 // labelled reports whether the action sets a label that stands. Dense rewards tell whether a label
 // was right, so there it can't be revised.
-func (m *matter) labelled(a episode.Action) bool {
-	return a.Get("category") != "" && m.category != "" || a.Get("priority") != "" && m.priority != ""
+func (t *ticketState) labelled(a episode.Action) bool {
+	return a.Get("category") != "" && t.category != "" || a.Get("priority") != "" && t.priority != ""
 }
 
-func (m *matter) label(a episode.Action) {
+func (t *ticketState) label(a episode.Action) {
 	if category := a.Get("category"); category != "" {
-		m.category = category
+		t.category = category
 	}
 	if priority := a.Get("priority"); priority != "" {
-		m.priority = priority
+		t.priority = priority
 	}
 }
 
 // reply keeps a message of the agent's.
-func (m *matter) reply(message string, clock int) {
-	m.replies = append(m.replies, message)
-	m.conversation = append(m.conversation, Message{Role: "agent", Content: message})
-	if m.answered == queue.Never {
-		m.answered = clock
+func (t *ticketState) reply(message string, clock int) {
+	t.replies = append(t.replies, message)
+	t.conversation = append(t.conversation, Message{Role: "agent", Content: message})
+	if t.answered == queue.Never {
+		t.answered = clock
 	}
 }
 
 // hear keeps a message of the customer's.
-func (m *matter) hear(message string) {
-	m.conversation = append(m.conversation, Message{Role: "customer", Content: message})
+func (t *ticketState) hear(message string) {
+	t.conversation = append(t.conversation, Message{Role: "customer", Content: message})
 }
 
-func (m *matter) decisions() grader.Decisions {
-	return grader.Decisions{Category: m.category, Priority: m.priority, Ending: m.ending(), Team: m.team}
+func (t *ticketState) decisions() grader.Decisions {
+	return grader.Decisions{Category: t.category, Priority: t.priority, Ending: t.ending(), Team: t.team}
 }
 
-func (m *matter) ending() grader.Ending {
-	switch m.status {
+func (t *ticketState) ending() grader.Ending {
+	switch t.status {
 	case statusResolved:
 		return grader.Resolved
 	case statusEscalated:

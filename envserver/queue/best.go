@@ -8,8 +8,8 @@ import (
 // Schedule is an order of work and what it is worth.
 type Schedule struct {
 	// Acts are those that fit into the shift, in order.
-	Acts  []Act
-	Worth int64
+	Acts          []Act
+	WeightedScore int64
 }
 
 // Best is the best schedule with perfect answers of those that this package knows, and the worth
@@ -21,35 +21,35 @@ func Best(cases [Size]Case) Schedule {
 	for order := range orders() {
 		for _, fill := range []func(*plan, *[Size]Case, *[Size]int){(*plan).oneByOne, (*plan).labelsFirst} {
 			fill(&acts, &cases, &order)
-			if worth := acts.worth(&cases); worth > best {
-				best, chosen = worth, acts
+			if weighted := acts.weightedScore(&cases); weighted > best {
+				best, chosen = weighted, acts
 			}
 		}
 	}
-	worth, played := Play(cases, chosen.acts[:chosen.n])
-	return Schedule{Acts: played, Worth: worth}
+	weighted, played := Play(cases, chosen.acts[:chosen.n])
+	return Schedule{Acts: played, WeightedScore: weighted}
 }
 
-// Pars keeps what the best schedules are worth: there are 32,768 of them at most, and each takes a
+// Optima keeps what the best schedules are worth: there are 32,768 of them at most, and each takes a
 // search. The zero value is ready, and safe for concurrent use.
-type Pars struct {
-	mu    sync.Mutex
-	worth map[[Size]Case]int64
+type Optima struct {
+	mu            sync.Mutex
+	weightedScore map[[Size]Case]int64
 }
 
 // Of is the worth of the best schedule.
-func (p *Pars) Of(cases [Size]Case) int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	worth, known := p.worth[cases]
+func (o *Optima) Of(cases [Size]Case) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	weighted, known := o.weightedScore[cases]
 	if !known {
-		if p.worth == nil {
-			p.worth = map[[Size]Case]int64{}
+		if o.weightedScore == nil {
+			o.weightedScore = map[[Size]Case]int64{}
 		}
-		worth = Best(cases).Worth
-		p.worth[cases] = worth
+		weighted = Best(cases).WeightedScore
+		o.weightedScore[cases] = weighted
 	}
-	return worth
+	return weighted
 }
 
 // OneByOne are the perfect acts that finish each ticket before the next is begun.
@@ -109,14 +109,14 @@ func (p *plan) labelsFirst(cases *[Size]Case, order *[Size]int) {
 	}
 }
 
-func (p *plan) worth(cases *[Size]Case) int64 {
-	s := newShift()
+func (p *plan) weightedScore(cases *[Size]Case) int64 {
+	s := newState()
 	for _, a := range p.acts[:p.n] {
 		if s.fits(a) {
 			s.play(a)
 		}
 	}
-	return s.worth(cases)
+	return s.weightedScore(cases)
 }
 
 // orders yields the 120 orders of five tickets, the arrivals' own first.

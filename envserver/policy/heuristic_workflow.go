@@ -12,11 +12,11 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// workflowClerk is the heuristic for workflows. It looks order and payments up, refunds or
+// heuristicWorkflow is the heuristic for workflows. It looks order and payments up, refunds or
 // escalates by simple rules over what it has read, and replies with the values that it has seen:
 // those of typed fields and an order's short details. Free text in a record, be it a hint or a
 // trap, it doesn't read.
-type workflowClerk struct {
+type heuristicWorkflow struct {
 	id       string
 	asked    bool
 	stage    int
@@ -28,7 +28,7 @@ type workflowClerk struct {
 	done     string
 }
 
-// workflowView is what the clerk reads of an observation.
+// workflowView is what the heuristic reads of an observation.
 type workflowView struct {
 	Now          time.Time   `json:"now"`
 	CustomerName string      `json:"customer_name"`
@@ -66,16 +66,16 @@ type refundRecord struct {
 	At     *time.Time  `json:"at"`
 }
 
-// returnDays is how long after the delivery the clerk refunds.
+// returnDays is how long after the delivery the heuristic refunds.
 const returnDays = 30
 
-// shortDetail is the longest detail, in bytes, that the clerk takes for a value: a date, an amount,
+// shortDetail is the longest detail, in bytes, that the heuristic takes for a value: a date, an amount,
 // a place.
 const shortDetail = 24
 
-// Act goes through the clerk's stages: ask for the order if need be, look up, decide, reply. An
+// Act goes through the heuristic's stages: ask for the order if need be, look up, decide, reply. An
 // action that failed is played again once.
-func (c *workflowClerk) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
+func (c *heuristicWorkflow) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	var v workflowView
 	if err := json.Unmarshal(turn.Observation, &v); err != nil {
 		return nil, fmt.Errorf("reading the issue: %w", err)
@@ -92,7 +92,7 @@ func (c *workflowClerk) Act(_ context.Context, turn Turn) (json.RawMessage, erro
 	return raw, err
 }
 
-func (c *workflowClerk) read(r *toolResult) {
+func (c *heuristicWorkflow) read(r *toolResult) {
 	if r.Order != nil {
 		c.order = r.Order
 	}
@@ -104,7 +104,7 @@ func (c *workflowClerk) read(r *toolResult) {
 	}
 }
 
-func (c *workflowClerk) next(v *workflowView) (json.RawMessage, error) {
+func (c *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
 	if ids := findIDs(v.UserQuery); c.id == "" && len(ids) > 0 {
 		c.id = ids[0]
 	}
@@ -127,13 +127,13 @@ func (c *workflowClerk) next(v *workflowView) (json.RawMessage, error) {
 	return call(scenarios.RespondUser, map[string]any{"message": c.reply(v)})
 }
 
-func (c *workflowClerk) aboutMoney(v *workflowView) bool {
+func (c *heuristicWorkflow) aboutMoney(v *workflowView) bool {
 	return has(strings.ToLower(v.UserQuery), "pay", "paid", "refund", "money", "charge", "bank", "card", "price",
 		"twice", "return", "billed")
 }
 
 // act refunds or escalates; it returns nothing where neither is called for.
-func (c *workflowClerk) act(v *workflowView) (json.RawMessage, error) {
+func (c *heuristicWorkflow) act(v *workflowView) (json.RawMessage, error) {
 	c.done = "nothing"
 	captured := c.captured()
 	switch {
@@ -152,12 +152,12 @@ func (c *workflowClerk) act(v *workflowView) (json.RawMessage, error) {
 	return call(scenarios.InitiateRefund, map[string]any{"order_id": c.id, "amount": json.Number(captured)})
 }
 
-func (c *workflowClerk) wantsMoneyBack(v *workflowView) bool {
+func (c *heuristicWorkflow) wantsMoneyBack(v *workflowView) bool {
 	return has(strings.ToLower(v.UserQuery), "refund", "money back", "return", "twice", "give me back")
 }
 
 // captured is the amount of the last payment that was taken, "" without any.
-func (c *workflowClerk) captured() string {
+func (c *heuristicWorkflow) captured() string {
 	for _, p := range slices.Backward(c.payments) {
 		if p.Status == "captured" {
 			return p.Amount.String()
@@ -166,17 +166,17 @@ func (c *workflowClerk) captured() string {
 	return ""
 }
 
-func (c *workflowClerk) returnable(now time.Time) bool {
+func (c *heuristicWorkflow) returnable(now time.Time) bool {
 	return c.order.Delivered != nil && now.Sub(*c.order.Delivered) <= returnDays*24*time.Hour
 }
 
-func (c *workflowClerk) escalate(team string) (json.RawMessage, error) {
+func (c *heuristicWorkflow) escalate(team string) (json.RawMessage, error) {
 	c.done = "passed your case to our " + team + " team"
 	return call(scenarios.EscalateIssue, map[string]any{"team": team, "order_id": c.id})
 }
 
 // reply says what was done and lists what the records hold.
-func (c *workflowClerk) reply(v *workflowView) string {
+func (c *heuristicWorkflow) reply(v *workflowView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Dear %s,\n\nthank you for your message about %s. ", firstName(v.CustomerName), c.id)
 	if c.done != "" && c.done != "nothing" {
@@ -199,10 +199,10 @@ func (c *workflowClerk) reply(v *workflowView) string {
 	return b.String()
 }
 
-// dayFormat is how the clerk writes dates.
+// dayFormat is how the heuristic writes dates.
 const dayFormat = "January 2, 2006"
 
-func (c *workflowClerk) describeOrder(b *strings.Builder, o *orderRecord) {
+func (c *heuristicWorkflow) describeOrder(b *strings.Builder, o *orderRecord) {
 	fmt.Fprintf(b, "Your order is %s", strings.ReplaceAll(o.Status, "_", " "))
 	if o.Carrier != "" {
 		fmt.Fprintf(b, " with the carrier %s", o.Carrier)

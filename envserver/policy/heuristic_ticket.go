@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// ticketClerk is the heuristic for tickets. It searches the knowledge base, labels by words,
+// heuristicTicket is the heuristic for tickets. It searches the knowledge base, labels by words,
 // decides by what is beyond an agent's authority and replies from a template with what it has read.
-type ticketClerk struct {
+type heuristicTicket struct {
 	articles []article
 	stage    int
 }
@@ -22,7 +22,7 @@ type article struct {
 	Body  string `json:"body"`
 }
 
-// ticketView is what the clerk reads of an observation.
+// ticketView is what the heuristic reads of an observation.
 type ticketView struct {
 	CustomerName   string    `json:"customer_name"`
 	Subject        string    `json:"subject"`
@@ -38,7 +38,7 @@ type ticketView struct {
 	} `json:"conversation_history"`
 }
 
-// maxQuery is the longest query, in bytes, that the clerk sends.
+// maxQuery is the longest query, in bytes, that the heuristic sends.
 const maxQuery = 390
 
 // text is everything that came with the ticket, in lower case.
@@ -54,9 +54,9 @@ func (v *ticketView) text() string {
 	return strings.ToLower(all.String())
 }
 
-// Act goes through the clerk's stages: search, label, reply, decide. In ticket-classify it only
+// Act goes through the heuristic's stages: search, label, reply, decide. In ticket-classify it only
 // labels.
-func (c *ticketClerk) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
+func (c *heuristicTicket) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	var v ticketView
 	if err := json.Unmarshal(turn.Observation, &v); err != nil {
 		return nil, fmt.Errorf("reading the ticket: %w", err)
@@ -69,7 +69,7 @@ func (c *ticketClerk) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 
 // handle takes the next stage. A reply or an escalation that isn't allowed any more, as in a queue,
 // is passed over.
-func (c *ticketClerk) handle(v *ticketView) (json.RawMessage, error) {
+func (c *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
 	c.articles = append(c.articles, v.KnowledgeBase...)
 	c.stage++
 	if c.stage == 3 && !slices.Contains(v.AllowedActions, "respond") {
@@ -94,7 +94,7 @@ func shorten(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "")
 }
 
-func (c *ticketClerk) label(v *ticketView) (json.RawMessage, error) {
+func (c *heuristicTicket) label(v *ticketView) (json.RawMessage, error) {
 	text := v.text()
 	return action("classify", map[string]any{"category": category(text), "priority": priority(text)})
 }
@@ -171,7 +171,7 @@ func priority(text string) string {
 	}
 }
 
-// authority is what the clerk takes an agent's limits to be, in cents, where no article that it has
+// authority is what the heuristic takes an agent's limits to be, in cents, where no article that it has
 // found names another.
 const (
 	refundLimit      = 200_00
@@ -180,7 +180,7 @@ const (
 )
 
 // team is the team that must take the ticket, "" when an agent can settle it.
-func (c *ticketClerk) team(text string) string {
+func (c *heuristicTicket) team(text string) string {
 	sum := largest(text)
 	switch {
 	case dangerous(text):
@@ -206,7 +206,7 @@ func (c *ticketClerk) team(text string) string {
 }
 
 // limit is the limit that an article about the act names, in cents.
-func (c *ticketClerk) limit(act string, otherwise int64) int64 {
+func (c *heuristicTicket) limit(act string, otherwise int64) int64 {
 	for _, a := range c.articles {
 		for _, s := range sentencePattern.FindAllString(strings.ReplaceAll(a.Body, ".00", ""), -1) {
 			if m := limitPattern.FindStringSubmatch(s); m != nil && strings.Contains(s, act) {
@@ -217,11 +217,11 @@ func (c *ticketClerk) limit(act string, otherwise int64) int64 {
 	return otherwise
 }
 
-func (c *ticketClerk) found(prefix string) bool {
+func (c *heuristicTicket) found(prefix string) bool {
 	return slices.ContainsFunc(c.articles, func(a article) bool { return strings.HasPrefix(a.ID, prefix) })
 }
 
-func (c *ticketClerk) decide(v *ticketView) (json.RawMessage, error) {
+func (c *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
 	if team := c.team(v.text()); team != "" && slices.Contains(v.AllowedActions, "escalate") {
 		return action("escalate", map[string]any{"team": team, "reason": "This is beyond what an agent may decide."})
 	}
@@ -230,7 +230,7 @@ func (c *ticketClerk) decide(v *ticketView) (json.RawMessage, error) {
 
 // reply thanks, names what the ticket is about, says what happens and quotes what the knowledge
 // base says of it.
-func (c *ticketClerk) reply(v *ticketView) string {
+func (c *heuristicTicket) reply(v *ticketView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Dear %s,\n\nthank you for writing to us. I am sorry for the trouble", firstName(v.CustomerName))
 	if ids := findIDs(v.Subject + " " + v.Description); len(ids) > 0 {
@@ -255,12 +255,12 @@ func firstName(name string) string {
 	return first
 }
 
-// quoted is the number of sentences that the clerk takes over from articles.
+// quoted is the number of sentences that the heuristic takes over from articles.
 const quoted = 3
 
 // relevant are the sentences of the articles found that share most words with the ticket, those
 // with a number first.
-func (c *ticketClerk) relevant(v *ticketView) []string {
+func (c *heuristicTicket) relevant(v *ticketView) []string {
 	type candidate struct {
 		text   string
 		weight int

@@ -86,7 +86,7 @@ func perfectShift() []string {
 		}
 	}
 	e := start(queue.Task, episode.Terminal, goodJudge)
-	e.desk.task = roomy(e.desk.task)
+	e.state.task = roomy(e.state.task)
 	for i, a := range actions {
 		if r, err := e.Step(context.Background(), json.RawMessage(a)); err != nil || r.Done {
 			return actions[:i+1]
@@ -98,7 +98,7 @@ func perfectShift() []string {
 func TestPerfectShiftScoresOne(t *testing.T) {
 	for _, mode := range []episode.RewardMode{episode.Dense, episode.Terminal} {
 		e := start(queue.Task, mode, goodJudge)
-		e.desk.task = roomy(e.desk.task)
+		e.state.task = roomy(e.state.task)
 		rewards, last := play(t, e, perfectShift()...)
 		if last.Final == nil || last.Final.Outcome != score.Scored || last.Final.Score != score.One ||
 			sum(rewards) != 1000 {
@@ -116,14 +116,14 @@ func TestPerfectShiftScoresOne(t *testing.T) {
 // package queue says.
 func TestShiftFollowsItsSchedule(t *testing.T) {
 	cases := testCases()
-	par := queue.Best(cases).Worth
+	par := queue.Best(cases).WeightedScore
 	for _, order := range [][queue.Size]int{{0, 1, 2, 3, 4}, {1, 4, 2, 3, 0}, {0, 3, 2, 4, 1}, {4, 3, 2, 1, 0},
 		{2, 0, 4, 1, 3}} {
 		for name, acts := range map[string][]queue.Act{"one by one": queue.OneByOne(cases, order),
 			"labels first": queue.LabelsFirst(cases, order)} {
 			worth, _ := queue.Play(cases, acts)
 			e := start(queue.Task, episode.Dense, goodJudge)
-			e.desk.task = roomy(e.desk.task)
+			e.state.task = roomy(e.state.task)
 			rewards, _ := play(t, e, actionsOf(testQueue(), acts)...)
 			if want := (2*1000*worth + par) / (2 * par); sum(rewards) != want {
 				t.Errorf("%s %v: the environment pays %d, want %d", name, order, sum(rewards), want)
@@ -144,12 +144,12 @@ func TestFirstObservationOfAQueue(t *testing.T) {
 	e := &environment{kind: k}
 	got := e.begin(k.one(queue.Task), testQueue(), episode.Options{Seed: 7, RewardMode: episode.Terminal}).Observation.(Observation)
 	zero := 0
-	want := &Shift{MinutesLeft: 36, EscalationsLeft: 2}
+	want := &QueueStatus{MinutesLeft: 36, EscalationsLeft: 2}
 	for i := range queue.Size {
 		want.Queue = append(want.Queue, QueuedTicket{TicketID: ticketID(7, i), Subject: fmt.Sprintf("Matter %d", i),
 			AccountLevel: "premium", Status: "open"})
 	}
-	if diff := cmp.Diff(want, got.Shift); diff != "" {
+	if diff := cmp.Diff(want, got.QueueStatus); diff != "" {
 		t.Errorf("shift (-want +got):\n%s", diff)
 	}
 	if got.TicketID != ticketID(7, 0) || got.Subject != "Matter 0" || got.MaxSteps != 40 ||
@@ -239,7 +239,7 @@ func TestShiftEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := start(queue.Task, episode.Terminal, goodJudge)
 			play(t, e, upToLast(tc.actions)...)
-			if e.desk.outcome != "" {
+			if e.state.outcome != "" {
 				t.Fatal("the shift is over before its last action")
 			}
 			last := step(t, e, tc.actions[len(tc.actions)-1])
@@ -302,7 +302,7 @@ func TestRepeatsNeverPayInAQueue(t *testing.T) {
 	earned := func(actions []string) int64 {
 		e := start(queue.Task, episode.Dense, goodJudge)
 		var total int64
-		for e.desk.outcome == "" {
+		for e.state.outcome == "" {
 			a := turnTo(0)
 			if len(actions) > 0 {
 				a, actions = actions[0], actions[1:]

@@ -95,8 +95,8 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 	return m, nil
 }
 
-// player is a model that plays one episode.
-type player struct {
+// modelPlayer is a model that plays one episode.
+type modelPlayer struct {
 	*model
 	planned score.PlannedEpisode
 	tools   []tool
@@ -107,17 +107,17 @@ type player struct {
 }
 
 func (m *model) play(planned score.PlannedEpisode) (Policy, error) {
-	return &player{model: m, planned: planned}, nil
+	return &modelPlayer{model: m, planned: planned}, nil
 }
 
 // Usage implements Metered.
-func (p *player) Usage() Usage { return p.usage }
+func (p *modelPlayer) Usage() Usage { return p.usage }
 
 // Said implements Speaker.
-func (p *player) Said() string { return p.said }
+func (p *modelPlayer) Said() string { return p.said }
 
 // Act asks the model.
-func (p *player) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
+func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.tools == nil {
 		if err := p.learn(turn); err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func (p *player) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 }
 
 // learn makes the tools and the instructions.
-func (p *player) learn(turn Turn) error {
+func (p *modelPlayer) learn(turn Turn) error {
 	known, err := toolsOf(turn.Schema)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (p *player) learn(turn Turn) error {
 }
 
 // ask sends the conversation until it is answered.
-func (p *player) ask(ctx context.Context) (openai.ChatCompletionMessage, error) {
+func (p *modelPlayer) ask(ctx context.Context) (openai.ChatCompletionMessage, error) {
 	var message openai.ChatCompletionMessage
 	err := p.caller.Do(ctx, func(ctx context.Context) error {
 		with := p.features()
@@ -166,7 +166,7 @@ func (p *player) ask(ctx context.Context) (openai.ChatCompletionMessage, error) 
 
 // understand notes which feature the endpoint has refused, if any: then the request is sent again
 // without it.
-func (p *player) understand(err error, with feature) {
+func (p *modelPlayer) understand(err error, with feature) {
 	e, ok := errors.AsType[*endpoint.Error](err)
 	if !ok || e.Complaint == "" {
 		return
@@ -182,7 +182,7 @@ func (p *player) understand(err error, with feature) {
 }
 
 // features are those that a request is to have.
-func (p *player) features() feature {
+func (p *modelPlayer) features() feature {
 	with := seed
 	if p.config.MaxTokens > 0 {
 		with |= maxTokens
@@ -197,7 +197,7 @@ func (p *player) features() feature {
 }
 
 // request is the conversation so far with the features.
-func (p *player) request(with feature) openai.ChatCompletionNewParams {
+func (p *modelPlayer) request(with feature) openai.ChatCompletionNewParams {
 	mode := ModeJSON
 	if with&tools != 0 {
 		mode = ModeTools
@@ -226,7 +226,7 @@ func (p *player) request(with feature) openai.ChatCompletionNewParams {
 	return params
 }
 
-func (p *player) offerTools(params *openai.ChatCompletionNewParams, with feature) {
+func (p *modelPlayer) offerTools(params *openai.ChatCompletionNewParams, with feature) {
 	strict := with&strictTools != 0
 	for _, t := range p.tools {
 		function := shared.FunctionDefinitionParam{Name: t.Name, Description: openai.String(t.Description),
@@ -244,7 +244,7 @@ func (p *player) offerTools(params *openai.ChatCompletionNewParams, with feature
 	}
 }
 
-func (p *player) askForJSON(params *openai.ChatCompletionNewParams, with feature) {
+func (p *modelPlayer) askForJSON(params *openai.ChatCompletionNewParams, with feature) {
 	switch {
 	case with&jsonSchema != 0:
 		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
@@ -258,7 +258,7 @@ func (p *player) askForJSON(params *openai.ChatCompletionNewParams, with feature
 
 // read makes an action of the model's answer and remembers the answer. Of several calls the first
 // is played.
-func (p *player) read(message openai.ChatCompletionMessage) json.RawMessage {
+func (p *modelPlayer) read(message openai.ChatCompletionMessage) json.RawMessage {
 	said := message.Content
 	if said == "" {
 		said = message.Refusal
@@ -280,7 +280,7 @@ func (p *player) read(message openai.ChatCompletionMessage) json.RawMessage {
 }
 
 // readCalls makes an action of the first call.
-func (p *player) readCalls(calls []openai.ChatCompletionMessageToolCallUnion, turn *exchange) json.RawMessage {
+func (p *modelPlayer) readCalls(calls []openai.ChatCompletionMessageToolCallUnion, turn *exchange) json.RawMessage {
 	first := calls[0]
 	if len(calls) > 1 {
 		turn.note = fmt.Sprintf(

@@ -65,7 +65,7 @@ func TestClerkJudgesTickets(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var c ticketClerk
+			var c heuristicTicket
 			got := []string{category(tc.text), priority(tc.text), c.team(tc.text)}
 			if diff := cmp.Diff([]string{tc.category, tc.priority, tc.team}, got); diff != "" {
 				t.Errorf("category, priority, team (-want +got):\n%s", diff)
@@ -76,7 +76,7 @@ func TestClerkJudgesTickets(t *testing.T) {
 
 func TestClerkReadsLimitsInArticles(t *testing.T) {
 	text := "you charged me $190.00 too much on this invoice"
-	c := ticketClerk{articles: []article{{ID: "POL-REF", Body: "# Refunds\n## 3. Limit\nAn agent may refund up to " +
+	c := heuristicTicket{articles: []article{{ID: "POL-REF", Body: "# Refunds\n## 3. Limit\nAn agent may refund up to " +
 		"$180.00 in one case."}}}
 	if got := c.team(text); got != "finance" {
 		t.Errorf("team() = %q, want finance: the article's limit is lower", got)
@@ -84,7 +84,7 @@ func TestClerkReadsLimitsInArticles(t *testing.T) {
 }
 
 func TestClerkQuotesWhatMatters(t *testing.T) {
-	c := ticketClerk{articles: []article{{Body: "# Recovery\nUnplug the hub for 30 seconds. Nothing of interest " +
+	c := heuristicTicket{articles: []article{{Body: "# Recovery\nUnplug the hub for 30 seconds. Nothing of interest " +
 		"stands in here. An agent may send 2 of them today."}}}
 	reply := c.reply(&ticketView{CustomerName: "Ada Moss", Description: "My hub INV-1234 is dead"})
 	for _, want := range []string{"Dear Ada,", "INV-1234", "Unplug the hub for 30 seconds."} {
@@ -100,7 +100,7 @@ func TestClerkQuotesWhatMatters(t *testing.T) {
 // talk lets the workflow's clerk act on a list of observations and returns its actions.
 func talk(t *testing.T, observations ...string) []string {
 	t.Helper()
-	var c workflowClerk
+	var c heuristicWorkflow
 	var actions []string
 	for step, o := range observations {
 		raw, err := c.Act(t.Context(), Turn{Observation: json.RawMessage(o), Step: step})

@@ -67,12 +67,12 @@ func testTicket() *scenarios.Ticket {
 	}
 }
 
-// sharedEars are read once: that takes longer than most tests.
-var sharedEars = sync.OnceValue(grader.NewOffline)
+// sharedReader are read once: that takes longer than most tests.
+var sharedReader = sync.OnceValue(grader.NewOffline)
 
 // one is the choice of testTicket in the task.
 func (k *Kind) one(task string) *choice {
-	return &choice{task: k.task(task), ears: k.ears, pars: &k.pars, scenario: "B99"}
+	return &choice{task: k.task(task), reader: k.reader, optima: &k.optima, scenario: "B99"}
 }
 
 func testKind(judge grader.Judge) *Kind {
@@ -84,7 +84,7 @@ func testKind(judge grader.Judge) *Kind {
 	if err != nil {
 		panic(err)
 	}
-	return &Kind{judge: judge, ears: sharedEars(), schemas: schemas, tasks: tasks}
+	return &Kind{judge: judge, reader: sharedReader(), schemas: schemas, tasks: tasks}
 }
 
 // start begins an episode of the task on testTicket, or on testQueue.
@@ -221,7 +221,7 @@ func TestFinalBreaksTheScoreDown(t *testing.T) {
 	e := start("ticket-resolve", episode.Terminal, goodJudge)
 	_, last := play(t, e, `{"action_type":"classify","category":"technical","priority":"high"}`, say(respond, "Hm."),
 		escalateFinance)
-	digest := e.desk.matters[0].judged().Digest()
+	digest := e.state.tickets[0].judged().Digest()
 	want := &episode.Final{
 		Task: "ticket-resolve", Scenario: "B99", Category: "billing", Outcome: score.Scored, Score: 500_000,
 		Judge: "test-judge",
@@ -258,7 +258,7 @@ func TestJudgeReadsTheWholeHandling(t *testing.T) {
 		return 0, nil
 	}
 	e := start("ticket-resolve", episode.Dense, judge)
-	ticket := e.desk.matters[0].ticket
+	ticket := e.state.tickets[0].ticket
 	play(t, e, say(respond, "One."), say(respond, "Two."), say(resolve, "Three."))
 	want := grader.Case{Ticket: ticket, Reply: "One.\n\nTwo.\n\nThree.",
 		Actions: grader.Actions{Ending: grader.Resolved}}
@@ -674,10 +674,10 @@ func BenchmarkStep(b *testing.B) {
 	for _, task := range []string{"ticket-resolve", queue.Task} {
 		b.Run(task, func(b *testing.B) {
 			e := start(task, episode.Terminal, goodJudge)
-			fresh := e.desk
+			fresh := e.state
 			b.ReportAllocs()
 			for b.Loop() {
-				e.desk = fresh
+				e.state = fresh
 				if _, err := e.Step(b.Context(), json.RawMessage(classifyRight)); err != nil {
 					b.Fatal(err)
 				}
@@ -692,12 +692,12 @@ func BenchmarkEnd(b *testing.B) {
 		queue.Task: upToLast(perfectShift())} {
 		b.Run(task, func(b *testing.B) {
 			e := start(task, episode.Terminal, goodJudge)
-			e.desk.task = roomy(e.desk.task)
+			e.state.task = roomy(e.state.task)
 			play(b, e, actions...)
-			last := e.desk
+			last := e.state
 			b.ReportAllocs()
 			for b.Loop() {
-				e.desk = last
+				e.state = last
 				if r, err := e.Step(b.Context(), json.RawMessage(justResolve)); err != nil || r.Final == nil {
 					b.Fatal(r, err)
 				}

@@ -81,11 +81,11 @@ func newRemote(url string, timeout time.Duration, o Options) *remote {
 }
 
 func (r *remote) play(planned score.PlannedEpisode) (Policy, error) {
-	return &guest{remote: r, episode: Numbers{planned.Index, planned.Trial}, history: []Past{}}, nil
+	return &remotePlayer{remote: r, episode: Numbers{planned.Index, planned.Trial}, history: []Past{}}, nil
 }
 
-// guest is a policy behind a URL that plays one episode.
-type guest struct {
+// remotePlayer is a policy behind a URL that plays one episode.
+type remotePlayer struct {
 	*remote
 	episode Numbers
 	history []Past
@@ -94,37 +94,37 @@ type guest struct {
 }
 
 // Usage implements Metered.
-func (g *guest) Usage() Usage { return g.usage }
+func (p *remotePlayer) Usage() Usage { return p.usage }
 
 // Said implements Speaker.
-func (g *guest) Said() string { return g.said }
+func (p *remotePlayer) Said() string { return p.said }
 
 // Act asks the policy.
-func (g *guest) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
-	if g.startup != nil {
-		if err := g.startup.await(ctx); err != nil {
+func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
+	if p.startup != nil {
+		if err := p.startup.await(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if n := len(g.history); n > 0 {
-		g.history[n-1].Refused = turn.Refused
+	if n := len(p.history); n > 0 {
+		p.history[n-1].Refused = turn.Refused
 	}
 	body, err := json.Marshal(Request{
-		Observation: turn.Observation, History: g.history, Schema: turn.Schema, Environment: turn.Environment,
-		Task: turn.Task, Episode: g.episode,
+		Observation: turn.Observation, History: p.history, Schema: turn.Schema, Environment: turn.Environment,
+		Task: turn.Task, Episode: p.episode,
 		Step: turn.Step, Refused: turn.Refused,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing the policy's request: %w", err)
 	}
 	var answer Response
-	if err := g.caller.Do(ctx, func(ctx context.Context) error { return g.post(ctx, body, &answer) }, nil); err != nil {
-		return nil, unanswered(ctx, err, g.key)
+	if err := p.caller.Do(ctx, func(ctx context.Context) error { return p.post(ctx, body, &answer) }, nil); err != nil {
+		return nil, unanswered(ctx, err, p.key)
 	}
-	g.usage.add(answer.Usage.Prompt, answer.Usage.Completion)
-	g.said = clip(answer.Said, maxSaid)
+	p.usage.add(answer.Usage.Prompt, answer.Usage.Completion)
+	p.said = clip(answer.Said, maxSaid)
 	action := played(answer.Action)
-	g.history = append(g.history, Past{Observation: turn.Observation, Action: action})
+	p.history = append(p.history, Past{Observation: turn.Observation, Action: action})
 	return action, nil
 }
 

@@ -1,7 +1,7 @@
-// Package scripted is a language model by script, for tests: an OpenAI-compatible endpoint that
+// Package model is a language model by script, for tests: an OpenAI-compatible endpoint that
 // plays as a built-in policy does, with nothing to go by but the messages and the tools of each
 // request, and that fails where it is told to.
-package scripted
+package model
 
 import (
 	"context"

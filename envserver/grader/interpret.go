@@ -2,9 +2,9 @@ package grader
 
 import "github.com/csenv/csenv/scenarios"
 
-// Heard is what a scripted customer makes of a message of the agent's: what it asks for and how it
+// Interpretation is what a scripted customer makes of a message of the agent's: what it asks for and how it
 // is said, and nothing of whether it is right.
-type Heard struct {
+type Interpretation struct {
 	// Asked are the places of the script's answers that the message asks for, in order.
 	Asked []int
 	// Blames tells that the message blames the customer, Acknowledges that it takes up the
@@ -16,12 +16,12 @@ type Heard struct {
 // policy allows.
 type Settled struct{ Facts, Outcome bool }
 
-// Hear reads a message to the ticket's customer as the judge reads replies.
-func (o *Offline) Hear(t *scenarios.Ticket, message string) Heard {
+// Interpret reads a message to the ticket's customer as the judge reads replies.
+func (o *Offline) Interpret(t *scenarios.Ticket, message string) Interpretation {
 	p := o.prepared(t)
 	text, _ := bounded(message)
 	d := parse(fold(text), p.lex)
-	h := Heard{Blames: anyPhrase(&p.lex.blame, d.tokens, span{0, len(d.tokens)}), Acknowledges: acknowledges(d, p)}
+	h := Interpretation{Blames: anyPhrase(&p.lex.blame, d.tokens, span{0, len(d.tokens)}), Acknowledges: acknowledges(d, p)}
 	if t.UserSim == nil {
 		return h
 	}

@@ -245,7 +245,7 @@ func TestQuestionGoesOn(t *testing.T) {
 
 func TestToolsAnswer(t *testing.T) {
 	e := start(testWorkflow(), episode.Dense)
-	first := e.course.observation()
+	first := e.state.observation()
 	if first.OrderStatus != nil || first.PaymentStatus != nil || mustMarshal(first.LastResult) != "null" {
 		t.Errorf("first observation = %+v, want nothing looked up", first)
 	}
@@ -333,11 +333,11 @@ func TestRefundsAreBookedToOnePayment(t *testing.T) {
 			var got struct {
 				Error string `json:"error"`
 			}
-			if err := json.Unmarshal([]byte(e.course.last), &got); err != nil {
+			if err := json.Unmarshal([]byte(e.state.last), &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.Error != tc.want || len(e.course.backend.Refunds) != map[bool]int{true: 1}[tc.want == ""] {
-				t.Errorf("error %q, %d refunds, want %q", got.Error, len(e.course.backend.Refunds), tc.want)
+			if got.Error != tc.want || len(e.state.backend.Refunds) != map[bool]int{true: 1}[tc.want == ""] {
+				t.Errorf("error %q, %d refunds, want %q", got.Error, len(e.state.backend.Refunds), tc.want)
 			}
 		})
 	}
@@ -488,9 +488,9 @@ func TestBlockedActionsAreNotCarriedOut(t *testing.T) {
 		r := step(t, e, action)
 		got := r.Observation.(Observation)
 		if want := `{"ok":false,"error":"not done: something has to be looked up or settled first"}`; string(
-			got.LastResult) != want || len(e.course.backend.Refunds) != 0 || r.Reward != -100 {
+			got.LastResult) != want || len(e.state.backend.Refunds) != 0 || r.Reward != -100 {
 			t.Errorf("%s: result %s, refunds %v, reward %d; want %s, none and -100", action, got.LastResult,
-				e.course.backend.Refunds, r.Reward, want)
+				e.state.backend.Refunds, r.Reward, want)
 		}
 	}
 }
@@ -507,12 +507,12 @@ func TestSessionsOfOneInstance(t *testing.T) {
 	}
 	step(t, a, refundGood)
 	step(t, b, refundMore)
-	if got := a.course.backend.Refunds[0].Amount; got != 1250 {
+	if got := a.state.backend.Refunds[0].Amount; got != 1250 {
 		t.Errorf("the first session's refund is %s after the second one's", got)
 	}
 	seen := step(t, a, reply).Observation.(Observation)
 	seen.History[0].ActionType = "changed by the client"
-	if got := a.course.history[0].ActionType; got != scenarios.CheckOrderStatus {
+	if got := a.state.history[0].ActionType; got != scenarios.CheckOrderStatus {
 		t.Errorf("the history reads %q after a client wrote into an observation", got)
 	}
 }
@@ -521,7 +521,7 @@ func TestSessionsOfOneInstance(t *testing.T) {
 func TestTwoRefundsAreMadeTwice(t *testing.T) {
 	e := start(calm(), episode.Dense)
 	play(t, e, order, payment, refundGood, refundGood)
-	if got := len(e.course.backend.Refunds); got != 2 {
+	if got := len(e.state.backend.Refunds); got != 2 {
 		t.Errorf("the backend has %d refunds, want 2", got)
 	}
 }
@@ -569,7 +569,7 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if i%len(actions) == 0 {
-			e.course = newCourse(e.course.task, w, plainReader{}, episode.Dense)
+			e.state = newState(e.state.task, w, plainReader{}, episode.Dense)
 		}
 		if _, err := e.Step(b.Context(), actions[i%len(actions)]); err != nil {
 			b.Fatal(err)

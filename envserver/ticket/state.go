@@ -1,0 +1,332 @@
+package ticket
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// searchMinutes is what a search takes under pressure. In a queue it takes no time, for the
+// schedules that it is measured by need none.
+const searchMinutes = 1
+
+// state is the state of an episode: one ticket, or those of a queue. It changes only by apply, on a
+// clone.
+type state struct {
+	task *task
+	// scenario is the id of the ticket or the queue, category what its score is filed under.
+	scenario, category string
+	mode               episode.RewardMode
+	// pressure has every action take simulated minutes where the task doesn't have that anyway.
+	pressure bool
+	reader   messageReader
+
+	// tickets are the tickets, at is the selected one.
+	tickets []ticketState
+	at      int
+	// optimum is the weighted score that earns the full score.
+	optimum int64
+
+	step     int
+	invalid  int
+	feedback string
+	found    []scenarios.Article
+	// clock counts the simulated minutes, slots the escalations that are left in a queue.
+	clock, slots int
+
+	// outcome is "" until the episode has ended.
+	outcome score.Outcome
+	// paid is the part of the episode's score given as reward so far, in milli-points.
+	paid int64
+}
+
+// newState begins an episode on the tickets.
+func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *state {
+	s := &state{
+		task: c.task, scenario: c.scenario, category: categoryQueue, mode: opts.RewardMode, pressure: opts.Pressure &&
+			c.task.reply && !c.task.queue, reader: c.reader,
+		tickets: make([]ticketState, len(tickets)), slots: queue.Slots,
+	}
+	for i, t := range tickets {
+		s.tickets[i] = newTicketState(t, ticketID(opts.Seed, i))
+	}
+	s.feedback = "A ticket has come in."
+	if !s.task.queue {
+		s.category = tickets[0].Gold.Category
+	} else {
+		s.feedback = "Five tickets have come in. What is left of your time and of your escalations is shown beside them."
+	}
+	s.optimum = s.fullScore(c.optima)
+	return s
+}
+
+// ticketID is the id on the wire of the ticket at a place, drawn from the seed alone.
+func ticketID(seed int64, place int) string {
+	if place > 0 {
+		seed = score.EpisodeSeed(seed, queue.Task, "", place)
+	}
+	return episode.OpaqueID("T", seed)
+}
+
+// clone is the state that the next action is played on. The two may share what has been written,
+// which never changes; only one of them is ever gone on with.
+func (s *state) clone() *state {
+	c := *s
+	c.tickets = slices.Clone(s.tickets)
+	c.found = nil
+	return &c
+}
+
+// selected is the ticket that actions are about.
+func (s *state) selected() *ticketState { return &s.tickets[s.at] }
+
+func (s *state) errored() bool { return s.outcome == score.Errored }
+
+func (s *state) dense() bool { return s.mode == episode.Dense }
+
+// timed reports whether actions take simulated minutes.
+func (s *state) timed() bool { return s.pressure || s.task.queue }
+
+func (s *state) minutesLeft() int { return queue.Minutes - s.clock }
+
+// allowed are the actions that can still change something.
+func (s *state) allowed() []string {
+	allowed := []string{}
+	if s.outcome != "" {
+		return allowed
+	}
+	for _, a := range s.task.actions {
+		if s.possible(a) {
+			allowed = append(allowed, a)
+		}
+	}
+	return allowed
+}
+
+// possible reports whether an action of the type, in its shortest form, can change something.
+func (s *state) possible(action string) bool {
+	t := s.selected()
+	switch {
+	case action == selectTicket:
+		return slices.ContainsFunc(s.tickets, func(other ticketState) bool { return other.open() && other.id != t.id })
+	case !t.open():
+		return false
+	case action == classify:
+		return !s.dense() || t.category == "" || t.priority == ""
+	case action == respond && s.task.queue:
+		return s.minutesLeft() >= queue.Reply.Minutes()
+	case action == escalate && s.task.queue:
+		return s.slots > 0 && s.minutesLeft() >= queue.Escalate.Minutes()
+	default:
+		return true
+	}
+}
+
+// apply plays an action of the schema. Every action uses up a step, also one that the rules refuse.
+func (s *state) apply(a episode.Action) {
+	s.step++
+	if refused := s.refusal(a); refused != "" {
+		s.feedback = "Nothing was done: " + refused
+	} else {
+		s.clock += s.minutes(a)
+		s.play(a)
+	}
+	switch {
+	case s.outcome != "":
+	case s.task.queue && s.allClosed():
+		s.outcome = score.Scored
+	case s.task.queue && s.minutesLeft() == 0:
+		s.outcome = score.Scored
+		s.feedback += " The minutes have run out."
+	case s.step >= s.task.maxSteps:
+		s.outcome = score.Failed
+		s.feedback += " The steps have run out."
+	}
+}
+
+// refusal says why the rules don't allow an action, "" if they do. What is refused takes no
+// minutes.
+func (s *state) refusal(a episode.Action) string {
+	t := s.selected()
+	switch {
+	case !slices.Contains(s.task.actions, a.Type):
+		return fmt.Sprintf("%s is no action of this task. Use one of: %s.", a.Type, strings.Join(s.allowed(), ", "))
+	case a.Type == selectTicket:
+		if s.place(a.Get("ticket_id")) < 0 {
+			return "the queue has no ticket of this id."
+		}
+		return ""
+	case !t.open():
+		return fmt.Sprintf("ticket %s is %s. Select another one.", t.id, t.status)
+	case s.dense() && t.labelled(a):
+		return "category and priority can be set once each, and what you sent is set already."
+	case s.task.queue && escalates(a) && s.slots == 0:
+		return "no escalation is left in this shift."
+	case s.task.queue && s.minutes(a) > s.minutesLeft():
+		return fmt.Sprintf("this takes %d minutes and %d are left.", s.minutes(a), s.minutesLeft())
+	}
+	return ""
+}
+
+func escalates(a episode.Action) bool { return a.Type == escalate || a.Get("decision") == escalate }
+
+func resolves(a episode.Action) bool { return a.Type == resolve || a.Get("decision") == resolve }
+
+// minutes are what an action takes: the sum of what it does to the ticket.
+func (s *state) minutes(a episode.Action) int {
+	if !s.timed() {
+		return 0
+	}
+	total := 0
+	for _, part := range []struct {
+		done bool
+		kind queue.Kind
+	}{
+		{a.Get("category") != "", queue.Category}, {a.Get("priority") != "", queue.Priority},
+		{a.Get("message") != "", queue.Reply},
+		{resolves(a), queue.Resolve}, {escalates(a), queue.Escalate},
+	} {
+		if part.done {
+			total += part.kind.Minutes()
+		}
+	}
+	if a.Type == search && !s.task.queue {
+		total += searchMinutes
+	}
+	return total
+}
+
+// place is where the ticket of an id is, -1 if there is none.
+func (s *state) place(id string) int {
+	return slices.IndexFunc(s.tickets, func(t ticketState) bool { return t.id == id })
+}
+
+func (s *state) allClosed() bool {
+	return !slices.ContainsFunc(s.tickets, func(t ticketState) bool { return t.open() })
+}
+
+func (s *state) play(a episode.Action) {
+	t := s.selected()
+	switch a.Type {
+	case classify:
+		s.classify(t, a)
+	case search:
+		s.search(t, a.Get("query"))
+	case respond:
+		s.respond(t, a.Get("message"))
+	case resolve:
+		s.reply(t, a.Get("message"))
+		s.end(t, statusResolved)
+	case escalate:
+		s.escalate(t, a.Get("team"))
+	case submit:
+		s.submit(t, a)
+	case selectTicket:
+		s.at = s.place(a.Get("ticket_id"))
+		s.feedback = fmt.Sprintf("This is ticket %s, %s.", s.selected().id, strings.ReplaceAll(s.selected().status, "_",
+			" "))
+	}
+}
+
+func (s *state) classify(t *ticketState, a episode.Action) {
+	t.label(a)
+	t.begin()
+	s.feedback = fmt.Sprintf("Category: %s. Priority: %s.", orUnset(t.category), orUnset(t.priority))
+	if !s.task.reply && t.category != "" && t.priority != "" {
+		s.outcome = score.Scored
+	}
+}
+
+func orUnset(label string) string {
+	if label == "" {
+		return "not set"
+	}
+	return label
+}
+
+func (s *state) search(t *ticketState, query string) {
+	t.begin()
+	s.found = findArticles(t.ticket.Articles, query)
+	s.feedback = fmt.Sprintf("The knowledge base has %d matching articles.", len(s.found))
+	switch len(s.found) {
+	case 0:
+		s.feedback = "The knowledge base has no article with these words."
+	case 1:
+		s.feedback = "The knowledge base has 1 matching article."
+	}
+}
+
+// reply sends a message to the customer, if there is one.
+func (s *state) reply(t *ticketState, message string) {
+	if message != "" {
+		t.reply(message, s.clock)
+	}
+}
+
+// respond sends a message and lets the customer answer.
+func (s *state) respond(t *ticketState, message string) {
+	first := t.answered == queue.Never
+	s.reply(t, message)
+	answer := t.customer.answer(s.reader, t, first && s.timed() && s.clock > patience, s.dense())
+	if answer == "" {
+		t.status = statusPending
+		s.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."
+		return
+	}
+	t.hear(answer)
+	t.status = statusInProgress
+	s.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket " +
+		"to end it."
+}
+
+// end closes a ticket; in a queue the episode goes on with the others.
+func (s *state) end(t *ticketState, status string) {
+	t.status = status
+	s.feedback = "The ticket is " + status + "."
+	if !s.task.queue {
+		s.outcome = score.Scored
+	}
+}
+
+func (s *state) escalate(t *ticketState, team string) {
+	t.team = episode.TeamName(team)
+	s.slots--
+	s.end(t, statusEscalated)
+}
+
+func (s *state) submit(t *ticketState, a episode.Action) {
+	t.label(a)
+	t.begin()
+	s.feedback = "Your answer was taken."
+	if !s.task.queue {
+		s.outcome = score.Scored
+	}
+	if !s.task.reply {
+		return
+	}
+	s.reply(t, a.Get("message"))
+	switch {
+	case resolves(a):
+		s.end(t, statusResolved)
+	case escalates(a):
+		s.escalate(t, a.Get("team"))
+	case s.task.queue:
+		s.feedback = "Your answer was taken; the ticket stays open, for you did not decide to resolve or to escalate it."
+	}
+}
+
+// refuse counts an action outside the schema, which costs no step. The last one that is put up with
+// ends the episode.
+func (s *state) refuse(err *episode.ActionError) {
+	s.invalid++
+	s.feedback = err.Error()
+	if s.invalid >= episode.MaxInvalidActions {
+		s.outcome = score.Failed
+		s.feedback += fmt.Sprintf(". This was invalid action %d: the episode is over.", s.invalid)
+	}
+}

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/envserver/load"
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
 // tokenVariable holds the token of a protected server, as for runners.
@@ -130,10 +130,10 @@ func (b *bench) validate() error {
 func (b *bench) choose(ctx context.Context, url string) ([]json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	o := openenv.ClientOptions{Token: b.token}
+	o := client.Options{Token: b.token}
 	if len(b.actions) == 0 {
 		action, err := load.Guess(ctx, url, json.RawMessage(b.reset), o)
-		if err != nil && errors.As(err, new(*openenv.ServerError)) {
+		if err != nil && errors.As(err, new(*client.ServerError)) {
 			err = fmt.Errorf("%w; say with --action what to play", err)
 		}
 		return []json.RawMessage{action}, err
@@ -174,7 +174,7 @@ func (b *bench) measure(ctx context.Context, url string, sessions int, actions [
 // benchError says what to do about a server that couldn't be measured.
 func benchError(url string, err error) error {
 	advice := ""
-	if refused, ok := errors.AsType[*openenv.StatusError](err); ok {
+	if refused, ok := errors.AsType[*client.StatusError](err); ok {
 		switch refused.Status {
 		case http.StatusUnauthorized:
 			advice = "the server wants a token: give the right one with --token"
@@ -183,7 +183,7 @@ func benchError(url string, err error) error {
 		}
 	} else if errors.Is(err, syscall.ECONNREFUSED) {
 		advice = "nothing listens there: is the server running, and is that its address?"
-	} else if refused, ok := errors.AsType[*openenv.ServerError](err); ok && refused.Code == "CAPACITY_REACHED" {
+	} else if refused, ok := errors.AsType[*client.ServerError](err); ok && refused.Code == "CAPACITY_REACHED" {
 		advice = "the server has no slot for one more session: try again later"
 	}
 	if advice == "" {

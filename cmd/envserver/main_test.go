@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -136,7 +136,7 @@ func TestPacksChange(t *testing.T) {
 	if loaded.Packs == nil || *loaded.Packs != (score.Packs{Digest: loaded.ScenarioDigest}) {
 		t.Fatalf("at the start, the packs are %+v and the digest %s", loaded.Packs, loaded.ScenarioDigest)
 	}
-	client, err := openenv.Dial(t.Context(), protocol, openenv.ClientOptions{})
+	client, err := client.Dial(t.Context(), protocol, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestTokensChange(t *testing.T) {
 			t.Errorf("%s with a wrong token: %d, want %d", url, got, want)
 		}
 	}
-	client, err := openenv.Dial(t.Context(), protocol, openenv.ClientOptions{Token: "old"})
+	client, err := client.Dial(t.Context(), protocol, client.Options{Token: "old"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
 // member is a server of a pool, in a process of its own.
@@ -93,7 +93,7 @@ func (m *member) get(route string) int {
 
 // playOn plays the rest of an episode of the refund task: at last it ends by its own limit of
 // steps.
-func playOn(ctx context.Context, c *openenv.Client) error {
+func playOn(ctx context.Context, c *client.Client) error {
 	for range 100 {
 		o, err := c.Step(ctx, map[string]any{"action_type": "check_payment", "payload": map[string]any{}})
 		if err != nil {
@@ -110,14 +110,14 @@ const liveEpisodes = 500
 
 // episodes opens the sessions, by turns at the addresses as a Service would, and begins an episode
 // in each.
-func episodes(t *testing.T, addresses []string, n int) []*openenv.Client {
+func episodes(t *testing.T, addresses []string, n int) []*client.Client {
 	t.Helper()
-	clients, errs := make([]*openenv.Client, n), make([]error, n)
+	clients, errs := make([]*client.Client, n), make([]error, n)
 	var opening sync.WaitGroup
 	for i := range n {
 		opening.Go(func() {
-			if clients[i], errs[i] = openenv.Dial(t.Context(), addresses[i%len(addresses)],
-				openenv.ClientOptions{Spread: true}); errs[i] == nil {
+			if clients[i], errs[i] = client.Dial(t.Context(), addresses[i%len(addresses)],
+				client.Options{Spread: true}); errs[i] == nil {
 				_, errs[i] = clients[i].Reset(t.Context(), map[string]any{"seed": i, "task": "refund"})
 			}
 		})
@@ -173,7 +173,7 @@ func TestRollingRestart(t *testing.T) {
 }
 
 // playAll plays the episodes of a server, which are every third, to their ends.
-func playAll(t *testing.T, server int, clients []*openenv.Client) {
+func playAll(t *testing.T, server int, clients []*client.Client) {
 	t.Helper()
 	var playing sync.WaitGroup
 	for i := server; i < len(clients); i += 3 {
@@ -209,11 +209,11 @@ func TestStartsSoonAsProvidersStartIt(t *testing.T) {
 		}
 		best = min(best, time.Since(began))
 		first := episodesTicket(t, address)
-		second, err := openenv.Dial(t.Context(), address, openenv.ClientOptions{})
+		second, err := client.Dial(t.Context(), address, client.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if refused, ok := errors.AsType[*openenv.ServerError](reset(t, second)); !ok ||
+		if refused, ok := errors.AsType[*client.ServerError](reset(t, second)); !ok ||
 			refused.Code != "CAPACITY_REACHED" {
 			t.Errorf("a second session where MAX_CONCURRENT_ENVS is 1: %v", refused)
 		}
@@ -230,9 +230,9 @@ func TestStartsSoonAsProvidersStartIt(t *testing.T) {
 	}
 }
 
-func episodesTicket(t *testing.T, address string) *openenv.Client {
+func episodesTicket(t *testing.T, address string) *client.Client {
 	t.Helper()
-	c, err := openenv.Dial(t.Context(), address, openenv.ClientOptions{})
+	c, err := client.Dial(t.Context(), address, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func episodesTicket(t *testing.T, address string) *openenv.Client {
 	return c
 }
 
-func reset(t *testing.T, c *openenv.Client) error {
+func reset(t *testing.T, c *client.Client) error {
 	t.Helper()
 	_, err := c.Reset(t.Context(), nil)
 	return err
@@ -257,7 +257,7 @@ func TestFreshProcessesAnswerTheSameBytes(t *testing.T) {
 		m := begin(t, address, ops, writeKey(t), []string{address})
 		var said strings.Builder
 		for seed := range 20 {
-			c, err := openenv.Dial(t.Context(), address, openenv.ClientOptions{})
+			c, err := client.Dial(t.Context(), address, client.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

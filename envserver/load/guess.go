@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
 // maxGuesses bounds the actions that are tried on a server.
@@ -18,8 +18,8 @@ const maxGuesses = 64
 // are played one after the other until one is answered without an error, one that doesn't end the
 // episode first. It needs one session. The error of a server that can't be asked is openenv's;
 // otherwise it says which actions were refused.
-func Guess(ctx context.Context, url string, reset json.RawMessage, o openenv.ClientOptions) (json.RawMessage, error) {
-	schema, err := openenv.FetchSchema(ctx, url, o)
+func Guess(ctx context.Context, url string, reset json.RawMessage, o client.Options) (json.RawMessage, error) {
+	schema, err := client.FetchSchema(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}
@@ -28,27 +28,27 @@ func Guess(ctx context.Context, url string, reset json.RawMessage, o openenv.Cli
 		return nil, err
 	}
 	o.Spread = true
-	client, err := openenv.Dial(ctx, url, o)
+	session, err := client.Dial(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
-	return try(ctx, client, reset, candidates)
+	defer session.Close()
+	return try(ctx, session, reset, candidates)
 }
 
 // Try plays the reset and one action, which must be taken.
-func Try(ctx context.Context, url string, reset, action json.RawMessage, o openenv.ClientOptions) error {
+func Try(ctx context.Context, url string, reset, action json.RawMessage, o client.Options) error {
 	o.Spread = true
-	client, err := openenv.Dial(ctx, url, o)
+	session, err := client.Dial(ctx, url, o)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	_, err = try(ctx, client, reset, []json.RawMessage{action})
+	defer session.Close()
+	_, err = try(ctx, session, reset, []json.RawMessage{action})
 	return err
 }
 
-func try(ctx context.Context, client *openenv.Client, reset json.RawMessage,
+func try(ctx context.Context, session *client.Client, reset json.RawMessage,
 	candidates []json.RawMessage) (json.RawMessage, error) {
 	if len(reset) == 0 {
 		reset = json.RawMessage("{}")
@@ -56,11 +56,11 @@ func try(ctx context.Context, client *openenv.Client, reset json.RawMessage,
 	var ending json.RawMessage
 	var refusal error
 	for _, action := range candidates {
-		if _, err := client.Reset(ctx, reset); err != nil {
+		if _, err := session.Reset(ctx, reset); err != nil {
 			return nil, err
 		}
-		observation, err := client.Step(ctx, action)
-		if refused, ok := errors.AsType[*openenv.ServerError](err); ok {
+		observation, err := session.Step(ctx, action)
+		if refused, ok := errors.AsType[*client.ServerError](err); ok {
 			refusal = fmt.Errorf("the server refuses the action %.200s: %w", action, refused)
 			continue
 		}

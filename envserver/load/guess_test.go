@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
 func TestCandidates(t *testing.T) {
@@ -61,7 +61,7 @@ func TestCandidates(t *testing.T) {
 // episode.
 func TestGuess(t *testing.T) {
 	_, front := serve(t, 2)
-	action, err := Guess(t.Context(), front.URL, nil, openenv.ClientOptions{})
+	action, err := Guess(t.Context(), front.URL, nil, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +71,12 @@ func TestGuess(t *testing.T) {
 		t.Errorf("a load of %s: %d steps, %v, %v", action, got.Steps, got.Failures, err)
 	}
 	if err := Try(t.Context(), front.URL, nil, json.RawMessage(`{"action_type":"fly"}`),
-		openenv.ClientOptions{}); err == nil || !strings.Contains(
+		client.Options{}); err == nil || !strings.Contains(
 		err.Error(), `refuses the action {"action_type":"fly"}`) {
 		t.Errorf("an unknown action: %v", err)
 	}
 	if err := Try(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action,
-		openenv.ClientOptions{}); err == nil {
+		client.Options{}); err == nil {
 		t.Error("an unknown task")
 	}
 }
@@ -85,8 +85,8 @@ func TestGuessAsksTheServer(t *testing.T) {
 	denied := httptest.NewServer(http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer denied.Close()
-	_, err := Guess(t.Context(), denied.URL, nil, openenv.ClientOptions{})
-	if refused, ok := errors.AsType[*openenv.StatusError](err); !ok || refused.Status != http.StatusUnauthorized {
+	_, err := Guess(t.Context(), denied.URL, nil, client.Options{})
+	if refused, ok := errors.AsType[*client.StatusError](err); !ok || refused.Status != http.StatusUnauthorized {
 		t.Errorf("a server that wants a token: %v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gorilla/websocket"
@@ -18,9 +20,6 @@ import (
 )
 
 const (
-	// directHeader keeps a request at the server that gets it, whatever its value, so that nothing
-	// is forwarded twice. A peer's is the pool's proof; it gives no access.
-	directHeader = "X-Csenv-Direct"
 	// clientHeader is the address of the client, for a peer that counts the sessions of each.
 	clientHeader = "X-Csenv-Client"
 	// fullHeader declines a session that a peer has passed on.
@@ -92,12 +91,12 @@ func targetOf(r *http.Request) target {
 
 // peek reads the body, and puts it back.
 func peek(r *http.Request) (body []byte, ok bool) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, protocol.MaxBody+1))
 	r.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-	return body, err == nil && len(body) <= maxBody
+	return body, err == nil && len(body) <= protocol.MaxBody
 }
 
 // rewind gives the request its body again.
@@ -140,7 +139,7 @@ func (s *Server) routed(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(directHeader) != "" {
+		if r.Header.Get(protocol.DirectHeader) != "" {
 			s.answerDirectly(w, r, next)
 			return
 		}
@@ -327,7 +326,7 @@ func (s *Server) forwardRequest(w http.ResponseWriter, r *http.Request, t target
 // address makes the request one for the peer.
 func (p *peers) address(out, in *http.Request, peer string) {
 	out.URL.Scheme, out.URL.Host, out.Host = p.scheme, peer, in.Host
-	out.Header.Set(directHeader, p.proof)
+	out.Header.Set(protocol.DirectHeader, p.proof)
 	out.Header.Set(clientHeader, hostOf(in))
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/gorilla/websocket"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -381,7 +383,7 @@ func TestForwardingGivesNoAccess(t *testing.T) {
 			request.Method = http.MethodGet
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
-		request.Header.Set(directHeader, direct)
+		request.Header.Set(protocol.DirectHeader, direct)
 		return answerTo(t, request)
 	}
 	proof := members[0].peers.proof
@@ -410,7 +412,7 @@ func TestClientOfAForwardedRequest(t *testing.T) {
 		Self: "192.0.2.1:8000"}})
 	defer s.Close()
 	for proof, want := range map[string]string{"": "192.0.2.9", "made up": "192.0.2.9", s.peers.proof: "198.51.100.7"} {
-		request := &http.Request{RemoteAddr: "192.0.2.9:4711", Header: http.Header{directHeader: {proof},
+		request := &http.Request{RemoteAddr: "192.0.2.9:4711", Header: http.Header{protocol.DirectHeader: {proof},
 			clientHeader: {"198.51.100.7"}}}
 		if got := s.clientOf(request); got != want {
 			t.Errorf("with the proof %q the client is %s, want %s", proof, got, want)
@@ -471,16 +473,16 @@ func TestRelayedHalfClose(t *testing.T) {
 func TestDialStaysWhereItIs(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{})
 	create(t, members[0].url)
-	c, err := Dial(t.Context(), members[0].url, ClientOptions{})
+	c, err := client.Dial(t.Context(), members[0].url, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	_, err = c.Reset(t.Context(), nil)
-	if refusal, ok := errors.AsType[*ServerError](err); !ok || refusal.Code != codeCapacity {
+	if refusal, ok := errors.AsType[*client.ServerError](err); !ok || refusal.Code != codeCapacity {
 		t.Errorf("a session was passed on: %v", err)
 	}
-	spread, err := Dial(t.Context(), members[0].url, ClientOptions{Spread: true})
+	spread, err := client.Dial(t.Context(), members[0].url, client.Options{Spread: true})
 	if err != nil {
 		t.Fatal(err)
 	}

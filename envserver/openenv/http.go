@@ -12,14 +12,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+
 	"github.com/csenv/csenv/envserver/episode"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gorilla/websocket"
 )
-
-// maxBody bounds, in bytes, the body of a plain HTTP request.
-const maxBody = 1 << 20
 
 // routes maps a path to its handler by method.
 type routes map[string]map[string]http.HandlerFunc
@@ -164,10 +163,10 @@ const (
 // readObject reads a body that is a JSON object, or answers what is wrong with it. An optional body
 // may be absent or null; it then reads as nil.
 func readObject(w http.ResponseWriter, r *http.Request, rule bodyRule) ([]byte, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, protocol.MaxBody))
 	if err != nil {
 		writeDetail(w, http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("the body can't be read, or is larger than %d bytes", maxBody))
+			fmt.Sprintf("the body can't be read, or is larger than %d bytes", protocol.MaxBody))
 		return nil, false
 	}
 	body = bytes.TrimSpace(body)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -119,7 +120,7 @@ func TestStatelessHTTP(t *testing.T) {
 		{"/step", `{"action":{"kind":"wait","wait":3600000000000},"timeout_s":0.01}`, 500, ``},
 		{"/step", `{"action":{"kind":"panic"}}`, 500, `Internal Server Error` + "\n"},
 		{"/step", `{"action":{"kind":"finish"},"run":"u","shard":0,"episode":0}`, 200, ``},
-		{"/step", `{"action":{"kind":"` + strings.Repeat("x", maxBody) + `"}}`, 413, ``},
+		{"/step", `{"action":{"kind":"` + strings.Repeat("x", protocol.MaxBody) + `"}}`, 413, ``},
 	} {
 		status, body := postBody(t, url+c.path, c.body)
 		if status != c.status || (c.want != "" && body != c.want) {

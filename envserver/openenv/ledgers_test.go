@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
 )
@@ -26,7 +27,7 @@ import (
 // ledgerOf fetches and verifies a ledger.
 func ledgerOf(tb testing.TB, url, run string, shard int) *score.Ledger {
 	tb.Helper()
-	signed, err := FetchLedger(tb.Context(), url, run, shard, ClientOptions{})
+	signed, err := client.FetchLedger(tb.Context(), url, run, shard, client.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestLedgersAreApart(t *testing.T) {
 			t.Errorf("ledger %v has %d scored and %d opened episodes", key, got.Scored, got.Opened)
 		}
 	}
-	if _, err := FetchLedger(t.Context(), url, "b", 1, ClientOptions{}); err == nil ||
+	if _, err := client.FetchLedger(t.Context(), url, "b", 1, client.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "404") {
 		t.Errorf("a ledger that isn't there: %v", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+
 	"github.com/csenv/csenv/envserver/episode"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -328,11 +330,11 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 
 // servePlainMCP answers a POST: always with 200, unless it is the initialize of MCP.
 func (s *Server) servePlainMCP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, protocol.MaxBody))
 	var out bytes.Buffer
 	if err != nil {
 		writeRPC(&out, nullID, nil, &rpcError{Code: rpcParse,
-			Message: fmt.Sprintf("the body can't be read, or is larger than %d bytes", maxBody)})
+			Message: fmt.Sprintf("the body can't be read, or is larger than %d bytes", protocol.MaxBody)})
 		writeBytes(w, http.StatusOK, out.Bytes())
 		return
 	}

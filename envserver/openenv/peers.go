@@ -23,6 +23,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 )
@@ -146,7 +148,7 @@ func (p *peers) tokenOf(address string) string { return p.keyed("token", address
 
 // vouches reports whether the request comes from a peer.
 func (p *peers) vouches(r *http.Request) bool {
-	return p != nil && subtle.ConstantTimeCompare([]byte(r.Header.Get(directHeader)), []byte(p.proof)) == 1
+	return p != nil && subtle.ConstantTimeCompare([]byte(r.Header.Get(protocol.DirectHeader)), []byte(p.proof)) == 1
 }
 
 // owner is the address of the peer that has the session, "" for this server or none.
@@ -257,7 +259,7 @@ func (p *peers) roomOf(ctx context.Context, address string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	request.Header.Set(directHeader, p.proof)
+	request.Header.Set(protocol.DirectHeader, p.proof)
 	response, err := p.transport.RoundTrip(request)
 	if err != nil {
 		return 0, err

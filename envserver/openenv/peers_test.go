@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -51,7 +52,7 @@ func TestTokensOfServers(t *testing.T) {
 	if a.token == foreign.token || a.proof == foreign.proof || a.proof != b.proof {
 		t.Error("tokens and proofs must depend on the pool's key")
 	}
-	if foreign.vouches(&http.Request{Header: http.Header{directHeader: {a.proof}}}) ||
+	if foreign.vouches(&http.Request{Header: http.Header{protocol.DirectHeader: {a.proof}}}) ||
 		(*peers)(nil).vouches(&http.Request{}) {
 		t.Error("another pool's proof is believed")
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
 )
@@ -52,7 +54,7 @@ func TestReceiptsAreTakenOver(t *testing.T) {
 		playFor(t, first, 7, `"finish","score":700000`),
 	}
 	for _, texts := range [][]string{receipts[:1], receipts, nil, receipts[1:]} {
-		ended, err := TakeOver(t.Context(), second, "uid", 3, texts, ClientOptions{})
+		ended, err := client.SendReceipts(t.Context(), second, "uid", 3, texts, client.Options{})
 		if want := map[bool]string{true: "0", false: "0-1,7"}[len(texts) == 1]; err != nil || ended.String() != want {
 			t.Errorf("%d receipts handed over: the ledger has episodes %s (%v), want %s", len(texts), ended, err, want)
 		}
@@ -135,9 +137,10 @@ func TestReceiptsRefused(t *testing.T) {
 		"a negative shard": {"?run=uid&shard=-1", list(good), 400},
 		"no body":          {"?run=uid&shard=3", ``, 422},
 		"no list":          {"?run=uid&shard=3", `{"receipts":"x"}`, 422},
-		"too many":         {"?run=uid&shard=3", list(strings.Split(strings.Repeat("x,", maxReceipts), ",")...), 422},
-		"too long":         {"?run=uid&shard=3", list(strings.Repeat("x", maxBody)), 413},
-		"prose":            {"?run=uid&shard=3", list(sign(same, testKey()), "x"), 422},
+		"too many": {"?run=uid&shard=3", list(strings.Split(strings.Repeat("x,", protocol.MaxReceipts),
+			",")...), 422},
+		"too long": {"?run=uid&shard=3", list(strings.Repeat("x", protocol.MaxBody)), 413},
+		"prose":    {"?run=uid&shard=3", list(sign(same, testKey()), "x"), 422},
 		"another pool's": {"?run=uid&shard=3",
 			list(sign(same, testKey()), sign(same, ed25519.NewKeyFromSeed(make([]byte, 32)))), 422},
 		"another shard's": {"?run=uid&shard=3",
@@ -163,26 +166,14 @@ func TestReceiptsRefused(t *testing.T) {
 
 func TestReceiptsNeedTheToken(t *testing.T) {
 	_, url := serve(t, Config{Tokens: func() []string { return []string{"secret"} }})
-	var refused *StatusError
-	if _, err := TakeOver(t.Context(), url, "uid", 3, nil, ClientOptions{}); !errors.As(err, &refused) ||
+	var refused *client.StatusError
+	if _, err := client.SendReceipts(t.Context(), url, "uid", 3, nil, client.Options{}); !errors.As(err, &refused) ||
 		refused.Status != 401 {
 		t.Errorf("without a token: %v", err)
 	}
-	if ended, err := TakeOver(t.Context(), url, "uid", 3, nil, ClientOptions{Token: "secret"}); err != nil ||
+	if ended, err := client.SendReceipts(t.Context(), url, "uid", 3, nil,
+		client.Options{Token: "secret"}); err != nil ||
 		ended.Len() != 0 {
 		t.Errorf("a run that was never played: %s, %v", ended, err)
-	}
-}
-
-func TestFittingReceipts(t *testing.T) {
-	texts := make([]string, 2*maxReceipts)
-	for i := range texts {
-		texts[i] = "x"
-	}
-	long := []string{strings.Repeat("x", maxBody*6/10), strings.Repeat("x", maxBody*6/10)}
-	for want, list := range map[int][]string{0: nil, maxReceipts: texts, 1: long} {
-		if got := fitting(list); got != want {
-			t.Errorf("%d of %d fit, want %d", got, len(list), want)
-		}
 	}
 }

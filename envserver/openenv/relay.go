@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
 const (
@@ -18,8 +20,6 @@ const (
 	relayBuffer = 4096
 	// handshakeWait bounds the handshake with a peer.
 	handshakeWait = 5 * time.Second
-	// PeerSilence is how long a csenv server may send nothing on a socket: a living one pings.
-	PeerSilence = 3 * pingInterval
 	// relayLinger is how long one direction may go on after the other has ended: a server that is
 	// closed on, or has closed, says no more.
 	relayLinger = time.Second
@@ -162,7 +162,7 @@ func (s *Server) splice(client, peer net.Conn) {
 	defer s.metrics.relays.Dec()
 	var outward sync.WaitGroup
 	outward.Go(func() { carry(peer, client, 0, closeBoth) })
-	carry(client, peer, PeerSilence, closeBoth)
+	carry(client, peer, protocol.MaxSilence, closeBoth)
 	outward.Wait()
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
 // tcpPair is a connection's two ends.
@@ -96,14 +98,14 @@ func TestSilentPeer(t *testing.T) {
 		go s.splice(&wire{Conn: near}, &wire{Conn: far})
 		one := make([]byte, 1)
 		for range 6 {
-			pass(pingInterval)
+			pass(protocol.PingInterval)
 			_, _ = peer.Write(one)
 			if _, err := client.Read(one); err != nil {
 				t.Fatalf("a living peer: %v", err)
 			}
 		}
 		began := time.Now()
-		if _, err := client.Read(one); err == nil || time.Since(began) != PeerSilence {
+		if _, err := client.Read(one); err == nil || time.Since(began) != protocol.MaxSilence {
 			t.Errorf("the client was told after %v: %v", time.Since(began), err)
 		}
 	})

@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// pingInterval keeps proxies from closing a quiet connection.
-	pingInterval = 20 * time.Second
 	// deadPeerAfter is how long a peer may send nothing at all, not even a pong. It is minutes
 	// because a trainer's event loop stands still while its model generates; a host that is gone is
 	// found out sooner, by TCP's own keepalive.

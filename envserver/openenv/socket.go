@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+
 	"github.com/gorilla/websocket"
 )
 
@@ -390,7 +392,7 @@ func (s *socket) check(now time.Time) {
 	case now.Sub(time.Unix(0, s.lastHeard.Load())) >= deadPeerAfter:
 		s.end(endDead)
 		_ = s.conn.Close()
-	case now.Sub(s.lastPing) >= pingInterval:
+	case now.Sub(s.lastPing) >= protocol.PingInterval:
 		s.lastPing = now
 		s.server.spawn(s.ping)
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // choosePod finds the shard's pod and opens the first session there. Shards take pods in rendezvous
 // order: each spreads evenly over the pool, the same pod comes first when a shard is played again,
 // and a pod more or less moves few shards.
-func (c *Config) choosePod(ctx context.Context) (string, *openenv.Client, error) {
+func (c *Config) choosePod(ctx context.Context) (string, *client.Client, error) {
 	var refusals error
 	for round := 0; ; round++ {
 		pods, err := c.Pods(ctx)
@@ -38,10 +38,10 @@ func (c *Config) choosePod(ctx context.Context) (string, *openenv.Client, error)
 		}
 		full := false
 		for i, pod := range rendezvous(c.Plan.Run, c.Shard, pods) {
-			client, err := c.dial(ctx, pod)
+			session, err := c.dial(ctx, pod)
 			if err == nil {
 				c.Log.Info("Playing", "shard", c.Shard, "of", c.Plan.Shards, "pod", pod)
-				return pod, client, nil
+				return pod, session, nil
 			}
 			if i == 0 {
 				refusals = nil
@@ -72,15 +72,15 @@ func rendezvous(run string, shard int, pods []string) []string {
 
 // dial opens a session and makes sure that the server has accepted it: one that is full says so in
 // its first answer.
-func (c *Config) dial(ctx context.Context, pod string) (*openenv.Client, error) {
+func (c *Config) dial(ctx context.Context, pod string) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	client, err := openenv.Dial(ctx, pod, c.client())
+	session, err := client.Dial(ctx, pod, c.client())
 	if err != nil {
 		return nil, err
 	}
-	if _, err := client.State(ctx); err != nil {
-		return nil, errors.Join(err, client.Close())
+	if _, err := session.State(ctx); err != nil {
+		return nil, errors.Join(err, session.Close())
 	}
-	return client, nil
+	return session, nil
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -17,13 +17,13 @@ const resumeAttempts = 3
 // which costs time alone: a ledger counts an episode once.
 func (c *Config) resume(ctx context.Context, pod string) score.IndexSet {
 	for attempt := range resumeAttempts {
-		ended, err := openenv.TakeOver(ctx, pod, c.Plan.Run, c.Shard, c.Receipts, c.client())
+		ended, err := client.SendReceipts(ctx, pod, c.Plan.Run, c.Shard, c.Receipts, c.client())
 		if err == nil {
 			return ended
 		}
 		c.Log.Warn("A pod doesn't tell what it has of the shard", "shard", c.Shard, "pod", pod, "receipts",
 			len(c.Receipts), "attempt", attempt+1, "error", err)
-		_, refused := errors.AsType[*openenv.StatusError](err)
+		_, refused := errors.AsType[*client.StatusError](err)
 		if refused || c.Clock.backOff(ctx, attempt) != nil {
 			break
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -111,7 +111,7 @@ func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &shard{Config: Config{EpisodeTimeout: tc.episode, ActTimeout: tc.act}}
-			ctx, cancel := s.bound(t.Context(), openenv.Observation{Observation: json.RawMessage(tc.observation)})
+			ctx, cancel := s.bound(t.Context(), client.Observation{Observation: json.RawMessage(tc.observation)})
 			defer cancel()
 			deadline, bounded := ctx.Deadline()
 			if left := time.Until(deadline); bounded != (tc.want > 0) || bounded &&

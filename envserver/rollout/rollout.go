@@ -26,7 +26,8 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
@@ -92,13 +93,13 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	if err := cfg.validate(); err != nil {
 		return score.Summary{}, err
 	}
-	pod, client, err := cfg.choosePod(ctx)
+	pod, session, err := cfg.choosePod(ctx)
 	if err != nil {
 		return score.Summary{}, err
 	}
 	s := newShard(cfg, pod)
 	s.skip(cfg.resume(ctx, pod))
-	if err := s.play(ctx, client); err != nil {
+	if err := s.play(ctx, session); err != nil {
 		return score.Summary{}, err
 	}
 	return s.summarise(ctx)
@@ -106,8 +107,8 @@ func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 
 // client says how the pool is asked. A session stays on the pod that it was asked of, for the
 // ledger is there; one whose pod is gone with its machine is given up.
-func (c *Config) client() openenv.ClientOptions {
-	return openenv.ClientOptions{Token: c.Token, Silence: openenv.PeerSilence}
+func (c *Config) client() client.Options {
+	return client.Options{Token: c.Token, Silence: protocol.MaxSilence}
 }
 
 func (c *Config) validate() error {
@@ -173,7 +174,7 @@ func newShard(cfg Config, pod string) *shard {
 }
 
 // play runs the workers until every episode is settled. The first worker has a session already.
-func (s *shard) play(ctx context.Context, first *openenv.Client) error {
+func (s *shard) play(ctx context.Context, first *client.Client) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s.checked = sync.OnceValue(func() error { return s.checkPool(ctx) })
@@ -284,7 +285,7 @@ func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, 
 	}
 	var signed score.SignedLedger
 	for attempt := range ledgerAttempts {
-		if signed, err = openenv.FetchLedger(ctx, s.pod, s.Plan.Run, s.Shard, s.client()); err == nil {
+		if signed, err = client.FetchLedger(ctx, s.pod, s.Plan.Run, s.Shard, s.client()); err == nil {
 			break
 		}
 		if err := s.Clock.backOff(ctx, attempt); err != nil {
@@ -323,10 +324,10 @@ func (s *shard) checkPool(ctx context.Context) error {
 
 // learn fetches the schema of the pool's actions.
 func (s *shard) learn(ctx context.Context) error {
-	var schema openenv.Schema
+	var schema client.Schema
 	var err error
 	for attempt := range ledgerAttempts {
-		if schema, err = openenv.FetchSchema(ctx, s.pod, s.client()); err == nil {
+		if schema, err = client.FetchSchema(ctx, s.pod, s.client()); err == nil {
 			break
 		}
 		if err := s.Clock.backOff(ctx, attempt); err != nil {

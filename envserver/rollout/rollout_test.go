@@ -23,6 +23,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
@@ -516,7 +517,7 @@ func TestNextPodWhenOneRefuses(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	_, roomy := serve(t, kind, 0)
 	front, fullPod := serve(t, kind, 1)
-	squatter, err := openenv.Dial(t.Context(), front.URL, openenv.ClientOptions{})
+	squatter, err := client.Dial(t.Context(), front.URL, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
@@ -61,7 +61,7 @@ func (f *failure) Unwrap() error { return f.err }
 
 // classify names the class of a client's error.
 func classify(err error) string {
-	var refused *openenv.ServerError
+	var refused *client.ServerError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return classTimeout
@@ -90,7 +90,7 @@ func judgeClass(cause string) string {
 // worker plays jobs in a session of its own. Its client is nil while it has none.
 type worker struct {
 	shard  *shard
-	client *openenv.Client
+	client *client.Client
 }
 
 // run plays jobs until there are none. Its error ends the whole shard.
@@ -238,7 +238,7 @@ func (s *shard) options(j job) resetOptions {
 type played struct {
 	turns []record.Turn
 	// end is the observation that ended the episode, zero while it runs.
-	end openenv.Observation
+	end client.Observation
 }
 
 // record hands the episode's last attempt over. The class is "" unless the attempt failed.
@@ -301,8 +301,8 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	}
 }
 
-func (w *worker) reset(ctx context.Context, j job) (openenv.Observation, error) {
-	ctx, cancel := w.shard.bound(ctx, openenv.Observation{})
+func (w *worker) reset(ctx context.Context, j job) (client.Observation, error) {
+	ctx, cancel := w.shard.bound(ctx, client.Observation{})
 	defer cancel()
 	return w.client.Reset(ctx, w.shard.options(j))
 }
@@ -311,7 +311,7 @@ func (w *worker) reset(ctx context.Context, j job) (openenv.Observation, error) 
 const maxSteps = 1000
 
 // bound gives an attempt the time for all the steps of its episode, refused ones included.
-func (s *shard) bound(ctx context.Context, begun openenv.Observation) (context.Context, context.CancelFunc) {
+func (s *shard) bound(ctx context.Context, begun client.Observation) (context.Context, context.CancelFunc) {
 	if s.EpisodeTimeout <= 0 {
 		return context.WithCancel(ctx)
 	}
@@ -345,7 +345,7 @@ func said(agent policy.Policy) string {
 }
 
 // steps lets the agent act until the episode is done.
-func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen openenv.Observation, p *played) error {
+func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen client.Observation, p *played) error {
 	turn := policy.Turn{Environment: w.shard.Environment, Task: j.episode.Task, Schema: w.shard.schema,
 		Planned: j.episode}
 	for ; !seen.Done; turn.Step++ {
@@ -376,10 +376,10 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen ope
 
 // step sends an action, and again while the server says that it could not judge it: nothing was
 // taken, and the agent need not be asked anew. The server ends the episode when that goes on.
-func (w *worker) step(ctx context.Context, action json.RawMessage) (openenv.Observation, error) {
+func (w *worker) step(ctx context.Context, action json.RawMessage) (client.Observation, error) {
 	for attempt := 0; ; attempt++ {
 		seen, err := w.client.Step(ctx, action)
-		if refused, ok := errors.AsType[*openenv.ServerError](err); !ok || refused.Cause == "" ||
+		if refused, ok := errors.AsType[*client.ServerError](err); !ok || refused.Cause == "" ||
 			attempt == episode.MaxJudgeFailures {
 			return seen, err
 		}
@@ -410,7 +410,7 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 // refusal is why the server refused an action as outside the schema, "" for any other error and for
 // none. The agent may try another one; the environment counts them.
 func refusal(err error) string {
-	var refused *openenv.ServerError
+	var refused *client.ServerError
 	if errors.As(err, &refused) && refused.Code == codeValidation {
 		return refused.Message
 	}
@@ -419,7 +419,7 @@ func refusal(err error) string {
 
 // fail classes a client's error and gives a session up that is lost with it.
 func (w *worker) fail(err error) error {
-	var refused *openenv.ServerError
+	var refused *client.ServerError
 	if !errors.As(err, &refused) || refused.Code == codeCapacity || refused.Code == codeFactory ||
 		refused.Code == codeSession {
 		w.hangUp()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -33,19 +34,19 @@ func TestPenaltiesReachTheClient(t *testing.T) {
 	t.Cleanup(server.Close)
 	h := httptest.NewServer(server.Handler())
 	t.Cleanup(h.Close)
-	client, err := openenv.Dial(t.Context(), h.URL, openenv.ClientOptions{})
+	session, err := client.Dial(t.Context(), h.URL, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
-	if _, err := client.Reset(t.Context(), map[string]any{"seed": 0, "task": "order-inquiry",
+	t.Cleanup(func() { _ = session.Close() })
+	if _, err := session.Reset(t.Context(), map[string]any{"seed": 0, "task": "order-inquiry",
 		"scenario": "C01"}); err != nil {
 		t.Fatal(err)
 	}
 	var rewards []float64
-	var last openenv.Observation
+	var last client.Observation
 	for range 6 {
-		last, err = client.Step(t.Context(), map[string]any{"action_type": scenarios.EscalateIssue,
+		last, err = session.Step(t.Context(), map[string]any{"action_type": scenarios.EscalateIssue,
 			"payload": map[string]any{"team": "finance"}})
 		if err != nil {
 			t.Fatal(err)

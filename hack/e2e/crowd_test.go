@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -107,13 +107,13 @@ var errLost = errors.New("session lost")
 
 // episode plays one episode. A server that takes no new session loses none: the client comes again.
 func (c *crowd) episode(ctx context.Context, seed int) error {
-	client, observation, err := c.begin(ctx, seed)
+	session, observation, err := c.begin(ctx, seed)
 	if err != nil {
 		c.turned.Add(1)
 		pause(ctx, 200*time.Millisecond)
 		return nil
 	}
-	defer client.Close()
+	defer session.Close()
 	c.playing.Add(1)
 	defer c.playing.Add(-1)
 	agent, err := c.factory(score.PlannedEpisode{Task: "ticket-resolve", Seed: int64(seed)})
@@ -127,7 +127,7 @@ func (c *crowd) episode(ctx context.Context, seed int) error {
 		if err != nil {
 			return fmt.Errorf("%w: choosing step %d: %w", errLost, step, err)
 		}
-		if observation, err = client.Step(ctx, action); err != nil {
+		if observation, err = session.Step(ctx, action); err != nil {
 			return fmt.Errorf("%w: step %d: %w", errLost, step, err)
 		}
 	}
@@ -143,20 +143,20 @@ func (c *crowd) episode(ctx context.Context, seed int) error {
 
 // begin opens a session as OpenEnv's own clients do, which lets a server that is full or
 // terminating pass it on.
-func (c *crowd) begin(ctx context.Context, seed int) (*openenv.Client, openenv.Observation, error) {
-	client, err := openenv.Dial(ctx, c.url, openenv.ClientOptions{Spread: true})
+func (c *crowd) begin(ctx context.Context, seed int) (*client.Client, client.Observation, error) {
+	session, err := client.Dial(ctx, c.url, client.Options{Spread: true})
 	if err != nil {
-		return nil, openenv.Observation{}, err
+		return nil, client.Observation{}, err
 	}
 	options := map[string]any{"task": "ticket-resolve", "seed": seed}
 	if c.run != "" {
 		options["run"] = c.run
 	}
-	observation, err := client.Reset(ctx, options)
+	observation, err := session.Reset(ctx, options)
 	if err != nil {
-		_ = client.Close()
+		_ = session.Close()
 	}
-	return client, observation, err
+	return session, observation, err
 }
 
 // pause lets time pass.
@@ -171,7 +171,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // statusOf is the HTTP status in an error of the client, 0 for none.
 func statusOf(err error) int {
-	if refused, ok := errors.AsType[*openenv.StatusError](err); ok {
+	if refused, ok := errors.AsType[*client.StatusError](err); ok {
 		return refused.Status
 	}
 	return 0

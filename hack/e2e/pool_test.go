@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/envserver/openenv"
+	envclient "github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/hack/apiwrites"
 )
@@ -187,14 +187,14 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 	}, NodeTimeout(2*time.Minute))
 
 	It("refuses a wrong token, a plain HTTP client and a message of 100 MB, and goes on", func(ctx SpecContext) {
-		bystander, err := openenv.Dial(ctx, url, openenv.ClientOptions{Token: "right"})
+		bystander, err := envclient.Dial(ctx, url, envclient.Options{Token: "right"})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(bystander.Close)
 		_, err = bystander.Reset(ctx, map[string]any{"seed": 1})
 		Expect(err).NotTo(HaveOccurred())
 
 		for _, token := range []string{"wrong", ""} {
-			_, err := openenv.Dial(ctx, url, openenv.ClientOptions{Token: token})
+			_, err := envclient.Dial(ctx, url, envclient.Options{Token: token})
 			Expect(statusOf(err)).To(Equal(http.StatusUnauthorized), "token %q: %v", token, err)
 			Expect(err).To(MatchError(ContainSubstring("is the token right?")))
 		}

@@ -29,6 +29,7 @@ import (
 	runctl "github.com/csenv/csenv/controllers/run"
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
@@ -274,7 +275,7 @@ func (g *game) countPartial(ctx context.Context) {
 		if g.done.Contains(int64(shard)) {
 			continue
 		}
-		signed, err := openenv.FetchLedger(ctx, g.addr, g.plan.Run, shard, openenv.ClientOptions{Token: g.token})
+		signed, err := client.FetchLedger(ctx, g.addr, g.plan.Run, shard, client.Options{Token: g.token})
 		if err != nil {
 			continue // it had not begun
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
 // The key comes from a file or a variable and goes to the endpoint alone. A judge that fails is an
@@ -41,18 +41,18 @@ func TestLLMJudge(t *testing.T) {
 			o := parse(t, append([]string{"--judge", "llm", "--judge-base-url", endpoint.URL, "--judge-model", "m-1",
 				"--log-level", "debug"}, c.args...), c.variables)
 			r := start(t, func(into *options) { into.judge, into.logLevel = o.judge, o.logLevel })
-			client, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
+			session, err := client.Dial(t.Context(), r.protocol, client.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer client.Close()
-			if _, err := client.Reset(t.Context(), map[string]any{"task": "ticket-resolve",
+			defer session.Close()
+			if _, err := session.Reset(t.Context(), map[string]any{"task": "ticket-resolve",
 				"scenario": "B02"}); err != nil {
 				t.Fatal(err)
 			}
-			_, err = client.Step(t.Context(), map[string]any{"action_type": "submit", "decision": "resolve",
+			_, err = session.Step(t.Context(), map[string]any{"action_type": "submit", "decision": "resolve",
 				"message": "Hello, we look into it and write again tomorrow."})
-			if refused, ok := errors.AsType[*openenv.ServerError](err); !ok || refused.Cause != "judge_failed" {
+			if refused, ok := errors.AsType[*client.ServerError](err); !ok || refused.Cause != "judge_failed" {
 				t.Errorf("the step: %v, want the cause judge_failed", err)
 			}
 			if got := <-sent; got != "Bearer "+key {
@@ -70,7 +70,7 @@ func TestLLMJudge(t *testing.T) {
 				t.Errorf("/stats doesn't name the scale: %s", stats)
 			}
 			r.stop()
-			if err := client.Close(); err != nil {
+			if err := session.Close(); err != nil {
 				t.Error(err)
 			}
 			if err := <-r.ended; err != nil {

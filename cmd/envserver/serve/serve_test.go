@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -254,7 +254,7 @@ func TestServesBothEnvironments(t *testing.T) {
 				report.Sessions.Capacity != 3 || len(report.Tasks) == 0 {
 				t.Errorf("/stats: %v %s", err, body)
 			}
-			c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
+			c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -275,7 +275,7 @@ func TestServesBothEnvironments(t *testing.T) {
 // and ends without an error.
 func TestDrains(t *testing.T) {
 	r := start(t, func(*options) {})
-	c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
+	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestDrains(t *testing.T) {
 func TestDrainTimeoutEndsTheServer(t *testing.T) {
 	farewell := filepath.Join(t.TempDir(), "termination-log")
 	r := start(t, func(o *options) { o.drainTimeout, o.terminationLog = time.Millisecond, farewell })
-	c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
+	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 // server ends.
 func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
 	r := start(t, func(o *options) { o.drainTimeout = time.Millisecond })
-	c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
+	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +391,7 @@ func writeKey(t *testing.T) (string, ed25519.PrivateKey) {
 func TestLedgerKeyFile(t *testing.T) {
 	path, key := writeKey(t)
 	r := start(t, func(o *options) { o.ledgerKey = path })
-	c, err := openenv.Dial(t.Context(), r.protocol, openenv.ClientOptions{})
+	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +399,7 @@ func TestLedgerKeyFile(t *testing.T) {
 	if _, err := c.Reset(t.Context(), map[string]any{"run": "uid", "shard": 0, "episode": 0}); err != nil {
 		t.Fatal(err)
 	}
-	signed, err := openenv.FetchLedger(t.Context(), r.protocol, "uid", 0, openenv.ClientOptions{})
+	signed, err := client.FetchLedger(t.Context(), r.protocol, "uid", 0, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package openenv
+// Package client is a client of OpenEnv servers: Dial opens a session, and the Fetch functions read
+// what a server offers over plain HTTP.
+package client
 
 import (
 	"bytes"
@@ -12,12 +14,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/gorilla/websocket"
 )
@@ -31,6 +32,8 @@ const (
 	requestTimeout = 15 * time.Second
 	// maxReply bounds, in bytes, a message from the server; it is the official client's bound.
 	maxReply = 100 << 20
+	// closeTimeout bounds the closing handshake.
+	closeTimeout = 5 * time.Second
 	// maxAnswer bounds, in bytes, the answer to an HTTP request.
 	maxAnswer = 1 << 20
 )
@@ -108,8 +111,8 @@ func (e *ServerError) Error() string {
 	return fmt.Sprintf("server error: %s (code: %s)", e.Message, e.Code)
 }
 
-// ClientOptions say how a server is asked. The zero value asks a server without tokens.
-type ClientOptions struct {
+// Options say how a server is asked. The zero value asks a server without tokens.
+type Options struct {
 	// Token is the bearer token of a protected server, "" for none. Over http or ws it can be read
 	// on the way.
 	Token string
@@ -121,12 +124,12 @@ type ClientOptions struct {
 	// Spread says.
 	SessionID string
 	// Silence is how long the server may send nothing, not even a ping, until the session counts as
-	// lost; 0 for ever. A machine that is gone says nothing. For a csenv server it is PeerSilence.
+	// lost; 0 for ever. A machine that is gone says nothing. For a csenv server it is protocol.MaxSilence.
 	Silence time.Duration
 }
 
 // header is what goes with every request and handshake.
-func (o ClientOptions) header() http.Header {
+func (o Options) header() http.Header {
 	h := http.Header{}
 	if o.Token != "" {
 		h.Set("Authorization", "Bearer "+o.Token)
@@ -162,7 +165,7 @@ func statusError(status int, body []byte) *StatusError {
 
 // Dial opens a session. The base URL has the scheme http, https, ws or wss, or is a bare host and
 // port; its path is kept and "/ws" appended. A refused handshake is a *StatusError.
-func Dial(ctx context.Context, baseURL string, o ClientOptions) (*Client, error) {
+func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 	target, err := endpoint(baseURL, "ws", "/ws")
 	if err != nil {
 		return nil, err
@@ -171,7 +174,7 @@ func Dial(ctx context.Context, baseURL string, o ClientOptions) (*Client, error)
 	if o.SessionID != "" {
 		target.RawQuery = url.Values{"session_id": {o.SessionID}}.Encode()
 	} else if !o.Spread {
-		header.Set(directHeader, "client")
+		header.Set(protocol.DirectHeader, "client")
 	}
 	dialer := websocket.Dialer{
 		NetDialContext: connector.DialContext, HandshakeTimeout: dialTimeout, Proxy: http.ProxyFromEnvironment,
@@ -216,7 +219,7 @@ func (c *Client) heard() {
 	}
 	_ = c.conn.SetReadDeadline(time.Now().Add(c.silence))
 	if c.closed.Load() {
-		_ = c.conn.SetReadDeadline(time.Now().Add(closeWait))
+		_ = c.conn.SetReadDeadline(time.Now().Add(closeTimeout))
 	}
 }
 
@@ -239,30 +242,6 @@ func (c *Client) read() {
 			return
 		}
 	}
-}
-
-// endpoint makes the URL of a route, with the scheme family ws or http.
-func endpoint(baseURL, family, route string) (*url.URL, error) {
-	if !strings.Contains(baseURL, "://") {
-		baseURL = "http://" + baseURL
-	}
-	target, err := url.Parse(strings.TrimRight(baseURL, "/"))
-	if err != nil {
-		return nil, fmt.Errorf("parsing the server's URL: %w", err)
-	}
-	switch target.Scheme {
-	case "http", "ws":
-		target.Scheme = family
-	case "https", "wss":
-		target.Scheme = family + "s"
-	default:
-		return nil, fmt.Errorf("the server's URL %q has the scheme %q: use http, https, ws or wss", baseURL,
-			target.Scheme)
-	}
-	if target.Host == "" {
-		return nil, fmt.Errorf("the server's URL %q names no host", baseURL)
-	}
-	return target.JoinPath(route), nil
 }
 
 // Reset begins an episode. Data is marshalled to the reset's options, a JSON object, or nil.
@@ -368,7 +347,7 @@ func serverError(data json.RawMessage) error {
 func (c *Client) Close() error {
 	var err error
 	c.closing.Do(func() {
-		deadline := time.Now().Add(closeWait)
+		deadline := time.Now().Add(closeTimeout)
 		_ = c.conn.SetWriteDeadline(deadline)
 		if c.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)) == nil {
 			c.awaitEnd(deadline)
@@ -386,72 +365,4 @@ func (c *Client) awaitEnd(deadline time.Time) {
 		_, more := <-c.answers
 		ended = !more
 	}
-}
-
-// FetchLedger fetches the signed ledger of a run's shard from the server that played it.
-func FetchLedger(ctx context.Context, baseURL, run string, shard int, o ClientOptions) (score.SignedLedger, error) {
-	target, err := endpoint(baseURL, "http", "/ledger")
-	if err != nil {
-		return score.SignedLedger{}, err
-	}
-	target.RawQuery = url.Values{"run": {run}, "shard": {strconv.Itoa(shard)}}.Encode()
-	body, err := request(ctx, http.MethodGet, target, nil, o)
-	if err != nil {
-		return score.SignedLedger{}, fmt.Errorf("fetching the ledger of run %s, shard %d: %w", run, shard, err)
-	}
-	var signed score.SignedLedger
-	if err := json.Unmarshal(body, &signed); err != nil {
-		return score.SignedLedger{}, fmt.Errorf("decoding the ledger of run %s, shard %d: %w", run, shard, err)
-	}
-	return signed, nil
-}
-
-// Schema is what GET /schema answers: a JSON Schema each.
-type Schema struct {
-	Action      json.RawMessage `json:"action"`
-	Observation json.RawMessage `json:"observation"`
-	State       json.RawMessage `json:"state"`
-}
-
-// FetchSchema fetches the schemas of any OpenEnv server.
-func FetchSchema(ctx context.Context, baseURL string, o ClientOptions) (Schema, error) {
-	target, err := endpoint(baseURL, "http", "/schema")
-	if err != nil {
-		return Schema{}, err
-	}
-	body, err := request(ctx, http.MethodGet, target, nil, o)
-	if err != nil {
-		return Schema{}, fmt.Errorf("fetching the schema: %w", err)
-	}
-	var schema Schema
-	if err := json.Unmarshal(body, &schema); err != nil {
-		return Schema{}, fmt.Errorf("decoding the schema: %w", err)
-	}
-	return schema, nil
-}
-
-// request asks by HTTP, with a JSON body unless that is nil, and returns the body of the answer
-// 200. Any other answer is a *StatusError.
-func request(ctx context.Context, method string, target *url.URL, body []byte, o ClientOptions) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header = o.header()
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	response, err := requester.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, statusError(response.StatusCode, answer)
-	}
-	return answer, nil
 }

@@ -1,4 +1,4 @@
-package openenv
+package client_test
 
 import (
 	"context"
@@ -12,14 +12,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/server"
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 )
 
-func dialTest(tb testing.TB, url string) *Client {
+func dialTest(tb testing.TB, url string) *client.Client {
 	tb.Helper()
-	c, err := Dial(tb.Context(), url, ClientOptions{})
+	c, err := client.Dial(tb.Context(), url, client.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -28,26 +33,26 @@ func dialTest(tb testing.TB, url string) *Client {
 }
 
 func TestClient(t *testing.T) {
-	s, url := serve(t, Config{})
-	c := dialTest(t, url)
+	s := server.Start(t, openenv.Config{})
+	c := dialTest(t, s.URL)
 	got, err := c.Reset(t.Context(), map[string]any{"seed": 5, "episode_id": "E"})
-	want := Observation{Observation: json.RawMessage(`{"text":"hello","seed":5}`), HasReward: true}
+	want := client.Observation{Observation: json.RawMessage(`{"text":"hello","seed":5}`), HasReward: true}
 	if err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("reset: %v %s", err, cmp.Diff(want, got))
 	}
-	got, err = c.Step(t.Context(), echoAction{Kind: "say", Text: "x", Reward: -20})
-	want = Observation{Observation: json.RawMessage(`{"text":"x","seed":5}`), Reward: -0.02, HasReward: true}
+	got, err = c.Step(t.Context(), echo.Action{Kind: "say", Text: "x", Reward: -20})
+	want = client.Observation{Observation: json.RawMessage(`{"text":"x","seed":5}`), Reward: -0.02, HasReward: true}
 	if err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("step: %v %s", err, cmp.Diff(want, got))
 	}
 	state, err := c.State(t.Context())
-	if err != nil || decoded(t, string(state), "episode_id") != "E" {
+	if err != nil || server.Decoded(t, string(state), "episode_id") != "E" {
 		t.Errorf("state: %v %s", err, state)
 	}
-	got, err = c.Step(t.Context(), echoAction{Kind: "finish", Score: 850_000})
+	got, err = c.Step(t.Context(), echo.Action{Kind: "finish", Score: 850_000})
 	episodeScore := 0.85
-	metadata := Metadata{
-		EpisodeScore: &episodeScore, ScoreBreakdown: []Points{{Name: "talk", Earned: 0.85, Offered: 1}},
+	metadata := client.Metadata{
+		EpisodeScore: &episodeScore, ScoreBreakdown: []client.Points{{Name: "talk", Earned: 0.85, Offered: 1}},
 		Outcome: score.Scored,
 		Judge:   "rules", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1",
 	}
@@ -60,7 +65,7 @@ func TestClient(t *testing.T) {
 	if err := errors.Join(c.Close(), c.Close()); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if got := s.sessions.active(); got != 0 {
+	if got := s.Active(); got != 0 {
 		t.Errorf("%d sessions after Close returned", got)
 	}
 	if _, err := c.State(t.Context()); err == nil {
@@ -69,48 +74,49 @@ func TestClient(t *testing.T) {
 }
 
 func TestClientErrors(t *testing.T) {
-	_, url := serve(t, Config{MaxSessions: 1})
-	c := dialTest(t, url)
-	_, err := c.Step(t.Context(), echoAction{Kind: "zzz"})
-	var refused *ServerError
-	if !errors.As(err, &refused) || refused.Code != codeValidation || !strings.Contains(err.Error(), codeValidation) {
+	s := server.Start(t, openenv.Config{MaxSessions: 1})
+	c := dialTest(t, s.URL)
+	_, err := c.Step(t.Context(), echo.Action{Kind: "zzz"})
+	var refused *client.ServerError
+	if !errors.As(err, &refused) || refused.Code != "VALIDATION_ERROR" ||
+		!strings.Contains(err.Error(), "VALIDATION_ERROR") {
 		t.Errorf("an invalid action: %v", err)
 	}
 	if _, err := c.Reset(t.Context(), nil); err != nil {
 		t.Errorf("the session after an error: %v", err)
 	}
-	late := dialTest(t, url)
-	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != codeCapacity {
+	late := dialTest(t, s.URL)
+	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != "CAPACITY_REACHED" {
 		t.Errorf("a session too many: %v", err)
 	}
-	if _, err := late.State(t.Context()); err == nil || errors.As(err, new(*ServerError)) {
+	if _, err := late.State(t.Context()); err == nil || errors.As(err, new(*client.ServerError)) {
 		t.Errorf("a refused session that is used again: %v", err)
 	}
 }
 
 // A refused client reads why, however long it has waited before its first message.
 func TestClientReadsALateRefusal(t *testing.T) {
-	s, url := serve(t, Config{MaxSessions: 1})
-	dialTest(t, url)
-	eventually(t, "one session", func() bool { return s.sessions.active() == 1 })
-	late := dialTest(t, url)
-	eventually(t, "the refusal has arrived", func() bool { return len(late.answers) == 1 })
-	_ = late.conn.NetConn().SetWriteDeadline(time.Unix(1, 0)) // as if the server had closed already
-	var refused *ServerError
-	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != codeCapacity {
+	s := server.Start(t, openenv.Config{MaxSessions: 1})
+	dialTest(t, s.URL)
+	server.Eventually(t, "one session", func() bool { return s.Active() == 1 })
+	late := dialTest(t, s.URL)
+	server.Eventually(t, "the refusal has arrived", func() bool { return late.Answered() })
+	_ = late.NetConn().SetWriteDeadline(time.Unix(1, 0)) // as if the server had closed already
+	var refused *client.ServerError
+	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != "CAPACITY_REACHED" {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestClientContext(t *testing.T) {
-	_, url := serve(t, Config{})
-	c := dialTest(t, url)
+	s := server.Start(t, openenv.Config{})
+	c := dialTest(t, s.URL)
 	if _, err := c.Reset(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := c.Step(ctx, echoAction{Kind: "wait", Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Step(ctx, echo.Action{Kind: "wait", Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a step past its deadline: %v", err)
 	}
 	if _, err := c.State(t.Context()); err == nil {
@@ -121,36 +127,36 @@ func TestClientContext(t *testing.T) {
 // An agent that thinks for half an hour still answers the server's pings.
 func TestClientAnswersPingsWhileTheAgentThinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, network, stop := servePipe(t, Config{})
+		s, network, stop := server.StartPipe(t, openenv.Config{})
 		defer stop()
 		defer network.Close()
-		c := newClient(connectPipe(t, network).conn, PeerSilence)
+		c := client.New(server.ConnectPipe(t, network).Conn, protocol.MaxSilence)
 		if _, err := c.Reset(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		pass(30 * time.Minute)
-		if _, err := c.Step(t.Context(), echoAction{Kind: "say"}); err != nil {
+		<-time.After(30 * time.Minute)
+		if _, err := c.Step(t.Context(), echo.Action{Kind: "say"}); err != nil {
 			t.Errorf("after half an hour: %v", err)
 		}
-		if err := c.Close(); err != nil || s.sessions.active() != 0 {
-			t.Errorf("closed with %v, %d sessions", err, s.sessions.active())
+		if err := c.Close(); err != nil || s.Active() != 0 {
+			t.Errorf("closed with %v, %d sessions", err, s.Active())
 		}
 	})
 }
 
 // A machine that is gone neither answers nor pings, and its end is never told.
 func TestClientOfASilentServer(t *testing.T) {
-	upgrader := newUpgrader()
+	upgrader := websocket.Upgrader{}
 	over := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if conn, err := upgrader.Upgrade(w, r, nil); err == nil {
 			defer conn.Close()
 			<-over
 		}
 	}))
-	defer server.Close()
+	defer h.Close()
 	defer close(over)
-	c, err := Dial(t.Context(), server.URL, ClientOptions{Silence: 20 * time.Millisecond})
+	c, err := client.Dial(t.Context(), h.URL, client.Options{Silence: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,8 +174,8 @@ func TestClientOfABadServer(t *testing.T) {
 		"silence":          nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			upgrader := newUpgrader()
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			upgrader := websocket.Upgrader{}
+			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				conn, err := upgrader.Upgrade(w, r, nil)
 				if err != nil {
 					return
@@ -180,9 +186,9 @@ func TestClientOfABadServer(t *testing.T) {
 					_ = conn.WriteMessage(websocket.TextMessage, []byte(answer))
 				}
 			}))
-			defer server.Close()
-			c := dialTest(t, server.URL)
-			if got, err := c.Reset(t.Context(), nil); err == nil || errors.As(err, new(*ServerError)) {
+			defer h.Close()
+			c := dialTest(t, h.URL)
+			if got, err := c.Reset(t.Context(), nil); err == nil || errors.As(err, new(*client.ServerError)) {
 				t.Errorf("reset returned %+v, %v", got, err)
 			}
 		})
@@ -203,7 +209,7 @@ func TestEndpoint(t *testing.T) {
 		"http://a b":           "",
 		"":                     "",
 	} {
-		got, err := endpoint(base, "ws", "/ws")
+		got, err := client.Endpoint(base, "ws", "/ws")
 		if (want == "") != (err != nil) || (err == nil && got.String() != want) {
 			t.Errorf("%q: %v, %v; want %q", base, got, err, want)
 		}
@@ -211,12 +217,13 @@ func TestEndpoint(t *testing.T) {
 }
 
 func TestDialErrorsNameTheServer(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	if _, err := Dial(t.Context(), server.URL, ClientOptions{}); err == nil || !strings.Contains(err.Error(), "404") {
+	h := httptest.NewServer(http.NotFoundHandler())
+	defer h.Close()
+	if _, err := client.Dial(t.Context(), h.URL, client.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "404") {
 		t.Errorf("a server without /ws: %v", err)
 	}
-	if _, err := Dial(t.Context(), "127.0.0.1:1", ClientOptions{}); err == nil ||
+	if _, err := client.Dial(t.Context(), "127.0.0.1:1", client.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("no server: %v", err)
 	}
@@ -224,38 +231,38 @@ func TestDialErrorsNameTheServer(t *testing.T) {
 
 // A client of a protected server needs its token for whatever it asks, and is told so.
 func TestClientToken(t *testing.T) {
-	_, url := serve(t, Config{Tokens: func() []string { return []string{"secret"} }})
+	s := server.Start(t, openenv.Config{Tokens: func() []string { return []string{"secret"} }})
 	for token, want := range map[string]int{"": 401, "guess": 401, "secret": 0} {
-		o := ClientOptions{Token: token}
-		client, dialErr := Dial(t.Context(), url, o)
-		_, schemaErr := FetchSchema(t.Context(), url, o)
+		o := client.Options{Token: token}
+		c, dialErr := client.Dial(t.Context(), s.URL, o)
+		_, schemaErr := client.FetchSchema(t.Context(), s.URL, o)
 		for what, err := range map[string]error{"dial": dialErr, "schema": schemaErr} {
-			refused, ok := errors.AsType[*StatusError](err)
+			refused, ok := errors.AsType[*client.StatusError](err)
 			if want == 0 && err != nil || want != 0 &&
 				(!ok || refused.Status != want || !strings.Contains(err.Error(), "token")) {
 				t.Errorf("%s with the token %q: %v", what, token, err)
 			}
 		}
-		if client == nil {
+		if c == nil {
 			continue
 		}
-		if _, err := client.Reset(t.Context(), map[string]any{"run": "uid", "shard": 0, "episode": 0}); err != nil {
+		if _, err := c.Reset(t.Context(), map[string]any{"run": "uid", "shard": 0, "episode": 0}); err != nil {
 			t.Error(err)
 		}
-		if _, err := FetchLedger(t.Context(), url, "uid", 0, o); err != nil {
+		if _, err := client.FetchLedger(t.Context(), s.URL, "uid", 0, o); err != nil {
 			t.Error(err)
 		}
-		if _, err := FetchLedger(t.Context(), url, "uid", 0, ClientOptions{}); err == nil {
+		if _, err := client.FetchLedger(t.Context(), s.URL, "uid", 0, client.Options{}); err == nil {
 			t.Error("a ledger without a token")
 		}
-		_ = client.Close()
+		_ = c.Close()
 	}
 }
 
 func TestClientAttaches(t *testing.T) {
-	_, url := serve(t, Config{})
-	id := create(t, url)
-	c, err := Dial(t.Context(), url, ClientOptions{SessionID: id})
+	s := server.Start(t, openenv.Config{})
+	id := server.CreateSession(t, s.URL)
+	c, err := client.Dial(t.Context(), s.URL, client.Options{SessionID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,8 +270,21 @@ func TestClientAttaches(t *testing.T) {
 		t.Error(err)
 	}
 	_ = c.Close()
-	if _, answer := postBody(t, url+"/step",
+	if _, answer := server.PostBody(t, s.URL+"/step",
 		`{"session_id":"`+id+`","action":{"kind":"say","text":"x"}}`); !strings.Contains(answer, `"x"`) {
 		t.Errorf("the session after its connection: %s", answer)
+	}
+}
+
+func TestFittingReceipts(t *testing.T) {
+	texts := make([]string, 2*protocol.MaxReceipts)
+	for i := range texts {
+		texts[i] = "x"
+	}
+	long := []string{strings.Repeat("x", protocol.MaxBody*6/10), strings.Repeat("x", protocol.MaxBody*6/10)}
+	for want, list := range map[int][]string{0: nil, protocol.MaxReceipts: texts, 1: long} {
+		if got := client.Fitting(list); got != want {
+			t.Errorf("%d of %d fit, want %d", got, len(list), want)
+		}
 	}
 }

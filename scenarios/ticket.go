@@ -152,17 +152,23 @@ func (b *ticketBuild) story(variant int) {
 	})
 }
 
+// Categories lists what a ticket can be about.
+func Categories() []string { return []string{"billing", "shipping", "technical", "general"} }
+
+// Priorities lists the priorities of tickets, the lowest first.
+func Priorities() []string { return []string{"low", "medium", "high", "urgent"} }
+
 // gold computes the right handling: the category is the file's, priority and escalation are the
 // policies'.
 func (b *ticketBuild) gold() {
 	f, g := &b.s.file.Gold, &b.ticket.Gold
-	g.Category = b.label(&f.Category, "billing", "shipping", "technical", "general")
+	g.Category = b.label(&f.Category, Categories()...)
 	g.CategoryAlternates = b.alternates(f.Category.Alternates)
 	b.situation = b.situate(&b.s.file.Situation)
 	g.Priority, _ = b.situation.Priority()
 	g.PriorityAlternates = b.alternates(f.Priority.Alternates)
 	b.stated = statedGold{
-		Priority: b.label(&f.Priority, "low", "medium", "high", "urgent"), Rule: b.text(f.Priority.Rule),
+		Priority: b.label(&f.Priority, Priorities()...), Rule: b.text(f.Priority.Rule),
 		Escalate: b.boolean(f.Escalation.Required),
 		Team:     b.text(f.Escalation.Team), ReasonCode: b.text(f.Escalation.ReasonCode),
 		Policy: b.text(f.Escalation.Policy),

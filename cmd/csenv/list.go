@@ -64,7 +64,7 @@ func (f *filter) validate() error {
 		values, allowed []string
 	}{
 		{"kind", f.kinds, []string{"ticket", "workflow"}},
-		{"category", f.categories, []string{"billing", "shipping", "technical", "general"}},
+		{"category", f.categories, scenarios.Categories()},
 		{"split", f.splits, scenarios.Splits()},
 		{"language", f.languages, []string{"en", "de", "es", "fr"}},
 	} {

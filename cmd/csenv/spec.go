@@ -85,7 +85,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	complete(cmd, "task", local.Tasks)
 	complete(cmd, "mode", func() []string { return []string{"tools", "json"} })
 	complete(cmd, "scenarios", scenarioIDs)
-	complete(cmd, "categories", func() []string { return []string{"billing", "shipping", "technical", "general"} })
+	complete(cmd, "categories", scenarios.Categories)
 }
 
 // complete completes a flag by a list of values.

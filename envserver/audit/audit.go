@@ -139,8 +139,6 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 
 func thousandths(share float64) int64 { return int64(share*1000 + 0.5) }
 
-func priorities() []string { return []string{"low", "medium", "high", "urgent"} }
-
 // decide makes decisions; an escalation goes to the right team, as if the shortcut knew it.
 func decide(in instance, category, priority string, escalate bool) grader.Decisions {
 	d := grader.Decisions{Category: category, Priority: priority, Ending: grader.Resolved}
@@ -188,8 +186,8 @@ func shortcuts() []shortcut {
 // constants are all answers that don't look at the ticket.
 func constants() []decider {
 	out := make([]decider, 0, 32)
-	for _, c := range categories() {
-		for _, p := range priorities() {
+	for _, c := range scenarios.Categories() {
+		for _, p := range scenarios.Priorities() {
 			for _, escalate := range []bool{false, true} {
 				out = append(out, func(in instance) grader.Decisions { return decide(in, c, p, escalate) })
 			}
@@ -212,10 +210,10 @@ func fitted(cases []instance, feature func(instance) string) []decider {
 	for value := range answers {
 		of := slices.DeleteFunc(slices.Clone(cases), func(in instance) bool { return feature(in) != value })
 		answers[value] = answer{
-			category: bestOf(categories(), func(c string) float64 {
+			category: bestOf(scenarios.Categories(), func(c string) float64 {
 				return credit(of, func(in instance) bool { return in.ticket.Gold.Category == c })
 			}),
-			priority: bestOf(priorities(), func(p string) float64 {
+			priority: bestOf(scenarios.Priorities(), func(p string) float64 {
 				return credit(of, func(in instance) bool { return in.ticket.Gold.Priority == p })
 			}),
 			escalate: credit(of, func(in instance) bool { return in.ticket.Gold.Escalate }) > credit(of,

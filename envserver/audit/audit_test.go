@@ -6,18 +6,10 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 	"github.com/google/go-cmp/cmp"
 )
-
-func public(t testing.TB) *scenarios.Catalog {
-	t.Helper()
-	c, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 // What shortcuts earn on the public tickets at seed 0, in thousandths: category, priority,
 // escalation, ticket-classify, the rules' part of ticket-resolve. The pass lines are 800 of
@@ -37,7 +29,7 @@ var publicFigures = []Figures{
 const tolerance = 20
 
 func TestPublicFigures(t *testing.T) {
-	c := public(t)
+	c := testkit.Catalog(t)
 	for name, read := range map[string]Reader{"declared cue": Declared(c), "keywords": Keywords} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Tickets(c, read, 0)
@@ -65,7 +57,7 @@ func TestPublicFigures(t *testing.T) {
 }
 
 func TestPublicCatalogueIsClean(t *testing.T) {
-	findings, err := Lint(public(t))
+	findings, err := Lint(testkit.Catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +148,7 @@ func TestKeywords(t *testing.T) {
 func TestLexiconsAreDisjoint(t *testing.T) {
 	for language, words := range lexicons() {
 		seen := map[string]string{}
-		for _, c := range categories() {
+		for _, c := range scenarios.Categories() {
 			if len(words[c]) == 0 {
 				t.Errorf("%s has no words for %s", language, c)
 			}
@@ -174,7 +166,7 @@ func TestLexiconsAreDisjoint(t *testing.T) {
 // 500, whatever the seed; one that does nothing earns nothing.
 func TestGoldAndNull(t *testing.T) {
 	judge := grader.NewOffline()
-	for _, s := range public(t).Tickets() {
+	for _, s := range testkit.Catalog(t).Tickets() {
 		t.Run(s.ID, func(t *testing.T) {
 			t.Parallel()
 			for seed := range int64(20) {

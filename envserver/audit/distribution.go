@@ -19,8 +19,8 @@ type Marginal struct {
 
 // Columns are the columns of a marginal in the order of the table.
 func Columns() []string {
-	return []string{"tickets", "billing", "shipping", "technical", "general", "low", "medium", "high", "urgent",
-		"escalate", "resolve", "basic", "premium", "enterprise"}
+	return slices.Concat([]string{"tickets"}, scenarios.Categories(), scenarios.Priorities(),
+		[]string{"escalate", "resolve", "basic", "premium", "enterprise"})
 }
 
 // Distribution counts the tickets of a catalogue at seed 0, where every branch takes its canonical

@@ -67,24 +67,20 @@ func lexicons() map[string]lexicon {
 	}
 }
 
-// categories in the order that breaks ties: a reader of keywords who is in doubt files under
-// general last.
-func categories() []string { return []string{"billing", "shipping", "technical", "general"} }
-
 // Keywords is the category that a reader of keywords says of a ticket: the one most of whose words
 // occur in the subject and the description, a word of the subject counting twice. Ties go to
 // billing, shipping, technical and general, in this order.
 func Keywords(t *scenarios.Ticket) string {
 	words := lexicons()[t.Language[:2]]
-	counts := make([]int, len(categories()))
-	for i, c := range categories() {
+	counts := make([]int, len(scenarios.Categories()))
+	for i, c := range scenarios.Categories() {
 		counts[i] = 2*hits(t.Subject, words[c]) + hits(t.Description, words[c])
 	}
 	best := slices.Max(counts)
 	if best == 0 {
 		return "general"
 	}
-	return categories()[slices.Index(counts, best)]
+	return scenarios.Categories()[slices.Index(counts, best)]
 }
 
 // hits counts the words of a text that begin as one of the keywords does. Keywords of up to three

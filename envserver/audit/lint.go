@@ -83,7 +83,7 @@ func publicMarginals() []Marginal {
 	}
 	held := func() map[string]int {
 		m := prio(8, 2, 2, 2, 2, 4, 4)
-		for _, c := range categories() {
+		for _, c := range scenarios.Categories() {
 			m[c] = 2
 		}
 		return m

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 // What the ways of working earn in queues that are drawn from all 40 tickets, in thousandths: of
@@ -120,7 +121,7 @@ const queueTolerance = 40
 // TestPublicQueues holds the public queues against the figures once all tickets are there. That
 // order matters and shortcuts don't is what Lint checks, always.
 func TestPublicQueues(t *testing.T) {
-	c := public(t)
+	c := testkit.Catalog(t)
 	got, err := Queues(c, Declared(c), 0, 1, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +144,7 @@ func TestQueuesOfASmallCatalogue(t *testing.T) {
 
 // BenchmarkQueues takes all public queues at one seed.
 func BenchmarkQueues(b *testing.B) {
-	c := public(b)
+	c := testkit.Catalog(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if got, err := Queues(c, Declared(c), 0); err != nil ||

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/grader"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 // TestSequencesStayBelowTheirFigures plays the sequences at several seeds. A figure is what the
@@ -25,10 +25,7 @@ func TestSequencesStayBelowTheirFigures(t *testing.T) {
 		"junk":        {Outcome{0, 0}, Outcome{0, 0}},
 	}
 	const tolerance = 20
-	c, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Catalog(t)
 	for name, seeds := range map[string][]int64{"canonical": {0}, "drawn": {1, 2, 3, 4, 5}} {
 		rows, err := Workflows(c, grader.NewOffline(), seeds...)
 		if err != nil {

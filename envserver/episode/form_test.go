@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 func testForm() *episode.Form {
@@ -132,7 +133,7 @@ func TestDecodeEchoesNoHugeInput(t *testing.T) {
 // TestDecodeAgreesWithSchema holds the decoder against the schema that clients are given, as a JSON
 // Schema validator reads it.
 func TestDecodeAgreesWithSchema(t *testing.T) {
-	schema := compile(t, testForm().Schema())
+	schema := testkit.CompileSchema(t, testForm().Schema())
 	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`, `[]`,
 		`{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`, `{"amount":""}`, `-0.5`, `"paint"`, `"say"`, `"stop"`}
 	keys := []string{"action_type", "colour", "text", "payload", "metadata", "other"}
@@ -168,27 +169,6 @@ func TestDecodeAgreesWithSchema(t *testing.T) {
 	if accepted == 0 {
 		t.Error("no generated action was accepted")
 	}
-}
-
-func compile(t *testing.T, schema any) *jsonschema.Schema {
-	t.Helper()
-	text, err := json.Marshal(schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("mem:schema", doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("mem:schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
 }
 
 func BenchmarkDecode(b *testing.B) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 // toolForm has a variant of every shape that becomes a tool.
@@ -92,15 +93,7 @@ func TestToolSchemasAgreeWithTheDecoder(t *testing.T) {
 	form, byName := toolForm(), tools(t)
 	schemas := map[string]*jsonschema.Schema{}
 	for name, tool := range byName {
-		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(tool.InputSchema))
-		if err != nil {
-			t.Fatal(err)
-		}
-		compiler := jsonschema.NewCompiler()
-		if err := compiler.AddResource(name, document); err != nil {
-			t.Fatal(err)
-		}
-		schemas[name] = compiler.MustCompile(name)
+		schemas[name] = testkit.CompileSchema(t, tool.InputSchema)
 	}
 	value := rapid.SampledFrom([]string{`null`, `"red"`, `"a"`, `""`, `"123456"`, `7`, `12.5`, `true`, `{}`, `[]`})
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,15 +19,12 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 func serve(t *testing.T, maxSessions int) (*openenv.Server, *httptest.Server) {
 	t.Helper()
-	catalog, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog := testkit.Catalog(t)
 	kind, err := ticket.New(catalog, grader.NewOffline())
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -363,7 +364,7 @@ func TestInstructionsLeakNothing(t *testing.T) {
 		told.WriteString(instructionsOf(t, agent, asked, environment, task))
 	}
 	text := strings.ToLower(told.String())
-	for _, secret := range secretsOf(t, catalog(t)) {
+	for _, secret := range secretsOf(t, testkit.Catalog(t)) {
 		if strings.Contains(text, strings.ToLower(secret)) {
 			t.Errorf("the instructions hold %q", secret)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 // queueStride leaves most queues out: there are a hundred, and each is five tickets.
@@ -28,18 +28,9 @@ func seedsOf(task string) int64 {
 	return 10
 }
 
-func catalog(t testing.TB) *scenarios.Catalog {
-	t.Helper()
-	c, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func ticketKind(t testing.TB) episode.Kind {
 	t.Helper()
-	kind, err := ticket.New(catalog(t), grader.NewOffline())
+	kind, err := ticket.New(testkit.Catalog(t), grader.NewOffline())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +39,7 @@ func ticketKind(t testing.TB) episode.Kind {
 
 func kinds(t testing.TB) []episode.Kind {
 	t.Helper()
-	workflows, err := workflow.New(catalog(t), grader.NewOffline())
+	workflows, err := workflow.New(testkit.Catalog(t), grader.NewOffline())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +83,7 @@ func play(t testing.TB, kind episode.Kind, factory policy.Factory, planned score
 func playAll(t *testing.T, kind episode.Kind, name, task string,
 	check func(score.PlannedEpisode, *episode.Final)) int64 {
 	t.Helper()
-	factory, err := policy.Builtin(name, kind.Name(), catalog(t))
+	factory, err := policy.Builtin(name, kind.Name(), testkit.Catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +177,7 @@ func TestPoliciesAreDeterministic(t *testing.T) {
 	for _, kind := range kinds(t) {
 		task := kind.Tasks()[0]
 		for _, name := range policy.Names() {
-			factory, err := policy.Builtin(name, kind.Name(), catalog(t))
+			factory, err := policy.Builtin(name, kind.Name(), testkit.Catalog(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +236,7 @@ func TestBuiltinRefuses(t *testing.T) {
 
 func TestOracleRefusesAForeignScenario(t *testing.T) {
 	for _, environment := range []string{"ticket", "workflow"} {
-		factory, err := policy.Builtin(policy.Oracle, environment, catalog(t))
+		factory, err := policy.Builtin(policy.Oracle, environment, testkit.Catalog(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,11 +35,9 @@ func (r *random) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 
 func (r *random) pick(from []string) string { return from[r.rand.IntN(len(from))] }
 
-func (r *random) category() string {
-	return r.pick([]string{"billing", "shipping", "technical", "general"})
-}
+func (r *random) category() string { return r.pick(scenarios.Categories()) }
 
-func (r *random) priority() string { return r.pick([]string{"low", "medium", "high", "urgent"}) }
+func (r *random) priority() string { return r.pick(scenarios.Priorities()) }
 
 func (r *random) message() string {
 	return r.pick([]string{"Thank you for your message.", "We are looking into it.", "Please try it again later.",

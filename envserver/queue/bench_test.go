@@ -4,17 +4,8 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/queue"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/internal/testkit"
 )
-
-func public(tb testing.TB) *scenarios.Catalog {
-	tb.Helper()
-	catalog, err := scenarios.Public()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return catalog
-}
 
 func BenchmarkBest(b *testing.B) {
 	cases := [queue.Size]queue.Case{{"urgent", true}, {"low", false}, {"high", true}, {"medium", false},
@@ -26,7 +17,7 @@ func BenchmarkBest(b *testing.B) {
 }
 
 func BenchmarkCompose(b *testing.B) {
-	catalog := public(b)
+	catalog := testkit.Catalog(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := queue.Compose(catalog); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -140,7 +141,7 @@ func TestBestIsBest(t *testing.T) {
 }
 
 func TestCompose(t *testing.T) {
-	catalog := public(t)
+	catalog := testkit.Catalog(t)
 	queues, err := queue.Compose(catalog)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +197,7 @@ func checkQueue(t *testing.T, catalog *scenarios.Catalog, q queue.Queue) {
 // TestQueuesOfASplit must be those of the whole catalogue: a pool that serves one split serves the
 // same queues.
 func TestQueuesOfASplit(t *testing.T) {
-	catalog := public(t)
+	catalog := testkit.Catalog(t)
 	all, err := queue.Compose(catalog)
 	if err != nil {
 		t.Fatal(err)

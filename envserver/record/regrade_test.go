@@ -16,26 +16,17 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/internal/testkit"
 )
-
-func catalog(t *testing.T) *scenarios.Catalog {
-	t.Helper()
-	c, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 func kindOf(t *testing.T, environment string, judge grader.Judge) episode.Kind {
 	t.Helper()
 	var kind episode.Kind
 	var err error
 	if environment == "ticket" {
-		kind, err = ticket.New(catalog(t), judge)
+		kind, err = ticket.New(testkit.Catalog(t), judge)
 	} else {
-		kind, err = workflow.New(catalog(t), grader.NewOffline())
+		kind, err = workflow.New(testkit.Catalog(t), grader.NewOffline())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +39,7 @@ func played(t *testing.T, kind episode.Kind, name, task, scenario string, seed i
 	t.Helper()
 	e := record.Episode{Environment: kind.Name(), Task: task, Scenario: scenario, Seed: seed,
 		RewardMode: episode.Terminal, Attempts: 1}
-	factory, err := policy.Builtin(name, kind.Name(), catalog(t))
+	factory, err := policy.Builtin(name, kind.Name(), testkit.Catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}

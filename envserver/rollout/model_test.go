@@ -21,6 +21,7 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/internal/testkit"
 	scripted "github.com/csenv/csenv/internal/testkit/model"
 )
 
@@ -38,7 +39,7 @@ const agentKey = "sk-secret-of-the-agent"
 
 func newModel(t *testing.T, p score.Plan, name string) *model {
 	t.Helper()
-	endpoint, err := scripted.New(name, catalog(t))
+	endpoint, err := scripted.New(name, testkit.Catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func (m *model) agent(t *testing.T, environment string, concurrency int,
 
 func workflowKind(tb testing.TB) episode.Kind {
 	tb.Helper()
-	kind, err := workflow.New(catalog(tb), grader.NewOffline())
+	kind, err := workflow.New(testkit.Catalog(tb), grader.NewOffline())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestModelsAreToldEverything(t *testing.T) {
 			cfg := config(t, p, policy.Null, pod)
 			cfg.Environment = kind.Name()
 			var err error
-			if cfg.Policy, err = policy.Builtin(name, kind.Name(), catalog(t)); err != nil {
+			if cfg.Policy, err = policy.Builtin(name, kind.Name(), testkit.Catalog(t)); err != nil {
 				t.Fatal(err)
 			}
 			direct, _ := run(t, cfg)

@@ -27,24 +27,15 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 // poolKey signs the ledgers of all pods of a test's pool.
 var poolKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
-func catalog(tb testing.TB) *scenarios.Catalog {
-	tb.Helper()
-	c, err := scenarios.Public()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
-
 func ticketKind(tb testing.TB, judge grader.Judge) episode.Kind {
 	tb.Helper()
-	kind, err := ticket.New(catalog(tb), judge)
+	kind, err := ticket.New(testkit.Catalog(tb), judge)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -102,7 +93,7 @@ func plan(tb testing.TB, kind episode.Kind, n, trials, shards int) score.Plan {
 
 func builtin(tb testing.TB, name string) policy.Factory {
 	tb.Helper()
-	factory, err := policy.Builtin(name, "ticket", catalog(tb))
+	factory, err := policy.Builtin(name, "ticket", testkit.Catalog(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

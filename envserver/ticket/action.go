@@ -1,6 +1,9 @@
 package ticket
 
-import "github.com/csenv/csenv/envserver/episode"
+import (
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/scenarios"
+)
 
 // The values of action_type.
 const (
@@ -25,9 +28,9 @@ const (
 
 // actionForm is the shape of the environment's actions.
 var actionForm = episode.NewForm("TicketAction", []episode.Field{
-	{Name: "category", Enum: []string{"billing", "shipping", "technical", "general"},
+	{Name: "category", Enum: scenarios.Categories(),
 		Description: "What the ticket is about."},
-	{Name: "priority", Enum: []string{"low", "medium", "high", "urgent"},
+	{Name: "priority", Enum: scenarios.Priorities(),
 		Description: "How soon the ticket must be handled."},
 	{Name: "message", MaxLength: maxMessage, Description: "What to write to the customer."},
 	{Name: "team", MaxLength: maxTeam, Description: "The team that takes the ticket over."},

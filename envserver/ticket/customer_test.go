@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -184,10 +185,7 @@ func TestRepliesThatAskNothingLoseNothing(t *testing.T) {
 // TestPublicCustomers plays the public scripts with every question that they know: they answer it,
 // and what they say holds no gold.
 func TestPublicCustomers(t *testing.T) {
-	catalog, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog := testkit.Catalog(t)
 	reader := sharedReader()
 	for _, s := range catalog.Tickets() {
 		ticket, err := s.Instantiate(1)

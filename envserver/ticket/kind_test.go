@@ -15,15 +15,13 @@ import (
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
 func publicKind(t testing.TB) (*scenarios.Catalog, *ticket.Kind) {
 	t.Helper()
-	catalog, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog := testkit.Catalog(t)
 	kind, err := ticket.New(catalog, grader.NewOffline())
 	if err != nil {
 		t.Fatal(err)

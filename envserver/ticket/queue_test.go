@@ -15,6 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -156,7 +157,7 @@ func TestFirstObservationOfAQueue(t *testing.T) {
 		!cmp.Equal(got.ClockMinutes, &zero) {
 		t.Errorf("observation = %+v, want the first ticket of the queue", got)
 	}
-	validate(t, compile(t, k.schemas.Observation), mustMarshal(got))
+	testkit.Validate(t, testkit.CompileSchema(t, k.schemas.Observation), testkit.JSON(got))
 }
 
 func TestShiftRules(t *testing.T) {

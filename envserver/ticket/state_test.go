@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -123,7 +124,7 @@ func play(t testing.TB, e *environment, actions ...string) (rewards []int64, las
 }
 
 func say(kind, message string) string {
-	return mustMarshal(map[string]string{"action_type": kind, "message": message})
+	return testkit.JSON(map[string]string{"action_type": kind, "message": message})
 }
 
 const (
@@ -273,14 +274,14 @@ func TestJudgeFailureIsNoScore(t *testing.T) {
 	}
 	e := start("ticket-resolve", episode.Dense, failing)
 	play(t, e, classifyRight, say(respond, goodReply))
-	before := mustMarshal(e.State())
+	before := testkit.JSON(e.State())
 	for range episode.MaxJudgeFailures - 1 {
 		_, err := e.Step(t.Context(), json.RawMessage(escalateFinance))
 		if unjudged, ok := errors.AsType[*episode.JudgeError](err); !ok || unjudged.Cause != "test_away" ||
 			strings.Contains(err.Error(), "judge.example") {
 			t.Fatalf("Step() error = %v, want a JudgeError of cause test_away that tells nothing of our insides", err)
 		}
-		if after := mustMarshal(e.State()); after != before {
+		if after := testkit.JSON(e.State()); after != before {
 			t.Fatalf("the step was taken: %s, before %s", after, before)
 		}
 	}
@@ -536,8 +537,8 @@ func (w *watched) step(t *rapid.T, schema *jsonschema.Schema, action string) (ep
 		return r, err
 	}
 	obs := r.Observation.(Observation)
-	text := mustMarshal(obs)
-	validate(t, schema, text)
+	text := testkit.JSON(obs)
+	testkit.Validate(t, schema, text)
 	if !r.Done && w.mode == episode.Terminal && (r.Reward != 0 || obs.Score != nil) {
 		t.Fatalf("reward %d and score %v before the end of a terminal episode", r.Reward, obs.Score)
 	}
@@ -559,7 +560,7 @@ func (w *watched) step(t *rapid.T, schema *jsonschema.Schema, action string) (ep
 // rewards add up to the score, every observation is of the served schema, the same actions give the
 // same bytes, and neither later steps nor a client that writes into an observation change anything.
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
-	schema := compile(t, testKind(judgeFunc(goodJudge)).schemas.Observation)
+	schema := testkit.CompileSchema(t, testKind(judgeFunc(goodJudge)).schemas.Observation)
 	rapid.Check(t, func(rt *rapid.T) {
 		task := rapid.SampledFrom([]string{"ticket-classify", "ticket-resolve", queue.Task}).Draw(rt, "task")
 		mode := rapid.SampledFrom([]episode.RewardMode{episode.Dense, episode.Terminal}).Draw(rt, "mode")
@@ -573,7 +574,7 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 		for _, action := range rapid.SliceOfN(actionsGen(), 1, 40).Draw(rt, "actions") {
 			r, err := w.step(rt, schema, action)
 			again, err2 := twin.step(rt, schema, action)
-			if fmt.Sprint(err) != fmt.Sprint(err2) || mustMarshal(r) != mustMarshal(again) {
+			if fmt.Sprint(err) != fmt.Sprint(err2) || testkit.JSON(r) != testkit.JSON(again) {
 				rt.Fatal("the same step gave something else")
 			}
 			if err == nil {
@@ -581,7 +582,7 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 			}
 		}
 		for i := range w.seen {
-			if mustMarshal(w.seen[i]) != w.texts[i] {
+			if testkit.JSON(w.seen[i]) != w.texts[i] {
 				rt.Fatalf("observation %d changed later", i)
 			}
 		}
@@ -623,49 +624,13 @@ func TestNothingTellsGold(t *testing.T) {
 	var told strings.Builder
 	for _, a := range []string{classifyWrong, say(respond, "Hm."),
 		`{"action_type":"search_knowledge_base","query":"zebra"}`} {
-		told.WriteString(mustMarshal(step(t, e, a).Observation))
-		told.WriteString(mustMarshal(e.State()))
+		told.WriteString(testkit.JSON(step(t, e, a).Observation))
+		told.WriteString(testkit.JSON(e.State()))
 	}
 	for _, secret := range []string{"billing", "high", "finance", "OVER_LIMIT", "B99", "240"} {
 		if strings.Contains(told.String(), secret) {
 			t.Errorf("the session was told %q: %s", secret, told.String())
 		}
-	}
-}
-
-func mustMarshal(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-func compile(t testing.TB, schema json.RawMessage) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("mem:schema", doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("mem:schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
-}
-
-func validate(t rapid.TB, schema *jsonschema.Schema, text string) {
-	t.Helper()
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := schema.Validate(value); err != nil {
-		t.Fatalf("%s: %v", text, err)
 	}
 }
 

@@ -13,15 +13,13 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
 func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
 	t.Helper()
-	catalog, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog := testkit.Catalog(t)
 	kind, err := New(catalog, grader.NewOffline())
 	if err != nil {
 		t.Fatal(err)

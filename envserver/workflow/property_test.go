@@ -15,6 +15,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -48,7 +49,7 @@ func candidates(w *scenarios.Workflow) []string {
 		out = append(out, goldAction(w, s), goldAction(w, s))
 	}
 	act := func(action string, payload map[string]any) {
-		out = append(out, mustMarshal(map[string]any{"action_type": action, "payload": payload}))
+		out = append(out, testkit.JSON(map[string]any{"action_type": action, "payload": payload}))
 	}
 	for _, o := range w.State.Orders {
 		act(scenarios.CheckOrderStatus, map[string]any{"order_id": o.ID})
@@ -185,10 +186,10 @@ func hidden(w *scenarios.Workflow) []string {
 func TestNothingIsKnownBeforeItIsLookedUp(t *testing.T) {
 	eachOf(t, manySeeds, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
-		seen := mustMarshal(e.state.observation())
-		seen += mustMarshal(
+		seen := testkit.JSON(e.state.observation())
+		seen += testkit.JSON(
 			step(t, e, `{"action_type":"check_order_status","payload":{"order_id":"LD-000000"}}`).Observation) +
-			mustMarshal(e.State())
+			testkit.JSON(e.State())
 		for _, token := range hidden(w) {
 			if strings.Contains(strings.ToLower(seen), strings.ToLower(token)) {
 				t.Errorf("%q is known without a look-up: %s", token, seen)
@@ -204,7 +205,7 @@ func TestALookUpTellsSomething(t *testing.T) {
 		w = withoutFaults(w)
 		e := begin(kind, w, episode.Dense)
 		for _, s := range inOrder(w.Steps) {
-			before := mustMarshal(e.state.observation())
+			before := testkit.JSON(e.state.observation())
 			after := step(t, e, goldAction(w, s)).Observation.(Observation)
 			look := s.Action == scenarios.CheckOrderStatus || s.Action == scenarios.CheckPayment
 			if look && (len(after.LastResult) < 100 || strings.Contains(before, string(after.LastResult))) {
@@ -264,15 +265,15 @@ func TestSessionsShareNothing(t *testing.T) {
 
 func transcript(t *testing.T, e *environment, action string) string {
 	r, err := e.Step(t.Context(), json.RawMessage(action))
-	return fmt.Sprintln(mustMarshal(r.Observation), r.Reward, r.Done, err, mustMarshal(e.State()))
+	return fmt.Sprintln(testkit.JSON(r.Observation), r.Reward, r.Done, err, testkit.JSON(e.State()))
 }
 
 // TestStateMayBeAskedAtAnyTime asks for the state before the reset, within and after the episode.
 func TestStateMayBeAskedAtAnyTime(t *testing.T) {
 	_, kind := publicKind(t)
-	schema := compile(t, kind.Schemas().State)
+	schema := testkit.CompileSchema(t, kind.Schemas().State)
 	env := kind.New()
-	validate(t, schema, mustMarshal(env.State()))
+	testkit.Validate(t, schema, testkit.JSON(env.State()))
 	if _, err := env.Reset(episode.Options{Task: "refund", Seed: 3, EpisodeID: "e"}); err != nil {
 		t.Fatal(err)
 	}
@@ -282,8 +283,8 @@ func TestStateMayBeAskedAtAnyTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, ok := env.State().(State)
-		validate(t, schema, mustMarshal(got))
-		if !ok || got.StepCount != i+1 || got.Done || mustMarshal(got) != mustMarshal(env.State()) {
+		testkit.Validate(t, schema, testkit.JSON(got))
+		if !ok || got.StepCount != i+1 || got.Done || testkit.JSON(got) != testkit.JSON(env.State()) {
 			t.Errorf("after step %d: state %+v", i+1, got)
 		}
 	}
@@ -301,7 +302,7 @@ func TestStateMayBeAskedAtAnyTime(t *testing.T) {
 func TestUnknownActionsDoNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind *Kind, w *scenarios.Workflow) {
 		e := begin(kind, w, episode.Dense)
-		before := mustMarshal(e.state.observation())
+		before := testkit.JSON(e.state.observation())
 		for _, action := range []string{`{"action_type":"approve"}`,
 			`{"action_type":"respond_user","payload":{"message":"Hi","mood":"good"}}`, `"respond_user"`, ``} {
 			r, err := e.Step(t.Context(), json.RawMessage(action))
@@ -309,7 +310,7 @@ func TestUnknownActionsDoNothing(t *testing.T) {
 				t.Errorf("Step(%s) = %+v, %v, want it refused", action, r, err)
 			}
 		}
-		if after := mustMarshal(e.state.observation()); after != before {
+		if after := testkit.JSON(e.state.observation()); after != before {
 			t.Errorf("the observation changed from\n%s to\n%s", before, after)
 		}
 		if got := e.state.balance(); got != -4*wrongPenalty {
@@ -357,10 +358,7 @@ func TestTheLastActionAloneIsWorthNothing(t *testing.T) {
 }
 
 func BenchmarkInstantiate(b *testing.B) {
-	catalog, err := scenarios.Public()
-	if err != nil {
-		b.Fatal(err)
-	}
+	catalog := testkit.Catalog(b)
 	workflows := catalog.Workflows()
 	b.ReportAllocs()
 	for i := int64(0); b.Loop(); i++ {

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -246,7 +246,7 @@ func TestQuestionGoesOn(t *testing.T) {
 func TestToolsAnswer(t *testing.T) {
 	e := start(testWorkflow(), episode.Dense)
 	first := e.state.observation()
-	if first.OrderStatus != nil || first.PaymentStatus != nil || mustMarshal(first.LastResult) != "null" {
+	if first.OrderStatus != nil || first.PaymentStatus != nil || testkit.JSON(first.LastResult) != "null" {
 		t.Errorf("first observation = %+v, want nothing looked up", first)
 	}
 	answers := []struct{ action, want string }{
@@ -407,7 +407,7 @@ func TestStepAfterTheEndPaysNothing(t *testing.T) {
 // and no later step changes an earlier observation.
 func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 	kind := start(calm(), episode.Dense).kind
-	schema := compile(t, kind.schemas.Observation)
+	schema := testkit.CompileSchema(t, kind.schemas.Observation)
 	all := []string{
 		order, otherOrder, noOrder, payment, refundGood, refundMore, escalate, reply, emptyWords, promise,
 		`{"action_type":"respond_user"}`, `{"action_type":"fly"}`,
@@ -430,11 +430,11 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			text := mustMarshal(r.Observation)
-			if text != mustMarshal(r2.Observation) || r.Reward != r2.Reward {
+			text := testkit.JSON(r.Observation)
+			if text != testkit.JSON(r2.Observation) || r.Reward != r2.Reward {
 				rt.Fatal("the same step gave something else")
 			}
-			validate(rt, schema, text)
+			testkit.Validate(rt, schema, text)
 			if final != nil && (r.Reward != 0 || r.Final != nil || !r.Done) {
 				rt.Fatalf("a step after the end gave %+v", r)
 			}
@@ -445,7 +445,7 @@ func TestEveryEpisodeKeepsTheRules(t *testing.T) {
 			seen, texts = append(seen, r.Observation.(Observation)), append(texts, text)
 		}
 		for i := range seen {
-			if mustMarshal(seen[i]) != texts[i] {
+			if testkit.JSON(seen[i]) != texts[i] {
 				rt.Fatalf("observation %d changed later", i)
 			}
 		}
@@ -523,42 +523,6 @@ func TestTwoRefundsAreMadeTwice(t *testing.T) {
 	play(t, e, order, payment, refundGood, refundGood)
 	if got := len(e.state.backend.Refunds); got != 2 {
 		t.Errorf("the backend has %d refunds, want 2", got)
-	}
-}
-
-func mustMarshal(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-func compile(t testing.TB, schema json.RawMessage) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("mem:schema", doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("mem:schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
-}
-
-func validate(t rapid.TB, schema *jsonschema.Schema, text string) {
-	t.Helper()
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := schema.Validate(value); err != nil {
-		t.Fatalf("%s: %v", text, err)
 	}
 }
 

@@ -12,16 +12,14 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // TestPenaltiesReachTheClient plays wrong actions through a server: what they cost is seen as it
 // is, and the score of the episode is 0, not less.
 func TestPenaltiesReachTheClient(t *testing.T) {
-	catalog, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog := testkit.Catalog(t)
 	kind, err := workflow.New(catalog, grader.NewOffline())
 	if err != nil {
 		t.Fatal(err)

@@ -24,22 +24,13 @@ import (
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/internal/testkit"
 )
-
-func catalog(t *testing.T) *scenarios.Catalog {
-	t.Helper()
-	c, err := scenarios.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 func ticketKind(t *testing.T) episode.Kind {
 	t.Helper()
 	kind, err := NewKind(&v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{
-		Environment: v1alpha1.TicketEnvironment}}, catalog(t), judgeflags.Default())
+		Environment: v1alpha1.TicketEnvironment}}, testkit.Catalog(t), judgeflags.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +40,7 @@ func ticketKind(t *testing.T) episode.Kind {
 // options are for a built-in policy.
 func options(t *testing.T, name string) Options {
 	t.Helper()
-	agent, err := policy.Builtin(name, "ticket", catalog(t))
+	agent, err := policy.Builtin(name, "ticket", testkit.Catalog(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,13 @@
 package serve
 
 import (
-	"bytes"
 	"encoding/json"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/csenv/csenv/internal/testkit"
 )
 
 // A stock MCP client plays an episode of each environment, by tools whose results hold observations
@@ -70,13 +71,5 @@ func observationSchema(t *testing.T, url string) *jsonschema.Schema {
 	if err := json.Unmarshal([]byte(body), &schemas); err != nil {
 		t.Fatal(err)
 	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemas.Observation))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("observation", document); err != nil {
-		t.Fatal(err)
-	}
-	return compiler.MustCompile("observation")
+	return testkit.CompileSchema(t, schemas.Observation)
 }

@@ -38,6 +38,9 @@ const (
 	OperationsPort = 9000
 )
 
+// ScoresKey is the key of a run's ConfigMap under which the table of scenarios is stored.
+const ScoresKey = "scores.csv"
+
 // PodsServiceName names the headless Service that lists the addresses of a pool's servers, full
 // ones and ones that are starting too: a run's shard stays with the server that holds its ledger.
 func PodsServiceName(environment string) string { return environment + "-pods" }

@@ -17,12 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/load"
 	"github.com/csenv/csenv/envserver/openenv/client"
 )
-
-// tokenVariable holds the token of a protected server, as for runners.
-const tokenVariable = "CSENV_POOL_TOKEN" //nolint:gosec // the name of a variable
 
 const (
 	// maxBenchDuration bounds a row, maxBenchSessions is beyond what one address can have
@@ -56,7 +54,7 @@ Any server that speaks OpenEnv will do. Each session is a WebSocket with one ste
 episode ends it resets. Without --action, the server's schema (GET /schema) suggests one, which is
 tried first. The sessions take slots of the server while they last: don't point it at a pool in use.
 
-The token of a protected server is read from ` + tokenVariable + ` where --token isn't given.
+The token of a protected server is read from ` + envvars.PoolToken + ` where --token isn't given.
 
 Exit codes: 0 measured, 1 measured but sessions were refused or broke off, 2 nothing was measured.`,
 		Example: `  csenv bench http://localhost:8000
@@ -70,7 +68,7 @@ Exit codes: 0 measured, 1 measured but sessions were refused or broke off, 2 not
 	f.DurationVar(&b.duration, "duration", 10*time.Second, "how long steps are measured for each of them")
 	f.StringVar(&b.reset, "reset", "{}", "`JSON` object with the reset options of every episode")
 	f.StringArrayVar(&b.actions, "action", nil, "`JSON` object to step with; may be repeated, they are played in turn")
-	f.StringVar(&b.token, "token", "", "bearer token of a protected server; better kept in "+tokenVariable)
+	f.StringVar(&b.token, "token", "", "bearer token of a protected server; better kept in "+envvars.PoolToken)
 	b.output = formats(f, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return b.run(cmd, args[0]) }
 	return cmd
@@ -80,7 +78,7 @@ func (b *bench) run(cmd *cobra.Command, url string) error {
 	if err := b.validate(); err != nil {
 		return err
 	}
-	b.token = cmp.Or(b.token, os.Getenv(tokenVariable))
+	b.token = cmp.Or(b.token, os.Getenv(envvars.PoolToken))
 	actions, err := b.choose(cmd.Context(), url)
 	if err != nil {
 		return benchError(url, err)

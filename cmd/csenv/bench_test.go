@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
@@ -91,7 +92,7 @@ func TestBenchToken(t *testing.T) {
 		"the right one": {"", "secret", exitDone}, "in the environment": {"secret", "", exitDone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(tokenVariable, c.variable)
+			t.Setenv(envvars.PoolToken, c.variable)
 			_, errs, code := csenv(t, append(args, "--token", c.token)...)
 			if code != c.code || code == exitError && !strings.Contains(errs, "--token") {
 				t.Errorf("exit code %d: %s", code, errs)

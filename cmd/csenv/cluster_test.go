@@ -105,7 +105,7 @@ func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
 		t.Fatal(err)
 	}
 	scores := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: name + "-scores"},
-		Data: map[string]string{scoresKey: string(text)}}
+		Data: map[string]string{v1alpha1.ScoresKey: string(text)}}
 	if err := c.Create(t.Context(), scores); err != nil {
 		t.Fatal(err)
 	}

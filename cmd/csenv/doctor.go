@@ -19,9 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -106,7 +105,7 @@ func (c *checkup) machine() {
 		c.add(area, "scenarios", levelOK, fmt.Sprintf("%d tickets and %d workflows, %s", len(catalog.Tickets()),
 			len(catalog.Workflows()), short(catalog.Digest())), "")
 	}
-	for _, name := range []string{local.KeyVariable, judgeflags.KeyVariable} {
+	for _, name := range []string{envvars.AgentKey, envvars.JudgeKey} {
 		if os.Getenv(name) == "" {
 			c.add(area, name, levelNote, "not set", "set it to the key of the endpoint where models ask for one")
 		} else {

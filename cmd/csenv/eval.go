@@ -17,6 +17,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/results"
@@ -48,8 +49,8 @@ The environment, the plan, the policies, the grader, the judge and the statistic
 so that the same manifest gives the same figures. Give the manifest of an EvaluationRun with -f, and
 its CustomerSupportEnv too where it isn't the default one; or say with flags what to play.
 
-The key of the agent's endpoint is read from ` + local.KeyVariable + `, that of the judge's from
-` + judgeflags.KeyVariable + `. Ctrl-C stops and prints what was scored until then.
+The key of the agent's endpoint is read from ` + envvars.AgentKey + `, that of the judge's from
+` + envvars.JudgeKey + `. Ctrl-C stops and prints what was scored until then.
 
 Exit codes: 0 complete, 1 failed, stopped, below a threshold or not all stored, 2 nothing could be
 played.`,
@@ -234,10 +235,10 @@ func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment stri
 	if err != nil {
 		return nil, 0, err
 	}
-	key := os.Getenv(local.KeyVariable)
+	key := os.Getenv(envvars.AgentKey)
 	address, needsKey := local.Endpoint(run.Spec.Agent)
 	if (needsKey || strings.HasPrefix(address, openAIBaseURL)) && key == "" {
-		return nil, 0, fmt.Errorf("the agent's endpoint %s asks for a key: set %s to it", address, local.KeyVariable)
+		return nil, 0, fmt.Errorf("the agent's endpoint %s asks for a key: set %s to it", address, envvars.AgentKey)
 	}
 	if address != "" {
 		if err := local.Reach(ctx, address); err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
 	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -111,8 +110,8 @@ type tally struct {
 
 func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 	for _, class := range r.only {
-		if !slices.Contains(rollout.Classes(), class) {
-			return fmt.Errorf("--only is %q: choose of %s", class, strings.Join(rollout.Classes(), ", "))
+		if !slices.Contains(score.ErrorClasses(), class) {
+			return fmt.Errorf("--only is %q: choose of %s", class, strings.Join(score.ErrorClasses(), ", "))
 		}
 	}
 	if err := r.prepare(); err != nil {

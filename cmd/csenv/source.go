@@ -101,9 +101,6 @@ func (c *cluster) aRun(run *v1alpha1.EvaluationRun) *aRun {
 	}
 }
 
-// scoresKey is the key of a scores ConfigMap.
-const scoresKey = "scores.csv"
-
 // scores reads what each scenario came to, which a run leaves beside its status.
 func (c *cluster) scores(ctx context.Context, run *v1alpha1.EvaluationRun) ([]score.ScenarioScore, error) {
 	if run.Status.ScoresRef == nil {
@@ -122,7 +119,7 @@ func (c *cluster) scores(ctx context.Context, run *v1alpha1.EvaluationRun) ([]sc
 		return nil, explain(err, "reading the scores of run "+run.Name)
 	}
 	var table score.ScenarioTable
-	if err := table.UnmarshalText([]byte(data.Data[scoresKey])); err != nil {
+	if err := table.UnmarshalText([]byte(data.Data[v1alpha1.ScoresKey])); err != nil {
 		return nil, fmt.Errorf("reading the scores of run %s: %w", run.Name, err)
 	}
 	return table.Rows(), nil

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -42,7 +43,7 @@ func TestStoppedRunnersAskNoMore(t *testing.T) {
 		}
 	}))
 	defer endpoint.Close()
-	t.Setenv(agentKeyVariable, agentKey)
+	t.Setenv(envvars.AgentKey, agentKey)
 	message := filepath.Join(t.TempDir(), "message")
 	var logs bytes.Buffer
 	cmd := newCommand(&logs)

@@ -15,18 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 // version is set by the linker.
 var version = "dev"
-
-const (
-	// agentKeyVariable names the variable that holds the key or the token of the agent's endpoint.
-	agentKeyVariable = "CSENV_AGENT_KEY"
-	// poolTokenVariable names the variable that holds the bearer token of a protected pool.
-	poolTokenVariable = "CSENV_POOL_TOKEN" //nolint:gosec // This is a name.
-)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -82,8 +76,8 @@ to --termination-log and exits with 1. A runner that is told to stop exits with 
 
 Episodes that can't be stored cost no score: the summary says how many there are and why.
 
-The agent's key, or the token of an agent behind a URL, is read from the variable ` + agentKeyVariable + `, and the token of a protected pool from
-` + poolTokenVariable + `.`,
+The agent's key, or the token of an agent behind a URL, is read from the variable ` + envvars.AgentKey + `, and the token of a protected pool from
+` + envvars.PoolToken + `.`,
 		Example: `  runner --plan plan.json --shard 0 --pool localhost:8000 --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}' --termination-log summary.json`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

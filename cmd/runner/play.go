@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
@@ -39,7 +40,7 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 		return score.Summary{}, fmt.Errorf("reading --pool: %w", err)
 	}
 	cfg := rollout.Config{
-		Plan: plan, Shard: o.shard, Pods: pods(host, port), Token: firstToken(os.Getenv(poolTokenVariable)),
+		Plan: plan, Shard: o.shard, Pods: pods(host, port), Token: firstToken(os.Getenv(envvars.PoolToken)),
 		Concurrency:     o.concurrency,
 		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
 	}
@@ -99,7 +100,7 @@ func seat(cfg *rollout.Config, o options) error {
 	if err != nil {
 		return fmt.Errorf("reading --agent: %w", err)
 	}
-	setting := policy.Options{Environment: cfg.Environment, Key: os.Getenv(agentKeyVariable), Share: o.agentShare,
+	setting := policy.Options{Environment: cfg.Environment, Key: os.Getenv(envvars.AgentKey), Share: o.agentShare,
 		Concurrency: o.concurrency}
 	if agent.Builtin != nil && agent.Builtin.Policy == policy.Oracle {
 		if setting.Catalog, err = scenarios.Public(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
@@ -129,7 +130,7 @@ func TestRunnerLeavesASummary(t *testing.T) {
 func TestRunnerSendsOneOfThePoolsTokens(t *testing.T) {
 	kind := ticketKind(t)
 	pod, plan := pool(t, kind, "new", "old"), planFile(t, kind, func(*score.Plan) {})
-	t.Setenv(poolTokenVariable, "new\nold\n")
+	t.Setenv(envvars.PoolToken, "new\nold\n")
 	if message, err := run(t, "--plan="+plan, "--pool="+pod, builtin("Heuristic")); err != nil {
 		t.Errorf("%v: %s", err, message)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/envserver/envvars"
 )
 
 const (
@@ -34,9 +35,6 @@ const (
 	tokenVolume   = "token"
 	tokenFolder   = "/etc/csenv/token" //nolint:gosec // a path
 	tokenEntry    = "token"
-
-	// judgeKeyVariable is where the server looks for the key of the judge's endpoint.
-	judgeKeyVariable = "CSENV_JUDGE_API_KEY"
 
 	// addressVariable is where the server finds its own address among its peers.
 	addressVariable = "POD_IP"
@@ -257,7 +255,7 @@ func variables(env *v1alpha1.CustomerSupportEnv) []corev1.EnvVar {
 	all := []corev1.EnvVar{{Name: addressVariable,
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
 	if llm := env.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
-		all = append(all, corev1.EnvVar{Name: judgeKeyVariable,
+		all = append(all, corev1.EnvVar{Name: envvars.JudgeKey,
 			ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 				LocalObjectReference: corev1.LocalObjectReference{Name: llm.APIKeySecretRef.Name},
 				Key:                  llm.APIKeySecretRef.Key,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -40,11 +41,6 @@ const (
 	planVolume      = "plan"
 	resultsFolder   = "/results"
 	resultsVolume   = "results"
-
-	// agentKeyVariable holds the key or token of the agent's endpoint, tokenVariable the pool's
-	// token: cmd/runner reads them.
-	agentKeyVariable = "CSENV_AGENT_KEY"
-	tokenVariable    = "CSENV_POOL_TOKEN" //nolint:gosec // a name, not a token
 
 	// exitStopped is the exit code of a runner that was told to stop: 128 and SIGTERM's number, as
 	// shells have it.
@@ -278,12 +274,12 @@ func runnerEnv(s snapshot) []corev1.EnvVar {
 	}
 	agent := s.run.Spec.Agent
 	if agent.OpenAI != nil {
-		add(agentKeyVariable, agent.OpenAI.APIKeySecretRef)
+		add(envvars.AgentKey, agent.OpenAI.APIKeySecretRef)
 	}
 	if agent.HTTP != nil {
-		add(agentKeyVariable, agent.HTTP.TokenSecretRef)
+		add(envvars.AgentKey, agent.HTTP.TokenSecretRef)
 	}
-	add(tokenVariable, poolToken(s))
+	add(envvars.PoolToken, poolToken(s))
 	return env
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/policy"
 )
 
@@ -76,9 +77,9 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 			for _, v := range runnerEnv(s) {
 				got[v.Name] = v.ValueFrom.SecretKeyRef.Name + "/" + v.ValueFrom.SecretKeyRef.Key
 			}
-			wanted := map[string]string{tokenVariable: "pool-tokens/key"}
+			wanted := map[string]string{envvars.PoolToken: "pool-tokens/key"}
 			if want != "" {
-				wanted[agentKeyVariable] = want + "/key"
+				wanted[envvars.AgentKey] = want + "/key"
 			}
 			if diff := cmp.Diff(wanted, got); diff != "" {
 				t.Error(diff)

@@ -247,7 +247,7 @@ func (r *Reconciler) writeScores(ctx context.Context, snap snapshot, table *stri
 	if table == nil {
 		return nil
 	}
-	data := map[string]string{scoresKey: *table}
+	data := map[string]string{v1alpha1.ScoresKey: *table}
 	if snap.scores == nil {
 		err := r.create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: scoresName(snap.run), Namespace: snap.run.Namespace,

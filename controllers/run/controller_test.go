@@ -366,7 +366,7 @@ func (w *world) tableIsWhole() {
 		w.t.Fatal(err)
 	}
 	if !sums.Holds(tableOf(&object)) {
-		w.t.Errorf("the table isn't that of the sums: %s", object.Data[scoresKey])
+		w.t.Errorf("the table isn't that of the sums: %s", object.Data[v1alpha1.ScoresKey])
 	}
 }
 

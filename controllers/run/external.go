@@ -397,7 +397,7 @@ func completeCollection(d *decision, s snapshot, sums *score.Ledger, reason, why
 	text, err := table.MarshalText()
 	if err != nil || s.scoresTaken {
 		table = &score.ScenarioTable{}
-	} else if s.scores == nil || s.scores.Data[scoresKey] != string(text) {
+	} else if s.scores == nil || s.scores.Data[v1alpha1.ScoresKey] != string(text) {
 		d.scores = new(string(text))
 	}
 	publish(d, s, table)

@@ -237,7 +237,7 @@ func TestRolloutsReachTheirGoal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !sums.Holds(tableOf(&table)) || sums.Scored != 9 || sums.Errored != 1 {
-		t.Errorf("the sums %+v don't hold the table %s", sums, table.Data[scoresKey])
+		t.Errorf("the sums %+v don't hold the table %s", sums, table.Data[v1alpha1.ScoresKey])
 	}
 }
 
@@ -336,7 +336,7 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 	}
 	WriteFigures(&base.Status, sums, score.IndexSet{})
 	w.create(base, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before-scores", Namespace: namespace,
-		OwnerReferences: owners(base)}, Data: map[string]string{scoresKey: string(text)}})
+		OwnerReferences: owners(base)}, Data: map[string]string{v1alpha1.ScoresKey: string(text)}})
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.end(t, score.Scored, "S01", 500_000)
 	w.mustPass()
@@ -917,7 +917,7 @@ func (s *rolloutStory) check() {
 	var sums score.Accumulator
 	scores := s.scores(run)
 	if err := sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)); err != nil || !sums.Holds(tableOf(scores)) {
-		s.t.Fatalf("the sums %+v don't hold the table %s: %v", sums, scores.Data[scoresKey], err)
+		s.t.Fatalf("the sums %+v don't hold the table %s: %v", sums, scores.Data[v1alpha1.ScoresKey], err)
 	}
 	s.end, s.table = run, scores.Data
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -332,7 +333,7 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 				if !strings.Contains(strings.Join(runner.Args, " "), "--pool=support-pods.shared.svc:8000") {
 					t.Errorf("arguments %v", runner.Args)
 				}
-				if given := len(runner.Env) > 0 && runner.Env[0].Name == tokenVariable &&
+				if given := len(runner.Env) > 0 && runner.Env[0].Name == envvars.PoolToken &&
 					runner.Env[0].ValueFrom.SecretKeyRef.Name == "mine"; given != (tc.token != nil) {
 					t.Errorf("variables %v", runner.Env)
 				}

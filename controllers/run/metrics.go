@@ -12,23 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // listTimeout bounds the look into the cache that a scrape takes.
 const listTimeout = 5 * time.Second
-
-// otherClass stands for classes of errors that this release doesn't know: a runner names them, and
-// it is anybody's.
-const otherClass = "other"
-
-// errorClasses are the classes that runners of this release report.
-func errorClasses() []string {
-	return []string{
-		"env_unreachable", "env_error", "capacity", "timeout", "policy_error", "judge_failed", "judge_unparsable",
-		"judge_timeout", "judge_unavailable",
-		"agent_rate_limited", "agent_timeout", "agent_unavailable", "agent_error",
-	}
-}
 
 // runMetrics counts what happens to runs and summaries. No label names an object: runs come and go
 // by the thousand.
@@ -89,10 +77,10 @@ func (m *runMetrics) showZeros() {
 	for _, outcome := range []string{"scored", "failed", "errored"} {
 		m.episodes.WithLabelValues(outcome)
 	}
-	for _, class := range errorClasses() {
+	for _, class := range score.ErrorClasses() {
 		m.errored.WithLabelValues(class)
 	}
-	m.errored.WithLabelValues(otherClass)
+	m.errored.WithLabelValues(score.OtherClass)
 	m.lasted.WithLabelValues(v1alpha1.ConditionComplete)
 	m.lasted.WithLabelValues(v1alpha1.ConditionFailed)
 }
@@ -146,10 +134,10 @@ func (m *runMetrics) observeEnd(run *v1alpha1.EvaluationRun, status v1alpha1.Eva
 }
 
 func knownClass(class string) string {
-	if slices.Contains(errorClasses(), class) {
+	if slices.Contains(score.ErrorClasses(), class) {
 		return class
 	}
-	return otherClass
+	return score.OtherClass
 }
 
 // stateCollector counts the runs of the cache by state, when it is asked.

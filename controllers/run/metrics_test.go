@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 func TestMetricsOfARun(t *testing.T) {
@@ -29,7 +30,7 @@ func TestMetricsOfARun(t *testing.T) {
 	for what, tc := range map[string]struct{ got, want float64 }{
 		"scored":  {testutil.ToFloat64(m.episodes.WithLabelValues("scored")), 13},
 		"errored": {testutil.ToFloat64(m.episodes.WithLabelValues("errored")), 1},
-		"other":   {testutil.ToFloat64(m.errored.WithLabelValues(otherClass)), 1},
+		"other":   {testutil.ToFloat64(m.errored.WithLabelValues(score.OtherClass)), 1},
 		"shards":  {testutil.ToFloat64(m.counted), 4},
 	} {
 		if tc.got != tc.want {

@@ -20,9 +20,6 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// scoresKey is where the ConfigMap has the table of scenarios.
-const scoresKey = "scores.csv"
-
 func scoresName(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
 
 // readScores reads the run's table, and that of its baseline. Neither is worth a failed pass: what
@@ -113,7 +110,7 @@ func keepScores(d *decision, s snapshot, plan score.Plan) {
 		table.Fold(ledger)
 	}
 	// A table that is too large is left out, and complete says so.
-	if text, err := table.MarshalText(); err == nil && (s.scores == nil || s.scores.Data[scoresKey] != string(text)) {
+	if text, err := table.MarshalText(); err == nil && (s.scores == nil || s.scores.Data[v1alpha1.ScoresKey] != string(text)) {
 		d.scores = new(string(text))
 	}
 }
@@ -122,7 +119,7 @@ func keepScores(d *decision, s snapshot, plan score.Plan) {
 // it.
 func tableOf(object *corev1.ConfigMap) *score.ScenarioTable {
 	table := &score.ScenarioTable{}
-	if object != nil && table.UnmarshalText([]byte(object.Data[scoresKey])) != nil {
+	if object != nil && table.UnmarshalText([]byte(object.Data[v1alpha1.ScoresKey])) != nil {
 		return &score.ScenarioTable{}
 	}
 	return table

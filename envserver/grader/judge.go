@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -114,13 +115,13 @@ type Cause string
 
 const (
 	// CauseFailed means that the judge was refused, couldn't decide, or gave itself away.
-	CauseFailed Cause = "judge_failed"
+	CauseFailed Cause = score.ClassJudgeFailed
 	// CauseUnparsable means that what the judge answered isn't a verdict.
-	CauseUnparsable Cause = "judge_unparsable"
+	CauseUnparsable Cause = score.ClassJudgeUnparsable
 	// CauseTimeout means that the time for a judgement ran out.
-	CauseTimeout Cause = "judge_timeout"
+	CauseTimeout Cause = score.ClassJudgeTimeout
 	// CauseUnavailable means that the judge can't be reached or is overloaded.
-	CauseUnavailable Cause = "judge_unavailable"
+	CauseUnavailable Cause = score.ClassJudgeUnavailable
 )
 
 // Criterion is what one criterion earned out of what it offered.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/endpoint"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 // Class is how an agent's endpoint failed. None of them is the agent's fault in the sense of a
@@ -17,14 +18,14 @@ type Class string
 // The classes of an endpoint's failures.
 const (
 	// RateLimited endpoints have said that there are too many requests.
-	RateLimited Class = "agent_rate_limited"
+	RateLimited Class = score.ClassAgentRateLimited
 	// TimedOut endpoints have not answered in time.
-	TimedOut Class = "agent_timeout"
+	TimedOut Class = score.ClassAgentTimeout
 	// Unavailable endpoints can't be reached or have failed.
-	Unavailable Class = "agent_unavailable"
+	Unavailable Class = score.ClassAgentUnavailable
 	// Refused requests and answers that are none would not get better by waiting: a wrong key, a
 	// wrong model, an answer that isn't the protocol's.
-	Refused Class = "agent_error"
+	Refused Class = score.ClassAgentError
 )
 
 // EndpointError means that an agent's endpoint gave no action. It holds nothing that is secret: no

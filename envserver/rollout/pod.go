@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 const (
@@ -47,7 +48,7 @@ func (c *Config) choosePod(ctx context.Context) (string, *client.Client, error) 
 				refusals = nil
 			}
 			refusals = errors.Join(refusals, fmt.Errorf("env pod %s: %w", pod, err))
-			full = full || classify(err) == classCapacity
+			full = full || classify(err) == score.ClassCapacity
 		}
 		if ctx.Err() != nil {
 			return "", nil, ctx.Err()

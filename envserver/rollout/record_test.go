@@ -75,7 +75,7 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 			continue
 		}
 		errored++
-		if e.Outcome != score.Errored || e.Class != classJudge || e.Score != nil || e.Attempts != 3 {
+		if e.Outcome != score.Errored || e.Class != score.ClassJudgeFailed || e.Score != nil || e.Attempts != 3 {
 			t.Errorf("record %+v of an episode that the judge failed", e)
 		}
 		again, err := record.Regrade(t.Context(), ticketKind(t, grader.NewOffline()), e)
@@ -98,7 +98,7 @@ func TestUnsignedEndsAreRecordedAsReplayed(t *testing.T) {
 	}{
 		"signed":  {"c2lnbmVk", "", false},
 		"another": {"", "", true},
-		"errored": {"", classTimeout, false},
+		"errored": {"", score.ClassTimeout, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got record.Episode

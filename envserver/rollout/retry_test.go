@@ -56,7 +56,7 @@ func TestWaitsByClass(t *testing.T) {
 			Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
 		"wrong": {string(policy.Refused), &policy.EndpointError{Class: policy.Refused,
 			Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
-		"broken": {classPolicy, errors.New("x"),
+		"broken": {score.ClassPolicy, errors.New("x"),
 			[]time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
 	}
 	for name, tc := range tests {
@@ -126,7 +126,7 @@ func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 func TestSlowAgentsTimeOut(t *testing.T) {
 	kind := ticketKind(t, grader.NewOffline())
 	_, pod := serve(t, kind, 0)
-	for class, act := range map[string]time.Duration{classTimeout: 0, string(policy.TimedOut): time.Millisecond} {
+	for class, act := range map[string]time.Duration{score.ClassTimeout: 0, string(policy.TimedOut): time.Millisecond} {
 		cfg := config(t, only(t, kind, "ticket-classify", 1, 1), policy.Oracle, pod)
 		cfg.Plan.Run = class
 		cfg.EpisodeAttempts, cfg.EpisodeTimeout, cfg.ActTimeout = 1, 200*time.Millisecond, act
@@ -150,4 +150,17 @@ func classesOf(s score.Summary) (classes []string) {
 		classes = append(classes, c.Class)
 	}
 	return classes
+}
+
+// Judges and agents' endpoints name classes of their own, and metrics count the listed ones.
+func TestClassesOfJudgesAndEndpointsAreListed(t *testing.T) {
+	for _, class := range []string{
+		string(grader.CauseFailed), string(grader.CauseUnparsable), string(grader.CauseTimeout),
+		string(grader.CauseUnavailable), string(policy.RateLimited), string(policy.TimedOut),
+		string(policy.Unavailable), string(policy.Refused),
+	} {
+		if !slices.Contains(score.ErrorClasses(), class) {
+			t.Errorf("class %s is not listed", class)
+		}
+	}
 }

@@ -277,12 +277,12 @@ func TestErrorsAreReportedByClass(t *testing.T) {
 			indexes = append(indexes, ep.Index)
 		}
 	}
-	resolve[classJudge], resolve[classEnvironment], resolve[classPolicy], resolve[classTimeout] = indexes[:2], indexes[2:4], indexes[4:5], indexes[5:]
+	resolve[score.ClassJudgeFailed], resolve[score.ClassEnvironment], resolve[score.ClassPolicy], resolve[score.ClassTimeout] = indexes[:2], indexes[2:4], indexes[4:5], indexes[5:]
 	is := func(class string, index int64) bool {
 		return slices.Contains(resolve[class], index)
 	}
 	kind := faulty{ticketKind(t, brokenJudge{}), func(opts episode.Options, step int) error {
-		for _, index := range resolve[classEnvironment] {
+		for _, index := range resolve[score.ClassEnvironment] {
 			if step == 1 && strings.HasPrefix(opts.EpisodeID, fmt.Sprintf("run-1-%d-", index)) {
 				return errors.New("a backend is lost")
 			}
@@ -296,12 +296,12 @@ func TestErrorsAreReportedByClass(t *testing.T) {
 	cfg.Policy = func(planned score.PlannedEpisode) (policy.Policy, error) {
 		agent, err := oracle(planned)
 		switch {
-		case is(classPolicy, planned.Index):
+		case is(score.ClassPolicy, planned.Index):
 			return policyFunc(func(context.Context, policy.Turn) (json.RawMessage, error) {
 				return json.RawMessage("{"),
 					nil
 			}), nil
-		case is(classTimeout, planned.Index):
+		case is(score.ClassTimeout, planned.Index):
 			return policyFunc(func(ctx context.Context, _ policy.Turn) (json.RawMessage, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()

@@ -8,33 +8,11 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
-
-// The classes of errors that an episode is played again for, and given up for in the end.
-const (
-	classUnreachable = "env_unreachable"          // the connection to the pod
-	classEnvironment = "env_error"                // the environment failed to play
-	classJudge       = string(grader.CauseFailed) // the environment could not score, and did not say why
-	classPolicy      = "policy_error"             // the policy gave no action
-	classTimeout     = "timeout"                  // the episode took too long
-	classCapacity    = "capacity"                 // the pod takes no session
-)
-
-// Classes are the classes of errored episodes: the runner's own, those of agents' endpoints, and
-// the causes that judges name.
-func Classes() []string {
-	return []string{
-		classUnreachable, classEnvironment, classJudge, string(grader.CauseUnparsable), string(grader.CauseTimeout),
-		string(grader.CauseUnavailable),
-		classPolicy, classTimeout, classCapacity, string(policy.RateLimited), string(policy.TimedOut),
-		string(policy.Unavailable), string(policy.Refused),
-	}
-}
 
 // The codes of a server's errors that matter here.
 const (
@@ -64,15 +42,15 @@ func classify(err error) string {
 	var refused *client.ServerError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return classTimeout
+		return score.ClassTimeout
 	case !errors.As(err, &refused):
-		return classUnreachable
+		return score.ClassUnreachable
 	case refused.Cause != "":
 		return judgeClass(refused.Cause)
 	case refused.Code == codeCapacity:
-		return classCapacity
+		return score.ClassCapacity
 	default:
-		return classEnvironment
+		return score.ClassEnvironment
 	}
 }
 
@@ -82,7 +60,7 @@ const maxClass = 32
 // judgeClass is the class of a failure to judge, as the server names it.
 func judgeClass(cause string) string {
 	if cause == "" || len(cause) > maxClass {
-		return classJudge
+		return score.ClassJudgeFailed
 	}
 	return cause
 }
@@ -274,7 +252,7 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	agent, err := w.shard.Policy(j.episode)
 	if err != nil {
-		return &failure{class: classPolicy, err: err}
+		return &failure{class: score.ClassPolicy, err: err}
 	}
 	defer w.shard.meter(agent)
 	begun, err := w.reset(ctx, j)
@@ -296,7 +274,7 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 		return &failure{class: judgeClass(end.Metadata.Cause),
 			err: errors.New("the environment could not score the episode")}
 	default:
-		return &failure{class: classEnvironment, err: fmt.Errorf("the episode ended with the outcome %q: is the pool "+
+		return &failure{class: score.ClassEnvironment, err: fmt.Errorf("the episode ended with the outcome %q: is the pool "+
 			"one of csenv's?", end.Metadata.Outcome)}
 	}
 }
@@ -350,7 +328,7 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 		Planned: j.episode}
 	for ; !seen.Done; turn.Step++ {
 		if turn.Step == maxActions {
-			return &failure{class: classEnvironment, err: fmt.Errorf("the episode was not over after %d actions",
+			return &failure{class: score.ClassEnvironment, err: fmt.Errorf("the episode was not over after %d actions",
 				maxActions)}
 		}
 		turn.Observation = seen.Observation
@@ -396,13 +374,13 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	case ctx.Err() != nil && w.shard.ActTimeout > 0:
 		return nil, &failure{class: string(policy.TimedOut), err: fmt.Errorf("waiting for the agent: %w", ctx.Err())}
 	case ctx.Err() != nil:
-		return nil, &failure{class: classTimeout, err: fmt.Errorf("waiting for the policy: %w", ctx.Err())}
+		return nil, &failure{class: score.ClassTimeout, err: fmt.Errorf("waiting for the policy: %w", ctx.Err())}
 	case endpoint:
 		return nil, &failure{class: string(unanswered.Class), after: unanswered.After, err: err}
 	case err != nil:
-		return nil, &failure{class: classPolicy, err: err}
+		return nil, &failure{class: score.ClassPolicy, err: err}
 	case !json.Valid(action):
-		return nil, &failure{class: classPolicy, err: fmt.Errorf("the policy's action is no JSON: %.200q", action)}
+		return nil, &failure{class: score.ClassPolicy, err: fmt.Errorf("the policy's action is no JSON: %.200q", action)}
 	}
 	return action, nil
 }

@@ -7,7 +7,7 @@ import (
 
 // OtherGroup is the group that takes those beyond the number that figures list. A group may bear
 // the name itself.
-const OtherGroup = "other"
+const OtherGroup = OtherClass
 
 // As many groups as a run's status lists.
 const (

@@ -63,14 +63,39 @@ const (
 	maxClassName = 32
 )
 
-// ErrorClass are the episodes that ended with one class of error, such as env_unreachable.
+// ErrorClass lists the episodes that errored with one class of error.
 type ErrorClass struct {
 	Class    string   `json:"class"`
 	Episodes IndexSet `json:"episodes"`
 }
 
-// otherClass takes in the classes of errors that a summary has no room for.
-const otherClass = "other"
+// The classes of errors for which an episode is played again, and reported as errored in the end.
+const (
+	ClassUnreachable      = "env_unreachable"    // the connection to the server failed
+	ClassEnvironment      = "env_error"          // the environment failed
+	ClassCapacity         = "capacity"           // the server has no free session
+	ClassTimeout          = "timeout"            // the episode took too long
+	ClassPolicy           = "policy_error"       // the policy returned no action
+	ClassJudgeFailed      = "judge_failed"       // the judge failed for another reason
+	ClassJudgeUnparsable  = "judge_unparsable"   // the judge's reply holds no verdict
+	ClassJudgeTimeout     = "judge_timeout"      // the judge took too long
+	ClassJudgeUnavailable = "judge_unavailable"  // the judge's endpoint failed
+	ClassAgentRateLimited = "agent_rate_limited" // the agent's endpoint allows no more requests
+	ClassAgentTimeout     = "agent_timeout"      // the agent took too long
+	ClassAgentUnavailable = "agent_unavailable"  // the agent's endpoint failed
+	ClassAgentError       = "agent_error"        // the agent's endpoint refused the request
+	// OtherClass holds unknown classes, and those for which a summary has no room.
+	OtherClass = "other"
+)
+
+// ErrorClasses lists the classes that runners report, other than OtherClass.
+func ErrorClasses() []string {
+	return []string{
+		ClassUnreachable, ClassEnvironment, ClassJudgeFailed, ClassJudgeUnparsable, ClassJudgeTimeout,
+		ClassJudgeUnavailable, ClassPolicy, ClassTimeout, ClassCapacity, ClassAgentRateLimited, ClassAgentTimeout,
+		ClassAgentUnavailable, ClassAgentError,
+	}
+}
 
 // Encode writes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain text.
 // Where the JSON takes more than MaxSummaryBytes, it merges classes into the class "other", those
@@ -99,12 +124,12 @@ func (s Summary) Encode() ([]byte, error) {
 // one.
 func (s *Summary) mergeRetried() bool {
 	classes := slices.DeleteFunc(slices.Sorted(maps.Keys(s.RetriedBy)),
-		func(class string) bool { return class == otherClass })
+		func(class string) bool { return class == OtherClass })
 	if len(classes) == 0 {
 		return false
 	}
 	smallest := slices.MinFunc(classes, func(a, b string) int { return cmp.Compare(s.RetriedBy[a], s.RetriedBy[b]) })
-	s.RetriedBy[otherClass] += s.RetriedBy[smallest]
+	s.RetriedBy[OtherClass] += s.RetriedBy[smallest]
 	delete(s.RetriedBy, smallest)
 	return true
 }
@@ -115,7 +140,7 @@ func (s *Summary) mergeErrored() bool {
 	smallest, other := -1, -1
 	for i, c := range s.Errored {
 		switch {
-		case c.Class == otherClass:
+		case c.Class == OtherClass:
 			other = i
 		case smallest < 0 || c.Episodes.Len() < s.Errored[smallest].Episodes.Len():
 			smallest = i
@@ -124,7 +149,7 @@ func (s *Summary) mergeErrored() bool {
 	if smallest < 0 {
 		return false
 	}
-	merged := ErrorClass{Class: otherClass, Episodes: s.Errored[smallest].Episodes.Clone()}
+	merged := ErrorClass{Class: OtherClass, Episodes: s.Errored[smallest].Episodes.Clone()}
 	if other < 0 {
 		s.Errored[smallest] = merged
 		return true

@@ -4,7 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -387,4 +392,25 @@ func ledgerWithout(t *testing.T, p Plan, index int64) *Ledger {
 		}
 	}
 	return l
+}
+
+// A class that is declared but not listed would get no metric and no choice in commands.
+func TestErrorClassesListsEveryClass(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "summary.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if ok && strings.HasPrefix(spec.Names[0].Name, "Class") {
+			text, _ := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			declared = append(declared, text)
+		}
+		return true
+	})
+	if diff := cmp.Diff(slices.Sorted(slices.Values(declared)),
+		slices.Sorted(slices.Values(ErrorClasses()))); diff != "" || len(declared) < 13 {
+		t.Error(diff)
+	}
 }

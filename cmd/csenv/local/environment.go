@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
@@ -66,13 +67,10 @@ func Judge(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)
 	o.FromEnvironment(lookup)
 	if spec.LLM.APIKeySecretRef != nil && o.Model.APIKey == "" {
 		return o, fmt.Errorf("the pool's judge asks for a key (judge.llm.apiKeySecretRef): set %s to it, Secrets are "+
-			"the cluster's", judgeflags.KeyVariable)
+			"the cluster's", envvars.JudgeKey)
 	}
 	return o, o.Validate("ticket")
 }
-
-// KeyVariable is the environment variable with the key of the agent's endpoint, as runners have it.
-const KeyVariable = "CSENV_AGENT_KEY"
 
 // AgentConfig is the JSON that a runner is given, without what belongs to Kubernetes alone.
 func AgentConfig(agent v1alpha1.Agent) (policy.Config, error) {

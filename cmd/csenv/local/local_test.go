@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/policy"
@@ -268,7 +269,7 @@ func TestJudge(t *testing.T) {
 			OnFailure: v1alpha1.JudgeFailureOffline, APIKeySecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
 		}}}}
 	if _, err := Judge(pool, func(string) (string, bool) { return "", false }); err == nil ||
-		!strings.Contains(err.Error(), judgeflags.KeyVariable) {
+		!strings.Contains(err.Error(), envvars.JudgeKey) {
 		t.Errorf("without a key: %v", err)
 	}
 	o, err := Judge(pool, func(string) (string, bool) { return "key", true })

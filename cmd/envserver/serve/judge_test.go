@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/openenv/client"
 )
 
@@ -28,8 +28,8 @@ func TestLLMJudge(t *testing.T) {
 		args      []string
 		variables map[string]string
 	}{
-		"file":     {[]string{"--judge-api-key-file", file}, map[string]string{judgeflags.KeyVariable: "another"}},
-		"variable": {nil, map[string]string{judgeflags.KeyVariable: key}},
+		"file":     {[]string{"--judge-api-key-file", file}, map[string]string{envvars.JudgeKey: "another"}},
+		"variable": {nil, map[string]string{envvars.JudgeKey: key}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan string, 9)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
 )
@@ -20,10 +21,6 @@ const (
 	offlineJudge = "offline"
 	llmJudge     = "llm"
 )
-
-// KeyVariable is the environment variable that holds the judge's key. There is no flag with the key
-// itself: arguments can be read by everyone on the machine.
-const KeyVariable = "CSENV_JUDGE_API_KEY"
 
 // Options are the flags' values.
 type Options struct {
@@ -53,7 +50,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"https://api.openai.com/v1")
 	f.StringVar(&m.Model, "judge-model", m.Model, "the judge's model as the endpoint names it; name a dated version")
 	f.StringVar(&o.KeyFile, "judge-api-key-file", o.KeyFile,
-		"file with the endpoint's key; "+KeyVariable+" may hold the key instead")
+		"file with the endpoint's key; "+envvars.JudgeKey+" may hold the key instead")
 	f.DurationVar(&m.Timeout, "judge-timeout", m.Timeout, "longest time for one judgement, waiting, retries and "+
 		"votes included")
 	f.IntVar(&m.MaxConcurrency, "judge-max-concurrency", m.MaxConcurrency,
@@ -70,7 +67,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 
 // FromEnvironment reads the key.
 func (o *Options) FromEnvironment(lookup func(string) (string, bool)) {
-	if key, ok := lookup(KeyVariable); ok && o.Type == llmJudge {
+	if key, ok := lookup(envvars.JudgeKey); ok && o.Type == llmJudge {
 		o.Model.APIKey = strings.TrimSpace(key)
 	}
 }

@@ -1,0 +1,12 @@
+// Package envvars names the environment variables through which the operator, servers, runners
+// and the csenv command take secrets. Secrets have no flags, because flags show in process lists.
+package envvars
+
+const (
+	// AgentKey holds the API key or the bearer token of the agent's endpoint.
+	AgentKey = "CSENV_AGENT_KEY"
+	// PoolToken holds the bearer tokens of a protected pool, one a line.
+	PoolToken = "CSENV_POOL_TOKEN" //nolint:gosec // a name, not a token
+	// JudgeKey holds the API key of the judge's endpoint.
+	JudgeKey = "CSENV_JUDGE_API_KEY"
+)

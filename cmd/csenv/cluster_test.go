@@ -154,7 +154,6 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("compare", func(t *testing.T) { compared(t) })
 	t.Run("leaderboard", func(t *testing.T) { ranked(t) })
-	t.Run("plot", func(t *testing.T) { plotted(t) })
 	t.Run("env status", func(t *testing.T) {
 		out := must(t, "env", "status")
 		if !strings.Contains(out, "support: Pending") || !strings.Contains(out, "no servers") {
@@ -297,23 +296,6 @@ func ranked(t *testing.T) {
 	}
 }
 
-func plotted(t *testing.T) {
-	if out := must(t, "plot", "heuristic-run"); !strings.Contains(out, "episodes by score") {
-		t.Error(out)
-	}
-	narrow(t, must(t, "plot"))
-	dir := t.TempDir()
-	for name, magic := range map[string]string{"a.svg": "<?xml", "a.png": "\x89PNG"} {
-		for _, runs := range [][]string{{"heuristic-run"}, {"heuristic-run", "oracle-run"}} {
-			file := filepath.Join(dir, name)
-			must(t, append([]string{"plot", "-O", file}, runs...)...)
-			if data, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(data), magic) {
-				t.Errorf("%s begins with %.10q, %v", name, data, err)
-			}
-		}
-	}
-}
-
 func clusterErrors(t *testing.T) {
 	tests := map[string]struct {
 		args []string
@@ -335,7 +317,6 @@ func clusterErrors(t *testing.T) {
 		"no labels":       {[]string{"leaderboard", "-l", "team=b"}, "there is no such run in namespace default"},
 		"a bad selector":  {[]string{"leaderboard", "-l", "=="}, "reading -l"},
 		"both":            {[]string{"leaderboard", "-l", "a=b", "x"}, "either names of runs or -l"},
-		"a plot of what":  {[]string{"plot", "oracle-run", "-O", "x.bmp"}, "give it the ending .svg, .png or .pdf"},
 		"a wrong context": {[]string{"results", "x", "--context", "nope"}, "kubectl config get-contexts"},
 		"a key for nobody": {[]string{"run", "--pool", "p", "--task", "refund", "--key-secret", "a/b"},
 			"--key-secret is for --agent openai"},

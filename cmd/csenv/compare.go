@@ -68,13 +68,13 @@ Runs compare only where scenarios, grader, judge, pass score and tasks agree.`,
 		if err != nil {
 			return err
 		}
-		return output.printComparison(cmd.OutOrStdout(), describe(args[0], args[1], c), everything)
+		return printComparison(cmd.OutOrStdout(), output, describe(args[0], args[1], c), everything)
 	}
 	return cmd
 }
 
 // compareRuns compares two runs that may be compared.
-func compareRuns(ctx context.Context, a, b *aRun, force bool) (score.Comparison, error) {
+func compareRuns(ctx context.Context, a, b *loadedRun, force bool) (score.Comparison, error) {
 	if err := mayCompare(a, b); err != nil && !force {
 		return score.Comparison{}, fmt.Errorf("%w: --force compares them all the same", err)
 	}
@@ -93,7 +93,7 @@ func compareRuns(ctx context.Context, a, b *aRun, force bool) (score.Comparison,
 	return c, nil
 }
 
-func mayCompare(a, b *aRun) error {
+func mayCompare(a, b *loadedRun) error {
 	of, err := a.basis()
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func describe(a, b string, c score.Comparison) comparison {
 	return out
 }
 
-func (f *format) printComparison(w io.Writer, c comparison, everything bool) error {
+func printComparison(w io.Writer, f *format, c comparison, everything bool) error {
 	if f.name == "json" || f.name == "yaml" {
 		return f.encode(w, c)
 	}

@@ -66,7 +66,7 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 not looked at.`,
 		var c checkup
 		c.machine()
 		c.cluster(cmd.Context(), &from)
-		if err := output.printCheckup(cmd.OutOrStdout(), c, colours(cmd.OutOrStdout())); err != nil {
+		if err := printCheckup(cmd.OutOrStdout(), output, c, colours(cmd.OutOrStdout())); err != nil {
 			return err
 		}
 		for _, d := range c {
@@ -249,7 +249,7 @@ func (c *checkup) pools(ctx context.Context, connected *cluster) {
 	}
 }
 
-func (f *format) printCheckup(w io.Writer, c checkup, coloured bool) error {
+func printCheckup(w io.Writer, f *format, c checkup, coloured bool) error {
 	if f.name == "json" || f.name == "yaml" {
 		return f.encode(w, c)
 	}

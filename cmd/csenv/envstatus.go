@@ -83,11 +83,11 @@ func (c *cluster) pools(ctx context.Context, names []string) ([]poolView, error)
 		if len(names) > 0 && !slices.Contains(names, pool.Name) {
 			continue
 		}
-		view, err := c.pool(ctx, pool)
+		shown, err := c.pool(ctx, pool)
 		if err != nil {
 			return nil, err
 		}
-		views = append(views, view)
+		views = append(views, shown)
 	}
 	if len(views) < max(len(names), 1) {
 		known := each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
@@ -98,47 +98,47 @@ func (c *cluster) pools(ctx context.Context, names []string) ([]poolView, error)
 }
 
 func (c *cluster) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (poolView, error) {
-	view := poolView{Name: pool.Name, State: "Pending", Message: "The operator hasn't seen the pool yet.",
+	shown := poolView{Name: pool.Name, State: "Pending", Message: "The operator hasn't seen the pool yet.",
 		Endpoint: pool.Status.Endpoint, Status: pool.Status, Servers: []serverView{}}
 	if available := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionAvailable); available != nil {
-		view.State, view.Message = available.Reason, available.Message
+		shown.State, shown.Message = available.Reason, available.Message
 	}
 	pods := &corev1.PodList{}
 	chosen := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
 		v1alpha1.LabelEnvironment: pool.Name}
 	if err := c.List(ctx, pods, client.InNamespace(pool.Namespace), chosen); err != nil {
-		return view, explain(err, "listing the servers of pool "+pool.Name)
+		return shown, explain(err, "listing the servers of pool "+pool.Name)
 	}
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range pods.Items {
-		view.Servers = append(view.Servers, c.server(ctx, &pods.Items[i]))
+		shown.Servers = append(shown.Servers, c.server(ctx, &pods.Items[i]))
 	}
-	return view, nil
+	return shown, nil
 }
 
 // statsTimeout bounds the wait for what one server says.
 const statsTimeout = 5 * time.Second
 
 func (c *cluster) server(ctx context.Context, pod *corev1.Pod) serverView {
-	view := serverView{Pod: pod.Name, Phase: string(pod.Status.Phase)}
+	shown := serverView{Pod: pod.Name, Phase: string(pod.Status.Phase)}
 	if !pod.DeletionTimestamp.IsZero() {
-		view.Phase = "Terminating"
+		shown.Phase = "Terminating"
 	}
 	for _, condition := range pod.Status.Conditions {
-		view.Ready = view.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+		shown.Ready = shown.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
 	}
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
 	data, err := c.kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
 		"/stats", nil).DoRaw(ctx)
 	if err == nil {
-		view.Report = &score.Report{}
-		err = json.Unmarshal(data, view.Report)
+		shown.Report = &score.Report{}
+		err = json.Unmarshal(data, shown.Report)
 	}
 	if err != nil {
-		view.Report, view.Error = nil, err.Error()
+		shown.Report, shown.Error = nil, err.Error()
 	}
-	return view
+	return shown
 }
 
 func printPools(w io.Writer, format string, pools []poolView) {

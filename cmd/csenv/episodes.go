@@ -72,12 +72,12 @@ too all of them are read: the plan's first lie in all shards.`,
 		if err != nil {
 			return err
 		}
-		return output.printEpisodes(cmd.OutOrStdout(), rows)
+		return printEpisodes(cmd.OutOrStdout(), output, rows)
 	}
 	return cmd
 }
 
-func (k *episodeFilter) rows(ctx context.Context, run *aRun) ([]episodeRow, error) {
+func (k *episodeFilter) rows(ctx context.Context, run *loadedRun) ([]episodeRow, error) {
 	below := int64(-1)
 	if k.below != "" {
 		var err error
@@ -138,7 +138,7 @@ func (r episodeRow) cells() []string {
 	}
 }
 
-func (f *format) printEpisodes(w io.Writer, rows []episodeRow) error {
+func printEpisodes(w io.Writer, f *format, rows []episodeRow) error {
 	header := []string{"episode", "task", "scenario", "trial", "outcome", "score", "turns", "attempts", "seconds",
 		"class"}
 	cells := each(rows, episodeRow.cells)
@@ -157,7 +157,7 @@ func (f *format) printEpisodes(w io.Writer, rows []episodeRow) error {
 }
 
 // pick finds an episode by its index, or by its scenario where that was played once.
-func pick(ctx context.Context, run *aRun, name string) (record.Episode, error) {
+func pick(ctx context.Context, run *loadedRun, name string) (record.Episode, error) {
 	var found []record.Episode
 	var indexes []string
 	for e, err := range run.episodes(ctx) {

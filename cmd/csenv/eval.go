@@ -120,7 +120,7 @@ func (e *evaluation) eval(cmd *cobra.Command) error {
 		paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s taken over from %s: --fresh plays them again",
 			count(int(resumed), "episode"), e.store))
 	}
-	if err := e.output.printRun(cmd.OutOrStdout(), run); err != nil {
+	if err := printRun(cmd.OutOrStdout(), e.output, run); err != nil {
 		return err
 	}
 	return outcomeOf(run)

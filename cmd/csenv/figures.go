@@ -15,7 +15,7 @@ import (
 )
 
 // printRun writes a run: its object as JSON or YAML, its figures otherwise.
-func (f *format) printRun(w io.Writer, run *v1alpha1.EvaluationRun) error {
+func printRun(w io.Writer, f *format, run *v1alpha1.EvaluationRun) error {
 	switch f.name {
 	case "json", "yaml":
 		return f.encode(w, run)

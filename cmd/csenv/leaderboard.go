@@ -74,14 +74,14 @@ name or label, or have a board for each with --grouped.`,
 		if len(left) > 0 {
 			paragraph(cmd.ErrOrStderr(), "", "not ranked, because not complete: "+strings.Join(left, ", "))
 		}
-		return output.printBoards(cmd.OutOrStdout(), boards)
+		return printBoards(cmd.OutOrStdout(), output, boards)
 	}
 	return cmd
 }
 
 // rank makes a board of the runs that are complete, or several.
-func rank(ctx context.Context, runs []*aRun, grouped bool) (boards []board, left []string, err error) {
-	groups := map[string][]*aRun{}
+func rank(ctx context.Context, runs []*loadedRun, grouped bool) (boards []board, left []string, err error) {
+	groups := map[string][]*loadedRun{}
 	for _, r := range runs {
 		if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
 			state, _ := stateOf(r.EvaluationRun)
@@ -105,10 +105,10 @@ func rank(ctx context.Context, runs []*aRun, grouped bool) (boards []board, left
 	return boards, left, nil
 }
 
-func mixed(groups map[string][]*aRun) error {
+func mixed(groups map[string][]*loadedRun) error {
 	var b strings.Builder
 	for _, key := range sortedKeys(groups) {
-		names := each(groups[key], func(r *aRun) string { return r.Name })
+		names := each(groups[key], func(r *loadedRun) string { return r.Name })
 		fmt.Fprintf(&b, "\n  %s: %s", key, strings.Join(names, ", "))
 	}
 	return fmt.Errorf("these runs can't be ranked together, choose some by name or -l, or use --grouped:%s", b.String())
@@ -134,10 +134,10 @@ func short(digest string) string {
 }
 
 // order ranks runs that may be compared.
-func order(ctx context.Context, runs []*aRun) []entry {
+func order(ctx context.Context, runs []*loadedRun) []entry {
 	entries := make([]entry, len(runs))
 	scores := make([][]score.ScenarioScore, len(runs))
-	slices.SortFunc(runs, func(a, b *aRun) int {
+	slices.SortFunc(runs, func(a, b *loadedRun) int {
 		return cmp.Or(cmp.Compare(decimal(b.Status.Score.Mean), decimal(a.Status.Score.Mean)),
 			cmp.Compare(a.Name, b.Name))
 	})
@@ -162,7 +162,7 @@ func order(ctx context.Context, runs []*aRun) []entry {
 	return entries
 }
 
-func newEntry(r *aRun) entry {
+func newEntry(r *loadedRun) entry {
 	s, episodes := r.Status.Score, ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
 	ci, made := ptr.Deref(s.CI95, v1alpha1.Interval{}), ptr.Deref(r.Status.Provenance, v1alpha1.Provenance{})
 	return entry{
@@ -181,7 +181,7 @@ func separates(better, worse entry, a, b []score.ScenarioScore) bool {
 	return better.Low != "" && worse.High != "" && decimal(better.Low) > decimal(worse.High)
 }
 
-func (f *format) printBoards(w io.Writer, boards []board) error {
+func printBoards(w io.Writer, f *format, boards []board) error {
 	switch f.name {
 	case "json", "yaml":
 		return f.encode(w, boards)

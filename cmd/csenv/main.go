@@ -122,7 +122,7 @@ Exit codes:
 		{"In a cluster:", []*cobra.Command{newRunCommand(), newEnvCommand(), newDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
 			newResultsCommand(), newEpisodesCommand(), newTranscriptCommand(), newCompareCommand(),
-			newLeaderboardCommand(), newPlotCommand(), newReportCommand(), newRegradeCommand(),
+			newLeaderboardCommand(), newReportCommand(), newRegradeCommand(),
 		}},
 		{"Other:", []*cobra.Command{newScenariosCommand(), newVersionCommand()}},
 	} {

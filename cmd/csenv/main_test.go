@@ -80,7 +80,6 @@ func TestOutput(t *testing.T) {
 		"transcript-help.txt":  {[]string{"transcript", "--help"}, exitDone},
 		"compare-help.txt":     {[]string{"compare", "--help"}, exitDone},
 		"leaderboard-help.txt": {[]string{"leaderboard", "--help"}, exitDone},
-		"plot-help.txt":        {[]string{"plot", "--help"}, exitDone},
 		"env-status-help.txt":  {[]string{"env", "status", "--help"}, exitDone},
 		"eval-help.txt":        {[]string{"eval", "--help"}, exitDone},
 		"serve-help.txt":       {[]string{"serve", "--help"}, exitDone},

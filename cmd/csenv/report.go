@@ -117,13 +117,13 @@ the transcripts of episodes that did not pass, where episodes are stored.`,
 	return cmd
 }
 
-func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, runs []*aRun, limit int) error {
+func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, runs []*loadedRun, limit int) error {
 	t, err := template.New("report").Parse(reportPage)
 	if err != nil {
 		return fmt.Errorf("reading the report's template: %w", err)
 	}
-	slices.SortStableFunc(runs, func(a, b *aRun) int { return cmp.Compare(meanOf(b), meanOf(a)) })
-	p := page{Title: "Evaluation of " + strings.Join(each(runs, func(r *aRun) string { return r.Name }), ", "),
+	slices.SortStableFunc(runs, func(a, b *loadedRun) int { return cmp.Compare(meanOf(b), meanOf(a)) })
+	p := page{Title: "Evaluation of " + strings.Join(each(runs, func(r *loadedRun) string { return r.Name }), ", "),
 		Version: version}
 	for i, r := range runs {
 		p.Mixed = p.Mixed || mayCompare(runs[0], r) != nil
@@ -140,9 +140,9 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 	return nil
 }
 
-func meanOf(r *aRun) float64 { return decimal(ptr.Deref(r.Status.Score, v1alpha1.Score{}).Mean) }
+func meanOf(r *loadedRun) float64 { return decimal(ptr.Deref(r.Status.Score, v1alpha1.Score{}).Mean) }
 
-func newPageRun(r *aRun) pageRun {
+func newPageRun(r *loadedRun) pageRun {
 	s := &r.Status
 	state, message := stateOf(r.EvaluationRun)
 	episodes := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
@@ -220,7 +220,7 @@ func bars(bins [score.Bins]int64) []pageBar {
 }
 
 // addEpisodes adds transcripts of episodes that did not pass.
-func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r *aRun, limit int) error {
+func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r *loadedRun, limit int) error {
 	pass, err := score.ParseDecimal(r.Spec.PassScore)
 	if err != nil {
 		return fmt.Errorf("reading the pass score of run %s: %w", r.Name, err)
@@ -259,4 +259,16 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 		})
 	}
 	return nil
+}
+
+// histogram is how many of a run's episodes have which score.
+func histogram(run *v1alpha1.EvaluationRun) ([score.Bins]int64, error) {
+	var sums score.Accumulator
+	if run.Status.Shards == nil {
+		return [score.Bins]int64{}, fmt.Errorf("run %s has not begun", run.Name)
+	}
+	if err := sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)); err != nil {
+		return [score.Bins]int64{}, fmt.Errorf("reading the figures of run %s: %w", run.Name, err)
+	}
+	return sums.Histogram(), nil
 }

@@ -96,7 +96,7 @@ func (c *creation) run(cmd *cobra.Command) error {
 			made.Namespace = connected.namespace
 		}
 		connected.namespace, name = made.Namespace, made.Name
-		if err := connected.create(cmd.Context(), made); err != nil {
+		if err := create(cmd.Context(), connected, made); err != nil {
 			return err
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "created run %s in namespace %s\n", made.Name, made.Namespace)
@@ -111,8 +111,8 @@ func (c *creation) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	run = connected.followRun(cmd, run, c.pollEvery)
-	if err := c.output.printRun(cmd.OutOrStdout(), run); err != nil {
+	run = followRun(cmd, connected, run, c.pollEvery)
+	if err := printRun(cmd.OutOrStdout(), c.output, run); err != nil {
 		return err
 	}
 	return outcomeOf(run)
@@ -174,7 +174,7 @@ func (c *creation) fromFlags(ctx context.Context) (*v1alpha1.EvaluationRun, erro
 }
 
 // create creates a run. A pool that isn't there is told at once: the run would wait for it.
-func (c *cluster) create(ctx context.Context, run *v1alpha1.EvaluationRun) error {
+func create(ctx context.Context, c *cluster, run *v1alpha1.EvaluationRun) error {
 	err := c.Create(ctx, run)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("there is a run %s in namespace %s already: give another --name, or follow it with "+
@@ -191,7 +191,7 @@ const followPatience = 5 * time.Minute
 
 // followRun waits until the run has ended, and shows how far it is. It returns the run as it was
 // seen last: one that can't be followed any longer goes on in the cluster.
-func (c *cluster) followRun(cmd *cobra.Command, run *v1alpha1.EvaluationRun,
+func followRun(cmd *cobra.Command, c *cluster, run *v1alpha1.EvaluationRun,
 	every time.Duration) *v1alpha1.EvaluationRun {
 	ctx, name := cmd.Context(), run.Name
 	bar := newMeter(cmd.ErrOrStderr(), "run "+name, time.Now)
@@ -268,7 +268,7 @@ func newResultsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.printRun(cmd.OutOrStdout(), runs[0].EvaluationRun)
+		return printRun(cmd.OutOrStdout(), output, runs[0].EvaluationRun)
 	}
 	return cmd
 }

@@ -61,7 +61,7 @@ func TestFollowingThroughFaults(t *testing.T) {
 				cmd.SetErr(&errs)
 				c := &cluster{Client: &answers{errs: tt.errs}, namespace: "ns"}
 				began := time.Now()
-				run := c.followRun(cmd, &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "r",
+				run := followRun(cmd, c, &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "r",
 					Namespace: "ns"}}, time.Second)
 				if got := outcomeOf(run) == nil; got != tt.complete || !strings.Contains(errs.String(), tt.said) ||
 					strings.Contains(errs.String(), tt.silent) {

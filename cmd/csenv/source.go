@@ -39,15 +39,15 @@ func (s *source) completeRuns(cmd *cobra.Command, _ []string, _ string) ([]strin
 	return s.names(cmd.Context(), &v1alpha1.EvaluationRunList{}), cobra.ShellCompDirectiveNoFileComp
 }
 
-// aRun is a run with what its status doesn't hold.
-type aRun struct {
+// loadedRun is a run with what its status doesn't hold.
+type loadedRun struct {
 	*v1alpha1.EvaluationRun
 	scores   func(context.Context) ([]score.ScenarioScore, error)
 	episodes func(context.Context) iter.Seq2[record.Episode, error]
 }
 
 // find reads the runs of some names, in their order.
-func (s *source) find(ctx context.Context, names ...string) ([]*aRun, error) {
+func (s *source) find(ctx context.Context, names ...string) ([]*loadedRun, error) {
 	if s.store != "" {
 		return findStored(ctx, s.store, names)
 	}
@@ -55,19 +55,19 @@ func (s *source) find(ctx context.Context, names ...string) ([]*aRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := make([]*aRun, len(names))
+	found := make([]*loadedRun, len(names))
 	for i, name := range names {
 		run, err := c.run(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		found[i] = c.aRun(run)
+		found[i] = fromCluster(c, run)
 	}
 	return found, nil
 }
 
 // all reads the runs that a selector takes, or those of some names where there are any.
-func (s *source) all(ctx context.Context, selector string, names []string) ([]*aRun, error) {
+func (s *source) all(ctx context.Context, selector string, names []string) ([]*loadedRun, error) {
 	if len(names) > 0 && selector != "" {
 		return nil, errors.New("give either names of runs or -l, not both")
 	}
@@ -90,19 +90,19 @@ func (s *source) all(ctx context.Context, selector string, names []string) ([]*a
 			fmt.Errorf("there is no such run in namespace %s: choose another one with -n, or other labels with -l",
 				c.namespace)
 	}
-	return each(runs, c.aRun), nil
+	return each(runs, func(run *v1alpha1.EvaluationRun) *loadedRun { return fromCluster(c, run) }), nil
 }
 
-func (c *cluster) aRun(run *v1alpha1.EvaluationRun) *aRun {
-	return &aRun{
+func fromCluster(c *cluster, run *v1alpha1.EvaluationRun) *loadedRun {
+	return &loadedRun{
 		EvaluationRun: run,
-		scores:        func(ctx context.Context) ([]score.ScenarioScore, error) { return c.scores(ctx, run) },
+		scores:        func(ctx context.Context) ([]score.ScenarioScore, error) { return clusterScores(ctx, c, run) },
 		episodes:      func(ctx context.Context) iter.Seq2[record.Episode, error] { return episodesAt(ctx, run) },
 	}
 }
 
-// scores reads what each scenario came to, which a run leaves beside its status.
-func (c *cluster) scores(ctx context.Context, run *v1alpha1.EvaluationRun) ([]score.ScenarioScore, error) {
+// clusterScores reads what each scenario came to, which a run leaves beside its status.
+func clusterScores(ctx context.Context, c *cluster, run *v1alpha1.EvaluationRun) ([]score.ScenarioScore, error) {
 	if run.Status.ScoresRef == nil {
 		if run.Status.Results != "" {
 			return foldScores(episodesAt(ctx, run))
@@ -152,7 +152,7 @@ func addTo(ledger *score.Ledger, e record.Episode) error {
 }
 
 // basis is what the run's scores rest on.
-func (r *aRun) basis() (score.Basis, error) {
+func (r *loadedRun) basis() (score.Basis, error) {
 	p := ptr.Deref(r.Status.Provenance, v1alpha1.Provenance{})
 	pass, err := score.ParseDecimal(r.Spec.PassScore)
 	if err != nil {

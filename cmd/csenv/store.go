@@ -72,7 +72,7 @@ func storedNames(ctx context.Context, location string) []string {
 
 // findStored reads the runs of some names, all where there are none. A name is a run's, or its
 // folder's where several runs have the name.
-func findStored(ctx context.Context, location string, names []string) ([]*aRun, error) {
+func findStored(ctx context.Context, location string, names []string) ([]*loadedRun, error) {
 	s, err := openStored(ctx, location)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func findStored(ctx context.Context, location string, names []string) ([]*aRun, 
 	if len(names) == 0 {
 		names = folders
 	}
-	found := make([]*aRun, len(names))
+	found := make([]*loadedRun, len(names))
 	for i, name := range names {
 		folder, err := s.folder(folders, name)
 		if err != nil {
@@ -123,7 +123,7 @@ func (s *stored) folder(folders []string, name string) (string, error) {
 }
 
 // read makes the run again of what is stored: its plan, and what its episodes come to.
-func (s *stored) read(ctx context.Context, folder string) (*aRun, error) {
+func (s *stored) read(ctx context.Context, folder string) (*loadedRun, error) {
 	m, err := s.Manifest(ctx, folder)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (s *stored) read(ctx context.Context, folder string) (*aRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &aRun{EvaluationRun: run, episodes: episodes, scores: func(context.Context) ([]score.ScenarioScore, error) {
+	return &loadedRun{EvaluationRun: run, episodes: episodes, scores: func(context.Context) ([]score.ScenarioScore, error) {
 		var table score.ScenarioTable
 		table.Fold(ledger)
 		return table.Rows(), nil

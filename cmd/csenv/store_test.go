@@ -327,7 +327,7 @@ func lineWith(t *testing.T, text, words string) string {
 
 // Episodes are stored as they end, and listed as they were planned.
 func TestEpisodesInThePlansOrder(t *testing.T) {
-	run := &aRun{episodes: func(context.Context) iter.Seq2[record.Episode, error] {
+	run := &loadedRun{episodes: func(context.Context) iter.Seq2[record.Episode, error] {
 		return func(yield func(record.Episode, error) bool) {
 			for _, index := range []int64{2, 0, 3, 1} {
 				if !yield(record.Episode{Index: index}, nil) {

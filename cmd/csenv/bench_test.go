@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/cmd/csenv/evaluate"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/openenv"
@@ -50,7 +51,7 @@ func TestBench(t *testing.T) {
 	if code != exitDone {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	var report benchReport
+	var report evaluate.BenchReport
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -26,7 +30,7 @@ import (
 )
 
 // apiServer starts a real API server for the test and points the kubeconfig at it.
-func apiServer(t *testing.T, crds bool) *cluster {
+func apiServer(t *testing.T, crds bool) *cluster.Connection {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export " +
@@ -50,7 +54,7 @@ func apiServer(t *testing.T, crds bool) *cluster {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", file)
-	c, err := (&clusterFlags{}).connect()
+	c, err := (&cluster.Flags{}).Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +63,9 @@ func apiServer(t *testing.T, crds bool) *cluster {
 
 // playRun stands for the operator: it plays a run that is in the cluster and writes its status and
 // scores.
-func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
+func playRun(t *testing.T, c *cluster.Connection, name string, agent policy.Factory) {
 	t.Helper()
-	run, err := c.run(t.Context(), name)
+	run, err := c.Run(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +98,7 @@ func playRun(t *testing.T, c *cluster, name string, agent policy.Factory) {
 	}
 	ledger := &score.Ledger{}
 	for _, e := range played {
-		if err := addTo(ledger, e); err != nil {
+		if err := source.AddTo(ledger, e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +135,7 @@ func TestCluster(t *testing.T) {
 		}
 		playRun(t, c, agent+"-run", nil)
 	}
-	labelled, err := c.run(t.Context(), "oracle-run")
+	labelled, err := c.Run(t.Context(), "oracle-run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,17 +192,17 @@ func TestCluster(t *testing.T) {
 
 // trained looks at a run of type External with the figures of another one: whoever played, it is
 // read alike.
-func trained(t *testing.T, c *cluster) {
+func trained(t *testing.T, c *cluster.Connection) {
 	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: " +
 		"{environmentRef: {name: support}, agent: {type: External}}\n"
 	if out := must(t, "run", "-f", manifestFile(t, manifest), "--detach"); out != "grpo-7\n" {
 		t.Fatal(out)
 	}
-	played, err := c.run(t.Context(), "heuristic-run")
+	played, err := c.Run(t.Context(), "heuristic-run")
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := c.run(t.Context(), "grpo-7")
+	run, err := c.Run(t.Context(), "grpo-7")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,12 +219,12 @@ func trained(t *testing.T, c *cluster) {
 		strings.Contains(out, "seed") {
 		t.Error(out)
 	}
-	var compared comparison
+	var compared figures.Comparison
 	if err := json.Unmarshal([]byte(must(t, "compare", "grpo-7", "heuristic-run", "-o", "json")),
 		&compared); err != nil || compared.Same != 40 {
 		t.Errorf("compared with what is the same: %+v, %v", compared, err)
 	}
-	for _, command := range [][]string{{"leaderboard"}, {"plot", "grpo-7"}, {"report", "grpo-7", "-o", "-"}} {
+	for _, command := range [][]string{{"leaderboard"}, {"report", "grpo-7", "-o", "-"}} {
 		if out := must(t, command...); !strings.Contains(out, "grpo-7") {
 			t.Errorf("%v: %s", command, out)
 		}
@@ -251,7 +255,7 @@ func followed(t *testing.T) {
 
 func compared(t *testing.T) {
 	out := must(t, "compare", "oracle-run", "heuristic-run", "-o", "json")
-	var c comparison
+	var c figures.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -262,8 +266,8 @@ func compared(t *testing.T) {
 		}
 	}
 	// Each scenario was played once, so that the mean difference is the difference of the means.
-	if want := decimal(a.Status.Score.Mean) - decimal(b.Status.Score.Mean); c.Scenarios != 40 ||
-		c.Better+c.Worse+c.Same != 40 || !near(decimal(c.Delta), want) || decimal(c.Low) <= 0 {
+	if want := view.Decimal(a.Status.Score.Mean) - view.Decimal(b.Status.Score.Mean); c.Scenarios != 40 ||
+		c.Better+c.Worse+c.Same != 40 || !near(view.Decimal(c.Delta), want) || view.Decimal(c.Low) <= 0 {
 		t.Errorf("comparison = %+v, want a difference of %v", c, want)
 	}
 	text := must(t, "compare", "heuristic-run", "oracle-run")

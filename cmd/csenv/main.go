@@ -1,9 +1,9 @@
-// Command csenv is csenv's command line: it evaluates agents on one's own machine and in a cluster,
-// and shows what came of it.
+// Command csenv is csenv's command line: it evaluates agents on this machine and in a cluster, and
+// shows the results.
 //
-// What it prints for people goes to standard output and is at most 100 columns wide; progress and
-// errors go to standard error. The exit code tells three outcomes apart: it is done, it is done and
-// the outcome is not the one asked for, or it could not be done.
+// Output for people goes to standard output and is at most 100 columns wide; progress and errors go
+// to standard error. The exit code distinguishes three ends: done, done with another outcome than
+// the one asked for, and not done.
 package main
 
 import (
@@ -19,10 +19,17 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/cmd/csenv/authoring"
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/episodes"
+	"github.com/csenv/csenv/cmd/csenv/evaluate"
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // version is set by the linker.
@@ -35,10 +42,8 @@ const (
 	exitError   = 2
 )
 
-// errOutcome ends the command with exitOutcome. What is to be said about it has been said.
-var errOutcome = errors.New("the outcome is not the one asked for")
-
 func main() {
+	cli.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what doesn't heed the first
 	code := runWith(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -51,37 +56,22 @@ func runWith(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	cmd := newCommand(commandName(os.Args[0]))
 	cmd.SetArgs(args)
 	cmd.SetIn(in)
-	kept := &errorKeeper{to: out}
+	kept := &view.StickyWriter{To: out}
 	cmd.SetOut(kept)
 	cmd.SetErr(errs)
 	err := cmd.ExecuteContext(ctx)
-	if kept.err != nil {
-		err = fmt.Errorf("writing to standard output: %w", kept.err)
+	if kept.Err != nil {
+		err = fmt.Errorf("writing to standard output: %w", kept.Err)
 	}
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errOutcome):
+	case errors.Is(err, cli.ErrOutcome):
 		return exitOutcome
 	default:
 		fmt.Fprintln(errs, "error:", err)
 		return exitError
 	}
-}
-
-// errorKeeper keeps the first error of a writer, so that printing needn't look at it line by line.
-type errorKeeper struct {
-	to  io.Writer
-	err error
-}
-
-func (k *errorKeeper) Write(p []byte) (int, error) {
-	if k.err != nil {
-		return 0, k.err
-	}
-	n, err := k.to.Write(p)
-	k.err = err
-	return n, err
 }
 
 // pluginPrefix is what kubectl finds its plugins by: as kubectl-csenv the program is `kubectl
@@ -111,20 +101,20 @@ Exit codes:
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages",
-		".FlagUsagesWrapped "+strconv.Itoa(columns)))
-	cmd.SetFlagErrorFunc(plainFlagError)
+		".FlagUsagesWrapped "+strconv.Itoa(view.Width)))
+	cmd.SetFlagErrorFunc(cli.PlainFlagError)
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"On this machine:", []*cobra.Command{newEvalCommand(), newPlayCommand(), newServeCommand(),
-			newBenchCommand()}},
-		{"In a cluster:", []*cobra.Command{newRunCommand(), newEnvCommand(), newDoctorCommand()}},
+		{"On this machine:", []*cobra.Command{evaluate.NewEvalCommand(), episodes.NewPlayCommand(), evaluate.NewServeCommand(),
+			evaluate.NewBenchCommand()}},
+		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(), cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
-			newResultsCommand(), newEpisodesCommand(), newTranscriptCommand(), newCompareCommand(),
-			newLeaderboardCommand(), newReportCommand(), newRegradeCommand(),
+			figures.NewResultsCommand(), episodes.NewEpisodesCommand(), episodes.NewTranscriptCommand(), figures.NewCompareCommand(),
+			figures.NewLeaderboardCommand(), figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},
-		{"Other:", []*cobra.Command{newScenariosCommand(), newVersionCommand()}},
+		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), newVersionCommand()}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {
@@ -151,41 +141,6 @@ func rename(cmd *cobra.Command, name string) {
 	}
 }
 
-// plainFlagError says what a flag for numbers takes, in place of the parser's words.
-func plainFlagError(_ *cobra.Command, err error) error {
-	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return err
-	}
-	switch f := invalid.GetFlag(); f.Value.Type() {
-	case "int", "int64":
-		return fmt.Errorf("--%s is %q: give a whole number such as 42", f.Name, invalid.GetValue())
-	case "duration":
-		return fmt.Errorf("--%s is %q: give a duration such as 30s or 5m", f.Name, invalid.GetValue())
-	}
-	return err
-}
-
-// oneArgument is for a command that takes exactly one argument.
-func oneArgument(name, meaning string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			return nil
-		}
-		return fmt.Errorf("%s takes one %s, %s: there are %d", cmd.CommandPath(), name, meaning, len(args))
-	}
-}
-
-// arguments is for a command that takes a number of arguments.
-func arguments(n int, names, meaning string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == n {
-			return nil
-		}
-		return fmt.Errorf("%s takes %s, %s: there are %d arguments", cmd.CommandPath(), names, meaning, len(args))
-	}
-}
-
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -197,7 +152,7 @@ func newVersionCommand() *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "csenv      %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(out, "csenv      %s (%s, %s/%s)\n", cli.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			fmt.Fprintf(out, "grader     %s, judge %s\n", grader.GraderVersion, grader.NewOffline().Name())
 			for _, p := range c.Packs() {
 				fmt.Fprintf(out, "scenarios  %s %d, %s\n", p.Name, p.Version, c.Digest())

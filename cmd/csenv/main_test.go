@@ -13,8 +13,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/csenv/csenv/scenarios"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/scenarios"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -139,7 +141,7 @@ func TestOutput(t *testing.T) {
 func narrow(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.SplitSeq(out, "\n") {
-		if n := utf8.RuneCountInString(line); n > columns {
+		if n := utf8.RuneCountInString(line); n > view.Width {
 			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}
@@ -241,7 +243,7 @@ func TestVersion(t *testing.T) {
 // gold.
 func TestBuiltInScenarios(t *testing.T) {
 	out, _, _ := csenv(t, "scenarios", "list", "-o", "json")
-	var all []profile
+	var all []struct{ ID string }
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) < 20 {
 		t.Fatalf("%d scenarios, %v", len(all), err)
 	}

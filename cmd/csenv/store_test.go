@@ -1,20 +1,17 @@
 package main
 
 import (
-	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
-	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/record"
-	"github.com/csenv/csenv/envserver/score"
 )
 
 // What csenv eval stores is read again as it was: the same figures, the episodes, their
@@ -44,11 +41,11 @@ func TestStoredRuns(t *testing.T) {
 			"categories": {evaluated["heuristic"].Status.Categories, run.Status.Categories},
 			"passHatK":   {evaluated["heuristic"].Status.PassHatK, run.Status.PassHatK},
 		} {
-			if want, got := compact(pair[0]), compact(pair[1]); want != got {
+			if want, got := view.JSON(pair[0]), view.JSON(pair[1]); want != got {
 				t.Errorf("%s is %s, want %s", name, got, want)
 			}
 		}
-		if err := outcomeOf(&run); err != nil || run.Status.Results == "" {
+		if err := figures.OutcomeOf(&run); err != nil || run.Status.Results == "" {
 			t.Errorf("conditions %v, results %q", run.Status.Conditions, run.Status.Results)
 		}
 	})
@@ -200,20 +197,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// A folder of the runners is not one of this machine: it is neither read nor made here.
-func TestEpisodesInAVolume(t *testing.T) {
-	for _, prefix := range []string{"file://", ""} {
-		folder := filepath.Join(t.TempDir(), "results")
-		run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Results: prefix + folder}}
-		for _, err := range episodesAt(t.Context(), run) {
-			if err == nil || !strings.Contains(err.Error(), "copy them here and name the folder with --results") {
-				t.Errorf("error %v", err)
-			}
-		}
-		if _, err := os.Stat(folder); !os.IsNotExist(err) {
-			t.Errorf("the folder was made: %v", err)
-		}
-	}
+// Reading a store makes no folder.
+func TestRegradeMissingFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "none")
 	if _, errs, code := csenv(t, "regrade", "file://"+folder); code != exitError ||
 		!strings.Contains(errs, "there is no folder") {
@@ -221,70 +206,6 @@ func TestEpisodesInAVolume(t *testing.T) {
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
 		t.Errorf("regrade made the folder: %v", err)
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for s, want := range map[string]string{
-		"a\tb\nc é":             "a\tb\nc é",
-		"a\r\nb":                "a\nb",
-		"\x1b[2Jgone\rover":     `\u001b[2Jgone\u000dover`,
-		"\u009b31m":             `\u009b31m`,
-		"\u202egnp\u2066":       `\u202egnp\u2066`,
-		"\x9b31m, not of UTF-8": "\ufffd31m, not of UTF-8",
-	} {
-		if got := printable(s); got != want {
-			t.Errorf("printable(%q) = %q, want %q", s, got, want)
-		}
-	}
-	var out strings.Builder
-	const attack = "\x1b]0;title\a"
-	paragraph(&out, "", attack)
-	field(&out, "name", attack)
-	for _, format := range []string{"table", "markdown"} {
-		document{title: attack, sections: []section{{heading: attack, header: []string{"why"},
-			rows: [][]string{{attack}}, note: attack}}}.print(&out, format)
-	}
-	if strings.ContainsAny(out.String(), "\x1b\a") {
-		t.Errorf("%q", out.String())
-	}
-}
-
-// Lines that no receipt vouches for count, and are told apart.
-func TestEpisodesWithoutReceipts(t *testing.T) {
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	planned := score.PlannedEpisode{Index: 0, Task: "refund", Scenario: "C07"}
-	receipt, err := (&score.Ledger{Run: "u"}).Receipt(planned,
-		score.Episode{Outcome: score.Scored, Score: score.One}).Sign(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := record.Episode{Task: "refund", Scenario: "C07", Grade: record.Grade{Outcome: score.Scored, Score: new(1.0)}}
-	for name, tt := range map[string]struct {
-		change  func(*record.Episode)
-		claimed bool
-	}{
-		"a receipt":   {func(e *record.Episode) { e.Receipt = receipt }, false},
-		"none":        {func(*record.Episode) {}, true},
-		"another's":   {func(e *record.Episode) { e.Index, e.Receipt = 1, receipt }, true},
-		"not to read": {func(e *record.Episode) { e.Receipt = "x" }, true},
-		"replayed":    {func(e *record.Episode) { e.Replayed = true }, false},
-		"no score":    {func(e *record.Episode) { e.Score = nil }, false},
-	} {
-		e := line
-		tt.change(&e)
-		if claimed, err := countEpisode(&score.Ledger{Run: "u"}, e, public); err != nil || claimed != tt.claimed {
-			t.Errorf("%s: %v, %v", name, claimed, err)
-		}
-	}
-	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 2,
-		Scored: 2}}}
-	concludeStored(run, 2)
-	if got := run.Status.Conditions[0].Message; !strings.Contains(got, "2 episodes counted without a valid receipt") {
-		t.Error(got)
 	}
 }
 
@@ -323,23 +244,4 @@ func lineWith(t *testing.T, text, words string) string {
 	}
 	t.Fatalf("no line says %q:\n%s", words, text)
 	return ""
-}
-
-// Episodes are stored as they end, and listed as they were planned.
-func TestEpisodesInThePlansOrder(t *testing.T) {
-	run := &loadedRun{episodes: func(context.Context) iter.Seq2[record.Episode, error] {
-		return func(yield func(record.Episode, error) bool) {
-			for _, index := range []int64{2, 0, 3, 1} {
-				if !yield(record.Episode{Index: index}, nil) {
-					return
-				}
-			}
-		}
-	}}
-	for limit, want := range map[int][]int64{0: {0, 1, 2, 3}, 2: {0, 1}, 9: {0, 1, 2, 3}} {
-		rows, err := (&episodeFilter{limit: limit}).rows(t.Context(), run)
-		if got := each(rows, func(r episodeRow) int64 { return r.Index }); err != nil || !slices.Equal(got, want) {
-			t.Errorf("--limit %d: %v (%v), want %v", limit, got, err, want)
-		}
-	}
 }

@@ -1,0 +1,235 @@
+package authoring
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/audit"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// report is what lint prints.
+type report struct {
+	Tickets   int       `json:"tickets"`
+	Workflows int       `json:"workflows"`
+	Findings  []finding `json:"findings"`
+	// Distribution counts the tickets at seed 0.
+	Distribution []audit.Marginal `json:"distribution,omitempty"`
+	// Declared and Keywords are what shortcuts earn, in thousandths, with the declared cues and
+	// with those that a reader of keywords finds.
+	Declared []audit.Figures `json:"shortcuts_by_declared_cue,omitempty"`
+	Keywords []audit.Figures `json:"shortcuts_by_keywords,omitempty"`
+	// Queues are what ways of working through the queues earn, in thousandths.
+	Queues []audit.QueueFigures `json:"queues,omitempty"`
+	// Sequences are what fixed sequences of actions earn on the workflows, in thousandths.
+	Sequences []audit.SequenceRow `json:"sequences,omitempty"`
+}
+
+type finding struct {
+	Position string `json:"position"`
+	Rule     string `json:"rule"`
+	Message  string `json:"message"`
+}
+
+func newLintCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lint [DIR...]",
+		Short: "Check scenarios, and show what shortcuts earn on them",
+		Long: `Check the scenarios of some packs, or the built-in ones where no folder is named: the gold against
+the policies, gold in texts that are served, placeholders, the same bytes for the same seed, the
+scripts of customers. Then show how the tickets are spread, and what policies earn on them that
+understand nothing.
+
+A folder whose pack.yaml has the built-in pack's name stands in for it, as in a checkout of csenv.
+
+Exit codes: 0 without findings, 1 with findings, 2 where the packs can't be read.`,
+		Example: `  csenv scenarios lint
+  csenv scenarios lint ./acme
+  csenv scenarios lint ./acme -o json | jq -r '.findings[] | "\(.position): \(.message)"'`,
+	}
+	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
+		for _, dir := range slices.Concat(*packs, dirs) {
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return fmt.Errorf("%s is not a folder that can be read: name one with tickets, workflows, kb and "+
+					"names, or with the files of a pack", dir)
+			}
+		}
+		r, err := lint(cmd.Context(), *packs, dirs, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		if output.Name == "json" {
+			err = output.Encode(cmd.OutOrStdout(), r)
+		} else {
+			r.print(cmd.OutOrStdout())
+		}
+		if err == nil && len(r.Findings) > 0 {
+			err = cli.ErrOutcome
+		}
+		return err
+	}
+	return cmd
+}
+
+// lint checks the scenarios of the folders; the packs beside them are there for what they share.
+func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*report, error) {
+	c, err := cli.LoadCatalog(slices.Concat(packs, dirs))
+	if err != nil {
+		return &report{Findings: faults(err)}, nil
+	}
+	if len(dirs) > 0 {
+		c = c.Only(func(p scenarios.PackInfo) bool { return slices.Contains(dirs, p.Folder) })
+	}
+	r := &report{Tickets: len(c.Tickets()), Workflows: len(c.Workflows()), Findings: []finding{}}
+	faulty, err := c.Lint(ctx, progressLine(progress))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range faulty {
+		r.Findings = append(r.Findings, finding(f))
+	}
+	found, err := audit.Lint(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		r.Findings = append(r.Findings, finding(f))
+	}
+	if r.Distribution, err = audit.Distribution(c); err != nil {
+		return nil, err
+	}
+	if r.Declared, err = audit.Tickets(c, audit.Declared(c), 0); err != nil {
+		return nil, err
+	}
+	if r.Keywords, err = audit.Tickets(c, audit.Keywords, 0); err != nil {
+		return nil, err
+	}
+	if r.Queues, err = audit.Queues(c, audit.Declared(c), 0); err != nil || len(c.Workflows()) == 0 {
+		return r, err
+	}
+	r.Sequences, err = audit.Workflows(c, grader.NewOffline(), 0)
+	return r, err
+}
+
+// faults are the errors of loading as findings, one for each.
+func faults(err error) []finding {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	return view.Each(all, func(err error) finding {
+		position, message, ok := strings.Cut(err.Error(), ": ")
+		if !ok {
+			position, message = "", err.Error()
+		}
+		return finding{position, "load", message}
+	})
+}
+
+// progressLine shows a bar on a terminal and nothing elsewhere.
+func progressLine(w io.Writer) func(done, total int) {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, total int) {
+		if bar == nil {
+			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w),
+				progressbar.OptionSetDescription("linting"), progressbar.OptionShowCount(),
+				progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+		}
+		_ = bar.Set(done) // a bar that can't be drawn is no failure
+	}
+}
+
+func (r *report) print(w io.Writer) {
+	for _, f := range r.Findings {
+		line := fmt.Sprintf("%s: %s (%s)", f.Position, f.Message, f.Rule)
+		for i, part := range strings.Split(text.WrapSoft(line, view.Width-4), "\n") {
+			fmt.Fprintln(w, strings.TrimRight(strings.Repeat(" ", 4*min(i, 1))+part, " "))
+		}
+	}
+	if len(r.Distribution) > 0 {
+		fmt.Fprintf(w, "\nHow the tickets are spread at seed 0\n\n%s\n", distributionTable(r.Distribution).Render())
+	}
+	if len(r.Declared) > 0 {
+		fmt.Fprintf(w, "\nWhat shortcuts earn on the tickets at seed 0, with the declared cues\n\n%s\n",
+			figuresTable(r.Declared).Render())
+		fmt.Fprintf(w, "\nThe same with a reader of keywords, over all wordings\n\n%s\n",
+			figuresTable(r.Keywords).Render())
+	}
+	if len(r.Queues) > 0 {
+		fmt.Fprintf(w, "\nWhat ways of working through the queues earn, with the declared cues\n\n%s\n",
+			queuesTable(r.Queues).Render())
+	}
+	if len(r.Sequences) > 0 {
+		fmt.Fprintf(w, "\nWhat fixed sequences of actions earn on the workflows at seed 0\n\n%s\n",
+			sequencesTable(r.Sequences).Render())
+	}
+	fmt.Fprintf(w, "\n%s and %s: %s\n", view.Count(r.Tickets, "ticket"), view.Count(r.Workflows, "workflow"),
+		view.Count(len(r.Findings), "finding"))
+}
+
+func distributionTable(rows []audit.Marginal) table.Writer {
+	short := map[string]string{
+		"billing": "bill", "shipping": "ship", "technical": "tech", "general": "gen", "medium": "med", "urgent": "urg",
+		"escalate": "esc", "resolve": "res", "premium": "prem", "enterprise": "ent",
+	}
+	header := append(make([]string, 0, 1+len(audit.Columns())), "")
+	for _, c := range audit.Columns() {
+		if s, ok := short[c]; ok {
+			c = s
+		}
+		header = append(header, c)
+	}
+	t := view.NewTable(header...)
+	for _, m := range rows {
+		row := append(make(table.Row, 0, 1+len(audit.Columns())), m.Of)
+		for _, c := range audit.Columns() {
+			row = append(row, m.Counts[c])
+		}
+		t.AppendRow(row)
+	}
+	return t
+}
+
+func queuesTable(rows []audit.QueueFigures) table.Writer {
+	t := view.NewTable("way of working", "raw", "of the best")
+	for _, f := range rows {
+		t.AppendRow(table.Row{f.Policy, view.Thousandths(f.Raw), view.Thousandths(f.Relative)})
+	}
+	return t
+}
+
+func sequencesTable(rows []audit.SequenceRow) table.Writer {
+	t := view.NewTable("sequence", "all facts", "passed", "copied fields", "passed")
+	for _, s := range rows {
+		t.AppendRow(table.Row{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed, view.Thousandths(s.Template.Score),
+			s.Template.Passed})
+	}
+	return t
+}
+
+func figuresTable(rows []audit.Figures) table.Writer {
+	t := view.NewTable("policy", "cls", "prio", "esc", "classify", "rules")
+	for _, f := range rows {
+		t.AppendRow(table.Row{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority), view.Thousandths(f.Escalation), view.Thousandths(f.Classify),
+			view.Thousandths(f.Rules)})
+	}
+	return t
+}

@@ -1,0 +1,99 @@
+package authoring
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// filter keeps the scenarios that have one of the wanted values in every field in which some are
+// wanted.
+type filter struct {
+	kinds, categories, splits, languages []string
+}
+
+func newListCommand() *cobra.Command {
+	var only filter
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List tickets and workflows",
+		Long: `List tickets and workflows with their labels at seed 0; other seeds can change the labels of a
+scenario that branches. A workflow has no category and no priority.`,
+		Example: `  csenv scenarios list
+  csenv scenarios list --kind ticket --category billing,shipping --split public-dev
+  csenv scenarios list --pack ./acme --language de -o csv`,
+		Args: cobra.NoArgs,
+	}
+	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "table", "json", "csv")
+	f := cmd.Flags()
+	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow")
+	f.StringSliceVar(&only.categories, "category", nil, "only this `category`: billing, shipping, technical, general")
+	f.StringSliceVar(&only.splits, "split", nil, "only this `split`: "+strings.Join(scenarios.Splits(), ", "))
+	f.StringSliceVar(&only.languages, "language", nil, "only this `language`: en, de, es, fr")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := only.validate(); err != nil {
+			return err
+		}
+		c, err := cli.LoadCatalog(*packs)
+		if err != nil {
+			return err
+		}
+		all, err := profiles(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		kept := slices.DeleteFunc(all, func(p profile) bool { return !only.keeps(p) })
+		if output.Name == "json" {
+			return output.Encode(cmd.OutOrStdout(), kept)
+		}
+		printProfiles(cmd.OutOrStdout(), output.Name, kept)
+		return nil
+	}
+	return cmd
+}
+
+// validate refuses values that no scenario can have: an empty list would look like an answer.
+func (f *filter) validate() error {
+	for _, c := range []struct {
+		flag            string
+		values, allowed []string
+	}{
+		{"kind", f.kinds, []string{"ticket", "workflow"}},
+		{"category", f.categories, scenarios.Categories()},
+		{"split", f.splits, scenarios.Splits()},
+		{"language", f.languages, []string{"en", "de", "es", "fr"}},
+	} {
+		for _, v := range c.values {
+			if !slices.Contains(c.allowed, strings.ToLower(v)) {
+				return fmt.Errorf("--%s is %q: choose of %s", c.flag, v, strings.Join(c.allowed, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+func (f *filter) keeps(p profile) bool {
+	return cli.Among(f.kinds, p.Kind) && cli.Among(f.categories, p.Category) && cli.Among(f.splits, p.Split) &&
+		cli.Among(f.languages, p.Language)
+}
+
+func printProfiles(w io.Writer, format string, all []profile) {
+	t := view.NewTable("id", "kind", "category", "priority", "escalate", "level", "difficulty", "split", "language")
+	for _, p := range all {
+		t.AppendRow(table.Row{p.ID, p.Kind, view.OrDash(p.Category), view.OrDash(p.Priority), view.YesNo(p.Escalation), p.AccountLevel,
+			p.Difficulty, p.Split, p.Language})
+	}
+	if format == "csv" {
+		fmt.Fprintln(w, t.RenderCSV())
+		return
+	}
+	fmt.Fprintln(w, t.Render())
+}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+func PackFlag(f *pflag.FlagSet) *[]string {
+	return f.StringArray("pack", nil, "`folder` with a pack of scenarios to load as well; may be repeated")
+}
+
+// LoadCatalog loads the built-in pack and some folders. A folder that is the built-in pack itself,
+// as in a checkout of csenv, takes its place.
+func LoadCatalog(folders []string) (*scenarios.Catalog, error) {
+	public, err := scenarios.Public()
+	if err != nil {
+		return nil, err
+	}
+	base, packs := "", make([]string, 0, len(folders))
+	for _, folder := range folders {
+		if base == "" && scenarios.FolderName(folder) == public.Packs()[0].Name {
+			base = folder
+			continue
+		}
+		packs = append(packs, folder)
+	}
+	return scenarios.LoadFolders(base, packs...)
+}
+
+// ScenarioIDs are those of the built-in scenarios.
+func ScenarioIDs() []string {
+	c, err := scenarios.Public()
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, s := range c.Tickets() {
+		ids = append(ids, s.ID)
+	}
+	for _, s := range c.Workflows() {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}

@@ -1,0 +1,149 @@
+// Package cluster connects to a cluster and shows its pools and its health.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
+)
+
+// Flags choose a cluster and a namespace, by kubectl's rules.
+type Flags struct {
+	kubeconfig, context, Namespace string
+}
+
+func (c *Flags) Add(cmd *cobra.Command) {
+	c.addTo(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
+		return c.Names(cmd.Context(), &corev1.NamespaceList{}), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func (c *Flags) addTo(f *pflag.FlagSet) {
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how to reach the cluster; $KUBECONFIG or "+
+		"~/.kube/config by default")
+	f.StringVar(&c.context, "context", "", "context of the kubeconfig; its current one by default")
+	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace; the context's by default")
+}
+
+// Connection is a connection to one.
+type Connection struct {
+	client.Client
+	kube      kubernetes.Interface
+	config    *rest.Config
+	Namespace string
+}
+
+// errNoCluster means that nothing says where a cluster is.
+var errNoCluster = errors.New("no cluster is configured: point --kubeconfig or $KUBECONFIG at a kubeconfig file, or " +
+	"read stored runs with --results; `csenv eval` needs no cluster")
+
+// Connect reads the kubeconfig. It doesn't call the cluster.
+func (c *Flags) Connect() (*Connection, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.context})
+	config, err := loader.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster):
+		return nil, errNoCluster
+	case err != nil && c.context != "":
+		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists those that there are",
+			err)
+	case err != nil:
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme,
+		apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	config.UserAgent, config.WarningHandler = "csenv/"+cli.Version, rest.NoWarnings{}
+	config.Timeout = callTimeout
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, Explain(err, "connecting to the cluster")
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return &Connection{Client: api, kube: kube, config: config, Namespace: cmp.Or(c.Namespace, namespace)}, nil
+}
+
+// callTimeout bounds one call to the API server.
+const callTimeout = 30 * time.Second
+
+// Explain wraps an API server's error with what to do about it.
+func Explain(err error, doing string) error {
+	var unreachable *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) &&
+		strings.Contains(err.Error(), "could not find the requested resource"):
+		return fmt.Errorf("%s: this cluster doesn't know csenv: install it with `kubectl apply --server-side -k "+
+			"config/default`, or choose another --context", doing)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s: the cluster doesn't accept your credentials, sign in again or choose another "+
+			"--context: %w", doing, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: %w: ask for the role csenv-viewer, or csenv-editor to create runs", doing, err)
+	case errors.As(err, &unreachable):
+		return fmt.Errorf("%s: the cluster doesn't answer, is it up and is this the right --context? %w", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// completionTimeout bounds what somebody waits for after a tab.
+const completionTimeout = 3 * time.Second
+
+// Names are those of a list's objects, nothing where the cluster doesn't tell.
+func (c *Flags) Names(ctx context.Context, list client.ObjectList) []string {
+	connected, err := c.Connect()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	if err := connected.List(ctx, list, client.InNamespace(connected.Namespace)); err != nil {
+		return nil
+	}
+	var names []string
+	_ = meta.EachListItem(list, func(object runtime.Object) error {
+		if o, ok := object.(metav1.Object); ok {
+			names = append(names, o.GetName())
+		}
+		return nil
+	})
+	return names
+}

@@ -1,0 +1,201 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// poolView is a pool and its servers as env status shows them.
+type poolView struct {
+	Name     string                            `json:"name"`
+	State    string                            `json:"state"`
+	Message  string                            `json:"message"`
+	Endpoint string                            `json:"endpoint"`
+	Status   v1alpha1.CustomerSupportEnvStatus `json:"status"`
+	Servers  []serverView                      `json:"servers"`
+}
+
+type serverView struct {
+	Pod   string `json:"pod"`
+	Phase string `json:"phase"`
+	Ready bool   `json:"ready"`
+	// Report is what the server says of itself, nil where it can't be asked: Error says why.
+	Report *score.Report `json:"report,omitempty"`
+	Error  string        `json:"error,omitempty"`
+}
+
+func newEnvStatusCommand() *cobra.Command {
+	var from Flags
+	cmd := &cobra.Command{
+		Use:   "status [POOL...]",
+		Short: "Show the sessions of a pool, server by server",
+		Long: `Show the sessions and episodes of pools, server by server. Servers are asked through the API
+server's proxy, for which you need the right to get pods/proxy; without it, the pool's own status
+is shown.`,
+		Example: "  csenv env status\n  csenv env status support -o json",
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return from.Names(cmd.Context(), &v1alpha1.CustomerSupportEnvList{}), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	from.Add(cmd)
+	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "markdown")
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		c, err := from.Connect()
+		if err != nil {
+			return err
+		}
+		pools, err := c.pools(cmd.Context(), names)
+		if err != nil {
+			return err
+		}
+		if output.Name == "json" || output.Name == "yaml" {
+			return output.Encode(cmd.OutOrStdout(), pools)
+		}
+		printPools(cmd.OutOrStdout(), output.Name, pools)
+		return nil
+	}
+	return cmd
+}
+
+func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, error) {
+	list := &v1alpha1.CustomerSupportEnvList{}
+	if err := c.List(ctx, list, client.InNamespace(c.Namespace)); err != nil {
+		return nil, Explain(err, "listing pools")
+	}
+	var views []poolView
+	for i := range list.Items {
+		pool := &list.Items[i]
+		if len(names) > 0 && !slices.Contains(names, pool.Name) {
+			continue
+		}
+		shown, err := c.pool(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, shown)
+	}
+	if len(views) < max(len(names), 1) {
+		known := view.Each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
+		return nil, fmt.Errorf("namespace %s has no such pool, it has %v: choose another one with -n", c.Namespace,
+			known)
+	}
+	return views, nil
+}
+
+func (c *Connection) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (poolView, error) {
+	shown := poolView{Name: pool.Name, State: "Pending", Message: "The operator hasn't seen the pool yet.",
+		Endpoint: pool.Status.Endpoint, Status: pool.Status, Servers: []serverView{}}
+	if available := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionAvailable); available != nil {
+		shown.State, shown.Message = available.Reason, available.Message
+	}
+	pods := &corev1.PodList{}
+	chosen := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
+		v1alpha1.LabelEnvironment: pool.Name}
+	if err := c.List(ctx, pods, client.InNamespace(pool.Namespace), chosen); err != nil {
+		return shown, Explain(err, "listing the servers of pool "+pool.Name)
+	}
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range pods.Items {
+		shown.Servers = append(shown.Servers, c.server(ctx, &pods.Items[i]))
+	}
+	return shown, nil
+}
+
+// statsTimeout bounds the wait for what one server says.
+const statsTimeout = 5 * time.Second
+
+func (c *Connection) server(ctx context.Context, pod *corev1.Pod) serverView {
+	shown := serverView{Pod: pod.Name, Phase: string(pod.Status.Phase)}
+	if !pod.DeletionTimestamp.IsZero() {
+		shown.Phase = "Terminating"
+	}
+	for _, condition := range pod.Status.Conditions {
+		shown.Ready = shown.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	}
+	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	data, err := c.kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, strconv.Itoa(v1alpha1.OperationsPort),
+		"/stats", nil).DoRaw(ctx)
+	if err == nil {
+		shown.Report = &score.Report{}
+		err = json.Unmarshal(data, shown.Report)
+	}
+	if err != nil {
+		shown.Report, shown.Error = nil, err.Error()
+	}
+	return shown
+}
+
+func printPools(w io.Writer, format string, pools []poolView) {
+	d := view.Document{}
+	for _, p := range pools {
+		total := ptr.Deref(p.Status.Sessions, v1alpha1.SessionCounts{})
+		s := view.Section{
+			Heading: fmt.Sprintf("%s: %s, %d of %d sessions, %s", p.Name, p.State, total.Active, total.Capacity,
+				view.OrDash(p.Endpoint)),
+			Header: []string{"server", "state", "ready", "sessions", "capacity", "scored", "failed", "errored",
+				"mean score"},
+		}
+		for _, server := range p.Servers {
+			s.Rows = append(s.Rows, server.row())
+			if server.Error != "" && s.Note == "" {
+				s.Note = "a server doesn't tell: " + server.Error
+			}
+		}
+		if len(s.Rows) == 0 {
+			s.Rows = [][]string{{"no servers", "", "", "", "", "", "", "", ""}}
+			s.Note = p.Message
+		}
+		d.Sections = append(d.Sections, s)
+	}
+	d.Print(w, format)
+}
+
+func (v serverView) row() []string {
+	row := []string{v.Pod, v.Phase, view.YesNo(v.Ready), "?", "?", "?", "?", "?", "?"}
+	if v.Report == nil {
+		return row
+	}
+	if v.Report.Draining {
+		row[1] = "Draining"
+	}
+	e := v.Report.Episodes
+	for i, n := range []int64{v.Report.Sessions.Active, v.Report.Sessions.Capacity, e.Scored, e.Failed, e.Errored} {
+		row[3+i] = strconv.FormatInt(n, 10) //nolint:gosec // nine cells, five numbers
+	}
+	row[8] = "-"
+	if n := e.Scored + e.Failed; n > 0 {
+		row[8] = score.Decimal(e.ScoreSum / n)
+	}
+	return row
+}
+
+func NewEnvCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "env", Aliases: []string{"pool"}, Short: "Look at pools of environment servers",
+		SuggestionsMinimumDistance: 2,
+		Args:                       cli.KnownCommand, RunE: func(cmd *cobra.Command,
+			_ []string) error {
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(newEnvStatusCommand())
+	return cmd
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// Run reads a run of the namespace. Its error says which runs there are.
+func (c *Connection) Run(ctx context.Context, name string) (*v1alpha1.EvaluationRun, error) {
+	run := &v1alpha1.EvaluationRun{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, run)
+	switch {
+	case err == nil:
+		run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
+		return run, nil
+	case !apierrors.IsNotFound(err) || strings.Contains(err.Error(), "could not find the requested resource"):
+		return nil, Explain(err, "reading run "+name)
+	}
+	return nil, c.noRun(ctx, name)
+}
+
+// maxNamed is how many names a message lists.
+const maxNamed = 8
+
+func (c *Connection) noRun(ctx context.Context, name string) error {
+	list := &v1alpha1.EvaluationRunList{}
+	if err := c.List(ctx, list); err != nil {
+		return fmt.Errorf("there is no run %s in namespace %s: choose another one with -n", name, c.Namespace)
+	}
+	var here, elsewhere []string
+	for _, run := range list.Items {
+		switch {
+		case run.Namespace == c.Namespace:
+			here = append(here, run.Name)
+		case run.Name == name:
+			elsewhere = append(elsewhere, run.Namespace)
+		}
+	}
+	switch {
+	case len(elsewhere) > 0:
+		return fmt.Errorf("there is no run %s in namespace %s, but in %s: choose it with -n", name, c.Namespace,
+			strings.Join(elsewhere, ", "))
+	case len(here) == 0:
+		return fmt.Errorf(
+			"there is no run in namespace %s: choose another one with -n, or create a run with `csenv run`", c.Namespace)
+	}
+	slices.Sort(here)
+	more := ""
+	if len(here) > maxNamed {
+		more, here = fmt.Sprintf(" and %d more", len(here)-maxNamed), here[:maxNamed]
+	}
+	return fmt.Errorf("there is no run %s in namespace %s: there are %s%s", name, c.Namespace, strings.Join(here, ", "),
+		more)
+}
+
+// Runs lists the runs of the namespace that a selector takes, by name.
+func (c *Connection) Runs(ctx context.Context, selector string) ([]*v1alpha1.EvaluationRun, error) {
+	chosen, err := labels.Parse(selector)
+	if err != nil {
+		return nil, fmt.Errorf("reading -l: %w", err)
+	}
+	list := &v1alpha1.EvaluationRunList{}
+	if err := c.List(ctx, list, client.InNamespace(c.Namespace),
+		client.MatchingLabelsSelector{Selector: chosen}); err != nil {
+		return nil, Explain(err, "listing runs")
+	}
+	runs := make([]*v1alpha1.EvaluationRun, len(list.Items))
+	for i := range list.Items {
+		runs[i] = &list.Items[i]
+	}
+	return runs, nil
+}

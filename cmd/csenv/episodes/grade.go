@@ -1,0 +1,76 @@
+package episodes
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// printGrade writes a grade with its parts and what the judge said.
+func printGrade(w io.Writer, g record.Grade) {
+	view.Heading(w, "how it was graded")
+	view.Field(w, "outcome", string(g.Outcome))
+	view.Field(w, "class", g.Class)
+	if g.Score != nil {
+		view.Field(w, "score", score.Decimal(source.Micro(*g.Score)))
+	}
+	view.Field(w, "grader", g.GraderVersion)
+	view.Field(w, "judge", g.Judge)
+	if len(g.Dimensions) > 0 {
+		s := view.Section{Header: []string{"dimension", "earned", "offered", ""}}
+		for _, d := range g.Dimensions {
+			earned, offered := view.Thousandths(d.Earned), view.Thousandths(d.Offered)
+			s.Rows = append(s.Rows, []string{d.Name, earned, offered, view.Bar(earned, offered)})
+		}
+		fmt.Fprintln(w)
+		view.Document{Sections: []view.Section{s}}.Print(w, "table")
+	}
+	for i, v := range g.Verdicts {
+		view.Heading(w, "the judge on reply "+strconv.Itoa(i+1))
+		printVerdict(w, v)
+	}
+}
+
+// printVerdict writes what a judge said, criterion by criterion.
+func printVerdict(w io.Writer, raw json.RawMessage) {
+	var v grader.Verdict
+	if err := json.Unmarshal(raw, &v); err != nil || len(v.Criteria) == 0 {
+		var said any
+		if json.Unmarshal(raw, &said) == nil {
+			view.Paragraph(w, "  ", view.YAML(said))
+		}
+		return
+	}
+	s := view.Section{Header: []string{"criterion", "earned", "offered", "why"}}
+	for _, c := range v.Criteria {
+		s.Rows = append(s.Rows, []string{criterionName(c.ID), view.Thousandths(c.Earned), view.Thousandths(c.Offered), c.Reason})
+	}
+	for _, g := range v.Gates {
+		s.Rows = append(s.Rows, []string{"gate " + g.ID, "", "at most " + view.Thousandths(g.Cap), g.Reason})
+	}
+	if len(v.Invented) > 0 {
+		s.Note = "invented: " + strings.Join(v.Invented, ", ")
+	}
+	view.Document{Sections: []view.Section{s}}.Print(w, "table")
+	view.Field(w, "reply earns", view.Thousandths(v.PostGate))
+}
+
+// criterionName says what a criterion of the rubric looks at.
+func criterionName(id string) string {
+	names := map[string]string{
+		"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy",
+		"Q6": "to the point", "Q7": "form", "Q8": "hand-over",
+	}
+	if name, ok := names[id]; ok {
+		return id + " " + name
+	}
+	return id
+}

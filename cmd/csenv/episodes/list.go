@@ -1,0 +1,184 @@
+// Package episodes lists, replays, grades again and plays single episodes.
+package episodes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// episodeFilter keeps some episodes.
+type episodeFilter struct {
+	failed, errored bool
+	tasks, only     []string
+	below           string
+	limit           int
+}
+
+// episodeRow is a stored episode at a glance.
+type episodeRow struct {
+	Index     int64         `json:"index"`
+	Task      string        `json:"task"`
+	Scenario  string        `json:"scenario"`
+	Trial     int           `json:"trial"`
+	Seed      int64         `json:"seed"`
+	Outcome   score.Outcome `json:"outcome"`
+	Class     string        `json:"class,omitempty"`
+	Score     *float64      `json:"score"`
+	Turns     int           `json:"turns"`
+	Attempts  int           `json:"attempts"`
+	Duration  int64         `json:"durationMilliseconds"`
+	EpisodeID string        `json:"episodeID"`
+}
+
+func NewEpisodesCommand() *cobra.Command {
+	var from source.Flags
+	var keep episodeFilter
+	cmd := &cobra.Command{
+		Use:   "episodes RUN",
+		Short: "List the stored episodes of a run",
+		Long: `List the stored episodes of a run, in the plan's order. Runs store episodes where their manifest has
+spec.results, and csenv eval where it is called with --results. With --limit
+too all of them are read: the plan's first lie in all shards.`,
+		Example: `  csenv episodes gpt --failed
+  csenv episodes gpt --below 0.5 --task ticket-resolve -o csv
+  csenv episodes gpt --results ./results --errored`,
+		Args: cli.OneArgument("RUN", "the name of a run"),
+	}
+	from.Add(cmd)
+	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
+	f := cmd.Flags()
+	f.BoolVar(&keep.failed, "failed", false, "only episodes that failed by the agent's fault")
+	f.BoolVar(&keep.errored, "errored", false, "only episodes without a score, by a fault of the infrastructure")
+	f.StringSliceVar(&keep.tasks, "task", nil, "only this `task`; may be repeated")
+	f.StringSliceVar(&keep.only, "scenario", nil, "only this `scenario`; may be repeated")
+	f.StringVar(&keep.below, "below", "", "only episodes with a `score` below this")
+	f.IntVar(&keep.limit, "limit", 0, "at most so many; 0 for all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		runs, err := from.Find(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		rows, err := keep.rows(cmd.Context(), runs[0])
+		if err != nil {
+			return err
+		}
+		return printEpisodes(cmd.OutOrStdout(), output, rows)
+	}
+	return cmd
+}
+
+func (k *episodeFilter) rows(ctx context.Context, run *source.LoadedRun) ([]episodeRow, error) {
+	below := int64(-1)
+	if k.below != "" {
+		var err error
+		if below, err = score.ParseDecimal(k.below); err != nil {
+			return nil, fmt.Errorf("reading --below: %w", err)
+		}
+	}
+	rows := []episodeRow{}
+	for e, err := range run.Episodes(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if !k.keeps(e, below) {
+			continue
+		}
+		rows = append(rows, newEpisodeRow(e))
+	}
+	slices.SortFunc(rows, func(a, b episodeRow) int { return cmp.Compare(a.Index, b.Index) })
+	if k.limit > 0 {
+		rows = rows[:min(len(rows), k.limit)]
+	}
+	return rows, nil
+}
+
+func (k *episodeFilter) keeps(e record.Episode, below int64) bool {
+	if k.failed && e.Outcome != score.Failed && (!k.errored || e.Outcome != score.Errored) {
+		return false
+	}
+	if k.errored && !k.failed && e.Outcome != score.Errored {
+		return false
+	}
+	if below >= 0 && (e.Score == nil || source.Micro(*e.Score) >= below) {
+		return false
+	}
+	return cli.Among(k.tasks, e.Task) && cli.Among(k.only, e.Scenario)
+}
+
+func newEpisodeRow(e record.Episode) episodeRow {
+	return episodeRow{
+		Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed, Outcome: e.Outcome,
+		Class: e.Class, Score: e.Score,
+		Turns: len(e.Turns), Attempts: e.Attempts, Duration: e.DurationMS, EpisodeID: e.EpisodeID,
+	}
+}
+
+func (r episodeRow) cells() []string {
+	points := "-"
+	if r.Score != nil {
+		points = score.Decimal(source.Micro(*r.Score))
+	}
+	return []string{
+		strconv.FormatInt(r.Index, 10), r.Task, r.Scenario, strconv.Itoa(r.Trial), string(r.Outcome), points,
+		strconv.Itoa(r.Turns), strconv.Itoa(r.Attempts),
+		fmt.Sprintf("%d.%03d", r.Duration/1000, r.Duration%1000), r.Class,
+	}
+}
+
+func printEpisodes(w io.Writer, f *view.Format, rows []episodeRow) error {
+	header := []string{"episode", "task", "scenario", "trial", "outcome", "score", "turns", "attempts", "seconds",
+		"class"}
+	cells := view.Each(rows, episodeRow.cells)
+	switch f.Name {
+	case "json", "yaml":
+		return f.Encode(w, rows)
+	case "csv":
+		return view.WriteCSV(w, header, cells)
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "no such episodes")
+		return nil
+	}
+	view.Document{Sections: []view.Section{{Header: header, Rows: cells}}}.Print(w, f.Name)
+	return nil
+}
+
+// pick finds an episode by its index, or by its scenario where that was played once.
+func pick(ctx context.Context, run *source.LoadedRun, name string) (record.Episode, error) {
+	var found []record.Episode
+	var indexes []string
+	for e, err := range run.Episodes(ctx) {
+		if err != nil {
+			return record.Episode{}, err
+		}
+		if strconv.FormatInt(e.Index, 10) == name || e.EpisodeID == name {
+			return e, nil
+		}
+		if strings.EqualFold(e.Scenario, name) {
+			found, indexes = append(found, e), append(indexes, strconv.FormatInt(e.Index, 10))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return record.Episode{}, fmt.Errorf("run %s has no stored episode %s: `csenv episodes %s` lists them", run.Name,
+			name, run.Name)
+	case 1:
+		return found[0], nil
+	}
+	return record.Episode{}, errors.New("scenario " + name + " was played in the episodes " +
+		strings.Join(indexes, ", ") + ": choose one of them")
+}

@@ -1,0 +1,336 @@
+package episodes
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/authoring"
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/scenarios"
+)
+
+func NewPlayCommand() *cobra.Command {
+	var task string
+	var seed int64
+	var pressure bool
+	var packs *[]string
+	cmd := &cobra.Command{
+		Use:   "play [SCENARIO]",
+		Short: "Play a ticket or a workflow yourself, and see how it is graded",
+		Long: `Play a ticket or a workflow yourself: read what agents read, choose actions from a menu or type them
+as JSON, and see at the end how the episode is graded and what would have been right.
+
+A reply ends with an empty line. An action that isn't valid is explained and can be tried again, as
+an agent could: too many of them end the episode.`,
+		Example: `  csenv play
+  csenv play B07 --task ticket-classify
+  csenv play C09 --seed 42
+  echo '{"action_type": "submit", "category": "billing", "decision": "resolve"}' | csenv play B01`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return cli.ScenarioIDs(), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	packs = cli.PackFlag(cmd.Flags())
+	cmd.Flags().StringVar(&task, "task", "", "`task` to play: "+strings.Join(local.Tasks(),
+		", ")+"; the scenario's own by default")
+	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values")
+	cmd.Flags().BoolVar(&pressure, "pressure", false, "play ticket-resolve under simulated time")
+	cli.Complete(cmd, "task", local.Tasks)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		catalog, err := cli.LoadCatalog(*packs)
+		if err != nil {
+			return err
+		}
+		options := episode.Options{Task: task, Seed: seed, Pressure: pressure, RewardMode: episode.Terminal,
+			EpisodeID: "play"}
+		if len(args) == 1 {
+			options.Scenario = args[0]
+		}
+		t, err := newPlayer(catalog, &options, cmd.InOrStdin(), cmd.OutOrStdout())
+		if err != nil {
+			return err
+		}
+		return t.play(cmd.Context(), options)
+	}
+	return cmd
+}
+
+// player is a person at a terminal.
+type player struct {
+	catalog *scenarios.Catalog
+	kind    episode.Kind
+	env     episode.Environment
+	in      *bufio.Scanner
+	out     io.Writer
+	watcher observer
+	// echo repeats what was typed where no terminal shows it.
+	echo bool
+	// allowed are the actions that the task has, nil for all.
+	allowed []string
+}
+
+func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reader, out io.Writer) (*player, error) {
+	environment, err := environmentFor(catalog, options)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := rulesKind(catalog, environment)
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, record.MaxLine)
+	return &player{catalog: catalog, kind: kind, env: kind.New(), in: lines, out: out, watcher: observer{out: out},
+		echo: !view.IsTerminal(in)}, nil
+}
+
+// environmentFor is the environment that plays the options' task and scenario, and completes the
+// task.
+func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (string, error) {
+	if w, ok := catalog.Workflow(options.Scenario); ok {
+		if options.Task == "" {
+			options.Task = map[string]string{"simple": "order-inquiry", "medium": "refund",
+				"complex": "payment-exception"}[w.Class]
+		}
+		return "workflow", nil
+	}
+	_, isTicket := catalog.Ticket(options.Scenario)
+	if options.Task == "" {
+		options.Task = "ticket-resolve"
+	}
+	environment, err := local.EnvironmentOf(options.Task)
+	if err != nil {
+		return "", err
+	}
+	if options.Scenario != "" && !isTicket && !strings.HasPrefix(options.Scenario, "Q") {
+		_, err := authoring.ViewOf(catalog, options.Scenario, 0)
+		return "", err
+	}
+	return map[v1alpha1.EnvironmentType]string{v1alpha1.TicketEnvironment: "ticket",
+		v1alpha1.WorkflowEnvironment: "workflow"}[environment], nil
+}
+
+// errStopped means that the person has left.
+var errStopped = errors.New("stopped before the end: the episode has no score")
+
+func (p *player) play(ctx context.Context, options episode.Options) error {
+	begun, err := p.env.Reset(options)
+	if err != nil {
+		return fmt.Errorf("beginning the episode: %w", err)
+	}
+	p.watcher.show(begun.Observation)
+	p.menu(begun.Observation)
+	for {
+		action, err := p.choose(ctx)
+		if err != nil {
+			return err
+		}
+		result, err := p.env.Step(ctx, action)
+		if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
+			view.Paragraph(p.out, "  ", invalid.Error())
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("playing the action: %w", err)
+		}
+		p.watcher.show(result.Observation)
+		if result.Final != nil {
+			p.explain(options, result.Final)
+			return nil
+		}
+	}
+}
+
+// argument is a field of an action as its schema describes it.
+type argument struct {
+	Description string     `json:"description"`
+	Enum        []any      `json:"enum"`
+	AnyOf       []argument `json:"anyOf"`
+}
+
+// choices are the values of a closed vocabulary.
+func (a argument) choices() []string {
+	var values []string
+	for _, v := range a.Enum {
+		if text, ok := v.(string); ok {
+			values = append(values, text)
+		}
+	}
+	for _, alternative := range a.AnyOf {
+		values = append(values, alternative.choices()...)
+	}
+	return values
+}
+
+// menu lists the actions, less those that the task doesn't have.
+func (p *player) menu(observation any) {
+	if seen, ok := observation.(ticket.Observation); ok {
+		p.allowed = seen.AllowedActions
+	}
+	actions := view.Section{Header: []string{" ", "action", "what it does"}}
+	for i, t := range p.kind.Schemas().Tools {
+		if len(p.allowed) == 0 || slices.Contains(p.allowed, t.Name) || t.Name == "submit" {
+			actions.Rows = append(actions.Rows, []string{strconv.Itoa(i + 1), t.Name, t.Description})
+		}
+	}
+	fmt.Fprintln(p.out)
+	view.Document{Sections: []view.Section{actions}}.Print(p.out, "table")
+}
+
+// choose asks for an action until there is one.
+func (p *player) choose(ctx context.Context) (json.RawMessage, error) {
+	tools := p.kind.Schemas().Tools
+	for ctx.Err() == nil {
+		line, err := p.ask("action (number, name or JSON; ? lists them, q stops)")
+		if err != nil || line == "q" {
+			return nil, errStopped
+		}
+		if line == "?" {
+			p.menu(nil)
+			continue
+		}
+		if strings.HasPrefix(line, "{") {
+			return json.RawMessage(line), nil
+		}
+		at := slices.IndexFunc(tools, func(t episode.Tool) bool { return t.Name == line })
+		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(tools) {
+			at = n - 1
+		}
+		if at < 0 {
+			fmt.Fprintf(p.out, "  there is no action %q\n", line)
+			continue
+		}
+		return p.arguments(tools[at])
+	}
+	return nil, ctx.Err()
+}
+
+// fieldOrder is the order in which arguments are asked for; others come last.
+func fieldOrder() []string {
+	return []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "amount", "team",
+		"reason", "query", "message"}
+}
+
+func (p *player) arguments(t episode.Tool) (json.RawMessage, error) {
+	var schema struct {
+		Properties map[string]argument `json:"properties"`
+		Required   []string            `json:"required"`
+	}
+	if err := json.Unmarshal(t.InputSchema, &schema); err != nil {
+		return nil, fmt.Errorf("reading the schema of %s: %w", t.Name, err)
+	}
+	names := view.SortedKeys(schema.Properties)
+	slices.SortStableFunc(names, func(a, b string) int {
+		return slices.Index(fieldOrder(), a) - slices.Index(
+			fieldOrder(), b)
+	})
+	given := map[string]string{}
+	for _, name := range names {
+		value, err := p.argument(name, schema.Properties[name], slices.Contains(schema.Required, name))
+		if err != nil {
+			return nil, err
+		}
+		if value != "" {
+			given[name] = value
+		}
+	}
+	encoded, err := json.Marshal(given)
+	if err != nil {
+		return nil, fmt.Errorf("writing the action: %w", err)
+	}
+	return t.Action(encoded)
+}
+
+// argument asks for one value: a word of a vocabulary, a text of several lines for a message, or a
+// line.
+func (p *player) argument(name string, a argument, required bool) (string, error) {
+	choices := a.choices()
+	what := name
+	if len(choices) > 0 {
+		what += " (" + strings.Join(choices, ", ") + ")"
+	}
+	if !required {
+		what += ", empty for none"
+	}
+	if name == "message" {
+		return p.text(what + ", ended by an empty line")
+	}
+	for {
+		line, err := p.ask(what)
+		if err != nil {
+			return "", errStopped
+		}
+		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(choices) {
+			return choices[n-1], nil
+		}
+		if line == "" && required || line != "" && len(choices) > 0 && !slices.Contains(choices, line) {
+			fmt.Fprintln(p.out, "  that is none of them")
+			continue
+		}
+		return line, nil
+	}
+}
+
+func (p *player) ask(what string) (string, error) {
+	fmt.Fprintf(p.out, "\n%s: ", what)
+	if !p.in.Scan() {
+		fmt.Fprintln(p.out)
+		return "", io.EOF
+	}
+	line := strings.TrimSpace(p.in.Text())
+	if p.echo {
+		fmt.Fprintln(p.out)
+		view.Paragraph(p.out, "  ", line)
+	}
+	return line, nil
+}
+
+// text reads lines up to an empty one.
+func (p *player) text(what string) (string, error) {
+	fmt.Fprintf(p.out, "\n%s:\n", what)
+	var kept []string
+	for p.in.Scan() {
+		line := strings.TrimRight(p.in.Text(), " \t\r")
+		if line == "" {
+			break
+		}
+		kept = append(kept, line)
+	}
+	return strings.Join(kept, "\n"), p.in.Err()
+}
+
+// explain shows the grade, and what would have been right.
+func (p *player) explain(options episode.Options, final *episode.Final) {
+	points := float64(final.Score) / score.One
+	printGrade(p.out, record.Grade{
+		Outcome: final.Outcome, Class: final.Cause, Score: &points, Dimensions: final.Dimensions, Judge: final.Judge,
+		GraderVersion: p.kind.GraderVersion(), Verdicts: final.Verdicts,
+	})
+	if v, err := authoring.ViewOf(p.catalog, final.Scenario, options.Seed); err == nil {
+		switch shown := v.(type) {
+		case *authoring.TicketView:
+			view.Heading(p.out, "what would have been right")
+			shown.Gold.Print(p.out)
+		case *authoring.WorkflowView:
+			view.Heading(p.out, "what would have been right")
+			shown.Gold.Print(p.out)
+		}
+	}
+}

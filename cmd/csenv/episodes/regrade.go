@@ -1,0 +1,256 @@
+package episodes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// keptJudge is the value of --judge that grades from the verdicts on record.
+const keptJudge = "kept"
+
+func NewRegradeCommand() *cobra.Command {
+	r := regrader{judge: judgeflags.Default()}
+	r.judge.Type = keptJudge
+	var out string
+	var packs *[]string
+	cmd := &cobra.Command{
+		Use:   "regrade FILE",
+		Short: "Grade recorded episodes again, with today's scenarios and grader",
+		Long: `Grade recorded episodes again, with today's scenarios and grader.
+
+FILE holds episodes, one JSON object a line, as they are stored (docs/results.md); - reads
+standard input, and a folder or a bucket's URL all runs that are stored there. Each episode's
+actions are played again, and the record is written with its new grade; the old one moves to
+"before". Nobody's model is asked: replies are graded from the judge's verdicts on record, unless
+--judge says otherwise.
+
+Episodes that can't be graded again keep the grade they have and are counted: those that broke off
+before their end, those of scenarios that are not loaded, and those that the verdicts on record
+don't fit. Lines that hold no record are left out and counted.
+
+Exit codes:
+  0  every episode was graded
+  1  some episodes could not be graded again, or remain without a score, or lines were left out
+  2  not done: --out is as it was`,
+		Example: `  # What would these episodes score today?
+  csenv regrade episodes.jsonl -O regraded.jsonl
+
+  # Judge only those replies that the judge failed on, by a model
+  CSENV_JUDGE_API_KEY=... csenv regrade episodes.jsonl --only judge_failed,judge_timeout \
+    --judge llm --judge-base-url https://api.openai.com/v1 --judge-model gpt-5-2026-01-15 \
+    -O regraded.jsonl`,
+		Args: cli.OneArgument("FILE", "a file of episodes, or - for standard input"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			catalog, err := cli.LoadCatalog(*packs)
+			if err != nil {
+				return err
+			}
+			r.catalog = catalog
+			return r.regradeFile(cmd, args[0], out)
+		},
+	}
+	flags := cmd.Flags()
+	packs = cli.PackFlag(flags)
+	r.judge.AddFlags(flags)
+	flags.Lookup("judge").Usage = "who grades replies: kept (from the verdicts on record), offline (the rules alone) " +
+		"or llm (the rules and a language model)"
+	flags.StringVarP(&out, "out", "O", "", "`file` for the regraded records; standard output when absent")
+	flags.StringSliceVar(&r.only, "only", nil, "grade only errored episodes of these `classes`, such as "+
+		"judge_failed; the others are passed through")
+	return cmd
+}
+
+// regrader grades episodes again.
+type regrader struct {
+	judge   judgeflags.Options
+	catalog *scenarios.Catalog
+	only    []string
+
+	rules *grader.Offline
+	// shared is the judge of all episodes, nil where each has its own verdicts.
+	shared grader.Judge
+	// kinds are the environments of the shared judge.
+	kinds map[string]episode.Kind
+
+	tally tally
+}
+
+func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
+	for _, class := range r.only {
+		if !slices.Contains(score.ErrorClasses(), class) {
+			return fmt.Errorf("--only is %q: choose of %s", class, strings.Join(score.ErrorClasses(), ", "))
+		}
+	}
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	in, finish, err := recordsOf(cmd.Context(), cmd.InOrStdin(), path)
+	if err != nil {
+		return err
+	}
+	defer finish()
+	if out == "" {
+		if err := r.regradeAll(cmd.Context(), in, record.NewWriter(cmd.OutOrStdout())); err != nil {
+			return err
+		}
+	} else {
+		if cli.SameFile(path, out) {
+			return fmt.Errorf("--out %s is the file that is read: name another one", out)
+		}
+		if err := cli.ReplaceFile(out, func(to io.Writer) error {
+			return r.regradeAll(cmd.Context(), in,
+				record.NewWriter(to))
+		}); err != nil {
+			return err
+		}
+	}
+	r.tally.print(cmd.ErrOrStderr())
+	if r.tally.skipped > 0 || r.tally.errored > 0 || r.tally.foreign > 0 {
+		return cli.ErrOutcome
+	}
+	return nil
+}
+
+func (r *regrader) prepare() error {
+	r.rules, r.kinds, r.tally.reasons = grader.NewOffline(), map[string]episode.Kind{}, map[string]int{}
+	if r.judge.Type == keptJudge {
+		return r.judge.Stray()
+	}
+	r.judge.FromEnvironment(os.LookupEnv)
+	if err := r.judge.Validate("ticket"); err != nil {
+		return err
+	}
+	var err error
+	r.shared, _, err = r.judge.New()
+	return err
+}
+
+func (r *regrader) regradeAll(ctx context.Context, in iter.Seq2[record.Episode, error], out *record.Writer) error {
+	for e, err := range in {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, record.ErrTruncated):
+			r.tally.skip(record.ErrTruncated)
+			continue
+		case errors.Is(err, record.ErrNotRecord):
+			r.tally.strange(err)
+			continue
+		case err != nil:
+			return err
+		}
+		again, err := r.regrade(ctx, e)
+		if err != nil {
+			return err
+		}
+		if err := out.Write(again); err != nil {
+			return err
+		}
+	}
+	if r.tally.episodes == 0 && r.tally.foreign > 0 {
+		return fmt.Errorf("reading records: there are none: %w", r.tally.firstForeign)
+	}
+	return nil
+}
+
+// regrade grades one episode again, or returns it as it is where that can't be.
+func (r *regrader) regrade(ctx context.Context, e record.Episode) (record.Episode, error) {
+	r.tally.episodes++
+	if len(r.only) > 0 && !slices.Contains(r.only, e.Class) {
+		r.tally.passed++
+		return e, nil
+	}
+	again, err := r.play(ctx, e)
+	if ctx.Err() != nil {
+		return record.Episode{}, ctx.Err()
+	}
+	if err != nil {
+		r.tally.skip(err)
+		return e, nil
+	}
+	r.tally.count(e.Grade, again.Grade)
+	return again, nil
+}
+
+// errNoVerdict means that the verdicts on record can't grade an episode: its judge failed.
+var errNoVerdict = errors.New("no verdict was kept: name a judge with --judge")
+
+// errUnfit means that the verdicts on record are of other replies, on another scale, or don't
+// answer what today's rules leave open.
+var errUnfit = errors.New("the verdicts on record don't fit: name a judge with --judge")
+
+func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, error) {
+	// The rules alone would score it on a scale that its run wasn't scored on.
+	if r.shared == nil && e.Outcome == score.Errored && len(e.Verdicts) == 0 {
+		return record.Episode{}, errNoVerdict
+	}
+	kind, err := r.kindFor(e)
+	if err != nil {
+		return record.Episode{}, err
+	}
+	again, err := record.Regrade(ctx, kind, e)
+	if err == nil && r.shared == nil && again.Outcome == score.Errored {
+		return record.Episode{}, errUnfit
+	}
+	return again, err
+}
+
+// kindFor makes the environment that the episode is played in again.
+func (r *regrader) kindFor(e record.Episode) (episode.Kind, error) {
+	judge := r.shared
+	if judge == nil && strings.HasPrefix(e.Judge, "llm:") {
+		kept, err := verdictsOf(e)
+		if err != nil {
+			return nil, err
+		}
+		return ticket.New(r.catalog, llm.NewReplay(r.rules, e.Judge, kept...))
+	}
+	if judge == nil {
+		judge = r.rules
+	}
+	if kind := r.kinds[e.Environment]; kind != nil {
+		return kind, nil
+	}
+	var kind episode.Kind
+	var err error
+	switch e.Environment {
+	case "ticket":
+		kind, err = ticket.New(r.catalog, judge)
+	case "workflow":
+		kind, err = workflow.New(r.catalog, r.rules)
+	default:
+		return nil, fmt.Errorf("the environment is %q: this csenv knows ticket and workflow", e.Environment)
+	}
+	r.kinds[e.Environment] = kind
+	return kind, err
+}
+
+func verdictsOf(e record.Episode) ([]grader.Verdict, error) {
+	kept := make([]grader.Verdict, len(e.Verdicts))
+	for i, raw := range e.Verdicts {
+		if err := json.Unmarshal(raw, &kept[i]); err != nil {
+			return nil, fmt.Errorf("reading a verdict: %w", err)
+		}
+	}
+	return kept, nil
+}

@@ -1,0 +1,79 @@
+package episodes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// tally counts what became of the episodes.
+type tally struct {
+	episodes, regraded, changed, passed, errored, skipped int
+	// before and after are the sums of the scores of the episodes that have both.
+	before, after float64
+	both          int
+	reasons       map[string]int
+	// foreign are the lines that hold no record; they are left out.
+	foreign      int
+	firstForeign error
+}
+
+// skip counts an episode that keeps the grade it has. Episodes with the same reason are counted
+// together.
+func (t *tally) skip(err error) {
+	t.skipped++
+	reason := err.Error()
+	for _, known := range []error{record.ErrUnfinished, record.ErrTruncated, episode.ErrUnknownTask,
+		episode.ErrUnknownScenario, errNoVerdict, errUnfit} {
+		if errors.Is(err, known) {
+			reason = known.Error()
+		}
+	}
+	t.reasons[reason]++
+}
+
+// strange counts a line that holds no record.
+func (t *tally) strange(err error) {
+	if t.foreign++; t.foreign == 1 {
+		t.firstForeign = err
+	}
+}
+
+func (t *tally) count(before, after record.Grade) {
+	t.regraded++
+	if after.Outcome == score.Errored {
+		t.errored++
+		return
+	}
+	if before.Score == nil || *before.Score != *after.Score {
+		t.changed++
+	}
+	if before.Score != nil {
+		t.both++
+		t.before += *before.Score
+		t.after += *after.Score
+	}
+}
+
+func (t *tally) print(w io.Writer) {
+	fmt.Fprintf(w, "%d episodes: %d graded again (%d with another score, %d without a score), %d passed through, %d "+
+		"not gradable\n",
+		t.episodes, t.regraded, t.changed, t.errored, t.passed, t.skipped)
+	if t.both > 0 {
+		fmt.Fprintf(w, "mean score of %d episodes: %.4f before, %.4f now\n", t.both, t.before/float64(t.both),
+			t.after/float64(t.both))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(t.reasons)) {
+		fmt.Fprintf(w, "  %d not gradable: %s\n", t.reasons[reason], reason)
+	}
+	if t.foreign > 0 {
+		fmt.Fprintf(w, "  %s left out, not a record; the first is %v\n", view.Count(t.foreign, "line"), t.firstForeign)
+	}
+}

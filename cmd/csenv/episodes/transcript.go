@@ -1,0 +1,155 @@
+package episodes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/scenarios"
+)
+
+func NewTranscriptCommand() *cobra.Command {
+	var from source.Flags
+	var packs *[]string
+	cmd := &cobra.Command{
+		Use:   "transcript RUN EPISODE",
+		Short: "Show a stored episode: what the agent saw and did, and how it was graded",
+		Long: `Show a stored episode: what the agent saw, what it did, and how it was graded. EPISODE is its
+number, as csenv episodes lists it, or a scenario that was played once.
+
+Records hold no observations: environments are deterministic, so that the recorded actions are
+played again to show them, with the scenarios that are loaded here (--pack for your own).`,
+		Example: `  csenv transcript gpt 17
+  csenv transcript gpt B07 --results ./results
+  csenv transcript gpt 17 -o json | jq .verdicts`,
+		Args: cli.Arguments(2, "RUN and EPISODE", "the name of a run and the number of an episode"),
+	}
+	from.Add(cmd)
+	packs = cli.PackFlag(cmd.Flags())
+	output := view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		runs, err := from.Find(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		e, err := pick(cmd.Context(), runs[0], args[1])
+		if err != nil {
+			return err
+		}
+		if output.Name != "text" {
+			return output.Encode(cmd.OutOrStdout(), e)
+		}
+		catalog, err := cli.LoadCatalog(*packs)
+		if err != nil {
+			return err
+		}
+		return PrintTranscript(cmd.Context(), cmd.OutOrStdout(), catalog, e)
+	}
+	return cmd
+}
+
+// stage plays recorded actions again. It grades by rules alone, for the grade is on record.
+type stage struct {
+	env episode.Environment
+	// missing is why observations can't be shown, "" if they can.
+	missing string
+}
+
+func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
+	kind, err := rulesKind(catalog, e.Environment)
+	if err != nil {
+		return stage{missing: err.Error()}, nil
+	}
+	s := stage{env: kind.New()}
+	begun, err := s.env.Reset(episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario,
+		RewardMode: e.RewardMode, Pressure: e.Pressure})
+	if err != nil {
+		return stage{missing: fmt.Sprintf("what the agent saw can't be shown: %v; --pack loads scenarios of your own",
+			err)}, nil
+	}
+	if e.ScenarioDigest != "" && e.ScenarioDigest != kind.ScenarioDigest() {
+		s.missing = "the scenarios have changed since: what is shown is what they serve today"
+	}
+	return s, begun.Observation
+}
+
+func rulesKind(catalog *scenarios.Catalog, environment string) (episode.Kind, error) {
+	switch environment {
+	case "ticket":
+		return ticket.New(catalog, grader.NewOffline())
+	case "workflow":
+		return workflow.New(catalog, grader.NewOffline())
+	}
+	return nil, fmt.Errorf("the environment is %q: this csenv knows ticket and workflow", environment)
+}
+
+// step plays an action and returns what is seen then, nil where that can't be shown.
+func (s stage) step(ctx context.Context, action json.RawMessage) any {
+	if s.env == nil {
+		return nil
+	}
+	result, err := s.env.Step(ctx, action)
+	if err != nil {
+		return nil
+	}
+	return result.Observation
+}
+
+func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, e record.Episode) error {
+	view.Paragraph(w, "", fmt.Sprintf("episode %d of run %s: task %s, scenario %s, trial %d, seed %d", e.Index,
+		view.OrDash(e.Run), e.Task, e.Scenario, e.Trial, e.Seed))
+	s, seen := newStage(catalog, e)
+	if s.missing != "" {
+		view.Paragraph(w, "", "note: "+s.missing)
+	}
+	view.Heading(w, "what the agent saw")
+	watcher := observer{out: w}
+	watcher.show(seen)
+	for i, turn := range e.Turns {
+		view.Heading(w, fmt.Sprintf("action %d of %d", i+1, len(e.Turns)))
+		printAction(w, turn.Action)
+		if turn.Refused != "" {
+			view.Paragraph(w, "  ", "refused: "+turn.Refused)
+		}
+		if seen := s.step(ctx, turn.Action); seen != nil && turn.Refused == "" {
+			watcher.show(seen)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	printGrade(w, e.Grade)
+	return nil
+}
+
+// printAction writes an action's members below each other, texts as they are read.
+func printAction(w io.Writer, action json.RawMessage) {
+	var members map[string]any
+	if json.Unmarshal(action, &members) != nil {
+		view.Paragraph(w, "  ", string(action))
+		return
+	}
+	name, _ := members["action_type"].(string)
+	delete(members, "action_type")
+	view.Field(w, "action", name)
+	for _, key := range view.SortedKeys(members) {
+		switch value := members[key].(type) {
+		case nil:
+		case string:
+			view.Field(w, key, value)
+		default:
+			view.Field(w, key, view.JSON(value))
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package evaluate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/load"
+	"github.com/csenv/csenv/envserver/openenv/client"
+)
+
+const (
+	// maxBenchDuration bounds a row, maxBenchSessions is beyond what one address can have
+	// connections to another.
+	maxBenchDuration = time.Hour
+	maxBenchSessions = 50_000
+	// spareFiles is what the program needs beside its connections.
+	spareFiles = 64
+	// probeTimeout bounds the questions before the first row.
+	probeTimeout = 30 * time.Second
+)
+
+// bench is a call of csenv bench.
+type bench struct {
+	sessions []int
+	duration time.Duration
+	reset    string
+	actions  []string
+	token    string
+	output   *view.Format
+}
+
+func NewBenchCommand() *cobra.Command {
+	var b bench
+	cmd := &cobra.Command{
+		Use:   "bench URL",
+		Short: "Measure how fast an OpenEnv server answers, under growing numbers of sessions",
+		Long: `Measure how fast an OpenEnv server answers, under growing numbers of sessions.
+
+Any server that speaks OpenEnv will do. Each session is a WebSocket with one step in flight; when an
+episode ends it resets. Without --action, the server's schema (GET /schema) suggests one, which is
+tried first. The sessions take slots of the server while they last: don't point it at a pool in use.
+
+The token of a protected server is read from ` + envvars.PoolToken + ` where --token isn't given.
+
+Exit codes: 0 measured, 1 measured but sessions were refused or broke off, 2 nothing was measured.`,
+		Example: `  csenv bench http://localhost:8000
+  csenv bench http://localhost:8000 --sessions 1,100,1000 --duration 30s -o json
+  csenv bench localhost:8000 --reset '{"task":"refund"}' --action '{"action_type":"check_policy"}'`,
+		Args: cli.OneArgument("URL", "the server's address such as http://localhost:8000"),
+	}
+	f := cmd.Flags()
+	f.IntSliceVar(&b.sessions, "sessions", []int{1, 10, 100},
+		"numbers of sessions at a time, measured one after the other")
+	f.DurationVar(&b.duration, "duration", 10*time.Second, "how long steps are measured for each of them")
+	f.StringVar(&b.reset, "reset", "{}", "`JSON` object with the reset options of every episode")
+	f.StringArrayVar(&b.actions, "action", nil, "`JSON` object to step with; may be repeated, they are played in turn")
+	f.StringVar(&b.token, "token", "", "bearer token of a protected server; better kept in "+envvars.PoolToken)
+	b.output = view.FormatFlag(f, "table", "json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return b.run(cmd, args[0]) }
+	return cmd
+}
+
+func (b *bench) run(cmd *cobra.Command, url string) error {
+	if err := b.validate(); err != nil {
+		return err
+	}
+	b.token = cmp.Or(b.token, os.Getenv(envvars.PoolToken))
+	actions, err := b.choose(cmd.Context(), url)
+	if err != nil {
+		return benchError(url, err)
+	}
+	report := BenchReport{URL: url, Reset: json.RawMessage(b.reset), Actions: actions}
+	for _, n := range b.sessions {
+		row, err := b.measure(cmd.Context(), url, n, actions, cmd.ErrOrStderr())
+		if err != nil {
+			return benchError(url, err)
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	if b.output.Name == "json" {
+		err = b.output.Encode(cmd.OutOrStdout(), report)
+	} else {
+		report.print(cmd.OutOrStdout())
+	}
+	if err == nil && slices.ContainsFunc(report.Rows, func(r benchRow) bool { return len(r.Failures) > 0 }) {
+		err = cli.ErrOutcome
+	}
+	return err
+}
+
+func (b *bench) validate() error {
+	if len(b.sessions) == 0 || slices.Min(b.sessions) < 1 || slices.Max(b.sessions) > maxBenchSessions {
+		return fmt.Errorf("--sessions takes numbers from 1 to %d such as 1,10,100", maxBenchSessions)
+	}
+	if b.duration <= 0 || b.duration > maxBenchDuration {
+		return fmt.Errorf("--duration is %v: give one of at most %v, such as 10s", b.duration, maxBenchDuration)
+	}
+	for flag, values := range map[string][]string{"--reset": {b.reset}, "--action": b.actions} {
+		for _, value := range values {
+			if object := map[string]any(nil); json.Unmarshal([]byte(value), &object) != nil || object == nil {
+				return fmt.Errorf("%s is %q: give a JSON object in quotes, such as '{\"seed\":7}'", flag, value)
+			}
+		}
+	}
+	needed := slices.Max(b.sessions) + spareFiles
+	if files, err := cli.OpenFiles(); err == nil && uint64(needed) > files { //nolint:gosec // positive and small
+		return fmt.Errorf("--sessions %d needs %d open files, and this process may have %d: raise the limit (ulimit "+
+			"-n) or ask for fewer", slices.Max(b.sessions), needed, files)
+	}
+	return nil
+}
+
+// choose returns the actions to play, after one session has played the first.
+func (b *bench) choose(ctx context.Context, url string) ([]json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	o := client.Options{Token: b.token}
+	if len(b.actions) == 0 {
+		action, err := load.Guess(ctx, url, json.RawMessage(b.reset), o)
+		if err != nil && errors.As(err, new(*client.ServerError)) {
+			err = fmt.Errorf("%w; say with --action what to play", err)
+		}
+		return []json.RawMessage{action}, err
+	}
+	actions := make([]json.RawMessage, len(b.actions))
+	for i, action := range b.actions {
+		actions[i] = json.RawMessage(action)
+	}
+	return actions, load.Try(ctx, url, json.RawMessage(b.reset), actions[0], o)
+}
+
+func (b *bench) measure(ctx context.Context, url string, sessions int, actions []json.RawMessage,
+	progress io.Writer) (benchRow, error) {
+	cfg := load.Config{URL: url, Sessions: sessions, Duration: b.duration, Reset: json.RawMessage(b.reset),
+		Actions: actions}
+	if b.token != "" {
+		cfg.Header = http.Header{"Authorization": {"Bearer " + b.token}}
+	}
+	terminal, last := view.IsTerminal(progress), time.Now()
+	cfg.Progress = func(p load.Progress) {
+		line := fmt.Sprintf("%d sessions, %s: %d open, %d steps, %d failed", sessions, p.Phase, p.Sessions, p.Steps,
+			p.Failed)
+		switch {
+		case terminal:
+			fmt.Fprintf(progress, "\r\x1b[K%s", line)
+		case time.Since(last) >= view.LineInterval:
+			last = time.Now()
+			fmt.Fprintln(progress, line)
+		}
+	}
+	result, err := load.Run(ctx, cfg)
+	if terminal {
+		fmt.Fprint(progress, "\r\x1b[K")
+	}
+	return newBenchRow(sessions, result), err
+}
+
+// benchError says what to do about a server that couldn't be measured.
+func benchError(url string, err error) error {
+	advice := ""
+	if refused, ok := errors.AsType[*client.StatusError](err); ok {
+		switch refused.Status {
+		case http.StatusUnauthorized:
+			advice = "the server wants a token: give the right one with --token"
+		case http.StatusNotFound:
+			advice = "is that an OpenEnv server, and its base URL?"
+		}
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		advice = "nothing listens there: is the server running, and is that its address?"
+	} else if refused, ok := errors.AsType[*client.ServerError](err); ok && refused.Code == "CAPACITY_REACHED" {
+		advice = "the server has no slot for one more session: try again later"
+	}
+	if advice == "" {
+		return fmt.Errorf("measuring %s: %w", url, err)
+	}
+	return fmt.Errorf("measuring %s: %w\n%s", url, err, advice)
+}
+
+// BenchReport is what bench prints.
+type BenchReport struct {
+	URL     string            `json:"url"`
+	Reset   json.RawMessage   `json:"reset"`
+	Actions []json.RawMessage `json:"actions"`
+	Rows    []benchRow        `json:"rows"`
+}
+
+// benchRow is what one number of sessions came to. Times are in milliseconds, but for Seconds.
+type benchRow struct {
+	Sessions       int            `json:"sessions"`
+	Open           int            `json:"open"`
+	Seconds        float64        `json:"seconds"`
+	Steps          int64          `json:"steps"`
+	StepsPerSecond float64        `json:"steps_per_second"`
+	Step           benchLatencies `json:"step_ms"`
+	Connect        benchLatencies `json:"connect_ms"`
+	Failures       map[string]int `json:"failures,omitempty"`
+}
+
+type benchLatencies struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+func newBenchRow(sessions int, r load.Result) benchRow {
+	latencies := func(l load.Latencies) benchLatencies {
+		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+		return benchLatencies{ms(l.P50), ms(l.P99), ms(l.Max)}
+	}
+	row := benchRow{Sessions: sessions, Open: r.Sessions, Seconds: r.Elapsed.Seconds(), Steps: r.Steps,
+		Step: latencies(r.Step), Connect: latencies(r.Connect), Failures: r.Failures}
+	if r.Elapsed > 0 {
+		row.StepsPerSecond = r.StepsPerSecond()
+	}
+	return row
+}
+
+func (r BenchReport) print(w io.Writer) {
+	t := view.NewTable("sessions", "open", "steps/s", "step p50", "step p99", "connect p99", "failed")
+	ms := func(v float64) string { return fmt.Sprintf("%.2fms", v) }
+	failures := map[string]int{}
+	for _, row := range r.Rows {
+		failed := 0
+		for cause, n := range row.Failures {
+			failed += n
+			failures[cause] += n
+		}
+		t.AppendRow([]any{row.Sessions, row.Open, fmt.Sprintf("%.0f", row.StepsPerSecond), ms(row.Step.P50),
+			ms(row.Step.P99), ms(row.Connect.P99), failed})
+	}
+	fmt.Fprintln(w, t.Render())
+	fmt.Fprintln(w)
+	for _, action := range r.Actions {
+		view.Paragraph(w, "", "Played: "+strings.ToValidUTF8(string(action), "�"))
+	}
+	for _, cause := range slices.Sorted(maps.Keys(failures)) {
+		view.Paragraph(w, "", fmt.Sprintf("%s failed: %s", view.Count(failures[cause], "session"), cause))
+	}
+}

@@ -1,0 +1,256 @@
+// Package evaluate starts evaluations: on this machine, in a cluster, and against a server.
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/cmd/csenv/manifest"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/grader/judgeflags"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/rollout"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// evaluation is a call of csenv eval.
+type evaluation struct {
+	spec    runFlags
+	files   []string
+	packs   *[]string
+	judge   judgeflags.Options
+	verbose bool
+	// store is where episodes are kept, and fresh leaves alone what is there.
+	store  string
+	fresh  bool
+	output *view.Format
+}
+
+func NewEvalCommand() *cobra.Command {
+	e := evaluation{judge: judgeflags.Default()}
+	cmd := &cobra.Command{
+		Use:   "eval",
+		Short: "Play an evaluation on this machine and print its score: no cluster needed",
+		Long: `Play an evaluation on this machine and print its score: no cluster needed.
+
+The environment, the plan, the policies, the grader, the judge and the statistics are the cluster's,
+so that the same manifest gives the same figures. Give the manifest of an EvaluationRun with -f, and
+its CustomerSupportEnv too where it isn't the default one; or say with flags what to play.
+
+The key of the agent's endpoint is read from ` + envvars.AgentKey + `, that of the judge's from
+` + envvars.JudgeKey + `. Ctrl-C stops and prints what was scored until then.
+
+Exit codes: 0 complete, 1 failed, stopped, below a threshold or not all stored, 2 nothing could be
+played.`,
+		Example: `  csenv eval --task ticket-resolve
+  csenv eval --task ticket-resolve --agent oracle --categories billing --trials 4 --seed 42
+  csenv eval -f run.yaml -f env.yaml -o json
+  csenv eval --task ticket-resolve --results ./results
+  CSENV_AGENT_KEY=... csenv eval --task refund --agent openai --model gpt-4.1-2025-04-14
+  csenv eval --task refund --agent openai --model qwen3 --base-url http://localhost:11434/v1`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&e.files, "filename", "f", nil, "`file` with an EvaluationRun, and its CustomerSupportEnv if "+
+		"need be; may be repeated, - is standard input")
+	e.spec.add(cmd)
+	e.packs, e.output = cli.PackFlag(f), view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
+	e.judge.AddFlags(f)
+	f.StringVar(&e.store, "results", "", "`folder or URL` to store every episode in; what an earlier call has stored "+
+		"there of the same run isn't played again")
+	f.BoolVar(&e.fresh, "fresh", false, "play everything, whatever --results holds")
+	f.BoolVarP(&e.verbose, "verbose", "v", false, "log every attempt that fails")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return e.eval(cmd) }
+	return cmd
+}
+
+func (e *evaluation) eval(cmd *cobra.Command) error {
+	run, pool, err := e.objects(cmd)
+	if err != nil {
+		return err
+	}
+	catalog, err := cli.LoadCatalog(*e.packs)
+	if err != nil {
+		return err
+	}
+	options, err := e.options(cmd, run, pool, catalog)
+	if err != nil {
+		return err
+	}
+	if run.UID, err = local.UID(run, options.Kind); err != nil {
+		return err
+	}
+	if e.fresh {
+		run.UID = types.UID(uuid.NewString())
+	}
+	if e.store != "" {
+		if options.Store, err = results.Open(cmd.Context(), e.store); err != nil {
+			return err
+		}
+		defer options.Store.Close()
+		options.Location, options.LedgerKey = e.store, local.LedgerKey(run.UID)
+	}
+	var resumed int64
+	meter := view.NewMeter(cmd.ErrOrStderr(), "playing "+run.Name, options.Clock.Now)
+	options.Progress = func(p local.Progress) {
+		resumed = p.Resumed
+		meter.Set(p.Ended, p.Total, p.Errored)
+	}
+	failures := newFailureLog(e.verbose, cmd.ErrOrStderr())
+	options.Log = slog.New(failures)
+	err = local.Play(cmd.Context(), run, options)
+	meter.Finish()
+	if err != nil {
+		return err
+	}
+	failures.print(cmd.ErrOrStderr())
+	if resumed > 0 {
+		view.Paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s taken over from %s: --fresh plays them again",
+			view.Count(int(resumed), "episode"), e.store))
+	}
+	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run); err != nil {
+		return err
+	}
+	return figures.OutcomeOf(run)
+}
+
+// objects are the run, completed and checked, and its pool.
+func (e *evaluation) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1alpha1.CustomerSupportEnv, error) {
+	ctx := cmd.Context()
+	if len(e.files) == 0 {
+		run, err := e.spec.run("local")
+		if err == nil {
+			run, err = manifest.Run(ctx, run)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		pool, err := poolOf(ctx, run, nil)
+		return run, pool, err
+	}
+	if given := e.spec.given(); len(given) > 0 {
+		return nil, nil, fmt.Errorf("%s given together with -f: change the manifest instead, or leave -f out",
+			strings.Join(given, ", "))
+	}
+	objects, err := manifest.Read(ctx, e.files, cmd.InOrStdin())
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(objects.Runs) != 1 {
+		return nil, nil, fmt.Errorf("-f holds %s: give one EvaluationRun at a time",
+			view.Count(len(objects.Runs), "EvaluationRun"))
+	}
+	run := objects.Runs[0]
+	if run.Spec.Suspend != nil && *run.Spec.Suspend {
+		return nil, nil, errors.New("the run's spec.suspend is true, so nothing would be played: leave it out")
+	}
+	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+		return nil, nil, errors.New("the run's agent is External: it counts what trainers play against a pool in a " +
+			"cluster, and plays nothing itself. Create it there with `csenv run -f`, or give it another agent")
+	}
+	e.unused(cmd.ErrOrStderr(), run)
+	pool, err := poolOf(ctx, run, objects.Pools)
+	return run, pool, err
+}
+
+// unused says what of a manifest counts in a cluster alone.
+func (e *evaluation) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
+	if run.Spec.Results != nil && e.store == "" {
+		view.Paragraph(w, "", "spec.results counts in a cluster alone, so nothing is stored: --results stores every episode")
+	}
+	if ref := run.Spec.BaselineRef; ref != nil {
+		view.Paragraph(w, "", fmt.Sprintf("spec.baselineRef counts in a cluster alone, so nothing is compared: `csenv "+
+			"compare %s %s` does", run.Name, ref.Name))
+	}
+}
+
+// poolOf is the pool that a run names, or the default one of its tasks' environment where there are
+// no manifests of pools.
+func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
+	pools []*v1alpha1.CustomerSupportEnv) (*v1alpha1.CustomerSupportEnv, error) {
+	ref := run.Spec.EnvironmentRef
+	names := make([]string, len(pools))
+	for i, pool := range pools {
+		if pool.Name == ref.Name {
+			return pool, nil
+		}
+		names[i] = pool.Name
+	}
+	if len(pools) > 0 {
+		return nil, fmt.Errorf("the run's environmentRef is %s, and -f holds the pools %s: give that pool's manifest",
+			ref.Name, strings.Join(names, ", "))
+	}
+	environment, err := local.EnvironmentOf(run.Spec.Tasks[0].Name)
+	if err != nil {
+		return nil, err
+	}
+	pool := &v1alpha1.CustomerSupportEnv{Spec: v1alpha1.CustomerSupportEnvSpec{Environment: environment}}
+	pool.Name = ref.Name
+	return manifest.Pool(ctx, pool)
+}
+
+// options are what local.Play needs.
+func (e *evaluation) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, pool *v1alpha1.CustomerSupportEnv,
+	catalog *scenarios.Catalog) (local.Options, error) {
+	o := local.Options{Pool: pool.Name, Version: cli.Version, Clock: rollout.SystemClock()}
+	if wanted := len(pool.Spec.Scenarios.Packs); wanted > len(*e.packs) {
+		return o, fmt.Errorf("pool %s plays %s from the cluster: give their folders with --pack", pool.Name,
+			view.Count(wanted, "pack"))
+	}
+	judge := e.judge
+	var err error
+	if cmd.Flags().Changed("judge") {
+		judge.FromEnvironment(os.LookupEnv)
+		err = judge.Validate(strings.ToLower(string(pool.Spec.Environment)))
+	} else if err = judge.Stray(); err == nil {
+		judge, err = local.Judge(pool, os.LookupEnv)
+	}
+	if err != nil {
+		return o, err
+	}
+	if o.Kind, err = local.NewKind(pool, catalog, judge); err != nil {
+		return o, err
+	}
+	o.Agent, o.ActTimeout, err = newAgent(cmd.Context(), run, o.Kind.Name(), catalog)
+	return o, err
+}
+
+// newAgent makes who plays, after a look whether its endpoint is there, and says how long an action
+// may take.
+func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment string,
+	catalog *scenarios.Catalog) (policy.Factory, time.Duration, error) {
+	config, err := local.AgentConfig(run.Spec.Agent)
+	if err != nil {
+		return nil, 0, err
+	}
+	key := os.Getenv(envvars.AgentKey)
+	address, needsKey := local.Endpoint(run.Spec.Agent)
+	if (needsKey || strings.HasPrefix(address, openAIBaseURL)) && key == "" {
+		return nil, 0, fmt.Errorf("the agent's endpoint %s asks for a key: set %s to it", address, envvars.AgentKey)
+	}
+	if address != "" {
+		if err := local.Reach(ctx, address); err != nil {
+			return nil, 0, err
+		}
+	}
+	parallel := int(*run.Spec.Parallelism) * int(*run.Spec.Concurrency)
+	o := policy.Options{Environment: environment, Catalog: catalog, Key: key, Concurrency: parallel}
+	agent, err := policy.New(config, o)
+	return agent, config.ActTimeout(o), err
+}

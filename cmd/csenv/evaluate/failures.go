@@ -1,0 +1,75 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/csenv/csenv/cmd/csenv/view"
+)
+
+// failureLog keeps, of what a rollout logs, the first failure of each class: why episodes errored
+// is what a person asks next.
+type failureLog struct {
+	next slog.Handler
+
+	mu     sync.Mutex
+	counts map[string]int
+	first  map[string]string
+}
+
+func newFailureLog(verbose bool, out io.Writer) *failureLog {
+	l := &failureLog{next: slog.DiscardHandler, counts: map[string]int{}, first: map[string]string{}}
+	if verbose {
+		l.next = slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn})
+	}
+	return l
+}
+
+// Enabled takes warnings and errors.
+func (l *failureLog) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
+
+// Handle notes a record that names a class.
+func (l *failureLog) Handle(ctx context.Context, r slog.Record) error {
+	var class, reason string
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "class":
+			class = a.Value.String()
+		case "error":
+			reason = a.Value.String()
+		}
+		return true
+	})
+	if class != "" {
+		l.mu.Lock()
+		if l.counts[class]++; l.counts[class] == 1 {
+			l.first[class] = reason
+		}
+		l.mu.Unlock()
+	}
+	if !l.next.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return l.next.Handle(ctx, r)
+}
+
+// WithAttrs adds to what is passed on alone.
+func (l *failureLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup has no use for groups.
+func (l *failureLog) WithGroup(string) slog.Handler { return l }
+
+// print says which attempts failed and why.
+func (l *failureLog) print(w io.Writer) {
+	for _, class := range slices.Sorted(maps.Keys(l.counts)) {
+		view.Paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", view.Count(l.counts[class], "attempt"), class,
+			l.first[class]))
+	}
+}

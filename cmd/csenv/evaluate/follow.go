@@ -1,0 +1,86 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/view"
+)
+
+// followInterval is how often a run that is followed is read.
+const followInterval = time.Second
+
+// followPatience is how long a cluster may not answer while a run is followed.
+const followPatience = 5 * time.Minute
+
+// followRun waits until the run has ended, and shows how far it is. It returns the run as it was
+// seen last: one that can't be followed any longer goes on in the cluster.
+func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationRun,
+	every time.Duration) *v1alpha1.EvaluationRun {
+	ctx, name := cmd.Context(), run.Name
+	bar := view.NewMeter(cmd.ErrOrStderr(), "run "+name, time.Now)
+	defer bar.Finish()
+	state := ""
+	answered := time.Now()
+	err := wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
+		read := &v1alpha1.EvaluationRun{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(run), read); err != nil {
+			if passing(err) && time.Since(answered) < followPatience {
+				return false, nil
+			}
+			return false, cluster.Explain(err, "reading run "+name)
+		}
+		run, answered = read, time.Now()
+		if now, message := figures.StateOf(run); now != state {
+			state = now
+			if !bar.Terminal || now != v1alpha1.ReasonRunning {
+				view.Paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s: %s", now, message))
+			}
+		}
+		if e := run.Status.Episodes; e != nil {
+			bar.Set(e.Scored+e.Failed+e.Errored, wanted(run), e.Errored)
+		}
+		return ended(run), nil
+	})
+	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
+	if err == nil {
+		return run
+	}
+	if ctx.Err() == nil {
+		view.Paragraph(cmd.ErrOrStderr(), "", "no longer followed: "+err.Error())
+	}
+	if ctx.Err() != nil || !apierrors.IsNotFound(err) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the run goes on: csenv run --follow %s -n %s\n", name, c.Namespace)
+	}
+	return run
+}
+
+// wanted is the number of episodes with which a run is complete, unknownTotal where trainers bring
+// as many as they like.
+func wanted(run *v1alpha1.EvaluationRun) int64 {
+	if agent := run.Spec.Agent; agent.Type == v1alpha1.ExternalAgent &&
+		(agent.External == nil || agent.External.Episodes == nil) {
+		return view.UnknownTotal
+	}
+	return run.Status.Episodes.Total
+}
+
+// passing reports whether an error of the API server may go away by itself.
+func passing(err error) bool {
+	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err)
+}
+
+func ended(run *v1alpha1.EvaluationRun) bool {
+	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed)
+}

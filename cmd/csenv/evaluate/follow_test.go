@@ -1,0 +1,78 @@
+package evaluate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/figures"
+)
+
+// answers stands for an API server that answers each reading of a run with the next error, nil for
+// a run that is complete. The last one stays.
+type answers struct {
+	client.Client
+	errs []error
+}
+
+func (a *answers) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	err := a.errs[0]
+	if len(a.errs) > 1 {
+		a.errs = a.errs[1:]
+	}
+	run := object.(*v1alpha1.EvaluationRun)
+	run.Name, run.Namespace = key.Name, key.Namespace
+	run.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
+		Reason: "Completed"}}
+	return err
+}
+
+// An API server that is away for a moment doesn't end the following; the run goes on whatever
+// happens to it.
+func TestFollowingThroughFaults(t *testing.T) {
+	down := errors.New("connection refused")
+	kind := schema.GroupResource{Resource: "evaluationruns"}
+	for name, tt := range map[string]struct {
+		errs     []error
+		complete bool
+		said     string
+		silent   string
+	}{
+		"a moment":  {[]error{down, apierrors.NewInternalError(down), nil}, true, "Completed", "no longer followed"},
+		"for good":  {[]error{down}, false, "the run goes on: csenv run --follow r -n ns", "Completed"},
+		"deleted":   {[]error{apierrors.NewNotFound(kind, "r")}, false, "no longer followed", "the run goes on"},
+		"forbidden": {[]error{apierrors.NewForbidden(kind, "r", down)}, false, "the run goes on", "Completed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var errs bytes.Buffer
+				cmd := &cobra.Command{}
+				cmd.SetContext(t.Context())
+				cmd.SetErr(&errs)
+				c := &cluster.Connection{Client: &answers{errs: tt.errs}, Namespace: "ns"}
+				began := time.Now()
+				run := followRun(cmd, c, &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "r",
+					Namespace: "ns"}}, time.Second)
+				if got := figures.OutcomeOf(run) == nil; got != tt.complete || !strings.Contains(errs.String(), tt.said) ||
+					strings.Contains(errs.String(), tt.silent) {
+					t.Errorf("complete: %v, said %s", got, errs.String())
+				}
+				if waited := time.Since(began) >= followPatience; waited != (name == "for good") {
+					t.Errorf("it took %v", time.Since(began))
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/figures"
+	"github.com/csenv/csenv/cmd/csenv/manifest"
+	"github.com/csenv/csenv/cmd/csenv/view"
+)
+
+// creation is a call of csenv run.
+type creation struct {
+	cluster.Flags
+	spec       runFlags
+	files      []string
+	pool       string
+	keySecret  string
+	resultsURL string
+	baseline   string
+	detach     bool
+	follow     string
+	output     *view.Format
+	pollEvery  time.Duration
+}
+
+func NewRunCommand() *cobra.Command {
+	c := &creation{pollEvery: followInterval}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Create an EvaluationRun in the cluster and follow it to its score",
+		Long: `Create an EvaluationRun in the cluster and follow it to its score: from a manifest with -f, or from
+flags. Ctrl-C stops following; the run goes on.
+
+Exit codes: 0 complete, 1 failed, below a threshold, not all stored or no longer followed, 2 not
+created.`,
+		Example: `  csenv run --pool support --task ticket-resolve --agent heuristic --trials 4
+  csenv run --pool support --task ticket-resolve --agent openai --model gpt-4.1-2025-04-14 \
+    --key-secret openai/key --threshold meanScore=0.7
+  csenv run -f run.yaml --detach
+  csenv run --follow heuristic-x7k2p`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&c.files, "filename", "f", nil, "`file` with an EvaluationRun; - is standard input")
+	f.StringVar(&c.pool, "pool", "", "CustomerSupportEnv to play against")
+	c.spec.add(cmd)
+	f.StringVar(&c.keySecret, "key-secret", "", "`NAME/KEY` of the Secret with the key of the agent's endpoint, in "+
+		"the run's namespace")
+	f.StringVar(&c.resultsURL, "results-url", "", "bucket and prefix to store every episode in, such as "+
+		"s3://bucket/prefix")
+	f.StringVar(&c.baseline, "baseline", "", "run to compare with")
+	f.BoolVar(&c.detach, "detach", false, "don't wait for the score")
+	f.StringVar(&c.follow, "follow", "", "follow a `run` that is there, in place of creating one")
+	c.Add(cmd)
+	c.output = view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
+	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
+		return c.Names(cmd.Context(), &v1alpha1.CustomerSupportEnvList{}), cobra.ShellCompDirectiveNoFileComp
+	})
+	_ = cmd.RegisterFlagCompletionFunc("follow", func(cmd *cobra.Command, _ []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
+		return c.Names(cmd.Context(), &v1alpha1.EvaluationRunList{}), cobra.ShellCompDirectiveNoFileComp
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.run(cmd) }
+	return cmd
+}
+
+func (c *creation) run(cmd *cobra.Command) error {
+	name := c.follow
+	var made *v1alpha1.EvaluationRun
+	if name == "" {
+		var err error
+		if made, err = c.object(cmd); err != nil {
+			return err
+		}
+	}
+	connected, err := c.Connect()
+	if err != nil {
+		return err
+	}
+	if made != nil {
+		if made.Namespace == "" || c.Namespace != "" {
+			made.Namespace = connected.Namespace
+		}
+		connected.Namespace, name = made.Namespace, made.Name
+		if err := create(cmd.Context(), connected, made); err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "created run %s in namespace %s\n", made.Name, made.Namespace)
+	}
+	if c.detach {
+		fmt.Fprintln(cmd.OutOrStdout(), name)
+		return nil
+	}
+	run := made
+	if run == nil {
+		if run, err = connected.Run(cmd.Context(), name); err != nil {
+			return err
+		}
+	}
+	run = followRun(cmd, connected, run, c.pollEvery)
+	if err := figures.PrintRun(cmd.OutOrStdout(), c.output, run); err != nil {
+		return err
+	}
+	return figures.OutcomeOf(run)
+}
+
+// object is the run to create.
+func (c *creation) object(cmd *cobra.Command) (*v1alpha1.EvaluationRun, error) {
+	if len(c.files) == 0 {
+		return c.fromFlags(cmd.Context())
+	}
+	if given := c.spec.given(); len(given) > 0 {
+		return nil, fmt.Errorf("%s given together with -f: change the manifest instead, or leave -f out",
+			strings.Join(given, ", "))
+	}
+	objects, err := manifest.Read(cmd.Context(), c.files, cmd.InOrStdin())
+	if err != nil {
+		return nil, err
+	}
+	if len(objects.Runs) != 1 || len(objects.Pools) > 0 {
+		return nil, fmt.Errorf("-f holds %s and %s: give one EvaluationRun, and apply pools with kubectl",
+			view.Count(len(objects.Runs), "EvaluationRun"), view.Count(len(objects.Pools), "CustomerSupportEnv"))
+	}
+	return objects.Runs[0], nil
+}
+
+func (c *creation) fromFlags(ctx context.Context) (*v1alpha1.EvaluationRun, error) {
+	if c.pool == "" {
+		return nil, errors.New("--pool is missing: name the CustomerSupportEnv to play against, `kubectl get cse` " +
+			"lists them; or give a manifest with -f")
+	}
+	run, err := c.spec.run(c.pool)
+	if err != nil {
+		return nil, err
+	}
+	if c.spec.name == "" {
+		run.Name += "-" + rand.String(5)
+	}
+	if c.keySecret != "" {
+		name, key, ok := strings.Cut(c.keySecret, "/")
+		ref := &v1alpha1.SecretKeyReference{Name: name, Key: key}
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("--key-secret is %q: write NAME/KEY, a Secret's name and a key in it", c.keySecret)
+		case run.Spec.Agent.OpenAI != nil:
+			run.Spec.Agent.OpenAI.APIKeySecretRef = ref
+		case run.Spec.Agent.HTTP != nil:
+			run.Spec.Agent.HTTP.TokenSecretRef = ref
+		default:
+			return nil, errors.New("--key-secret is for --agent openai and --agent http")
+		}
+	}
+	if c.resultsURL != "" {
+		run.Spec.Results = &v1alpha1.Results{URL: c.resultsURL}
+	}
+	if c.baseline != "" {
+		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: c.baseline}
+	}
+	return manifest.Run(ctx, run)
+}
+
+// create creates a run. A pool that isn't there is told at once: the run would wait for it.
+func create(ctx context.Context, c *cluster.Connection, run *v1alpha1.EvaluationRun) error {
+	err := c.Create(ctx, run)
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("there is a run %s in namespace %s already: give another --name, or follow it with "+
+			"--follow %s", run.Name, run.Namespace, run.Name)
+	}
+	if apierrors.IsNotFound(err) && strings.Contains(err.Error(), "namespaces") {
+		return fmt.Errorf("there is no namespace %s: create it, or choose another one with -n", run.Namespace)
+	}
+	return cluster.Explain(err, "creating the run")
+}

@@ -1,0 +1,184 @@
+package evaluate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/envserver/policy"
+	"github.com/csenv/csenv/scenarios"
+)
+
+// runFlags make an EvaluationRun for who has no manifest.
+type runFlags struct {
+	name         string
+	tasks        []string
+	scenarios    []string
+	categories   []string
+	trials       int32
+	seed         int64
+	pressure     bool
+	passScore    string
+	thresholds   []string
+	concurrency  int32
+	parallelism  int32
+	agent        string
+	model        string
+	baseURL      string
+	agentURL     string
+	mode         string
+	temperature  string
+	maxTokens    int32
+	perMinute    int32
+	systemPrompt string
+
+	flags *pflag.FlagSet
+}
+
+// openAIBaseURL is where OpenAI's own models are.
+const openAIBaseURL = "https://api.openai.com/v1"
+
+// agents are the values of --agent.
+func agents() []string {
+	names := make([]string, 0, 6)
+	for _, name := range policy.Names() {
+		names = append(names, strings.ToLower(name))
+	}
+	return append(names, "openai", "http")
+}
+
+func (r *runFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	r.flags = f
+	f.SortFlags = false
+	f.StringVar(&r.name, "name", "", "name of the run; the agent's by default")
+	f.StringSliceVar(&r.tasks, "task", nil, "`task` to play; may be repeated: "+strings.Join(local.Tasks(), ", "))
+	f.StringVar(&r.agent, "agent", "heuristic", "who plays: "+strings.Join(agents(), ", "))
+	f.StringVar(&r.model, "model", "", "the model, as its endpoint calls it (--agent openai)")
+	f.StringVar(&r.baseURL, "base-url", openAIBaseURL, "OpenAI-compatible `URL` up to its version (--agent openai)")
+	f.StringVar(&r.mode, "mode", "tools", "how the model says its action: tools or json (--agent openai)")
+	f.StringVar(&r.temperature, "temperature", "", "temperature of sampling (--agent openai)")
+	f.Int32Var(&r.maxTokens, "max-tokens", 0, "most tokens of one answer (--agent openai)")
+	f.Int32Var(&r.perMinute, "requests-per-minute", 0, "most requests per minute (--agent openai)")
+	f.StringVar(&r.systemPrompt, "system-prompt", "",
+		"`file` with instructions that replace csenv's own (--agent openai)")
+	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that is sent observations and answers with actions (--agent http)")
+	f.Int32Var(&r.trials, "trials", 1, "how often each scenario is played, with other values each time")
+	f.Int64Var(&r.seed, "seed", 0, "fixes every drawn value: the same seed plays the same episodes")
+	f.StringSliceVar(&r.scenarios, "scenarios", nil, "only these scenarios, by `id`, such as B01,B02")
+	f.StringSliceVar(&r.categories, "categories", nil, "only scenarios of these `categories`")
+	f.BoolVar(&r.pressure, "pressure", false, "play ticket-resolve under simulated time: a late reply earns less")
+	f.StringVar(&r.passScore, "pass-score", "0.8", "score from which on an episode passes")
+	f.StringSliceVar(&r.thresholds, "threshold", nil, "`METRIC=MIN` to reach, such as meanScore=0.7; may be "+
+		"repeated, a miss is exit code 1")
+	f.Int32Var(&r.parallelism, "parallelism", 1, "shards that are played at the same time")
+	f.Int32Var(&r.concurrency, "concurrency", 16, "episodes in flight in each shard")
+	cli.Complete(cmd, "agent", agents)
+	cli.Complete(cmd, "task", local.Tasks)
+	cli.Complete(cmd, "mode", func() []string { return []string{"tools", "json"} })
+	cli.Complete(cmd, "scenarios", cli.ScenarioIDs)
+	cli.Complete(cmd, "categories", scenarios.Categories)
+}
+
+// given are the names of those of its flags that were given.
+func (r *runFlags) given() []string {
+	var names []string
+	own := &cobra.Command{}
+	new(runFlags).add(own)
+	r.flags.Visit(func(f *pflag.Flag) {
+		if own.Flags().Lookup(f.Name) != nil {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return names
+}
+
+// run makes the run, without what the API server or manifest.Run completes and checks.
+func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
+	if len(r.tasks) == 0 {
+		return nil, fmt.Errorf("nothing to play: give --task (%s), or a manifest with -f",
+			strings.Join(local.Tasks(), ", "))
+	}
+	agent, err := r.spec()
+	if err != nil {
+		return nil, err
+	}
+	run := &v1alpha1.EvaluationRun{Spec: v1alpha1.EvaluationRunSpec{
+		EnvironmentRef: v1alpha1.EnvironmentReference{Name: pool}, Agent: agent, Seed: &r.seed, PassScore: r.passScore,
+		Parallelism: &r.parallelism, Concurrency: &r.concurrency,
+	}}
+	run.Name = cmp.Or(r.name, strings.ToLower(r.agent))
+	if r.pressure {
+		run.Spec.Pressure = v1alpha1.ResponseTimePressure
+	}
+	for _, task := range r.tasks {
+		selection := v1alpha1.TaskSelection{Name: task, Trials: r.trials}
+		if len(r.scenarios)+len(r.categories) > 0 {
+			selection.Scenarios = &v1alpha1.ScenarioSelection{IDs: r.scenarios, Categories: r.categories}
+		}
+		run.Spec.Tasks = append(run.Spec.Tasks, selection)
+	}
+	for _, text := range r.thresholds {
+		name, least, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("--threshold is %q: write METRIC=MIN, such as meanScore=0.7", text)
+		}
+		run.Spec.Thresholds = append(run.Spec.Thresholds, v1alpha1.Threshold{Metric: v1alpha1.Metric(name), Min: least})
+	}
+	return run, nil
+}
+
+// spec is the agent.
+func (r *runFlags) spec() (v1alpha1.Agent, error) {
+	name := strings.ToLower(r.agent)
+	if at := slices.IndexFunc(policy.Names(), func(p string) bool { return strings.EqualFold(p, name) }); at >= 0 {
+		return v1alpha1.Agent{Type: v1alpha1.BuiltinAgent,
+			Builtin: &v1alpha1.BuiltinAgentSpec{Policy: v1alpha1.BuiltinPolicy(policy.Names()[at])}}, nil
+	}
+	switch name {
+	case "openai":
+		return r.openAI()
+	case "http":
+		if r.agentURL == "" {
+			return v1alpha1.Agent{}, errors.New("--agent http needs --agent-url, the URL that answers observations " +
+				"with actions")
+		}
+		return v1alpha1.Agent{Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{URL: r.agentURL}}, nil
+	}
+	return v1alpha1.Agent{}, fmt.Errorf("--agent is %q: choose of %s", r.agent, strings.Join(agents(), ", "))
+}
+
+func (r *runFlags) openAI() (v1alpha1.Agent, error) {
+	if r.model == "" {
+		return v1alpha1.Agent{}, errors.New("--agent openai needs --model, as the endpoint calls it")
+	}
+	modes := map[string]v1alpha1.ActionMode{"tools": v1alpha1.ToolsMode, "json": v1alpha1.JSONMode}
+	spec := &v1alpha1.OpenAIAgentSpec{BaseURL: r.baseURL, Model: r.model, Mode: modes[strings.ToLower(r.mode)],
+		Temperature: r.temperature}
+	if spec.Mode == "" {
+		return v1alpha1.Agent{}, fmt.Errorf("--mode is %q: choose tools or json", r.mode)
+	}
+	if r.flags.Changed("max-tokens") {
+		spec.MaxTokens = &r.maxTokens
+	}
+	if r.flags.Changed("requests-per-minute") {
+		spec.RequestsPerMinute = &r.perMinute
+	}
+	if r.systemPrompt != "" {
+		text, err := os.ReadFile(r.systemPrompt)
+		if err != nil {
+			return v1alpha1.Agent{}, fmt.Errorf("reading --system-prompt: %w", err)
+		}
+		spec.SystemPrompt = string(text)
+	}
+	return v1alpha1.Agent{Type: v1alpha1.OpenAIAgent, OpenAI: spec}, nil
+}

@@ -1,0 +1,215 @@
+package figures
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// board are runs that may be compared, the best first.
+type board struct {
+	Basis   string  `json:"basis"`
+	Entries []entry `json:"entries"`
+}
+
+// entry is a run's place.
+type entry struct {
+	// Rank is 1 and the number of runs that are shown to be better; Tied says that others have it
+	// too.
+	Rank     int    `json:"rank"`
+	Tied     bool   `json:"tied"`
+	Run      string `json:"run"`
+	Agent    string `json:"agent"`
+	Score    string `json:"score"`
+	Low      string `json:"low,omitempty"`
+	High     string `json:"high,omitempty"`
+	PassRate string `json:"passRate"`
+	// Scored of Total episodes are in the figures.
+	Scored      int64  `json:"scored"`
+	Total       int64  `json:"total"`
+	AgentDigest string `json:"agentDigest"`
+}
+
+func NewLeaderboardCommand() *cobra.Command {
+	var from source.Flags
+	var selector string
+	var grouped bool
+	cmd := &cobra.Command{
+		Use:   "leaderboard [RUN...]",
+		Short: "Rank runs, with ties where their scores don't separate them",
+		Long: `Rank complete runs by their mean score. A run's rank is 1 and the number of runs that are shown to
+be better: by the paired difference over the scenarios that both played, if its 95 % interval leaves
+0 out, or by intervals that don't overlap where no scores by scenario are kept. Runs that nothing
+separates share a rank, as in "2=".
+
+Scores of different scenarios, graders, judges, pass scores or tasks are never mixed: choose runs by
+name or label, or have a board for each with --grouped.`,
+		Example: `  csenv leaderboard
+  csenv leaderboard -l team=support -o markdown
+  csenv leaderboard --results ./results --grouped`,
+	}
+	from.Add(cmd)
+	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
+	cmd.Flags().BoolVar(&grouped, "grouped", false, "a board for each set of runs that may be compared")
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		runs, err := from.All(cmd.Context(), selector, names)
+		if err != nil {
+			return err
+		}
+		boards, left, err := rank(cmd.Context(), runs, grouped)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			view.Paragraph(cmd.ErrOrStderr(), "", "not ranked, because not complete: "+strings.Join(left, ", "))
+		}
+		return printBoards(cmd.OutOrStdout(), output, boards)
+	}
+	return cmd
+}
+
+// rank makes a board of the runs that are complete, or several.
+func rank(ctx context.Context, runs []*source.LoadedRun, grouped bool) (boards []board, left []string, err error) {
+	groups := map[string][]*source.LoadedRun{}
+	for _, r := range runs {
+		if !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionComplete) || r.Status.Score == nil {
+			state, _ := StateOf(r.EvaluationRun)
+			left = append(left, fmt.Sprintf("%s (%s)", r.Name, state))
+			continue
+		}
+		b, err := r.Basis()
+		if err != nil {
+			return nil, nil, err
+		}
+		key := basisText(b)
+		groups[key] = append(groups[key], r)
+	}
+	if len(groups) > 1 && !grouped {
+		return nil, nil, mixed(groups)
+	}
+	for key, group := range groups {
+		boards = append(boards, board{Basis: key, Entries: order(ctx, group)})
+	}
+	slices.SortFunc(boards, func(a, b board) int { return cmp.Compare(a.Basis, b.Basis) })
+	return boards, left, nil
+}
+
+func mixed(groups map[string][]*source.LoadedRun) error {
+	var b strings.Builder
+	for _, key := range view.SortedKeys(groups) {
+		names := view.Each(groups[key], func(r *source.LoadedRun) string { return r.Name })
+		fmt.Fprintf(&b, "\n  %s: %s", key, strings.Join(names, ", "))
+	}
+	return fmt.Errorf("these runs can't be ranked together, choose some by name or -l, or use --grouped:%s", b.String())
+}
+
+func basisText(b score.Basis) string {
+	tasks := slices.Sorted(slices.Values(b.Tasks))
+	text := fmt.Sprintf("%s; scenarios %s, grader %s, judge %s, passing from %s", strings.Join(tasks, ", "),
+		view.ShortDigest(b.ScenarioDigest), b.GraderVersion, b.Judge, score.Decimal(b.PassScore))
+	if b.Pressure {
+		text += ", under pressure"
+	}
+	return text
+}
+
+// order ranks runs that may be compared.
+func order(ctx context.Context, runs []*source.LoadedRun) []entry {
+	entries := make([]entry, len(runs))
+	scores := make([][]score.ScenarioScore, len(runs))
+	slices.SortFunc(runs, func(a, b *source.LoadedRun) int {
+		return cmp.Or(cmp.Compare(view.Decimal(b.Status.Score.Mean), view.Decimal(a.Status.Score.Mean)),
+			cmp.Compare(a.Name, b.Name))
+	})
+	for i, r := range runs {
+		entries[i] = newEntry(r)
+		// Where they aren't kept, the intervals decide.
+		scores[i], _ = r.Scores(ctx)
+	}
+	ranks := map[int]int{}
+	for i := range entries {
+		entries[i].Rank = 1
+		for j := range entries {
+			if separates(entries[j], entries[i], scores[j], scores[i]) {
+				entries[i].Rank++
+			}
+		}
+		ranks[entries[i].Rank]++
+	}
+	for i := range entries {
+		entries[i].Tied = ranks[entries[i].Rank] > 1
+	}
+	return entries
+}
+
+func newEntry(r *source.LoadedRun) entry {
+	s, episodes := r.Status.Score, ptr.Deref(r.Status.Episodes, v1alpha1.RunEpisodes{})
+	ci, made := ptr.Deref(s.CI95, v1alpha1.Interval{}), ptr.Deref(r.Status.Provenance, v1alpha1.Provenance{})
+	return entry{
+		Run: r.Name, Agent: source.AgentName(r.EvaluationRun), Score: s.Mean, Low: ci.Low, High: ci.High,
+		PassRate: r.Status.PassRate,
+		Scored:   episodes.Scored + episodes.Failed, Total: episodes.Total, AgentDigest: made.AgentDigest,
+	}
+}
+
+// separates says whether the scores show that one run is better than another.
+func separates(better, worse entry, a, b []score.ScenarioScore) bool {
+	if len(a) > 0 && len(b) > 0 {
+		c := score.Compare(a, b)
+		return c.CI95 != nil && c.CI95.Low > 0
+	}
+	return better.Low != "" && worse.High != "" && view.Decimal(better.Low) > view.Decimal(worse.High)
+}
+
+func printBoards(w io.Writer, f *view.Format, boards []board) error {
+	switch f.Name {
+	case "json", "yaml":
+		return f.Encode(w, boards)
+	case "csv":
+		return csvBoards(w, boards)
+	}
+	d := view.Document{}
+	for _, b := range boards {
+		s := view.Section{Heading: b.Basis, Header: []string{"rank", "run", "agent", "score", "low", "high", "", "pass rate",
+			"scored"}}
+		for _, e := range b.Entries {
+			s.Rows = append(s.Rows, []string{e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High,
+				view.Interval(e.Low, e.Score, e.High, 20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})
+		}
+		d.Sections = append(d.Sections, s)
+	}
+	d.Print(w, f.Name)
+	return nil
+}
+
+func (e entry) rank() string {
+	if e.Tied {
+		return fmt.Sprintf("%d=", e.Rank)
+	}
+	return fmt.Sprint(e.Rank)
+}
+
+func csvBoards(w io.Writer, boards []board) error {
+	var rows [][]string
+	for _, b := range boards {
+		for _, e := range b.Entries {
+			rows = append(rows, []string{b.Basis, e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
+				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest})
+		}
+	}
+	return view.WriteCSV(w, []string{"basis", "rank", "run", "agent", "score", "low", "high", "pass_rate", "scored", "total",
+		"agent_digest"}, rows)
+}

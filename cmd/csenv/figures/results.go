@@ -1,0 +1,103 @@
+// Package figures shows, compares, ranks and reports the figures of runs.
+package figures
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
+	"github.com/csenv/csenv/cmd/csenv/source"
+	"github.com/csenv/csenv/cmd/csenv/view"
+)
+
+// PrintRun writes a run: its object as JSON or YAML, its figures otherwise.
+func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun) error {
+	switch f.Name {
+	case "json", "yaml":
+		return f.Encode(w, run)
+	case "csv":
+		return runRows(run).csv(w)
+	}
+	runDocument(run).Print(w, f.Name)
+	return nil
+}
+
+// OutcomeOf is errOutcome for a run that didn't complete, misses a threshold or isn't stored as it
+// was to be.
+func OutcomeOf(run *v1alpha1.EvaluationRun) error {
+	conditions := run.Status.Conditions
+	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(conditions,
+		v1alpha1.ConditionThresholdsMet) ||
+		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionResultsStored) {
+		return cli.ErrOutcome
+	}
+	return nil
+}
+
+// StateOf is the state of a run and what its condition says of it.
+func StateOf(run *v1alpha1.EvaluationRun) (state, message string) {
+	for _, kind := range []string{v1alpha1.ConditionFailed, v1alpha1.ConditionComplete} {
+		c := meta.FindStatusCondition(run.Status.Conditions, kind)
+		if c != nil && (kind == v1alpha1.ConditionComplete || c.Status == metav1.ConditionTrue) {
+			return c.Reason, c.Message
+		}
+	}
+	return "Pending", "The operator hasn't seen the run yet."
+}
+
+// title says in a sentence what became of a run.
+func title(run *v1alpha1.EvaluationRun) string {
+	state, message := StateOf(run)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", run.Name, state)
+	if e := run.Status.Episodes; e != nil {
+		fmt.Fprintf(&b, ", %d of %d episodes scored", e.Scored+e.Failed, e.Total)
+		for _, part := range []struct {
+			n    int64
+			what string
+		}{{e.Failed, "failed by the agent"}, {e.Errored, "errored"}, {e.Retried, "retried"}} {
+			if part.n > 0 {
+				fmt.Fprintf(&b, ", %d %s", part.n, part.what)
+			}
+		}
+	}
+	if start, end := run.Status.StartTime, run.Status.CompletionTime; start != nil && end != nil {
+		fmt.Fprintf(&b, ", %s", end.Sub(start.Time))
+	}
+	if !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) {
+		fmt.Fprintf(&b, ". %s", message)
+	}
+	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionResultsStored); c != nil &&
+		c.Status == metav1.ConditionFalse {
+		fmt.Fprintf(&b, ". %s", c.Message)
+	}
+	return b.String()
+}
+
+func NewResultsCommand() *cobra.Command {
+	var from source.Flags
+	cmd := &cobra.Command{
+		Use:   "results RUN",
+		Short: "Show a run's figures: overall, by task, dimension and category, errors, provenance",
+		Example: `  csenv results heuristic
+  csenv results heuristic -o markdown
+  csenv results heuristic --results ./results -o csv`,
+		Args: cli.OneArgument("RUN", "the name of a run"),
+	}
+	from.Add(cmd)
+	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		runs, err := from.Find(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return PrintRun(cmd.OutOrStdout(), output, runs[0].EvaluationRun)
+	}
+	return cmd
+}

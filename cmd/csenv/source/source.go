@@ -1,0 +1,191 @@
+// Package source reads runs and their episodes from a cluster or from a store.
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cluster"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	runctl "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// Micro is a score in micro-points.
+func Micro(points float64) int64 { return int64(points*score.One + 0.5) }
+
+// Flags is where runs are read from: the cluster, or a store of episodes.
+type Flags struct {
+	cluster.Flags
+	store string
+}
+
+func (s *Flags) Add(cmd *cobra.Command) {
+	s.Flags.Add(cmd)
+	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read in place of the "+
+		"cluster, as `csenv eval --results` and spec.results write them")
+	cmd.ValidArgsFunction = s.completeRuns
+}
+
+func (s *Flags) completeRuns(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if s.store != "" {
+		return storedNames(cmd.Context(), s.store), cobra.ShellCompDirectiveNoFileComp
+	}
+	return s.Names(cmd.Context(), &v1alpha1.EvaluationRunList{}), cobra.ShellCompDirectiveNoFileComp
+}
+
+// LoadedRun is a run with what its status doesn't hold.
+type LoadedRun struct {
+	*v1alpha1.EvaluationRun
+	Scores   func(context.Context) ([]score.ScenarioScore, error)
+	Episodes func(context.Context) iter.Seq2[record.Episode, error]
+}
+
+// Find reads the runs of some names, in their order.
+func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error) {
+	if s.store != "" {
+		return findStored(ctx, s.store, names)
+	}
+	c, err := s.Connect()
+	if err != nil {
+		return nil, err
+	}
+	found := make([]*LoadedRun, len(names))
+	for i, name := range names {
+		run, err := c.Run(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		found[i] = fromCluster(c, run)
+	}
+	return found, nil
+}
+
+// All reads the runs that a selector takes, or those of some names where there are any.
+func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*LoadedRun, error) {
+	if len(names) > 0 && selector != "" {
+		return nil, errors.New("give either names of runs or -l, not both")
+	}
+	if len(names) > 0 || s.store != "" {
+		if selector != "" {
+			return nil, errors.New("stored runs have no labels: name them, or leave -l out for all")
+		}
+		return s.Find(ctx, names...)
+	}
+	c, err := s.Connect()
+	if err != nil {
+		return nil, err
+	}
+	runs, err := c.Runs(ctx, selector)
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) == 0 {
+		return nil,
+			fmt.Errorf("there is no such run in namespace %s: choose another one with -n, or other labels with -l",
+				c.Namespace)
+	}
+	return view.Each(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return fromCluster(c, run) }), nil
+}
+
+func fromCluster(c *cluster.Connection, run *v1alpha1.EvaluationRun) *LoadedRun {
+	return &LoadedRun{
+		EvaluationRun: run,
+		Scores:        func(ctx context.Context) ([]score.ScenarioScore, error) { return clusterScores(ctx, c, run) },
+		Episodes:      func(ctx context.Context) iter.Seq2[record.Episode, error] { return episodesAt(ctx, run) },
+	}
+}
+
+// clusterScores reads what each scenario came to, which a run leaves beside its status.
+func clusterScores(ctx context.Context, c *cluster.Connection, run *v1alpha1.EvaluationRun) ([]score.ScenarioScore, error) {
+	if run.Status.ScoresRef == nil {
+		if run.Status.Results != "" {
+			return foldScores(episodesAt(ctx, run))
+		}
+		return nil, fmt.Errorf("run %s has no scores by scenario (status.scoresRef): it isn't complete, or has too "+
+			"many scenarios", run.Name)
+	}
+	data := &corev1.ConfigMap{}
+	name := run.Status.ScoresRef.Name
+	if err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, data); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("the scores of run %s are gone: somebody deleted ConfigMap %s", run.Name, name)
+		}
+		return nil, cluster.Explain(err, "reading the scores of run "+run.Name)
+	}
+	var table score.ScenarioTable
+	if err := table.UnmarshalText([]byte(data.Data[v1alpha1.ScoresKey])); err != nil {
+		return nil, fmt.Errorf("reading the scores of run %s: %w", run.Name, err)
+	}
+	return table.Rows(), nil
+}
+
+// foldScores adds episodes up by task and scenario.
+func foldScores(episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScore, error) {
+	ledger := &score.Ledger{}
+	for e, err := range episodes {
+		if err != nil {
+			return nil, err
+		}
+		if err := AddTo(ledger, e); err != nil {
+			return nil, err
+		}
+	}
+	var table score.ScenarioTable
+	table.Fold(ledger)
+	return table.Rows(), nil
+}
+
+// AddTo counts an episode that has a score.
+func AddTo(ledger *score.Ledger, e record.Episode) error {
+	if e.Score == nil {
+		return nil
+	}
+	planned := score.PlannedEpisode{Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed,
+		Pressure: e.Pressure}
+	return ledger.Add(planned, score.Episode{Outcome: e.Outcome, Score: Micro(*e.Score), Dimensions: e.Dimensions})
+}
+
+// Basis is what the run's scores rest on.
+func (r *LoadedRun) Basis() (score.Basis, error) {
+	p := ptr.Deref(r.Status.Provenance, v1alpha1.Provenance{})
+	pass, err := score.ParseDecimal(r.Spec.PassScore)
+	if err != nil {
+		return score.Basis{}, fmt.Errorf("reading the pass score of run %s: %w", r.Name, err)
+	}
+	b := score.Basis{
+		ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: pass,
+		Pressure: r.Spec.Pressure == v1alpha1.ResponseTimePressure,
+	}
+	b.Tasks = runctl.TaskNames(r.EvaluationRun)
+	return b, nil
+}
+
+// AgentName is who plays, in a word.
+func AgentName(run *v1alpha1.EvaluationRun) string {
+	agent := run.Spec.Agent
+	switch {
+	case run.Status.Agent != "":
+		return run.Status.Agent
+	case agent.Builtin != nil:
+		return string(agent.Builtin.Policy)
+	case agent.OpenAI != nil:
+		return agent.OpenAI.Model
+	case agent.HTTP != nil:
+		return agent.HTTP.URL
+	case agent.Container != nil:
+		return agent.Container.Image
+	}
+	return strings.ToLower(string(agent.Type))
+}

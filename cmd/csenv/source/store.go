@@ -1,0 +1,284 @@
+package source
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/view"
+	runctl "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/results"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// stored is a store that is read.
+type stored struct {
+	*results.Store
+	location string
+}
+
+// OpenStored opens a store that has to be there.
+func OpenStored(ctx context.Context, location string) (*stored, error) {
+	folder, isFile := strings.CutPrefix(location, "file://")
+	if isFile || !strings.Contains(location, "://") {
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("there is no folder %s: name the folder or URL that episodes were stored in", folder)
+		}
+	}
+	store, err := results.Open(ctx, location)
+	if err != nil {
+		return nil, err
+	}
+	return &stored{store, location}, nil
+}
+
+var uidPattern = regexp.MustCompile(`-[0-9a-f]{8}$`)
+
+// runName is the name of the run that a folder of the store holds.
+func (s *stored) runName(folder string) string {
+	base := path.Base(folder)
+	if folder == "" {
+		location, _, _ := strings.Cut(s.location, "?")
+		base = path.Base(location)
+	}
+	return uidPattern.ReplaceAllString(base, "")
+}
+
+func storedNames(ctx context.Context, location string) []string {
+	s, err := OpenStored(ctx, location)
+	if err != nil {
+		return nil
+	}
+	folders, err := s.Runs(ctx)
+	if err != nil {
+		return nil
+	}
+	names := view.Each(folders, s.runName)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// findStored reads the runs of some names, all where there are none. A name is a run's, or its
+// folder's where several runs have the name.
+func findStored(ctx context.Context, location string, names []string) ([]*LoadedRun, error) {
+	s, err := OpenStored(ctx, location)
+	if err != nil {
+		return nil, err
+	}
+	folders, err := s.Runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(folders) == 0 {
+		return nil, fmt.Errorf("%s holds no runs: `csenv eval --results %s` stores one", location, location)
+	}
+	if len(names) == 0 {
+		names = folders
+	}
+	found := make([]*LoadedRun, len(names))
+	for i, name := range names {
+		folder, err := s.folder(folders, name)
+		if err != nil {
+			return nil, err
+		}
+		if found[i], err = s.read(ctx, folder); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (s *stored) folder(folders []string, name string) (string, error) {
+	if slices.Contains(folders, name) {
+		return name, nil
+	}
+	var matches []string
+	for _, folder := range folders {
+		if s.runName(folder) == name || path.Base(folder) == name {
+			matches = append(matches, folder)
+		}
+	}
+	switch len(matches) {
+	case 0:
+		known := view.Each(folders, s.runName)
+		slices.Sort(known)
+		return "", fmt.Errorf("there is no run %s in %s: there are %s", name, s.location,
+			strings.Join(slices.Compact(known), ", "))
+	case 1:
+		return matches[0], nil
+	}
+	return "", fmt.Errorf("%s holds several runs %s: choose of %s", s.location, name, strings.Join(matches, ", "))
+}
+
+// read makes the run again of what is stored: its plan, and what its episodes come to.
+func (s *stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
+	m, err := s.Manifest(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	run := &v1alpha1.EvaluationRun{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(),
+		Kind: "EvaluationRun"}}
+	run.Name, run.UID = s.runName(folder), types.UID(m.Plan.Run)
+	if namespace := path.Dir(folder); namespace != "." {
+		run.Namespace = namespace
+	}
+	if err := json.Unmarshal(m.Agent, &run.Spec.Agent); err != nil {
+		return nil, fmt.Errorf("reading the agent of %s: %w", run.Name, err)
+	}
+	planned(run, m.Plan)
+	report := score.Report{ScenarioDigest: m.Plan.ScenarioDigest, GraderVersion: m.Plan.GraderVersion,
+		Judge: m.Plan.Judge}
+	if run.Status.Provenance, err = runctl.NewProvenance(run, report, "", m.Runner); err != nil {
+		return nil, err
+	}
+	run.Status.Provenance.SpecHash = "" // the spec is known in part
+	run.Status.Results = results.Join(s.location, folder)
+	episodes := func(ctx context.Context) iter.Seq2[record.Episode, error] { return s.Episodes(ctx, folder) }
+	ledger, err := summed(run, m.Plan, episodes(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &LoadedRun{EvaluationRun: run, Episodes: episodes, Scores: func(context.Context) ([]score.ScenarioScore, error) {
+		var table score.ScenarioTable
+		table.Fold(ledger)
+		return table.Rows(), nil
+	}}, nil
+}
+
+// planned writes into the spec what the plan tells of it.
+func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
+	run.Spec.Seed, run.Spec.PassScore = &plan.Seed, score.Decimal(plan.PassScore)
+	if plan.Pressure {
+		run.Spec.Pressure = v1alpha1.ResponseTimePressure
+	}
+	for _, t := range plan.Tasks {
+		run.Spec.Tasks = append(run.Spec.Tasks, v1alpha1.TaskSelection{
+			Name: t.Name, Trials: int32(t.Trials), Scenarios: &v1alpha1.ScenarioSelection{IDs: t.Scenarios}, //nolint:gosec // at most score.MaxTrials
+		})
+	}
+}
+
+// summed writes the figures of the episodes into the run's status and returns their sums. An
+// episode with a receipt counts as the receipt says.
+func summed(run *v1alpha1.EvaluationRun, plan score.Plan,
+	episodes iter.Seq2[record.Episode, error]) (*score.Ledger, error) {
+	key, err := score.ParsePublicKey(plan.LedgerKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of run %s: %w", run.Name, err)
+	}
+	ledger := &score.Ledger{Run: plan.Run, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
+		GraderVersion: plan.GraderVersion, Judge: plan.Judge}
+	errored := map[string]*score.IndexSet{}
+	var claimed int
+	var summary score.Summary
+	for e, err := range episodes {
+		if err != nil {
+			return nil, err
+		}
+		summary.Retried += int64(max(e.Attempts-1, 0))
+		if e.Outcome == score.Errored {
+			if errored[e.Class] == nil {
+				errored[e.Class] = &score.IndexSet{}
+			}
+			errored[e.Class].Add(e.Index)
+			continue
+		}
+		summary.Durations.Observe(e.DurationMS)
+		byClaim, err := countEpisode(ledger, e, key)
+		if err != nil {
+			return nil, err
+		}
+		if byClaim {
+			claimed++
+		}
+	}
+	for _, class := range view.SortedKeys(errored) {
+		summary.Errored = append(summary.Errored, score.ErrorClass{Class: class, Episodes: *errored[class]})
+	}
+	var sums score.Accumulator
+	sums.FoldSummary(ledger, summary)
+	runctl.WritePlan(&run.Status, plan)
+	runctl.WriteFigures(&run.Status, sums, score.IndexSet{})
+	concludeStored(run, claimed)
+	return ledger, nil
+}
+
+// countEpisode adds an episode as its receipt says. Without one that holds it counts as its line
+// claims.
+func countEpisode(ledger *score.Ledger, e record.Episode, key ed25519.PublicKey) (claimed bool, err error) {
+	if r, err := score.VerifyReceipt(e.Receipt, key); err == nil && r.Run == ledger.Run && r.Planned.Index == e.Index {
+		return false, ledger.Add(r.Planned, r.Episode)
+	}
+	if e.Replayed {
+		return false, nil // the score that counts was lost on its way
+	}
+	return e.Score != nil, AddTo(ledger, e)
+}
+
+// concludeStored says whether every planned episode is stored, and how many of them count without a
+// receipt.
+func concludeStored(run *v1alpha1.EvaluationRun, claimed int) {
+	e := run.Status.Episodes
+	c := metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonCompleted, Message: "Every planned episode is stored."}
+	if missing := e.Total - e.Scored - e.Failed - e.Errored; missing > 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, "Incomplete"
+		c.Message = fmt.Sprintf("%d of %d episodes are not stored: the run goes on, broke off, or its store failed.",
+			missing, e.Total)
+	}
+	if claimed > 0 {
+		c.Message += fmt.Sprintf(
+			" %s counted without a valid receipt: no server vouches for what the stored lines say.", view.Count(claimed,
+				"episode"))
+	}
+	run.Status.Conditions = []metav1.Condition{c}
+}
+
+// ErrNothingStored means that a run's episodes were kept nowhere.
+var ErrNothingStored = errors.New("stores no episodes: give it spec.results, or play it by `csenv eval --results`; " +
+	"trainers keep their own")
+
+// inVolume reports whether a run of the cluster stores its episodes in a folder, which is the
+// runners' and not this machine's.
+func inVolume(location string) bool {
+	return strings.HasPrefix(location, "file://") || !strings.Contains(location, "://")
+}
+
+// episodesAt reads the episodes that a run of the cluster has stored.
+func episodesAt(ctx context.Context, run *v1alpha1.EvaluationRun) iter.Seq2[record.Episode, error] {
+	return func(yield func(record.Episode, error) bool) {
+		if run.Status.Results == "" {
+			yield(record.Episode{}, fmt.Errorf("run %s %w", run.Name, ErrNothingStored))
+			return
+		}
+		if inVolume(run.Status.Results) {
+			yield(record.Episode{}, fmt.Errorf("the episodes of run %s are in a volume of the cluster, %s: copy them "+
+				"here and name the folder with --results", run.Name, run.Status.Results))
+			return
+		}
+		store, err := results.Open(ctx, run.Status.Results)
+		if err != nil {
+			yield(record.Episode{}, fmt.Errorf("%w: the credentials are those of this machine's environment", err))
+			return
+		}
+		defer store.Close()
+		for e, err := range store.Episodes(ctx, "") {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package source
+
+import (
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/record"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// A folder of the runners is not one of this machine: it is neither read nor made here.
+func TestEpisodesInAVolume(t *testing.T) {
+	for _, prefix := range []string{"file://", ""} {
+		folder := filepath.Join(t.TempDir(), "results")
+		run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Results: prefix + folder}}
+		for _, err := range episodesAt(t.Context(), run) {
+			if err == nil || !strings.Contains(err.Error(), "copy them here and name the folder with --results") {
+				t.Errorf("error %v", err)
+			}
+		}
+		if _, err := os.Stat(folder); !os.IsNotExist(err) {
+			t.Errorf("the folder was made: %v", err)
+		}
+	}
+}
+
+// Lines that no receipt vouches for count, and are told apart.
+func TestEpisodesWithoutReceipts(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := score.PlannedEpisode{Index: 0, Task: "refund", Scenario: "C07"}
+	receipt, err := (&score.Ledger{Run: "u"}).Receipt(planned,
+		score.Episode{Outcome: score.Scored, Score: score.One}).Sign(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := record.Episode{Task: "refund", Scenario: "C07", Grade: record.Grade{Outcome: score.Scored, Score: new(1.0)}}
+	for name, tt := range map[string]struct {
+		change  func(*record.Episode)
+		claimed bool
+	}{
+		"a receipt":   {func(e *record.Episode) { e.Receipt = receipt }, false},
+		"none":        {func(*record.Episode) {}, true},
+		"another's":   {func(e *record.Episode) { e.Index, e.Receipt = 1, receipt }, true},
+		"not to read": {func(e *record.Episode) { e.Receipt = "x" }, true},
+		"replayed":    {func(e *record.Episode) { e.Replayed = true }, false},
+		"no score":    {func(e *record.Episode) { e.Score = nil }, false},
+	} {
+		e := line
+		tt.change(&e)
+		if claimed, err := countEpisode(&score.Ledger{Run: "u"}, e, public); err != nil || claimed != tt.claimed {
+			t.Errorf("%s: %v, %v", name, claimed, err)
+		}
+	}
+	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 2,
+		Scored: 2}}}
+	concludeStored(run, 2)
+	if got := run.Status.Conditions[0].Message; !strings.Contains(got, "2 episodes counted without a valid receipt") {
+		t.Error(got)
+	}
+}

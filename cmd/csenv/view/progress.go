@@ -1,0 +1,88 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	runctl "github.com/csenv/csenv/controllers/run"
+)
+
+// LineInterval is the least time between two lines of progress where there is no terminal.
+const LineInterval = 10 * time.Second
+
+// meter shows how far something is: a bar on a terminal, now and then a line elsewhere. It is safe
+// for concurrent use.
+type meter struct {
+	out  io.Writer
+	what string
+	now  func() time.Time
+
+	mu       sync.Mutex
+	bar      *progressbar.ProgressBar
+	Terminal bool
+	began    time.Time
+	last     time.Time
+}
+
+func NewMeter(out io.Writer, what string, now func() time.Time) *meter {
+	began := now()
+	return &meter{out: out, what: what, now: now, Terminal: IsTerminal(out), began: began, last: began}
+}
+
+// UnknownTotal is the total of episodes that nobody knows.
+const UnknownTotal = -1
+
+// Set shows that so many episodes of a total have ended, errored ones among them.
+func (m *meter) Set(ended, total, errored int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Terminal {
+		m.draw(ended, total, errored)
+		return
+	}
+	now := m.now()
+	if now.Sub(m.last) < LineInterval {
+		return
+	}
+	m.last = now
+	elapsed := now.Sub(m.began)
+	if total == UnknownTotal {
+		fmt.Fprintf(m.out, "%s: %d episodes, %d errored, %.1f/s\n", m.what, ended, errored,
+			float64(ended)/elapsed.Seconds())
+		return
+	}
+	left := "unknown"
+	if rest := float64(elapsed) / float64(ended) * float64(total-ended); rest < float64(runctl.LongestEstimate) {
+		left = time.Duration(rest).Round(time.Second).String()
+	}
+	fmt.Fprintf(m.out, "%s: %d of %d episodes, %d errored, %.1f/s, %s left\n", m.what, ended, total, errored,
+		float64(ended)/elapsed.Seconds(), left)
+}
+
+func (m *meter) draw(ended, total, errored int64) {
+	if m.bar == nil {
+		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.out), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionSetItsString("episodes"),
+			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(
+				24), progressbar.OptionThrottle(100*time.Millisecond))
+	}
+	what := m.what
+	if errored > 0 {
+		what = fmt.Sprintf("%s, %d errored", what, errored)
+	}
+	m.bar.Describe(what)
+	_ = m.bar.Set64(ended) // a bar that can't be drawn is no failure
+}
+
+// Finish takes the bar away.
+func (m *meter) Finish() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.bar != nil {
+		_ = m.bar.Clear()
+	}
+}

@@ -1,0 +1,54 @@
+package view
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// The levels of a finding.
+const (
+	LevelOK   = "ok"
+	LevelNote = "note"
+	LevelBad  = "bad"
+)
+
+// Colours says whether a writer takes colours: a terminal does, unless NO_COLOR is set
+// (no-color.org).
+func Colours(w io.Writer) bool {
+	if kept, ok := w.(*StickyWriter); ok {
+		w = kept.To
+	}
+	return os.Getenv("NO_COLOR") == "" && IsTerminal(w)
+}
+
+// ColourOf paints a level where colours are wanted.
+func ColourOf(wanted bool, level string) string {
+	paint := map[string]string{LevelOK: "\x1b[32m", LevelNote: "\x1b[33m", LevelBad: "\x1b[31m"}
+	if !wanted || paint[level] == "" {
+		return level
+	}
+	return paint[level] + level + "\x1b[0m"
+}
+
+// StickyWriter keeps the first error of a writer, so that printing needn't look at it line by line.
+type StickyWriter struct {
+	To  io.Writer
+	Err error
+}
+
+func (k *StickyWriter) Write(p []byte) (int, error) {
+	if k.Err != nil {
+		return 0, k.Err
+	}
+	n, err := k.To.Write(p)
+	k.Err = err
+	return n, err
+}
+
+// IsTerminal says whether a reader or writer is a terminal.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/csenv/csenv/cmd/csenv/evaluate"
 	"github.com/csenv/csenv/envserver/envvars"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/scenarios"
@@ -24,7 +24,7 @@ func serveTickets(t *testing.T, sessions int, token string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := ticket.New(catalog, grader.NewOffline())
+	kind, err := ticket.New(catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

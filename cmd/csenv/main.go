@@ -29,6 +29,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -153,7 +154,7 @@ func newVersionCommand() *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			fmt.Fprintf(out, "csenv      %s (%s, %s/%s)\n", cli.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			fmt.Fprintf(out, "grader     %s, judge %s\n", grader.GraderVersion, grader.NewOffline().Name())
+			fmt.Fprintf(out, "grader     %s, judge %s\n", grader.GraderVersion, offline.New().Name())
 			for _, p := range c.Packs() {
 				fmt.Fprintf(out, "scenarios  %s %d, %s\n", p.Name, p.Version, c.Digest())
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -106,7 +107,7 @@ func read(t *testing.T, file string) map[int64]record.Episode {
 }
 
 func TestRegradeKeepsTheGrade(t *testing.T) {
-	path := recordFile(t, grader.NewOffline())
+	path := recordFile(t, offline.New())
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +168,7 @@ func TestRegradeWhatTheJudgeFailedOn(t *testing.T) {
 }
 
 func TestRegradeErrors(t *testing.T) {
-	path := recordFile(t, grader.NewOffline())
+	path := recordFile(t, offline.New())
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -213,12 +214,12 @@ func TestRegradeErrors(t *testing.T) {
 }
 
 // mixedJudge stands for a model that judges well, and for the rules in its place on the S tickets.
-type mixedJudge struct{ rules *grader.Offline }
+type mixedJudge struct{ rules *offline.Judge }
 
-func (mixedJudge) Name() string { return "llm:model@1+" + grader.OfflineName }
+func (mixedJudge) Name() string { return "llm:model@1+" + offline.Name }
 
 func (j mixedJudge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
-	reading, err := j.rules.Read(c)
+	reading, err := j.rules.Assess(c)
 	if err != nil {
 		return grader.Verdict{}, err
 	}
@@ -238,7 +239,7 @@ func (j mixedJudge) Judge(_ context.Context, c grader.Case) (grader.Verdict, err
 
 // A run whose judge the rules stood in for keeps its scores and its scale.
 func TestRegradeOnAMixedScale(t *testing.T) {
-	path := recordFile(t, mixedJudge{grader.NewOffline()})
+	path := recordFile(t, mixedJudge{offline.New()})
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +262,7 @@ func TestRegradeOnAMixedScale(t *testing.T) {
 
 // Verdicts that don't fit leave an episode the grade that it has.
 func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
-	path := recordFile(t, mixedJudge{grader.NewOffline()})
+	path := recordFile(t, mixedJudge{offline.New()})
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +297,7 @@ func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
 // The file of --out changes as a whole or not at all, and keeps its mode; nothing else stays in its
 // folder.
 func TestRegradeReplacesTheFile(t *testing.T) {
-	path := recordFile(t, grader.NewOffline())
+	path := recordFile(t, offline.New())
 	dir := t.TempDir()
 	out, foreign := filepath.Join(dir, "out.jsonl"), filepath.Join(t.TempDir(), "foreign")
 	for file, content := range map[string]string{out: "old", foreign: "hello\n"} {

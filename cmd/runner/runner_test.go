@@ -16,7 +16,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
@@ -32,7 +32,7 @@ func ticketKind(t *testing.T) episode.Kind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := ticket.New(catalog, grader.NewOffline())
+	kind, err := ticket.New(catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
@@ -165,7 +166,7 @@ func TestLexiconsAreDisjoint(t *testing.T) {
 // An agent that does everything right earns all of the rules' part and at least 450 of the reply's
 // 500, whatever the seed; one that does nothing earns nothing.
 func TestGoldAndNull(t *testing.T) {
-	judge := grader.NewOffline()
+	judge := offline.New()
 	for _, s := range testkit.Catalog(t).Tickets() {
 		t.Run(s.ID, func(t *testing.T) {
 			t.Parallel()

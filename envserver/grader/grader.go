@@ -48,7 +48,7 @@ const (
 	priorityPoints   = 100
 	escalationPoints = 200
 	wrongTeamPoints  = 100
-	responsePoints   = 500
+	ResponsePoints   = 500
 )
 
 // ErrUnjudged means that a task asks for a reply and the verdict on it isn't a score. The episode
@@ -96,8 +96,8 @@ func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]sc
 		}
 		return append(dims,
 			score.Dimension{Name: DimensionEscalation, Earned: escalation(t.Gold, d), Offered: escalationPoints},
-			score.Dimension{Name: DimensionResponse, Earned: min(max(v.PostGate, 0), responsePoints),
-				Offered: responsePoints},
+			score.Dimension{Name: DimensionResponse, Earned: min(max(v.PostGate, 0), ResponsePoints),
+				Offered: ResponsePoints},
 		), nil
 	}
 	return nil, fmt.Errorf("grading %s: no rules for task %q", t.ScenarioID, task)

@@ -11,6 +11,15 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
+// overbilled is a ticket that goes to finance.
+func overbilled() *scenarios.Ticket {
+	return &scenarios.Ticket{ScenarioID: "B07", Gold: scenarios.TicketGold{
+		Category: "billing", CategoryAlternates: []scenarios.Alternate{{Value: "general", Credit: 500}},
+		Priority: "high", PriorityAlternates: []scenarios.Alternate{{Value: "medium", Credit: 333}},
+		Escalate: true, Team: "finance", TeamAlternates: []string{"billing-ops"},
+	}}
+}
+
 func TestGradeTicket(t *testing.T) {
 	verdict := Verdict{Status: StatusOK, PostGate: 430}
 	tests := map[string]struct {
@@ -57,14 +66,14 @@ func TestGradeTicket(t *testing.T) {
 
 func TestGradeTicketResolvedByAgent(t *testing.T) {
 	for ending, want := range map[Ending]int64{Resolved: 200, Escalated: 0, Open: 0} {
-		if got := escalation(prorated().Gold, Decisions{Ending: ending, Team: "finance"}); got != want {
+		if got := escalation(scenarios.TicketGold{}, Decisions{Ending: ending, Team: "finance"}); got != want {
 			t.Errorf("ending %q earned %d, want %d", ending, got, want)
 		}
 	}
 }
 
 func TestGradeTicketRefuses(t *testing.T) {
-	for name, v := range map[string]Verdict{"no verdict": {}, "failure": failed("llm:x"),
+	for name, v := range map[string]Verdict{"no verdict": {}, "failure": {Judge: "llm:x", Status: StatusError, Cause: CauseFailed},
 		"failure with points": {Status: StatusError, PostGate: 250}} {
 		if dims, err := GradeTicket(overbilled(), TaskResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) ||
 			dims != nil {

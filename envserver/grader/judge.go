@@ -135,6 +135,24 @@ type Criterion struct {
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
+// The verdicts on a claim.
+const (
+	Met   = "met"
+	Unmet = "unmet"
+)
+
+// Evidence is a judge's answer to a claim.
+type Evidence struct {
+	// Claim is the claim's id.
+	Claim   string `json:"claim"`
+	Verdict string `json:"verdict"`
+	// Quote are the words of the reply that the verdict rests on. A claim isn't met without them.
+	Quote  string `json:"quote,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Refused says why the rules don't accept a verdict of met, "" when they do.
+	Refused string `json:"refused,omitempty"`
+}
+
 // Gate is a condition that caps a reply whatever its criteria earned.
 type Gate struct {
 	ID     string `json:"id"`
@@ -147,7 +165,16 @@ func (v Verdict) Scored() bool {
 	return v.Status == StatusOK || v.Status == StatusCached || v.Status == StatusFallback
 }
 
-// failed is the verdict of a judge that couldn't form one.
-func failed(judge string) Verdict {
-	return Verdict{Judge: judge, Status: StatusError, Cause: CauseFailed}
+// Interpretation is how a scripted customer understands a message: its questions and its tone, not
+// its correctness.
+type Interpretation struct {
+	// Asked are the places of the script's answers that the message asks for, in order.
+	Asked []int
+	// Blames tells that the message blames the customer, Acknowledges that it takes up the
+	// customer's situation.
+	Blames, Acknowledges bool
 }
+
+// Settled is what the agent's messages so far state: all the facts wanted, and the next step that
+// policy allows.
+type Settled struct{ Facts, Outcome bool }

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/internal/testkit"
@@ -25,7 +25,7 @@ import (
 func serve(t *testing.T, maxSessions int) (*openenv.Server, *httptest.Server) {
 	t.Helper()
 	catalog := testkit.Catalog(t)
-	kind, err := ticket.New(catalog, grader.NewOffline())
+	kind, err := ticket.New(catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
@@ -30,7 +30,7 @@ func seedsOf(task string) int64 {
 
 func ticketKind(t testing.TB) episode.Kind {
 	t.Helper()
-	kind, err := ticket.New(testkit.Catalog(t), grader.NewOffline())
+	kind, err := ticket.New(testkit.Catalog(t), offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func ticketKind(t testing.TB) episode.Kind {
 
 func kinds(t testing.TB) []episode.Kind {
 	t.Helper()
-	workflows, err := workflow.New(testkit.Catalog(t), grader.NewOffline())
+	workflows, err := workflow.New(testkit.Catalog(t), offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
@@ -26,7 +27,7 @@ func kindOf(t *testing.T, environment string, judge grader.Judge) episode.Kind {
 	if environment == "ticket" {
 		kind, err = ticket.New(testkit.Catalog(t), judge)
 	} else {
-		kind, err = workflow.New(testkit.Catalog(t), grader.NewOffline())
+		kind, err = workflow.New(testkit.Catalog(t), offline.New())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func played(t *testing.T, kind episode.Kind, name, task, scenario string, seed i
 // Where nothing has changed, neither does the grade.
 func TestRegradeByTheSameGrader(t *testing.T) {
 	for _, environment := range []string{"ticket", "workflow"} {
-		kind := kindOf(t, environment, grader.NewOffline())
+		kind := kindOf(t, environment, offline.New())
 		for _, name := range policy.Names() {
 			for _, task := range kind.Tasks() {
 				for _, scenario := range task.Scenarios[:1] {
@@ -110,7 +111,7 @@ func (brokenJudge) Judge(context.Context, grader.Case) (grader.Verdict, error) {
 // A judge that fails leaves no score, and the first grade stays on record; another judge scores the
 // same actions later.
 func TestRegradeByAFailingJudge(t *testing.T) {
-	sound := kindOf(t, "ticket", grader.NewOffline())
+	sound := kindOf(t, "ticket", offline.New())
 	was := played(t, sound, policy.Oracle, grader.TaskResolve, "B07", 5)
 	failed, err := record.Regrade(t.Context(), kindOf(t, "ticket", brokenJudge{}), was)
 	if err != nil {
@@ -132,7 +133,7 @@ func TestRegradeByAFailingJudge(t *testing.T) {
 }
 
 func TestRegradeRefuses(t *testing.T) {
-	kind := kindOf(t, "ticket", grader.NewOffline())
+	kind := kindOf(t, "ticket", offline.New())
 	whole := played(t, kind, policy.Oracle, grader.TaskResolve, "B07", 5)
 	for name, c := range map[string]struct {
 		change func(*record.Episode)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -16,7 +16,7 @@ import (
 // loopback interface, from instantiation to the signed ledger, and reports the episodes and steps
 // that end in a second. Client and server share the machine.
 func BenchmarkShard(b *testing.B) {
-	kind := ticketKind(b, grader.NewOffline())
+	kind := ticketKind(b, offline.New())
 	for _, sessions := range []int{1, 100} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
 			_, pod := serve(b, kind, sessions)

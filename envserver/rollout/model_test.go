@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
@@ -86,7 +86,7 @@ func (m *model) agent(t *testing.T, environment string, concurrency int,
 
 func workflowKind(tb testing.TB) episode.Kind {
 	tb.Helper()
-	kind, err := workflow.New(testkit.Catalog(tb), grader.NewOffline())
+	kind, err := workflow.New(testkit.Catalog(tb), offline.New())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func only(t *testing.T, kind episode.Kind, task string, n, trials int) score.Pla
 
 // throughTasks runs the test for each task that a model is to play.
 func throughTasks(t *testing.T, test func(t *testing.T, kind episode.Kind, task string, n int)) {
-	tickets, workflows := ticketKind(t, grader.NewOffline()), workflowKind(t)
+	tickets, workflows := ticketKind(t, offline.New()), workflowKind(t)
 	for task, tc := range map[string]struct {
 		kind episode.Kind
 		n    int
@@ -259,7 +259,7 @@ func TestTroubleCostsNoScore(t *testing.T) {
 // An endpoint that doesn't come round is an error of its class, never a score, and what it says of
 // keys is told to nobody.
 func TestDeadEndpointsAreNoScore(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	tests := map[string]struct {
 		trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool
 		want    policy.Class
@@ -321,7 +321,7 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 // What a model says badly is played and refused, so that it counts against the model: the episode
 // is over and scored.
 func TestBadAnswersAreTheModels(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	say := func(text string) func(scripted.Request, map[string]any) {
 		return func(_ scripted.Request, answer map[string]any) { answer["content"], answer["tool_calls"] = text, nil }
 	}
@@ -390,7 +390,7 @@ func TestBadAnswersAreTheModels(t *testing.T) {
 
 // Of two calls in one answer the first is played, and the model is told.
 func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	p := only(t, kind, "ticket-resolve", 2, 1)
 	endpoint := newModel(t, p, policy.Oracle)
@@ -423,7 +423,7 @@ func TestFirstOfTwoCallsIsPlayed(t *testing.T) {
 // What an endpoint doesn't know is left out of all further requests, down to the bare conversation;
 // what it is asked for by name is not.
 func TestEndpointsThatKnowLess(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	refuse := func(named, member string) func(a scripted.Request) string {
 		return func(a scripted.Request) string {
 			if a.Raw[member] != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
@@ -34,7 +35,7 @@ func recorded(t *testing.T, cfg Config) map[int64]record.Episode {
 
 // Every planned episode is recorded once, and its actions earn the recorded grade again.
 func TestRecords(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 3, 2, 1)
 	episodes := recorded(t, config(t, p, policy.Heuristic, pod))
@@ -78,7 +79,7 @@ func TestErroredEpisodesAreRecorded(t *testing.T) {
 		if e.Outcome != score.Errored || e.Class != score.ClassJudgeFailed || e.Score != nil || e.Attempts != 3 {
 			t.Errorf("record %+v of an episode that the judge failed", e)
 		}
-		again, err := record.Regrade(t.Context(), ticketKind(t, grader.NewOffline()), e)
+		again, err := record.Regrade(t.Context(), ticketKind(t, offline.New()), e)
 		if err != nil || again.Score == nil || *again.Score < 0.9 {
 			t.Errorf("judged later: %+v, %v", again.Grade, err)
 		}

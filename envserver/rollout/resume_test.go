@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -44,7 +44,7 @@ func broken(t *testing.T, cfg Config, n int) []string {
 // A shard that broke off goes on, on its pod or on another one with the receipts, and comes to the
 // ledger of one that did not.
 func TestGoesOn(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	p := plan(t, kind, 4, 2, 1)
 	all := int(p.Episodes())
 	_, undisturbed := serve(t, kind, 0)
@@ -97,7 +97,7 @@ func TestGoesOn(t *testing.T) {
 
 // A shard that is complete on its pod is played no more.
 func TestNothingLeftToPlay(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	cfg := config(t, plan(t, kind, 3, 1, 1), policy.Oracle, pod)
 	for range 2 {
@@ -116,7 +116,7 @@ func TestNothingLeftToPlay(t *testing.T) {
 
 // A pod that refuses the receipts has the shard played anew.
 func TestRefusedReceipts(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	cfg := config(t, plan(t, kind, 2, 1, 1), policy.Oracle, pod)
 	cfg.Receipts = broken(t, cfg, 3)

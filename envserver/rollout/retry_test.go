@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/score"
@@ -66,7 +67,7 @@ func TestWaitsByClass(t *testing.T) {
 
 func checkWaits(t *testing.T, class string, err error, waits []time.Duration) {
 	t.Helper()
-	tickets := ticketKind(t, grader.NewOffline())
+	tickets := ticketKind(t, offline.New())
 	_, pod := serve(t, tickets, 0)
 	cfg := config(t, only(t, tickets, "ticket-classify", 1, 1), policy.Oracle, pod)
 	cfg.Concurrency, cfg.EpisodeAttempts = 1, 4
@@ -124,7 +125,7 @@ func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 
 // An agent that takes all its time has timed out by its own class.
 func TestSlowAgentsTimeOut(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	for class, act := range map[string]time.Duration{score.ClassTimeout: 0, string(policy.TimedOut): time.Millisecond} {
 		cfg := config(t, only(t, kind, "ticket-classify", 1, 1), policy.Oracle, pod)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/policy"
@@ -120,7 +121,7 @@ func ledgerOf(tb testing.TB, s score.Summary) *score.Ledger {
 }
 
 func TestShardsPlayThePlan(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, first := serve(t, kind, 0)
 	_, second := serve(t, kind, 0)
 	p := plan(t, kind, 5, 2, 3)
@@ -147,7 +148,7 @@ func TestShardsPlayThePlan(t *testing.T) {
 }
 
 func TestSummaryFitsATerminationMessage(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, len(kind.Tasks()[0].Scenarios), 8, 1)
 	summary, err := Run(t.Context(), config(t, p, policy.Random, pod))
@@ -203,7 +204,7 @@ func attempt(opts episode.Options) string {
 }
 
 func TestErroredEpisodesAreRetried(t *testing.T) {
-	kind := faulty{ticketKind(t, grader.NewOffline()), func(opts episode.Options, step int) error {
+	kind := faulty{ticketKind(t, offline.New()), func(opts episode.Options, step int) error {
 		switch {
 		case step == 0 && attempt(opts) == "1", step == 2 && attempt(opts) == "2":
 			return errors.New("a backend was lost")
@@ -224,7 +225,7 @@ func TestErroredEpisodesAreRetried(t *testing.T) {
 
 // flakyJudge fails twice at every reply before it judges it.
 type flakyJudge struct {
-	sound *grader.Offline
+	sound *offline.Judge
 	mu    sync.Mutex
 	calls map[string]int
 }
@@ -244,7 +245,7 @@ func (f *flakyJudge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, 
 // TestJudgeFailuresCostNoEpisode has every verdict fail twice: the action is sent again, the
 // episode isn't played again.
 func TestJudgeFailuresCostNoEpisode(t *testing.T) {
-	kind := ticketKind(t, &flakyJudge{sound: grader.NewOffline(), calls: map[string]int{}})
+	kind := ticketKind(t, &flakyJudge{sound: offline.New(), calls: map[string]int{}})
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 4, 1, 1)
 	p.Tasks = p.Tasks[1:2] // ticket-resolve
@@ -341,7 +342,7 @@ func (f policyFunc) Act(ctx context.Context, turn policy.Turn) (json.RawMessage,
 }
 
 func TestRefusedActionsAreTheAgentsFault(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 1, 1, 1)
 	cfg := config(t, p, policy.Null, pod)
@@ -378,7 +379,7 @@ func (c *counted) New() episode.Environment {
 // house wait for each other.
 func TestConcurrencyIsBounded(t *testing.T) {
 	const concurrency = 6
-	kind := &counted{Kind: ticketKind(t, grader.NewOffline())}
+	kind := &counted{Kind: ticketKind(t, offline.New())}
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 6, 2, 1)
 	cfg := config(t, p, policy.Oracle, pod)
@@ -412,7 +413,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 }
 
 func TestFewerSessionsThanWanted(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 2)
 	p := plan(t, kind, 4, 2, 1)
 	summary, err := Run(t.Context(), config(t, p, policy.Oracle, pod))
@@ -457,7 +458,7 @@ func serveOn(t *testing.T, steps int64, trouble func(*line)) (episode.Kind, stri
 	}
 	l := &line{Listener: listener}
 	var n atomic.Int64
-	kind := faulty{ticketKind(t, grader.NewOffline()), func(episode.Options, int) error {
+	kind := faulty{ticketKind(t, offline.New()), func(episode.Options, int) error {
 		if n.Add(1) == steps {
 			trouble(l)
 		}
@@ -505,7 +506,7 @@ func TestCutConnectionsAreDialledAgain(t *testing.T) {
 }
 
 func TestNextPodWhenOneRefuses(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, roomy := serve(t, kind, 0)
 	front, fullPod := serve(t, kind, 1)
 	squatter, err := client.Dial(t.Context(), front.URL, client.Options{})
@@ -527,7 +528,7 @@ func TestNextPodWhenOneRefuses(t *testing.T) {
 }
 
 func TestNoPod(t *testing.T) {
-	p := plan(t, ticketKind(t, grader.NewOffline()), 1, 1, 1)
+	p := plan(t, ticketKind(t, offline.New()), 1, 1, 1)
 	tests := map[string]struct {
 		pods func(context.Context) ([]string, error)
 		want string
@@ -558,7 +559,7 @@ func TestNoPod(t *testing.T) {
 }
 
 func TestChangedPoolIsRefused(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	changes := map[string]func(*score.Plan){
 		"scenario digest": func(p *score.Plan) { p.ScenarioDigest = "sha256:0" },
@@ -590,7 +591,7 @@ func TestChangedPoolIsRefused(t *testing.T) {
 }
 
 func TestForeignKeyIsRefused(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 1, 1, 1)
 	other := ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
@@ -601,7 +602,7 @@ func TestForeignKeyIsRefused(t *testing.T) {
 }
 
 func TestCancelledRunEnds(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg := config(t, plan(t, kind, 6, 4, 1), policy.Oracle, pod)
@@ -618,7 +619,7 @@ func TestCancelledRunEnds(t *testing.T) {
 }
 
 func TestInvalidConfig(t *testing.T) {
-	cfg := config(t, plan(t, ticketKind(t, grader.NewOffline()), 1, 1, 1), policy.Null)
+	cfg := config(t, plan(t, ticketKind(t, offline.New()), 1, 1, 1), policy.Null)
 	cfg.Shard, cfg.Concurrency, cfg.EpisodeAttempts, cfg.Plan.LedgerKey = 1, 0, 0, "?"
 	_, err := Run(t.Context(), cfg)
 	for _, want := range []string{"shard 1 is not within 0 and 0", "concurrency 0", "0 attempts", "ledger key"} {
@@ -673,7 +674,7 @@ func TestBackOff(t *testing.T) {
 
 // TestPressureIsPassedOn plays a run under simulated time, in which the oracle is never late.
 func TestPressureIsPassedOn(t *testing.T) {
-	kind := ticketKind(t, grader.NewOffline())
+	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
 	p := plan(t, kind, 2, 1, 1)
 	p.Pressure = true

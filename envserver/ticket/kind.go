@@ -20,6 +20,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
@@ -67,7 +68,7 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
 	}
-	k := &Kind{catalog: catalog, judge: judge, reader: grader.NewOffline()}
+	k := &Kind{catalog: catalog, judge: judge, reader: offline.New()}
 	var err error
 	if k.queues, err = queue.Compose(catalog); err != nil {
 		return nil, fmt.Errorf("composing queues: %w", err)

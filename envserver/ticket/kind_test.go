@@ -12,6 +12,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
@@ -22,7 +23,7 @@ import (
 func publicKind(t testing.TB) (*scenarios.Catalog, *ticket.Kind) {
 	t.Helper()
 	catalog := testkit.Catalog(t)
-	kind, err := ticket.New(catalog, grader.NewOffline())
+	kind, err := ticket.New(catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestKind(t *testing.T) {
 		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
 	if got := []string{kind.Name(), kind.Judge(), kind.ScenarioDigest()}; !cmp.Equal(got,
-		[]string{"ticket", grader.OfflineName, catalog.Digest()}) {
+		[]string{"ticket", offline.Name, catalog.Digest()}) {
 		t.Errorf("name, judge, digest = %q", got)
 	}
 	if !strings.HasPrefix(kind.GraderVersion(), grader.GraderVersion) {

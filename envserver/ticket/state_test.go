@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/queue"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit"
@@ -69,7 +70,7 @@ func testTicket() *scenarios.Ticket {
 }
 
 // sharedReader are read once: that takes longer than most tests.
-var sharedReader = sync.OnceValue(grader.NewOffline)
+var sharedReader = sync.OnceValue(offline.New)
 
 // one is the choice of testTicket in the task.
 func (k *Kind) one(task string) *choice {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
@@ -20,7 +20,7 @@ import (
 func publicKind(t testing.TB) (*scenarios.Catalog, *Kind) {
 	t.Helper()
 	catalog := testkit.Catalog(t)
-	kind, err := New(catalog, grader.NewOffline())
+	kind, err := New(catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

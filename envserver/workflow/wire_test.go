@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -20,7 +20,7 @@ import (
 // is, and the score of the episode is 0, not less.
 func TestPenaltiesReachTheClient(t *testing.T) {
 	catalog := testkit.Catalog(t)
-	kind, err := workflow.New(catalog, grader.NewOffline())
+	kind, err := workflow.New(catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}

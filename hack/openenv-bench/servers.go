@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/hack/venv"
@@ -72,7 +72,7 @@ func handlerOf(name string) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		if kind, err = ticket.New(catalog, grader.NewOffline()); err != nil {
+		if kind, err = ticket.New(catalog, offline.New()); err != nil {
 			return nil, err
 		}
 	default:

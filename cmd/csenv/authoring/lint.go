@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/audit"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -121,7 +121,7 @@ func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*repor
 	if r.Queues, err = audit.Queues(c, audit.Declared(c), 0); err != nil || len(c.Workflows()) == 0 {
 		return r, err
 	}
-	r.Sequences, err = audit.Workflows(c, grader.NewOffline(), 0)
+	r.Sequences, err = audit.Workflows(c, offline.New(), 0)
 	return r, err
 }
 

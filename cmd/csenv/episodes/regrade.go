@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
@@ -86,7 +87,7 @@ type regrader struct {
 	catalog *scenarios.Catalog
 	only    []string
 
-	rules *grader.Offline
+	rules *offline.Judge
 	// shared is the judge of all episodes, nil where each has its own verdicts.
 	shared grader.Judge
 	// kinds are the environments of the shared judge.
@@ -132,7 +133,7 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 }
 
 func (r *regrader) prepare() error {
-	r.rules, r.kinds, r.tally.reasons = grader.NewOffline(), map[string]episode.Kind{}, map[string]int{}
+	r.rules, r.kinds, r.tally.reasons = offline.New(), map[string]episode.Kind{}, map[string]int{}
 	if r.judge.Type == keptJudge {
 		return r.judge.Stray()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -87,9 +88,9 @@ func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
 func rulesKind(catalog *scenarios.Catalog, environment string) (episode.Kind, error) {
 	switch environment {
 	case "ticket":
-		return ticket.New(catalog, grader.NewOffline())
+		return ticket.New(catalog, offline.New())
 	case "workflow":
-		return workflow.New(catalog, grader.NewOffline())
+		return workflow.New(catalog, offline.New())
 	}
 	return nil, fmt.Errorf("the environment is %q: this csenv knows ticket and workflow", environment)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -44,7 +44,7 @@ func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
 		catalog = catalog.Split(splitNames(splits)...)
 	}
 	if pool.Spec.Environment == v1alpha1.WorkflowEnvironment {
-		return workflow.New(catalog, grader.NewOffline())
+		return workflow.New(catalog, offline.New())
 	}
 	replies, _, err := judge.New()
 	if err != nil {

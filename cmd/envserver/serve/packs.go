@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -158,7 +158,7 @@ func checkPacks(o *options) score.Packs {
 		return score.Packs{Error: fault(err)}
 	}
 	// The judge is no part of the scenarios, and needs keys.
-	kind, err := kindOf(o, catalog, grader.NewOffline())
+	kind, err := kindOf(o, catalog, offline.New())
 	if err != nil {
 		return score.Packs{Error: fault(err)}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
@@ -116,7 +117,7 @@ func newKind(o *options) (episode.Kind, []prometheus.Collector, error) {
 // kindOf makes the environment of a catalogue. Workflows need no judge.
 func kindOf(o *options, catalog *scenarios.Catalog, judge grader.Judge) (episode.Kind, error) {
 	if o.environment == "workflow" {
-		return workflow.New(catalog, grader.NewOffline())
+		return workflow.New(catalog, offline.New())
 	}
 	return ticket.New(catalog, judge)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 // The values of --judge.
@@ -111,7 +112,7 @@ func (o *Options) Stray() error {
 
 // New makes the judge of replies, and what it serves at /metrics.
 func (o *Options) New() (grader.Judge, []prometheus.Collector, error) {
-	rules := grader.NewOffline()
+	rules := offline.New()
 	if o.Type == offlineJudge {
 		return rules, nil, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -159,7 +160,7 @@ func TestShufflingChangesLittle(t *testing.T) {
 }
 
 // replay judges a case from a verdict that was kept of it.
-func replay(rules *grader.Offline, kept grader.Verdict, c grader.Case) *Replay {
+func replay(rules *offline.Judge, kept grader.Verdict, c grader.Case) *Replay {
 	kept.Case = c.Digest()
 	return NewReplay(rules, kept.Judge, kept)
 }
@@ -172,7 +173,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := grader.NewOffline()
+	rules := offline.New()
 	v, err := replay(rules, kept, c).Judge(t.Context(), c)
 	if err != nil || v.PostGate != kept.PostGate || v.Judge != kept.Judge || v.Status != grader.StatusCached ||
 		v.Usage != (grader.Usage{}) {
@@ -227,7 +228,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := replay(grader.NewOffline(), kept, c)
+	r := replay(offline.New(), kept, c)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := r.Judge(b.Context(), c); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 // ballot are the votes on a reply.
@@ -42,7 +43,7 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 
 // majority is the first answer on the winning side of a claim. A vote of met without evidence is
 // one of unmet.
-func (b *ballot) majority(i int, claim grader.Claim) (grader.Evidence, bool) {
+func (b *ballot) majority(i int, claim offline.Claim) (grader.Evidence, bool) {
 	var met, unmet []grader.Evidence
 	for _, vote := range b.votes {
 		switch e := vote[i]; {

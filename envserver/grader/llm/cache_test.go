@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 // files lists the kept verdicts of a folder.
@@ -203,7 +204,7 @@ func TestUnwritableFolder(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if _, err := New(Config{BaseURL: e.url, Model: "m", CacheDir: filepath.Join(folder, "x")},
-		grader.NewOffline()); err == nil {
+		offline.New()); err == nil {
 		t.Error("a cache folder below a file was accepted")
 	}
 }
@@ -254,7 +255,7 @@ func TestKeys(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	key := func(j *Judge, c grader.Case, vote int) string {
 		t.Helper()
-		reading, err := j.rules.Read(c)
+		reading, err := j.rules.Assess(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +300,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestParseNeverGuesses(t *testing.T) {
-	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []grader.Claim{{ID: "Q2"}, {ID: "Q5"}}}
+	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []offline.Claim{{ID: "Q2"}, {ID: "Q5"}}}
 	good := `{"verdicts":[{"id":"c1","evidence_quote":"a^b","reason":"r","verdict":"met"},{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}]}`
 	want := []grader.Evidence{{Claim: "Q2", Verdict: grader.Met, Quote: "a b", Reason: "r"},
 		{Claim: "Q5", Verdict: grader.Unmet, Reason: "r"}}

@@ -31,6 +31,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/endpoint"
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 // OnFailure says what becomes of a reply that the model couldn't judge.
@@ -169,7 +170,7 @@ func plainName(text string) bool {
 // process.
 type Judge struct {
 	config    Config
-	rules     *grader.Offline
+	rules     *offline.Judge
 	templates templates
 	client    *client
 	cache     *cache
@@ -180,7 +181,7 @@ type Judge struct {
 var _ grader.Judge = (*Judge)(nil)
 
 // New makes a judge. The rules are those that read each reply first.
-func New(c Config, rules *grader.Offline) (*Judge, error) {
+func New(c Config, rules *offline.Judge) (*Judge, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -202,7 +203,7 @@ func (j *Judge) scale() string { return "llm:" + j.config.Model + "@" + RubricVe
 // Name is "llm:<model>@<rubric>", and with "+" and the offline judge's name where that stands in.
 func (j *Judge) Name() string {
 	if j.config.OnFailure == FailureIsOffline {
-		return j.scale() + "+" + grader.OfflineName
+		return j.scale() + "+" + offline.Name
 	}
 	return j.scale()
 }
@@ -210,7 +211,7 @@ func (j *Judge) Name() string {
 // Judge grades one reply. It may wait for the endpoint, at most for the timeout.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
-	reading, err := j.rules.Read(c)
+	reading, err := j.rules.Assess(c)
 	if err != nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
@@ -223,7 +224,7 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 }
 
 // failed is what becomes of a failure.
-func (j *Judge) failed(usage grader.Usage, reading *grader.Reading, err error) (grader.Verdict, error) {
+func (j *Judge) failed(usage grader.Usage, reading *offline.Assessment, err error) (grader.Verdict, error) {
 	v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Usage: usage, Cause: causeOf(err)}
 	if j.config.OnFailure != FailureIsOffline || errors.Is(err, context.Canceled) {
 		return v, fmt.Errorf("judging a reply: %w", err)
@@ -234,7 +235,7 @@ func (j *Judge) failed(usage grader.Usage, reading *grader.Reading, err error) (
 }
 
 // judge asks for as many votes as the reply needs and adds them up.
-func (j *Judge) judge(ctx context.Context, c grader.Case, reading *grader.Reading) (grader.Verdict, error) {
+func (j *Judge) judge(ctx context.Context, c grader.Case, reading *offline.Assessment) (grader.Verdict, error) {
 	claims := reading.Claims()
 	if len(claims) == 0 {
 		return reading.Grade(j.scale(), nil)

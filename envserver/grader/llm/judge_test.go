@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -274,10 +275,10 @@ func TestFallbackIsAskedFor(t *testing.T) {
 	j := e.judge(t, func(c *Config) { c.OnFailure = FailureIsOffline })
 	c := goodCase(t)
 	v, err := j.Judge(t.Context(), c)
-	if err != nil || v.Status != grader.StatusFallback || v.Judge != grader.OfflineName || v.Cause != grader.CauseFailed || v.Usage.Calls != 1 || v.PostGate != 500 {
+	if err != nil || v.Status != grader.StatusFallback || v.Judge != offline.Name || v.Cause != grader.CauseFailed || v.Usage.Calls != 1 || v.PostGate != 500 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if want := "llm:m@" + RubricVersion + "+" + grader.OfflineName; j.Name() != want {
+	if want := "llm:m@" + RubricVersion + "+" + offline.Name; j.Name() != want {
 		t.Errorf("scale %q, want %q", j.Name(), want)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -317,7 +318,7 @@ func TestValidate(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error tells the password: %v", name, err)
 		}
-		if _, err := New(c, grader.NewOffline()); err == nil {
+		if _, err := New(c, offline.New()); err == nil {
 			t.Errorf("%s: a judge was made", name)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -156,7 +157,7 @@ func (e *scripted) judge(t testing.TB, change func(*Config)) *Judge {
 	if change != nil {
 		change(&c)
 	}
-	j, err := New(c, grader.NewOffline())
+	j, err := New(c, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func directJudge(t testing.TB, transport http.RoundTripper, change func(*Config)
 	if change != nil {
 		change(&c)
 	}
-	j, err := New(c, grader.NewOffline())
+	j, err := New(c, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ type attackSuite struct {
 
 func loadAttacks(t testing.TB) attackSuite {
 	t.Helper()
-	data, err := os.ReadFile("../testdata/attacks.yaml")
+	data, err := os.ReadFile("../offline/testdata/attacks.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -96,8 +97,8 @@ type question struct {
 	Cut                     bool
 	Claims                  []asked
 
-	claims  []grader.Claim
-	reading *grader.Reading
+	claims  []offline.Claim
+	reading *offline.Assessment
 }
 
 // asked is a claim as the model sees it: under an id that tells nothing of the rubric.
@@ -106,7 +107,7 @@ type asked struct {
 }
 
 // ask makes the question of what the rules leave open.
-func (j *Judge) ask(c grader.Case, reading *grader.Reading, claims []grader.Claim) (*question, error) {
+func (j *Judge) ask(c grader.Case, reading *offline.Assessment, claims []offline.Claim) (*question, error) {
 	t := c.Ticket
 	q := &question{
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
@@ -129,13 +130,13 @@ func (j *Judge) ask(c grader.Case, reading *grader.Reading, claims []grader.Clai
 
 // claimData is what the claims' templates are executed over.
 type claimData struct {
-	grader.Claim
+	offline.Claim
 	Slot, Outcome, Tone string
 	Accept              []string
 	Upset               bool
 }
 
-func newClaimData(t *scenarios.Ticket, c grader.Claim) claimData {
+func newClaimData(t *scenarios.Ticket, c offline.Claim) claimData {
 	d := claimData{Claim: c, Outcome: words(t.Reply.Outcome.Value), Accept: t.Reply.Outcome.Accept, Tone: t.Tone,
 		Upset: t.Tone == "angry" || t.Tone == "worried"}
 	if c.Fact != nil {

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
 // Replay grades replies from verdicts that were kept, without a model: the rules read a reply
 // again, its verdict's evidence answers the claims, and today's points, caps and gates add them up.
 // It so tells what an episode of old would earn now.
 type Replay struct {
-	rules *grader.Offline
+	rules *offline.Judge
 	scale string
 	kept  map[string]grader.Verdict
 }
@@ -22,7 +23,7 @@ var _ grader.Judge = (*Replay)(nil)
 
 // NewReplay makes a judge of the cases that the verdicts of an episode are on. The scale is that of
 // their run, as Judge.Name gives it.
-func NewReplay(rules *grader.Offline, scale string, verdicts ...grader.Verdict) *Replay {
+func NewReplay(rules *offline.Judge, scale string, verdicts ...grader.Verdict) *Replay {
 	r := &Replay{rules, scale, map[string]grader.Verdict{}}
 	for _, v := range verdicts {
 		r.kept[v.Case] = v
@@ -48,7 +49,7 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again",
 			kept.Judge, kept.Status)
 	}
-	reading, err := r.rules.Read(c)
+	reading, err := r.rules.Assess(c)
 	if err != nil {
 		return failed, err
 	}
@@ -73,7 +74,7 @@ const (
 )
 
 // evidenceIn are those answers of a verdict that are asked for today.
-func evidenceIn(kept grader.Verdict, reading *grader.Reading) []grader.Evidence {
+func evidenceIn(kept grader.Verdict, reading *offline.Assessment) []grader.Evidence {
 	wanted := map[string]bool{}
 	for _, c := range reading.Claims() {
 		wanted[c.ID] = true

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
-	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/rollout"
@@ -46,9 +46,9 @@ func kindOf(t *testing.T, task string) episode.Kind {
 	}
 	var kind episode.Kind
 	if policy.EnvironmentOf(task) == "ticket" {
-		kind, err = ticket.New(catalog, grader.NewOffline())
+		kind, err = ticket.New(catalog, offline.New())
 	} else {
-		kind, err = workflow.New(catalog, grader.NewOffline())
+		kind, err = workflow.New(catalog, offline.New())
 	}
 	if err != nil {
 		t.Fatal(err)

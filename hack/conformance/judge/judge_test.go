@@ -12,6 +12,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/llm"
+	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -32,7 +33,7 @@ func newJudge(t *testing.T, model string, change func(*llm.Config)) *llm.Judge {
 	if change != nil {
 		change(&c)
 	}
-	j, err := llm.New(c, grader.NewOffline())
+	j, err := llm.New(c, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestKeptVerdicts(t *testing.T) {
 	}
 	kept := first
 	kept.Case = c.Digest()
-	replayed, err := llm.NewReplay(grader.NewOffline(), first.Judge, kept).Judge(t.Context(), c)
+	replayed, err := llm.NewReplay(offline.New(), first.Judge, kept).Judge(t.Context(), c)
 	if err != nil || replayed.PostGate != first.PostGate {
 		t.Errorf("replayed: %+v, %v", replayed, err)
 	}

@@ -1,0 +1,91 @@
+package offline
+
+import "github.com/csenv/csenv/envserver/grader"
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestInterleavedJudging checks that judgements at the same time, of the same and of other tickets,
+// come out as they do one by one.
+func TestInterleavedJudging(t *testing.T) {
+	const workers = 4
+	tickets, err := pool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	judgeAll := func(o *Judge, from int) []grader.Verdict {
+		var out []grader.Verdict
+		for i := range tickets {
+			ticket := tickets[(from+i)%len(tickets)]
+			for _, reply := range []string{ticket.References.Good[0], phrasebookOf(ticket.Language).promise} {
+				v, err := o.Judge(context.Background(),
+					grader.Case{Ticket: ticket, Reply: reply, Actions: goldActions(ticket)})
+				if err != nil {
+					t.Error(err)
+				}
+				out = append(out, v)
+			}
+		}
+		return out
+	}
+	shared := New()
+	got := make([][]grader.Verdict, workers)
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() { got[i] = judgeAll(shared, i) })
+	}
+	wg.Wait()
+	for i := range workers {
+		if diff := cmp.Diff(judgeAll(New(), i), got[i]); diff != "" {
+			t.Errorf("worker %d (-alone +together):\n%s", i, diff)
+		}
+	}
+}
+
+// TestMemoKeepsWhatIsUsed checks that a memo forgets what nobody asks for and keeps what somebody
+// does.
+func TestMemoKeepsWhatIsUsed(t *testing.T) {
+	m := newMemo[int, int]()
+	computed := map[int]int{}
+	get := func(key int) {
+		if got := m.get(key, func(k int) int { computed[k]++; return 2 * k }); got != 2*key {
+			t.Fatalf("the memo of %d is %d", key, got)
+		}
+	}
+	for key := range 5 * maxMemo {
+		get(key)
+		get(0)
+	}
+	get(1)
+	if computed[0] != 1 || computed[1] != 2 {
+		t.Errorf("computed what is used %d times and what isn't %d times, want 1 and 2", computed[0], computed[1])
+	}
+	if n := len(m.young) + len(m.old); n > 2*maxMemo {
+		t.Errorf("the memo holds %d entries, want at most %d", n, 2*maxMemo)
+	}
+}
+
+// TestFreshAndRememberedTextsReadAlike checks that what a judge has read before changes no score.
+func TestFreshAndRememberedTextsReadAlike(t *testing.T) {
+	used := New()
+	for _, s := range publicTickets(t) {
+		for seed := range int64(2) {
+			ticket := instance(t, s, seed)
+			again, fresh := *ticket, New()
+			for _, reply := range ticket.References.Good {
+				a, b := judgeReply(t, used, ticket, reply), judgeReply(t, fresh, &again, reply)
+				if diff := cmp.Diff(b, a); diff != "" {
+					t.Fatalf("%s seed %d (-fresh +used):\n%s", s.ID, seed, diff)
+				}
+			}
+		}
+		if raced {
+			return
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package offline
+
+import "github.com/csenv/csenv/envserver/grader"
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/scenarios"
+)
+
+// Reading is a reply as the rules have read it, for judges that know more of language than the
+// rules do. Whatever can be decided in code is decided: the gates, the price of invented values,
+// the facts that are stated in plain words, form and consistency. Claims is the rest, and Grade
+// adds the answers up.
+//
+// A judge of language can only fill in what the rules couldn't find. It lifts no gate but the one
+// on replies without facts, and that one only by a fact whose value stands in the reply.
+type Assessment struct {
+	r *analysis
+	// folded is the reply with single spaces, for quotes.
+	folded string
+}
+
+// Claim is one statement about a reply that the rules leave to a judge of language. Exactly one of
+// Fact and Question is set where Criterion is Q1 or Q3.
+type Claim struct {
+	// ID is the criterion and what it is about: "Q1.f2", "Q3.q1", "Q5".
+	ID        string
+	Criterion string
+	Fact      *scenarios.Fact
+	Question  *scenarios.Question
+}
+
+// Read reads the reply as Judge does. It fails only without a ticket.
+func (o *Judge) Assess(c grader.Case) (*Assessment, error) {
+	if c.Ticket == nil {
+		return nil, errors.New("reading a reply: the case has no ticket")
+	}
+	r := o.prepared(c.Ticket).readReply(c.Reply, c.Actions)
+	return &Assessment{r: r, folded: singleSpaced(r.text)}, nil
+}
+
+// singleSpaced folds a text for comparing quotes: case, diacritics and white space don't count.
+func singleSpaced(text string) string {
+	return strings.Join(strings.Fields(fold(text)), " ")
+}
+
+// Text is the reply normalised: what the customer sees, without invisible characters.
+func (r *Assessment) Text() string { return r.r.text }
+
+// Rules is the verdict of the rules alone.
+func (r *Assessment) Rules() grader.Verdict { return r.r.total() }
+
+// Claims are what is left to ask, in the order of the criteria. There are none where the reply
+// earns nothing whatever the answers.
+func (r *Assessment) Claims() []Claim {
+	if r.worthless() {
+		return nil
+	}
+	spec := &r.r.ticket.Reply
+	var claims []Claim
+	if r.offers(0) {
+		for i := range spec.Facts {
+			if f := &spec.Facts[i]; !f.Optional && r.r.findings[i] == missing {
+				claims = append(claims, Claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
+			}
+		}
+	}
+	if r.offers(1) {
+		claims = append(claims, Claim{ID: "Q2", Criterion: "Q2"})
+	}
+	if r.offers(2) {
+		for i := range spec.Questions {
+			claims = append(claims, Claim{ID: "Q3." + spec.Questions[i].ID, Criterion: "Q3",
+				Question: &spec.Questions[i]})
+		}
+	}
+	if r.offers(3) && r.untimed() {
+		claims = append(claims, Claim{ID: "Q4", Criterion: "Q4"})
+	}
+	if r.offers(4) && !r.blames() {
+		claims = append(claims, Claim{ID: "Q5", Criterion: "Q5"})
+	}
+	if r.offers(5) && r.r.verdict.Criteria[5].Earned > 0 {
+		claims = append(claims, Claim{ID: "Q6", Criterion: "Q6"})
+	}
+	return claims
+}
+
+func (r *Assessment) offers(criterion int) bool { return r.r.verdict.Criteria[criterion].Offered > 0 }
+
+// worthless tells whether the gates that stay and the invented values leave nothing to earn.
+func (r *Assessment) worthless() bool {
+	limit := int64(grader.ResponsePoints)
+	for _, g := range r.r.verdict.Gates {
+		if g.ID != noFacts {
+			limit = min(limit, g.Cap)
+		}
+	}
+	return limit <= inventedCost*int64(len(r.r.verdict.Invented))
+}
+
+// untimed tells whether the rules found neither a time frame nor one that is taken back.
+func (r *Assessment) untimed() bool {
+	for i := range r.r.facts {
+		if r.r.facts[i].timed() && r.r.findings[i] == contradicted {
+			return false
+		}
+	}
+	return r.r.verdict.Criteria[3].Earned == 0
+}
+
+func (r *Assessment) blames() bool {
+	return anyPhrase(&r.r.lex.blame, r.r.doc.tokens, span{0, len(r.r.doc.tokens)})
+}
+
+// Grade adds the rules and the answers up to a verdict of the named judge. It returns an error
+// unless there is exactly one answer, met or unmet, to each of Claims. What an answer rests on is
+// checked: a quote that isn't in the reply, or lacks the fact's value, is no evidence, and its
+// claim isn't met.
+func (r *Assessment) Grade(judge string, answers []grader.Evidence) (grader.Verdict, error) {
+	claims := r.Claims()
+	checked, err := r.check(claims, answers)
+	if err != nil {
+		return grader.Verdict{}, err
+	}
+	m := *r.r
+	m.verdict.Judge, m.verdict.Status = judge, grader.StatusOK
+	m.verdict.Criteria = slices.Clone(m.verdict.Criteria)
+	if len(claims) > 0 {
+		m.merge(claims, checked)
+	}
+	return m.total(), nil
+}
+
+// check returns the answers in the order of the claims, those without evidence turned into unmet.
+func (r *Assessment) check(claims []Claim, answers []grader.Evidence) ([]grader.Evidence, error) {
+	byClaim := make(map[string]grader.Evidence, len(answers))
+	for _, a := range answers {
+		if _, twice := byClaim[a.Claim]; twice {
+			return nil, fmt.Errorf("two answers to claim %s", a.Claim)
+		}
+		if a.Verdict != grader.Met && a.Verdict != grader.Unmet {
+			return nil, fmt.Errorf("claim %s is %q: want %s or %s", a.Claim, a.Verdict, grader.Met, grader.Unmet)
+		}
+		byClaim[a.Claim] = a
+	}
+	checked := make([]grader.Evidence, len(claims))
+	for i, c := range claims {
+		a, ok := byClaim[c.ID]
+		if !ok {
+			return nil, fmt.Errorf("no answer to claim %s", c.ID)
+		}
+		delete(byClaim, c.ID)
+		if a.Refused = ""; a.Verdict == grader.Met {
+			a.Refused = r.Refuse(c, a.Quote)
+		}
+		checked[i] = a
+	}
+	for id := range byClaim {
+		return nil, fmt.Errorf("an answer to %q, which was not asked", id)
+	}
+	return checked, nil
+}
+
+// minQuote is how many letters and digits make a quote.
+const minQuote = 4
+
+// Refuse says why words that were quoted for a claim are no evidence of it, "" when they are.
+func (r *Assessment) Refuse(c Claim, quote string) string {
+	folded := singleSpaced(normalise(quote))
+	letters := 0
+	for _, char := range folded {
+		if unicode.IsLetter(char) || unicode.IsDigit(char) {
+			letters++
+		}
+	}
+	switch {
+	case utf8.RuneCountInString(folded) > maxMessageRunes, letters < minQuote, !strings.Contains(r.folded, folded):
+		return "the quote isn't in the reply"
+	case c.Fact != nil && !r.r.bears(c.Fact.ID, folded):
+		return "the quote doesn't state the value"
+	}
+	return ""
+}
+
+// bears tells whether a quote can be evidence for a fact: where the value is an amount, a date, a
+// duration, a number or an id, the quote has to hold it, and a sentence of the reply has to assert
+// it.
+func (r *analysis) bears(id, quote string) bool {
+	f := r.fact(id)
+	if f == nil || !f.measured() {
+		return f != nil
+	}
+	d := parse(quote, r.lex)
+	return f.said(r) && slices.ContainsFunc(f.forms,
+		func(form form) bool { return form.in(d, span{0, len(d.tokens)}) >= 0 })
+}
+
+func (r *analysis) fact(id string) *fact {
+	i := slices.IndexFunc(r.facts, func(f fact) bool { return f.id == id })
+	if i < 0 {
+		return nil
+	}
+	return &r.facts[i]
+}
+
+// measured tells whether the fact's value can't be said in other words.
+func (f *fact) measured() bool {
+	return len(f.forms) > 0 && len(f.forms[0].claims) > 0
+}
+
+// said tells whether a sentence asserts the fact's value, in whatever context.
+func (f *fact) said(r *analysis) bool {
+	for _, s := range r.doc.sentences {
+		if r.doc.question(s) {
+			continue
+		}
+		for i := range f.forms {
+			at := f.forms[i].in(r.doc, s)
+			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && f.polarity(r.doc, s, at, f.forms[i].negated,
+				r.lex) == stated {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// merge grades the criteria again with the answers.
+func (r *analysis) merge(claims []Claim, answers []grader.Evidence) {
+	met := map[string]bool{}
+	evidence := map[string][]grader.Evidence{}
+	for i, c := range claims {
+		met[c.ID] = answers[i].Verdict == grader.Met && answers[i].Refused == ""
+		evidence[c.Criterion] = append(evidence[c.Criterion], answers[i])
+	}
+	r.lift(met)
+	r.gradeCriteria()
+	for i, grade := range []func(met map[string]bool){nil, r.judgeOutcome, r.judgeQuestions, r.judgeClaim(3),
+		r.judgeClaim(4), r.judgeClaim(5)} {
+		if grade != nil {
+			grade(met)
+		}
+		r.verdict.Criteria[i].Evidence = evidence[r.verdict.Criteria[i].ID]
+	}
+}
+
+// lift counts the facts that are stated in other words.
+func (r *analysis) lift(met map[string]bool) {
+	r.findings = slices.Clone(r.findings)
+	for i := range r.facts {
+		f := &r.facts[i]
+		if !met["Q1."+f.id] {
+			continue
+		}
+		r.findings[i] = stated
+		r.stated++
+		if f.key && f.said(r) {
+			r.found++
+		}
+	}
+	if r.found > 0 {
+		r.verdict.Gates = slices.DeleteFunc(slices.Clone(r.verdict.Gates), func(g grader.Gate) bool { return g.ID == noFacts })
+	}
+}
+
+// judgeOutcome (Q2) wants the facts that make up the next step, which the rules know, and the next
+// step itself, which the judge has looked for.
+func (r *analysis) judgeOutcome(met map[string]bool) {
+	c := &r.verdict.Criteria[1]
+	for _, id := range r.ticket.Reply.Outcome.Facts {
+		if !r.states(id) {
+			set(c, 0, 1, "the next step lacks fact "+id)
+			return
+		}
+	}
+	if met["Q2"] {
+		set(c, 1, 1, "")
+		return
+	}
+	set(c, 0, 1, "the next step isn't named")
+}
+
+// judgeQuestions (Q3) pays a question in full when it is taken up and the facts that answer it are
+// stated, and half of it for some of those facts or for the facts alone.
+func (r *analysis) judgeQuestions(met map[string]bool) {
+	questions := r.ticket.Reply.Questions
+	var earned int64
+	open := make([]string, 0, len(questions))
+	for _, q := range questions {
+		n := 0
+		for _, id := range q.AnsweredBy {
+			if r.states(id) {
+				n++
+			}
+		}
+		taken := met["Q3."+q.ID]
+		switch {
+		case taken && n == len(q.AnsweredBy):
+			earned += 2
+			continue
+		case n > 0:
+			earned++
+		}
+		open = append(open, q.ID)
+	}
+	if len(questions) > 0 {
+		set(&r.verdict.Criteria[2], earned, 2*int64(len(questions)), "")
+	}
+	if len(open) > 0 {
+		r.verdict.Criteria[2].Reason = "not answered in full: " + strings.Join(open, ", ")
+	}
+}
+
+// judgeClaim grades a criterion of one claim. Time (Q4) is the judge's where the rules found none,
+// tone (Q5) is the judge's unless the rules found blame, and of shape (Q6) the rules have the
+// length.
+func (r *analysis) judgeClaim(i int) func(met map[string]bool) {
+	return func(met map[string]bool) {
+		c := &r.verdict.Criteria[i]
+		verdict, asked := met[c.ID]
+		switch {
+		case !asked:
+		case !verdict && c.ID == "Q4" && c.Earned > 0:
+			// A fact in other words says when.
+		case !verdict:
+			set(c, 0, 1, "not met, says the judge")
+		case c.ID != "Q6":
+			set(c, 1, 1, "")
+		}
+	}
+}
+
+func set(c *grader.Criterion, earned, offered int64, reason string) {
+	c.Earned, c.Reason = c.Offered*earned/offered, reason
+}
+
+// Ticket is what the customer wrote, normalised.
+func (r *Assessment) Ticket() string {
+	t := r.r.ticket
+	texts := append(make([]string, 0, 2+len(t.History)+len(t.Attachments)), t.Subject, t.Description)
+	for _, m := range t.History {
+		texts = append(texts, m.Role+": "+m.Text)
+	}
+	for _, a := range t.Attachments {
+		texts = append(texts, a.Name+"\n"+a.Content)
+	}
+	return normalise(strings.Join(texts, "\n\n"))
+}

@@ -1,0 +1,170 @@
+package offline
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSentences(t *testing.T) {
+	tests := map[string]struct {
+		language, text string
+		want           []string
+	}{
+		"marks": {"en", "One. Two! Three? Four", []string{"one .", "two !", "three ?", "four"}},
+		"abbreviations": {"en", "See e.g. Mr. Smith, approx. 3 of them.",
+			[]string{"see e . g . mr . smith , approx . 3 of them ."}},
+		"decimals": {"en", "It costs $1.50. Good.", []string{"it costs $ 1.50 .", "good ."}},
+		"versions": {"en", "Use Zigbee 3.0. Then restart.",
+			[]string{"use zigbee 3.0 .", "then restart ."}},
+		"addresses": {"en", "Write to a.b@acme.example. Thanks.",
+			[]string{"write to a.b@acme.example .", "thanks ."}},
+		"paragraphs":    {"en", "Hello Maria\n\nall is well", []string{"hello maria \n", "all is well"}},
+		"wrapped lines": {"en", "all is\nwell", []string{"all is well"}},
+		"list": {"en", "Do this:\n- one thing\n- another\n1. third",
+			[]string{"do this : \n", "- one thing \n", "- another \n", "1 .", "third"}},
+		"contraction":      {"en", "We'll see, it isn't here.", []string{"we will see , it isn not here ."}},
+		"ellipsis":         {"en", "Well... yes.", []string{"well .", "yes ."}},
+		"German dates":     {"de", "Am 14. März kommt es. Gut.", []string{"am 14 . marz kommt es .", "gut ."}},
+		"German digits":    {"de", "Am 14.3. kommt es. Gut.", []string{"am 14.3. kommt es .", "gut ."}},
+		"Spanish question": {"es", "¿Qué hago? Nada.", []string{"¿ que hago ?", "nada ."}},
+		"French elision": {"fr", "L'adresse n'est pas là. Merci.",
+			[]string{"l adresse n est pas la .", "merci ."}},
+		"French space and marks": {"fr", "Bonjour ! Ça va ?", []string{"bonjour !", "ca va ?"}},
+		"nothing":                {"en", "", nil},
+	}
+	lexicons := loadLexicons()
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := parse(fold(normalise(tc.text)), lexicons[tc.language])
+			var got []string
+			for _, s := range d.sentences {
+				got = append(got, joined(d.tokens[s.lo:s.hi]))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("sentences (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func joined(tokens []token) string {
+	texts := make([]string, len(tokens))
+	for i, t := range tokens {
+		texts[i] = t.text
+	}
+	return strings.Join(texts, " ")
+}
+
+func TestClauses(t *testing.T) {
+	tests := map[string]struct {
+		language, text string
+		want           []string
+	}{
+		"commas": {"en", "As I said, we will refund you.", []string{"as i said ,", "we will refund you ."}},
+		"conjunctions": {"en", "I checked and we refund it because it is late.",
+			[]string{"i checked", "and we refund it", "because it is late ."}},
+		"brackets": {"en", "The sum (all of it) is back: good", []string{"the sum (", "all of it )", "is back :",
+			"good"}},
+		"dashes": {"en", "It is late - sorry, a well-known fault",
+			[]string{"it is late -", "sorry ,", "a well - known fault"}},
+		"German": {"de", "Wir prüfen es, weil es fehlt, und melden uns.",
+			[]string{"wir prufen es ,", "weil es fehlt ,", "und melden uns ."}},
+		"Spanish": {"es", "Lo revisé y le escribo.", []string{"lo revise", "y le escribo ."}},
+		"French":  {"fr", "Je vérifie et je vous écris.", []string{"je verifie", "et je vous ecris ."}},
+	}
+	lexicons := loadLexicons()
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := parse(fold(normalise(tc.text)), lexicons[tc.language])
+			var got []string
+			for _, c := range d.clauses {
+				got = append(got, joined(d.tokens[c.lo:c.hi]))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("clauses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSpansAreFoundByToken checks the look-ups against a plain search.
+func TestSpansAreFoundByToken(t *testing.T) {
+	lex := loadLexicons()["en"]
+	d := parse(fold(normalise(goodReply+" It was $5.00, or 5 days, on 3 May. Gone.")), lex)
+	d.sentences = append(d.sentences[:1:1], d.sentences[2:]...)
+	for i := range d.tokens {
+		wantSentence, wantClause, wantClaim := span{i, i + 1}, span{i, i + 1}, false
+		for _, s := range d.sentences {
+			if i >= s.lo && i < s.hi {
+				wantSentence = s
+			}
+		}
+		for _, c := range d.clauses {
+			if i >= c.lo && i < c.hi {
+				wantClause = c
+			}
+		}
+		for _, c := range d.claims {
+			wantClaim = wantClaim || i >= c.at.lo && i < c.at.hi
+		}
+		if d.sentenceOf(i) != wantSentence || d.clauseOf(i) != wantClause || d.claimed(i) != wantClaim {
+			t.Errorf("token %d: sentence %v, clause %v, claimed %v; want %v, %v, %v", i, d.sentenceOf(i), d.clauseOf(i),
+				d.claimed(i), wantSentence, wantClause, wantClaim)
+		}
+	}
+	for _, s := range d.sentences {
+		want := 0
+		for _, c := range d.claims {
+			if c.at.lo >= s.lo && c.at.hi <= s.hi {
+				want++
+			}
+		}
+		if got := len(d.claimsWithin(s)); got != want {
+			t.Errorf("%d claims within %v, want %d", got, s, want)
+		}
+	}
+}
+
+func TestStems(t *testing.T) {
+	// The words of a line share a stem, and no two lines do.
+	tests := map[string][]string{
+		"en": {"escalate escalated escalates escalating escalation", "refund refunds refunded refunding",
+			"deliver delivered delivery deliveries", "pay paid pays paying", "sent send sends sending",
+			"password passwords", "pass passed passing"},
+		"de": {"erstattung erstatten erstattet", "prufung prufen pruft", "rechnung rechnungen", "zahlen zahlt zahlung"},
+		"es": {"reembolso reembolsos", "pago pagos", "factura facturas", "camara camaras"},
+		"fr": {"remboursement remboursements", "adresse adresses", "compte comptes", "lien liens"},
+	}
+	lexicons := loadLexicons()
+	for language, lines := range tests {
+		seen := map[string]string{}
+		for _, line := range lines {
+			words := strings.Fields(line)
+			stem := lexicons[language].stemOf(words[0])
+			for _, w := range words {
+				if got := lexicons[language].stemOf(w); got != stem {
+					t.Errorf("%s: %s has the stem %q, %s has %q", language, words[0], stem, w, got)
+				}
+			}
+			if other, ok := seen[stem]; ok {
+				t.Errorf("%s: %s and %s share the stem %q", language, other, words[0], stem)
+			}
+			seen[stem] = words[0]
+		}
+	}
+}
+
+func TestFold(t *testing.T) {
+	for text, want := range map[string]string{
+		"Rückerstattung": "ruckerstattung", "ÉCRIT": "ecrit", "Größe": "grosse", "cœur": "coeur", "mañana": "manana",
+		"Plain": "plain", "e\u0301": "e",
+		"re\u00adfund": "refund", "re\u200dfund": "refund", "ｒｅｆｕｎｄ": "refund", "“we’ll”": `"we'll"`, "3–5": "3-5",
+		"a\u00a0b": "a b", "a\tb": "a b",
+	} {
+		if got := fold(normalise(text)); got != want {
+			t.Errorf("%q folds to %q, want %q", text, got, want)
+		}
+	}
+}

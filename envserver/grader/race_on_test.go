@@ -1,7 +1,0 @@
-//go:build race
-
-package grader
-
-// raced tells that the race detector is on: tests that judge thousands of replies judge a part of
-// them.
-const raced = true

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -13,9 +15,9 @@ import (
 
 // articleFile is the front matter of kb/<ID>.md.
 type articleFile struct {
-	Version int                       `yaml:"version"`
-	Canary  string                    `yaml:"canary"`
-	Params  ordered[articleParamFile] `yaml:"params,optional"`
+	Version int                              `yaml:"version"`
+	Canary  string                           `yaml:"canary"`
+	Params  source.Ordered[articleParamFile] `yaml:"params,optional"`
 }
 
 // articleParamFile is a policy number that a scenario may set otherwise.
@@ -27,7 +29,7 @@ type articleParamFile struct {
 // article is a compiled article. Articles are written in English, whatever the ticket's language.
 type article struct {
 	id, title string
-	body      text
+	body      expr.Text
 	params    []articleParam
 	sections  map[string]bool
 	// standard is the article with its own params.
@@ -38,7 +40,7 @@ type article struct {
 
 type articleParam struct {
 	name  string
-	pos   position
+	pos   source.Position
 	value ref.Val
 }
 
@@ -69,49 +71,49 @@ func (l *loader) article(file, id string, data []byte) *article {
 		l.errs = append(l.errs, err)
 		return nil
 	}
-	d := &decoder{file: file}
+	d := &source.Decoder{File: file}
 	var f articleFile
-	d.document([]byte("\n"+front), &f)
+	d.Document([]byte("\n"+front), &f)
 	a := &article{id: id, title: title, canary: f.Canary, sections: sectionsOf(body)}
-	a.body.raw = raw{text: body, tag: "!!str", pos: position{file, line}}
-	c := newCompiler(l.languages["en"], l.locales["en"])
-	vals := &values{byName: map[string]ref.Val{}}
+	a.body.Raw = source.Raw{Text: body, Tag: "!!str", Pos: source.Position{File: file, Line: line}}
+	c := expr.NewCompiler(l.languages["en"], l.locales["en"])
+	vals := expr.Values{}
 	for _, e := range f.Params {
 		p := articleParam{name: e.Name, pos: e.Pos, value: e.Value.value(c, e.Pos)}
 		a.params = append(a.params, p)
-		vals.byName[p.name] = p.value
-		c.declare(p.name, cel.IntType)
+		vals[p.name] = p.value
+		c.Declare(p.name, cel.IntType)
 	}
-	a.body.compile(c)
-	a.cost = c.cost
+	a.body.Compile(c)
+	a.cost = c.Cost
 	l.fail(d, c)
-	if len(d.errs)+len(c.errs) == 0 {
+	if len(d.Errs)+len(c.Errs) == 0 {
 		a.standard = l.render(a, vals)
 	}
 	return a
 }
 
-func (l *loader) render(a *article, vals *values) Article {
-	in := &instance{vals: vals, loc: l.locales["en"]}
-	out := Article{ID: a.id, Title: a.title, Body: in.text(a.body)}
-	if in.err != nil {
-		l.errs = append(l.errs, in.err)
+func (l *loader) render(a *article, vals expr.Values) Article {
+	in := &expr.Scope{Vals: vals, Loc: l.locales["en"]}
+	out := Article{ID: a.id, Title: a.title, Body: in.Text(a.body)}
+	if in.Err != nil {
+		l.errs = append(l.errs, in.Err)
 	}
 	return out
 }
 
-func (f articleParamFile) value(c *compiler, pos position) ref.Val {
+func (f articleParamFile) value(c *expr.Compiler, pos source.Position) ref.Val {
 	switch {
 	case f.Money != "" && f.Int == nil:
-		cents, err := parseMoney(f.Money)
+		cents, err := expr.ParseMoney(f.Money)
 		if err != nil {
-			c.failf(pos, "%v", err)
+			c.Failf(pos, "%v", err)
 		}
 		return types.Int(cents)
 	case f.Money == "" && f.Int != nil:
 		return types.Int(*f.Int)
 	default:
-		c.failf(pos, "a param of an article is {money: \"200.00\"} or {int: 30}")
+		c.Failf(pos, "a param of an article is {money: \"200.00\"} or {int: 30}")
 		return types.IntZero
 	}
 }
@@ -134,21 +136,21 @@ type shelf struct {
 	// varied tells the articles that show a param of the scenario.
 	varied []bool
 	// defaults are the articles' params that the scenario leaves alone.
-	defaults []articleParam
+	defaults expr.Values
 }
 
 // article renders the i-th article over the values of an instance.
-func (s *shelf) article(i int, in *instance, english *locale) Article {
+func (s *shelf) article(i int, in *instance, english *expr.Locale) Article {
 	a := s.articles[i]
 	if !s.varied[i] {
-		in.count(a.body.pos, len(a.standard.Body))
+		in.Count(a.body.Pos, len(a.standard.Body))
 		return a.standard
 	}
-	inner := instance{vals: in.vals, loc: english, rendered: in.rendered}
-	body := inner.text(a.body)
-	in.rendered = inner.rendered
-	if inner.err != nil {
-		in.fail(inner.err)
+	inner := expr.Scope{Vals: in.Vals, Loc: english, Rendered: in.Rendered}
+	body := inner.Text(a.body)
+	in.Rendered = inner.Rendered
+	if inner.Err != nil {
+		in.Fail(inner.Err)
 	}
 	return Article{ID: a.id, Title: a.title, Body: body}
 }

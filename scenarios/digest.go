@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/csenv/csenv/scenarios/expr"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -72,9 +73,9 @@ func (d digester) mapping(n *yaml.Node, path string) {
 
 func (d digester) article(a *article) {
 	d.text(a.title)
-	d.text(a.body.text)
+	d.text(a.body.Text)
 	for _, p := range a.params {
 		d.text(p.name)
-		d.text(strconv.FormatInt(native[int64](p.value), 10))
+		d.text(strconv.FormatInt(expr.Native[int64](p.value), 10))
 	}
 }

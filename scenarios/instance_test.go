@@ -8,14 +8,14 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/csenv/csenv/scenarios/expr"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
 func TestInstantiateTicketOfSeedZero(t *testing.T) {
-	c := mustLoad(t, pack(t, "", "", ""))
+	c := mustLoad(t, testPack(t, "", "", ""))
 	got := mustTicket(t, c, 0)
 	sum, _ := strings.CutPrefix(got.Reply.Facts[0].Value, "$")
 	if got.Language != "en" || got.Tone != "calm" || got.SLAMinutes != 240 || got.Customer.AccountLevel != "basic" {
@@ -54,7 +54,7 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 
 // The other branch drops a fact, a gate, a variant and a reference, and everything that names them.
 func TestInstantiateTicketOfTheOtherBranch(t *testing.T) {
-	c := mustLoad(t, pack(t, "", "", ""))
+	c := mustLoad(t, testPack(t, "", "", ""))
 	for seed := range int64(50) {
 		got := mustTicket(t, c, seed)
 		if got.Gold.Escalate {
@@ -79,7 +79,7 @@ func TestInstantiateTicketOfTheOtherBranch(t *testing.T) {
 }
 
 func TestArticlesShowTheDrawnLimit(t *testing.T) {
-	c := mustLoad(t, pack(t, "", "", ""))
+	c := mustLoad(t, testPack(t, "", "", ""))
 	seen := map[string]bool{}
 	for seed := range int64(50) {
 		got := mustTicket(t, c, seed)
@@ -98,7 +98,7 @@ func TestArticlesShowTheDrawnLimit(t *testing.T) {
 }
 
 func TestAllowedValuesHoldTheState(t *testing.T) {
-	c := mustLoad(t, pack(t, "", "", ""))
+	c := mustLoad(t, testPack(t, "", "", ""))
 	got := mustTicket(t, c, 0)
 	joined := strings.Join(got.Reply.AllowedValues, "\n")
 	for _, want := range []string{"PAY-", "true", "one", got.Subject, got.Description, "Hello, ", got.Articles[0].Body,
@@ -113,7 +113,7 @@ func TestAllowedValuesHoldTheState(t *testing.T) {
 }
 
 func TestDrawsStayInRange(t *testing.T) {
-	s, _ := mustLoad(t, pack(t, "", "", "")).Ticket("T1")
+	s, _ := mustLoad(t, testPack(t, "", "", "")).Ticket("T1")
 	earliest, latest := time.Date(2026, 2, 2, 8, 0, 0, 0, time.UTC), time.Date(2026, 11, 27, 17, 45, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Int64().Draw(t, "seed")
@@ -121,14 +121,14 @@ func TestDrawsStayInRange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		intOf := func(name string) int64 { return native[int64](b.vals.byName[name]) }
+		intOf := func(name string) int64 { return expr.Native[int64](b.Vals[name]) }
 		if n := intOf("seats"); n < 2 || n > 9 {
 			t.Fatalf("seats %d", n)
 		}
 		if p := intOf("price"); p < 3000 || p > 6000 || p%50 != 0 {
 			t.Fatalf("price %d", p)
 		}
-		over, sum := b.vals.byName["over"] == types.True, intOf("sum")
+		over, sum := b.Vals["over"] == types.True, intOf("sum")
 		if sum != intOf("seats")*intOf("price") || over && sum <= 22000 || !over && sum > 18000 {
 			t.Fatalf("over %t, sum %d", over, sum)
 		}
@@ -136,7 +136,7 @@ func TestDrawsStayInRange(t *testing.T) {
 		if now.Before(earliest) || now.After(latest) || now.Minute()%15 != 0 {
 			t.Fatalf("now %s", now)
 		}
-		days := now.Sub(native[time.Time](b.vals.byName["due"])).Hours() / 24
+		days := now.Sub(expr.Native[time.Time](b.Vals["due"])).Hours() / 24
 		if days < 2 || days > 5 || days != float64(int(days)) {
 			t.Fatalf("due %v days ago", days)
 		}
@@ -144,7 +144,7 @@ func TestDrawsStayInRange(t *testing.T) {
 }
 
 func TestBranches(t *testing.T) {
-	files := pack(t, "", "", "")
+	files := testPack(t, "", "", "")
 	second := strings.Replace(string(files["tickets/T1.yaml"].Data), "id: T1", "id: T2", 1)
 	second = strings.Replace(second, `colour: {pick: [red, blue]}`, `colour: {branch: [red, blue]}`, 1)
 	files["tickets/T2.yaml"] = &fstest.MapFile{Data: []byte(second)}
@@ -158,29 +158,29 @@ func TestBranches(t *testing.T) {
 		if errX != nil || errY != nil {
 			t.Fatal(errX, errY)
 		}
-		if x.vals.byName["over"] != y.vals.byName["over"] {
+		if x.Vals["over"] != y.Vals["over"] {
 			t.Fatalf("seed %d: paired branches differ", seed)
 		}
-		if x.vals.byName["over"] != types.True {
+		if x.Vals["over"] != types.True {
 			flipped++
 		}
-		if y.vals.byName["colour"] == types.String("blue") {
+		if y.Vals["colour"] == types.String("blue") {
 			unpaired++
 		}
 	}
 	if flipped < 70 || flipped > 130 || unpaired < 70 || unpaired > 130 {
 		t.Errorf("of 200 seeds %d and %d took the second value, want about 100", flipped, unpaired)
 	}
-	if zero, err := b.build(0); err != nil || zero.vals.byName["colour"] != types.String("red") ||
-		zero.vals.byName["over"] != types.True {
+	if zero, err := b.build(0); err != nil || zero.Vals["colour"] != types.String("red") ||
+		zero.Vals["over"] != types.True {
 		t.Errorf("seed 0 is not canonical: %v, %v", zero, err)
 	}
 }
 
 // A new variable moves no other.
 func TestVariablesAreIndependent(t *testing.T) {
-	before, _ := mustLoad(t, pack(t, "", "", "")).Ticket("T1")
-	after, _ := mustLoad(t, pack(t, "tickets/T1.yaml", "  seats:", "  extra: {int: [1, 1000]}\n  seats:")).Ticket("T1")
+	before, _ := mustLoad(t, testPack(t, "", "", "")).Ticket("T1")
+	after, _ := mustLoad(t, testPack(t, "tickets/T1.yaml", "  seats:", "  extra: {int: [1, 1000]}\n  seats:")).Ticket("T1")
 	for seed := range int64(20) {
 		a, errA := before.Instantiate(seed)
 		b, errB := after.Instantiate(seed)
@@ -190,16 +190,6 @@ func TestVariablesAreIndependent(t *testing.T) {
 		if diff := cmp.Diff(a, b); diff != "" {
 			t.Fatalf("seed %d moved (-before +after):\n%s", seed, diff)
 		}
-	}
-}
-
-func TestPeople(t *testing.T) {
-	l := newNameList(&nameFile{})
-	l.given, l.family = personNames([]string{"Zoë"}), personNames([]string{"Strauß-Łuk"})
-	want := map[string]string{"given": "Zoë", "family": "Strauß-Łuk", "full": "Zoë Strauß-Łuk",
-		"email": "zoe.straussluk@mail.example"}
-	if diff := cmp.Diff(want, l.person(&stream{})); diff != "" {
-		t.Errorf("person (-want +got):\n%s", diff)
 	}
 }
 
@@ -236,7 +226,7 @@ func TestWhatScenariosMayCost(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			files := pack(t, "tickets/T1.yaml", tt.old, tt.replacement)
+			files := testPack(t, "tickets/T1.yaml", tt.old, tt.replacement)
 			if strings.Contains(tt.replacement, "[c, c") {
 				files["tickets/T1.yaml"].Data = []byte(strings.Replace(string(files["tickets/T1.yaml"].Data), colours,
 					colours+"\n  c: {pick: ["+long(8000)+"]}", 1))
@@ -253,7 +243,7 @@ func TestWhatScenariosMayCost(t *testing.T) {
 }
 
 func TestInstantiateWorkflow(t *testing.T) {
-	c := mustLoad(t, pack(t, "", "", ""))
+	c := mustLoad(t, testPack(t, "", "", ""))
 	w := mustWorkflow(t, c, 0)
 	id, price := w.State.Orders[0].ID, w.State.Orders[0].Total
 	wantSteps := []WorkflowStep{
@@ -289,7 +279,7 @@ func TestInstantiateWorkflow(t *testing.T) {
 }
 
 func TestRecordsAsJSON(t *testing.T) {
-	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), 0)
+	w := mustWorkflow(t, mustLoad(t, testPack(t, "", "", "")), 0)
 	o := w.State.Orders[0]
 	o.ID, o.Total = "LD-1", 1250
 	got, err := json.Marshal(o)
@@ -312,7 +302,7 @@ func TestCents(t *testing.T) {
 }
 
 func TestBackend(t *testing.T) {
-	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), 0)
+	w := mustWorkflow(t, mustLoad(t, testPack(t, "", "", "")), 0)
 	b := w.State.Clone()
 	if diff := cmp.Diff(w.State, b); diff != "" {
 		t.Errorf("clone (-want +got):\n%s", diff)
@@ -333,14 +323,14 @@ func TestBackend(t *testing.T) {
 	b.Orders[0].Status, b.Orders[0].Details["gate"], b.Orders[0].Items[0].Price, b.Orders[0].Notes[0] = "lost", "z", 1, "z"
 	b.Payments[0].Details["last4"] = "0000"
 	b.Refunds, b.Cases[0].Team = append(b.Refunds, Refund{}), "x"
-	again := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), 0)
+	again := mustWorkflow(t, mustLoad(t, testPack(t, "", "", "")), 0)
 	if diff := cmp.Diff(again.State, w.State); diff != "" {
 		t.Errorf("changing the clone changed its origin (-want +got):\n%s", diff)
 	}
 }
 
 func TestPredicates(t *testing.T) {
-	w := mustWorkflow(t, mustLoad(t, pack(t, "", "", "")), 0)
+	w := mustWorkflow(t, mustLoad(t, testPack(t, "", "", "")), 0)
 	b := w.State.Clone()
 	price := int64(b.Orders[0].Total)
 	over := w.Forbidden[0].When
@@ -392,22 +382,8 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-func TestScalarsOfAMapComeInOneOrder(t *testing.T) {
-	in := &instance{loc: locales()["en"]}
-	m := map[ref.Val]ref.Val{}
-	for _, s := range []string{"e", "d", "c", "b", "a"} {
-		m[types.String(s)] = types.String(s)
-	}
-	for range 20 {
-		got := in.scalars(types.NewRefValMap(types.DefaultTypeAdapter, m), nil)
-		if diff := cmp.Diff([]string{"a", "b", "c", "d", "e"}, got); diff != "" {
-			t.Fatalf("scalars (-want +got):\n%s", diff)
-		}
-	}
-}
-
 func TestWorkflowQueries(t *testing.T) {
-	files := pack(t, "workflows/W1.yaml", `query: "I was charged twice for {{ order_id }}."`,
+	files := testPack(t, "workflows/W1.yaml", `query: "I was charged twice for {{ order_id }}."`,
 		`query: ["One {{ order_id }}.", "Two {{ order_id }}.", {text: "Three.", when: "settled"}]`)
 	s, _ := mustLoad(t, files).Workflow("W1")
 	seen := map[string]int{}
@@ -440,7 +416,7 @@ func TestStepMinutes(t *testing.T) {
 			map[string]int{CheckOrderStatus: 5, CheckPayment: 0, InitiateRefund: 7, EscalateIssue: 8, RespondUser: 9},
 		},
 	} {
-		s, _ := mustLoad(t, pack(t, "workflows/W1.yaml", "max_steps: 8", tt.limits)).Workflow("W1")
+		s, _ := mustLoad(t, testPack(t, "workflows/W1.yaml", "max_steps: 8", tt.limits)).Workflow("W1")
 		w, err := s.Instantiate(0)
 		if err != nil {
 			t.Fatal(err)

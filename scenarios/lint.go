@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/csenv/csenv/scenarios/triage"
+	"github.com/csenv/csenv/scenarios/words"
 )
 
 // Finding is a fault of a catalogue that loads all the same.
@@ -157,8 +158,8 @@ func (l *linter) policy(b *ticketBuild) {
 		l.reportf(at, rulePolicy, "priority is stated as %s by rule %s, the situation makes it %s by %s",
 			stated.Priority, stated.Rule, priority, rule)
 	}
-	if want, err := slaMinutes(priority); err != nil || int64(b.ticket.SLAMinutes) != want {
-		l.reportf(b.s.file.SLA.FirstResponseMinutes.pos.String(), ruleSLA,
+	if want, err := triage.SLAMinutes(priority); err != nil || int64(b.ticket.SLAMinutes) != want {
+		l.reportf(b.s.file.SLA.FirstResponseMinutes.Pos.String(), ruleSLA,
 			"first_response_minutes is %d, %s priority has %d", b.ticket.SLAMinutes, priority, want)
 	}
 	e, needed := b.situation.Escalation()
@@ -217,7 +218,7 @@ func (l *linter) ticketLeaks(b *ticketBuild) {
 	for _, token := range tokens {
 		// A token of one plain word, such as the rule "delay", is everyday language and tells
 		// nothing.
-		if strings.ContainsAny(token, "_#- ") && containsWord(said, token) {
+		if strings.ContainsAny(token, "_#- ") && words.ContainsFold(said, token) {
 			l.reportf(b.s.File, ruleLeak, "what the customer wrote holds the gold token %q", token)
 		}
 	}
@@ -241,43 +242,15 @@ func servedText(t *Ticket) string {
 // factLeaks looks for facts that an agent must find out but is told.
 func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 	for _, f := range files {
-		if !in.holds(f.When) || in.boolean(f.Shown) {
+		if !in.Holds(f.When) || in.Boolean(f.Shown) {
 			continue
 		}
-		if v := in.text(f.Value); containsWord(served, v) {
+		if v := in.Text(f.Value); words.ContainsFold(served, v) {
 			l.reportf(f.Pos.String(), ruleLeak, "fact %s is already in what the customer wrote: set shown, or let "+
 				"the agent find it out", f.ID)
 		}
 	}
 }
-
-// containsWord reports whether word stands in text with no letter or digit at either side, whatever
-// the case.
-func containsWord(text, word string) bool {
-	return HoldsWord(strings.ToLower(text), strings.ToLower(word))
-}
-
-// HoldsWord reports whether word, which isn't empty, stands in text in the same case with no letter
-// or digit at either side.
-func HoldsWord(text, word string) bool {
-	for from := 0; word != ""; {
-		i := strings.Index(text[from:], word)
-		if i < 0 {
-			return false
-		}
-		start, end := from+i, from+i+len(word)
-		// The rune before the first and after the last is the one for an error: no letter.
-		before, _ := utf8.DecodeLastRuneInString(text[:start])
-		after, _ := utf8.DecodeRuneInString(text[end:])
-		if !wordRune(before) && !wordRune(after) {
-			return true
-		}
-		from = start + 1
-	}
-	return false
-}
-
-func wordRune(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
 
 func (l *linter) facts(position string, facts []Fact) {
 	if !slices.ContainsFunc(facts, func(f Fact) bool { return !f.Optional }) {

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/google/go-cmp/cmp"
 )
 
-// pack is the catalogue under testdata/pack, with one text replaced in one of its files.
-func pack(t testing.TB, file, old, replacement string) fstest.MapFS {
+// testPack is the catalogue under testdata/pack, with one text replaced in one of its files.
+func testPack(t testing.TB, file, old, replacement string) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
 	err := fs.WalkDir(os.DirFS("testdata/pack"), ".", func(name string, e fs.DirEntry, err error) error {
@@ -100,7 +101,7 @@ func TestPublicCatalogue(t *testing.T) {
 }
 
 func TestTestPackIsClean(t *testing.T) {
-	if diff := cmp.Diff([]Finding(nil), mustLint(t, mustLoad(t, pack(t, "", "", "")))); diff != "" {
+	if diff := cmp.Diff([]Finding(nil), mustLint(t, mustLoad(t, testPack(t, "", "", "")))); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }
@@ -279,7 +280,7 @@ func TestLoadFaults(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := loadOne(pack(t, tt.file, tt.old, tt.replacement))
+			_, err := loadOne(testPack(t, tt.file, tt.old, tt.replacement))
 			if tt.want == "" {
 				if err != nil {
 					t.Fatalf("Load: %v, want no fault", err)
@@ -294,7 +295,7 @@ func TestLoadFaults(t *testing.T) {
 }
 
 func TestLoadReportsAllFaultsTogether(t *testing.T) {
-	files := pack(t, "tickets/T1.yaml", "intensity: 0", "intensity: 9, mood: bad")
+	files := testPack(t, "tickets/T1.yaml", "intensity: 0", "intensity: 9, mood: bad")
 	files["tickets/notes.txt"] = &fstest.MapFile{Data: []byte("x")}
 	files["workflows/W1.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(string(files["workflows/W1.yaml"].Data),
 		"price + usd(1)", "prise + usd(1)", 1))}
@@ -308,7 +309,7 @@ func TestLoadReportsAllFaultsTogether(t *testing.T) {
 }
 
 func TestTwoArticlesOfOneParam(t *testing.T) {
-	files := pack(t, "kb/POL-SLA.md", "---\n# First", "params: {window_days: {int: 14}}\n---\n# First")
+	files := testPack(t, "kb/POL-SLA.md", "---\n# First", "params: {window_days: {int: 14}}\n---\n# First")
 	if _, err := loadOne(files); err == nil || !strings.Contains(err.Error(),
 		`two articles have a param "window_days" of different values`) {
 		t.Errorf("Load: %v, want the clash of window_days", err)
@@ -316,7 +317,7 @@ func TestTwoArticlesOfOneParam(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
-	base := mustLoad(t, pack(t, "", "", "")).Digest()
+	base := mustLoad(t, testPack(t, "", "", "")).Digest()
 	if !strings.HasPrefix(base, "sha256:") || len(base) != len("sha256:")+64 {
 		t.Errorf("digest %q, want sha256:<64 hexadecimal digits>", base)
 	}
@@ -347,7 +348,7 @@ func TestDigest(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := mustLoad(t, pack(t, tt.file, tt.old, tt.replacement)).Digest()
+			got := mustLoad(t, testPack(t, tt.file, tt.old, tt.replacement)).Digest()
 			if (got == base) != tt.same {
 				t.Errorf("digest equal = %t, want %t", got == base, tt.same)
 			}
@@ -358,7 +359,7 @@ func TestDigest(t *testing.T) {
 // No file makes loading panic, and what loads is deterministic. Minimising an input takes long, for
 // every try compiles the pack: run with -fuzzminimizetime 1s.
 func FuzzLoad(f *testing.F) {
-	base := pack(f, "", "", "")
+	base := testPack(f, "", "", "")
 	names := slices.Sorted(maps.Keys(base))
 	for i, name := range names {
 		f.Add(uint8(i), base[name].Data)
@@ -382,4 +383,4 @@ func FuzzLoad(f *testing.F) {
 }
 
 // loadOne loads a single pack.
-func loadOne(fsys fs.FS) (*Catalog, error) { return LoadPacks(Pack{FS: fsys}) }
+func loadOne(fsys fs.FS) (*Catalog, error) { return LoadPacks(pack.Pack{FS: fsys}) }

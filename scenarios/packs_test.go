@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/csenv/csenv/scenarios/pack"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -41,7 +42,7 @@ func with(files fstest.MapFS, name, text string) fstest.MapFS {
 	return out
 }
 
-func mustLoadPacks(t testing.TB, packs ...Pack) *Catalog {
+func mustLoadPacks(t testing.TB, packs ...pack.Pack) *Catalog {
 	t.Helper()
 	c, err := LoadPacks(packs...)
 	if err != nil {
@@ -53,7 +54,7 @@ func mustLoadPacks(t testing.TB, packs ...Pack) *Catalog {
 // renamed is the test pack with its two scenarios under other ids.
 func renamed(t testing.TB) fstest.MapFS {
 	out := fstest.MapFS{}
-	for name, file := range pack(t, "", "", "") {
+	for name, file := range testPack(t, "", "", "") {
 		for _, id := range []string{"T1", "W1"} {
 			if path.Base(name) == id+".yaml" {
 				name = strings.Replace(name, id, id+"0", 1)
@@ -66,7 +67,7 @@ func renamed(t testing.TB) fstest.MapFS {
 }
 
 func TestFlatPack(t *testing.T) {
-	nested := pack(t, "", "", "")
+	nested := testPack(t, "", "", "")
 	want, got := mustLoad(t, nested), mustLoad(t, flat(nested))
 	if want.Digest() != got.Digest() {
 		t.Error("the layout of a pack changes its digest")
@@ -87,7 +88,7 @@ func TestMountedPack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.CopyFS(filepath.Join(dir, "..2026_03_14_09_20_00.1"),
-				layout(pack(t, "", "", ""))); err != nil {
+				layout(testPack(t, "", "", ""))); err != nil {
 				t.Fatal(err)
 			}
 			link(t, "..2026_03_14_09_20_00.1", filepath.Join(dir, "..data"))
@@ -103,7 +104,8 @@ func TestMountedPack(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			if got, want := mustLoad(t, root.FS()).Digest(), mustLoad(t, pack(t, "", "", "")).Digest(); got != want {
+			if got, want := mustLoad(t, root.FS()).Digest(), mustLoad(t,
+				testPack(t, "", "", "")).Digest(); got != want {
 				t.Errorf("digest %s, want %s as of the files", got, want)
 			}
 		})
@@ -118,8 +120,8 @@ func link(t *testing.T, target, name string) {
 }
 
 func TestPacksTogether(t *testing.T) {
-	base := pack(t, "", "", "")
-	c := mustLoadPacks(t, Pack{"base", base}, Pack{"other", renamed(t)})
+	base := testPack(t, "", "", "")
+	c := mustLoadPacks(t, pack.Pack{Name: "base", FS: base}, pack.Pack{Name: "other", FS: renamed(t)})
 	var ids, files []string
 	for _, s := range c.Tickets() {
 		ids, files = append(ids, s.ID), append(files, s.File)
@@ -134,7 +136,7 @@ func TestPacksTogether(t *testing.T) {
 		"other/workflows/W10.yaml"}, files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]PackInfo{{Name: "base", Folder: "base"}, {Name: "other", Folder: "other"}},
+	if diff := cmp.Diff([]pack.Info{{Name: "base", Folder: "base"}, {Name: "other", Folder: "other"}},
 		c.Packs()); diff != "" {
 		t.Errorf("packs (-want +got):\n%s", diff)
 	}
@@ -144,19 +146,19 @@ func TestPacksTogether(t *testing.T) {
 }
 
 func TestBaseArticlesAndNames(t *testing.T) {
-	base := pack(t, "", "", "")
+	base := testPack(t, "", "", "")
 	scenarios := only(renamed(t), "tickets/", "workflows/")
 	if _, err := loadOne(scenarios); err == nil || !strings.Contains(err.Error(), "there must be one kb/POL-REF.md") {
 		t.Errorf("a pack without articles, alone: %v, want that they are missing", err)
 	}
-	c := mustLoadPacks(t, Pack{"base", base}, Pack{"other", scenarios})
+	c := mustLoadPacks(t, pack.Pack{Name: "base", FS: base}, pack.Pack{Name: "other", FS: scenarios})
 	ticket, _ := c.Ticket("T10")
 	got, err := ticket.Instantiate(0)
 	if err != nil || len(got.Articles) != 2 {
 		t.Fatalf("T10 has the articles %v, %v; want those of the base", got.Articles, err)
 	}
 	own := with(scenarios, "kb/POL-SLA.md", "---\nversion: 1\ncanary: x\n---\n# Ours\n\n## 1. One\nText.\n")
-	c = mustLoadPacks(t, Pack{"base", base}, Pack{"other", own})
+	c = mustLoadPacks(t, pack.Pack{Name: "base", FS: base}, pack.Pack{Name: "other", FS: own})
 	titles := map[string]string{}
 	for _, s := range c.Tickets() {
 		instance, err := s.Instantiate(0)
@@ -172,10 +174,10 @@ func TestBaseArticlesAndNames(t *testing.T) {
 
 func TestSalt(t *testing.T) {
 	const salt = "0123456789abcdef"
-	base := pack(t, "", "", "")
+	base := testPack(t, "", "", "")
 	manifest := func(salt string) string { return "name: mine\nversion: 3\nsalt: \"" + salt + "\"\n" }
 	plain, salted := mustLoad(t, base), mustLoad(t, with(base, "pack.yaml", manifest(salt)))
-	if diff := cmp.Diff([]PackInfo{{Name: "mine", Version: 3}}, salted.Packs()); diff != "" {
+	if diff := cmp.Diff([]pack.Info{{Name: "mine", Version: 3}}, salted.Packs()); diff != "" {
 		t.Errorf("packs (-want +got):\n%s", diff)
 	}
 	same := 0
@@ -203,66 +205,67 @@ func TestSalt(t *testing.T) {
 }
 
 func TestPackFaults(t *testing.T) {
-	base := pack(t, "", "", "")
+	base := testPack(t, "", "", "")
 	many := maps.Clone(base)
-	for i := range maxPackFiles {
+	for i := range pack.MaxPackFiles {
 		many["names/"+strings.Repeat("a", i/26%26+1)+strings.Repeat("b",
 			i/676+1)+string(rune('a'+i%26))+".yaml"] = &fstest.MapFile{Data: []byte("x")}
 	}
 	large := maps.Clone(base)
 	for i := range 65 {
-		large["names/"+strings.Repeat("a", i+1)+".yaml"] = &fstest.MapFile{Data: make([]byte, maxFileBytes)}
+		large["names/"+strings.Repeat("a", i+1)+".yaml"] = &fstest.MapFile{Data: make([]byte, pack.MaxFileBytes)}
 	}
 	renamed := func(id string) fstest.MapFS {
 		return with(base, "tickets/"+id+".yaml", strings.ReplaceAll(string(base["tickets/T1.yaml"].Data), "id: T1",
 			"id: "+id))
 	}
 	tests := map[string]struct {
-		packs []Pack
+		packs []pack.Pack
 		want  string
 	}{
 		"no packs": {nil, "no packs: name at least one"},
-		"empty": {[]Pack{{"mine", fstest.MapFS{}}},
+		"empty": {[]pack.Pack{{Name: "mine", FS: fstest.MapFS{}}},
 			"mine: no scenario files: a pack has the folders"},
-		"same id": {[]Pack{{"base", base}, {"mine", base}},
+		"same id": {[]pack.Pack{{Name: "base", FS: base}, {Name: "mine", FS: base}},
 			`mine/tickets/T1.yaml:4: base/tickets/T1.yaml already has the id "T1"`},
-		"ticket and flow": {[]Pack{
-			{"", with(base, "workflows/T1.yaml", strings.ReplaceAll(string(base["workflows/W1.yaml"].Data), "id: W1",
+		"ticket and flow": {[]pack.Pack{
+			{Name: "", FS: with(base, "workflows/T1.yaml", strings.ReplaceAll(string(base["workflows/W1.yaml"].Data),
+				"id: W1",
 				"id: T1"))}}, `workflows/T1.yaml:3: tickets/T1.yaml already has the id "T1"`},
-		"same id in small letters": {[]Pack{{"base", base},
-			{"mine", fstest.MapFS{"tickets/t1.yaml": renamed("t1")["tickets/t1.yaml"]}}},
+		"same id in small letters": {[]pack.Pack{{Name: "base", FS: base},
+			{Name: "mine", FS: fstest.MapFS{"tickets/t1.yaml": renamed("t1")["tickets/t1.yaml"]}}},
 			`mine/tickets/t1.yaml:4: base/tickets/T1.yaml already has the id "t1", in whichever case`},
-		"id of a queue": {[]Pack{{"", renamed("Q007")}},
+		"id of a queue": {[]pack.Pack{{Name: "", FS: renamed("Q007")}},
 			`tickets/Q007.yaml:4: the id "Q007" is reserved for a queue`},
-		"id of a queue in small letters": {[]Pack{{"", renamed("q100")}},
+		"id of a queue in small letters": {[]pack.Pack{{Name: "", FS: renamed("q100")}},
 			`tickets/q100.yaml:4: the id "q100" is reserved for a queue`},
-		"large file": {[]Pack{
-			{"mine", with(base, "tickets/T2.yaml", strings.Repeat("x", maxFileBytes+1))}},
+		"large file": {[]pack.Pack{
+			{Name: "mine", FS: with(base, "tickets/T2.yaml", strings.Repeat("x", pack.MaxFileBytes+1))}},
 			"mine/tickets/T2.yaml: the file has 262145 bytes: at most 262144 are allowed"},
-		"many files": {[]Pack{{"mine", many}},
+		"many files": {[]pack.Pack{{Name: "mine", FS: many}},
 			"the pack is too large: it may hold 2000 files and 16777216 bytes"},
-		"large pack": {[]Pack{{"mine", large}}, "the pack is too large"},
-		"device": {[]Pack{{"mine", fstest.MapFS{"tickets/T1.yaml": {Mode: fs.ModeNamedPipe}}}},
+		"large pack": {[]pack.Pack{{Name: "mine", FS: large}}, "the pack is too large"},
+		"device": {[]pack.Pack{{Name: "mine", FS: fstest.MapFS{"tickets/T1.yaml": {Mode: fs.ModeNamedPipe}}}},
 			"mine/tickets/T1.yaml: not a plain file"},
-		"folder": {[]Pack{{"mine", with(base, "tickets/more.yaml/T9.yaml", "")}},
+		"folder": {[]pack.Pack{{Name: "mine", FS: with(base, "tickets/more.yaml/T9.yaml", "")}},
 			"mine/tickets/more.yaml: unexpected here"},
-		"flat, no kind": {[]Pack{{"mine", with(flat(base), "more.yaml", "a: b")}},
+		"flat, no kind": {[]pack.Pack{{Name: "mine", FS: with(flat(base), "more.yaml", "a: b")}},
 			"mine/more.yaml: what is this file? It needs a kind"},
-		"flat, bad YAML": {[]Pack{{"mine", with(flat(base), "more.yaml", "kind: [")}},
+		"flat, bad YAML": {[]pack.Pack{{Name: "mine", FS: with(flat(base), "more.yaml", "kind: [")}},
 			"mine/more.yaml: what is this file?"},
-		"flat, other": {[]Pack{{"mine", with(flat(base), "more.txt", "a")}},
+		"flat, other": {[]pack.Pack{{Name: "mine", FS: with(flat(base), "more.txt", "a")}},
 			"mine/more.txt: unexpected here: a flat pack holds files named"},
-		"flat, folder": {[]Pack{{"mine", with(flat(base), "more.md/a.md", "a")}},
+		"flat, folder": {[]pack.Pack{{Name: "mine", FS: with(flat(base), "more.md/a.md", "a")}},
 			"mine/more.md: unexpected here"},
-		"manifest key": {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsallt: b\n")}},
+		"manifest key": {[]pack.Pack{{Name: "mine", FS: with(base, "pack.yaml", "name: a\nversion: 1\nsallt: b\n")}},
 			`mine/pack.yaml:3: unknown key "sallt": did you mean "salt"?`},
-		"no version": {[]Pack{{"mine", with(base, "pack.yaml", "name: a\nversion: 0\n")}},
+		"no version": {[]pack.Pack{{Name: "mine", FS: with(base, "pack.yaml", "name: a\nversion: 0\n")}},
 			"mine/pack.yaml:1: a pack has a name and a version of at least 1"},
-		"short salt": {[]Pack{
-			{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: hunter2\n")}},
+		"short salt": {[]pack.Pack{
+			{Name: "mine", FS: with(base, "pack.yaml", "name: a\nversion: 1\nsalt: hunter2\n")}},
 			"mine/pack.yaml:1: salt has 7 bytes: it needs 16 to 256, random ones"},
-		"salt as number": {[]Pack{
-			{"mine", with(base, "pack.yaml", "name: a\nversion: 1\nsalt: 1234567890123456\n")}},
+		"salt as number": {[]pack.Pack{
+			{Name: "mine", FS: with(base, "pack.yaml", "name: a\nversion: 1\nsalt: 1234567890123456\n")}},
 			"mine/pack.yaml:3: want quoted text here"},
 	}
 	for name, tt := range tests {
@@ -282,8 +285,8 @@ func TestPackFaults(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
-	tuned := with(pack(t, "", "", ""), "tickets/T2.yaml", strings.NewReplacer("id: T1", "id: T2", "public-train",
-		"private").Replace(string(pack(t, "", "", "")["tickets/T1.yaml"].Data)))
+	tuned := with(testPack(t, "", "", ""), "tickets/T2.yaml", strings.NewReplacer("id: T1", "id: T2", "public-train",
+		"private").Replace(string(testPack(t, "", "", "")["tickets/T1.yaml"].Data)))
 	c := mustLoad(t, tuned)
 	tests := map[string]struct {
 		splits            []string

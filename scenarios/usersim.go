@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/scenarios/expr"
 )
 
 // userSim renders the script of a customer who writes back, nil where the scenario has none. A mood
@@ -13,16 +15,16 @@ func (in *instance) userSim(f *userSimFile) *UserSim {
 		return nil
 	}
 	u := &UserSim{Persona: f.Persona, MaxTurns: f.MaxTurns, StopWhen: f.StopWhen, Lines: make(map[string][]string, 4)}
-	u.Answers = kept(in, f.Answers, func(a simAnswerFile) SimAnswer {
-		return SimAnswer{ID: a.ID, Ask: in.texts(a.Ask), Text: in.text(a.Text), Known: in.boolean(a.Known),
-			Told: in.boolean(a.Told)}
+	u.Answers = expr.Kept(&in.Scope, f.Answers, func(a simAnswerFile) SimAnswer {
+		return SimAnswer{ID: a.ID, Ask: in.Texts(a.Ask), Text: in.Text(a.Text), Known: in.Boolean(a.Known),
+			Told: in.Boolean(a.Told)}
 	})
 	calmer := f.Lines.Calm
 	for _, mood := range f.Lines.moods() {
 		if len(mood.lines) > 0 {
 			calmer = mood.lines
 		}
-		u.Lines[mood.name] = in.texts(calmer)
+		u.Lines[mood.name] = in.Texts(calmer)
 	}
 	return u
 }
@@ -30,7 +32,7 @@ func (in *instance) userSim(f *userSimFile) *UserSim {
 // moodLines are the lines of one mood.
 type moodLines struct {
 	name  string
-	lines []text
+	lines []expr.Text
 }
 
 // moods lists the moods from calm to angry.
@@ -42,18 +44,18 @@ func (f *simLinesFile) moods() []moodLines {
 const maxUserTurns = 10
 
 // checkUserSim checks what can be wrong across fields, without a seed.
-func checkUserSim(c *compiler, f *userSimFile) {
+func checkUserSim(c *expr.Compiler, f *userSimFile) {
 	checkRange(c, f.Pos, "user_sim.max_turns", f.MaxTurns, 1, maxUserTurns)
 	if len(f.Lines.Calm) == 0 || len(f.Lines.Angry) == 0 {
-		c.failf(f.Lines.Pos, "user_sim.lines needs at least one line for calm and one for angry: uneasy and annoyed "+
+		c.Failf(f.Lines.Pos, "user_sim.lines needs at least one line for calm and one for angry: uneasy and annoyed "+
 			"may borrow theirs")
 	}
 	for _, a := range f.Answers {
 		if len(a.Ask) == 0 {
-			c.failf(a.Pos, "user_sim answer %q can't be asked for: list the phrases of such a question under ask", a.ID)
+			c.Failf(a.Pos, "user_sim answer %q can't be asked for: list the phrases of such a question under ask", a.ID)
 		}
-		if a.Told.given() && a.Known.literal() && a.Known.text != "true" {
-			c.failf(a.Pos, "user_sim answer %q is told but not known: a customer who told it knows it", a.ID)
+		if a.Told.Given() && a.Known.Literal() && a.Known.Text != "true" {
+			c.Failf(a.Pos, "user_sim answer %q is told but not known: a customer who told it knows it", a.ID)
 		}
 	}
 }

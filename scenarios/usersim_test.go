@@ -3,11 +3,12 @@ package scenarios
 import (
 	"testing"
 
+	"github.com/csenv/csenv/scenarios/words"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestUserSim(t *testing.T) {
-	ticket := mustTicket(t, mustLoad(t, pack(t, "", "", "")), 0)
+	ticket := mustTicket(t, mustLoad(t, testPack(t, "", "", "")), 0)
 	calm := "Thank you, red it is."
 	var invoice string
 	for _, a := range ticket.UserSim.Answers {
@@ -28,7 +29,7 @@ func TestUserSim(t *testing.T) {
 	if diff := cmp.Diff(want, ticket.UserSim); diff != "" {
 		t.Errorf("script of seed 0 (-want +got):\n%s", diff)
 	}
-	if !containsWord(ticket.Subject+ticket.Description, invoice[len("It is "):len(invoice)-1]) {
+	if !words.ContainsFold(ticket.Subject+ticket.Description, invoice[len("It is "):len(invoice)-1]) {
 		t.Errorf("the answer %q does not hold the ticket's invoice", invoice)
 	}
 }

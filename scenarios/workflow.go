@@ -1,321 +1,131 @@
 package scenarios
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
 
-// WorkflowScenario is the template of a workflow. It is immutable and safe for concurrent use.
-type WorkflowScenario struct {
+// Workflow is one workflow, instantiated from its scenario by a seed. The environment serves Query
+// and Visible; everything else sits behind the tools or with the grader. It is immutable: the
+// environment clones State before it changes it.
+type Workflow struct {
+	ScenarioID string
+	Version    int
+	Seed       int64
+	Now        time.Time
+	Language   string
+	Customer   Customer
+	Query      string
+	Visible    Visible
+	State      Backend
+	Steps      []WorkflowStep
+	Neutral    []NeutralAction
+	Forbidden  []ForbiddenAction
+	// Goal are the predicates over the end state, all of which must hold for a resolution.
+	Goal []Predicate
+	// Facts must be stated by the reply that ends the episode.
+	Facts    []Fact
+	Faults   []Fault
+	MaxSteps int
+	// StepMinutes is what each action takes of the simulated clock, in minutes.
+	StepMinutes map[string]int
+	// AllowedValues are as in ReplySpec.
+	AllowedValues []string
+	References    References
+}
+
+// Visible is what the first observation shows of the backends; "" and "unknown" both mean not
+// looked up yet. It is never the true value.
+type Visible struct {
+	OrderStatus   string
+	PaymentStatus string
+}
+
+// Actions of a workflow.
+const (
+	CheckOrderStatus = "check_order_status"
+	CheckPayment     = "check_payment"
+	InitiateRefund   = "initiate_refund"
+	EscalateIssue    = "escalate_issue"
+	RespondUser      = "respond_user"
+)
+
+// WorkflowStep is a required step. The steps form a DAG: each is satisfied once, by an action that
+// Accepts, when all of Requires are satisfied.
+type WorkflowStep struct {
 	ID       string
-	Version  int
-	Split    string // public-train, public-dev, public-test or private
-	Class    string // simple, medium or complex
-	Language string // BCP-47
-
-	// File is the path of its file within the pack, after the pack's name.
-	File string
-	Pack PackInfo
-
-	salt string
-	file *workflowFile
-	loc  *locale
+	Action   string
+	Args     []Arg
+	Requires []string
+	// Terminal marks the reply that ends the episode; exactly one step has it, and it has action
+	// respond_user.
+	Terminal bool
+	// Ask marks a respond_user that must be a question; the episode goes on and the customer
+	// answers with Answer.
+	Ask    bool
+	Answer string
+	// About are the words of which the question must hold one; empty for any question.
+	About []string
 }
 
-// Task is the task of a workflow's class: order-inquiry, refund or payment-exception.
-func (s *WorkflowScenario) Task() string {
-	return map[string]string{"simple": "order-inquiry", "medium": "refund", "complex": "payment-exception"}[s.Class]
+// Accepts reports whether a payload meets every Arg of the step. Payload values are string, int64,
+// float64 or bool; amounts are int64 cents, so an environment converts the agent's dollars first.
+func (s WorkflowStep) Accepts(payload map[string]any) bool { return acceptsAll(s.Args, payload) }
+
+// NeutralAction is a harmless read: it costs little and may happen Max times before it counts as
+// wrong.
+type NeutralAction struct {
+	Action string
+	Args   []Arg
+	Max    int
 }
 
-// Instantiate draws a workflow, as TicketScenario.Instantiate does a ticket.
-func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
-	w, _, err := s.build(seed)
-	return w, err
-}
+// Accepts is as for WorkflowStep.
+func (n NeutralAction) Accepts(payload map[string]any) bool { return acceptsAll(n.Args, payload) }
 
-// build instantiates a workflow and returns the values behind it as well.
-func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
-	f := s.file
-	vals, err := f.values(s.salt, s.ID, s.Version, seed, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	in := &instance{vals: vals, loc: s.loc}
-	w := &Workflow{
-		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: native[time.Time](vals.byName["now"]),
-		Language: s.Language,
-		Customer: in.customer(&f.Customer), Query: in.query(f, newStreamKey(s.salt, s.ID, s.Version, seed).stream(
-			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
-		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden),
-		Facts: in.facts(f.Facts), MaxSteps: f.Limits.MaxSteps,
-		StepMinutes: f.Limits.minutes(),
-	}
-	for _, g := range f.Goal {
-		w.Goal = append(w.Goal, in.predicate(g))
-	}
-	w.Faults = kept(in, f.Faults, func(f faultFile) Fault {
-		return Fault{Action: f.Action, Call: f.Call,
-			Error: f.Error}
-	})
-	w.AllowedValues = in.workflowValues(w)
-	w.References = in.references(&f.References)
-	if terminal := countTerminal(w.Steps); terminal != 1 {
-		in.fail(f.Metadata.Pos.errorf("seed %d has %d terminal steps: it must have exactly one", seed, terminal))
-	}
-	if in.err != nil {
-		return nil, nil, in.err
-	}
-	return w, in, nil
-}
-
-// query renders one of the texts in which the customer may put the issue.
-func (in *instance) query(f *workflowFile, s *stream) string {
-	queries := kept(in, f.Query, func(q goodFile) text { return q.Text })
-	if len(queries) == 0 {
-		in.fail(f.Metadata.Pos.errorf("no query is left: let one have no condition"))
-		return ""
-	}
-	return in.text(queries[s.below(uint64(len(queries)))])
-}
-
-// minutes are those that the file gives, or what the actions take by default.
-func (f *limitsFile) minutes() map[string]int {
-	m := f.StepMinutes
-	if m == nil {
-		m = &minutesFile{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3, EscalateIssue: 2, RespondUser: 4}
-	}
-	return map[string]int{
-		CheckOrderStatus: m.CheckOrderStatus, CheckPayment: m.CheckPayment, InitiateRefund: m.InitiateRefund,
-		EscalateIssue: m.EscalateIssue, RespondUser: m.RespondUser,
-	}
-}
-
-func countTerminal(steps []WorkflowStep) int {
-	n := 0
-	for _, s := range steps {
-		if s.Terminal {
-			n++
+func acceptsAll(args []Arg, payload map[string]any) bool {
+	for _, a := range args {
+		if !a.Matches(payload[a.Name]) {
+			return false
 		}
 	}
-	return n
+	return true
 }
 
-func (in *instance) predicate(p predicate) Predicate {
-	if p.expr == nil {
-		return Predicate{}
-	}
-	return Predicate{Source: p.text, program: p.expr.program, vars: in.vals}
+// Arg constrains one field of an action's payload.
+type Arg struct {
+	Name string
+	// Any accepts every value but nil and "".
+	Any bool
+	// In are the accepted values: string, int64 (cents for amounts) or bool.
+	In []any
 }
 
-func (in *instance) backend(f *backendFile) Backend {
-	return Backend{
-		Orders: kept(in, f.Orders, in.order),
-		Payments: kept(in, f.Payments, func(p paymentFile) Payment {
-			return Payment{
-				ID: in.text(p.ID), OrderID: in.text(p.OrderID), Status: in.text(p.Status),
-				Amount: Cents(in.amount(p.Amount)), Method: in.text(p.Method),
-				At: in.maybeInstant(p.At), Details: in.details(p.Details),
-			}
-		}),
-		Refunds: kept(in, f.Refunds, func(r refundFile) Refund {
-			return Refund{ID: in.text(r.ID), OrderID: in.text(r.OrderID), PaymentID: in.text(r.PaymentID),
-				Amount: Cents(in.amount(r.Amount)), At: in.maybeInstant(r.At)}
-		}),
-		Cases: kept(in, f.Cases, func(c caseFile) Case {
-			return Case{ID: in.text(c.ID), Team: in.text(c.Team), OrderID: in.text(c.OrderID),
-				Reason: in.text(c.Reason)}
-		}),
+// Matches reports whether a payload value is accepted.
+func (a Arg) Matches(value any) bool {
+	if a.Any {
+		return value != nil && value != ""
 	}
+	return slices.Contains(a.In, value)
 }
 
-func (in *instance) order(o orderFile) Order {
-	return Order{
-		ID: in.text(o.ID), Status: in.text(o.Status), Placed: in.maybeInstant(o.Placed),
-		Delivered: in.maybeInstant(o.Delivered), Carrier: in.text(o.Carrier),
-		Tracking: in.text(o.Tracking), Total: Cents(in.amount(o.Total)), Notes: in.texts(o.Notes),
-		Details: in.details(o.Details),
-		Items: kept(in, o.Items, func(i itemFile) Item {
-			return Item{Name: in.text(i.Name), Quantity: in.integer(i.Quantity), Shipped: in.integer(i.Shipped),
-				Price: Cents(in.amount(i.Price))}
-		}),
-	}
+// ForbiddenAction ends all hope of a resolution when an action matches it: Action is the same and
+// When holds (before the action changes anything), or, for a respond_user, the reply commits to one
+// of Verbs.
+type ForbiddenAction struct {
+	ID     string
+	Action string
+	// When is the zero Predicate where every such action is forbidden (Verbs empty) or only Verbs
+	// count.
+	When  Predicate
+	Verbs []string
+	Why   string
 }
 
-func (in *instance) details(files ordered[text]) map[string]string {
-	if len(files) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(files))
-	for _, e := range files {
-		out[e.Name] = in.text(e.Value)
-	}
-	return out
-}
-
-// steps renders the steps that the instance has; a prerequisite that it hasn't is no prerequisite.
-func (in *instance) steps(files []stepFile) []WorkflowStep {
-	steps := kept(in, files, func(f stepFile) WorkflowStep {
-		return WorkflowStep{
-			ID: f.ID, Action: f.Action, Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires),
-			Terminal: f.Terminal, Ask: f.Ask, Answer: in.text(f.Answer),
-			About: f.About,
-		}
-	})
-	for i := range steps {
-		steps[i].Requires = slices.DeleteFunc(steps[i].Requires, func(id string) bool {
-			return !slices.ContainsFunc(steps, func(s WorkflowStep) bool { return s.ID == id })
-		})
-	}
-	return steps
-}
-
-func (in *instance) arguments(files ordered[argFile]) []Arg {
-	if len(files) == 0 {
-		return nil
-	}
-	args := make([]Arg, 0, len(files))
-	for _, e := range files {
-		a := Arg{Name: e.Name, Any: e.Value.any}
-		if e.Value.Eq.given() {
-			a.In = []any{in.argument(e.Value.Eq)}
-		}
-		for _, v := range e.Value.In {
-			a.In = append(a.In, in.argument(v))
-		}
-		args = append(args, a)
-	}
-	return args
-}
-
-func (in *instance) neutral(files []neutralFile) []NeutralAction {
-	return kept(in, files, func(f neutralFile) NeutralAction {
-		return NeutralAction{Action: f.Action, Args: in.arguments(f.Args), Max: max(f.Max, 1)}
-	})
-}
-
-func (in *instance) spoilers(files []spoilerFile) []ForbiddenAction {
-	return kept(in, files, func(f spoilerFile) ForbiddenAction {
-		return ForbiddenAction{ID: f.ID, Action: f.Action, When: in.predicate(f.If), Verbs: f.Verbs, Why: f.Why}
-	})
-}
-
-// workflowValues lists the texts whose amounts, dates, durations and ids a reply may state.
-func (in *instance) workflowValues(w *Workflow) []string {
-	out := make([]string, 0, 64)
-	for _, f := range w.Facts {
-		out = append(append(out, f.Value), f.Accept...)
-	}
-	out = in.timeForms(w.Now, append(out, w.Query))
-	for _, s := range w.Steps {
-		if s.Ask {
-			out = append(out, s.Answer)
-		}
-	}
-	for _, o := range w.State.Orders {
-		out = in.orderValues(&o, out)
-	}
-	for _, p := range w.State.Payments {
-		out = in.moneyForms(p.Amount, append(out, p.ID, p.Method))
-		out = append(in.maybeTimeForms(p.At, out), sortedValues(p.Details)...)
-	}
-	for _, r := range w.State.Refunds {
-		out = in.moneyForms(r.Amount, append(out, r.ID))
-		out = in.maybeTimeForms(r.At, out)
-	}
-	for _, c := range w.State.Cases {
-		out = append(out, c.ID, c.Reason)
-	}
-	return out
-}
-
-func (in *instance) orderValues(o *Order, out []string) []string {
-	out = in.moneyForms(o.Total, append(out, o.ID, o.Tracking))
-	out = in.maybeTimeForms(o.Delivered, in.maybeTimeForms(o.Placed, out))
-	for _, i := range o.Items {
-		out = in.moneyForms(i.Price, append(out, i.Name))
-	}
-	out = append(out, o.Notes...)
-	return append(out, sortedValues(o.Details)...)
-}
-
-func (in *instance) maybeTimeForms(t *time.Time, out []string) []string {
-	if t == nil {
-		return out
-	}
-	return in.timeForms(*t, out)
-}
-
-// sortedValues lists the values of a map in the order of its keys.
-func sortedValues(m map[string]string) []string {
-	out := make([]string, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, m[k])
-	}
-	return out
-}
-
-// workflow compiles a workflow file, nil after a fault.
-func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
-	f := p.value
-	if f.Language == "" {
-		f.Language = "en"
-	}
-	m := f.Metadata
-	s := &WorkflowScenario{
-		ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language,
-		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
-	}
-	c := l.compiler(p.pack, f.Language)
-	for _, e := range f.Params {
-		if slices.Contains(momentNames(), e.Name) {
-			c.failf(e.Pos, "param %q hides what predicates see under that name: choose another", e.Name)
-		}
-	}
-	f.compileParams(c)
-	compileAll(c.compiler, valueOf(f))
-	checkWorkflow(c.compiler, f)
-	c.checkCost(m.Pos)
-	l.errs = append(l.errs, c.errs...)
-	if len(c.errs) > 0 || tryOut(l, s.Instantiate) == nil {
-		return nil
-	}
-	return s
-}
-
-// checkWorkflow checks what can be wrong across fields, without a seed.
-func checkWorkflow(c *compiler, f *workflowFile) {
-	ids := make([]string, 0, len(f.Steps))
-	for _, s := range f.Steps {
-		// Prerequisites come before the step, so that the steps can't form a cycle.
-		checkNames(c, s.Pos, "requires of step "+s.ID, s.Requires, ids)
-		if (s.Terminal || s.Ask) && s.Action != RespondUser {
-			c.failf(s.Pos, "step %s: only respond_user asks or ends the episode", s.ID)
-		}
-		if s.Ask != s.Answer.given() || s.Ask && s.Terminal {
-			c.failf(s.Pos,
-				"step %s: an asking step has an answer, no other step has one, and it does not end the episode", s.ID)
-		}
-		if len(s.About) > 0 && !s.Ask {
-			c.failf(s.Pos, "step %s: about belongs to an asking step", s.ID)
-		}
-		ids = append(ids, s.ID)
-	}
-	if len(f.Goal) == 0 {
-		c.failf(f.Metadata.Pos, "goal needs at least one predicate")
-	}
-	checkRange(c, f.Metadata.Pos, "limits.max_steps", f.Limits.MaxSteps, 1, 100)
-	minutes := f.Limits.minutes()
-	for _, action := range slices.Sorted(maps.Keys(minutes)) {
-		checkRange(c, f.Metadata.Pos, "limits.step_minutes."+action, minutes[action], 0, 120)
-	}
-	for _, h := range f.Forbidden {
-		if len(h.Verbs) > 0 && h.Action != RespondUser {
-			c.failf(h.Pos, "forbidden %s: verbs belong to respond_user", h.ID)
-		}
-	}
-	for _, t := range f.Faults {
-		checkRange(c, f.Metadata.Pos, "tool_faults.call", t.Call, 1, 100)
-	}
-	checkReferences(c, &f.References)
+// Fault makes the Call-th call (from 1) of an action fail with Error, as a backend would that is
+// down for a moment.
+type Fault struct {
+	Action string
+	Call   int
+	Error  string
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/pack"
 )
 
 // The rules of Lint.
@@ -18,7 +19,7 @@ const (
 // publicPack is the name of the pack whose distribution is laid down.
 const publicPack = "csenv-public"
 
-func isPublic(p scenarios.PackInfo) bool { return p.Name == publicPack }
+func isPublic(p pack.Info) bool { return p.Name == publicPack }
 
 // maxReadOnly is the largest share of workflows, in percent, that may be settled by looking things
 // up and answering. Beyond it a fixed sequence of look-ups would pass too often.
@@ -144,7 +145,7 @@ func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 
 // readOnly looks for packs in which too many workflows change nothing.
 func readOnly(c *scenarios.Catalog) ([]scenarios.Finding, error) {
-	workflows, reading := map[scenarios.PackInfo]int{}, map[scenarios.PackInfo]int{}
+	workflows, reading := map[pack.Info]int{}, map[pack.Info]int{}
 	for _, s := range c.Workflows() {
 		w, err := s.Instantiate(0)
 		if err != nil {

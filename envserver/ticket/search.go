@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/words"
 )
 
 // maxFound is the number of articles that a search returns at most.
@@ -56,7 +57,7 @@ func overlap(terms []string, text string) int {
 	text = strings.ToLower(text)
 	n := 0
 	for _, term := range terms {
-		if scenarios.HoldsWord(text, term) {
+		if words.Contains(text, term) {
 			n++
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/audit"
 	"github.com/csenv/csenv/envserver/grader/offline"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/scenarios/pack"
 )
 
 // report is what lint prints.
@@ -92,7 +92,7 @@ func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*repor
 		return &report{Findings: faults(err)}, nil
 	}
 	if len(dirs) > 0 {
-		c = c.Only(func(p scenarios.PackInfo) bool { return slices.Contains(dirs, p.Folder) })
+		c = c.Only(func(p pack.Info) bool { return slices.Contains(dirs, p.Folder) })
 	}
 	r := &report{Tickets: len(c.Tickets()), Workflows: len(c.Workflows()), Findings: []finding{}}
 	faulty, err := c.Lint(ctx, progressLine(progress))

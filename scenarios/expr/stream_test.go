@@ -1,4 +1,4 @@
-package scenarios
+package expr
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 // The vectors of SplitMix64 from state 1234567 are those of its reference implementation; the
 // others were computed by a second implementation, in Python.
 func TestStreamVectors(t *testing.T) {
-	s := stream{state: 1234567}
+	s := Stream{state: 1234567}
 	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423} {
 		if got := s.next(); got != want {
 			t.Errorf("number %d from state 1234567 = %d, want %d", i, got, want)
@@ -30,7 +30,7 @@ func TestStreamVectors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newStreamKey(tt.salt, tt.scenario, tt.version, tt.seed).stream(tt.variable)
+			s := NewStreamKey(tt.salt, tt.scenario, tt.version, tt.seed).Stream(tt.variable)
 			if got := [2]uint64{s.next(), s.next()}; got != tt.want {
 				t.Errorf("first numbers %#x, want %#x", got, tt.want)
 			}
@@ -40,9 +40,9 @@ func TestStreamVectors(t *testing.T) {
 
 func TestBelowStaysBelow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := stream{state: rapid.Uint64().Draw(t, "state")}
+		s := Stream{state: rapid.Uint64().Draw(t, "state")}
 		n := rapid.Uint64Min(1).Draw(t, "n")
-		if got := s.below(n); got >= n {
+		if got := s.Below(n); got >= n {
 			t.Fatalf("below(%d) = %d", n, got)
 		}
 	})
@@ -50,10 +50,10 @@ func TestBelowStaysBelow(t *testing.T) {
 
 func TestBelowIsUniform(t *testing.T) {
 	const n, draws = 7, 70_000
-	s := stream{state: 1}
+	s := Stream{state: 1}
 	var counts [n]float64
 	for range draws {
-		counts[s.below(n)]++
+		counts[s.Below(n)]++
 	}
 	chi2 := 0.0
 	for _, c := range counts {

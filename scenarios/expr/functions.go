@@ -1,4 +1,4 @@
-package scenarios
+package expr
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csenv/csenv/scenarios/triage"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
@@ -15,23 +16,23 @@ import (
 )
 
 // drawKey is the hidden variable that carries the instance's stream key to id().
-const drawKey = "__draw"
+const DrawKey = "__draw"
 
-// newLanguage makes the CEL environment of one language: the standard library of CEL and the
+// NewLanguage makes the CEL environment of one language: the standard library of CEL and the
 // functions of scenario files.
-func newLanguage(loc *locale) (*cel.Env, error) {
+func NewLanguage(loc *Locale) (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.ParserExpressionSizeLimit(maxExpression),
-		cel.Variable(drawKey, cel.StringType),
+		cel.Variable(DrawKey, cel.StringType),
 		cel.Macros(cel.GlobalMacro("id", 1, expandID), cel.GlobalMacro("id", 2, expandID)),
 		cel.Function("draw_id", cel.Overload("draw_id_string", []*cel.Type{cel.StringType, cel.StringType,
 			cel.StringType}, cel.StringType, cel.FunctionBinding(drawID))),
 		cel.Function("usd",
 			cel.Overload("usd_int", []*cel.Type{cel.IntType}, cel.IntType,
 				cel.UnaryBinding(func(v ref.Val) ref.Val { return v.(types.Int).Multiply(types.Int(100)) })),
-			cel.Overload("usd_string", []*cel.Type{cel.StringType}, cel.IntType, unary(parseMoney, toInt))),
+			cel.Overload("usd_string", []*cel.Type{cel.StringType}, cel.IntType, unary(ParseMoney, toInt))),
 		cel.Function("money", cel.Overload("money_int", []*cel.Type{cel.IntType}, cel.StringType,
-			unary(infallible(loc.money), toText))),
+			unary(infallible(loc.Money), toText))),
 		cel.Function("number", cel.Overload("number_int", []*cel.Type{cel.IntType}, cel.StringType,
 			unary(infallible(loc.number), toText))),
 		cel.Function("day", onTime("day", loc.day)),
@@ -45,7 +46,7 @@ func newLanguage(loc *locale) (*cel.Env, error) {
 		cel.Function("workdays", cel.Overload("workdays_int", []*cel.Type{cel.TimestampType, cel.IntType},
 			cel.TimestampType, moving(addWorkdays))),
 		cel.Function("sla", cel.Overload("sla_string", []*cel.Type{cel.StringType}, cel.IntType,
-			unary(slaMinutes, toInt))),
+			unary(triage.SLAMinutes, toInt))),
 		cel.Function("sum", cel.Overload("sum_list", []*cel.Type{cel.ListType(cel.DynType)}, cel.IntType,
 			cel.UnaryBinding(sumList))),
 		cel.Function("lower", cel.Overload("lower_string", []*cel.Type{cel.StringType}, cel.StringType,
@@ -66,7 +67,7 @@ func infallible[A, B any](f func(A) B) func(A) (B, error) {
 // type.
 func unary[A, B any](f func(A) (B, error), wrap func(B) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(v ref.Val) ref.Val {
-		out, err := f(native[A](v))
+		out, err := f(Native[A](v))
 		if err != nil {
 			return types.WrapErr(err)
 		}
@@ -77,7 +78,7 @@ func unary[A, B any](f func(A) (B, error), wrap func(B) ref.Val) cel.OverloadOpt
 // moving binds a Go function that moves a time.
 func moving[A any](f func(time.Time, A) (time.Time, error)) cel.OverloadOpt {
 	return cel.BinaryBinding(func(t, arg ref.Val) ref.Val {
-		out, err := f(native[time.Time](t), native[A](arg))
+		out, err := f(Native[time.Time](t), Native[A](arg))
 		if err != nil {
 			return types.WrapErr(err)
 		}
@@ -85,8 +86,8 @@ func moving[A any](f func(time.Time, A) (time.Time, error)) cel.OverloadOpt {
 	})
 }
 
-// native unwraps a CEL string, int or timestamp.
-func native[T any](v ref.Val) T {
+// Native unwraps a CEL string, int or timestamp.
+func Native[T any](v ref.Val) T {
 	out, _ := v.Value().(T)
 	return out
 }
@@ -97,8 +98,8 @@ func onTime(name string, f func(time.Time) string) cel.FunctionOpt {
 
 var moneyForm = regexp.MustCompile(`^-?[0-9]{1,12}\.[0-9]{2}$`)
 
-// parseMoney reads dollars with two decimals into cents.
-func parseMoney(s string) (int64, error) {
+// ParseMoney reads dollars with two decimals into cents.
+func ParseMoney(s string) (int64, error) {
 	if !moneyForm.MatchString(s) {
 		return 0, fmt.Errorf("money is text with two decimals, such as \"49.00\", got %q", s)
 	}
@@ -107,8 +108,8 @@ func parseMoney(s string) (int64, error) {
 
 var spanForm = regexp.MustCompile(`^([+-]?[0-9]{1,6})([mhdw])$`)
 
-// parseSpan reads a length of time such as "-90m", "2h", "21d" or "2w".
-func parseSpan(s string) (time.Duration, error) {
+// ParseSpan reads a length of time such as "-90m", "2h", "21d" or "2w".
+func ParseSpan(s string) (time.Duration, error) {
 	m := spanForm.FindStringSubmatch(s)
 	if m == nil {
 		return 0,
@@ -120,7 +121,7 @@ func parseSpan(s string) (time.Duration, error) {
 }
 
 func moveTime(t time.Time, span string) (time.Time, error) {
-	d, err := parseSpan(span)
+	d, err := ParseSpan(span)
 	return t.Add(d), err
 }
 
@@ -178,98 +179,14 @@ func expandID(f cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *c
 	if len(args) == 2 {
 		label = args[1]
 	}
-	return f.NewCall("draw_id", f.NewIdent(drawKey), args[0], label), nil
+	return f.NewCall("draw_id", f.NewIdent(DrawKey), args[0], label), nil
 }
 
 func drawID(args ...ref.Val) ref.Val {
-	pattern, label := native[string](args[1]), native[string](args[2])
-	p, err := parseIDPattern(pattern)
+	pattern, label := Native[string](args[1]), Native[string](args[2])
+	p, err := ParseIDPattern(pattern)
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	return types.String(p.draw(streamKey(native[string](args[0])).stream("id:" + pattern + ":" + label)))
-}
-
-// idPattern makes ids: literals, capitals without I and O, and digits. The last digit of the last
-// group of digits is a Luhn check digit over all digits of the id.
-type idPattern []idPart
-
-type idPart struct {
-	literal string
-	class   string // digits or letters
-	count   int
-}
-
-var idGroup = regexp.MustCompile(`\{(digits|letters):([0-9]{1,2})\}`)
-
-// maxIDLength bounds an id, in bytes.
-const maxIDLength = 64
-
-func parseIDPattern(pattern string) (idPattern, error) {
-	var p idPattern
-	rest, digits := pattern, false
-	for loc := idGroup.FindStringSubmatchIndex(rest); loc != nil; loc = idGroup.FindStringSubmatchIndex(rest) {
-		count, err := strconv.Atoi(rest[loc[4]:loc[5]])
-		if err != nil || count == 0 {
-			return nil, fmt.Errorf("id pattern %q: a group has at least 1 character", pattern)
-		}
-		class := rest[loc[2]:loc[3]]
-		digits = digits || class == "digits"
-		p = append(p, idPart{literal: rest[:loc[0]]}, idPart{class: class, count: count})
-		rest = rest[loc[1]:]
-	}
-	if !digits || strings.ContainsAny(rest, "{}") {
-		return nil, fmt.Errorf("id pattern %q: write groups as {digits:6} or {letters:2}, with at least one of digits",
-			pattern)
-	}
-	if p = append(p, idPart{literal: rest}); p.length() > maxIDLength {
-		return nil, fmt.Errorf("id pattern %.80q makes ids of %d characters: at most %d are allowed", pattern,
-			p.length(), maxIDLength)
-	}
-	return p, nil
-}
-
-func (p idPattern) length() int {
-	n := 0
-	for _, part := range p {
-		n += len(part.literal) + part.count
-	}
-	return n
-}
-
-func (p idPattern) draw(s *stream) string {
-	const letters = "ABCDEFGHJKLMNPQRSTUVWXYZ"
-	var buf [maxIDLength]byte
-	b := buf[:0]
-	check := -1
-	for _, part := range p {
-		b = append(b, part.literal...)
-		for range part.count {
-			if part.class == "letters" {
-				b = append(b, letters[s.below(uint64(len(letters)))])
-				continue
-			}
-			check = len(b)
-			b = append(b, "0123456789"[s.below(10)])
-		}
-	}
-	b[check] = luhnDigit(b, check)
-	return string(b)
-}
-
-// luhnDigit is the digit that, at position check, makes the Luhn sum (ISO/IEC 7812-1, annex B) over
-// all digits of id divisible by ten. No digit may follow check.
-func luhnDigit(id []byte, check int) byte {
-	sum, double := 0, true
-	for i := check - 1; i >= 0; i-- {
-		if id[i] < '0' || id[i] > '9' {
-			continue
-		}
-		d := int(id[i] - '0')
-		if double {
-			d = d*2/10 + d*2%10
-		}
-		sum, double = sum+d, !double
-	}
-	return byte('0' + (10-sum%10)%10)
+	return types.String(p.Draw(StreamKey(Native[string](args[0])).Stream("id:" + pattern + ":" + label)))
 }

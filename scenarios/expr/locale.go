@@ -1,4 +1,4 @@
-package scenarios
+package expr
 
 import (
 	"strconv"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// locale writes values as people write them in one language. Its forms follow Unicode CLDR 46, but
+// Locale writes values as people write them in one language. Its forms follow Unicode CLDR 46, but
 // for Spanish, which groups four digits as well.
-type locale struct {
+type Locale struct {
 	group, decimal string
 	// currency places the amount at %.
 	currency string
@@ -20,8 +20,8 @@ type locale struct {
 
 const nbsp = "\u00a0"
 
-func locales() map[string]*locale {
-	return map[string]*locale{
+func Locales() map[string]*Locale {
+	return map[string]*Locale{
 		"en": {
 			group: ",", decimal: ".", currency: "$%", dayPattern: "M D, Y",
 			months: [12]string{"January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -49,8 +49,8 @@ func locales() map[string]*locale {
 	}
 }
 
-// money writes cents as dollars: $1,482.00, 1.482,00 $ or 1 482,00 $.
-func (l *locale) money(cents int64) string {
+// Money writes cents as dollars: $1,482.00, 1.482,00 $ or 1 482,00 $.
+func (l *Locale) Money(cents int64) string {
 	sign := ""
 	if cents < 0 {
 		sign, cents = "-", -cents
@@ -60,7 +60,7 @@ func (l *locale) money(cents int64) string {
 }
 
 // number writes a whole number with its thousands grouped.
-func (l *locale) number(n int64) string {
+func (l *Locale) number(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
 	if n < 0 {
@@ -73,7 +73,7 @@ func (l *locale) number(n int64) string {
 }
 
 // day writes a date in full.
-func (l *locale) day(t time.Time) string {
+func (l *Locale) day(t time.Time) string {
 	var b strings.Builder
 	for _, r := range l.dayPattern {
 		switch r {
@@ -90,4 +90,4 @@ func (l *locale) day(t time.Time) string {
 	return b.String()
 }
 
-func (l *locale) weekday(t time.Time) string { return l.weekdays[t.Weekday()] }
+func (l *Locale) weekday(t time.Time) string { return l.weekdays[t.Weekday()] }

@@ -3,6 +3,9 @@ package scenarios
 import (
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/scenarios/source"
+	"github.com/csenv/csenv/scenarios/words"
 )
 
 // script checks a customer's script against the ticket that it belongs to.
@@ -14,7 +17,7 @@ func (l *linter) script(b *ticketBuild, served string) {
 	unique(l, f.Pos.String(), "user_sim answer", u.Answers, func(a SimAnswer) string { return a.ID })
 	l.askedOnce(f.Pos, u.Answers)
 	for _, a := range f.Answers {
-		if b.holds(a.When) {
+		if b.Holds(a.When) {
 			l.told(&b.instance, a, served)
 		}
 	}
@@ -26,13 +29,13 @@ func (l *linter) script(b *ticketBuild, served string) {
 }
 
 // askedOnce looks for phrases that ask for two answers at a time.
-func (l *linter) askedOnce(pos position, answers []SimAnswer) {
+func (l *linter) askedOnce(pos source.Position, answers []SimAnswer) {
 	for i, a := range answers {
 		for _, b := range answers[i+1:] {
 			for _, phrase := range a.Ask {
 				if j := slices.IndexFunc(b.Ask, func(other string) bool {
-					return containsWord(other, phrase) ||
-						containsWord(phrase, other)
+					return words.ContainsFold(other, phrase) ||
+						words.ContainsFold(phrase, other)
 				}); j >= 0 {
 					l.reportf(pos.String(), ruleScript, "a question that holds %q asks for %s, and with %q for %s: "+
 						"give the two phrases that don't contain each other", phrase, a.ID, b.Ask[j], b.ID)
@@ -54,22 +57,22 @@ const shortValue = 3
 func (l *linter) told(in *instance, a simAnswerFile, served string) {
 	drawn := 0
 	var missing []string
-	for _, p := range a.Text.parts {
-		if p.expr == nil {
+	for _, p := range a.Text.Parts {
+		if p.Expr == nil {
 			continue
 		}
-		v := in.format(p.expr)
-		if !containsWord(served, v) {
+		v := in.Format(p.Expr)
+		if !words.ContainsFold(served, v) {
 			missing = append(missing, v)
 		}
 		if len(v) > shortValue {
 			drawn++
 		}
 	}
-	switch told := in.boolean(a.Told); {
+	switch told := in.Boolean(a.Told); {
 	case told && len(missing) > 0:
 		l.reportf(a.Pos.String(), ruleScript, "answer %s is told, but the ticket doesn't say %q", a.ID, missing)
-	case !told && drawn > 0 && len(missing) == 0 && in.boolean(a.Known):
+	case !told && drawn > 0 && len(missing) == 0 && in.Boolean(a.Known):
 		l.reportf(a.Pos.String(), ruleScript, "answer %s is in the ticket already: set told", a.ID)
 	}
 }

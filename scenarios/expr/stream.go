@@ -1,4 +1,4 @@
-package scenarios
+package expr
 
 import (
 	"crypto/sha256"
@@ -15,19 +15,19 @@ import (
 // where uint64 is 8 bytes big-endian, and text is the uint64 of its length in bytes, then the
 // bytes. Each variable has a stream of its own, so that a new variable moves no other. The test
 // vectors are in stream_test.go.
-type stream struct {
+type Stream struct {
 	state uint64
 }
 
-// streamKey is what all streams of one instance share: the encoding up to the variable's name.
-type streamKey string
+// StreamKey is what all streams of one instance share: the encoding up to the variable's name.
+type StreamKey string
 
-func newStreamKey(salt, scenario string, version int, seed int64) streamKey {
+func NewStreamKey(salt, scenario string, version int, seed int64) StreamKey {
 	b := appendText(nil, salt)
 	b = appendText(b, scenario)
 	b = binary.BigEndian.AppendUint64(b, uint64(version)) //nolint:gosec // the bits count
 	b = binary.BigEndian.AppendUint64(b, uint64(seed))    //nolint:gosec // the bits count
-	return streamKey(b)
+	return StreamKey(b)
 }
 
 func appendText(b []byte, s string) []byte {
@@ -35,13 +35,13 @@ func appendText(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-func (k streamKey) stream(variable string) *stream {
+func (k StreamKey) Stream(variable string) *Stream {
 	var buf [256]byte
 	sum := sha256.Sum256(appendText(append(buf[:0], k...), variable))
-	return &stream{state: binary.BigEndian.Uint64(sum[:8])}
+	return &Stream{state: binary.BigEndian.Uint64(sum[:8])}
 }
 
-func (s *stream) next() uint64 {
+func (s *Stream) next() uint64 {
 	s.state += 0x9e3779b97f4a7c15
 	z := s.state
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -49,10 +49,10 @@ func (s *stream) next() uint64 {
 	return z ^ z>>31
 }
 
-// below returns a uniform number in [0, n), n > 0. It takes the high word of next·n and redraws
+// Below returns a uniform number in [0, n), n > 0. It takes the high word of next·n and redraws
 // while the low word is under 2^64 mod n (Lemire, "Fast random integer generation in an interval",
 // 2019), so that no number is favoured.
-func (s *stream) below(n uint64) uint64 {
+func (s *Stream) Below(n uint64) uint64 {
 	threshold := -n % n
 	for {
 		hi, lo := bits.Mul64(s.next(), n)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/csenv/csenv/scenarios/pack"
 )
 
 // What isn't a small plain file is no manifest, and is not waited for.
@@ -19,7 +21,7 @@ func TestFolderName(t *testing.T) {
 	}{
 		"named":  {write([]byte("name: acme\nversion: 1\n")), "acme"},
 		"faulty": {write([]byte("nam: acme\n")), ""},
-		"large":  {write(append([]byte("name: acme\nversion: 1\n"), bytes.Repeat([]byte("#\n"), maxFileBytes)...)), ""},
+		"large":  {write(append([]byte("name: acme\nversion: 1\n"), bytes.Repeat([]byte("#\n"), pack.MaxFileBytes)...)), ""},
 		"none":   {func(string) error { return nil }, ""},
 		"pipe":   {func(file string) error { return syscall.Mkfifo(file, 0o600) }, ""},
 	} {

@@ -1,4 +1,6 @@
-package scenarios
+// Package triage computes the right priority and escalation of a case from its situation, as the
+// support policies define them.
+package triage
 
 import (
 	"fmt"
@@ -40,8 +42,8 @@ type Limits struct {
 	IncidentDevices               int64
 }
 
-// standardLimits hold where no article says otherwise.
-func standardLimits() Limits {
+// StandardLimits hold where no article says otherwise.
+func StandardLimits() Limits {
 	return Limits{Refund: 200_00, Replacement: 150_00, Goodwill: 20_00, IncidentDevices: 5}
 }
 
@@ -139,11 +141,11 @@ func teamOnly() map[string]Escalation {
 }
 
 // actKinds are the kinds of act that a scenario may name, for its schema.
-const actKinds = "refund|replacement|goodwill|troubleshoot|fraud_case|invoice_correction|customs_correction|payment_plan|warehouse_release|data_request|legal_request|" +
+const ActKinds = "refund|replacement|goodwill|troubleshoot|fraud_case|invoice_correction|customs_correction|payment_plan|warehouse_release|data_request|legal_request|" +
 	"account_recovery|vulnerability_report|docs_correction|known_issue|inform|address_change|intercept|verify|grace|restore|resend|account_change"
 
-// slaMinutes is the first response that POL-SLA grants a priority.
-func slaMinutes(priority string) (int64, error) {
+// SLAMinutes is the first response that POL-SLA grants a priority.
+func SLAMinutes(priority string) (int64, error) {
 	minutes, ok := map[string]int64{"urgent": 60, "high": 240, "medium": 1440, "low": 4320}[priority]
 	if !ok {
 		return 0, fmt.Errorf("%q is not a priority: low, medium, high or urgent", priority)

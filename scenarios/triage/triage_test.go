@@ -1,4 +1,4 @@
-package scenarios
+package triage
 
 import (
 	"slices"
@@ -71,7 +71,7 @@ func TestEscalation(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			tt.s.Limits = standardLimits()
+			tt.s.Limits = StandardLimits()
 			e, needed := tt.s.Escalation()
 			got := strings.Join([]string{e.Team, e.ReasonCode, e.Article}, " ")
 			if needed != (tt.want != "") || needed && got != tt.want {
@@ -82,7 +82,7 @@ func TestEscalation(t *testing.T) {
 }
 
 func TestEveryTeamOnlyActMayBeNamed(t *testing.T) {
-	kinds := strings.Split(actKinds, "|")
+	kinds := strings.Split(ActKinds, "|")
 	for kind := range teamOnly() {
 		if !slices.Contains(kinds, kind) {
 			t.Errorf("no scenario may name %s", kind)

@@ -1,4 +1,6 @@
-package scenarios
+// Package source reads the YAML of scenario files strictly: it reports every fault of a file, with
+// file and line, and suggests the nearest known word.
+package source
 
 import (
 	"errors"
@@ -13,63 +15,63 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder reads YAML nodes into the file structs strictly: every key must be known and every field
+// Decoder reads YAML nodes into the file structs strictly: every key must be known and every field
 // present unless its tag says optional. It goes on after a fault, so that all faults of a file are
 // reported together.
 //
 // Field tags: `yaml:"name"` or `yaml:"name,optional"`, and `enum:"a|b|c"` on strings and lists of
 // strings.
-type decoder struct {
-	file string
-	errs []error
+type Decoder struct {
+	File string
+	Errs []error
 }
 
 // fromYAML is implemented by field types with a form of their own.
 type fromYAML interface {
-	fromYAML(d *decoder, n *yaml.Node)
+	FromYAML(d *Decoder, n *yaml.Node)
 }
 
-// position is where a value stands, for messages.
-type position struct {
-	file string
-	line int
+// Position is where a value stands, for messages.
+type Position struct {
+	File string
+	Line int
 }
 
-func (p position) String() string { return p.file + ":" + strconv.Itoa(p.line) }
+func (p Position) String() string { return p.File + ":" + strconv.Itoa(p.Line) }
 
-func (p position) errorf(format string, args ...any) error {
+func (p Position) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{p}, args...)...)
 }
 
-func (d *decoder) at(n *yaml.Node) position { return position{d.file, n.Line} }
+func (d *Decoder) At(n *yaml.Node) Position { return Position{d.File, n.Line} }
 
-func (d *decoder) failf(n *yaml.Node, format string, args ...any) {
-	d.errs = append(d.errs, d.at(n).errorf(format, args...))
+func (d *Decoder) Failf(n *yaml.Node, format string, args ...any) {
+	d.Errs = append(d.Errs, d.At(n).Errorf(format, args...))
 }
 
-// document decodes the one document of a file.
-func (d *decoder) document(data []byte, into any) {
-	root := d.root(data)
+// Document decodes the one document of a file.
+func (d *Decoder) Document(data []byte, into any) {
+	root := d.Root(data)
 	if root != nil {
-		d.value(root, reflect.ValueOf(into).Elem(), "")
+		d.Value(root, reflect.ValueOf(into).Elem(), "")
 	}
 }
 
-// root parses a file and returns its only document's content, nil after a fault.
-func (d *decoder) root(data []byte) *yaml.Node {
+// Root parses a file and returns its only document's content, nil after a fault.
+func (d *Decoder) Root(data []byte) *yaml.Node {
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); err != nil {
-		d.errs = append(d.errs, fmt.Errorf("%s: reading YAML: %w", d.file, err))
+		d.Errs = append(d.Errs, fmt.Errorf("%s: reading YAML: %w", d.File, err))
 		return nil
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
-		d.failf(&second, "a second document: keep one per file")
+		d.Failf(&second, "a second document: keep one per file")
 		return nil
 	case !errors.Is(err, io.EOF):
 		// The parser names the line.
-		d.errs = append(d.errs, fmt.Errorf("%s: reading what follows the first document: %w", d.file, err))
+		d.Errs = append(d.Errs, fmt.Errorf("%s: reading what follows the first document: %w", d.File, err))
 		return nil
 	}
 	root := doc.Content[0]
@@ -81,9 +83,9 @@ func (d *decoder) root(data []byte) *yaml.Node {
 
 // plain refuses anchors, aliases and duplicate keys: an alias could make a small file huge, and the
 // second of two keys would silently win.
-func (d *decoder) plain(n *yaml.Node) bool {
+func (d *Decoder) plain(n *yaml.Node) bool {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		d.failf(n, "anchors and aliases are not allowed: write the value out")
+		d.Failf(n, "anchors and aliases are not allowed: write the value out")
 		return false
 	}
 	ok := true
@@ -91,11 +93,11 @@ func (d *decoder) plain(n *yaml.Node) bool {
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
 			if c.Kind != yaml.ScalarNode {
-				d.failf(c, "a key must be text")
+				d.Failf(c, "a key must be text")
 				return false
 			}
 			if seen[c.Value] {
-				d.failf(c, "key %q is given twice", c.Value)
+				d.Failf(c, "key %q is given twice", c.Value)
 				ok = false
 			}
 			seen[c.Value] = true
@@ -105,19 +107,19 @@ func (d *decoder) plain(n *yaml.Node) bool {
 	return ok
 }
 
-func (d *decoder) value(n *yaml.Node, v reflect.Value, enum string) {
+func (d *Decoder) Value(n *yaml.Node, v reflect.Value, enum string) {
 	if custom, ok := reflect.TypeAssert[fromYAML](v.Addr()); ok {
-		custom.fromYAML(d, n)
+		custom.FromYAML(d, n)
 		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		d.mapping(n, v)
+		d.Mapping(n, v)
 	case reflect.Slice:
-		d.sequence(n, v, enum)
+		d.Sequence(n, v, enum)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		d.value(n, v.Elem(), enum)
+		d.Value(n, v.Elem(), enum)
 	case reflect.String:
 		d.text(n, v, enum)
 	case reflect.Int, reflect.Int64:
@@ -129,9 +131,9 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, enum string) {
 	}
 }
 
-func (d *decoder) mapping(n *yaml.Node, v reflect.Value) {
+func (d *Decoder) Mapping(n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		d.failf(n, "want a mapping with the keys %s, got %s", strings.Join(keys(v.Type()), ", "), describe(n))
+		d.Failf(n, "want a mapping with the keys %s, got %s", strings.Join(keys(v.Type()), ", "), Describe(n))
 		return
 	}
 	present := map[string]*yaml.Node{}
@@ -139,14 +141,14 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value) {
 	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if !slices.Contains(known, key.Value) {
-			d.failf(key, "unknown key %q%s", key.Value, suggest(key.Value, known))
+			d.Failf(key, "unknown key %q%s", key.Value, Suggest(key.Value, known))
 		}
 		present[key.Value] = n.Content[i+1]
 	}
 	d.fields(n, present, v)
 }
 
-func (d *decoder) fields(n *yaml.Node, present map[string]*yaml.Node, v reflect.Value) {
+func (d *Decoder) fields(n *yaml.Node, present map[string]*yaml.Node, v reflect.Value) {
 	for i := range v.NumField() {
 		switch f := v.Type().Field(i); {
 		case f.Anonymous:
@@ -157,15 +159,15 @@ func (d *decoder) fields(n *yaml.Node, present map[string]*yaml.Node, v reflect.
 	}
 }
 
-func (d *decoder) field(parent *yaml.Node, present map[string]*yaml.Node, v reflect.Value, f reflect.StructField) {
+func (d *Decoder) field(parent *yaml.Node, present map[string]*yaml.Node, v reflect.Value, f reflect.StructField) {
 	name, rest, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	switch n := present[name]; {
 	case name == "":
-		v.Set(reflect.ValueOf(d.at(parent)))
+		v.Set(reflect.ValueOf(d.At(parent)))
 	case n != nil:
-		d.value(n, v, f.Tag.Get("enum"))
+		d.Value(n, v, f.Tag.Get("enum"))
 	case rest != "optional":
-		d.failf(parent, "missing key %q", name)
+		d.Failf(parent, "missing key %q", name)
 	}
 }
 
@@ -183,44 +185,44 @@ func keys(t reflect.Type) []string {
 	return names
 }
 
-func (d *decoder) sequence(n *yaml.Node, v reflect.Value, enum string) {
+func (d *Decoder) Sequence(n *yaml.Node, v reflect.Value, enum string) {
 	if n.Kind != yaml.SequenceNode {
-		d.failf(n, "want a list, got %s", describe(n))
+		d.Failf(n, "want a list, got %s", Describe(n))
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, c := range n.Content {
-		d.value(c, out.Index(i), enum)
+		d.Value(c, out.Index(i), enum)
 	}
 	v.Set(out)
 }
 
-func (d *decoder) text(n *yaml.Node, v reflect.Value, enum string) {
+func (d *Decoder) text(n *yaml.Node, v reflect.Value, enum string) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-		d.failf(n, "want text, got %s", describe(n))
+		d.Failf(n, "want text, got %s", Describe(n))
 		return
 	}
 	if strings.Contains(n.Value, "{{") {
-		d.failf(n, "this text is taken as it stands: {{ }} is not rendered here")
+		d.Failf(n, "this text is taken as it stands: {{ }} is not rendered here")
 	}
 	if allowed := strings.Split(enum, "|"); enum != "" && !slices.Contains(allowed, n.Value) {
-		d.failf(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), suggest(n.Value, allowed))
+		d.Failf(n, "%q is not one of %s%s", n.Value, strings.Join(allowed, ", "), Suggest(n.Value, allowed))
 	}
 	v.SetString(n.Value)
 }
 
-func (d *decoder) integer(n *yaml.Node, v reflect.Value) {
+func (d *Decoder) integer(n *yaml.Node, v reflect.Value) {
 	i, err := wholeNumber(n)
 	if err != nil {
-		d.failf(n, "%v", err)
+		d.Failf(n, "%v", err)
 		return
 	}
 	v.SetInt(i)
 }
 
-func (d *decoder) boolean(n *yaml.Node, v reflect.Value) {
+func (d *Decoder) boolean(n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-		d.failf(n, "want true or false, got %s", describe(n))
+		d.Failf(n, "want true or false, got %s", Describe(n))
 		return
 	}
 	v.SetBool(n.Value == "true")
@@ -233,7 +235,7 @@ func wholeNumber(n *yaml.Node) (int64, error) {
 			"money is quoted text (\"49.00\")", n.Value)
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
-		return 0, fmt.Errorf("want a whole number, got %s", describe(n))
+		return 0, fmt.Errorf("want a whole number, got %s", Describe(n))
 	}
 	i, err := strconv.ParseInt(n.Value, 10, 64)
 	if err != nil {
@@ -242,7 +244,7 @@ func wholeNumber(n *yaml.Node) (int64, error) {
 	return i, nil
 }
 
-func describe(n *yaml.Node) string {
+func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
@@ -256,67 +258,76 @@ func describe(n *yaml.Node) string {
 	}
 }
 
-// ordered is a mapping whose keys are the author's own, in the order of the file.
-type ordered[T any] []entry[T]
+// Ordered is a mapping whose keys are the author's own, in the order of the file.
+type Ordered[T any] []Entry[T]
 
-type entry[T any] struct {
+type Entry[T any] struct {
 	Name  string
-	Pos   position
+	Pos   Position
 	Value T `yaml:"-"`
 }
 
-func (o *ordered[T]) fromYAML(d *decoder, n *yaml.Node) {
+func (o *Ordered[T]) FromYAML(d *Decoder, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		d.failf(n, "want a mapping, got %s", describe(n))
+		d.Failf(n, "want a mapping, got %s", Describe(n))
 		return
 	}
 	for i := 0; i < len(n.Content); i += 2 {
-		e := entry[T]{Name: n.Content[i].Value, Pos: d.at(n.Content[i])}
-		d.value(n.Content[i+1], reflect.ValueOf(&e.Value).Elem(), "")
+		e := Entry[T]{Name: n.Content[i].Value, Pos: d.At(n.Content[i])}
+		d.Value(n.Content[i+1], reflect.ValueOf(&e.Value).Elem(), "")
 		*o = append(*o, e)
 	}
 }
 
-// raw is a scalar that may hold templates, or a literal of another type.
-type raw struct {
-	text string
-	tag  string // YAML's: !!str, !!int, !!bool
-	pos  position
+// Raw is a scalar that may hold templates, or a literal of another type.
+type Raw struct {
+	Text string
+	Tag  string // YAML's: !!str, !!int, !!bool
+	Pos  Position
 	// block is set for | and > texts, whose first line is the one after pos.
 	block bool
 }
 
-func (r *raw) fromYAML(d *decoder, n *yaml.Node) {
-	r.pos = d.at(n)
+func (r *Raw) FromYAML(d *Decoder, n *yaml.Node) {
+	r.Pos = d.At(n)
 	if n.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!str", "!!int", "!!bool"}, n.Tag) {
-		d.failf(n, "want text, a whole number or true/false, got %s: quote a text that YAML reads as something else",
-			describe(n))
+		d.Failf(n, "want text, a whole number or true/false, got %s: quote a text that YAML reads as something else",
+			Describe(n))
 		return
 	}
-	r.text, r.tag = n.Value, n.Tag
+	r.Text, r.Tag = n.Value, n.Tag
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		r.text, r.block = strings.TrimRight(n.Value, "\n "), true
+		r.Text, r.block = strings.TrimRight(n.Value, "\n "), true
 	}
 }
 
-// line is the line of the byte at offset.
-func (r raw) line(offset int) position {
-	p := r.pos
-	p.line += strings.Count(r.text[:offset], "\n")
+// Line is the line of the byte at offset.
+func (r Raw) Line(offset int) Position {
+	p := r.Pos
+	p.Line += strings.Count(r.Text[:offset], "\n")
 	if r.block {
-		p.line++
+		p.Line++
 	}
 	return p
 }
 
-// given reports whether the key was in the file.
-func (r raw) given() bool { return r.tag != "" }
+// Int is the value of a literal whole number.
+func (r Raw) Int() (int64, error) {
+	n, err := strconv.ParseInt(r.Text, 10, 64)
+	if err != nil || r.Tag != "!!int" {
+		return 0, r.Pos.Errorf("want a decimal whole number, got %q", r.Text)
+	}
+	return n, nil
+}
 
-// suggest offers the known word nearest to a misspelt one.
-func suggest(word string, known []string) string {
+// Given reports whether the key was in the file.
+func (r Raw) Given() bool { return r.Tag != "" }
+
+// Suggest offers the known word nearest to a misspelt one.
+func Suggest(word string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
-		if d := editDistance(word, k); d < distance && d < utf8.RuneCountInString(word) {
+		if d := EditDistance(word, k); d < distance && d < utf8.RuneCountInString(word) {
 			best, distance = k, d
 		}
 	}
@@ -326,8 +337,8 @@ func suggest(word string, known []string) string {
 	return fmt.Sprintf(": did you mean %q?", best)
 }
 
-// editDistance is Levenshtein's over bytes.
-func editDistance(a, b string) int {
+// EditDistance is Levenshtein's over bytes.
+func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -346,3 +357,5 @@ func editDistance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+func ValueOf[T any](p *T) reflect.Value { return reflect.ValueOf(p).Elem() }

@@ -1,10 +1,11 @@
-package scenarios
+package expr
 
 import (
 	"fmt"
 	"slices"
 	"unicode/utf8"
 
+	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types"
@@ -22,6 +23,8 @@ const (
 	maxInstanceCost = 10_000_000
 	// maxExpression bounds the source of one expression, in characters.
 	maxExpression = 8192
+	// maxTries bounds the draws of one instance until its constraints hold.
+	MaxTries = 100
 	// maxDrawn bounds a variable: the bytes of its texts and the number of its items.
 	maxDrawn = 8192
 )
@@ -48,7 +51,7 @@ type bounds struct{}
 // is not bounded here.
 func (bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	path := node.Path()
-	if len(path) == 0 || slices.Contains(momentNames(), path[0]) {
+	if len(path) == 0 || slices.Contains(MomentVariables(), path[0]) {
 		return nil
 	}
 	return &checker.SizeEstimate{Max: maxDrawn}
@@ -77,18 +80,18 @@ func (bounds) EstimateCallCost(function, overload string, _ *checker.AstNode,
 	return nil
 }
 
-// spend counts what an expression of the scenario can cost an instance.
-func (c *compiler) spend(cost uint64) {
-	if c.cost += cost * uint64(max(c.times, 1)); c.cost < cost {
-		c.cost = maxInstanceCost + 1
+// Spend counts what an expression of the scenario can cost an instance.
+func (c *Compiler) Spend(cost uint64) {
+	if c.Cost += cost * uint64(max(c.Times, 1)); c.Cost < cost {
+		c.Cost = maxInstanceCost + 1
 	}
 }
 
-// checkCost reports a scenario whose instances could take too long to make.
-func (c *compiler) checkCost(pos position) {
-	if c.cost > maxInstanceCost {
-		c.failf(pos, "the expressions may cost %d units in all (those of params and constraints count %d times), %d "+
-			"are allowed: write fewer or simpler ones", c.cost, maxTries, maxInstanceCost)
+// CheckCost reports a scenario whose instances could take too long to make.
+func (c *Compiler) CheckCost(pos source.Position) {
+	if c.Cost > maxInstanceCost {
+		c.Failf(pos, "the expressions may cost %d units in all (those of params and constraints count %d times), %d "+
+			"are allowed: write fewer or simpler ones", c.Cost, MaxTries, maxInstanceCost)
 	}
 }
 

@@ -1,0 +1,152 @@
+// Package expr is the expression language of scenario files: CEL with functions for money, dates
+// and ids, templates with expressions in {{ }}, and the field types that hold them. A Compiler
+// checks and compiles the fields of one scenario; a Scope evaluates them over the values of one
+// instance.
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/scenarios/source"
+	"github.com/google/cel-go/cel"
+)
+
+// Compiler turns the templates and expressions of one scenario into programs. It collects faults
+// rather than stopping at one.
+type Compiler struct {
+	loc     *Locale
+	env     *cel.Env
+	Names   []string
+	pending []cel.EnvOption
+	// moment is env with what predicates see beside; made on first use.
+	moment *cel.Env
+	cache  map[string]*expression
+	// times is how often an instance may evaluate what is being compiled, 0 for once, and cost what
+	// all its evaluations may cost.
+	Times int
+	Cost  uint64
+	Errs  []error
+}
+
+func NewCompiler(base *cel.Env, loc *Locale) *Compiler {
+	return &Compiler{env: base, loc: loc, cache: map[string]*expression{}}
+}
+
+// Declare adds a variable for what is compiled from here on.
+func (c *Compiler) Declare(name string, t *cel.Type) {
+	c.Names = append(c.Names, name)
+	c.pending = append(c.pending, cel.Variable(name, t))
+}
+
+func (c *Compiler) Failf(p source.Position, format string, args ...any) {
+	c.Errs = append(c.Errs, p.Errorf(format, args...))
+}
+
+func (c *Compiler) environment() (*cel.Env, error) {
+	if len(c.pending) > 0 {
+		env, err := c.env.Extend(c.pending...)
+		if err != nil {
+			return nil, err
+		}
+		c.env, c.pending = env, nil
+	}
+	return c.env, nil
+}
+
+// expression is a compiled CEL expression.
+type expression struct {
+	Source  string
+	pos     source.Position
+	Program cel.Program
+	Type    *cel.Type
+	cost    uint64
+}
+
+// Compile compiles source, nil after a fault.
+func (c *Compiler) Compile(pos source.Position, source string) *expression {
+	source = strings.TrimSpace(source)
+	if e, ok := c.cache[source]; ok {
+		c.Spend(e.cost)
+		return &expression{Source: source, pos: pos, Program: e.Program, Type: e.Type, cost: e.cost}
+	}
+	env, err := c.environment()
+	if err != nil {
+		c.Failf(pos, "declaring variables: %v", err)
+		return nil
+	}
+	e := c.compileIn(env, pos, source)
+	if e != nil {
+		c.cache[source] = e
+	}
+	return e
+}
+
+func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *expression {
+	if source == "" {
+		c.Failf(pos, "an empty expression")
+		return nil
+	}
+	ast, issues := env.Compile(source)
+	if issues.Err() != nil {
+		c.Failf(pos, "expression %.120q: %s", source, c.explain(issues))
+		return nil
+	}
+	p, cost, err := program(env, ast)
+	if err != nil {
+		c.Failf(pos, "expression %.120q: %v", source, err)
+		return nil
+	}
+	c.Spend(cost)
+	return &expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), cost: cost}
+}
+
+// explain shortens CEL's issues to their messages and offers the nearest name for an unknown one.
+func (c *Compiler) explain(issues *cel.Issues) string {
+	msgs := make([]string, 0, len(issues.Errors()))
+	for _, e := range issues.Errors() {
+		msg := strings.TrimSuffix(e.Message, " (in container '')")
+		if _, name, ok := strings.Cut(msg, "undeclared reference to '"); ok {
+			msg += source.Suggest(strings.TrimSuffix(name, "'"), c.Names)
+		}
+		msgs = append(msgs, msg)
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// momentNames are the variables of a Moment.
+func MomentVariables() []string {
+	return []string{"orders", "payments", "refunds", "cases", "replied", "message", "args"}
+}
+
+// inMoment compiles a predicate over the end state or an action.
+func (c *Compiler) inMoment(pos source.Position, source string) *expression {
+	if c.moment == nil {
+		env, err := c.environment()
+		if err != nil {
+			c.Failf(pos, "declaring variables: %v", err)
+			return nil
+		}
+		list := cel.ListType(cel.MapType(cel.StringType, cel.DynType))
+		c.moment, err = env.Extend(cel.Variable("orders", list), cel.Variable("payments", list),
+			cel.Variable("refunds", list), cel.Variable("cases", list),
+			cel.Variable("replied", cel.BoolType), cel.Variable("message", cel.StringType), cel.Variable("args",
+				cel.MapType(cel.StringType, cel.DynType)))
+		if err != nil {
+			c.Failf(pos, "declaring %s: %v", strings.Join(MomentVariables(), ", "), err)
+			return nil
+		}
+	}
+	return c.boolean(c.compileIn(c.moment, pos, strings.TrimSpace(source)))
+}
+
+func (c *Compiler) boolean(e *expression) *expression {
+	if e != nil && !Fits(e.Type, cel.BoolType) {
+		c.Failf(e.pos, "expression %.120q is %s, want bool", e.Source, cel.FormatCELType(e.Type))
+	}
+	return e
+}
+
+func Fits(t *cel.Type, want ...*cel.Type) bool {
+	return t.IsExactType(cel.DynType) || slices.ContainsFunc(want, t.IsExactType)
+}

@@ -1,0 +1,253 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/csenv/csenv/scenarios/source"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// Values are the variables of one instance.
+type Values map[string]ref.Val
+
+// ResolveName implements cel.Activation.
+func (v Values) ResolveName(name string) (any, bool) {
+	val, ok := v[name]
+	return val, ok
+}
+
+// Parent implements cel.Activation.
+func (v Values) Parent() cel.Activation { return nil }
+
+func (e *expression) Eval(v Values) (ref.Val, error) {
+	out, _, err := e.Program.Eval(v)
+	if err != nil {
+		return nil, e.pos.Errorf("expression %.120q: %v", e.Source, err)
+	}
+	return out, nil
+}
+
+func (v Values) Set(name string, val ref.Val) error {
+	if n := weight(val); n > maxDrawn {
+		return fmt.Errorf("the value has %d bytes and items: a param holds at most %d", n, maxDrawn)
+	}
+	v[name] = val
+	return nil
+}
+
+// Scope evaluates a scenario's fields over one seed's values. It keeps the first fault; after
+// one, every answer is zero.
+type Scope struct {
+	Vals Values
+	Loc  *Locale
+	Err  error
+	// rendered counts the bytes of the texts so far.
+	Rendered int
+}
+
+// What an instance may render, in bytes: one text, and all together.
+const (
+	maxText     = 32 << 10
+	maxRendered = 1 << 20
+)
+
+// Count bounds what is rendered.
+func (in *Scope) Count(pos source.Position, bytes int) {
+	in.Rendered += bytes
+	switch {
+	case bytes > maxText:
+		in.Fail(pos.Errorf("this text has %d bytes once it is rendered: at most %d are allowed", bytes, maxText))
+	case in.Rendered > maxRendered:
+		in.Fail(pos.Errorf("the texts of the scenario have more than %d bytes once they are rendered: write less",
+			maxRendered))
+	}
+}
+
+func (in *Scope) Eval(e *expression) ref.Val {
+	if in.Err != nil {
+		return types.NullValue
+	}
+	out, err := e.Eval(in.Vals)
+	if err != nil {
+		in.Err = err
+		return types.NullValue
+	}
+	return out
+}
+
+func (in *Scope) Text(t Text) string {
+	s := in.render(&t.Template)
+	in.Count(t.Pos, len(s))
+	return s
+}
+
+func (in *Scope) render(t *Template) string {
+	if t.Literal() {
+		return t.Text
+	}
+	if e := t.Single(); e != nil {
+		return in.Format(e)
+	}
+	var b strings.Builder
+	b.Grow(min(len(t.Text), maxText)) // a value is about as long as the expression for it
+	for _, p := range t.Parts {
+		if p.Expr == nil {
+			b.WriteString(p.literal)
+		} else {
+			b.WriteString(in.Format(p.Expr))
+		}
+		if b.Len() > maxText {
+			break
+		}
+	}
+	return b.String()
+}
+
+func (in *Scope) Format(e *expression) string {
+	switch v := in.Eval(e).(type) {
+	case types.String:
+		return string(v)
+	case types.Int:
+		return strconv.FormatInt(int64(v), 10)
+	case types.Timestamp:
+		return in.Loc.day(v.Time)
+	default:
+		in.Fail(e.pos.Errorf("expression %.120q is %s here, which has no one form as text", e.Source,
+			v.Type().TypeName()))
+		return ""
+	}
+}
+
+func (in *Scope) Fail(err error) {
+	if in.Err == nil {
+		in.Err = err
+	}
+}
+
+func (in *Scope) Texts(ts []Text) []string {
+	if len(ts) == 0 {
+		return nil
+	}
+	out := make([]string, len(ts))
+	for i, t := range ts {
+		out[i] = in.Text(t)
+	}
+	return out
+}
+
+// evalAs evaluates a single expression to a Go value.
+func evalAs[T any](in *Scope, t *Template, want string) T {
+	v := in.Eval(t.Single())
+	out, ok := v.Value().(T)
+	if !ok && in.Err == nil {
+		in.Fail(t.Pos.Errorf("expression %.120q is %s here, want %s", t.Single().Source, v.Type().TypeName(), want))
+	}
+	return out
+}
+
+func (in *Scope) Integer(t Integer) int64 {
+	if !t.Given() {
+		return 0
+	}
+	if t.Literal() {
+		n, err := t.Int()
+		if err != nil {
+			in.Fail(err)
+		}
+		return n
+	}
+	return evalAs[int64](in, &t.Template, "a whole number")
+}
+
+func (in *Scope) Boolean(t Boolean) bool {
+	if t.Literal() {
+		return t.Text == "true"
+	}
+	return evalAs[bool](in, &t.Template, "true or false")
+}
+
+func (in *Scope) Instant(t Instant) time.Time {
+	if t.Literal() {
+		at, err := time.Parse(time.RFC3339, t.Text)
+		if err != nil && t.Given() {
+			in.Fail(t.Pos.Errorf("reading a time: %v", err))
+		}
+		return at
+	}
+	return evalAs[time.Time](in, &t.Template, "a time")
+}
+
+// MaybeInstant is nil for a time that was not given.
+func (in *Scope) MaybeInstant(t Instant) *time.Time {
+	if !t.Given() {
+		return nil
+	}
+	at := in.Instant(t)
+	return &at
+}
+
+func (in *Scope) Amount(t Amount) int64 {
+	if !t.Given() {
+		return 0
+	}
+	if t.Literal() {
+		cents, err := ParseMoney(t.Text)
+		if err != nil {
+			in.Fail(t.Pos.Errorf("%v", err))
+		}
+		return cents
+	}
+	return evalAs[int64](in, &t.Template, "money in cents")
+}
+
+func (in *Scope) Holds(c Condition) bool {
+	return c.Expr == nil || in.Eval(c.Expr) == types.True
+}
+
+// Kept maps the items whose condition holds.
+func Kept[T conditional, U any](in *Scope, items []T, f func(T) U) []U {
+	out := make([]U, 0, len(items))
+	for _, item := range items {
+		if in.Holds(item.condition()) {
+			out = append(out, f(item))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// Scalars lists the scalars of a CEL value as a reply may state them.
+func (in *Scope) Scalars(v ref.Val, out []string) []string {
+	switch v := v.(type) {
+	case types.String:
+		return append(out, string(v))
+	case types.Int:
+		return append(out, strconv.FormatInt(int64(v), 10))
+	case types.Timestamp:
+		return in.TimeForms(v.Time, out)
+	case traits.Mapper:
+		from := len(out)
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			out = in.Scalars(v.Get(it.Next()), out)
+		}
+		slices.Sort(out[from:]) // a map's own order is random
+	case traits.Lister:
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			out = in.Scalars(it.Next(), out)
+		}
+	}
+	return out
+}
+
+func (in *Scope) TimeForms(t time.Time, out []string) []string {
+	return append(out, in.Loc.day(t), t.Format(time.DateOnly), in.Loc.weekday(t), t.Format("15:04"))
+}

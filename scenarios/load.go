@@ -1,0 +1,225 @@
+package scenarios
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/pack"
+	"github.com/csenv/csenv/scenarios/params"
+	"github.com/csenv/csenv/scenarios/source"
+	"github.com/google/cel-go/cel"
+)
+
+// LoadPacks reads the catalogue of several packs. An article or a list of names that a scenario's
+// own pack hasn't is that of the first pack, the base. The ids of scenarios are unique over all
+// packs. The error joins every fault found, each as "tickets/B07.yaml:31: what is wrong: what to
+// do".
+func LoadPacks(packs ...pack.Pack) (*Catalog, error) {
+	if len(packs) == 0 {
+		return nil, errNoPacks
+	}
+	l, err := newLoader()
+	if err != nil {
+		return nil, err
+	}
+	c := newCatalog()
+	for _, p := range packs {
+		open := l.open(p)
+		c.packs = append(c.packs, open.info)
+	}
+	for _, f := range l.tickets {
+		if s := l.ticket(f); s != nil {
+			c.addTicket(s)
+		}
+	}
+	for _, f := range l.workflows {
+		if s := l.workflow(f); s != nil {
+			c.addWorkflow(s)
+		}
+	}
+	if len(l.errs) > 0 {
+		return nil, errors.Join(l.errs...)
+	}
+	slices.SortFunc(c.tickets, func(a, b *TicketScenario) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(c.workflows, func(a, b *WorkflowScenario) int { return strings.Compare(a.ID, b.ID) })
+	c.canaries, c.digest = l.canaries, l.digest.String()
+	return c, nil
+}
+
+// loader is what loading a catalogue needs and collects.
+type loader struct {
+	locales   map[string]*expr.Locale
+	languages map[string]*cel.Env
+	base      *openPack
+	// scenarios are the files of the scenarios so far, by id.
+	scenarios map[string]string
+	tickets   []parsed[ticketFile]
+	workflows []parsed[workflowFile]
+	canaries  []canary
+	digest    digester
+	errs      []error
+}
+
+// parsed is a decoded file that waits to be compiled.
+type parsed[T any] struct {
+	pack  *openPack
+	file  string
+	value *T
+}
+
+func newLoader() (*loader, error) {
+	l := &loader{locales: expr.Locales(), languages: map[string]*cel.Env{}, scenarios: map[string]string{},
+		digest: digester{sha256.New()}}
+	for _, lang := range slices.Sorted(maps.Keys(l.locales)) {
+		env, err := expr.NewLanguage(l.locales[lang])
+		if err != nil {
+			return nil, fmt.Errorf("making the expression language for %s: %w", lang, err)
+		}
+		l.languages[lang] = env
+	}
+	return l, nil
+}
+
+func (l *loader) fail(d *source.Decoder, c *expr.Compiler) {
+	l.errs = append(l.errs, d.Errs...)
+	l.errs = append(l.errs, c.Errs...)
+}
+
+// open reads a pack's files and decodes them.
+func (l *loader) open(p pack.Pack) *openPack {
+	contents, errs := pack.Read(p)
+	pack := &openPack{info: contents.Info, salt: contents.Salt, names: map[string]*params.NameList{},
+		articles: map[string]*article{}, base: l.base}
+	if l.base == nil {
+		l.base = pack
+	}
+	l.errs = append(l.errs, errs...)
+	l.digest.text(pack.salt)
+	for _, s := range contents.Files {
+		l.source(pack, s)
+	}
+	return pack
+}
+
+// source decodes a file.
+func (l *loader) source(pack *openPack, s pack.File) {
+	switch s.Folder {
+	case "names":
+		l.nameFile(pack, s)
+	case "kb":
+		l.digest.text(s.Canonical())
+		if a := l.article(s.File, s.ID, s.Data); a != nil {
+			pack.articles[s.ID] = a
+			l.canaries = append(l.canaries, canary{pack, s.File, a.canary})
+			l.digest.article(a)
+		}
+	case "tickets":
+		f := new(ticketFile)
+		if l.decode(pack, s, f, &f.Metadata.baseMetadata) && l.first(s, f.Metadata.Pos) {
+			l.tickets = append(l.tickets, parsed[ticketFile]{pack, s.File, f})
+		}
+	default:
+		f := new(workflowFile)
+		if l.decode(pack, s, f, &f.Metadata.baseMetadata) && l.first(s, f.Metadata.Pos) {
+			l.workflows = append(l.workflows, parsed[workflowFile]{pack, s.File, f})
+		}
+	}
+}
+
+func (l *loader) nameFile(pack *openPack, s pack.File) {
+	var f nameFile
+	l.decode(pack, s, &f, &f.Metadata)
+	if len(f.People.Given) == 0 || len(f.People.Family) == 0 {
+		l.errs = append(l.errs, fmt.Errorf("%s: people needs at least one given and one family name", s.File))
+		return
+	}
+	list := params.NewNameList(f.People.Given, f.People.Family)
+	for _, e := range f.Lists {
+		list.Lists[e.Name] = e.Value
+	}
+	pack.names[s.ID] = list
+}
+
+// queueID is the form of the ids of composed queues, which are asked for in the same field as
+// scenarios.
+var queueID = regexp.MustCompile(`^Q[0-9]{3}$`)
+
+// first reports whether a scenario's id is new and free. Case doesn't tell two ids apart: neither
+// do all file systems, nor people.
+func (l *loader) first(s pack.File, pos source.Position) bool {
+	id := strings.ToUpper(s.ID)
+	if queueID.MatchString(id) {
+		l.errs = append(l.errs, pos.Errorf("the id %q is reserved for a queue: give the scenario one that isn't Q "+
+			"and three digits", s.ID))
+		return false
+	}
+	if other, taken := l.scenarios[id]; taken {
+		l.errs = append(l.errs, pos.Errorf("%s already has the id %q, in whichever case: give one of the two "+
+			"scenarios another", other, s.ID))
+		return false
+	}
+	l.scenarios[id] = s.File
+	return true
+}
+
+// decode decodes a YAML file strictly; it returns false after a fault, which it has noted.
+func (l *loader) decode(pack *openPack, s pack.File, into any, meta *baseMetadata) bool {
+	d := &source.Decoder{File: s.File}
+	if root := d.Root(s.Data); root != nil {
+		d.Value(root, reflect.ValueOf(into).Elem(), "")
+		l.digest.text(s.Canonical())
+		l.digest.node(root, "")
+	}
+	if len(d.Errs) == 0 {
+		checkMetadata(d, meta, s.ID)
+	}
+	l.canaries = append(l.canaries, canary{pack, s.File, meta.Canary})
+	l.errs = append(l.errs, d.Errs...)
+	return len(d.Errs) == 0
+}
+
+// maxID bounds scenario ids, which are parts of labels and of every score's key.
+const maxID = 32
+
+func checkMetadata(d *source.Decoder, meta *baseMetadata, id string) {
+	pos := meta.Pos
+	plain := strings.Trim(meta.ID, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	switch {
+	case meta.ID != id:
+		d.Errs = append(d.Errs, pos.Errorf("id %q must be the file's name, %q", meta.ID, id))
+	case !plain || len(id) > maxID:
+		d.Errs = append(d.Errs, pos.Errorf("id %q must have at most %d letters, digits and -", id, maxID))
+	case meta.Version < 1:
+		d.Errs = append(d.Errs, pos.Errorf("version must be at least 1, got %d", meta.Version))
+	}
+}
+
+// LoadFolders reads the catalogue of the packs in some folders of this machine, beside the public
+// pack or, where base isn't "", beside that folder instead. Links that lead out of a folder are not
+// followed.
+func LoadFolders(base string, folders ...string) (*Catalog, error) {
+	if base == "" && len(folders) == 0 {
+		return Public()
+	}
+	packs := []pack.Pack{PublicPack()}
+	if base != "" {
+		packs, folders = nil, append([]string{base}, folders...)
+	}
+	for _, folder := range folders {
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return nil, fmt.Errorf("opening the pack %s: %w: name a folder with scenario files", folder, err)
+		}
+		defer root.Close()
+		packs = append(packs, pack.Pack{Name: folder, FS: root.FS()})
+	}
+	return LoadPacks(packs...)
+}

@@ -1,0 +1,294 @@
+// Package pack reads the files of a scenario pack, within bounds on their number and size.
+package pack
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/scenarios/source"
+	"go.yaml.in/yaml/v3"
+)
+
+// Pack is a folder of scenario files, either nested (tickets/*.yaml, workflows/*.yaml, kb/*.md,
+// names/*.yaml) or flat, as the mount of a ConfigMap or a Secret is, where files are told apart by
+// their kind. FS may belong to somebody else: what is read of it is bounded.
+type Pack struct {
+	// Name stands before the names of its files in errors and findings, as a path does.
+	Name string
+	FS   fs.FS
+}
+
+// PackInfo is what a pack says of itself in pack.yaml.
+type Info struct {
+	// Name is the pack's own, or that under which it was loaded.
+	Name    string
+	Version int // 0 where the pack doesn't say
+	// Folder is the name under which it was loaded.
+	Folder string
+}
+
+const manifestFile = "pack.yaml"
+
+// manifest is pack.yaml.
+type manifest struct {
+	Name    string `yaml:"name"`
+	Version int    `yaml:"version"`
+	// Salt goes into every random stream of the pack, so that nobody without it can compute its
+	// instances.
+	Salt secret `yaml:"salt,optional"`
+	Pos  source.Position
+}
+
+// secret is text that no message quotes.
+type secret string
+
+func (s *secret) FromYAML(d *source.Decoder, n *yaml.Node) {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+		d.Failf(n, "want quoted text here")
+		return
+	}
+	*s = secret(n.Value)
+}
+
+// publicSalt goes into every random stream of a pack without a salt of its own.
+const publicSalt = "csenv/public"
+
+// The bounds of a salt, in bytes. The digest of a catalogue is public and covers the salt, so a
+// salt must not be one that can be found by trying.
+const minSalt, maxSalt = 16, 256
+
+// The bounds of what is read of a pack.
+const (
+	MaxFileBytes = 256 << 10
+	MaxPackFiles = 2000
+	maxPackBytes = 16 << 20
+)
+
+// source is a file of a pack.
+type File struct {
+	// folder is where the file belongs, wherever it lies: names, kb, tickets or workflows.
+	Folder, ID string
+	// file is its path for messages.
+	File string
+	Data []byte
+}
+
+// Canonical is the file's path in a nested pack, so that the layout does not count in the digest.
+func (s File) Canonical() string {
+	if s.Folder == "kb" {
+		return "kb/" + s.ID + ".md"
+	}
+	return s.Folder + "/" + s.ID + ".yaml"
+}
+
+// folders lists the folders of a pack in the order in which they are read.
+func folders() []string { return []string{"names", "kb", "tickets", "workflows"} }
+
+// packReader reads the files of one pack within its bounds.
+type packReader struct {
+	Pack
+	files, bytes int
+	errs         []error
+}
+
+// contents is what a pack holds.
+type contents struct {
+	Info Info
+	// Salt goes into every random stream of the pack.
+	Salt  string
+	Files []File
+}
+
+// readPack reads a pack's manifest and files, in the order of their folders and ids.
+func Read(p Pack) (contents, []error) {
+	r := packReader{Pack: p}
+	sources, manifest := r.read()
+	out := contents{Files: sources}
+	out.Info, out.Salt = r.manifest(manifest)
+	return out, r.errs
+}
+
+// ReadName returns the name in a pack's manifest, "" for none or a faulty one.
+func ReadName(p Pack) string {
+	r := packReader{Pack: p}
+	data := r.file(manifestFile)
+	if data == nil {
+		return ""
+	}
+	info, _ := r.manifest(data)
+	if len(r.errs) > 0 {
+		return ""
+	}
+	return info.Name
+}
+
+func (r *packReader) failf(name, format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf("%s: "+format, append([]any{path.Join(r.Name, name)}, args...)...))
+}
+
+// read returns the pack's files in the order of their folders and ids, and the content of
+// pack.yaml, nil where there is none.
+func (r *packReader) read() (sources []File, manifest []byte) {
+	entries := r.entries(".")
+	nested := false
+	for _, name := range entries {
+		if name == manifestFile {
+			manifest = r.file(name)
+		}
+		nested = nested || slices.Contains(folders(), name)
+	}
+	if nested {
+		for _, folder := range folders() {
+			if slices.Contains(entries, folder) {
+				sources = append(sources, r.folder(folder)...)
+			}
+		}
+	} else {
+		sources = r.flat(entries)
+	}
+	if len(sources) == 0 && len(r.errs) == 0 {
+		r.failf(".", "no scenario files: a pack has the folders tickets, workflows, kb and names, or the files "+
+			"themselves (*.yaml and *.md)")
+	}
+	slices.SortStableFunc(sources, func(a, b File) int {
+		return slices.Index(folders(), a.Folder) - slices.Index(folders(), b.Folder)
+	})
+	return sources, manifest
+}
+
+// entries lists a folder without its hidden files, among which are the links by which Kubernetes
+// swaps a volume's content.
+func (r *packReader) entries(folder string) []string {
+	entries, err := fs.ReadDir(r.FS, folder)
+	if err != nil {
+		r.failf(folder, "reading the folder: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// folder reads one of the four folders of a nested pack.
+func (r *packReader) folder(folder string) []File {
+	ext := ".yaml"
+	if folder == "kb" {
+		ext = ".md"
+	}
+	var sources []File
+	for _, entry := range r.entries(folder) {
+		name := path.Join(folder, entry)
+		id, ok := strings.CutSuffix(entry, ext)
+		if !ok || r.isFolder(name) {
+			r.failf(name, "unexpected here: %s holds files named <id>%s", folder, ext)
+			continue
+		}
+		if data := r.file(name); data != nil {
+			sources = append(sources, File{Folder: folder, ID: id, File: path.Join(r.Name, name), Data: data})
+		}
+	}
+	return sources
+}
+
+// flat reads a pack without folders.
+func (r *packReader) flat(entries []string) []File {
+	var sources []File
+	for _, name := range entries {
+		id, ext := strings.TrimSuffix(name, path.Ext(name)), path.Ext(name)
+		if name == manifestFile {
+			continue
+		}
+		if ext != ".yaml" && ext != ".md" || r.isFolder(name) {
+			r.failf(name, "unexpected here: a flat pack holds files named <id>.yaml and <id>.md")
+			continue
+		}
+		data := r.file(name)
+		if data == nil {
+			continue
+		}
+		s := File{Folder: "kb", ID: id, File: path.Join(r.Name, name), Data: data}
+		if ext == ".yaml" {
+			s.Folder = folderOf(data)
+		}
+		if s.Folder == "" {
+			r.failf(name, "what is this file? It needs a kind: TicketScenario, WorkflowScenario or NameList")
+			continue
+		}
+		sources = append(sources, s)
+	}
+	return sources
+}
+
+// folderOf tells by its kind where a YAML file belongs, "" where that can't be told.
+func folderOf(data []byte) string {
+	var head struct {
+		Kind string `yaml:"kind"`
+	}
+	_ = yaml.Unmarshal(data, &head) // the strict decoder says what is wrong with it, if it has a kind
+	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows",
+		"NameList": "names"}[head.Kind]
+}
+
+func (r *packReader) isFolder(name string) bool {
+	info, err := fs.Stat(r.FS, name)
+	return err == nil && info.IsDir()
+}
+
+// file reads a file, nil after a fault. A link counts as what it leads to.
+func (r *packReader) file(name string) []byte {
+	info, err := fs.Stat(r.FS, name)
+	if err != nil {
+		r.failf(name, "reading the file: %w", err)
+		return nil
+	}
+	r.files++
+	r.bytes += int(min(info.Size(), maxPackBytes+1))
+	switch {
+	case !info.Mode().IsRegular():
+		r.failf(name, "not a plain file")
+	case info.Size() > MaxFileBytes:
+		r.failf(name, "the file has %d bytes: at most %d are allowed", info.Size(), MaxFileBytes)
+	case r.files > MaxPackFiles || r.bytes > maxPackBytes:
+		if r.files-1 <= MaxPackFiles && r.bytes-int(info.Size()) <= maxPackBytes { // say it once
+			r.failf(name, "the pack is too large: it may hold %d files and %d bytes", MaxPackFiles, maxPackBytes)
+		}
+	default:
+		data, err := fs.ReadFile(r.FS, name)
+		if err != nil {
+			r.failf(name, "reading the file: %w", err)
+		}
+		return data
+	}
+	return nil
+}
+
+// manifest decodes pack.yaml.
+func (r *packReader) manifest(data []byte) (info Info, salt string) {
+	info, salt = Info{Name: r.Name, Folder: r.Name}, publicSalt
+	if data == nil {
+		return info, salt
+	}
+	d := &source.Decoder{File: path.Join(r.Name, manifestFile)}
+	var m manifest
+	d.Document(data, &m)
+	if len(d.Errs) > 0 {
+		r.errs = append(r.errs, d.Errs...)
+		return info, salt
+	}
+	if m.Salt != "" {
+		salt = string(m.Salt)
+	}
+	if n := len(m.Salt); n > 0 && (n < minSalt || n > maxSalt) {
+		r.errs = append(r.errs, m.Pos.Errorf("salt has %d bytes: it needs %d to %d, random ones, such as those of "+
+			"`openssl rand -hex 16`", n, minSalt, maxSalt))
+	} else if m.Name == "" || m.Version < 1 {
+		r.errs = append(r.errs, m.Pos.Errorf("a pack has a name and a version of at least 1"))
+	}
+	return Info{Name: m.Name, Version: m.Version, Folder: r.Name}, salt
+}

@@ -1,0 +1,172 @@
+package scenarios
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/params"
+	"github.com/csenv/csenv/scenarios/source"
+	"github.com/google/cel-go/cel"
+)
+
+// ticket compiles a ticket file, nil after a fault.
+func (l *loader) ticket(p parsed[ticketFile]) *TicketScenario {
+	f, m := p.value, p.value.Metadata
+	s := &TicketScenario{
+		ID: m.ID, Version: m.Version, Split: m.Split, Difficulty: m.Difficulty, Language: f.Language, Cue: m.Cue,
+		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
+		english: l.locales["en"],
+	}
+	c := l.compiler(p.pack, f.Language)
+	s.shelf = shelfOf(p.pack, c.Compiler, f)
+	f.CompileParams(c)
+	expr.CompileAll(c.Compiler, source.ValueOf(f))
+	checkTicket(c.Compiler, s)
+	c.CheckCost(m.Pos)
+	l.errs = append(l.errs, c.Errs...)
+	if len(c.Errs) > 0 {
+		return nil
+	}
+	t := tryOut(l, s.Instantiate)
+	if t == nil {
+		return nil
+	}
+	s.Category = t.Gold.Category
+	return s
+}
+
+// triedSeeds are instantiated while loading, so that most faults of values come up before any
+// episode is played.
+const triedSeeds = 4
+
+// tryOut instantiates a scenario by a few seeds and returns the instance of seed 0, nil after a
+// fault.
+func tryOut[T any](l *loader, instantiate func(int64) (*T, error)) *T {
+	var canonical *T
+	for seed := range int64(triedSeeds) {
+		t, err := instantiate(seed)
+		if err != nil {
+			l.errs = append(l.errs, err)
+			return nil
+		}
+		if seed == 0 {
+			canonical = t
+		}
+	}
+	return canonical
+}
+
+func (l *loader) compiler(pack *openPack, language string) *params.Compiler {
+	return &params.Compiler{Compiler: expr.NewCompiler(l.languages[language], l.locales[language]), Lists: pack.nameList}
+}
+
+// shelfOf gathers the articles of a ticket and declares their params, but for those that the ticket
+// sets itself.
+func shelfOf(pack *openPack, c *expr.Compiler, f *ticketFile) shelf {
+	s := shelf{defaults: expr.Values{}}
+	own := map[string]bool{}
+	for _, e := range f.Params {
+		own[e.Name] = true
+	}
+	ids := slices.Concat(f.KB.Available, f.KB.Distractors)
+	slices.Sort(ids)
+	for i, id := range ids {
+		a := pack.article(id)
+		if a == nil || i > 0 && ids[i-1] == id {
+			c.Failf(f.KB.Pos, "article %q is listed twice or missing: there must be one kb/%s.md", id, id)
+			continue
+		}
+		s.articles = append(s.articles, a)
+		c.Spend(a.cost)
+		s.varied = append(s.varied, slices.ContainsFunc(a.params, func(p articleParam) bool { return own[p.name] }))
+		for _, p := range a.params {
+			s.declare(c, f.KB.Pos, p, own)
+		}
+	}
+	return s
+}
+
+func (s *shelf) declare(c *expr.Compiler, pos source.Position, p articleParam, own map[string]bool) {
+	other, taken := s.defaults[p.name]
+	switch {
+	case own[p.name]:
+	case !taken:
+		s.defaults[p.name] = p.value
+		c.Declare(p.name, cel.IntType)
+	case other != p.value:
+		c.Failf(pos, "two articles have a param %q of different values: set it in the scenario's params", p.name)
+	}
+}
+
+// checkTicket checks what can be wrong across fields, without a seed.
+func checkTicket(c *expr.Compiler, s *TicketScenario) {
+	f := s.file
+	if len(f.Variants) == 0 {
+		c.Failf(f.Metadata.Pos, "variants needs at least one")
+	}
+	checkReply(c, &f.Reply)
+	if f.UserSim != nil {
+		checkUserSim(c, f.UserSim)
+	}
+	checkRange(c, f.Metadata.Pos, "sentiment.intensity", int64(f.Sentiment.Intensity), 0, 3)
+	for _, a := range slices.Concat(f.Gold.Category.Alternates, f.Gold.Priority.Alternates) {
+		checkRange(c, a.Value.Pos, "credit", a.Credit, 1, 999)
+	}
+	checkReferences(c, &f.References)
+	if p := f.Gold.Escalation.Policy; p.Given() && p.Literal() {
+		if err := s.shelf.hasSection(p.Text); err != nil {
+			c.Failf(p.Pos, "%v", err)
+		}
+	}
+}
+
+func checkReply(c *expr.Compiler, f *replyFile) {
+	p := f.points()
+	if sum := p.Q1 + p.Q2 + p.Q3 + p.Q4 + p.Q5 + p.Q6 + p.Q7 + p.Q8; sum != totalPoints {
+		c.Failf(f.Points.Pos, "the points sum to %d: they must sum to %d", sum, totalPoints)
+	}
+	if f.Words != nil && (len(f.Words) != 2 || f.Words[0] < 1 || f.Words[1] < f.Words[0]) {
+		c.Failf(f.Pos, "length_words is [fewest, most]")
+	}
+	ids := factIDs(f.Facts)
+	checkNames(c, f.Outcome.Pos, "outcome.facts", f.Outcome.Facts, ids)
+	for _, q := range f.Questions {
+		checkNames(c, q.Pos, "answered_by", q.AnsweredBy, ids)
+	}
+	for _, g := range f.Forbidden {
+		if (g.Kind == "commitment") != (len(g.Verbs) > 0) || (g.Kind != "commitment") != (len(g.Values) > 0) {
+			c.Failf(g.Pos,
+				"forbidden %q: a commitment has verbs and no values, the other kinds have values and no verbs", g.ID)
+		}
+		checkRange(c, g.Pos, "cap", g.Cap, 0, totalPoints)
+	}
+}
+
+func factIDs(files []factFile) []string {
+	ids := make([]string, len(files))
+	for i, f := range files {
+		ids[i] = f.ID
+	}
+	return ids
+}
+
+func checkNames(c *expr.Compiler, pos source.Position, key string, names, known []string) {
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			c.Failf(pos, "%s names %q, which is not there%s", key, n, source.Suggest(n, known))
+		}
+	}
+}
+
+func checkRange[T cmp.Ordered](c *expr.Compiler, pos source.Position, key string, v, lo, hi T) {
+	if v < lo || v > hi {
+		c.Failf(pos, "%s must be from %v to %v, got %v", key, lo, hi, v)
+	}
+}
+
+func checkReferences(c *expr.Compiler, f *referencesFile) {
+	for _, b := range f.Bad {
+		checkRange(c, b.Text.Pos, "max", b.Max, 0, totalPoints)
+	}
+}

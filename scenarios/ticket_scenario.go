@@ -1,0 +1,329 @@
+package scenarios
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/pack"
+	"github.com/csenv/csenv/scenarios/source"
+	"github.com/csenv/csenv/scenarios/triage"
+	"github.com/google/cel-go/common/types"
+)
+
+// TicketScenario is the template of a ticket. It is immutable and safe for concurrent use.
+type TicketScenario struct {
+	ID         string
+	Version    int
+	Split      string // public-train, public-dev, public-test or private
+	Difficulty string // easy, medium or hard
+	Language   string // BCP-47
+	// Category is the canonical gold category, that of seed 0.
+	Category string
+	// Cue is the category that a reader of keywords would say.
+	Cue string
+
+	// File is the path of its file within the pack, after the pack's name.
+	File string
+	Pack pack.Info
+
+	salt    string
+	file    *ticketFile
+	shelf   shelf
+	loc     *expr.Locale
+	english *expr.Locale
+}
+
+// Instantiate draws a ticket. The seed is any number; the same one always gives the same ticket. An
+// error names the file and line of an expression or a constraint that this seed's values break.
+func (s *TicketScenario) Instantiate(seed int64) (*Ticket, error) {
+	b, err := s.build(seed)
+	if err != nil {
+		return nil, err
+	}
+	return &b.ticket, nil
+}
+
+// Variants draws a ticket once in each of the wordings that its seed leaves. The one that
+// Instantiate gives is among them.
+func (s *TicketScenario) Variants(seed int64) ([]*Ticket, error) {
+	first, err := s.buildVariant(seed, 0)
+	if err != nil {
+		return nil, err
+	}
+	tickets := []*Ticket{&first.ticket}
+	for i := 1; i < first.variants; i++ {
+		b, err := s.buildVariant(seed, i)
+		if err != nil {
+			return nil, err
+		}
+		tickets = append(tickets, &b.ticket)
+	}
+	return tickets, nil
+}
+
+// instance renders the parts that tickets and workflows share.
+type instance struct{ expr.Scope }
+
+// ticketBuild is a ticket on its way, with what only the linter looks at.
+type ticketBuild struct {
+	instance
+	s         *TicketScenario
+	ticket    Ticket
+	situation triage.Situation
+	stated    statedGold
+	// variants is how many wordings there are.
+	variants int
+}
+
+// statedGold is the gold that the file states, which the policies must confirm.
+type statedGold struct {
+	Priority, Rule           string
+	Escalate                 bool
+	Team, ReasonCode, Policy string
+}
+
+func (s *TicketScenario) build(seed int64) (*ticketBuild, error) {
+	return s.buildVariant(seed, drawnVariant)
+}
+
+// drawnVariant leaves the wording to the seed.
+const drawnVariant = -1
+
+func (s *TicketScenario) buildVariant(seed int64, variant int) (*ticketBuild, error) {
+	vals, err := s.file.Values(s.salt, s.ID, s.Version, seed, s.shelf.defaults)
+	if err != nil {
+		return nil, err
+	}
+	b := &ticketBuild{s: s, instance: instance{expr.Scope{Vals: vals, Loc: s.loc}}}
+	f, t := s.file, &b.ticket
+	t.ScenarioID, t.Version, t.Seed, t.Language, t.Tone = s.ID, s.Version, seed, s.Language, f.Sentiment.Tone
+	t.Now = expr.Native[time.Time](vals["now"])
+	t.Customer = b.customer(&f.Customer)
+	b.story(variant)
+	t.SLAMinutes = int(b.Integer(f.SLA.FirstResponseMinutes))
+	t.Articles = make([]Article, len(s.shelf.articles))
+	for i := range s.shelf.articles {
+		t.Articles[i] = s.shelf.article(i, &b.instance, s.english)
+	}
+	b.gold()
+	t.UserSim = b.userSim(f.UserSim)
+	t.Reply = b.reply()
+	t.References = b.references(&f.References)
+	if b.Err != nil {
+		return nil, b.Err
+	}
+	return b, nil
+}
+
+func (in *instance) customer(f *customerFile) Customer {
+	return Customer{Name: in.Text(f.Name), Company: in.Text(f.Company), AccountLevel: f.AccountLevel,
+		Since: in.Instant(f.Since)}
+}
+
+// story renders what the customer wrote: one of the variants, the history and the attachments.
+func (b *ticketBuild) story(variant int) {
+	f, t := b.s.file, &b.ticket
+	variants := expr.Kept(&b.Scope, f.Variants, func(v variantFile) variantFile { return v })
+	if len(variants) == 0 {
+		b.Fail(f.Gold.Pos.Errorf("no variant is left at seed %d: let one have no condition", t.Seed))
+		return
+	}
+	b.variants = len(variants)
+	if variant == drawnVariant {
+		key := expr.NewStreamKey(b.s.salt, b.s.ID, b.s.Version, t.Seed)
+		variant = int(key.Stream("variant").Below(uint64(len(variants)))) //nolint:gosec // below the length of a slice
+	}
+	v := variants[variant]
+	t.Subject, t.Description = b.Text(v.Subject), b.Text(v.Description)
+	t.History = expr.Kept(&b.Scope, f.History, func(m messageFile) Message {
+		return Message{Role: m.Role, At: b.Instant(m.At), Text: b.Text(m.Text)}
+	})
+	t.Attachments = expr.Kept(&b.Scope, f.Attachments, func(a attachmentFile) Attachment {
+		return Attachment{Name: b.Text(a.Name), Content: b.Text(a.Content)}
+	})
+}
+
+// gold computes the right handling: the category is the file's, priority and escalation are the
+// policies'.
+func (b *ticketBuild) gold() {
+	f, g := &b.s.file.Gold, &b.ticket.Gold
+	g.Category = b.label(&f.Category, Categories()...)
+	g.CategoryAlternates = b.alternates(f.Category.Alternates)
+	b.situation = b.situate(&b.s.file.Situation)
+	g.Priority, _ = b.situation.Priority()
+	g.PriorityAlternates = b.alternates(f.Priority.Alternates)
+	b.stated = statedGold{
+		Priority: b.label(&f.Priority, Priorities()...), Rule: b.Text(f.Priority.Rule),
+		Escalate: b.Boolean(f.Escalation.Required),
+		Team:     b.Text(f.Escalation.Team), ReasonCode: b.Text(f.Escalation.ReasonCode),
+		Policy: b.Text(f.Escalation.Policy),
+	}
+	e, needed := b.situation.Escalation()
+	if !needed {
+		return
+	}
+	g.Escalate, g.Team, g.ReasonCode, g.Policy = true, e.Team, e.ReasonCode, b.stated.Policy
+	g.TeamAlternates = b.Texts(f.Escalation.TeamAlternates)
+}
+
+func (b *ticketBuild) label(f *labelFile, allowed ...string) string {
+	v := b.Text(f.Value)
+	if b.Err == nil && !slices.Contains(allowed, v) {
+		b.Fail(f.Value.Pos.Errorf("%q is not one of %s", v, strings.Join(allowed, ", ")))
+	}
+	return v
+}
+
+func (b *ticketBuild) alternates(files []alternateFile) []Alternate {
+	return expr.Kept(&b.Scope, files, func(f alternateFile) Alternate {
+		return Alternate{Value: b.Text(f.Value),
+			Credit: f.Credit}
+	})
+}
+
+func (b *ticketBuild) situate(f *situationFile) triage.Situation {
+	s := triage.Situation{
+		Hazard: b.Boolean(f.Hazard), AuthorityEmergency: b.Boolean(f.AuthorityEmergency),
+		Compromise: b.Boolean(f.Compromise), BusinessStop: b.Boolean(f.BusinessStop),
+		Irreversible: b.Boolean(f.Irreversible), CoreUnusable: b.Boolean(f.CoreUnusable),
+		MoneyHarm: b.Boolean(f.MoneyHarm), Degraded: b.Boolean(f.Degraded),
+		Delay: b.Boolean(f.Delay), WholeSite: b.Boolean(f.WholeSite), Pallet: b.Boolean(f.Pallet),
+		WronglyTaken: b.Amount(f.WronglyTaken), Disputed: b.Amount(f.Disputed), Devices: b.Integer(f.Devices),
+		Act: triage.Act{Kind: b.Text(f.Act.Kind), Amount: b.Amount(f.Act.Amount)}, Limits: b.limits(),
+	}
+	if span := b.Text(f.Deadline); span != "" {
+		d, err := expr.ParseSpan(span)
+		if err != nil || d <= 0 {
+			b.Fail(f.Deadline.Pos.Errorf("deadline %q: write the time that is left, such as \"2h\" or \"5d\"", span))
+		}
+		s.Deadline = d
+	}
+	if kinds := strings.Split(triage.ActKinds, "|"); b.Err == nil && !slices.Contains(kinds, s.Act.Kind) {
+		b.Fail(f.Act.Kind.Pos.Errorf("unknown act %q%s", s.Act.Kind, source.Suggest(s.Act.Kind, kinds)))
+	}
+	return s
+}
+
+// limits are the policy numbers of the instance, where its variables carry them.
+func (b *ticketBuild) limits() triage.Limits {
+	l := triage.StandardLimits()
+	for name, limit := range map[string]*int64{
+		"refund_limit": &l.Refund, "replacement_limit": &l.Replacement, "goodwill_limit": &l.Goodwill,
+		"incident_devices": &l.IncidentDevices,
+	} {
+		if v, ok := b.Vals[name].(types.Int); ok {
+			*limit = int64(v)
+		}
+	}
+	return l
+}
+
+func (b *ticketBuild) reply() ReplySpec {
+	f := &b.s.file.Reply
+	r := ReplySpec{Facts: b.facts(f.Facts), Points: f.points(), MinWords: 40, MaxWords: 180}
+	if len(f.Words) == 2 {
+		r.MinWords, r.MaxWords = f.Words[0], f.Words[1]
+	}
+	r.Outcome = Outcome{Value: b.Text(f.Outcome.Value), Accept: b.Texts(f.Outcome.Accept),
+		Facts: present(f.Outcome.Facts, r.Facts)}
+	r.Questions = expr.Kept(&b.Scope, f.Questions, func(q questionFile) Question {
+		return Question{ID: q.ID, Text: b.Text(q.Text), AnsweredBy: present(q.AnsweredBy, r.Facts)}
+	})
+	r.Forbidden = expr.Kept(&b.Scope, f.Forbidden, func(g forbiddenFile) Forbidden {
+		return Forbidden{ID: g.ID, Kind: g.Kind, Verbs: g.Verbs, Values: b.Texts(g.Values), Cap: g.Cap}
+	})
+	r.AllowedValues = b.allowedValues(&r)
+	r.Rubric = rubric(r.Facts, b.ticket.Articles)
+	return r
+}
+
+func (in *instance) facts(files []factFile) []Fact {
+	return expr.Kept(&in.Scope, files, func(f factFile) Fact {
+		return Fact{
+			ID: f.ID, Slot: f.Slot, Value: in.Text(f.Value), Accept: in.Texts(f.Accept), Context: in.Texts(f.Context),
+			Negative: f.Polarity == "neg", Optional: f.Optional, Drawn: !f.Value.Literal(),
+		}
+	})
+}
+
+// present keeps the ids of facts that the instance has.
+func present(ids []string, facts []Fact) []string {
+	var out []string
+	for _, id := range ids {
+		if slices.ContainsFunc(facts, func(f Fact) bool { return f.ID == id }) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// allowedValues lists the texts whose amounts, dates, durations and ids a reply may state.
+func (b *ticketBuild) allowedValues(r *ReplySpec) []string {
+	t := &b.ticket
+	out := make([]string, 0, 64)
+	for _, f := range r.Facts {
+		out = append(append(out, f.Value), f.Accept...)
+	}
+	out = append(out, r.Outcome.Accept...)
+	for _, g := range r.Forbidden {
+		if g.Kind == "amount_not_in" {
+			out = append(out, g.Values...)
+		}
+	}
+	out = b.TimeForms(t.Now, b.evidence(&b.s.file.State, out))
+	out = append(out, t.Subject, t.Description)
+	for _, m := range t.History {
+		out = append(out, m.Text)
+	}
+	for _, a := range t.Attachments {
+		out = append(out, a.Name, a.Content)
+	}
+	for _, a := range t.Articles {
+		out = append(out, a.Body)
+	}
+	if t.UserSim != nil {
+		for _, a := range t.UserSim.Answers {
+			out = append(out, a.Text)
+		}
+	}
+	return out
+}
+
+// rubric lists what a reply must not copy wholesale.
+func rubric(facts []Fact, articles []Article) []string {
+	var out []string
+	for _, f := range facts {
+		out = append(append(out, f.ID, f.Slot), f.Context...)
+	}
+	for _, a := range articles {
+		out = append(out, a.Body)
+	}
+	return out
+}
+
+func (in *instance) references(f *referencesFile) References {
+	r := References{
+		Good: expr.Kept(&in.Scope, f.Good, func(g goodFile) string { return in.Text(g.Text) }),
+		Bad: expr.Kept(&in.Scope, f.Bad, func(g badFile) BadReference {
+			return BadReference{Text: in.Text(g.Text), Max: g.Max,
+				Why: g.Why}
+		}),
+	}
+	if len(r.Good) == 0 {
+		in.Fail(f.Pos.Errorf("no good reference is left: every branch needs one"))
+	}
+	return r
+}
+
+// totalPoints is what a reply can earn, in milli-points.
+const totalPoints = 500
+
+// points are the file's, or those of the reply judge's rubric.
+func (f *replyFile) points() Points {
+	if p := f.Points; p != nil {
+		return Points{p.Q1, p.Q2, p.Q3, p.Q4, p.Q5, p.Q6, p.Q7, p.Q8}
+	}
+	return Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}
+}

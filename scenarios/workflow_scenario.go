@@ -1,0 +1,325 @@
+package scenarios
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/pack"
+	"github.com/csenv/csenv/scenarios/source"
+)
+
+// WorkflowScenario is the template of a workflow. It is immutable and safe for concurrent use.
+type WorkflowScenario struct {
+	ID       string
+	Version  int
+	Split    string // public-train, public-dev, public-test or private
+	Class    string // simple, medium or complex
+	Language string // BCP-47
+
+	// File is the path of its file within the pack, after the pack's name.
+	File string
+	Pack pack.Info
+
+	salt string
+	file *workflowFile
+	loc  *expr.Locale
+}
+
+// Task is the task of a workflow's class: order-inquiry, refund or payment-exception.
+func (s *WorkflowScenario) Task() string {
+	return map[string]string{"simple": "order-inquiry", "medium": "refund", "complex": "payment-exception"}[s.Class]
+}
+
+// Instantiate draws a workflow, as TicketScenario.Instantiate does a ticket.
+func (s *WorkflowScenario) Instantiate(seed int64) (*Workflow, error) {
+	w, _, err := s.build(seed)
+	return w, err
+}
+
+// build instantiates a workflow and returns the values behind it as well.
+func (s *WorkflowScenario) build(seed int64) (*Workflow, *instance, error) {
+	f := s.file
+	vals, err := f.Values(s.salt, s.ID, s.Version, seed, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := &instance{expr.Scope{Vals: vals, Loc: s.loc}}
+	w := &Workflow{
+		ScenarioID: s.ID, Version: s.Version, Seed: seed, Now: expr.Native[time.Time](vals["now"]),
+		Language: s.Language,
+		Customer: in.customer(&f.Customer), Query: in.query(f, expr.NewStreamKey(s.salt, s.ID, s.Version, seed).Stream(
+			"query")), Visible: Visible(f.Visible), State: in.backend(&f.State),
+		Steps: in.steps(f.Steps), Neutral: in.neutral(f.Neutral), Forbidden: in.spoilers(f.Forbidden),
+		Facts: in.facts(f.Facts), MaxSteps: f.Limits.MaxSteps,
+		StepMinutes: f.Limits.minutes(),
+	}
+	for _, g := range f.Goal {
+		w.Goal = append(w.Goal, in.predicate(g))
+	}
+	w.Faults = expr.Kept(&in.Scope, f.Faults, func(f faultFile) Fault {
+		return Fault{Action: f.Action, Call: f.Call,
+			Error: f.Error}
+	})
+	w.AllowedValues = in.workflowValues(w)
+	w.References = in.references(&f.References)
+	if terminal := countTerminal(w.Steps); terminal != 1 {
+		in.Fail(f.Metadata.Pos.Errorf("seed %d has %d terminal steps: it must have exactly one", seed, terminal))
+	}
+	if in.Err != nil {
+		return nil, nil, in.Err
+	}
+	return w, in, nil
+}
+
+// query renders one of the texts in which the customer may put the issue.
+func (in *instance) query(f *workflowFile, s *expr.Stream) string {
+	queries := expr.Kept(&in.Scope, f.Query, func(q goodFile) expr.Text { return q.Text })
+	if len(queries) == 0 {
+		in.Fail(f.Metadata.Pos.Errorf("no query is left: let one have no condition"))
+		return ""
+	}
+	return in.Text(queries[s.Below(uint64(len(queries)))])
+}
+
+// minutes are those that the file gives, or what the actions take by default.
+func (f *limitsFile) minutes() map[string]int {
+	m := f.StepMinutes
+	if m == nil {
+		m = &minutesFile{CheckOrderStatus: 1, CheckPayment: 1, InitiateRefund: 3, EscalateIssue: 2, RespondUser: 4}
+	}
+	return map[string]int{
+		CheckOrderStatus: m.CheckOrderStatus, CheckPayment: m.CheckPayment, InitiateRefund: m.InitiateRefund,
+		EscalateIssue: m.EscalateIssue, RespondUser: m.RespondUser,
+	}
+}
+
+func countTerminal(steps []WorkflowStep) int {
+	n := 0
+	for _, s := range steps {
+		if s.Terminal {
+			n++
+		}
+	}
+	return n
+}
+
+func (in *instance) predicate(p expr.Predicate) Predicate {
+	if p.Expr == nil {
+		return Predicate{}
+	}
+	return Predicate{Source: p.Text, program: p.Expr.Program, vars: in.Vals}
+}
+
+func (in *instance) backend(f *backendFile) Backend {
+	return Backend{
+		Orders: expr.Kept(&in.Scope, f.Orders, in.order),
+		Payments: expr.Kept(&in.Scope, f.Payments, func(p paymentFile) Payment {
+			return Payment{
+				ID: in.Text(p.ID), OrderID: in.Text(p.OrderID), Status: in.Text(p.Status),
+				Amount: Cents(in.Amount(p.Amount)), Method: in.Text(p.Method),
+				At: in.MaybeInstant(p.At), Details: in.details(p.Details),
+			}
+		}),
+		Refunds: expr.Kept(&in.Scope, f.Refunds, func(r refundFile) Refund {
+			return Refund{ID: in.Text(r.ID), OrderID: in.Text(r.OrderID), PaymentID: in.Text(r.PaymentID),
+				Amount: Cents(in.Amount(r.Amount)), At: in.MaybeInstant(r.At)}
+		}),
+		Cases: expr.Kept(&in.Scope, f.Cases, func(c caseFile) Case {
+			return Case{ID: in.Text(c.ID), Team: in.Text(c.Team), OrderID: in.Text(c.OrderID),
+				Reason: in.Text(c.Reason)}
+		}),
+	}
+}
+
+func (in *instance) order(o orderFile) Order {
+	return Order{
+		ID: in.Text(o.ID), Status: in.Text(o.Status), Placed: in.MaybeInstant(o.Placed),
+		Delivered: in.MaybeInstant(o.Delivered), Carrier: in.Text(o.Carrier),
+		Tracking: in.Text(o.Tracking), Total: Cents(in.Amount(o.Total)), Notes: in.Texts(o.Notes),
+		Details: in.details(o.Details),
+		Items: expr.Kept(&in.Scope, o.Items, func(i itemFile) Item {
+			return Item{Name: in.Text(i.Name), Quantity: in.Integer(i.Quantity), Shipped: in.Integer(i.Shipped),
+				Price: Cents(in.Amount(i.Price))}
+		}),
+	}
+}
+
+func (in *instance) details(files source.Ordered[expr.Text]) map[string]string {
+	if len(files) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(files))
+	for _, e := range files {
+		out[e.Name] = in.Text(e.Value)
+	}
+	return out
+}
+
+// steps renders the steps that the instance has; a prerequisite that it hasn't is no prerequisite.
+func (in *instance) steps(files []stepFile) []WorkflowStep {
+	steps := expr.Kept(&in.Scope, files, func(f stepFile) WorkflowStep {
+		return WorkflowStep{
+			ID: f.ID, Action: f.Action, Args: in.arguments(f.Args), Requires: slices.Clone(f.Requires),
+			Terminal: f.Terminal, Ask: f.Ask, Answer: in.Text(f.Answer),
+			About: f.About,
+		}
+	})
+	for i := range steps {
+		steps[i].Requires = slices.DeleteFunc(steps[i].Requires, func(id string) bool {
+			return !slices.ContainsFunc(steps, func(s WorkflowStep) bool { return s.ID == id })
+		})
+	}
+	return steps
+}
+
+func (in *instance) arguments(files source.Ordered[argFile]) []Arg {
+	if len(files) == 0 {
+		return nil
+	}
+	args := make([]Arg, 0, len(files))
+	for _, e := range files {
+		a := Arg{Name: e.Name, Any: e.Value.any}
+		if e.Value.Eq.Given() {
+			a.In = []any{in.argument(e.Value.Eq)}
+		}
+		for _, v := range e.Value.In {
+			a.In = append(a.In, in.argument(v))
+		}
+		args = append(args, a)
+	}
+	return args
+}
+
+func (in *instance) neutral(files []neutralFile) []NeutralAction {
+	return expr.Kept(&in.Scope, files, func(f neutralFile) NeutralAction {
+		return NeutralAction{Action: f.Action, Args: in.arguments(f.Args), Max: max(f.Max, 1)}
+	})
+}
+
+func (in *instance) spoilers(files []spoilerFile) []ForbiddenAction {
+	return expr.Kept(&in.Scope, files, func(f spoilerFile) ForbiddenAction {
+		return ForbiddenAction{ID: f.ID, Action: f.Action, When: in.predicate(f.If), Verbs: f.Verbs, Why: f.Why}
+	})
+}
+
+// workflowValues lists the texts whose amounts, dates, durations and ids a reply may state.
+func (in *instance) workflowValues(w *Workflow) []string {
+	out := make([]string, 0, 64)
+	for _, f := range w.Facts {
+		out = append(append(out, f.Value), f.Accept...)
+	}
+	out = in.TimeForms(w.Now, append(out, w.Query))
+	for _, s := range w.Steps {
+		if s.Ask {
+			out = append(out, s.Answer)
+		}
+	}
+	for _, o := range w.State.Orders {
+		out = in.orderValues(&o, out)
+	}
+	for _, p := range w.State.Payments {
+		out = in.moneyForms(p.Amount, append(out, p.ID, p.Method))
+		out = append(in.maybeTimeForms(p.At, out), sortedValues(p.Details)...)
+	}
+	for _, r := range w.State.Refunds {
+		out = in.moneyForms(r.Amount, append(out, r.ID))
+		out = in.maybeTimeForms(r.At, out)
+	}
+	for _, c := range w.State.Cases {
+		out = append(out, c.ID, c.Reason)
+	}
+	return out
+}
+
+func (in *instance) orderValues(o *Order, out []string) []string {
+	out = in.moneyForms(o.Total, append(out, o.ID, o.Tracking))
+	out = in.maybeTimeForms(o.Delivered, in.maybeTimeForms(o.Placed, out))
+	for _, i := range o.Items {
+		out = in.moneyForms(i.Price, append(out, i.Name))
+	}
+	out = append(out, o.Notes...)
+	return append(out, sortedValues(o.Details)...)
+}
+
+func (in *instance) maybeTimeForms(t *time.Time, out []string) []string {
+	if t == nil {
+		return out
+	}
+	return in.TimeForms(*t, out)
+}
+
+// sortedValues lists the values of a map in the order of its keys.
+func sortedValues(m map[string]string) []string {
+	out := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, m[k])
+	}
+	return out
+}
+
+// workflow compiles a workflow file, nil after a fault.
+func (l *loader) workflow(p parsed[workflowFile]) *WorkflowScenario {
+	f := p.value
+	if f.Language == "" {
+		f.Language = "en"
+	}
+	m := f.Metadata
+	s := &WorkflowScenario{
+		ID: m.ID, Version: m.Version, Split: m.Split, Class: m.Difficulty, Language: f.Language,
+		File: p.file, Pack: p.pack.info, salt: p.pack.salt, file: f, loc: l.locales[f.Language],
+	}
+	c := l.compiler(p.pack, f.Language)
+	for _, e := range f.Params {
+		if slices.Contains(expr.MomentVariables(), e.Name) {
+			c.Failf(e.Pos, "param %q hides what predicates see under that name: choose another", e.Name)
+		}
+	}
+	f.CompileParams(c)
+	expr.CompileAll(c.Compiler, source.ValueOf(f))
+	checkWorkflow(c.Compiler, f)
+	c.CheckCost(m.Pos)
+	l.errs = append(l.errs, c.Errs...)
+	if len(c.Errs) > 0 || tryOut(l, s.Instantiate) == nil {
+		return nil
+	}
+	return s
+}
+
+// checkWorkflow checks what can be wrong across fields, without a seed.
+func checkWorkflow(c *expr.Compiler, f *workflowFile) {
+	ids := make([]string, 0, len(f.Steps))
+	for _, s := range f.Steps {
+		// Prerequisites come before the step, so that the steps can't form a cycle.
+		checkNames(c, s.Pos, "requires of step "+s.ID, s.Requires, ids)
+		if (s.Terminal || s.Ask) && s.Action != RespondUser {
+			c.Failf(s.Pos, "step %s: only respond_user asks or ends the episode", s.ID)
+		}
+		if s.Ask != s.Answer.Given() || s.Ask && s.Terminal {
+			c.Failf(s.Pos,
+				"step %s: an asking step has an answer, no other step has one, and it does not end the episode", s.ID)
+		}
+		if len(s.About) > 0 && !s.Ask {
+			c.Failf(s.Pos, "step %s: about belongs to an asking step", s.ID)
+		}
+		ids = append(ids, s.ID)
+	}
+	if len(f.Goal) == 0 {
+		c.Failf(f.Metadata.Pos, "goal needs at least one predicate")
+	}
+	checkRange(c, f.Metadata.Pos, "limits.max_steps", f.Limits.MaxSteps, 1, 100)
+	minutes := f.Limits.minutes()
+	for _, action := range slices.Sorted(maps.Keys(minutes)) {
+		checkRange(c, f.Metadata.Pos, "limits.step_minutes."+action, minutes[action], 0, 120)
+	}
+	for _, h := range f.Forbidden {
+		if len(h.Verbs) > 0 && h.Action != RespondUser {
+			c.Failf(h.Pos, "forbidden %s: verbs belong to respond_user", h.ID)
+		}
+	}
+	for _, t := range f.Faults {
+		checkRange(c, f.Metadata.Pos, "tool_faults.call", t.Call, 1, 100)
+	}
+	checkReferences(c, &f.References)
+}

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 // Autoscaling is a level, not a step: the number of servers follows from the sessions that are
@@ -244,14 +244,14 @@ func (l load) removable(from int32) int32 {
 func loadOf(s snapshot) load {
 	l := load{size: serverSize(s), awaited: s.awaited}
 	for _, pod := range s.pods {
-		if hasEnded(pod) {
+		if pods.HasEnded(&pod) {
 			continue
 		}
 		report, answered := s.reports[pod.Name]
 		active := min(max(0, report.Sessions.Active), mostSessions)
-		isSilent := serves(pod) && !answered
+		isSilent := pods.IsServing(&pod) && !answered
 		if pod.DeletionTimestamp != nil {
-			if serves(pod) {
+			if pods.IsServing(&pod) {
 				l.leaving++
 			}
 			l.lasting, l.unsure = l.lasting+active, l.unsure || isSilent
@@ -270,7 +270,7 @@ func loadOf(s snapshot) load {
 		}
 		mayPlay := isSilent || active > 0
 		switch {
-		case isReady(pod):
+		case pods.IsReady(&pod):
 		case mayPlay:
 			l.exposed++
 		default:
@@ -278,12 +278,6 @@ func loadOf(s snapshot) load {
 		}
 	}
 	return l
-}
-
-// hasEnded reports whether the pod runs never again, as one that its node evicted: another one
-// stands for it already.
-func hasEnded(pod corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
 // serverSize is how many sessions a server takes: what the spec says, or less where the servers of

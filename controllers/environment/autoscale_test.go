@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -431,7 +432,7 @@ func (f *farm) snapshot(a *v1alpha1.Autoscaling, lag int, now time.Time) snapsho
 	for _, server := range f.servers {
 		pod := serverNamed(server)
 		s.pods = append(s.pods, pod)
-		if !server.silent && serves(pod) {
+		if !server.silent && pods.IsServing(&pod) {
 			s.reports[pod.Name] = score.Report{Draining: server.leaving,
 				Sessions: score.Sessions{Active: server.sessions, Capacity: 10}}
 		}
@@ -453,9 +454,9 @@ func serverNamed(f farmed) corev1.Pod {
 	return pod
 }
 
-// settle does what the ReplicaSet does: it creates what is missing, and removes those that aren't
+// runReplicaSet does what the ReplicaSet does: it creates what is missing, and removes those that aren't
 // ready first.
-func (f *farm) settle() {
+func (f *farm) runReplicaSet() {
 	staying := 0
 	for _, s := range f.servers {
 		if !s.leaving {
@@ -528,7 +529,7 @@ func TestReplicasNeverRunAway(t *testing.T) {
 				f.replicas = got.to
 			}
 			f.seen, now = append(f.seen, f.replicas), now.Add(scalePollInterval)
-			f.settle()
+			f.runReplicaSet()
 			if f.replicas > ceiling {
 				r.Fatalf("%d servers, %d sessions call for %d", f.replicas, most, ceiling)
 			}

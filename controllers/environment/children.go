@@ -28,13 +28,12 @@ import (
 )
 
 const (
-	containerName = "envserver"
-	keyVolume     = "ledger-key"
-	keyFolder     = "/etc/csenv/ledger-key"
-	packsFolder   = "/etc/csenv/packs"
-	tokenVolume   = "token"
-	tokenFolder   = "/etc/csenv/token" //nolint:gosec // a path
-	tokenEntry    = "token"
+	keyVolume   = "ledger-key"
+	keyFolder   = "/etc/csenv/ledger-key"
+	packsFolder = "/etc/csenv/packs"
+	tokenVolume = "token"
+	tokenFolder = "/etc/csenv/token" //nolint:gosec // a path
+	tokenEntry  = "token"
 
 	// addressVariable is where the server finds its own address among its peers.
 	addressVariable = "POD_IP"
@@ -105,7 +104,7 @@ func service(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfigurati
 		WithOwnerReferences(owner(env)).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(serviceType(env)).
-			WithSelector(podSelector(env.Name)).
+			WithSelector(pods.Selector(env.Name)).
 			WithPorts(servicePort("http", v1alpha1.EnvironmentPort)))
 	return s.WithAnnotations(map[string]string{appliedHash: hash(s)})
 }
@@ -124,7 +123,7 @@ func podsService(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfigu
 			WithType(corev1.ServiceTypeClusterIP).
 			WithClusterIP(corev1.ClusterIPNone).
 			WithPublishNotReadyAddresses(true).
-			WithSelector(podSelector(env.Name)).
+			WithSelector(pods.Selector(env.Name)).
 			WithPorts(servicePort("http", v1alpha1.EnvironmentPort), servicePort("ops", v1alpha1.OperationsPort)))
 	return s.WithAnnotations(map[string]string{appliedHash: hash(s)})
 }
@@ -144,7 +143,7 @@ func budget(env *v1alpha1.CustomerSupportEnv) *policyv1ac.PodDisruptionBudgetApp
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 			WithMaxUnavailable(intstr.FromInt32(1)).
 			WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(env.Name))))
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(pods.Selector(env.Name))))
 	return b.WithAnnotations(map[string]string{appliedHash: hash(b)})
 }
 
@@ -156,7 +155,7 @@ func deployment(s snapshot) *appsv1ac.DeploymentApplyConfiguration {
 		WithOwnerReferences(owner(env)).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(s.scaling.to).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(env.Name))).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(pods.Selector(env.Name))).
 			WithStrategy(appsv1ac.DeploymentStrategy().
 				WithType("RollingUpdate").
 				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
@@ -196,7 +195,7 @@ func podTemplate(s snapshot) *corev1.PodTemplateSpec {
 	if s.scenarios != "" {
 		base.Annotations[scenariosAnnotation] = s.scenarios
 	}
-	t := pods.Finish(base, containerName, env.Spec.Template)
+	t := pods.Finish(base, pods.ServerContainer, env.Spec.Template)
 	t.Annotations[templateHash] = hash(t)
 	return t
 }
@@ -266,7 +265,7 @@ func variables(env *v1alpha1.CustomerSupportEnv) []corev1.EnvVar {
 
 func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) corev1.Container {
 	return corev1.Container{
-		Name:    containerName,
+		Name:    pods.ServerContainer,
 		Image:   image,
 		Command: []string{"/envserver"},
 		Args:    serverArgs(env),
@@ -368,17 +367,8 @@ func probe(path, port string, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
-// podSelector is immutable in a Deployment: it holds what no version will want to change.
-func podSelector(env string) map[string]string {
-	return map[string]string{
-		v1alpha1.LabelName:        v1alpha1.LabelNameValue,
-		v1alpha1.LabelComponent:   v1alpha1.ComponentEnvServer,
-		v1alpha1.LabelEnvironment: env,
-	}
-}
-
 func poolLabels(env string) map[string]string {
-	labels := podSelector(env)
+	labels := pods.Selector(env)
 	labels[v1alpha1.LabelInstance] = env
 	labels[v1alpha1.LabelManagedBy] = v1alpha1.LabelManagedByValue
 	return labels

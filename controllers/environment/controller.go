@@ -40,6 +40,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/stats"
 )
 
@@ -57,8 +58,6 @@ const (
 	// countsInterval is how often the status is written at most when nothing in it differs but the
 	// counts of sessions and episodes.
 	countsInterval = 15 * time.Second
-	// conflictDelay is how long the cache is given to see the write that won.
-	conflictDelay = time.Second
 	// pools are reconciled side by side, for a pass waits on the network while it polls, and for
 	// seconds where a network policy swallows the question. All of them together ask no more than
 	// concurrentPools * statsInFlight servers at a time.
@@ -173,7 +172,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// 2. The ledger key comes first: the servers start with it, and the status is the only place
 	//    that remembers its public half.
 	if err := r.ensureKey(ctx, env); err != nil {
-		return settle(err)
+		return pods.IgnoreExpected(err)
 	}
 
 	// 3. Read everything.
@@ -200,7 +199,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 6. Tell what was seen, then what has changed since the last time.
 	if err := r.writeStatus(ctx, env, computeStatus(snap), memory); err != nil {
-		return settle(errors.Join(snap.applyErr, err))
+		return pods.IgnoreExpected(errors.Join(snap.applyErr, err))
 	}
 
 	// 7. Try again soon, with a growing delay, where a write failed. Otherwise come back for the
@@ -288,13 +287,4 @@ func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupp
 		r.recorder.Eventf(env, nil, t.eventType(), t.Reason, "Reconcile", "%s", t.note())
 	}
 	return nil
-}
-
-// settle tells faults from what happens every day: a write that lost to a newer one is tried again
-// quietly, and a pool that went meanwhile is left.
-func settle(err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
-	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

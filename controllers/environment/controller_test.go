@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -361,7 +362,7 @@ func TestReconcileMeetsFaults(t *testing.T) {
 				(err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Fatalf("error = %v, want one with %q", err, tt.wantErr)
 			}
-			if (result == ctrl.Result{RequeueAfter: conflictDelay}) != tt.wantDelay {
+			if (result == ctrl.Result{RequeueAfter: pods.ConflictDelay}) != tt.wantDelay {
 				t.Errorf("result = %v", result)
 			}
 			if got := w.secrets(t); len(got) != tt.wantSecrets {

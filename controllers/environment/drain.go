@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -87,7 +88,7 @@ func costChange(s snapshot, pod *corev1.Pod) map[string]*string {
 	cost, costs := "", int64(0)
 	if report, answered := s.reports[pod.Name]; answered {
 		costs = min(max(0, report.Sessions.Active), mostSessions)
-	} else if serves(*pod) {
+	} else if pods.IsServing(pod) {
 		costs = mostSessions
 	}
 	if costs > 0 {
@@ -191,7 +192,7 @@ func (m *memory) look(s snapshot, metrics *poolMetrics) {
 	servers := make(map[types.UID]serverMemory, len(s.pods))
 	for _, pod := range s.pods {
 		known, isKnown := m.servers[pod.UID]
-		if ready := podCondition(pod, corev1.PodReady); isReady(pod) && !known.wasReady {
+		if ready := pods.Condition(&pod, corev1.PodReady); pods.IsReady(&pod) && !known.wasReady {
 			known.wasReady = true
 			if m.looked {
 				metrics.timeToReady.WithLabelValues(namespace, name).Observe(
@@ -247,7 +248,7 @@ func (r *Reconciler) podEvents() handler.EventHandler {
 // the user's choice, so it is believed within bounds.
 func farewellOf(pod *corev1.Pod) (score.Farewell, bool) {
 	var f score.Farewell
-	status := serverStatus(*pod)
+	status := pods.Container(pod, pods.ServerContainer)
 	if status == nil || status.State.Terminated == nil || json.Unmarshal([]byte(status.State.Terminated.Message),
 		&f) != nil {
 		return score.Farewell{}, false

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -92,18 +93,18 @@ func TestDeletionCosts(t *testing.T) {
 
 // removed are the pods that a ReplicaSet would remove: those that aren't ready first, then those of
 // the least cost.
-func removed(pods []corev1.Pod, n int) []corev1.Pod {
+func removed(servers []corev1.Pod, n int) []corev1.Pod {
 	cost := func(pod corev1.Pod) (c int) {
 		_, _ = fmt.Sscan(pod.Annotations[deletionCost], &c)
 		return c
 	}
 	rank := func(pod corev1.Pod) int {
-		if isReady(pod) {
+		if pods.IsReady(&pod) {
 			return 1
 		}
 		return 0
 	}
-	order := slices.Clone(pods)
+	order := slices.Clone(servers)
 	slices.SortFunc(order, func(a, b corev1.Pod) int {
 		if d := rank(a) - rank(b); d != 0 {
 			return d
@@ -157,7 +158,7 @@ func TestIdleServersGoFirst(t *testing.T) {
 			}
 		}
 		sessions := func(pod corev1.Pod) int64 {
-			if report, ok := s.reports[pod.Name]; ok || !serves(pod) {
+			if report, ok := s.reports[pod.Name]; ok || !pods.IsServing(&pod) {
 				return report.Sessions.Active
 			}
 			return mostSessions

@@ -5,20 +5,18 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 const (
 	// creationPatience is how long a container may take to be created, pulling its image aside: a
 	// volume that can't be mounted shows as nothing else.
 	creationPatience = 2 * time.Minute
-	// maxQuote bounds what is quoted of others' messages.
-	maxQuote = 600
 )
 
 // fault is something that keeps servers from running, and what to do about it.
@@ -54,7 +52,7 @@ func applyFailed(s snapshot) *fault {
 	}
 	return faultf(v1alpha1.ReasonApplyFailed, "The API server refused an object of the pool; it is tried again. "+
 		"Correct what it objects to: %s",
-		quote(s.applyErr.Error()))
+		pods.Quote(s.applyErr.Error()))
 }
 
 // podsRefused: the ReplicaSet can't create pods.
@@ -65,7 +63,7 @@ func podsRefused(s snapshot) *fault {
 	}
 	return faultf(v1alpha1.ReasonPodsRefused, "The servers' pods can't be created. Raise the namespace's quota or "+
 		"change the policy that refuses them: %s",
-		quote(c.Message))
+		pods.Quote(c.Message))
 }
 
 // serverFault is the first fault of a pod that isn't terminating, in order of their names.
@@ -85,32 +83,30 @@ func serverFault(s snapshot) *fault {
 }
 
 func unschedulable(_ snapshot, pod corev1.Pod) *fault {
-	c := podCondition(pod, corev1.PodScheduled)
+	c := pods.Condition(&pod, corev1.PodScheduled)
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonUnschedulable, "No node takes server %s. Add nodes, or lower spec.replicas: %s",
-		pod.Name, quote(c.Message))
+		pod.Name, pods.Quote(c.Message))
 }
 
 func imagePullFailed(s snapshot, pod corev1.Pod) *fault {
-	waiting := waitingState(pod)
-	switch waiting.Reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-		return faultf(v1alpha1.ReasonImagePullFailed, "Image %q of server %s can't be pulled. Correct spec.image, or "+
-			"make the image available to the nodes: %s",
-			s.image, pod.Name, quote(waiting.Message))
+	waiting := pods.Waiting(pods.Container(&pod, pods.ServerContainer))
+	if !pods.ImagePullFailed(waiting) {
+		return nil
 	}
-	return nil
+	return faultf(v1alpha1.ReasonImagePullFailed, "Image %q of server %s can't be pulled. Correct spec.image, or "+
+		"make the image available to the nodes: %s", s.image, pod.Name, pods.Quote(waiting.Message))
 }
 
 func startFailed(s snapshot, pod corev1.Pod) *fault {
-	waiting := waitingState(pod)
-	switch waiting.Reason {
-	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name, quote(waiting.Message))
-	case "ContainerCreating":
-		scheduled := podCondition(pod, corev1.PodScheduled)
+	waiting := pods.Waiting(pods.Container(&pod, pods.ServerContainer))
+	switch {
+	case pods.CreationFailed(waiting):
+		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name, pods.Quote(waiting.Message))
+	case waiting.Reason == "ContainerCreating":
+		scheduled := pods.Condition(&pod, corev1.PodScheduled)
 		if scheduled == nil || s.now.Sub(scheduled.LastTransitionTime.Time) < creationPatience {
 			return nil
 		}
@@ -126,7 +122,7 @@ func startFailed(s snapshot, pod corev1.Pod) *fault {
 // crashLoop: the server has ended and isn't up again. One that runs and has started is forgiven its
 // past.
 func crashLoop(s snapshot, pod corev1.Pod) *fault {
-	status := serverStatus(pod)
+	status := pods.Container(&pod, pods.ServerContainer)
 	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {
 		return nil
 	}
@@ -141,7 +137,7 @@ func crashLoop(s snapshot, pod corev1.Pod) *fault {
 		return faultf(v1alpha1.ReasonCrashLoop, "Server %s ran out of memory. Lower spec.sessions.perPod and raise "+
 			"spec.replicas, or raise spec.template.resources.limits.memory.", pod.Name)
 	}
-	says := quote(named(s.env, lastWords(ended.Message)))
+	says := pods.Quote(named(s.env, pods.LastWords(ended.Message)))
 	if token := s.env.Spec.Access.TokenSecretRef; token != nil && strings.Contains(ended.Message, tokenFolder) {
 		return faultf(v1alpha1.ReasonCrashLoop, "Server %s doesn't start without a token. Put one under key %q of "+
 			"Secret %s, which spec.access.tokenSecretRef names: %s",
@@ -156,7 +152,7 @@ func crashLoop(s snapshot, pod corev1.Pod) *fault {
 func serversUnreachable(s snapshot) *fault {
 	var deaf []string
 	for _, pod := range s.pods {
-		if _, ok := s.reports[pod.Name]; !ok && pod.DeletionTimestamp == nil && isReady(pod) {
+		if _, ok := s.reports[pod.Name]; !ok && pod.DeletionTimestamp == nil && pods.IsReady(&pod) {
 			deaf = append(deaf, pod.Name)
 		}
 	}
@@ -195,54 +191,4 @@ func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionTy
 		return nil
 	}
 	return &d.Status.Conditions[i]
-}
-
-func podCondition(pod corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
-	if i < 0 {
-		return nil
-	}
-	return &pod.Status.Conditions[i]
-}
-
-// serverStatus is the state of the server's container, nil before there is any. Injected sidecars
-// are none of our concern.
-func serverStatus(pod corev1.Pod) *corev1.ContainerStatus {
-	i := slices.IndexFunc(pod.Status.ContainerStatuses,
-		func(c corev1.ContainerStatus) bool { return c.Name == containerName })
-	if i < 0 {
-		return nil
-	}
-	return &pod.Status.ContainerStatuses[i]
-}
-
-func waitingState(pod corev1.Pod) corev1.ContainerStateWaiting {
-	status := serverStatus(pod)
-	if status == nil || status.State.Waiting == nil {
-		return corev1.ContainerStateWaiting{}
-	}
-	return *status.State.Waiting
-}
-
-// lastWords is the part of a log's end that says what happened: a panic's first lines, else the
-// last ones.
-func lastWords(log string) string {
-	for _, mark := range []string{"panic: ", "fatal error: "} {
-		if i := strings.LastIndex(log, mark); i >= 0 {
-			return log[i:]
-		}
-	}
-	return log[max(0, len(log)-maxQuote):]
-}
-
-// quote puts somebody else's text on one line, without control characters and not too long.
-func quote(text string) string {
-	words := strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
-		return unicode.IsSpace(r) ||
-			!unicode.IsPrint(r)
-	})
-	if len(words) == 0 {
-		return "(no message)"
-	}
-	return clip(strings.Join(words, " "), maxQuote)
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 // scrapeTimeout bounds the list of a scrape, which the cache answers.
@@ -116,16 +117,16 @@ func serverStates(s snapshot) map[string]int {
 	for _, pod := range s.pods {
 		report, answered := s.reports[pod.Name]
 		switch {
-		case hasEnded(pod), !serves(pod) && pod.DeletionTimestamp != nil:
+		case pods.HasEnded(&pod), !pods.IsServing(&pod) && pod.DeletionTimestamp != nil:
 		case isLeaving(pod, report):
 			states[stateDraining]++
-		case !serves(pod):
+		case !pods.IsServing(&pod):
 			states[stateStarting]++
 		case !answered:
 			states[stateUnreachable]++
 		case report.Sessions.Active >= report.Sessions.Capacity:
 			states[stateFull]++
-		case isReady(pod):
+		case pods.IsReady(&pod):
 			states[stateReady]++
 		default:
 			states[stateStarting]++
@@ -137,7 +138,7 @@ func serverStates(s snapshot) map[string]int {
 func silentServers(s snapshot) int {
 	n := 0
 	for _, pod := range s.pods {
-		if _, answered := s.reports[pod.Name]; serves(pod) && !answered {
+		if _, answered := s.reports[pod.Name]; pods.IsServing(&pod) && !answered {
 			n++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 // metricsLabel marks the namespaces of whatever scrapes metrics. It is kubebuilder's convention.
@@ -19,7 +20,7 @@ const metricsLabel = "metrics"
 // own pods.
 func networkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	spec := networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: podSelector(env.Name)},
+		PodSelector: metav1.LabelSelector{MatchLabels: pods.Selector(env.Name)},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{
 			{Ports: policyPort(v1alpha1.EnvironmentPort), From: clients(env)},

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 )
 
 // Each port admits whom it is for.
@@ -57,7 +58,7 @@ func TestNetworkPolicy(t *testing.T) {
 				t.Fatal("not a NetworkPolicy")
 			}
 			want := networkingv1.NetworkPolicySpec{
-				PodSelector: metav1.LabelSelector{MatchLabels: podSelector("support")},
+				PodSelector: metav1.LabelSelector{MatchLabels: pods.Selector("support")},
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 				Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: port(8000), From: tt.clients},
 					{Ports: port(9000), From: tt.watchers}},

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -86,7 +87,7 @@ func invalidPack(s snapshot) *fault {
 		if report.Packs != nil && report.Packs.Error != "" {
 			return faultf(v1alpha1.ReasonInvalidPack, "The changed scenario packs aren't rolled out, and servers "+
 				"play on with what they have loaded; no new one would start. Correct %s",
-				quote(named(s.env, report.Packs.Error)))
+				pods.Quote(named(s.env, report.Packs.Error)))
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -33,7 +34,7 @@ type statsReader interface {
 // the pod. A pod that doesn't answer is left out. Of all but the first pod that describes the
 // pool's offer only the counts are kept: a pool may have many servers, and the same list of
 // scenarios from each.
-func readReports(ctx context.Context, stats statsReader, pods []corev1.Pod,
+func readReports(ctx context.Context, stats statsReader, servers []corev1.Pod,
 	describes func(corev1.Pod) bool) map[string]score.Report {
 	ctx, cancel := context.WithTimeout(ctx, statsBudget)
 	defer cancel()
@@ -41,11 +42,11 @@ func readReports(ctx context.Context, stats statsReader, pods []corev1.Pod,
 		group   errgroup.Group
 		mu      sync.Mutex
 		reports = map[string]score.Report{}
-		first   = len(pods) // of those that have described the offer
+		first   = len(servers) // of those that have described the offer
 	)
 	group.SetLimit(statsInFlight)
-	for i, pod := range pods {
-		if !serves(pod) {
+	for i, pod := range servers {
+		if !pods.IsServing(&pod) {
 			continue
 		}
 		group.Go(func() error {
@@ -57,8 +58,8 @@ func readReports(ctx context.Context, stats statsReader, pods []corev1.Pod,
 			mu.Lock()
 			defer mu.Unlock()
 			if i < first && describes(pod) {
-				if first < len(pods) {
-					reports[pods[first].Name] = withoutOffer(reports[pods[first].Name])
+				if first < len(servers) {
+					reports[servers[first].Name] = withoutOffer(reports[servers[first].Name])
 				}
 				first = i
 			} else {
@@ -76,20 +77,10 @@ func readReports(ctx context.Context, stats statsReader, pods []corev1.Pod,
 // withoutOffer is what is wanted of a report by every pod.
 func withoutOffer(r score.Report) score.Report {
 	if r.Packs != nil {
-		r.Packs = &score.Packs{Digest: clip(r.Packs.Digest, maxDigest), Error: clip(r.Packs.Error, maxPackError)}
+		r.Packs = &score.Packs{Digest: pods.Clip(r.Packs.Digest, maxDigest), Error: pods.Clip(r.Packs.Error, maxPackError)}
 	}
 	return score.Report{
-		ScenarioDigest: clip(r.ScenarioDigest, maxDigest), Packs: r.Packs,
+		ScenarioDigest: pods.Clip(r.ScenarioDigest, maxDigest), Packs: r.Packs,
 		Draining: r.Draining, Sessions: r.Sessions, Episodes: r.Episodes, JudgeFailures: r.JudgeFailures,
 	}
-}
-
-// serves reports whether the pod's server has been started and runs. It may be full, starting or
-// draining.
-func serves(pod corev1.Pod) bool {
-	if pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
-		return false
-	}
-	status := serverStatus(pod)
-	return status != nil && status.State.Running != nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -75,12 +75,12 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 	if s.awaited, err = r.isAwaited(ctx, env); err != nil {
 		return snapshot{}, err
 	}
-	pods, err := r.listPods(ctx, env)
+	servers, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
 	if err != nil {
-		return snapshot{}, fmt.Errorf("listing pods: %w", err)
+		return snapshot{}, err
 	}
-	s.pods, s.scenarios = pods, annotatedScenarios(s)
-	s.reports = readReports(ctx, r.stats, pods, describes(s))
+	s.pods, s.scenarios = servers, annotatedScenarios(s)
+	s.reports = readReports(ctx, r.stats, servers, describes(s))
 	return s, nil
 }
 
@@ -128,14 +128,4 @@ func isOurs(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 func isPredecessors(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID != env.UID && owner.Kind == "CustomerSupportEnv" && owner.Name == env.Name
-}
-
-func (r *Reconciler) listPods(ctx context.Context, env *v1alpha1.CustomerSupportEnv) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := r.client.List(ctx, &list, client.InNamespace(env.Namespace),
-		client.MatchingLabels(podSelector(env.Name))); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return list.Items, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -26,7 +26,7 @@ func computeStatus(s snapshot) v1alpha1.CustomerSupportEnvStatus {
 		status.ObservedGeneration = s.env.Generation
 	}
 	status.Endpoint = endpoint(s.env)
-	status.Selector = labels.SelectorFromSet(podSelector(s.env.Name)).String()
+	status.Selector = labels.SelectorFromSet(pods.Selector(s.env.Name)).String()
 	status.Image = s.image
 	counts := replicaCounts(s)
 	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = new(counts.exist), new(counts.ready), new(
@@ -166,7 +166,7 @@ func replicaCounts(s snapshot) counts {
 	}
 	for _, pod := range s.pods {
 		report, ok := s.reports[pod.Name]
-		if ok && !isReady(pod) && !isLeaving(pod, report) && report.Sessions.Active >= report.Sessions.Capacity {
+		if ok && !pods.IsReady(&pod) && !isLeaving(pod, report) && report.Sessions.Active >= report.Sessions.Capacity {
 			c.full++
 		}
 	}
@@ -178,7 +178,7 @@ func drainingServers(s snapshot) int32 {
 	n := int32(0)
 	for _, pod := range s.pods {
 		report, answered := s.reports[pod.Name]
-		if pod.DeletionTimestamp != nil && serves(pod) && (!answered || report.Sessions.Active > 0) {
+		if pod.DeletionTimestamp != nil && pods.IsServing(&pod) && (!answered || report.Sessions.Active > 0) {
 			n++
 		}
 	}
@@ -194,12 +194,6 @@ func onlyCountsDiffer(a, b v1alpha1.CustomerSupportEnvStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-func isReady(pod corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
 // isLeaving reports whether the server serves out the sessions that it has and takes no more.
 func isLeaving(pod corev1.Pod, report score.Report) bool {
 	return pod.DeletionTimestamp != nil || report.Draining
@@ -213,7 +207,7 @@ func observed(d *appsv1.Deployment) bool {
 // sessions are summed over the servers that answered, and unset when servers run of which none did.
 // Sessions of draining servers are active, but those servers add no capacity.
 func sessions(s snapshot) *v1alpha1.SessionCounts {
-	if len(s.reports) == 0 && slices.ContainsFunc(s.pods, serves) {
+	if len(s.reports) == 0 && slices.ContainsFunc(s.pods, func(pod corev1.Pod) bool { return pods.IsServing(&pod) }) {
 		return nil
 	}
 	sum := &v1alpha1.SessionCounts{}
@@ -254,9 +248,9 @@ func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
 		if !ok || !describes(pod) {
 			continue
 		}
-		status.ScenarioDigest = clip(report.ScenarioDigest, maxDigest)
-		status.GraderVersion = clip(report.GraderVersion, 64)
-		status.Judge = clip(report.Judge, 256)
+		status.ScenarioDigest = pods.Clip(report.ScenarioDigest, maxDigest)
+		status.GraderVersion = pods.Clip(report.GraderVersion, 64)
+		status.Judge = pods.Clip(report.Judge, 256)
 		status.Tasks = offeredTasks(report.Tasks)
 		return
 	}
@@ -279,24 +273,13 @@ const maxTasks = 32
 func offeredTasks(tasks []score.Task) []v1alpha1.OfferedTask {
 	offered := make([]v1alpha1.OfferedTask, 0, len(tasks))
 	for _, task := range tasks {
-		if task.Name != "" && task.Name == clip(task.Name, 63) {
+		if task.Name != "" && task.Name == pods.Clip(task.Name, 63) {
 			offered = append(offered, v1alpha1.OfferedTask{Name: task.Name, Scenarios: int32(len(task.Scenarios))}) //nolint:gosec // an answer is bounded to far fewer
 		}
 	}
 	slices.SortFunc(offered, func(a, b v1alpha1.OfferedTask) int { return cmp.Compare(a.Name, b.Name) })
 	offered = slices.CompactFunc(offered, func(a, b v1alpha1.OfferedTask) bool { return a.Name == b.Name })
 	return offered[:min(len(offered), maxTasks)]
-}
-
-// clip shortens text to at most n bytes of whole characters.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }
 
 // transition is a condition that changed.
@@ -325,7 +308,4 @@ func (t transition) eventType() string {
 	return corev1.EventTypeNormal
 }
 
-// maxNote is the longest note that the events API takes.
-const maxNote = 1024
-
-func (t transition) note() string { return clip(t.Message, maxNote) }
+func (t transition) note() string { return pods.Clip(t.Message, pods.MaxNote) }

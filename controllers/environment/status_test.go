@@ -499,22 +499,3 @@ func drawSnapshot(r *rapid.T) snapshot {
 	}
 	return s
 }
-
-func TestQuote(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct{ text, want string }{
-		"lines":              {"one\n\n\ttwo  three\r\n", "one two three"},
-		"terminal sequences": {"\x1b[31mred\x1b[0m\x00", "[31mred [0m"},
-		"nothing":            {" \n", "(no message)"},
-		"long":               {strings.Repeat("ä", 400), strings.Repeat("ä", 300)},
-		"broken":             {"a\xffb", "a\uFFFDb"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := quote(tt.text); got != tt.want {
-				t.Errorf("quote(%q) = %q, want %q", tt.text, got, tt.want)
-			}
-		})
-	}
-}

@@ -28,6 +28,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -297,7 +298,7 @@ var _ = Describe("A pool", func() {
 		Expect(deployment.Spec.Template.Spec.Containers[0].Args).NotTo(ContainElement("--verbose"))
 		Expect(deployment.Labels).To(HaveKeyWithValue("team", "helpdesk"))
 		Expect(k8s.Get(ctx, d.key("support"), service)).To(Succeed())
-		Expect(service.Spec.Selector).To(Equal(podSelector("support")))
+		Expect(service.Spec.Selector).To(Equal(pods.Selector("support")))
 	})
 
 	It("has what its spec no longer asks for taken back", func(ctx SpecContext) {
@@ -401,7 +402,7 @@ var _ = Describe("A pool", func() {
 	It("has a network policy, until it isn't to have one", func(ctx SpecContext) {
 		policy := &networkingv1.NetworkPolicy{}
 		Expect(k8s.Get(ctx, d.key("support"), policy)).To(Succeed())
-		Expect(policy.Spec.PodSelector.MatchLabels).To(Equal(podSelector("support")))
+		Expect(policy.Spec.PodSelector.MatchLabels).To(Equal(pods.Selector("support")))
 		open := policy.DeepCopy()
 		open.Spec.Ingress = append(open.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
 		Expect(k8s.Update(ctx, open, client.FieldOwner("kubectl-edit"))).To(Succeed())
@@ -526,7 +527,7 @@ var _ = Describe("A pool over what was there before", func() {
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "support"}},
 				Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "support"}},
-					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: containerName, Image: testImage}}},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: pods.ServerContainer, Image: testImage}}},
 				},
 			},
 		}

@@ -74,7 +74,8 @@ func pool() *v1alpha1.CustomerSupportEnv {
 func server(name, ip string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{
-			v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelEnvironment: poolName,
+			v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer, v1alpha1.LabelName: v1alpha1.LabelNameValue,
+			v1alpha1.LabelEnvironment: poolName,
 		}},
 		Status: corev1.PodStatus{PodIP: ip, Conditions: []corev1.PodCondition{
 			{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},

@@ -29,7 +29,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,12 +51,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/stats"
 )
 
 const (
-	// conflictDelay is how long the cache is given to see the write that won.
-	conflictDelay = time.Second
 	// Runs are reconciled side by side, for a pass waits on the network while it asks a pool what
 	// it offers, or what trainers have played.
 	concurrentRuns = 8
@@ -166,7 +164,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 2. Pods of a run that is gone wait for nobody.
 	if err := r.releaseForeign(ctx, req.NamespacedName, snap.foreign); err != nil {
-		return settle(err)
+		return pods.IgnoreExpected(err)
 	}
 	if snap.run == nil {
 		return ctrl.Result{}, nil
@@ -181,13 +179,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	//    can be repeated, and is when this pass ends here. The table of scenarios comes before,
 	//    for the status vouches for it.
 	if err := r.confirmEnd(ctx, snap, next); err != nil {
-		return settle(err)
+		return pods.IgnoreExpected(err)
 	}
 	if err := r.writeScores(ctx, snap, next.scores); err != nil {
-		return settle(err)
+		return pods.IgnoreExpected(err)
 	}
 	if err := r.writeStatus(ctx, snap.run, next); err != nil {
-		return settle(err)
+		return pods.IgnoreExpected(err)
 	}
 
 	// 5. Tell the servers that have handed something over when it was the last time.
@@ -197,19 +195,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 6. Start, resize or stop the Job.
 	if err := r.applyPlan(ctx, snap, next); err != nil {
-		return settle(err)
+		return pods.IgnoreExpected(err)
 	}
 	if err := r.applyJob(ctx, snap, next); err != nil {
-		return settle(err)
+		return pods.IgnoreExpected(err)
 	}
 
 	// 7. Let go of the pods that have told what they had to tell.
 	if err := r.lift(ctx, next.lift); err != nil {
-		return settle(err)
+		return pods.IgnoreExpected(err)
 	}
 	if next.deleteRun {
 		logf.FromContext(ctx).Info("Deleting a run whose time after its end is over")
-		return settle(r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID},
+		return pods.IgnoreExpected(r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID},
 			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	return ctrl.Result{RequeueAfter: next.again}, nil
@@ -239,7 +237,7 @@ func (r *Reconciler) tell(run *v1alpha1.EvaluationRun, e event) {
 	if e.about != nil {
 		about = e.about
 	}
-	r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s", truncate(e.note))
+	r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s", pods.Shorten(e.note, pods.MaxNote))
 }
 
 // writeScores writes the table of scenarios, guarded by its resource version.
@@ -323,51 +321,39 @@ func (r *Reconciler) create(ctx context.Context, object client.Object) error {
 // releaseForeign lifts the finalizers of pods that bear the run's name but belong to another run of
 // it, which is gone or going. The cache alone can't tell: it may show an earlier run than the pods
 // are of, and a finalizer lifted too early loses a summary.
-func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, pods []corev1.Pod) error {
-	if len(pods) == 0 {
+func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, list []corev1.Pod) error {
+	if len(list) == 0 {
 		return nil
 	}
 	var run v1alpha1.EvaluationRun
 	err := r.direct.Get(ctx, key, &run)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("looking for the run of %d pods: %w", len(pods), err)
+		return fmt.Errorf("looking for the run of %d list: %w", len(list), err)
 	}
 	if err == nil && run.DeletionTimestamp.IsZero() {
-		pods = slices.DeleteFunc(slices.Clone(pods),
+		list = slices.DeleteFunc(slices.Clone(list),
 			func(pod corev1.Pod) bool { return pod.Labels[labelRunUID] == string(run.UID) })
 	}
-	return r.lift(ctx, pods)
+	return r.lift(ctx, list)
 }
 
 // lift takes the finalizer off pods. The patch names the finalizer alone, so it can't conflict with
 // anybody else's write.
-func (r *Reconciler) lift(ctx context.Context, pods []corev1.Pod) error {
-	for i := range pods {
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pods[i].UID,
+func (r *Reconciler) lift(ctx context.Context, list []corev1.Pod) error {
+	for i := range list {
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
 			summaryFinalizer)
-		err := r.client.Patch(ctx, pods[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+		err := r.client.Patch(ctx, list[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 		switch {
 		case apierrors.IsInvalid(err):
 			// Another pod has the name by now, and its UID can't be patched into this one's. The
 			// cache is about to say so.
-			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", pods[i].Name, "reason", err.Error())
+			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", list[i].Name, "reason", err.Error())
 		case client.IgnoreNotFound(err) != nil:
-			return fmt.Errorf("lifting the finalizer of pod %s: %w", pods[i].Name, err)
+			return fmt.Errorf("lifting the finalizer of pod %s: %w", list[i].Name, err)
 		}
 	}
 	return nil
-}
-
-// settle tells faults from what happens every day: a write that lost to a newer one is tried again
-// quietly, and a run that went meanwhile, or goes with its namespace, is left.
-func settle(err error) (ctrl.Result, error) {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return ctrl.Result{}, nil
-	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
-	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
 // ended says whether a run has completed or failed.

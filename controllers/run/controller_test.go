@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -434,8 +435,8 @@ func TestStaleStatusWriteLosesQuietly(t *testing.T) {
 	w.create(succeeded(t, old, w.plan(), 3))
 	w.events()
 	result := w.mustPass()
-	if result.RequeueAfter != conflictDelay {
-		t.Errorf("comes back after %v, want %v", result.RequeueAfter, conflictDelay)
+	if result.RequeueAfter != pods.ConflictDelay {
+		t.Errorf("comes back after %v, want %v", result.RequeueAfter, pods.ConflictDelay)
 	}
 	if diff := cmp.Diff(counted, w.run().Status); diff != "" {
 		t.Error(diff)
@@ -529,31 +530,6 @@ func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
 			}
 			if w.held() != "" {
 				t.Errorf("held %q", w.held())
-			}
-		})
-	}
-}
-
-func TestSettle(t *testing.T) {
-	resource := schema.GroupResource{Group: "batch", Resource: "jobs"}
-	terminating := apierrors.NewForbidden(resource, runName, errCrash)
-	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	for name, tc := range map[string]struct {
-		err   error
-		again time.Duration
-		fault bool
-	}{
-		"lost to a newer write": {apierrors.NewConflict(resource, runName, errCrash), conflictDelay, false},
-		"came second":           {apierrors.NewAlreadyExists(resource, runName), conflictDelay, false},
-		"went meanwhile":        {apierrors.NewNotFound(resource, runName), 0, false},
-		"namespace goes":        {terminating, 0, false},
-		"forbidden":             {apierrors.NewForbidden(resource, runName, errCrash), 0, true},
-		"a fault":               {errCrash, 0, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			result, err := settle(fmt.Errorf("writing: %w", tc.err))
-			if result.RequeueAfter != tc.again || (err != nil) != tc.fault {
-				t.Errorf("comes back after %v, error %v", result.RequeueAfter, err)
 			}
 		})
 	}

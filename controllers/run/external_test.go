@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/stats"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -782,8 +783,8 @@ func TestOldViewOfARunThatHasEnded(t *testing.T) {
 		}
 		return ok, nil
 	}
-	if again := w.mustPass().RequeueAfter; again != conflictDelay {
-		t.Errorf("again in %s, want %s", again, conflictDelay)
+	if again := w.mustPass().RequeueAfter; again != pods.ConflictDelay {
+		t.Errorf("again in %s, want %s", again, pods.ConflictDelay)
 	}
 	if err := w.client.Get(t.Context(), key(want.Name), &got); err != nil {
 		t.Fatal(err)
@@ -859,7 +860,7 @@ func TestRolloutsCountOnceWhateverHappens(t *testing.T) {
 				story.step()
 				story.check()
 			}
-			story.settle()
+			story.collectRest()
 		})
 	}
 }
@@ -1014,8 +1015,8 @@ func (s *rolloutStory) faultyPass() {
 	s.events()
 }
 
-// settle collects what is left without faults, and compares.
-func (s *rolloutStory) settle() {
+// collectRest collects what is left without faults, and compares.
+func (s *rolloutStory) collectRest() {
 	for _, e := range s.servers {
 		e.silent, e.deaf = false, false
 	}

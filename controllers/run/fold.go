@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -63,10 +64,10 @@ type refusal struct {
 
 // fold adds the summaries of the pods that have succeeded to the sums so far, each shard once. It
 // changes none of its arguments but sums.
-func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, pods []corev1.Pod) folding {
+func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, list []corev1.Pod) folding {
 	f := folding{sums: sums, completed: completed.Clone()}
-	for i := range pods {
-		pod := &pods[i]
+	for i := range list {
+		pod := &list[i]
 		if pod.Status.Phase != corev1.PodSucceeded {
 			continue
 		}
@@ -77,7 +78,7 @@ func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, pod
 		var ledger *score.Ledger
 		var summary score.Summary
 		if err == nil {
-			ledger, summary, err = readSummary(plan, shard, terminated(pod).Message)
+			ledger, summary, err = readSummary(plan, shard, pods.Terminated(pod, runnerContainer).Message)
 		}
 		if err != nil {
 			f.refused = append(f.refused, refusal{pod: pod, reason: refusalReason(err), err: err})
@@ -121,7 +122,7 @@ func replayNote(counted []countedShard, run *v1alpha1.EvaluationRun) string {
 		"ends alone are counted. A runner that failed and was played again "+
 		"explains it: see `kubectl get pods -n %s -l %s=%s`. Without one, somebody else plays the run's episodes "+
 		"against the pool: find out who may reach it.",
-		quote(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
+		pods.Quote(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
 }
 
 // readSummary decodes a termination message and proves that the pool graded the shard's episodes as
@@ -176,19 +177,9 @@ func shardOf(pod *corev1.Pod) (int, error) {
 	return int(shard), nil
 }
 
-// terminated is how the runner's container ended, empty while it hasn't.
-func terminated(pod *corev1.Pod) corev1.ContainerStateTerminated {
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.Name == runnerContainer && c.State.Terminated != nil {
-			return *c.State.Terminated
-		}
-	}
-	return corev1.ContainerStateTerminated{}
-}
-
 // played is the time that the runner's container took.
 func played(pod *corev1.Pod) time.Duration {
-	end := terminated(pod)
+	end := pods.Terminated(pod, runnerContainer)
 	return end.FinishedAt.Sub(end.StartedAt.Time)
 }
 

@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -144,9 +145,9 @@ func TestFoldFlagsWhatTheRunnerDoesNotTell(t *testing.T) {
 				l.Opened += tc.opened
 				l.Replayed += tc.replayed
 			}})
-			pods := []corev1.Pod{*ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, message),
+			runners := []corev1.Pod{*ends(runnerPodOf(s.run, 0), corev1.PodSucceeded, message),
 				*succeeded(t, s.run, plan, 1)}
-			f := fold(plan, score.Accumulator{}, score.IndexSet{}, pods)
+			f := fold(plan, score.Accumulator{}, score.IndexSet{}, runners)
 			if len(f.counted) != 2 || f.counted[0].replayed != tc.replayed ||
 				f.counted[0].unreported != tc.unreported || f.counted[1].suspect() {
 				t.Errorf("counted %+v, refused %v", f.counted, f.refused)
@@ -156,7 +157,7 @@ func TestFoldFlagsWhatTheRunnerDoesNotTell(t *testing.T) {
 			if got := testutil.ToFloat64(m.replayed); got != float64(tc.shards) {
 				t.Errorf("%v shards in the metric, want %d", got, tc.shards)
 			}
-			if note := replayNote(f.counted, s.run); (note != "") != (tc.shards > 0) || len(note) > maxNote {
+			if note := replayNote(f.counted, s.run); (note != "") != (tc.shards > 0) || len(note) > pods.MaxNote {
 				t.Errorf("noted %q", note)
 			}
 		})

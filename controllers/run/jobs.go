@@ -1,9 +1,7 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -173,7 +172,7 @@ func playedWithout(d *decision, s snapshot) (reason, message string) {
 	d.tell(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain,
 		fmt.Sprintf("Shards %s are played again: the summaries of %d of them were refused, and those of %d are gone "+
 			"with their pods. "+
-			"This is repetition %d of at most %d (retries.shardBackoffLimit).", quote(
+			"This is repetition %d of at most %d (retries.shardBackoffLimit).", pods.Quote(
 			left.String()), left.Len()-lost, lost, d.status.Shards.Rounds-1, shardBackoffLimit(s.run)))
 	return "", ""
 }
@@ -233,18 +232,18 @@ func stillActive(job *batchv1.Job) bool {
 }
 
 // lastWords quotes the pod that failed last.
-func lastWords(pods []corev1.Pod) string {
+func lastWords(list []corev1.Pod) string {
 	var last *corev1.Pod
-	for i := range pods {
-		if last == nil || terminated(&pods[i]).FinishedAt.After(terminated(last).FinishedAt.Time) {
-			last = &pods[i]
+	for i := range list {
+		if last == nil || pods.Terminated(&list[i], runnerContainer).FinishedAt.After(pods.Terminated(last, runnerContainer).FinishedAt.Time) {
+			last = &list[i]
 		}
 	}
 	if last == nil {
 		return ""
 	}
-	end := terminated(last)
-	words := strings.TrimSpace(end.Message)
+	end := pods.Terminated(last, runnerContainer)
+	words := strings.TrimSpace(pods.LastWords(end.Message))
 	switch {
 	case words != "":
 	case last.Status.Message != "":
@@ -252,16 +251,16 @@ func lastWords(pods []corev1.Pod) string {
 	default:
 		words = strings.TrimSpace(fmt.Sprintf("exit code %d %s", end.ExitCode, end.Reason))
 	}
-	return fmt.Sprintf(". Pod %s said: %s", last.Name, strings.TrimSuffix(quote(words), "."))
+	return fmt.Sprintf(". Pod %s said: %s", last.Name, strings.TrimSuffix(pods.Quote(words), "."))
 }
 
 // startTrouble is why a runner can't start, and since when: the oldest trouble of a kind that
 // rarely goes away by itself.
-func startTrouble(pods []corev1.Pod) (why string, since time.Time) {
-	for i := range pods {
-		trouble := podTrouble(&pods[i])
-		if began := scheduledAt(&pods[i]); trouble != "" && (why == "" || began.Before(since)) {
-			why, since = fmt.Sprintf("pod %s: %s", pods[i].Name, trouble), began
+func startTrouble(list []corev1.Pod) (why string, since time.Time) {
+	for i := range list {
+		trouble := podTrouble(&list[i])
+		if began := scheduledAt(&list[i]); trouble != "" && (why == "" || began.Before(since)) {
+			why, since = fmt.Sprintf("pod %s: %s", list[i].Name, trouble), began
 		}
 	}
 	return why, since
@@ -270,27 +269,31 @@ func startTrouble(pods []corev1.Pod) (why string, since time.Time) {
 // podTrouble is what keeps a pod's runner from starting: its own container's trouble, or that of
 // the agent, for which it waits.
 func podTrouble(pod *corev1.Pod) string {
-	runner := containerStatus(pod.Status.ContainerStatuses, runnerContainer)
+	runner := pods.Container(pod, runnerContainer)
 	if runner != nil && runner.State.Waiting == nil {
 		// What an agent does after its runner has begun is an episode's affair.
 		return ""
 	}
-	if trouble := waitTrouble(runner); trouble != "" {
+	if trouble := waitingTrouble(runner); trouble != "" {
 		return trouble
 	}
-	agent := containerStatus(pod.Status.InitContainerStatuses, agentContainer)
-	if trouble := waitTrouble(agent); trouble != "" {
+	agent := pods.Container(pod, agentContainer)
+	if trouble := waitingTrouble(agent); trouble != "" {
 		return "the agent's container: " + trouble
 	}
 	return agentTrouble(pod, agent)
 }
 
-// waitTrouble quotes the kubelet on a container that waits for somebody to act.
-func waitTrouble(c *corev1.ContainerStatus) string {
-	if c == nil || c.State.Waiting == nil || !slices.Contains(stuckReasons, c.State.Waiting.Reason) {
+// waitingTrouble returns the kubelet's message on a container that waits for a user to act.
+func waitingTrouble(c *corev1.ContainerStatus) string {
+	waiting := pods.Waiting(c)
+	if !pods.ImagePullFailed(waiting) && !pods.CreationFailed(waiting) {
 		return ""
 	}
-	return strings.TrimSuffix(c.State.Waiting.Reason+": "+quote(c.State.Waiting.Message), ": ")
+	if waiting.Message == "" {
+		return waiting.Reason
+	}
+	return waiting.Reason + ": " + pods.Quote(waiting.Message)
 }
 
 // agentTrouble is that of an agent's container that runs, and ends before it listens. Its first try
@@ -304,7 +307,7 @@ func agentTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 		return ""
 	}
 	why := fmt.Sprintf("the agent's container doesn't listen on port %d", portOfAgent(pod))
-	if end := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated); end != nil {
+	if end := pods.LastTerminated(c); end != nil {
 		why += fmt.Sprintf(", and ended with exit code %d", end.ExitCode)
 	}
 	return why
@@ -319,26 +322,11 @@ func portOfAgent(pod *corev1.Pod) int32 {
 	return 0
 }
 
-func containerStatus(all []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
-	i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool { return c.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &all[i]
-}
-
 // scheduledAt is when a pod got its node: what it waited for one says nothing of its image. A pod
 // that doesn't tell counts from its creation.
 func scheduledAt(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
+	if c := pods.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
 }
-
-// stuckReasons are the kubelet's reasons for which a container waits for somebody to act.
-var stuckReasons = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
-	"ImageInspectError", "RegistryUnavailable",
-	"CreateContainerConfigError", "CreateContainerError"}

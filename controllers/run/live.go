@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -139,14 +140,14 @@ func (r *Reconciler) readLive(ctx context.Context, s *snapshot) error {
 	if r.live == nil || s.env == nil || s.run.Status.StartTime == nil || suspended(s.run) {
 		return nil
 	}
-	pods, err := r.servers(ctx, client.ObjectKeyFromObject(s.env))
+	list, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(s.env))
 	if err != nil {
 		return err
 	}
 	var servers []string
-	for i := range pods {
-		if serves(&pods[i]) && len(servers) < maxPolled {
-			servers = append(servers, pods[i].Status.PodIP)
+	for i := range list {
+		if pods.IsRunning(&list[i]) && len(servers) < maxPolled {
+			servers = append(servers, list[i].Status.PodIP)
 		}
 	}
 	s.live = r.live.figures(client.ObjectKeyFromObject(s.env), servers, s.run.UID, showInterval(s.run, s.now), s.now)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -49,7 +50,7 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 	if err != nil {
 		return nil //nolint:nilerr // the decision tells it
 	}
-	pods, err := r.servers(ctx, poolKeyOf(s.run))
+	list, err := pods.Servers(ctx, r.client, poolKeyOf(s.run))
 	if err != nil {
 		return err
 	}
@@ -59,11 +60,11 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 	}
 	room := maxServers - len(known)
 	there := map[string]bool{}
-	for i := range pods {
-		pod := &pods[i]
+	for i := range list {
+		pod := &list[i]
 		_, isKnown := known[pod.Name]
-		there[pod.Name] = pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-		if !serves(pod) || !isKnown && room == 0 {
+		there[pod.Name] = !pods.HasEnded(pod)
+		if !pods.IsRunning(pod) || !isKnown && room == 0 {
 			continue
 		}
 		if !isKnown {

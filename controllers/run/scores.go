@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -151,8 +152,8 @@ func publish(d *decision, s snapshot, table *score.ScenarioTable) {
 	}
 	d.status.Baseline = &v1alpha1.BaselineResult{Name: s.run.Spec.BaselineRef.Name}
 	if err := compare(d, s, table, held); err != nil {
-		d.status.Baseline.Message = truncate(fmt.Sprintf("There is no comparison with run %s: %v.",
-			s.run.Spec.BaselineRef.Name, err))
+		d.status.Baseline.Message = pods.Shorten(fmt.Sprintf("There is no comparison with run %s: %v.",
+			s.run.Spec.BaselineRef.Name, err), pods.MaxNote)
 	}
 }
 
@@ -324,7 +325,7 @@ func storedCondition(sums score.Accumulator, is state) metav1.Condition {
 		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
 			fmt.Sprintf(
 				"%d of %d episodes are stored: %s. The score stands. Where the others are needed, see to that and create "+
-					"the run again.", stored, all, quote(orUnknown(f.Stored.Error))))
+					"the run again.", stored, all, pods.Quote(orUnknown(f.Stored.Error))))
 	case is == failed && all == 0:
 		return condition(v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, v1alpha1.ReasonNothingCounted,
 			"The run ended before an episode was counted: there is nothing to store.")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -251,7 +252,7 @@ func needsReport(s snapshot) bool {
 // readReport asks one server after the other, ready ones only, until one answers with what the
 // pool's status says: during a rollout some don't.
 func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {
-	servers, err := r.readyServers(ctx, env)
+	servers, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +261,9 @@ func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSuppo
 	defer cancel()
 	for i := range servers {
 		pod := &servers[i]
+		if !pods.IsReady(pod) || pod.Status.PodIP == "" || !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
 		report, err := r.pools.Report(ctx, pod.Status.PodIP)
 		if err == nil {
 			err = sameGrader(env, report)
@@ -270,37 +274,6 @@ func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSuppo
 		failed = append(failed, fmt.Errorf("server %s: %w", pod.Name, err))
 	}
 	return nil, failed[len(failed)-1]
-}
-
-// readyServers are the pool's pods that accept sessions, ordered by name.
-func (r *Reconciler) readyServers(ctx context.Context, env *v1alpha1.CustomerSupportEnv) ([]corev1.Pod, error) {
-	servers, err := r.servers(ctx, client.ObjectKeyFromObject(env))
-	return slices.DeleteFunc(servers, func(pod corev1.Pod) bool { return !ready(&pod) }), err
-}
-
-// servers are a pool's pods, ordered by name.
-func (r *Reconciler) servers(ctx context.Context, pool types.NamespacedName) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEnvServer,
-		v1alpha1.LabelEnvironment: pool.Name}
-	if err := r.client.List(ctx, &list, client.InNamespace(pool.Namespace), labels); err != nil {
-		return nil, fmt.Errorf("listing the pool's servers: %w", err)
-	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return list.Items, nil
-}
-
-// serves says whether a pod's server can be asked. Servers that are full or draining are not ready,
-// and play on.
-func serves(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != ""
-}
-
-func ready(pod *corev1.Pod) bool {
-	return pod.Status.PodIP != "" && pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions,
-		func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
 }
 
 // sameGrader says whether a server plays and grades what its pool's status says.

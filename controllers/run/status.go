@@ -4,21 +4,17 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 const (
-	// maxNote is the most that an event's note holds, and what conditions keep to.
-	maxNote = 1024
-	// maxQuote is how much of a pod's words a message repeats.
-	maxQuote = 300
 	// maxCategories is how many categories a status lists, and a plan may have.
 	maxCategories = 32
 )
@@ -138,7 +134,7 @@ func environmentEventType(reason string) string {
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: truncate(message)}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: pods.Shorten(message, pods.MaxNote)}
 }
 
 // environmentCondition says whether the pool exists, may be used, accepts sessions and can be read.
@@ -278,7 +274,7 @@ func inPlay(d *decision, s snapshot) progress {
 		for _, c := range s.pods[i].Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
 				return going(v1alpha1.ReasonUnschedulable, "No node takes runner pod %s: %s", s.pods[i].Name,
-					quote(c.Message))
+					pods.Quote(c.Message))
 			}
 		}
 	}
@@ -315,24 +311,4 @@ func agentName(agent v1alpha1.Agent) string {
 	default:
 		return string(agent.Type)
 	}
-}
-
-// quote shortens somebody else's words and drops what isn't text.
-func quote(words string) string {
-	return cut(strings.ToValidUTF8(strings.Join(strings.Fields(words), " "), "?"), maxQuote)
-}
-
-func truncate(message string) string { return cut(message, maxNote) }
-
-// cut shortens a text to a number of bytes, at a character's edge.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const ellipsis = "…"
-	end := limit - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + ellipsis
 }

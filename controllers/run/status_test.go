@@ -7,12 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
-	"pgregory.net/rapid"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
@@ -214,26 +212,6 @@ func TestFiguresShowDurations(t *testing.T) {
 	WriteFigures(&got, sums, score.IndexSet{})
 	if diff := cmp.Diff(&v1alpha1.Durations{EpisodeP50: "1.024", EpisodeP99: "1.024"}, got.Durations); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestCutKeepsTextWhole(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.String().Draw(t, "text")
-		limit := rapid.IntRange(4, 40).Draw(t, "limit")
-		got := cut(text, limit)
-		if len(got) > limit || !utf8.ValidString(got) {
-			t.Fatalf("%q cut at %d is %q", text, limit, got)
-		}
-		if len(text) <= limit && got != text {
-			t.Fatalf("%q fits into %d and became %q", text, limit, got)
-		}
-	})
-}
-
-func TestQuoteOfRubbish(t *testing.T) {
-	if got := quote("a\xff\x00b\n\n  c"); got != "a?\x00b c" {
-		t.Errorf("quoted as %q", got)
 	}
 }
 

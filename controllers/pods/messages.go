@@ -1,0 +1,79 @@
+package pods
+
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// MaxNote is the longest note that the events API accepts, in bytes. Messages of conditions
+	// keep to it too.
+	MaxNote = 1024
+	// MaxQuote is the longest quotation in a message, in bytes.
+	MaxQuote = 600
+	// ConflictDelay gives the cache time to receive the write that won a conflict.
+	ConflictDelay = time.Second
+)
+
+// Quote puts a message of another program on one line of at most MaxQuote bytes, without control
+// characters.
+func Quote(text string) string {
+	words := strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	})
+	if len(words) == 0 {
+		return "(no message)"
+	}
+	return Shorten(strings.Join(words, " "), MaxQuote)
+}
+
+// Shorten cuts a text to at most limit bytes of whole characters, the last of which is an ellipsis.
+func Shorten(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
+		return text
+	}
+	return Clip(text, limit-len(ellipsis)) + ellipsis
+}
+
+// Clip cuts a text to at most limit bytes of whole characters.
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+// LastWords returns the part of a log's end that explains why the program ended: the beginning of a
+// panic if there is one, else the last lines.
+func LastWords(log string) string {
+	for _, mark := range []string{"panic: ", "fatal error: "} {
+		if i := strings.LastIndex(log, mark); i >= 0 {
+			return log[i:]
+		}
+	}
+	return log[max(0, len(log)-MaxQuote):]
+}
+
+// IgnoreExpected turns the errors of concurrent writes into a result. A write that lost to a newer
+// one is retried without logging an error. An object that has been deleted, or whose namespace is
+// being deleted, needs nothing.
+func IgnoreExpected(err error) (ctrl.Result, error) {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return ctrl.Result{}, nil
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: ConflictDelay}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}

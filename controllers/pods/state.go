@@ -1,0 +1,126 @@
+package pods
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// ServerContainer is the name of a server's container in its pod.
+const ServerContainer = "envserver"
+
+// Selector returns the labels that select the servers of a pool. A Deployment's selector is
+// immutable, so it holds only what no version will change.
+func Selector(pool string) map[string]string {
+	return map[string]string{
+		v1alpha1.LabelName:        v1alpha1.LabelNameValue,
+		v1alpha1.LabelComponent:   v1alpha1.ComponentEnvServer,
+		v1alpha1.LabelEnvironment: pool,
+	}
+}
+
+// Servers lists the pods of a pool, ordered by name.
+func Servers(ctx context.Context, reader client.Reader, pool types.NamespacedName) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, client.InNamespace(pool.Namespace),
+		client.MatchingLabels(Selector(pool.Name))); err != nil {
+		return nil, fmt.Errorf("listing the pool's pods: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// IsReady reports whether the pod's Ready condition is True. A full server isn't ready.
+func IsReady(pod *corev1.Pod) bool {
+	c := Condition(pod, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// IsRunning reports whether the pod runs and has an address. Its containers may be restarting.
+func IsRunning(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != ""
+}
+
+// IsServing reports whether the pod and its server's container run. The server may be full,
+// starting or draining.
+func IsServing(pod *corev1.Pod) bool {
+	server := Container(pod, ServerContainer)
+	return IsRunning(pod) && server != nil && server.State.Running != nil
+}
+
+// HasEnded reports whether the pod has ended for good, for example because its node evicted it.
+func HasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// Condition returns the pod's condition of a type, nil if it has none.
+func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.Conditions[i]
+}
+
+// Container returns the status of the container or init container of a name, nil before there is
+// one.
+func Container(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			if statuses[i].Name == name {
+				return &statuses[i]
+			}
+		}
+	}
+	return nil
+}
+
+// Terminated returns how a container ended, the zero value while it hasn't.
+func Terminated(pod *corev1.Pod, container string) corev1.ContainerStateTerminated {
+	if c := Container(pod, container); c != nil && c.State.Terminated != nil {
+		return *c.State.Terminated
+	}
+	return corev1.ContainerStateTerminated{}
+}
+
+// LastTerminated returns how a container's latest process ended, nil if none has ended.
+func LastTerminated(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if c == nil {
+		return nil
+	}
+	return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+}
+
+// Waiting returns why a container waits, the zero value if it doesn't.
+func Waiting(c *corev1.ContainerStatus) corev1.ContainerStateWaiting {
+	if c == nil || c.State.Waiting == nil {
+		return corev1.ContainerStateWaiting{}
+	}
+	return *c.State.Waiting
+}
+
+// ImagePullFailed reports whether a container waits because its image can't be pulled.
+func ImagePullFailed(waiting corev1.ContainerStateWaiting) bool {
+	switch waiting.Reason {
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+		"RegistryUnavailable", "SignatureValidationFailed":
+		return true
+	}
+	return false
+}
+
+// CreationFailed reports whether a container waits because it can't be created or started.
+func CreationFailed(waiting corev1.ContainerStateWaiting) bool {
+	switch waiting.Reason {
+	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		return true
+	}
+	return false
+}

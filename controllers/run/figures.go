@@ -5,6 +5,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/stats"
 )
 
 // WritePlan writes what a plan amounts to into the status of a run that begins: the numbers of
@@ -49,7 +50,7 @@ func writeFigures(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	status.PassRate, status.PassRateCI95 = score.Decimal(f.PassRate), interval(f.PassRateCI95)
 	status.PassHatK = nil
 	for _, p := range f.PassHatK {
-		status.PassHatK = append(status.PassHatK, v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)}) //nolint:gosec // at most score.MaxK
+		status.PassHatK = append(status.PassHatK, v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)}) //nolint:gosec // at most stats.MaxK
 	}
 	status.Tasks, status.Categories = taskResults(f.Tasks), groupResults(f.Categories)
 	status.Difficulties, status.Languages = groupResults(f.Difficulties), groupResults(f.Languages)
@@ -86,7 +87,7 @@ func groupResults(groups []score.GroupFigures) []v1alpha1.CategoryResult {
 	return results
 }
 
-func estimate(e score.Estimate, least, median, most int64) *v1alpha1.Score {
+func estimate(e stats.Estimate, least, median, most int64) *v1alpha1.Score {
 	s := &v1alpha1.Score{Mean: score.Decimal(e.Mean), Min: score.Decimal(least), P50: score.Decimal(median),
 		Max: score.Decimal(most)}
 	if e.CI95 != nil {
@@ -96,7 +97,7 @@ func estimate(e score.Estimate, least, median, most int64) *v1alpha1.Score {
 	return s
 }
 
-func interval(i *score.Interval) *v1alpha1.Interval {
+func interval(i *stats.Interval) *v1alpha1.Interval {
 	if i == nil {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/stats"
 )
 
 func scoresName(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
@@ -296,7 +297,7 @@ func sentence(parts []string) string { return strings.Join(parts, "; ") + "." }
 // FigureOf is a metric's value in micro-points, false where there is none.
 func FigureOf(f score.Figures, metric v1alpha1.Metric) (int64, bool) {
 	if k, ok := passHatK(metric); ok {
-		at := slices.IndexFunc(f.PassHatK, func(p score.PassHatK) bool { return p.K == k })
+		at := slices.IndexFunc(f.PassHatK, func(p stats.PassHatK) bool { return p.K == k })
 		if at < 0 {
 			return 0, false
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/stats"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/internal/testkit"
 	scripted "github.com/csenv/csenv/internal/testkit/model"
@@ -153,7 +154,7 @@ func TestModelsAreToldEverything(t *testing.T) {
 				cfg.Policy = endpoint.agent(t, kind.Name(), 4, func(c *policy.OpenAIConfig) { c.Mode = mode })
 				cfg.Plan.Run = "run-" + name + string(mode)
 				asked, summary := run(t, cfg)
-				if diff := cmp.Diff(direct.Tasks, asked.Tasks, cmp.AllowUnexported(score.Durations{})); diff != "" ||
+				if diff := cmp.Diff(direct.Tasks, asked.Tasks, cmp.AllowUnexported(stats.Durations{})); diff != "" ||
 					len(summary.Errored) > 0 {
 					t.Errorf("%s by %s, errored %v (-direct +asked)\n%s", name, mode, summary.Errored, diff)
 				}

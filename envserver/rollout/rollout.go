@@ -31,6 +31,7 @@ import (
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/stats"
 )
 
 // Config says what is played, where and how.
@@ -154,7 +155,7 @@ type shard struct {
 	sessions  int
 	lost      error
 	errored   map[string]*score.IndexSet
-	durations score.Durations
+	durations stats.Durations
 	retried   int64
 	// retriedBy counts the attempts after the first by the class of what failed before.
 	retriedBy map[string]int64

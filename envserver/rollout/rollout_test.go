@@ -684,7 +684,7 @@ func TestPressureIsPassedOn(t *testing.T) {
 	}
 	for _, task := range ledgerOf(t, summary).Tasks {
 		timely := slices.ContainsFunc(task.Dimensions,
-			func(d score.DimensionSums) bool { return d.Name == "timeliness" && d.Offered > 0 })
+			func(d score.Dimension) bool { return d.Name == "timeliness" && d.Offered > 0 })
 		if want := task.Name != "ticket-classify"; timely != want {
 			t.Errorf("%s reports timeliness: %v, want %v", task.Name, timely, want)
 		}

@@ -1,6 +1,10 @@
 package score
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/csenv/csenv/envserver/score/bitstream"
+)
 
 // A summary must fit into MaxSummaryBytes, so a plan takes as many shards as it needs for the
 // largest ledger, bounded below, to fit beside the summary's other parts.
@@ -49,24 +53,24 @@ func (p Plan) largestLedger() int {
 
 // ledgerFrame bounds the bits of a ledger of n scenarios that belong to no scenario.
 func (p Plan) ledgerFrame(n int) int {
-	frame := 8 + textBits(len(p.Run)) + numberBits(int64(p.Shards)) + numberBits(One)
-	frame += 3*textBits(allowedNameLength*2) + 3*numberBits(2*p.Episodes()) + 8*len(PlanDigest{})
-	frame += numberBits(int64(n)) + (allowedTableTexts+allowedDimensionNames)*textBits(allowedNameLength) + 7*8
+	frame := 8 + bitstream.TextBits(len(p.Run)) + bitstream.NumberBits(int64(p.Shards)) + bitstream.NumberBits(One)
+	frame += 3*bitstream.TextBits(allowedNameLength*2) + 3*bitstream.NumberBits(2*p.Episodes()) + 8*len(PlanDigest{})
+	frame += bitstream.NumberBits(int64(n)) + (allowedTableTexts+allowedDimensionNames)*bitstream.TextBits(allowedNameLength) + 7*8
 	for _, t := range p.Tasks {
 		episodes := int64(n) * int64(t.Trials)
-		frame += textBits(len(t.Name)) + 2*numberBits(One) + 6 + Bins*widthOf(episodes)
-		frame += 8 + allowedDimensions*(8+numberBits(2*One/1000*episodes)+numberBits(One/1000*episodes))
-		frame += numberBits(int64(t.Trials)) + 3*6
+		frame += bitstream.TextBits(len(t.Name)) + 2*bitstream.NumberBits(One) + 6 + Bins*bitstream.Width(episodes)
+		frame += 8 + allowedDimensions*(8+bitstream.NumberBits(2*One/1000*episodes)+bitstream.NumberBits(One/1000*episodes))
+		frame += bitstream.NumberBits(int64(t.Trials)) + 3*6
 	}
 	return frame
 }
 
 // scenarioBits bounds the bits that a scenario adds to its ledger.
 func (p Plan) scenarioBits(id string) int {
-	n := textBits(len(id)) + allowedPositionBits + len(p.Tasks)
+	n := bitstream.TextBits(len(id)) + allowedPositionBits + len(p.Tasks)
 	for _, t := range p.Tasks {
 		if _, selected := slices.BinarySearch(t.Scenarios, id); selected {
-			n += 2*widthOf(int64(t.Trials)) + widthOf(int64(t.Trials)*One)
+			n += 2*bitstream.Width(int64(t.Trials)) + bitstream.Width(int64(t.Trials)*One)
 		}
 	}
 	return n

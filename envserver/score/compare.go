@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/score/stats"
 )
 
 // Comparison is run a less run b, over the (task, scenario) pairs that both played. Scores are in
@@ -20,7 +22,7 @@ type Comparison struct {
 	// degree of freedom less than there are scenarios, within -One and One. Both are nil with fewer
 	// than two scenarios.
 	StandardError *int64
-	CI95          *Interval
+	CI95          *stats.Interval
 	// Better, Worse and Same count pairs by the sign of their difference.
 	Better, Worse, Same int64
 	// Changes are the pairs whose means differ, the largest change first; equal changes by task and
@@ -61,12 +63,12 @@ func Compare(a, b []ScenarioScore) Comparison {
 		cluster.Sum += row.Mean - from.Mean
 		clusters[row.Scenario] = cluster
 	}
-	var sums clusterSums
+	var sums stats.Clusters
 	for _, cluster := range clusters {
-		sums.addCluster(cluster)
+		sums.Add(cluster.Episodes, 0, cluster.Sum)
 	}
-	c.Pairs, c.Scenarios, c.Delta = sums.episodes, sums.clusters, mean(sums.score, sums.episodes)
-	c.StandardError, c.CI95 = sums.interval(-One)
+	c.Pairs, c.Scenarios, c.Delta = sums.Episodes, sums.Count, stats.Mean(sums.Score, sums.Episodes)
+	c.StandardError, c.CI95 = sums.Interval(-One)
 	slices.SortFunc(c.Changes, func(x, y Change) int {
 		return cmp.Or(cmp.Compare(max(y.Delta, -y.Delta), max(x.Delta, -x.Delta)), cmp.Compare(x.Task, y.Task),
 			cmp.Compare(x.Scenario, y.Scenario))

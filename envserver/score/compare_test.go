@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/score/stats"
 )
 
 func TestCompare(t *testing.T) {
@@ -34,7 +36,7 @@ func TestCompare(t *testing.T) {
 			[]ScenarioScore{row("t", "A", 500_000), row("t", "B", 500_000), row("t", "C", 500_000), row("t", "D", 0)},
 			Comparison{
 				Pairs: 4, Scenarios: 4, Delta: 187_500, StandardError: new(int64(187_500)),
-				CI95: &Interval{-409_209, 784_209}, Better: 2, Worse: 1, Same: 1,
+				CI95: &stats.Interval{Low: -409_209, High: 784_209}, Better: 2, Worse: 1, Same: 1,
 				Changes: []Change{{"t", "A", One, 500_000, 500_000}, {"t", "D", 500_000, 0, 500_000},
 					{"t", "C", 250_000, 500_000, -250_000}},
 			},
@@ -69,7 +71,7 @@ func TestComparisonIsAntisymmetric(t *testing.T) {
 		want := forth
 		want.OnlyA, want.OnlyB, want.Better, want.Worse, want.Delta = forth.OnlyB, forth.OnlyA, forth.Worse, forth.Better, -forth.Delta
 		if forth.CI95 != nil {
-			want.CI95 = &Interval{Low: -forth.CI95.High, High: -forth.CI95.Low}
+			want.CI95 = &stats.Interval{Low: -forth.CI95.High, High: -forth.CI95.Low}
 		}
 		want.Changes = slices.Clone(forth.Changes)
 		for i, c := range want.Changes {
@@ -79,7 +81,7 @@ func TestComparisonIsAntisymmetric(t *testing.T) {
 			t.Fatal(diff)
 		}
 		if same := Compare(a, a); same.Delta != 0 || same.Same != int64(len(a)) || same.CI95 != nil &&
-			*same.CI95 != (Interval{}) {
+			*same.CI95 != (stats.Interval{}) {
 			t.Fatalf("a run compared with itself: %+v", same)
 		}
 	})

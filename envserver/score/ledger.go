@@ -47,14 +47,7 @@ type TaskSums struct {
 	Min        int64
 	Max        int64
 	Hist       [Bins]int64
-	Dimensions []DimensionSums // ordered by name
-}
-
-// DimensionSums are the points earned and offered in one dimension of the rubric, in milli-points.
-type DimensionSums struct {
-	Name    string
-	Earned  int64
-	Offered int64
+	Dimensions []Dimension // ordered by name
 }
 
 // ScenarioSums are the sums over one scenario's episodes, the cluster of the statistics.
@@ -141,16 +134,16 @@ func (t *TaskSums) add(row ScenarioTaskSums, e Episode) {
 	t.Max = max(t.Max, e.Score)
 	t.Hist[bin(e.Score)]++
 	for _, d := range e.Dimensions {
-		t.dimension(DimensionSums(d))
+		t.dimension(d)
 	}
 }
 
 // bin is the histogram's bin of a score.
 func bin(score int64) int { return int(min(score*Bins/One, Bins-1)) }
 
-func (t *TaskSums) dimension(d DimensionSums) {
+func (t *TaskSums) dimension(d Dimension) {
 	at, found := slices.BinarySearchFunc(t.Dimensions, d.Name,
-		func(d DimensionSums, name string) int { return cmp.Compare(d.Name, name) })
+		func(d Dimension, name string) int { return cmp.Compare(d.Name, name) })
 	if !found {
 		t.Dimensions = slices.Insert(t.Dimensions, at, d)
 		return

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
 // testKey is a fixed key pair.
@@ -68,9 +70,9 @@ func TestLedgerAdd(t *testing.T) {
 	want.Scored, want.Failed, want.Digest = 5, 1, l.Digest
 	want.Tasks = []TaskSums{
 		{Name: "classify", Episodes: 2, Passes: 1, Sum: One, Min: 0, Max: One,
-			Dimensions: []DimensionSums{{"category", 400, 400}, {"reply", 500, 1000}}},
+			Dimensions: []Dimension{{"category", 400, 400}, {"reply", 500, 1000}}},
 		{Name: "resolve", Episodes: 4, Passes: 1, Sum: 1_953_332, Min: 20_000, Max: 800_000,
-			Dimensions: []DimensionSums{{"category", 800, 800}, {"reply", 975, 2000}}},
+			Dimensions: []Dimension{{"category", 800, 800}, {"reply", 975, 2000}}},
 	}
 	want.Tasks[0].Hist[0], want.Tasks[0].Hist[49] = 1, 1
 	want.Tasks[1].Hist[1], want.Tasks[1].Hist[16], want.Tasks[1].Hist[39], want.Tasks[1].Hist[40] = 1, 1, 1, 1
@@ -132,7 +134,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 
 func TestLedgerKeepsTextsOfAnyKind(t *testing.T) {
 	for _, text := range []string{"", "offline-v1", "gpt 5 → judge", "sha256:" + strings.Repeat("0f", 32),
-		"sha256:" + strings.Repeat("0F", 32), "sha256:00", strings.Repeat("x", maxText)} {
+		"sha256:" + strings.Repeat("0F", 32), "sha256:00", strings.Repeat("x", bitstream.MaxText)} {
 		l := newLedger(plan(), 0)
 		l.Judge = text
 		data, err := l.MarshalBinary()
@@ -151,7 +153,7 @@ func TestMarshalRefusesImpossibleLedgers(t *testing.T) {
 		"a negative count":       func(l *Ledger) { l.Opened = -1 },
 		"a huge shard":           func(l *Ledger) { l.Shard = 1 << 40 },
 		"a pass score above one": func(l *Ledger) { l.PassScore = One + 1 },
-		"a long judge":           func(l *Ledger) { l.Judge = strings.Repeat("x", maxText+1) },
+		"a long judge":           func(l *Ledger) { l.Judge = strings.Repeat("x", bitstream.MaxText+1) },
 		"a long scenario id":     func(l *Ledger) { l.Scenarios[0].ID = strings.Repeat("A", maxName+1) },
 		"scenarios out of order": func(l *Ledger) { l.Scenarios[0].ID = "Z" },
 		"tasks out of order":     func(l *Ledger) { l.Tasks[0], l.Tasks[1] = l.Tasks[1], l.Tasks[0] },
@@ -270,21 +272,21 @@ func TestPublicKeyText(t *testing.T) {
 
 // A decoder must not allocate for what a few bytes merely claim to hold.
 func TestUnmarshalOfClaimsIsCheap(t *testing.T) {
-	w := &bitWriter{}
-	w.bits(ledgerVersion, 8)
-	for range 5 {
-		w.text("x")
-	}
-	for range 60 {
-		w.number(1<<62 + 5)
-	}
+	claims := bitstream.Encode(ledgerVersion, func(s *bitstream.Stream) {
+		for range 5 {
+			s.Text(new("x"))
+		}
+		for range 60 {
+			s.Number(new(int64(1<<62 + 5)))
+		}
+	})
 	allocs := testing.AllocsPerRun(10, func() {
-		if err := new(Ledger).UnmarshalBinary(w.bytes); !errors.Is(err, ErrMalformed) {
+		if err := new(Ledger).UnmarshalBinary(claims); !errors.Is(err, ErrMalformed) {
 			t.Fatalf("error %v, want ErrMalformed", err)
 		}
 	})
 	if allocs > 100 {
-		t.Errorf("%v allocations for %d bytes", allocs, len(w.bytes))
+		t.Errorf("%v allocations for %d bytes", allocs, len(claims))
 	}
 }
 

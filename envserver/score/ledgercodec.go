@@ -1,10 +1,11 @@
 package score
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
 // MaxLedgerBytes bounds the encoded ledgers that a decoder accepts.
@@ -13,12 +14,14 @@ const MaxLedgerBytes = 64 << 10
 const ledgerVersion = 1
 
 // maxCount bounds counts of episodes, and maxPoints sums of points, so that no sum that a decoder
-// makes overflows. maxTasks and maxDims are as many as a run's status lists.
+// makes overflows. maxTasks and maxDims are as many as a run's status lists, and maxName bounds the
+// names that it shows, in bytes.
 const (
 	maxCount  = 1 << 31
 	maxPoints = 1 << 53
 	maxTasks  = 16
 	maxDims   = 16
+	maxName   = 63
 )
 
 // ErrMalformed means that bytes are not the encoding of a ledger, or that its figures contradict
@@ -32,28 +35,48 @@ func (l *Ledger) MarshalBinary() ([]byte, error) {
 	if err := l.validate(); err != nil {
 		return nil, fmt.Errorf("encoding ledger: %w", err)
 	}
-	w := &bitWriter{}
-	w.bits(ledgerVersion, 8)
-	w.text(l.Run)
-	w.number(int64(l.Shard))
-	w.number(l.PassScore)
-	w.text(l.ScenarioDigest)
-	w.text(l.GraderVersion)
-	w.text(l.Judge)
-	w.number(l.Opened)
-	w.number(l.Replayed)
-	w.number(l.Failed)
-	w.raw(l.Digest[:])
-	l.writeScenarios(w)
-	l.writeTasks(w)
-	if len(w.bytes) > MaxLedgerBytes {
+	data := bitstream.Encode(ledgerVersion, l.code)
+	if len(data) > MaxLedgerBytes {
 		return nil, fmt.Errorf("encoding ledger: %d bytes are more than %d: play fewer scenarios in a shard",
-			len(w.bytes), MaxLedgerBytes)
+			len(data), MaxLedgerBytes)
 	}
-	return w.bytes, nil
+	return data, nil
 }
 
-// attributes are the scenario's fields that repeat, each written as a table and a column of
+// UnmarshalBinary reads an encoded ledger from untrusted bytes. An error wraps ErrMalformed, and the
+// ledger is consistent when there is none.
+func (l *Ledger) UnmarshalBinary(data []byte) error {
+	if len(data) > MaxLedgerBytes {
+		return fmt.Errorf("%w: %d bytes are more than %d", ErrMalformed, len(data), MaxLedgerBytes)
+	}
+	var got Ledger
+	if err := bitstream.Decode(data, ledgerVersion, got.code, got.validate); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	*l = got
+	return nil
+}
+
+// code describes the ledger's encoding.
+func (l *Ledger) code(s *bitstream.Stream) {
+	s.Text(&l.Run)
+	s.Int(&l.Shard)
+	s.Number(&l.PassScore)
+	s.Texts(&l.ScenarioDigest, &l.GraderVersion, &l.Judge)
+	s.Numbers(&l.Opened, &l.Replayed, &l.Failed)
+	s.Raw(l.Digest[:])
+	l.codeScenarios(s)
+	l.codeTasks(s)
+	if s.Writing() {
+		return
+	}
+	l.Scored = -l.Failed
+	for _, t := range l.Tasks {
+		l.Scored += t.Episodes
+	}
+}
+
+// attributes are the scenario's fields that repeat, each coded as a table and a column of
 // positions.
 var attributes = [...]func(*ScenarioSums) *string{
 	func(s *ScenarioSums) *string { return &s.Category },
@@ -61,33 +84,34 @@ var attributes = [...]func(*ScenarioSums) *string{
 	func(s *ScenarioSums) *string { return &s.Language },
 }
 
-func (l *Ledger) writeScenarios(w *bitWriter) {
-	w.number(int64(len(l.Scenarios)))
-	for _, s := range l.Scenarios {
-		w.text(s.ID)
-	}
+func (l *Ledger) codeScenarios(s *bitstream.Stream) {
+	bitstream.List(s, &l.Scenarios, bitstream.MinTextBits, func(sc *ScenarioSums) { s.Text(&sc.ID) })
+	values, positions := make([]string, len(l.Scenarios)), make([]int64, len(l.Scenarios))
 	for _, field := range attributes {
-		values := make([]string, len(l.Scenarios))
 		for i := range l.Scenarios {
 			values[i] = *field(&l.Scenarios[i])
 		}
-		table := writeTable(w, values)
-		positions := make([]int64, len(values))
+		table := codeTable(s, values)
 		for i, v := range values {
 			positions[i] = position(table, v)
 		}
-		w.column(positions)
+		s.Column(positions)
+		if s.Writing() {
+			continue
+		}
+		for i, at := range positions {
+			*field(&l.Scenarios[i]) = entry(s, table, at)
+		}
 	}
 }
 
-// writeTable writes the distinct texts in order.
-func writeTable(w *bitWriter, values []string) []string {
-	table := slices.Sorted(slices.Values(values))
-	table = slices.Compact(table)
-	w.number(int64(len(table)))
-	for _, v := range table {
-		w.text(v)
+// codeTable codes the distinct texts in order, and returns them.
+func codeTable(s *bitstream.Stream, values []string) []string {
+	var table []string
+	if s.Writing() {
+		table = slices.Compact(slices.Sorted(slices.Values(values)))
 	}
+	bitstream.List(s, &table, bitstream.MinTextBits, s.Text)
 	return table
 }
 
@@ -96,54 +120,90 @@ func position(table []string, v string) int64 {
 	return int64(at)
 }
 
-func (l *Ledger) writeTasks(w *bitWriter) {
+func entry(s *bitstream.Stream, table []string, at int64) string {
+	if at >= int64(len(table)) {
+		s.Failf("it refers to text %d of %d", at, len(table))
+		return ""
+	}
+	return table[at]
+}
+
+func (l *Ledger) codeTasks(s *bitstream.Stream) {
+	n := s.Len(len(l.Tasks), bitstream.MinTextBits)
+	if n > maxTasks {
+		s.Failf("it has %d tasks", n)
+		return
+	}
 	var names []string
 	for _, t := range l.Tasks {
 		for _, d := range t.Dimensions {
 			names = append(names, d.Name)
 		}
 	}
-	w.number(int64(len(l.Tasks)))
-	table := writeTable(w, names)
-	for i := range l.Tasks {
-		t := &l.Tasks[i]
-		w.text(t.Name)
-		w.number(t.Min)
-		w.number(t.Max)
-		w.column(t.Hist[:])
-		w.number(int64(len(t.Dimensions)))
-		for _, d := range t.Dimensions {
-			w.number(position(table, d.Name))
-			w.signed(d.Earned)
-			w.number(d.Offered)
+	table := codeTable(s, names)
+	for i := range n {
+		if !s.Writing() {
+			l.Tasks = append(l.Tasks, TaskSums{})
 		}
-		l.writeRows(w, t)
+		t := &l.Tasks[i]
+		t.code(s)
+		bitstream.List(s, &t.Dimensions, 3*6, func(d *Dimension) {
+			at := position(table, d.Name)
+			if s.Number(&at); !s.Writing() {
+				d.Name = entry(s, table, at)
+			}
+			s.Signed(&d.Earned)
+			s.Number(&d.Offered)
+		})
+		if s.Failed() {
+			return
+		}
+		l.codeRows(s, t)
 	}
 }
 
-// writeRows writes which scenarios have the task, and their sums. Episodes are written as what is
-// missing to the most, which is nothing as a rule.
-func (l *Ledger) writeRows(w *bitWriter, t *TaskSums) {
+// code describes what is coded of a task but its dimensions and rows.
+func (t *TaskSums) code(s *bitstream.Stream) {
+	s.Text(&t.Name)
+	s.Numbers(&t.Min, &t.Max)
+	s.Column(t.Hist[:])
+}
+
+// codeRows codes which scenarios have the task, and their sums. Episodes are coded as the
+// difference from the largest number, which is 0 as a rule.
+func (l *Ledger) codeRows(s *bitstream.Stream, t *TaskSums) {
 	var most int64
+	var scenarios []*ScenarioSums
 	var rows []ScenarioTaskSums
 	for i := range l.Scenarios {
-		row, ok := l.Scenarios[i].row(t.Name)
-		if !ok {
-			w.bits(0, 1)
-			continue
+		row, played := l.Scenarios[i].row(t.Name)
+		if s.Flag(&played); played {
+			scenarios, rows = append(scenarios, &l.Scenarios[i]), append(rows, row)
+			most = max(most, row.Episodes)
 		}
-		w.bits(1, 1)
-		rows = append(rows, row)
-		most = max(most, row.Episodes)
 	}
 	missing, passes, sums := make([]int64, len(rows)), make([]int64, len(rows)), make([]int64, len(rows))
 	for i, row := range rows {
 		missing[i], passes[i], sums[i] = most-row.Episodes, row.Passes, row.Sum
 	}
-	w.number(most)
-	w.column(missing)
-	w.column(passes)
-	w.column(sums)
+	s.Number(&most)
+	s.Column(missing)
+	s.Column(passes)
+	s.Column(sums)
+	if s.Writing() {
+		return
+	}
+	for i, sc := range scenarios {
+		row := ScenarioTaskSums{Task: t.Name, Episodes: most - missing[i], Passes: passes[i], Sum: sums[i]}
+		if row.Episodes < 0 || row.Episodes > maxCount || row.Sum > maxPoints {
+			s.Failf("scenario %q has impossible sums", sc.ID)
+			return
+		}
+		sc.Tasks = append(sc.Tasks, row)
+		t.Episodes += row.Episodes
+		t.Passes += row.Passes
+		t.Sum += row.Sum
+	}
 }
 
 func (s *ScenarioSums) row(task string) (ScenarioTaskSums, bool) {
@@ -153,127 +213,6 @@ func (s *ScenarioSums) row(task string) (ScenarioTaskSums, bool) {
 		}
 	}
 	return ScenarioTaskSums{}, false
-}
-
-// UnmarshalBinary reads an encoded ledger. The bytes may be anybody's: an error wraps ErrMalformed,
-// and the ledger is consistent when there is none.
-func (l *Ledger) UnmarshalBinary(data []byte) error {
-	if len(data) > MaxLedgerBytes {
-		return fmt.Errorf("%w: %d bytes are more than %d", ErrMalformed, len(data), MaxLedgerBytes)
-	}
-	r := &bitReader{bytes: data}
-	if version := r.bits(8); version != ledgerVersion {
-		return fmt.Errorf("%w: version %d is not %d: operator and pool are of different releases", ErrMalformed,
-			version, ledgerVersion)
-	}
-	got := readLedger(r)
-	if err := errors.Join(r.end(), got.validate()); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	// One ledger has one encoding: a signature then stands for the figures, not for one of several
-	// spellings.
-	if again, err := got.MarshalBinary(); err != nil || !bytes.Equal(again, data) {
-		return fmt.Errorf("%w: not its shortest encoding", ErrMalformed)
-	}
-	*l = *got
-	return nil
-}
-
-func readLedger(r *bitReader) *Ledger {
-	l := &Ledger{
-		Run: r.text(), Shard: int(r.number()), PassScore: r.number(),
-		ScenarioDigest: r.text(), GraderVersion: r.text(), Judge: r.text(),
-		Opened: r.number(), Replayed: r.number(), Failed: r.number(),
-	}
-	copy(l.Digest[:], r.raw(len(l.Digest)))
-	l.readScenarios(r)
-	l.readTasks(r)
-	for _, t := range l.Tasks {
-		l.Scored += t.Episodes
-	}
-	l.Scored -= l.Failed
-	return l
-}
-
-// minTextBits is the size of the shortest text.
-const minTextBits = 8
-
-func (l *Ledger) readScenarios(r *bitReader) {
-	if n := r.count(minTextBits); n > 0 {
-		l.Scenarios = make([]ScenarioSums, n)
-	}
-	for i := range l.Scenarios {
-		l.Scenarios[i].ID = r.text()
-	}
-	for _, field := range attributes {
-		table := readTable(r)
-		for i, at := range r.column(len(l.Scenarios)) {
-			*field(&l.Scenarios[i]) = entry(r, table, at)
-		}
-	}
-}
-
-func readTable(r *bitReader) []string {
-	table := make([]string, r.count(minTextBits))
-	for i := range table {
-		table[i] = r.text()
-	}
-	return table
-}
-
-func entry(r *bitReader, table []string, at int64) string {
-	if at >= int64(len(table)) {
-		r.failf("it refers to text %d of %d", at, len(table))
-		return ""
-	}
-	return table[at]
-}
-
-func (l *Ledger) readTasks(r *bitReader) {
-	n := r.count(minTextBits)
-	if n > maxTasks {
-		r.failf("it has %d tasks", n)
-		return
-	}
-	if n > 0 {
-		l.Tasks = make([]TaskSums, n)
-	}
-	table := readTable(r)
-	for i := range l.Tasks {
-		t := &l.Tasks[i]
-		t.Name, t.Min, t.Max = r.text(), r.number(), r.number()
-		copy(t.Hist[:], r.column(Bins))
-		for range r.count(3 * 6) {
-			name := entry(r, table, r.number())
-			t.Dimensions = append(t.Dimensions, DimensionSums{Name: name, Earned: r.signed(), Offered: r.number()})
-		}
-		if r.err != nil {
-			return
-		}
-		l.readRows(r, t)
-	}
-}
-
-func (l *Ledger) readRows(r *bitReader, t *TaskSums) {
-	var scenarios []*ScenarioSums
-	for i := range l.Scenarios {
-		if r.bits(1) == 1 {
-			scenarios = append(scenarios, &l.Scenarios[i])
-		}
-	}
-	most := r.number()
-	missing, passes, sums := r.column(len(scenarios)), r.column(len(scenarios)), r.column(len(scenarios))
-	for i, s := range scenarios {
-		row := ScenarioTaskSums{Task: t.Name, Episodes: most - missing[i], Passes: passes[i], Sum: sums[i]}
-		if row.Episodes < 0 || row.Episodes > maxCount || row.Sum > maxPoints {
-			r.failf("scenario %q has impossible sums", s.ID)
-			return
-		}
-		s.Tasks = append(s.Tasks, row)
-		t.Episodes += row.Episodes
-		t.Passes += row.Passes
-		t.Sum += row.Sum
-	}
 }
 
 // validate refuses figures that can't be, whoever wrote them.
@@ -287,8 +226,8 @@ func (l *Ledger) validate() error {
 		return fmt.Errorf("pass score %d is not within 0 and %d", l.PassScore, One)
 	}
 	for _, text := range []string{l.Run, l.ScenarioDigest, l.GraderVersion, l.Judge} {
-		if len(text) > maxText {
-			return fmt.Errorf("a text of %d bytes is longer than %d", len(text), maxText)
+		if len(text) > bitstream.MaxText {
+			return fmt.Errorf("a text of %d bytes is longer than %d", len(text), bitstream.MaxText)
 		}
 	}
 	byTask := map[string]ScenarioTaskSums{}

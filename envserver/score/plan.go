@@ -11,6 +11,8 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+
+	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
 // MaxSeed is the largest seed of a run or an episode: 2^53 - 1, which every JSON reader keeps
@@ -117,7 +119,7 @@ func (p Plan) Fingerprint() (string, error) {
 		return "", fmt.Errorf("fingerprinting plan: %w", err)
 	}
 	sum := sha256.Sum256(data)
-	return digestPrefix + hex.EncodeToString(sum[:]), nil
+	return bitstream.DigestPrefix + hex.EncodeToString(sum[:]), nil
 }
 
 func (p Plan) validate() error {

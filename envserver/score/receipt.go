@@ -1,12 +1,13 @@
 package score
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
 // receiptPrefix separates receipts from anything else that the key may ever sign.
@@ -70,7 +71,7 @@ func (r Receipt) Sign(key ed25519.PrivateKey) (string, error) {
 	if err := r.validate(); err != nil {
 		return "", fmt.Errorf("signing receipt: %w", err)
 	}
-	payload := r.encode()
+	payload := bitstream.Encode(receiptVersion, r.code)
 	return base64.StdEncoding.EncodeToString(append(payload, ed25519.Sign(key, receiptMessage(payload))...)), nil
 }
 
@@ -91,35 +92,27 @@ func VerifyReceipt(text string, pub ed25519.PublicKey) (Receipt, error) {
 	if len(pub) != ed25519.PublicKeySize || !ed25519.Verify(pub, receiptMessage(payload), raw[split:]) {
 		return Receipt{}, fmt.Errorf("%w: the pool's key did not sign it", ErrReceipt)
 	}
-	return decodeReceipt(payload)
+	var r Receipt
+	if err := bitstream.Decode(payload, receiptVersion, r.code, r.validate); err != nil {
+		return Receipt{}, fmt.Errorf("%w: %w", ErrReceipt, err)
+	}
+	return r, nil
 }
 
-func (r Receipt) encode() []byte {
-	w := &bitWriter{}
-	w.bits(receiptVersion, 8)
-	for _, text := range r.texts() {
-		w.text(*text)
+// code describes the receipt's encoding.
+func (r *Receipt) code(s *bitstream.Stream) {
+	s.Texts(r.texts()...)
+	s.Numbers(r.numbers()...)
+	s.Int(&r.Shard)
+	s.Flag(&r.Planned.Pressure)
+	failed := r.Episode.Outcome == Failed
+	if s.Flag(&failed); !s.Writing() {
+		r.Episode.Outcome = Scored
+		if failed {
+			r.Episode.Outcome = Failed
+		}
 	}
-	for _, n := range r.numbers() {
-		w.number(*n)
-	}
-	w.number(int64(r.Shard))
-	w.bits(bit(r.Planned.Pressure), 1)
-	w.bits(bit(r.Episode.Outcome == Failed), 1)
-	w.number(int64(len(r.Episode.Dimensions)))
-	for _, d := range r.Episode.Dimensions {
-		w.text(d.Name)
-		w.signed(d.Earned)
-		w.number(d.Offered)
-	}
-	return w.bytes
-}
-
-func bit(set bool) int64 {
-	if set {
-		return 1
-	}
-	return 0
+	codeDimensions(s, &r.Episode.Dimensions)
 }
 
 func (r *Receipt) texts() []*string {
@@ -133,42 +126,10 @@ func (r *Receipt) numbers() []*int64 {
 	return []*int64{&r.PassScore, &r.Planned.Index, &r.Planned.Seed, &r.Episode.Score}
 }
 
-func decodeReceipt(payload []byte) (Receipt, error) {
-	in := &bitReader{bytes: payload}
-	if version := in.bits(8); version != receiptVersion {
-		return Receipt{}, fmt.Errorf("%w: version %d is not %d: it was written by another release", ErrReceipt, version,
-			receiptVersion)
-	}
-	var r Receipt
-	for _, text := range r.texts() {
-		*text = in.text()
-	}
-	for _, n := range r.numbers() {
-		*n = in.number()
-	}
-	r.Shard = int(in.number())
-	r.Planned.Pressure = in.bits(1) == 1
-	r.Episode.Outcome = Scored
-	if in.bits(1) == 1 {
-		r.Episode.Outcome = Failed
-	}
-	for range in.count(minTextBits) {
-		r.Episode.Dimensions = append(r.Episode.Dimensions, Dimension{Name: in.text(), Earned: in.signed(),
-			Offered: in.number()})
-	}
-	if err := errors.Join(in.end(), r.validate()); err != nil {
-		return Receipt{}, fmt.Errorf("%w: %w", ErrReceipt, err)
-	}
-	if !bytes.Equal(r.encode(), payload) {
-		return Receipt{}, fmt.Errorf("%w: not its shortest encoding", ErrReceipt)
-	}
-	return r, nil
-}
-
 // validate refuses what a ledger could not count.
-func (r Receipt) validate() error {
+func (r *Receipt) validate() error {
 	for i, text := range r.texts() {
-		if limit := []int{maxText, maxText, maxText, maxText, maxName, maxName, maxName, maxName,
+		if limit := []int{bitstream.MaxText, bitstream.MaxText, bitstream.MaxText, bitstream.MaxText, maxName, maxName, maxName, maxName,
 			maxName}[i]; len(*text) > limit {
 			return fmt.Errorf("a text of %d bytes is longer than %d", len(*text), limit)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/score/bitstream"
 )
 
 // receiptOf is the receipt of the plan's first episode.
@@ -162,7 +164,7 @@ func TestLedgerAcceptsItsOwnReceipts(t *testing.T) {
 
 func FuzzVerifyReceipt(f *testing.F) {
 	f.Add([]byte{receiptVersion})
-	f.Add(receiptOf(mustPlan(f, plan(), 1)).encode())
+	f.Add(bitstream.Encode(receiptVersion, new(receiptOf(mustPlan(f, plan(), 1))).code))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		text := base64.StdEncoding.EncodeToString(
 			append(slices.Clip(payload), ed25519.Sign(testKey(), receiptMessage(payload))...))

@@ -3,13 +3,14 @@ package score
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/score/bitstream"
+	"github.com/csenv/csenv/envserver/score/stats"
 )
 
 // MaxSummaryBytes is the most that Kubernetes keeps of a container's termination message.
@@ -28,7 +29,7 @@ type Summary struct {
 	// a failure of a class.
 	Retried   int64            `json:"retried,omitempty"`
 	RetriedBy map[string]int64 `json:"retriedBy,omitempty"`
-	Durations Durations        `json:"durations"`
+	Durations stats.Durations  `json:"durations"`
 	// Tokens are what the agent's model used, failed attempts included.
 	Tokens Tokens `json:"tokens,omitzero"`
 	Stored Stored `json:"stored,omitzero"`
@@ -226,7 +227,7 @@ func (s Summary) validate() error {
 		classes[c.Class] = true
 	}
 	for class := range classes {
-		if class == "" || len(class) > maxClassName || strings.Trim(class, alphabet) != "" {
+		if class == "" || len(class) > maxClassName || strings.Trim(class, bitstream.Alphabet) != "" {
 			return fmt.Errorf("class %.40q is not a name of at most %d letters, digits, dashes and underscores", class,
 				maxClassName)
 		}
@@ -259,116 +260,4 @@ func (s Summary) errored(index int64) bool {
 		}
 	}
 	return false
-}
-
-// durationBins is two for each power of two: bin i holds the durations from 2^(i/2) up to
-// 2^((i+1)/2) milliseconds; the first one shorter ones too, the last one (from about three hours
-// on) longer ones.
-const durationBins = 48
-
-// Durations is a histogram of durations with bins of equal width on a logarithmic scale, so that a
-// quantile is off by at most a factor of the square root of two.
-type Durations struct {
-	bins [durationBins]int64
-}
-
-// Observe counts a duration in milliseconds.
-func (d *Durations) Observe(milliseconds int64) { d.bins[durationBin(milliseconds)]++ }
-
-func durationBin(ms int64) int {
-	if ms < 1 {
-		return 0
-	}
-	octave := widthOf(ms) - 1
-	if 2*octave >= durationBins {
-		return durationBins - 1
-	}
-	half := 0
-	if ms*ms >= 1<<(2*octave+1) {
-		half = 1
-	}
-	return 2*octave + half
-}
-
-// Merge adds another histogram.
-func (d *Durations) Merge(o Durations) {
-	for i, n := range o.bins {
-		d.bins[i] += n
-	}
-}
-
-// Count is the number of durations.
-func (d Durations) Count() int64 {
-	var n int64
-	for _, c := range d.bins {
-		n += c
-	}
-	return n
-}
-
-// Quantile is the upper edge, in milliseconds, of the bin that holds the given share of the
-// durations: 0.99 for the 99th percentile. It is 0 without durations.
-func (d Durations) Quantile(q float64) int64 {
-	rank := int64(q * float64(d.Count()))
-	for i, n := range d.bins {
-		if rank < n || (rank == n && n > 0) {
-			return upperEdge(i)
-		}
-		rank -= n
-	}
-	return 0
-}
-
-// upperEdge is the floor of 2^((i+1)/2).
-func upperEdge(i int) int64 {
-	edge := int64(1) << ((i + 1) / 2)
-	if (i+1)%2 == 1 {
-		edge = edge * 1_414_213_562 / 1_000_000_000
-	}
-	return edge
-}
-
-// Equal says whether two histograms are the same.
-func (d Durations) Equal(o Durations) bool { return d == o }
-
-// MarshalText writes the histogram in base64, "" when it is empty.
-func (d Durations) MarshalText() ([]byte, error) {
-	used := durationBins
-	for used > 0 && d.bins[used-1] == 0 {
-		used--
-	}
-	if used == 0 {
-		return []byte{}, nil
-	}
-	w := &bitWriter{}
-	w.bits(int64(used), 6)
-	w.column(d.bins[:used])
-	return []byte(base64.RawStdEncoding.EncodeToString(w.bytes)), nil
-}
-
-// UnmarshalText reads what MarshalText wrote.
-func (d *Durations) UnmarshalText(text []byte) error {
-	raw, err := base64.RawStdEncoding.Strict().DecodeString(string(text))
-	if err != nil {
-		return fmt.Errorf("decoding durations: %w", err)
-	}
-	*d = Durations{}
-	if len(raw) == 0 {
-		return nil
-	}
-	r := &bitReader{bytes: raw}
-	used := int(r.bits(6))
-	if used > durationBins {
-		return errors.New("decoding durations: too many bins")
-	}
-	copy(d.bins[:], r.column(used))
-	for _, n := range d.bins {
-		if n > maxCount {
-			return fmt.Errorf("decoding durations: a bin counts %d", n)
-		}
-	}
-	if err := r.end(); err != nil {
-		return fmt.Errorf("decoding durations: %w", err)
-	}
-	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/csenv/csenv/envserver/score/stats"
 )
 
 // MaxTableBytes bounds the text of a scenario table, so that it fits into a ConfigMap with room to
@@ -52,7 +54,7 @@ func (l *Ledger) rows(yield func(ScenarioScore) bool) {
 		for _, sums := range s.Tasks {
 			row := ScenarioScore{
 				Task: sums.Task, Scenario: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language,
-				Episodes: sums.Episodes, Passes: sums.Passes, Mean: mean(sums.Sum, sums.Episodes),
+				Episodes: sums.Episodes, Passes: sums.Passes, Mean: stats.Mean(sums.Sum, sums.Episodes),
 			}
 			if !yield(row) {
 				return

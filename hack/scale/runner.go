@@ -19,6 +19,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/envserver/score/stats"
 )
 
 // players are the runners of all runs. They play nothing: what they leave is what a shard's runner
@@ -154,7 +155,7 @@ func playShard(plan score.Plan, shard int, key ed25519.PrivateKey) ([]byte, erro
 		Run: plan.Run, Shard: shard, PassScore: plan.PassScore, ScenarioDigest: plan.ScenarioDigest,
 		GraderVersion: plan.GraderVersion, Judge: plan.Judge,
 	}
-	var durations score.Durations
+	var durations stats.Durations
 	for planned := range plan.Shard(shard) {
 		points := planned.Seed % 1001
 		ledger.Opened++

@@ -1,6 +1,6 @@
-// Package episode says what an environment is: something that is reset to a scenario, stepped with
-// actions and, when it is done, has an outcome and a score. The ticket and the workflow environment
-// implement it, the OpenEnv server serves it, and neither knows the other.
+// Package episode defines an environment: it is reset to a scenario, stepped with actions and, when
+// it is done, has an outcome and a score. Packages ticket and workflow implement it; package
+// openenv serves it. Neither side imports the other.
 package episode
 
 import (
@@ -12,22 +12,22 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// RewardMode says when reward is paid.
+// RewardMode is when reward is paid.
 type RewardMode string
 
 const (
 	// Dense pays each step what it changed in the episode's return.
 	Dense RewardMode = "dense"
-	// Terminal pays 0 until the last step and the whole return there, so that no reward tells an
+	// Terminal pays the whole return on the last step and 0 before it, so that no reward shows an
 	// agent what it got right.
 	Terminal RewardMode = "terminal"
 )
 
-// Options are what a client may ask for at reset. The zero value is a valid request: the server's
-// default task, and a scenario drawn by seed 0.
+// Options are a client's choices at reset. The zero value is valid: the server's default task, and
+// a scenario drawn by seed 0.
 type Options struct {
-	// Seed fixes every drawn value of the episode. It is at least 0 and below 2^53, so that every
-	// JSON reader keeps it exactly.
+	// Seed fixes every drawn value of the episode. It is from 0 to 2^53-1, which every JSON reader
+	// keeps exactly.
 	Seed int64
 	// EpisodeID is reported by State. The server fills it in when the client gave none.
 	EpisodeID string
@@ -38,23 +38,23 @@ type Options struct {
 	// RewardMode is "" for the server's default.
 	RewardMode RewardMode
 	// Pressure asks for simulated minutes: every action takes some, and a late reply earns less.
-	// Tasks that have no use for it, or have a clock anyway, ignore it.
+	// Tasks without replies, or with a clock of their own, ignore it.
 	Pressure bool
 }
 
-// Environment plays one episode at a time for one session. It is not safe for concurrent use, holds
-// no reference to another session's state, and answers the same scenario, seed and actions with the
+// Environment plays one episode at a time for one session. It is not safe for concurrent use,
+// shares no state with other sessions, and answers the same scenario, seed and actions with the
 // same bytes.
 type Environment interface {
-	// Reset begins a new episode, whatever state the last one was in. An error wraps ErrUnknownTask
-	// or ErrUnknownScenario when the options ask for what isn't there.
+	// Reset begins a new episode in any state. The error wraps ErrUnknownTask or ErrUnknownScenario
+	// when the options name a task or a scenario that doesn't exist.
 	Reset(opts Options) (Result, error)
 	// Step plays one action (a JSON object). It returns an *ActionError for an action outside the
 	// schema, which costs no step, and ErrNotReset before the first Reset. After the end of the
-	// episode it answers done with reward 0. Any other error is a failure of ours: the step is not
-	// consumed, and the same action may be sent again. It is a *JudgeError when a reply could not
-	// be judged; the last of MaxJudgeFailures of those without a verdict between ends the episode
-	// as errored.
+	// episode it answers done with reward 0. Any other error is a failure of the environment: the
+	// step is not taken, and the same action may be sent again. It is a *JudgeError when a reply
+	// could not be judged; MaxJudgeFailures of those without a verdict between them end the
+	// episode as errored.
 	Step(ctx context.Context, action json.RawMessage) (Result, error)
 	// State is what the state message reports: {"episode_id", "step_count", ...}. It never holds
 	// gold labels.
@@ -63,18 +63,18 @@ type Environment interface {
 
 // Result answers a reset or a step.
 type Result struct {
-	// Observation holds the environment's own fields; it marshals to a JSON object without done and
-	// reward and is not changed by later steps.
+	// Observation marshals to a JSON object of the environment's own fields, without done and
+	// reward. Later steps don't change it.
 	Observation any
 	// Reward is in milli-points, 0 on reset.
 	Reward int64
 	// Done is true from the last step of the episode on.
 	Done bool
-	// Final is set exactly once, on the step that ended the episode.
+	// Final is set once: on the step that ended the episode.
 	Final *Final
 }
 
-// Final is the end of an episode as the grader sees it.
+// Final is the graded end of an episode.
 type Final struct {
 	Task     string
 	Scenario string
@@ -84,22 +84,20 @@ type Final struct {
 	Score int64
 	// Dimensions in the order of the task's rubric, in milli-points.
 	Dimensions []score.Dimension
-	// Judge names the scale that graded the reply, for example "offline-v2"; "rules" where no reply
-	// is judged.
+	// Judge is the scale that graded the reply, for example "offline-v2"; "rules" without a reply.
 	Judge string
-	// Verdicts are the judge's on the replies, a JSON object each. They name criteria, points and
-	// reasons, so they are for the end of an episode only.
+	// Verdicts are the judge's on the replies, a JSON object each. They contain criteria, points
+	// and reasons, so agents see them at the end of an episode only.
 	Verdicts []json.RawMessage
-	// Cause is the machine-readable class of the failure that an errored episode ended by, for
-	// example "judge_timeout"; "" for every other outcome.
+	// Cause is the class of the failure that ended an errored episode, for example "judge_timeout";
+	// "" for every other outcome.
 	Cause string
-	// Receipt is the server's signed word for an episode of a run, which it adds itself; "" for
-	// every other episode.
+	// Receipt is the signed proof that the server adds to an episode of a run; "" for others.
 	Receipt string
 }
 
 // Kind is an environment that a server can serve: its catalogue, its schemas and a factory of
-// sessions' environments. It is safe for concurrent use.
+// sessions. It is safe for concurrent use.
 type Kind interface {
 	// Name is "ticket" or "workflow".
 	Name() string
@@ -129,30 +127,28 @@ type Schemas struct {
 }
 
 var (
-	// ErrUnknownTask means that the environment has no task of the name asked for.
+	// ErrUnknownTask means that the environment has no task of this name.
 	ErrUnknownTask = errors.New("unknown task")
-	// ErrUnknownScenario means that the task has no scenario of the id asked for.
+	// ErrUnknownScenario means that the task has no scenario of this id.
 	ErrUnknownScenario = errors.New("unknown scenario")
 	// ErrNotReset means that an action came before the first reset.
 	ErrNotReset = errors.New("no episode yet: send reset first")
 )
 
-// MaxJudgeFailures is the number of failures to judge, without a verdict between, that end an
-// episode as errored: a client that repeats its action doesn't do so for ever, and the episode's
-// end says that it has no score.
+// MaxJudgeFailures is the number of failures to judge, without a verdict between them, that end an
+// episode as errored, so that no client repeats its action for ever.
 const MaxJudgeFailures = 3
 
-// JudgeError means that a reply could not be judged. That is a failure of ours, so it is neither a
-// score nor a step.
+// JudgeError means that a reply could not be judged. It is neither a score nor a step.
 type JudgeError struct {
 	// Cause is the machine-readable class of the failure, for example "judge_timeout".
 	Cause string
-	// Err is the failure itself. It may quote the reply or the model's answer, so it goes to no
-	// client and into no log above the debug level.
+	// Err is the failure itself. It may quote the reply or the model's answer, so it is sent to no
+	// client and logged at the debug level only.
 	Err error
 }
 
-// Error says what to do, and nothing of the failure's text.
+// Error states what to do and leaves the failure's text out.
 func (e *JudgeError) Error() string {
 	return "the reply could not be judged (" + e.Cause + "): the step was not taken, send the same action again"
 }
@@ -160,8 +156,8 @@ func (e *JudgeError) Error() string {
 // Unwrap returns the failure itself.
 func (e *JudgeError) Unwrap() error { return e.Err }
 
-// ActionError says why an action is outside the environment's schema. Its items have the shape of
-// pydantic's, which OpenEnv clients know.
+// ActionError lists why an action is outside the environment's schema. Its items have the shape of
+// pydantic's, which OpenEnv clients parse.
 type ActionError struct {
 	Items []ErrorItem
 }
@@ -173,7 +169,7 @@ type ErrorItem struct {
 	Type string `json:"type"`
 	// Loc is the path of the fault, from the action's own fields on.
 	Loc []any `json:"loc"`
-	// Msg tells a person what to send instead.
+	// Msg explains what to send instead.
 	Msg string `json:"msg"`
 	// Input is what was sent there.
 	Input json.RawMessage `json:"input,omitempty"`

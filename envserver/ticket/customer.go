@@ -8,16 +8,16 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// patience is the simulated minutes after which a customer resents having waited for the first
-// reply. It is the same for all, so that a mood tells nothing of a ticket's priority.
+// patience is the simulated minutes after which a customer resents waiting for the first reply. It
+// is the same for all, so that a mood doesn't reveal a ticket's priority.
 const patience = 20
 
-// maxAnswers is the number of a script's answers that a customer remembers having given.
+// maxAnswers is the number of answers that a customer remembers: the bits of customer.told.
 const maxAnswers = 64
 
 // messageReader is how a scripted customer understands the agent's messages.
 type messageReader interface {
-	// Interpret reads one message.
+	// Interpret analyses one message.
 	Interpret(t *scenarios.Ticket, message string) grader.Interpretation
 	// Settled reports what the messages so far state.
 	Settled(t *scenarios.Ticket, messages string) grader.Settled
@@ -33,17 +33,17 @@ const (
 
 func moodNames() []string { return []string{"calm", "uneasy", "annoyed", "angry"} }
 
-// customer plays a ticket's script. Nothing that it says or feels depends on gold, but for having
-// nothing to add once its matter is settled. That tells the agent that its reply was right, so it
-// counts with dense rewards only.
+// customer plays a ticket's script. Its messages and moods depend on gold in one case: it falls
+// silent once the agent has stated the outcome. That reveals that the reply was right, so it is
+// limited to dense rewards.
 type customer struct {
 	script *scenarios.UserSim
 	mood   int
 	// turns counts the messages sent, said those that were lines of a mood.
 	turns, said int
-	// told are the answers given, a bit each.
+	// told are the answers given, one bit each.
 	told uint64
-	// soothed is true once the agent has acknowledged the situation, silent once there is nothing
+	// soothed is set once the agent has acknowledged the situation, silent once there is nothing
 	// to add.
 	soothed, silent bool
 }
@@ -67,16 +67,15 @@ func (c *customer) feels() string {
 	return moodNames()[c.mood]
 }
 
-// answer is what the customer writes back to the agent's last message, "" for nothing. Late says
-// that the customer waited too long for it, content that it heeds what leaves it with nothing to
-// add.
+// answer is the customer's message after the agent's last one, "" for none. Late means that the
+// customer waited too long for it; content allows it to fall silent.
 func (c *customer) answer(r messageReader, t *ticketState, late, content bool) string {
 	if c.script == nil {
 		return ""
 	}
-	heard := r.Interpret(t.ticket, t.replies[len(t.replies)-1])
-	asked := slices.DeleteFunc(heard.Asked, func(i int) bool { return i >= maxAnswers })
-	c.feel(heard, c.again(asked), late)
+	message := r.Interpret(t.ticket, t.replies[len(t.replies)-1])
+	asked := slices.DeleteFunc(message.Asked, func(i int) bool { return i >= maxAnswers })
+	c.feel(message, c.again(asked), late)
 	if c.silent || c.turns >= c.script.MaxTurns {
 		return ""
 	}
@@ -84,19 +83,16 @@ func (c *customer) answer(r messageReader, t *ticketState, late, content bool) s
 	if len(asked) > 0 {
 		return c.tell(asked)
 	}
+	lines := c.script.Lines[c.feels()]
 	if content && c.settled(r.Settled(t.ticket, t.written())) {
 		c.silent = true
-		lines := c.lines()
 		return lines[len(lines)-1]
 	}
-	lines := c.lines()
 	c.said++
 	return lines[min(c.said, len(lines))-1]
 }
 
-func (c *customer) lines() []string { return c.script.Lines[moodNames()[c.mood]] }
-
-// again reports whether something was asked that the customer has said already.
+// again reports whether a question was asked that the customer has answered already.
 func (c *customer) again(asked []int) bool {
 	return slices.ContainsFunc(asked, func(i int) bool { return c.script.Answers[i].Told || c.told&(1<<i) != 0 })
 }
@@ -111,14 +107,14 @@ func (c *customer) tell(asked []int) string {
 	return strings.Join(texts, " ")
 }
 
-// feel changes the mood by the manner of a message and by time, never by whether it is right.
-func (c *customer) feel(heard grader.Interpretation, again, late bool) {
-	for _, annoying := range []bool{heard.Blames, again, late} {
+// feel changes the mood by the manner of a message and by time, not by whether it is right.
+func (c *customer) feel(message grader.Interpretation, again, late bool) {
+	for _, annoying := range []bool{message.Blames, again, late} {
 		if annoying {
 			c.mood++
 		}
 	}
-	if heard.Acknowledges && !c.soothed {
+	if message.Acknowledges && !c.soothed {
 		c.soothed = true
 		c.mood--
 	}
@@ -127,6 +123,6 @@ func (c *customer) feel(heard grader.Interpretation, again, late bool) {
 
 // settled reports whether the customer has nothing to add.
 func (c *customer) settled(s grader.Settled) bool {
-	return s.Outcome && slices.Contains(c.script.StopWhen, "outcome_stated") || s.Facts &&
-		slices.Contains(c.script.StopWhen, "facts_stated")
+	return s.Outcome && slices.Contains(c.script.StopWhen, "outcome_stated") ||
+		s.Facts && slices.Contains(c.script.StopWhen, "facts_stated")
 }

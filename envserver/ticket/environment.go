@@ -15,12 +15,11 @@ type environment struct {
 	kind  *Kind
 	opts  episode.Options
 	state *state
-	// unjudged counts the failures to judge since a verdict last stood, whatever was done between
-	// them.
+	// unjudged counts the failures to judge since the last verdict.
 	unjudged int
 }
 
-// Reset begins an episode. When it fails the last episode goes on.
+// Reset begins an episode. If it fails, the last episode goes on.
 func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if opts.RewardMode == "" {
 		opts.RewardMode = episode.Dense
@@ -79,7 +78,7 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 	return episode.Result{Observation: next.observation(), Reward: reward, Done: final != nil, Final: final}, nil
 }
 
-// giveUp counts a failure to judge and reports whether it was the last one that is put up with.
+// giveUp counts a failure to judge and reports whether it was the last one allowed.
 func (e *environment) giveUp() bool {
 	e.unjudged++
 	return e.unjudged >= episode.MaxJudgeFailures
@@ -92,16 +91,15 @@ func (e *environment) over() episode.Result {
 	return episode.Result{Observation: observation, Done: true}
 }
 
-// State reports the episode without anything that the agent must find out.
+// State reports the episode without gold labels.
 func (e *environment) State() any {
-	if e.state == nil {
+	s := e.state
+	if s == nil {
 		return State{}
 	}
-	d, id := e.state, e.opts.EpisodeID
 	return State{
-		EpisodeID: &id, StepCount: d.step, Seed: e.opts.Seed, Task: d.task.name, TicketID: d.selected().id,
-		Status: d.selected().status,
-		Done:   d.outcome != "", MaxSteps: d.task.maxSteps, RewardMode: d.mode, InvalidActions: d.invalid,
-		Pressure: d.pressure, ClockMinutes: d.clock,
+		EpisodeID: new(e.opts.EpisodeID), StepCount: s.step, Seed: e.opts.Seed, Task: s.task.name,
+		TicketID: s.selected().id, Status: s.selected().status, Done: s.outcome != "", MaxSteps: s.task.maxSteps,
+		RewardMode: s.mode, InvalidActions: s.invalid, Pressure: s.pressure, ClockMinutes: s.clock,
 	}
 }

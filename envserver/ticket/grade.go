@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -15,36 +14,33 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// dimensionTimeliness tells how soon the first replies came, in thousandths of the factor that this
-// decides.
+// dimensionTimeliness measures how soon the first replies came, in thousandths of their factor.
 const dimensionTimeliness = "timeliness"
 
-// noReply is the verdict on a ticket without a reply: nothing to judge, and nothing earned.
+// noReply is the verdict on a ticket without a reply.
 var noReply = grader.Verdict{Status: grader.StatusOK}
 
 // offered is what a rubric offers for a ticket, in milli-points.
-func offered(rubric string) (int64, error) {
+func offered(rubric string) (points int64, err error) {
 	parts, err := grader.GradeTicket(&scenarios.Ticket{}, rubric, grader.Decisions{}, noReply)
 	if err != nil {
 		return 0, fmt.Errorf("reading the rubric of %s: %w", rubric, err)
 	}
-	var points int64
 	for _, p := range parts {
 		points += p.Offered
 	}
 	return points, nil
 }
 
-func earned(parts []score.Dimension) int64 {
-	var points int64
+func earned(parts []score.Dimension) (points int64) {
 	for _, p := range parts {
 		points += p.Earned
 	}
 	return points
 }
 
-// fullScore is the worth that earns the full score: in a queue that of the best schedule, otherwise
-// all that the task offers.
+// fullScore is the weighted score that earns 1: in a queue that of the best schedule, otherwise all
+// that the task offers.
 func (s *state) fullScore(optima *queue.Optima) int64 {
 	if !s.task.queue {
 		return s.task.offered * queue.InTime
@@ -56,8 +52,8 @@ func (s *state) fullScore(optima *queue.Optima) int64 {
 	return optima.Of(cases)
 }
 
-// worth is what a ticket adds to the episode: its milli-points times the factor of its first reply
-// and, in a queue, its weight.
+// weightedScore is what a ticket adds to the episode: its milli-points times the factor of its
+// first reply and, in a queue, its weight.
 func (s *state) weightedScore(t *ticketState, points int64) int64 {
 	if s.task.queue {
 		return queue.WeightedScore(t.ticket.Gold.Priority, points, t.answered)
@@ -72,20 +68,18 @@ func (s *state) factor(t *ticketState) int64 {
 	return queue.Factor(t.ticket.Gold.Priority, t.answered)
 }
 
-// pay moves paid to what the tickets' worth is of the full one, in milli-points, and returns the
-// difference: the reward. Rewards of an episode so add up to its score however it is rounded. The
-// full worth of a queue is that of the best of the documented schedules. Another one, with the
-// replies before the labels say, can be worth more, and more isn't paid.
-func (s *state) pay(worth int64) int64 {
-	due := min((2*1000*worth+s.optimum)/(2*s.optimum), 1000)
+// pay sets paid to the weighted score over the optimum, in milli-points, and returns the
+// difference, the reward. So an episode's rewards add up to its score in spite of rounding. A
+// schedule that isn't among the documented ones can exceed the optimum, and is paid as the optimum.
+func (s *state) pay(weighted int64) int64 {
+	due := min((2*1000*weighted+s.optimum)/(2*s.optimum), 1000)
 	reward := due - s.paid
 	s.paid = due
 	return reward
 }
 
-// grade ends the books of a step: the reward and, when the episode is over, its final figures. The
-// error returned is ctx's, when that ended before the judge did, an *episode.JudgeError, or says
-// that the rubric is broken.
+// grade returns the reward of a step and, when the episode is over, its final figures. The error is
+// ctx's, an *episode.JudgeError, or that of a broken rubric.
 func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.Final, error) {
 	if err := s.judge(ctx, judge); err != nil {
 		return 0, nil, err
@@ -94,7 +88,7 @@ func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.
 		return 0, nil, nil
 	}
 	parts := make([][]score.Dimension, len(s.tickets))
-	var worth int64
+	var weighted int64
 	for i := range s.tickets {
 		t := &s.tickets[i]
 		var err error
@@ -102,10 +96,10 @@ func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.
 			return 0, nil, err
 		}
 		if !s.withheld(t) {
-			worth += s.weightedScore(t, earned(parts[i]))
+			weighted += s.weightedScore(t, earned(parts[i]))
 		}
 	}
-	reward := s.pay(worth)
+	reward := s.pay(weighted)
 	if s.outcome == "" {
 		return reward, nil, nil
 	}
@@ -113,18 +107,16 @@ func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.
 	return reward, final, err
 }
 
-// withheld reports whether a ticket's rewards wait. Where minutes count they are the points times
-// what the true priority makes of them, so that they tell it: nothing is paid until both labels
-// stand, which with dense rewards can't be revised, or nothing more will be done.
-func (s *state) withheld(t *ticketState) bool {
-	return s.timed() && !s.over(t) && (t.category == "" || t.priority == "")
-}
+// withheld reports whether a ticket's rewards are held back. Where minutes count, rewards depend on
+// the true priority and would reveal it, so they are paid once both labels are set or the ticket is
+// over.
+func (s *state) withheld(t *ticketState) bool { return s.timed() && !s.over(t) && !t.labelled() }
 
-// over reports whether a ticket is graded as a whole: nothing more will be done about it.
+// over reports whether nothing more can be done about a ticket, so that it is graded as a whole.
 func (s *state) over(t *ticketState) bool { return s.outcome != "" || !t.open() }
 
-// parts grades a ticket: its labels alone while it is open, for only the end shows which actions a
-// reply may speak of.
+// parts grades a ticket: while it is open by its labels alone, because the actions that a reply may
+// mention are known at the end only.
 func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 	rubric, verdict := grader.TaskClassify, noReply
 	if s.over(t) {
@@ -136,8 +128,8 @@ func (s *state) parts(t *ticketState) ([]score.Dimension, error) {
 	return grader.GradeTicket(t.ticket, rubric, t.decisions(), verdict)
 }
 
-// judge has the replies of every ticket judged that is over and hasn't been. A verdict that is no
-// score is a failure to judge.
+// judge asks the judge about the replies of every ticket that is over and not yet judged. A verdict
+// without a score is a failure to judge.
 func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 	for i := range s.tickets {
 		t := &s.tickets[i]
@@ -161,15 +153,7 @@ func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 	return nil
 }
 
-// judged is what the judge reads: everything that the agent wrote to the customer, in order,
-// because what was once promised stays promised.
-func (t *ticketState) judged() grader.Case {
-	return grader.Case{Ticket: t.ticket, Reply: t.written(), Actions: grader.Actions{Ending: t.ending(), Team: t.team}}
-}
-
-func (t *ticketState) written() string { return strings.Join(t.replies, "\n\n") }
-
-// verdicts is the number of tickets that the judge has read.
+// verdicts is the number of tickets that were judged.
 func (s *state) verdicts() int {
 	count := 0
 	for i := range s.tickets {
@@ -180,7 +164,6 @@ func (s *state) verdicts() int {
 	return count
 }
 
-// final begins the end of the episode.
 func (s *state) final() *episode.Final {
 	return &episode.Final{Task: s.task.name, Scenario: s.scenario, Category: s.category, Outcome: s.outcome,
 		Judge: s.task.scale}
@@ -201,19 +184,24 @@ func (s *state) scored(parts [][]score.Dimension) (*episode.Final, error) {
 	final.Score = s.paid * score.One / 1000
 	final.Dimensions = s.dimensions(parts)
 	for i := range s.tickets {
-		verdict, err := s.tickets[i].served()
-		if err != nil {
-			return nil, err
-		}
-		if verdict != nil {
-			final.Verdicts = append(final.Verdicts, verdict)
+		if t := &s.tickets[i]; t.verdict != nil {
+			text, err := json.Marshal(ticketVerdict{t.id, *t.verdict})
+			if err != nil {
+				return nil, fmt.Errorf("writing the verdict: %w", err)
+			}
+			final.Verdicts = append(final.Verdicts, text)
 		}
 	}
 	return final, nil
 }
 
-// dimensions are the weighted means of the tickets' parts and, where time counts, of their
-// timeliness.
+// ticketVerdict is the JSON of a verdict at the end of an episode.
+type ticketVerdict struct {
+	TicketID string `json:"ticket_id"`
+	grader.Verdict
+}
+
+// dimensions are the weighted means of the tickets' parts and, where time counts, timeliness.
 func (s *state) dimensions(parts [][]score.Dimension) []score.Dimension {
 	means := slices.Clone(parts[0])
 	for k := range means {
@@ -241,22 +229,4 @@ func (s *state) dimensions(parts [][]score.Dimension) []score.Dimension {
 		means[k].Earned = (2*means[k].Earned + weights) / (2 * weights)
 	}
 	return means
-}
-
-// servedVerdict is a verdict as the end of an episode serves it.
-type servedVerdict struct {
-	TicketID string `json:"ticket_id"`
-	grader.Verdict
-}
-
-// served is the verdict as JSON, nil where nothing was judged.
-func (t *ticketState) served() (json.RawMessage, error) {
-	if t.verdict == nil {
-		return nil, nil
-	}
-	text, err := json.Marshal(servedVerdict{t.id, *t.verdict})
-	if err != nil {
-		return nil, fmt.Errorf("writing the verdict: %w", err)
-	}
-	return text, nil
 }

@@ -1,14 +1,13 @@
 // Package ticket is the ticket environment: an agent reads a customer's ticket, classifies it, sets
 // its priority, searches the knowledge base, replies, and resolves or escalates it.
 //
-// One state holds one ticket, or the five of a queue. An action makes the next state out of the
-// current one, and only when that has succeeded does it become the current one, so an action that
-// fails by our fault leaves no trace. Category, priority and the decision are graded by rules; the
-// reply is graded once, when the ticket is closed or the episode over, because only then is it
-// known which actions it may speak of.
+// A state holds one ticket, or the five of a queue. An action changes a copy of the state, which
+// replaces it if the action succeeds: a failure of the environment leaves no trace. Category,
+// priority and the decision are graded by rules. The reply is graded once, when the ticket is
+// closed or the episode is over, because the actions that it may mention are known then.
 //
-// A queue runs on simulated minutes, and a single ticket does under pressure: what the tickets earn
-// is multiplied by how soon their first replies came (see package queue).
+// Queues, and single tickets under pressure, run on simulated minutes: a ticket's points are
+// multiplied by a factor of how soon its first reply came (see package queue).
 package ticket
 
 import (
@@ -16,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -26,8 +24,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// rulesVersion changes whenever the rules of this package can give another score for the same
-// episode.
+// rulesVersion changes whenever this package's rules can give another score for the same episode.
 const rulesVersion = "ticket.2"
 
 //go:embed schemas
@@ -46,24 +43,21 @@ type Kind struct {
 
 var _ episode.Kind = (*Kind)(nil)
 
-// task is what a task asks for and allows.
+// task is a named way to play scenarios.
 type task struct {
 	name     string
 	maxSteps int
 	actions  []string
-	// reply is true where a reply and a decision are asked for, queue where five tickets come at
-	// once.
+	// reply requires a reply and a decision, queue means five tickets at once.
 	reply, queue bool
-	// rubric is the grader's name of what a ticket is graded by.
-	rubric string
-	// scale is the reply judge's, or "rules".
-	scale string
-	// offered are the milli-points of all parts of a ticket together.
+	// rubric is the grader's name of the rubric, scale the reply judge's, or "rules".
+	rubric, scale string
+	// offered is the sum of milli-points of a ticket.
 	offered int64
 }
 
-// New makes the environment's kind. The catalogue must hold at least one ticket. The task
-// queue-management is offered where its tickets make up a queue.
+// New makes the environment's kind. The catalogue must contain at least one ticket. The task
+// queue-management is offered if the tickets make up a queue.
 func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(catalog.Tickets()) == 0 {
 		return nil, errors.New("the catalogue holds no tickets")
@@ -79,10 +73,8 @@ func New(catalog *scenarios.Catalog, judge grader.Judge) (*Kind, error) {
 	if len(k.queues) == 0 {
 		k.tasks = slices.DeleteFunc(k.tasks, func(t *task) bool { return t.queue })
 	}
-	if k.schemas, err = actionForm.Schemas(schemas); err != nil {
-		return nil, err
-	}
-	return k, nil
+	k.schemas, err = actionForm.Schemas(schemas)
+	return k, err
 }
 
 func newTasks(judge grader.Judge) ([]*task, error) {
@@ -116,19 +108,17 @@ func (k *Kind) Description() string {
 // categoryQueue is what the scores of queues are filed under.
 const categoryQueue = "queue"
 
-// Tasks are ticket-classify, the default, and ticket-resolve, in both of which every ticket can be
-// played, and queue-management with the queues that the tickets make.
+// Tasks are ticket-classify, the default, ticket-resolve, both with every ticket, and
+// queue-management with the queues that the tickets make up.
 func (k *Kind) Tasks() []score.Task {
-	scenarios := k.catalog.Tickets()
-	tickets := make([]score.Scenario, len(scenarios))
-	for i, s := range scenarios {
-		tickets[i] = score.Scenario{ID: s.ID, Category: s.Category, Difficulty: s.Difficulty, Language: s.Language,
-			Split: s.Split}
+	var tickets, queues []score.Scenario
+	for _, s := range k.catalog.Tickets() {
+		tickets = append(tickets, score.Scenario{ID: s.ID, Category: s.Category, Difficulty: s.Difficulty,
+			Language: s.Language, Split: s.Split})
 	}
-	queues := make([]score.Scenario, len(k.queues))
-	for i, q := range k.queues {
-		queues[i] = score.Scenario{ID: q.ID, Category: categoryQueue, Difficulty: "hard", Language: q.Language,
-			Split: q.Split}
+	for _, q := range k.queues {
+		queues = append(queues, score.Scenario{ID: q.ID, Category: categoryQueue, Difficulty: "hard",
+			Language: q.Language, Split: q.Split})
 	}
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {
@@ -167,65 +157,41 @@ type choice struct {
 
 // choose finds the task and the scenario that the options ask for.
 func (k *Kind) choose(opts episode.Options) (*choice, error) {
-	t := k.tasks[0]
-	if opts.Task != "" {
-		t = k.task(opts.Task)
+	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.name })
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case t == nil:
-		return nil, fmt.Errorf("%w %q: this environment has %s", episode.ErrUnknownTask, opts.Task,
-			strings.Join(k.taskNames(), ", "))
-	case t.queue:
-		return k.chooseQueue(t, opts)
-	case opts.Scenario == "":
-		tickets := k.catalog.Tickets()
-		return k.chosen(t, tickets[episode.Draw(opts.Seed, len(tickets))]), nil
+	c := &choice{task: t, reader: k.reader, optima: &k.optima, scenario: opts.Scenario}
+	if c.scenario == "" {
+		c.scenario = k.draw(t, opts.Seed)
 	}
-	scenario, ok := k.catalog.Ticket(opts.Scenario)
-	if !ok {
-		return nil, unknownScenario(t, opts)
+	for _, id := range k.ticketsOf(t, c.scenario) {
+		if s, ok := k.catalog.Ticket(id); ok {
+			c.tickets = append(c.tickets, s)
+		}
 	}
-	return k.chosen(t, scenario), nil
-}
-
-func unknownScenario(t *task, opts episode.Options) error {
-	return fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.name)
-}
-
-func (k *Kind) chosen(t *task, s *scenarios.TicketScenario) *choice {
-	return &choice{task: t, reader: k.reader, scenario: s.ID, tickets: []*scenarios.TicketScenario{s}}
-}
-
-func (k *Kind) chooseQueue(t *task, opts episode.Options) (*choice, error) {
-	at := slices.IndexFunc(k.queues, func(q queue.Queue) bool { return q.ID == opts.Scenario })
-	switch {
-	case opts.Scenario == "":
-		at = episode.Draw(opts.Seed, len(k.queues))
-	case at < 0:
-		return nil, unknownScenario(t, opts)
-	}
-	q := k.queues[at]
-	c := &choice{task: t, reader: k.reader, optima: &k.optima, scenario: q.ID, tickets: make([]*scenarios.TicketScenario,
-		queue.Size)}
-	for i, id := range q.Tickets {
-		c.tickets[i], _ = k.catalog.Ticket(id) // queues are made of the catalogue's tickets
+	if len(c.tickets) == 0 {
+		return nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.name)
 	}
 	return c, nil
 }
 
-func (k *Kind) task(name string) *task {
-	for _, t := range k.tasks {
-		if t.name == name {
-			return t
-		}
+func (k *Kind) draw(t *task, seed int64) string {
+	if t.queue {
+		return k.queues[episode.Draw(seed, len(k.queues))].ID
 	}
-	return nil
+	tickets := k.catalog.Tickets()
+	return tickets[episode.Draw(seed, len(tickets))].ID
 }
 
-func (k *Kind) taskNames() []string {
-	names := make([]string, len(k.tasks))
-	for i, t := range k.tasks {
-		names[i] = t.name
+// ticketsOf returns the ids of the scenario's tickets.
+func (k *Kind) ticketsOf(t *task, scenario string) []string {
+	if !t.queue {
+		return []string{scenario}
 	}
-	return names
+	at := slices.IndexFunc(k.queues, func(q queue.Queue) bool { return q.ID == scenario })
+	if at < 0 {
+		return nil
+	}
+	return k.queues[at].Tickets[:]
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/queue"
+	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Observation is what the agent sees. It shares nothing with the episode's state that later steps
-// change, and holds no gold label: not even the time to the first reply that the customer was
-// promised, which follows from the priority.
+// Observation is what the agent sees. Later steps don't change it. It contains no gold label, and
+// not the promised time of the first reply either, which follows from the priority.
 type Observation struct {
 	Task                string       `json:"task"`
 	TicketID            string       `json:"ticket_id"`
@@ -27,28 +27,28 @@ type Observation struct {
 	ConversationHistory []Message    `json:"conversation_history"`
 	Status              string       `json:"status"`
 	// Score is the part of the episode's score earned so far, null while rewards are held back and
-	// where no score could be given.
+	// in an errored episode.
 	Score          *float64  `json:"score"`
 	Step           int       `json:"step"`
 	MaxSteps       int       `json:"max_steps"`
 	AllowedActions []string  `json:"allowed_actions"`
 	Feedback       string    `json:"feedback"`
 	KnowledgeBase  []Article `json:"knowledge_base"`
-	// CustomerMood is how a customer who answers feels: calm, uneasy, annoyed or angry.
+	// CustomerMood is the mood of a customer who answers: calm, uneasy, annoyed or angry.
 	CustomerMood string `json:"customer_mood,omitempty"`
 	// ClockMinutes are the simulated minutes that have passed, where time counts.
 	ClockMinutes *int `json:"clock_minutes,omitempty"`
 	*QueueStatus
 }
 
-// QueueStatus is what a queue's observation has beside the selected ticket.
+// QueueStatus holds the fields of a queue's observation beside those of the selected ticket.
 type QueueStatus struct {
 	Queue           []QueuedTicket `json:"queue"`
 	MinutesLeft     int            `json:"minutes_left"`
 	EscalationsLeft int            `json:"escalations_left"`
 }
 
-// QueuedTicket is a ticket of a queue at a glance.
+// QueuedTicket is the summary of a ticket of a queue.
 type QueuedTicket struct {
 	TicketID     string `json:"ticket_id"`
 	Subject      string `json:"subject"`
@@ -98,18 +98,17 @@ type State struct {
 
 func (s *state) observation() Observation {
 	t := s.selected()
-	from := t.ticket
+	from, customer := t.ticket, t.ticket.Customer
 	o := Observation{
-		Task: s.task.name, TicketID: t.id, Now: from.Now, CustomerName: from.Customer.Name, Company: from.Customer.Company,
-		CustomerSince: date(from.Customer.Since), AccountLevel: from.Customer.AccountLevel, Language: from.Language,
+		Task: s.task.name, TicketID: t.id, Now: from.Now, CustomerName: customer.Name, Company: customer.Company,
+		CustomerSince: date(customer.Since), AccountLevel: customer.AccountLevel, Language: from.Language,
 		Subject: from.Subject, Description: from.Description, Attachments: attachments(from.Attachments),
-		ConversationHistory: slices.Clone(t.conversation),
-		Status:              t.status, Score: s.score(), Step: s.step, MaxSteps: s.task.maxSteps, AllowedActions: s.allowed(),
-		Feedback: s.feedback, KnowledgeBase: articles(s.found), CustomerMood: t.customer.feels(),
+		ConversationHistory: slices.Clone(t.conversation), Status: t.status, Score: s.score(), Step: s.step,
+		MaxSteps: s.task.maxSteps, AllowedActions: s.allowed(), Feedback: s.feedback,
+		KnowledgeBase: slices.Clone(s.found), CustomerMood: t.customer.feels(),
 	}
 	if s.timed() {
-		clock := s.clock
-		o.ClockMinutes = &clock
+		o.ClockMinutes = new(s.clock)
 	}
 	if s.task.queue {
 		o.QueueStatus = s.queueStatus()
@@ -118,21 +117,21 @@ func (s *state) observation() Observation {
 }
 
 func (s *state) queueStatus() *QueueStatus {
-	q := &QueueStatus{Queue: make([]QueuedTicket, len(s.tickets)), MinutesLeft: s.minutesLeft(), EscalationsLeft: s.slots}
+	q := &QueueStatus{Queue: make([]QueuedTicket, len(s.tickets)), MinutesLeft: s.minutesLeft(),
+		EscalationsLeft: s.slots}
 	for i := range s.tickets {
-		q.Queue[i] = s.tickets[i].glance(s.clock)
+		q.Queue[i] = s.tickets[i].summary(s.clock)
 	}
 	return q
 }
 
-func (t *ticketState) glance(clock int) QueuedTicket {
+func (t *ticketState) summary(clock int) QueuedTicket {
 	q := QueuedTicket{TicketID: t.id, Subject: t.ticket.Subject, AccountLevel: t.ticket.Customer.AccountLevel,
 		Status: t.status, WaitingMinutes: t.answered}
 	if t.answered == queue.Never {
 		q.WaitingMinutes = clock
 		if t.priority != "" {
-			left := queue.Limit(t.priority) - clock
-			q.MinutesToSLA = &left
+			q.MinutesToSLA = new(queue.Limit(t.priority) - clock)
 		}
 	}
 	return q
@@ -147,29 +146,16 @@ func date(t time.Time) string {
 
 // score is null while rewards are held back.
 func (s *state) score() *float64 {
-	if s.outcome == "" && s.mode == episode.Terminal || s.errored() {
+	if s.outcome == "" && s.mode == episode.Terminal || s.outcome == score.Errored {
 		return nil
 	}
-	points := float64(s.paid) / 1000
-	return &points
+	return new(float64(s.paid) / 1000)
 }
 
 func attachments(from []scenarios.Attachment) []Attachment {
 	to := make([]Attachment, len(from))
 	for i, a := range from {
 		to[i] = Attachment(a)
-	}
-	return to
-}
-
-// articles keeps "no search" (null) apart from "nothing found" (empty).
-func articles(from []scenarios.Article) []Article {
-	if from == nil {
-		return nil
-	}
-	to := make([]Article, len(from))
-	for i, a := range from {
-		to[i] = Article(a)
 	}
 	return to
 }

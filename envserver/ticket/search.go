@@ -10,16 +10,17 @@ import (
 	"github.com/csenv/csenv/scenarios/words"
 )
 
-// maxFound is the number of articles that a search returns at most.
-const maxFound = 3
+const (
+	// maxFound bounds the articles that a search returns.
+	maxFound = 3
+	// minTerm is the shortest word that a search looks for, in bytes: shorter ones are in every
+	// text.
+	minTerm = 3
+)
 
-// minTerm is the shortest word that a search looks for, in bytes: shorter ones are in every text.
-const minTerm = 3
-
-// findArticles ranks the articles by how many different words of the query they hold, a word of the
-// title counting twice, and returns the best. Articles that hold none are left out; equal ones keep
-// their order.
-func findArticles(articles []scenarios.Article, query string) []scenarios.Article {
+// findArticles ranks the articles by how many different words of the query they contain, a word of
+// the title counting twice, and returns the best. Equal ones keep their order.
+func findArticles(articles []scenarios.Article, query string) []Article {
 	terms := terms(query)
 	type hit struct{ article, weight int }
 	var hits []hit
@@ -29,9 +30,9 @@ func findArticles(articles []scenarios.Article, query string) []scenarios.Articl
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.weight, a.weight) })
-	found := make([]scenarios.Article, min(len(hits), maxFound))
+	found := make([]Article, min(len(hits), maxFound))
 	for i := range found {
-		found[i] = articles[hits[i].article]
+		found[i] = Article(articles[hits[i].article])
 	}
 	return found
 }
@@ -47,12 +48,11 @@ func terms(query string) []string {
 	return terms
 }
 
-// isGap tells what is between words.
+// isGap reports whether a character separates words.
 func isGap(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// overlap counts the terms that a text holds as words. The articles of a ticket are rendered for
-// its episode, so that an index of them would be used once or twice: looking for the few terms of a
-// query costs much less than taking the text apart.
+// overlap counts the terms that a text contains as words. There is no index, because the articles
+// are rendered for each episode and searched once or twice.
 func overlap(terms []string, text string) int {
 	text = strings.ToLower(text)
 	n := 0

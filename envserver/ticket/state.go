@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,31 +12,30 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// searchMinutes is what a search takes under pressure. In a queue it takes no time, for the
-// schedules that it is measured by need none.
+// searchMinutes is what a search takes under pressure. In a queue it takes no time, because the
+// best schedules need no search.
 const searchMinutes = 1
 
-// state is the state of an episode: one ticket, or those of a queue. It changes only by apply, on a
-// clone.
+// state is an episode: one ticket, or those of a queue. An action changes a clone of it.
 type state struct {
 	task *task
-	// scenario is the id of the ticket or the queue, category what its score is filed under.
+	// scenario is the id of the ticket or the queue, category that of its score.
 	scenario, category string
 	mode               episode.RewardMode
-	// pressure has every action take simulated minutes where the task doesn't have that anyway.
+	// pressure makes every action take simulated minutes in a task without a clock of its own.
 	pressure bool
 	reader   messageReader
 
-	// tickets are the tickets, at is the selected one.
 	tickets []ticketState
-	at      int
+	// at is the index of the selected ticket.
+	at int
 	// optimum is the weighted score that earns the full score.
 	optimum int64
 
-	step     int
-	invalid  int
-	feedback string
-	found    []scenarios.Article
+	step, invalid int
+	feedback      string
+	// found are the articles that the last action found, nil if it was no search.
+	found []Article
 	// clock counts the simulated minutes, slots the escalations that are left in a queue.
 	clock, slots int
 
@@ -48,18 +48,17 @@ type state struct {
 // newState begins an episode on the tickets.
 func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *state {
 	s := &state{
-		task: c.task, scenario: c.scenario, category: categoryQueue, mode: opts.RewardMode, pressure: opts.Pressure &&
-			c.task.reply && !c.task.queue, reader: c.reader,
-		tickets: make([]ticketState, len(tickets)), slots: queue.Slots,
+		task: c.task, scenario: c.scenario, category: tickets[0].Gold.Category, mode: opts.RewardMode,
+		pressure: opts.Pressure && c.task.reply && !c.task.queue, reader: c.reader, slots: queue.Slots,
+		tickets: make([]ticketState, len(tickets)), feedback: "A ticket has come in.",
 	}
 	for i, t := range tickets {
 		s.tickets[i] = newTicketState(t, ticketID(opts.Seed, i))
 	}
-	s.feedback = "A ticket has come in."
-	if !s.task.queue {
-		s.category = tickets[0].Gold.Category
-	} else {
-		s.feedback = "Five tickets have come in. What is left of your time and of your escalations is shown beside them."
+	if s.task.queue {
+		s.category = categoryQueue
+		s.feedback = "Five tickets have come in. What is left of your time and of your escalations is shown " +
+			"beside them."
 	}
 	s.optimum = s.fullScore(c.optima)
 	return s
@@ -73,8 +72,8 @@ func ticketID(seed int64, place int) string {
 	return episode.OpaqueID("T", seed)
 }
 
-// clone is the state that the next action is played on. The two may share what has been written,
-// which never changes; only one of them is ever gone on with.
+// clone is the state that the next action is played on. Both share the texts, which never change,
+// and only one of them is played on.
 func (s *state) clone() *state {
 	c := *s
 	c.tickets = slices.Clone(s.tickets)
@@ -82,10 +81,8 @@ func (s *state) clone() *state {
 	return &c
 }
 
-// selected is the ticket that actions are about.
+// selected is the ticket that actions apply to.
 func (s *state) selected() *ticketState { return &s.tickets[s.at] }
-
-func (s *state) errored() bool { return s.outcome == score.Errored }
 
 func (s *state) dense() bool { return s.mode == episode.Dense }
 
@@ -108,7 +105,7 @@ func (s *state) allowed() []string {
 	return allowed
 }
 
-// possible reports whether an action of the type, in its shortest form, can change something.
+// possible reports whether an action of the type can change something.
 func (s *state) possible(action string) bool {
 	t := s.selected()
 	switch {
@@ -117,7 +114,7 @@ func (s *state) possible(action string) bool {
 	case !t.open():
 		return false
 	case action == classify:
-		return !s.dense() || t.category == "" || t.priority == ""
+		return !s.dense() || !t.labelled()
 	case action == respond && s.task.queue:
 		return s.minutesLeft() >= queue.Reply.Minutes()
 	case action == escalate && s.task.queue:
@@ -127,7 +124,7 @@ func (s *state) possible(action string) bool {
 	}
 }
 
-// apply plays an action of the schema. Every action uses up a step, also one that the rules refuse.
+// apply plays an action of the schema. Every action uses a step, even if the rules refuse it.
 func (s *state) apply(a episode.Action) {
 	s.step++
 	if refused := s.refusal(a); refused != "" {
@@ -149,8 +146,7 @@ func (s *state) apply(a episode.Action) {
 	}
 }
 
-// refusal says why the rules don't allow an action, "" if they do. What is refused takes no
-// minutes.
+// refusal is why the rules don't allow an action, "" if they do. A refused action takes no minutes.
 func (s *state) refusal(a episode.Action) string {
 	t := s.selected()
 	switch {
@@ -163,7 +159,7 @@ func (s *state) refusal(a episode.Action) string {
 		return ""
 	case !t.open():
 		return fmt.Sprintf("ticket %s is %s. Select another one.", t.id, t.status)
-	case s.dense() && t.labelled(a):
+	case s.dense() && t.relabels(a):
 		return "category and priority can be set once each, and what you sent is set already."
 	case s.task.queue && escalates(a) && s.slots == 0:
 		return "no escalation is left in this shift."
@@ -177,22 +173,18 @@ func escalates(a episode.Action) bool { return a.Type == escalate || a.Get("deci
 
 func resolves(a episode.Action) bool { return a.Type == resolve || a.Get("decision") == resolve }
 
-// minutes are what an action takes: the sum of what it does to the ticket.
+// minutes are the sum of what the parts of an action take.
 func (s *state) minutes(a episode.Action) int {
 	if !s.timed() {
 		return 0
 	}
 	total := 0
-	for _, part := range []struct {
-		done bool
-		kind queue.Kind
-	}{
-		{a.Get("category") != "", queue.Category}, {a.Get("priority") != "", queue.Priority},
-		{a.Get("message") != "", queue.Reply},
-		{resolves(a), queue.Resolve}, {escalates(a), queue.Escalate},
+	for kind, done := range map[queue.Kind]bool{
+		queue.Category: a.Get("category") != "", queue.Priority: a.Get("priority") != "",
+		queue.Reply: a.Get("message") != "", queue.Resolve: resolves(a), queue.Escalate: escalates(a),
 	} {
-		if part.done {
-			total += part.kind.Minutes()
+		if done {
+			total += kind.Minutes()
 		}
 	}
 	if a.Type == search && !s.task.queue {
@@ -201,7 +193,7 @@ func (s *state) minutes(a episode.Action) int {
 	return total
 }
 
-// place is where the ticket of an id is, -1 if there is none.
+// place is the index of the ticket with the id, -1 if there is none.
 func (s *state) place(id string) int {
 	return slices.IndexFunc(s.tickets, func(t ticketState) bool { return t.id == id })
 }
@@ -220,7 +212,7 @@ func (s *state) play(a episode.Action) {
 	case respond:
 		s.respond(t, a.Get("message"))
 	case resolve:
-		s.reply(t, a.Get("message"))
+		t.reply(a.Get("message"), s.clock)
 		s.end(t, statusResolved)
 	case escalate:
 		s.escalate(t, a.Get("team"))
@@ -228,57 +220,45 @@ func (s *state) play(a episode.Action) {
 		s.submit(t, a)
 	case selectTicket:
 		s.at = s.place(a.Get("ticket_id"))
-		s.feedback = fmt.Sprintf("This is ticket %s, %s.", s.selected().id, strings.ReplaceAll(s.selected().status, "_",
-			" "))
+		t = s.selected()
+		s.feedback = fmt.Sprintf("This is ticket %s, %s.", t.id, strings.ReplaceAll(t.status, "_", " "))
 	}
 }
 
 func (s *state) classify(t *ticketState, a episode.Action) {
 	t.label(a)
 	t.begin()
-	s.feedback = fmt.Sprintf("Category: %s. Priority: %s.", orUnset(t.category), orUnset(t.priority))
-	if !s.task.reply && t.category != "" && t.priority != "" {
+	const unset = "not set"
+	s.feedback = fmt.Sprintf("Category: %s. Priority: %s.", cmp.Or(t.category, unset), cmp.Or(t.priority, unset))
+	if !s.task.reply && t.labelled() {
 		s.outcome = score.Scored
 	}
-}
-
-func orUnset(label string) string {
-	if label == "" {
-		return "not set"
-	}
-	return label
 }
 
 func (s *state) search(t *ticketState, query string) {
 	t.begin()
 	s.found = findArticles(t.ticket.Articles, query)
-	s.feedback = fmt.Sprintf("The knowledge base has %d matching articles.", len(s.found))
 	switch len(s.found) {
 	case 0:
 		s.feedback = "The knowledge base has no article with these words."
 	case 1:
 		s.feedback = "The knowledge base has 1 matching article."
-	}
-}
-
-// reply sends a message to the customer, if there is one.
-func (s *state) reply(t *ticketState, message string) {
-	if message != "" {
-		t.reply(message, s.clock)
+	default:
+		s.feedback = fmt.Sprintf("The knowledge base has %d matching articles.", len(s.found))
 	}
 }
 
 // respond sends a message and lets the customer answer.
 func (s *state) respond(t *ticketState, message string) {
 	first := t.answered == queue.Never
-	s.reply(t, message)
+	t.reply(message, s.clock)
 	answer := t.customer.answer(s.reader, t, first && s.timed() && s.clock > patience, s.dense())
 	if answer == "" {
 		t.status = statusPending
 		s.feedback = "Your reply was sent; the customer has not answered yet. Resolve or escalate the ticket to end it."
 		return
 	}
-	t.hear(answer)
+	t.conversation = append(t.conversation, Message{Role: "customer", Content: answer})
 	t.status = statusInProgress
 	s.feedback = "Your reply was sent, and the customer has answered. Reply again, or resolve or escalate the ticket " +
 		"to end it."
@@ -309,19 +289,20 @@ func (s *state) submit(t *ticketState, a episode.Action) {
 	if !s.task.reply {
 		return
 	}
-	s.reply(t, a.Get("message"))
+	t.reply(a.Get("message"), s.clock)
 	switch {
 	case resolves(a):
 		s.end(t, statusResolved)
 	case escalates(a):
 		s.escalate(t, a.Get("team"))
 	case s.task.queue:
-		s.feedback = "Your answer was taken; the ticket stays open, for you did not decide to resolve or to escalate it."
+		s.feedback = "Your answer was taken; the ticket stays open, for you did not decide to resolve or to " +
+			"escalate it."
 	}
 }
 
-// refuse counts an action outside the schema, which costs no step. The last one that is put up with
-// ends the episode.
+// refuse counts an action outside the schema, which costs no step. The last one allowed ends the
+// episode.
 func (s *state) refuse(err *episode.ActionError) {
 	s.invalid++
 	s.feedback = err.Error()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,12 +70,13 @@ func testTicket() *scenarios.Ticket {
 	}
 }
 
-// sharedReader are read once: that takes longer than most tests.
+// sharedReader is loaded once, because loading takes longer than most tests.
 var sharedReader = sync.OnceValue(offline.New)
 
 // one is the choice of testTicket in the task.
-func (k *Kind) one(task string) *choice {
-	return &choice{task: k.task(task), reader: k.reader, optima: &k.optima, scenario: "B99"}
+func (k *Kind) one(name string) *choice {
+	at := slices.IndexFunc(k.tasks, func(t *task) bool { return t.name == name })
+	return &choice{task: k.tasks[at], reader: k.reader, optima: &k.optima, scenario: "B99"}
 }
 
 func testKind(judge grader.Judge) *Kind {

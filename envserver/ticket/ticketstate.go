@@ -1,6 +1,8 @@
 package ticket
 
 import (
+	"strings"
+
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/queue"
@@ -16,7 +18,7 @@ const (
 	statusEscalated  = "escalated"
 )
 
-// ticketState is a ticket as it is being handled.
+// ticketState is a ticket and what was done about it.
 type ticketState struct {
 	ticket *scenarios.Ticket
 	// id is the ticket's on the wire.
@@ -35,30 +37,31 @@ type ticketState struct {
 }
 
 func newTicketState(ticket *scenarios.Ticket, id string) ticketState {
-	m := ticketState{
+	t := ticketState{
 		ticket: ticket, id: id, status: statusOpen, conversation: make([]Message, len(ticket.History)),
 		customer: newCustomer(ticket), answered: queue.Never,
 	}
 	for i, h := range ticket.History {
-		m.conversation[i] = Message{Role: h.Role, Content: h.Text}
+		t.conversation[i] = Message{Role: h.Role, Content: h.Text}
 	}
-	return m
+	return t
 }
 
 // open reports whether the agent may still do something about the ticket.
 func (t *ticketState) open() bool { return t.status != statusResolved && t.status != statusEscalated }
 
-// begin says that work on the ticket has begun; a ticket that waits for the customer goes on
-// waiting.
+// begin marks an open ticket as in progress; a ticket that waits for the customer stays pending.
 func (t *ticketState) begin() {
 	if t.status == statusOpen {
 		t.status = statusInProgress
 	}
 }
 
-// labelled reports whether the action sets a label that stands. Dense rewards tell whether a label
-// was right, so there it can't be revised.
-func (t *ticketState) labelled(a episode.Action) bool {
+// labelled reports whether both labels are set.
+func (t *ticketState) labelled() bool { return t.category != "" && t.priority != "" }
+
+// relabels reports whether the action sets a label again.
+func (t *ticketState) relabels(a episode.Action) bool {
 	return a.Get("category") != "" && t.category != "" || a.Get("priority") != "" && t.priority != ""
 }
 
@@ -71,8 +74,11 @@ func (t *ticketState) label(a episode.Action) {
 	}
 }
 
-// reply keeps a message of the agent's.
+// reply sends a message to the customer, if there is one.
 func (t *ticketState) reply(message string, clock int) {
+	if message == "" {
+		return
+	}
 	t.replies = append(t.replies, message)
 	t.conversation = append(t.conversation, Message{Role: "agent", Content: message})
 	if t.answered == queue.Never {
@@ -80,9 +86,12 @@ func (t *ticketState) reply(message string, clock int) {
 	}
 }
 
-// hear keeps a message of the customer's.
-func (t *ticketState) hear(message string) {
-	t.conversation = append(t.conversation, Message{Role: "customer", Content: message})
+// written is everything that the agent wrote to the customer.
+func (t *ticketState) written() string { return strings.Join(t.replies, "\n\n") }
+
+// judged is what the judge reads: every reply, because a promise stays one.
+func (t *ticketState) judged() grader.Case {
+	return grader.Case{Ticket: t.ticket, Reply: t.written(), Actions: grader.Actions{Ending: t.ending(), Team: t.team}}
 }
 
 func (t *ticketState) decisions() grader.Decisions {

@@ -20,8 +20,8 @@ const (
 // maxDollars bounds an amount, so that cents never overflow.
 const maxDollars = 1e9
 
-// actionForm is the shape of the environment's actions. Every payload field is optional, so that a
-// missing one is a wrong action with a price and not a malformed one.
+// actionForm is the shape of the environment's actions. Every payload field is optional, so that an
+// action without a needed one is wrong and not malformed.
 var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 	{Name: "payload", Description: "The action's arguments.", Properties: []episode.Field{
 		{Name: "order_id", MaxLength: maxName, Description: "An order's id."},
@@ -47,8 +47,8 @@ var actionForm = episode.NewForm("WorkflowAction", []episode.Field{
 // payloadFields are the payload's fields in the order of the form.
 var payloadFields = []string{"order_id", "payment_id", "amount", "team", "reason", "message"}
 
-// payload reads an action's arguments as scenarios compare them: ids in capitals, teams by name,
-// amounts in cents (int64). An amount that is no sum of money is left out.
+// payload normalizes an action's arguments as scenarios compare them: ids in capitals, teams by
+// name, amounts in cents (int64). Invalid amounts are left out.
 func payload(a episode.Action) map[string]any {
 	args := map[string]any{}
 	for _, field := range payloadFields {

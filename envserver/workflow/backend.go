@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// result is what a tool answers: a record, or an error.
+// result is a tool's answer: a record or an error.
 type result struct {
 	OK       bool                `json:"ok"`
 	Error    string              `json:"error,omitempty"`
@@ -25,7 +25,7 @@ type result struct {
 
 func failure(format string, args ...any) result { return result{Error: fmt.Sprintf(format, args...)} }
 
-// document is a JSON text that can't be changed, so that observations may share it.
+// document is a JSON text. It is immutable, so that observations can share it.
 type document string
 
 // MarshalJSON returns the text, null when it is empty.
@@ -36,7 +36,7 @@ func (d document) MarshalJSON() ([]byte, error) {
 	return []byte(d), nil
 }
 
-// freeze writes a value of this package's as a document.
+// freeze encodes a value as a document.
 func freeze(value any) (document, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -45,8 +45,8 @@ func freeze(value any) (document, error) {
 	return document(text), nil
 }
 
-// call lets the backend carry an action out, replies aside. Wrong actions are carried out too: a
-// refund too large stays a refund.
+// call carries out an action on the backend, replies aside. Wrong actions are carried out too: a
+// refund that is too large is still a refund.
 func (s *state) call(action string, args map[string]any) result {
 	switch action {
 	case scenarios.CheckOrderStatus:
@@ -73,10 +73,7 @@ func (s *state) lookUpOrder(id string) result {
 }
 
 func (s *state) lookUpPayments(args map[string]any) result {
-	id := text(args, "payment_id")
-	if id == "" {
-		id = text(args, "order_id")
-	}
+	id := cmp.Or(text(args, "payment_id"), text(args, "order_id"))
 	if id == "" {
 		return failure("order_id or payment_id is missing")
 	}
@@ -114,8 +111,8 @@ func (s *state) refund(args map[string]any) result {
 	return result{OK: true, Refund: &refund}
 }
 
-// unpayable tells why a refund can't be booked to one payment, "" where it can. What the payment's
-// status or the amount ought to forbid is for the agent to see.
+// unpayable is why a refund can't be assigned to one payment, "" if it can. The payment's status
+// and the amount are not checked: judging them is the agent's job.
 func (s *state) unpayable(refund scenarios.Refund) string {
 	id := cmp.Or(refund.PaymentID, refund.OrderID)
 	payments := s.backend.PaymentsOf(id)

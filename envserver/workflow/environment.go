@@ -10,14 +10,14 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// environment is one session's. Its course is nil before the first reset.
+// environment is one session's. Its state is nil before the first reset.
 type environment struct {
 	kind  *Kind
 	opts  episode.Options
 	state *state
 }
 
-// Reset begins an episode. When it fails the last episode goes on.
+// Reset begins an episode. If it fails, the last episode goes on.
 func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if opts.RewardMode == "" {
 		opts.RewardMode = episode.Dense
@@ -40,39 +40,38 @@ func (e *environment) begin(task *task, workflow *scenarios.Workflow, opts episo
 
 // Step plays one action.
 func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.Result, error) {
-	c := e.state
-	if c == nil {
+	s := e.state
+	if s == nil {
 		return episode.Result{}, episode.ErrNotReset
 	}
-	if c.outcome != "" {
-		return episode.Result{Observation: c.observation(), Done: true}, nil
+	if s.outcome != "" {
+		return episode.Result{Observation: s.observation(), Done: true}, nil
 	}
 	decoded, err := actionForm.Decode(action)
 	var invalid *episode.ActionError
 	switch {
 	case errors.As(err, &invalid):
-		err = c.refuse(invalid)
+		err = s.refuse(invalid)
 	case err == nil:
-		err = c.play(decoded)
+		err = s.play(decoded)
 	}
 	if err != nil {
 		return episode.Result{}, err
 	}
-	if invalid != nil && c.outcome == "" {
+	if invalid != nil && s.outcome == "" {
 		return episode.Result{}, invalid
 	}
-	return episode.Result{Observation: c.observation(), Reward: c.pay(), Done: c.outcome != "", Final: c.final()}, nil
+	return episode.Result{Observation: s.observation(), Reward: s.pay(), Done: s.outcome != "", Final: s.final()}, nil
 }
 
-// State reports the episode without anything that the agent must find out.
+// State reports the episode without gold labels.
 func (e *environment) State() any {
-	c, id := e.state, e.opts.EpisodeID
-	if c == nil {
+	s := e.state
+	if s == nil {
 		return State{}
 	}
 	return State{
-		EpisodeID: &id, StepCount: c.step, Seed: e.opts.Seed, Task: c.task.name, Done: c.outcome != "",
-		MaxSteps:   c.workflow.MaxSteps,
-		RewardMode: c.mode, InvalidActions: c.invalid,
+		EpisodeID: new(e.opts.EpisodeID), StepCount: s.step, Seed: e.opts.Seed, Task: s.task.name,
+		Done: s.outcome != "", MaxSteps: s.workflow.MaxSteps, RewardMode: s.mode, InvalidActions: s.invalid,
 	}
 }

@@ -1,19 +1,19 @@
 // Package workflow is the workflow environment: an agent settles a customer's issue in several
 // steps against an order and a payment backend.
 //
-// A scenario is a graph of required steps. An action earns when it is a required step not done
-// before whose prerequisites are met, and costs when it is wrong, repeated, out of order or
-// forbidden; a harmless look-up costs little. What the agent needs to know (amounts, dates,
-// statuses) stands only behind the look-ups, and the arguments of an action matter. The resolution
-// is paid for the state that the backend ends in and for the facts in the reply, not for the path.
-// Rewards are never clamped: a penalty is always seen.
+// A scenario is a graph of required steps. An action earns points if it is a required step that
+// wasn't done before and its prerequisites are met. It costs points if it is wrong, repeated, out
+// of order or forbidden; a harmless look-up costs little. The agent finds amounts, dates and
+// statuses by look-ups only, and the arguments of an action count. The resolution is paid for the
+// final state of the backend and the facts in the reply, not for the path. Rewards are never
+// clamped, so that every penalty is visible.
 package workflow
 
 import (
 	"embed"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader"
@@ -21,16 +21,15 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// rulesVersion changes whenever the rules of this package can give another score for the same
-// episode.
+// rulesVersion changes whenever this package's rules can give another score for the same episode.
 const rulesVersion = "workflow.3"
 
-// scale is the name under which figures of this environment are reported: rules alone grade,
-// replies included.
-const scale = "rules"
-
-// category is that of every workflow in the statistics.
-const category = "workflow"
+const (
+	// scale is the environment's judge: rules alone grade, replies included.
+	scale = "rules"
+	// category is that of every workflow in the statistics.
+	category = "workflow"
+)
 
 //go:embed schemas
 var schemas embed.FS
@@ -38,8 +37,8 @@ var schemas embed.FS
 // Reader reads the reply that ends an episode, as the offline judge of package grader does. It is
 // safe for concurrent use.
 type Reader interface {
-	// FactsStated reports for each fact whether the reply states it. The known texts hold the other
-	// values that a reply may state beside a fact's.
+	// FactsStated reports for each fact whether the reply states it. The known texts contain other
+	// values that a reply may state.
 	FactsStated(reply string, facts []scenarios.Fact, known []string, language string) []bool
 	// Commits reports whether the reply promises one of the acts that the verbs name.
 	Commits(reply string, verbs []string, language string) bool
@@ -62,7 +61,7 @@ type task struct {
 	scenarios []*scenarios.WorkflowScenario
 }
 
-// New makes the environment's kind. The catalogue must hold at least one workflow.
+// New makes the environment's kind. The catalogue must contain at least one workflow.
 func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	k := &Kind{catalog: catalog, reader: reader}
 	for _, t := range []*task{{name: "order-inquiry", class: "simple"}, {name: "refund", class: "medium"},
@@ -93,8 +92,7 @@ func (k *Kind) Description() string {
 		"with the facts."
 }
 
-// Tasks are those of order-inquiry, refund and payment-exception that the catalogue has workflows
-// for.
+// Tasks are those of order-inquiry, refund and payment-exception for which there are workflows.
 func (k *Kind) Tasks() []score.Task {
 	tasks := make([]score.Task, len(k.tasks))
 	for i, t := range k.tasks {
@@ -111,11 +109,10 @@ func (k *Kind) Tasks() []score.Task {
 // ScenarioDigest is the catalogue's.
 func (k *Kind) ScenarioDigest() string { return k.catalog.Digest() }
 
-// GraderVersion names the version of the grader, which reads replies, and that of this package's
-// rules.
+// GraderVersion names the grader's version and that of this package's rules.
 func (k *Kind) GraderVersion() string { return grader.GraderVersion + "+" + rulesVersion }
 
-// Judge is "rules": no judge has an opinion here.
+// Judge is "rules".
 func (k *Kind) Judge() string { return scale }
 
 // Schemas are those of the action, the observation and the state.
@@ -126,38 +123,16 @@ func (k *Kind) New() episode.Environment { return &environment{kind: k} }
 
 // choose finds the task and the scenario that the options ask for.
 func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario, error) {
-	chosen := k.tasks[0]
-	if opts.Task != "" {
-		chosen = k.task(opts.Task)
-	}
-	if chosen == nil {
-		return nil, nil, fmt.Errorf("%w %q: this environment has %s", episode.ErrUnknownTask, opts.Task,
-			strings.Join(k.taskNames(), ", "))
+	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.name })
+	if err != nil {
+		return nil, nil, err
 	}
 	if opts.Scenario == "" {
-		return chosen, chosen.scenarios[episode.Draw(opts.Seed, len(chosen.scenarios))], nil
+		return t, t.scenarios[episode.Draw(opts.Seed, len(t.scenarios))], nil
 	}
-	for _, s := range chosen.scenarios {
-		if s.ID == opts.Scenario {
-			return chosen, s, nil
-		}
+	at := slices.IndexFunc(t.scenarios, func(s *scenarios.WorkflowScenario) bool { return s.ID == opts.Scenario })
+	if at < 0 {
+		return nil, nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, t.name)
 	}
-	return nil, nil, fmt.Errorf("%w %q of task %s", episode.ErrUnknownScenario, opts.Scenario, chosen.name)
-}
-
-func (k *Kind) task(name string) *task {
-	for _, t := range k.tasks {
-		if t.name == name {
-			return t
-		}
-	}
-	return nil
-}
-
-func (k *Kind) taskNames() []string {
-	names := make([]string, len(k.tasks))
-	for i, t := range k.tasks {
-		names[i] = t.name
-	}
-	return names
+	return t, t.scenarios[at], nil
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 )
 
-// Observation is what the agent sees. It shares nothing with the episode's state that later steps
-// change.
+// Observation is what the agent sees. Later steps don't change it.
 type Observation struct {
 	Task         string    `json:"task"`
 	Now          time.Time `json:"now"`
@@ -15,18 +14,18 @@ type Observation struct {
 	AccountLevel string    `json:"account_level"`
 	Language     string    `json:"language"`
 	UserQuery    string    `json:"user_query"`
-	// OrderStatus and PaymentStatus are null until they were looked up.
+	// OrderStatus and PaymentStatus are null until they are looked up.
 	OrderStatus   *string  `json:"order_status"`
 	PaymentStatus *string  `json:"payment_status"`
 	History       []Entry  `json:"history"`
 	LastResult    document `json:"last_result"`
 	Step          int      `json:"step"`
 	MaxSteps      int      `json:"max_steps"`
-	// MinutesUsed is what the actions took of a simulated clock. It is told, not graded.
+	// MinutesUsed are the simulated minutes that the actions took. They are not graded.
 	MinutesUsed int `json:"minutes_used"`
 }
 
-// Entry is an action of the episode and what came of it.
+// Entry is an action of the episode and its result.
 type Entry struct {
 	Step       int      `json:"step"`
 	ActionType string   `json:"action_type"`

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// sentence is a run of text up to what ends a sentence or a line.
+// sentence matches text up to the end of a sentence or a line.
 var sentence = regexp.MustCompile(`[^.!?\n]+[.!?]?`)
 
-// requests are the words by which a sentence without a question mark asks for something.
+// requests are words by which a sentence without a question mark asks for something.
 var requests = []string{"please", "tell", "send", "give", "share", "provide", "let me know", "need to know", "confirm"}
 
-// asks reports whether a sentence of the message asks for one of the things; any question does
-// where nothing is named.
+// asks reports whether a sentence of the message asks about one of the words; without words,
+// whether it is a question.
 func asks(message string, about []string) bool {
 	for _, s := range sentence.FindAllString(strings.ToLower(message), -1) {
 		question := strings.HasSuffix(s, "?")
@@ -24,8 +24,8 @@ func asks(message string, about []string) bool {
 	return false
 }
 
-// holdsWord reports whether one of the words or phrases stands in the lower-case text, whatever is
-// appended to it.
+// holdsWord reports whether the lower-case text contains a word that begins with one of the words
+// or phrases.
 func holdsWord(text string, words []string) bool {
 	text = " " + strings.Map(letterOrSpace, text)
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, " "+w) })

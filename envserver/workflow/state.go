@@ -14,11 +14,11 @@ const (
 	stepPoints       = 200
 	resolutionPoints = 500
 	wrongPenalty     = 100 // wrong, repeated, out of order, forbidden or malformed
-	neutralPenalty   = 20  // a harmless look-up, or any step beyond as many as the steps required
+	neutralPenalty   = 20  // a harmless look-up, or any step beyond the number of required steps
 	exhaustedPenalty = 200 // the steps ran out
 )
 
-// course is the state of an episode.
+// state is the state of an episode.
 type state struct {
 	task     *task
 	workflow *scenarios.Workflow
@@ -30,11 +30,10 @@ type state struct {
 	history                    []Entry
 	last                       document
 	step                       int
-	// minutes are those of the simulated clock that the actions took.
-	minutes int
-	invalid int
-	// calls counts the calls of each action, faulty ones included; faults counts the calls that
-	// failed by our script, which cost nothing.
+	// minutes are those of the simulated clock.
+	minutes, invalid int
+	// calls counts the calls of each action; faults those of them that failed by the script, which
+	// cost nothing.
 	calls     map[string]int
 	faults    int
 	satisfied []bool
@@ -43,8 +42,7 @@ type state struct {
 	replied   bool
 	message   string
 
-	// The books, in milli-points: what was earned by steps and by the resolution, what was lost,
-	// and what of the balance was paid as reward.
+	// In milli-points: earned by steps, earned by the resolution, lost, and already paid as reward.
 	earnedSteps, earnedResolution, penalties, paid int64
 	// outcome is "" until the episode has ended.
 	outcome score.Outcome
@@ -58,7 +56,7 @@ func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.Reward
 	}
 }
 
-// shown is what is known of a status before it was looked up.
+// shown is a status as the agent sees it before looking it up.
 func shown(status string) string {
 	if status == "unknown" {
 		return ""
@@ -66,7 +64,7 @@ func shown(status string) string {
 	return status
 }
 
-// play carries an action out and books what it earns and costs.
+// play carries out an action and adds what it earns and costs.
 func (s *state) play(a episode.Action) error {
 	args := payload(a)
 	s.step++
@@ -81,8 +79,8 @@ func (s *state) play(a episode.Action) error {
 	return s.record(a.Type, args, answer)
 }
 
-// carryOut returns what the action came to and what it costs. A call that fails by the script is
-// excused: it costs nothing and, however late, is no step too many.
+// carryOut returns an action's result and cost. A call that fails by the script costs nothing and
+// isn't counted as a step too many.
 func (s *state) carryOut(action string, args map[string]any) (result, int64) {
 	if fault := s.fault(action); fault != "" {
 		s.faults++
@@ -95,8 +93,8 @@ func (s *state) carryOut(action string, args map[string]any) (result, int64) {
 	return answer, cost
 }
 
-// act carries the action out, books what it earns and returns what it costs by itself. A forbidden
-// act is never a step.
+// act carries out an action, adds what it earns and returns its result and cost. A forbidden action
+// is never a required step.
 func (s *state) act(action string, args map[string]any) (result, int64) {
 	if action == scenarios.RespondUser {
 		return s.respond(args)
@@ -119,15 +117,20 @@ func (s *state) act(action string, args map[string]any) (result, int64) {
 	}
 }
 
-// tooEarly reports whether the action changes the backend and a required step of its type waits for
-// others. The arguments play no part: if only the right team or amount were held back, agents could
-// find it by trying.
+// tooEarly reports whether the action changes the backend and a required step of its type has unmet
+// prerequisites. The arguments don't count: if only the right team or amount were refused, agents
+// could find it by trial.
 func (s *state) tooEarly(action string) bool {
 	return changes(action) && slices.ContainsFunc(s.waiting(action),
 		func(i int) bool { return !s.ready(s.workflow.Steps[i]) })
 }
 
-// waiting lists the required steps of an action, by index, that aren't done.
+// changes reports whether an action changes the backend.
+func changes(action string) bool {
+	return action == scenarios.InitiateRefund || action == scenarios.EscalateIssue
+}
+
+// waiting lists the indices of an action's required steps that aren't done.
 func (s *state) waiting(action string) []int {
 	var open []int
 	for i, step := range s.workflow.Steps {
@@ -136,11 +139,6 @@ func (s *state) waiting(action string) []int {
 		}
 	}
 	return open
-}
-
-// changes reports whether an action changes the backend.
-func changes(action string) bool {
-	return action == scenarios.InitiateRefund || action == scenarios.EscalateIssue
 }
 
 // fault is the scripted error of the current call, "" for none.
@@ -153,8 +151,8 @@ func (s *state) fault(action string) string {
 	return ""
 }
 
-// nextStep finds a required step that the action does now. blocked says that there is only one that
-// waits for others.
+// nextStep finds a required step that the action fulfils. Blocked means that the only ones that it
+// would fulfil have unmet prerequisites.
 func (s *state) nextStep(action string, args map[string]any) (step int, blocked bool) {
 	for _, i := range s.waiting(action) {
 		step := s.workflow.Steps[i]
@@ -171,13 +169,10 @@ func (s *state) nextStep(action string, args map[string]any) (step int, blocked 
 
 // ready reports whether a step's prerequisites are met.
 func (s *state) ready(step scenarios.WorkflowStep) bool {
-	for _, id := range step.Requires {
+	return !slices.ContainsFunc(step.Requires, func(id string) bool {
 		i := slices.IndexFunc(s.workflow.Steps, func(other scenarios.WorkflowStep) bool { return other.ID == id })
-		if i < 0 || !s.satisfied[i] {
-			return false
-		}
-	}
-	return true
+		return i < 0 || !s.satisfied[i]
+	})
 }
 
 func (s *state) satisfy(step int) {
@@ -185,8 +180,8 @@ func (s *state) satisfy(step int) {
 	s.earnedSteps += stepPoints
 }
 
-// isNeutral reports whether the action is a harmless look-up that is still free to make, and counts
-// it. A step done before is a repeat, never neutral.
+// isNeutral reports whether the action is a harmless look-up that is still allowed, and counts it.
+// A step that was done before is a repeat and not neutral.
 func (s *state) isNeutral(action string, args map[string]any) bool {
 	for i, step := range s.workflow.Steps {
 		if step.Action == action && s.satisfied[i] && step.Accepts(args) {
@@ -205,28 +200,24 @@ func (s *state) isNeutral(action string, args map[string]any) bool {
 func (s *state) isForbidden(action string, args map[string]any) bool {
 	moment := scenarios.Moment{Backend: &s.backend, Payload: args}
 	for _, f := range s.workflow.Forbidden {
-		if f.Action != action {
-			continue
-		}
-		switch {
-		case f.When.IsZero() && len(f.Verbs) == 0:
-			return true
-		case len(f.Verbs) > 0 && s.reader.Commits(text(args, "message"), f.Verbs, s.workflow.Language):
-			return true
-		case !f.When.IsZero() && holds(f.When, moment):
+		always := f.When.IsZero() && len(f.Verbs) == 0
+		if f.Action == action && (always ||
+			len(f.Verbs) > 0 && s.reader.Commits(text(args, "message"), f.Verbs, s.workflow.Language) ||
+			!f.When.IsZero() && holds(f.When, moment)) {
 			return true
 		}
 	}
 	return false
 }
 
-// holds takes a predicate that asks for what isn't there as false: the agent's action left it out.
+// holds reports whether a predicate is true. One about an argument that is missing is false.
 func holds(p scenarios.Predicate, m scenarios.Moment) bool {
 	ok, err := p.Holds(m)
 	return ok && err == nil
 }
 
-// respond sends a message. It is a question that the case asks for, or it ends the episode.
+// respond sends a message: a question that the scenario requires, or the reply that ends the
+// episode.
 func (s *state) respond(args map[string]any) (result, int64) {
 	message := text(args, "message")
 	if message == "" {
@@ -252,7 +243,7 @@ func (s *state) respond(args map[string]any) (result, int64) {
 	return sent, 0
 }
 
-// question finds the asking step that a message does, -1 for none.
+// question is the index of the asking step that a message fulfils, -1 for none.
 func (s *state) question(message string) int {
 	for i, step := range s.workflow.Steps {
 		if step.Ask && !s.satisfied[i] && s.ready(step) && asks(message, step.About) {
@@ -263,59 +254,51 @@ func (s *state) question(message string) int {
 }
 
 func (s *state) statesFacts(message string) bool {
-	for i, stated := range s.reader.FactsStated(message, s.workflow.Facts, s.workflow.AllowedValues,
-		s.workflow.Language) {
-		if !stated && !s.workflow.Facts[i].Optional {
+	w := s.workflow
+	for i, stated := range s.reader.FactsStated(message, w.Facts, w.AllowedValues, w.Language) {
+		if !stated && !w.Facts[i].Optional {
 			return false
 		}
 	}
 	return true
 }
 
-// resolved reports whether every required step is done, nothing forbidden was, and the backend
-// ended as it should.
+// resolved reports whether every required step was done, no forbidden one, and the backend's final
+// state meets every goal.
 func (s *state) resolved() bool {
 	if s.forbidden || slices.Contains(s.satisfied, false) {
 		return false
 	}
 	end := scenarios.Moment{Backend: &s.backend, Replied: s.replied, Message: s.message}
-	for _, goal := range s.workflow.Goal {
-		if !holds(goal, end) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.workflow.Goal, func(goal scenarios.Predicate) bool { return !holds(goal, end) })
 }
 
-// refuse books an action outside the schema, which costs no step. The last one that is put up with
-// ends the episode.
-func (s *state) refuse(err *episode.ActionError) error {
+// refuse counts an action outside the schema, which costs no step. The last one allowed ends the
+// episode.
+func (s *state) refuse(invalid *episode.ActionError) (err error) {
 	s.invalid++
 	s.penalties += wrongPenalty
-	if s.invalid < episode.MaxInvalidActions {
-		return nil
+	if s.invalid == episode.MaxInvalidActions {
+		s.outcome = score.Failed
+		s.last, err = freeze(failure("%v. This was invalid action %d: the episode is over", invalid, s.invalid))
 	}
-	s.outcome = score.Failed
-	last, err2 := freeze(failure("%v. This was invalid action %d: the episode is over", err, s.invalid))
-	s.last = last
-	return err2
+	return err
 }
 
-// pay returns the reward of the books' change since the last payment; before the end of an episode
-// with terminal rewards, nothing.
+// pay returns the reward since the last payment, 0 before the end of an episode with terminal
+// rewards.
 func (s *state) pay() int64 {
 	if s.outcome == "" && s.mode == episode.Terminal {
 		return 0
 	}
-	balance := s.balance()
-	reward := balance - s.paid
-	s.paid = balance
+	reward := s.balance() - s.paid
+	s.paid += reward
 	return reward
 }
 
 func (s *state) balance() int64 { return s.earnedSteps + s.earnedResolution - s.penalties }
 
-// final is the end of the episode, nil before.
+// final is the end of the episode, nil before it.
 func (s *state) final() *episode.Final {
 	if s.outcome == "" {
 		return nil

@@ -1,0 +1,40 @@
+package episode
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Draw picks one of n choices by the seed, evenly and the same in every process.
+func Draw(seed int64, n int) int {
+	//nolint:gosec // The length of a list fits in any integer, and so does what is below it.
+	return int(binary.BigEndian.Uint64(seeded("scenario", seed)) % uint64(n))
+}
+
+// OpaqueID is an id for the wire: the prefix, a dash and eight characters. It is drawn from the
+// seed alone, so that it doesn't reveal the scenario.
+func OpaqueID(prefix string, seed int64) string {
+	return prefix + "-" + base32.StdEncoding.EncodeToString(seeded("id", seed)[:5])
+}
+
+func seeded(purpose string, seed int64) []byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, "csenv %s\n%d", purpose, seed))
+	return sum[:]
+}
+
+// Choose returns the task of the name, the first one for "". The error wraps ErrUnknownTask.
+func Choose[T any](tasks []T, name string, nameOf func(T) string) (chosen T, err error) {
+	names := make([]string, len(tasks))
+	for i, t := range tasks {
+		names[i] = nameOf(t)
+	}
+	at := max(slices.Index(names, name), 0)
+	if name != "" && names[at] != name {
+		return chosen, fmt.Errorf("%w %q: this environment has %s", ErrUnknownTask, name, strings.Join(names, ", "))
+	}
+	return tasks[at], nil
+}

@@ -1,0 +1,236 @@
+package episode
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxInvalidActions is the number of actions outside the schema that end an episode: the last of
+// them is answered with done and the outcome failed.
+const MaxInvalidActions = 5
+
+// maxEcho bounds, in bytes, the input that an error item repeats.
+const maxEcho = 512
+
+// Action is a decoded action. Fields that were absent or null read as "".
+type Action struct {
+	Type   string
+	values []text
+}
+
+// text is the value of a field. An action has so few of them that a list is faster than a map.
+type text struct{ field, value string }
+
+// Get returns a field's text, or a number as it was written. A property of an object field is named
+// "field.property".
+func (a Action) Get(field string) string {
+	for _, t := range a.values {
+		if t.field == field {
+			return t.value
+		}
+	}
+	return ""
+}
+
+// Decode reads an action strictly. It returns an *ActionError that lists every fault when the
+// action is outside the form's schema.
+func (f *Form) Decode(raw json.RawMessage) (Action, error) {
+	given := members(raw)
+	if given == nil {
+		msg := fmt.Sprintf(`an action is a JSON object with an action_type, for example {"action_type": %q}`,
+			f.variants[0].Type)
+		return Action{}, &ActionError{Items: []ErrorItem{item("model_type", []any{}, msg, jsontext.Value(raw))}}
+	}
+	d := decoder{form: f, given: given, action: Action{values: make([]text, 0, len(given))}}
+	variant := d.variant()
+	d.checkKnown()
+	for i := range f.fields {
+		d.field(&f.fields[i], variant)
+	}
+	if s := d.at("metadata"); s.given() && s.raw.Kind() != '{' {
+		d.faultf("dict_type", s, "metadata should be a JSON object")
+	}
+	if variant != nil {
+		d.anyOf(variant)
+	}
+	if len(d.items) > 0 {
+		return Action{}, &ActionError{Items: d.items}
+	}
+	return d.action, nil
+}
+
+// decoder is one run of Decode.
+type decoder struct {
+	form   *Form
+	given  object
+	action Action
+	items  []ErrorItem
+}
+
+// object is a JSON object by its members' names; nil stands for anything else.
+type object map[string]jsontext.Value
+
+// members reads a JSON object. The last of duplicate names counts, as in JSON Schema validators.
+func members(raw []byte) object {
+	var given object
+	if jsonv2.Unmarshal(raw, &given, jsontext.AllowDuplicateNames(true)) != nil {
+		return nil
+	}
+	return given
+}
+
+// unquote reads a JSON string that is known to be valid; other values give false.
+func unquote(raw jsontext.Value) (string, bool) {
+	if raw.Kind() != '"' {
+		return "", false
+	}
+	text, err := jsontext.AppendUnquote(nil, raw)
+	return string(text), err == nil
+}
+
+// spot is a field's place in an action and the value sent there, nil for none. The parent is "" for
+// the action's own fields.
+type spot struct {
+	parent, field string
+	raw           jsontext.Value
+}
+
+func (s spot) name() string {
+	if s.parent == "" {
+		return s.field
+	}
+	return s.parent + "." + s.field
+}
+
+func (s spot) loc() []any {
+	if s.parent == "" {
+		return []any{s.field}
+	}
+	return []any{s.parent, s.field}
+}
+
+// given reports whether a value other than null was sent.
+func (s spot) given() bool { return s.raw != nil && s.raw.Kind() != 'n' }
+
+func (d *decoder) at(field string) spot { return spot{"", field, d.given[field]} }
+
+func item(kind string, loc []any, msg string, input jsontext.Value) ErrorItem {
+	it := ErrorItem{Type: kind, Loc: loc, Msg: msg}
+	if len(input) <= maxEcho && input.IsValid() {
+		it.Input = bytes.Clone(input)
+	}
+	return it
+}
+
+func (d *decoder) faultf(kind string, s spot, format string, args ...any) {
+	d.items = append(d.items, item(kind, s.loc(), fmt.Sprintf(format, args...), s.raw))
+}
+
+// variant reads action_type; it is nil, with a fault, when that is none of the form's.
+func (d *decoder) variant() *Variant {
+	s := d.at(typeField)
+	if s.raw == nil {
+		d.faultf("missing", s, "action_type is required: one of %s", quoted(d.form.Types()))
+		return nil
+	}
+	name, ok := unquote(s.raw)
+	if !ok || d.form.byType[name] == nil {
+		d.faultf("literal_error", s, "action_type should be one of %s", quoted(d.form.Types()))
+		return nil
+	}
+	d.action.Type = name
+	return d.form.byType[name]
+}
+
+func (d *decoder) checkKnown() {
+	known := func(name string) bool { return name == typeField || name == "metadata" || d.form.byField[name] != nil }
+	for _, name := range unknown(d.given, known) {
+		d.faultf("extra_forbidden", d.at(name), "%q is not a field of an action: leave it out", name)
+	}
+}
+
+// unknown lists the names that aren't known, sorted.
+func unknown(given object, known func(string) bool) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(given)), known)
+}
+
+// field checks one field's value and, where the variant is known, whether it reads the field.
+func (d *decoder) field(field *Field, variant *Variant) {
+	s := d.at(field.Name)
+	switch {
+	case !s.given():
+		if variant != nil && slices.Contains(variant.Required, field.Name) {
+			d.faultf("missing", s, "%s needs %s", variant.Type, field.Name)
+		}
+	case variant != nil && !variant.reads(field.Name):
+		d.faultf("extra_forbidden", s, "%s does not use %s: leave it out or send null", variant.Type, field.Name)
+	default:
+		d.value(field, s)
+	}
+}
+
+func (d *decoder) value(field *Field, s spot) {
+	switch {
+	case field.Properties != nil:
+		d.object(field, s)
+	case field.Number && s.raw.Kind() == '0':
+		d.action.values = append(d.action.values, text{s.name(), string(s.raw)})
+	default:
+		d.text(field, s)
+	}
+}
+
+func (d *decoder) object(field *Field, s spot) {
+	given := members(s.raw)
+	if given == nil {
+		d.faultf("dict_type", s, "%s should be a JSON object or null", s.name())
+		return
+	}
+	isProperty := func(name string) bool {
+		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
+	}
+	for _, name := range unknown(given, isProperty) {
+		d.faultf("extra_forbidden", spot{s.field, name, given[name]}, "%s has no field %q: leave it out", s.name(),
+			name)
+	}
+	for i := range field.Properties {
+		property := &field.Properties[i]
+		if inner := (spot{s.field, property.Name, given[property.Name]}); inner.given() {
+			d.value(property, inner)
+		}
+	}
+}
+
+func (d *decoder) text(field *Field, s spot) {
+	value, ok := unquote(s.raw)
+	switch {
+	case !ok:
+		d.faultf("string_type", s, "%s should be a string", s.name())
+	case field.Enum != nil && !slices.Contains(field.Enum, value):
+		d.faultf("literal_error", s, "%s should be one of %s", s.name(), quoted(field.Enum))
+	case field.Enum == nil && value == "":
+		d.faultf("string_too_short", s, "%s should have at least 1 character", s.name())
+	case field.Enum == nil && utf8.RuneCountInString(value) > field.MaxLength:
+		d.faultf("string_too_long", s, "%s should have at most %d characters", s.name(), field.MaxLength)
+	default:
+		d.action.values = append(d.action.values, text{s.name(), value})
+	}
+}
+
+func (d *decoder) anyOf(v *Variant) {
+	if len(v.AnyOf) == 0 || slices.ContainsFunc(v.AnyOf, func(name string) bool { return d.at(name).given() }) {
+		return
+	}
+	msg := fmt.Sprintf("%s needs %s", v.Type, strings.Join(v.AnyOf, " or "))
+	d.items = append(d.items, item("missing", []any{v.AnyOf[0]}, msg, nil))
+}
+
+func quoted(values []string) string { return "'" + strings.Join(values, "', '") + "'" }

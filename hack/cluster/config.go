@@ -20,19 +20,27 @@ type settings struct {
 	Snapshotter string
 	Upstreams   string // name servers for names outside the cluster, blank when there are none
 	User        string // whose kubeconfig is rendered
+
+	Program       func(name string) string // path of a built program, for command lines
+	ContainerdPID int                      // for the kubelet's command line
 }
 
 // covering is one fixed path and the folder of the state that covers it.
 type covering struct{ Path, Behind string }
 
-func (s settings) At(parts ...string) string { return s.at(parts...) }
-func (s settings) ContainerdSocket() string  { return s.containerdSocket() }
-func (settings) PauseImage() string          { return pauseImage }
-func (settings) CNIFolder() string           { return cniFolder }
-func (settings) PodNetwork() string          { return podNetwork }
-func (settings) NodeIP() string              { return nodeIP }
-func (settings) ClusterDomain() string       { return clusterDomain }
-func (settings) APIAddress() string          { return apiAddress }
+func (s settings) At(parts ...string) string     { return s.at(parts...) }
+func (s settings) ContainerdSocket() string      { return s.containerdSocket() }
+func (settings) PauseImage() string              { return pauseImage }
+func (settings) CNIFolder() string               { return cniFolder }
+func (settings) PodNetwork() string              { return podNetwork }
+func (settings) NodeIP() string                  { return nodeIP }
+func (settings) ClusterDomain() string           { return clusterDomain }
+func (settings) APIAddress() string              { return apiAddress }
+func (settings) EtcdAddress() string             { return etcdAddress }
+func (settings) EtcdPeerAddress() string         { return etcdPeerAddress }
+func (settings) NodeName() string                { return nodeName }
+func (settings) ServiceNetwork() string          { return serviceNetwork }
+func (s settings) Kubeconfig(user string) string { return s.at("config", user+".kubeconfig") }
 
 func (s settings) Covered() []covering {
 	all := make([]covering, 0, len(coveredFolders()))
@@ -49,10 +57,6 @@ func (s settings) Base64(file string) (string, error) {
 }
 
 func (f folders) containerdSocket() string { return f.at("containerd", "containerd.sock") }
-
-func (f folders) componentKubeconfig(user string) string {
-	return f.at("config", user+".kubeconfig")
-}
 
 // machineSettings reads from this machine what the configuration depends on.
 func machineSettings(f folders) (settings, error) {
@@ -123,7 +127,7 @@ func writeConfig(s settings) error {
 	}
 	for _, user := range []string{"kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "kubelet"} {
 		s.User = user
-		if err := s.write("kubeconfig", s.componentKubeconfig(user), 0o600); err != nil {
+		if err := s.write("kubeconfig", s.Kubeconfig(user), 0o600); err != nil {
 			return err
 		}
 	}

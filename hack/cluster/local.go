@@ -181,10 +181,8 @@ func (l local) start(ctx context.Context) error {
 }
 
 func (l local) startServers(ctx context.Context) error {
-	for _, c := range []component{etcd(l.builder), containerd(l.builder), apiServer(l.builder)} {
-		if err := startProcess(l.folders, c.name, c.argv); err != nil {
-			return err
-		}
+	if err := l.startComponents(0, "etcd", "containerd", "kube-apiserver"); err != nil {
+		return err
 	}
 	if err := l.await(ctx, "containerd", 30*time.Second, l.containerdAnswers); err != nil {
 		return err
@@ -205,11 +203,17 @@ func (l local) startClients(ctx context.Context) error {
 	if !running {
 		return fmt.Errorf("containerd stopped; %s", tail(l.folders, "containerd"))
 	}
-	for _, c := range []component{
-		kubelet(l.builder, runtime.pid), controllerManager(l.builder), scheduler(l.builder), kubeProxy(l.builder),
-		coreDNS(l.builder),
-	} {
-		if err := startProcess(l.folders, c.name, c.argv); err != nil {
+	return l.startComponents(runtime.pid, "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy",
+		"coredns")
+}
+
+func (l local) startComponents(containerdPID int, names ...string) error {
+	for _, name := range names {
+		argv, err := l.commandLine(name, containerdPID)
+		if err != nil {
+			return err
+		}
+		if err := startProcess(l.folders, name, argv); err != nil {
 			return err
 		}
 	}

@@ -2,13 +2,15 @@ package main
 
 import (
 	"errors"
-	"os"
+	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/procfs"
 
 	"github.com/csenv/csenv/envserver/load"
 )
@@ -98,13 +100,30 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	line := "4242 (a ) name) S 1 77 77 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 9 0 1000 123456 2560 18446744073709551615"
-	u, group := parseStat(line)
-	if want := (usage{memory: 2560 * int64(os.Getpagesize()), cpu: 2 * time.Second}); u != want || group != 77 {
-		t.Errorf("%+v, group %d; want %+v, 77", u, group, want)
+func TestUsageSumsUpTheGroup(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 60 & sleep 60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	if u, group := parseStat("1 (x) S"); u != (usage{}) || group != 0 {
-		t.Errorf("a short line: %+v, %d", u, group)
+	p := &process{cmd: cmd, gone: make(chan struct{})}
+	t.Cleanup(p.stop)
+	go func() {
+		p.ended = cmd.Wait()
+		close(p.gone)
+	}()
+	own, err := procfs.NewProc(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		stat, err := own.Stat()
+		u, usageErr := p.usage()
+		if err != nil || usageErr != nil {
+			t.Fatal(err, usageErr)
+		}
+		if u.memory > int64(stat.ResidentMemory()) && stat.ResidentMemory() > 0 {
+			return // the children's memory counts as well
+		}
 	}
 }

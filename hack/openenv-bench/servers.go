@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/spf13/cobra"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -204,40 +205,19 @@ type usage struct {
 	cpu time.Duration
 }
 
-// tick is the unit of processor time in /proc, on every Linux.
-const tick = 10 * time.Millisecond
-
+// usage sums up the processes of the server's group.
 func (p *process) usage() (usage, error) {
-	entries, err := filepath.Glob("/proc/[0-9]*/stat")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return usage{}, err
 	}
 	var sum usage
-	for _, entry := range entries {
-		stat, err := os.ReadFile(entry)
-		if err != nil {
-			continue // a process of others that has ended
-		}
-		if u, group := parseStat(string(stat)); group == p.cmd.Process.Pid {
-			sum.memory += u.memory
-			sum.cpu += u.cpu
+	for _, candidate := range all {
+		stat, err := candidate.Stat()
+		if err == nil && stat.PGRP == p.cmd.Process.Pid { // a process that ended meanwhile has no stat
+			sum.memory += int64(stat.ResidentMemory())
+			sum.cpu += time.Duration(stat.CPUTime() * float64(time.Second))
 		}
 	}
 	return sum, nil
-}
-
-// parseStat reads a line of /proc/PID/stat (proc(5)): what the process uses and its process group.
-func parseStat(line string) (u usage, group int) {
-	// The name, in parentheses, may hold anything.
-	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	const pgrp, utime, stime, rss = 2, 11, 12, 21
-	if len(fields) <= rss {
-		return usage{}, 0
-	}
-	number := func(i int) int64 {
-		n, _ := strconv.ParseInt(fields[i], 10, 64)
-		return n
-	}
-	return usage{memory: number(rss) * int64(os.Getpagesize()), cpu: time.Duration(number(utime)+number(stime)) * tick},
-		int(number(pgrp))
 }

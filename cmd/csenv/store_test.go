@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +146,41 @@ func reported(t *testing.T, folder string) {
 		if strings.Contains(text, foreign) {
 			t.Errorf("the report is not self-contained: it holds %q", foreign)
 		}
+	}
+}
+
+// A run that failed, or missed a threshold, reads the same from its store as when it was played.
+func TestStoredOutcomes(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the model is gone", http.StatusBadRequest)
+	}))
+	defer broken.Close()
+	folder := t.TempDir()
+	for name, args := range map[string][]string{
+		"errs":   {"--agent", "http", "--agent-url", broken.URL},
+		"misses": {"--agent", "null", "--threshold", "meanScore=0.9"},
+	} {
+		_, errs, code := csenv(t, append([]string{"eval", "--task", "ticket-classify", "--scenarios", "B06,S03",
+			"--name", name, "--results", folder}, args...)...)
+		if code != exitOutcome {
+			t.Fatalf("%s: exit code %d: %s", name, code, errs)
+		}
+	}
+	for name, want := range map[string]string{
+		"errs":   "errs: TooManyErrored, 0 of 2 episodes scored, 2 errored",
+		"misses": "meanScore is 0.0000, below 0.9",
+	} {
+		out, errs, code := csenv(t, "results", name, "--results", folder)
+		if code != exitOutcome || errs != "" || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, %q; want %q:\n%s", code, errs, want, out)
+		}
+	}
+	if _, errs, _ := csenv(t, "leaderboard", "--results", folder); !strings.Contains(errs, "errs (TooManyErrored)") {
+		t.Error(errs)
+	}
+	if out := must(t, "report", "--results", folder, "-o", "-"); !strings.Contains(out, "TooManyErrored") {
+		t.Errorf("the report doesn't say TooManyErrored")
 	}
 }
 

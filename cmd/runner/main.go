@@ -58,6 +58,7 @@ type options struct {
 	episodeAttempts int
 	terminationLog  string
 	results         string
+	limits          string
 }
 
 // newCommand makes the command. Logs go to the writer.
@@ -100,6 +101,7 @@ The agent's key, or the token of an agent behind a URL, is read from the variabl
 		"file to write the summary or the error to")
 	f.StringVar(&o.results, "results", "", "where to store every episode: a folder, or the URL of one in a bucket, "+
 		"such as s3://BUCKET/PREFIX; what is stored there of the shard is not played again")
+	f.StringVar(&o.limits, "limits", "", "JSON to store with the episodes: maxErroredPercent and thresholds of the run")
 	// The flags exist, so that this can't fail.
 	_ = cmd.MarkFlagRequired("pool")
 	_ = cmd.MarkFlagRequired("agent")

@@ -45,7 +45,8 @@ func openStore(ctx context.Context, cfg *rollout.Config, o options, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	manifest := results.Manifest{Environment: cfg.Environment, Plan: cfg.Plan, Agent: []byte(o.agent), Runner: version}
+	manifest := results.Manifest{Environment: cfg.Environment, Plan: cfg.Plan, Agent: []byte(o.agent),
+		Limits: []byte(o.limits), Runner: version}
 	if err := s.WriteManifest(ctx, "", manifest); err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func server(name, ip string) *corev1.Pod {
 }
 
 // evaluation plays both tasks, two trials each: 14 episodes over 4 scenarios, so at most 4 shards.
-func evaluation() *v1alpha1.EvaluationRun {
+func newTestRun() *v1alpha1.EvaluationRun {
 	return &v1alpha1.EvaluationRun{
 		ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace, UID: "run-uid", Generation: 1},
 		Spec: v1alpha1.EvaluationRunSpec{
@@ -103,7 +103,7 @@ func evaluation() *v1alpha1.EvaluationRun {
 // snap is the snapshot of a run that is about to begin.
 func snap() snapshot {
 	report := offer()
-	return snapshot{run: evaluation(), env: pool(), report: &report,
+	return snapshot{run: newTestRun(), env: pool(), report: &report,
 		options: Options{Image: "csenv:test", Version: "v1.2.3"}, now: start()}
 }
 

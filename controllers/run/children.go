@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/score"
@@ -256,7 +257,9 @@ func runnerArgs(run *v1alpha1.EvaluationRun, shards score.IndexSet) []string {
 		"--termination-log=" + corev1.TerminationMessagePathDefault,
 	}
 	if at := resultsURL(run); at != "" {
-		args = append(args, "--results="+at)
+		// A struct of numbers and strings can always be encoded.
+		limits, _ := json.Marshal(evaluation.LimitsOf(run))
+		args = append(args, "--results="+at, "--limits="+string(limits))
 	}
 	return args
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/policy"
 )
@@ -59,7 +60,7 @@ func TestRunnersReadTheAgent(t *testing.T) {
 			if agent.OpenAI != nil && config.OpenAI.SystemPrompt != agent.OpenAI.SystemPrompt {
 				t.Error("the system prompt is another")
 			}
-			if got := agentName(agent); got != name {
+			if got := evaluation.AgentName(agent); got != name {
 				t.Errorf("status.agent is %q, want %q", got, name)
 			}
 		})

@@ -111,7 +111,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 // ready is a world with a pool, its server and a run.
 func readyWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorld(t, pool(), server("support-a", "10.0.0.1"), evaluation())
+	return newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun())
 }
 
 func (w *world) write(what string, do func() error) error {
@@ -491,7 +491,7 @@ func TestRunBeingDeletedLetsItsPodsGoAndCountsNothing(t *testing.T) {
 func TestPodsOfAnEarlierRunAreLetGo(t *testing.T) {
 	w := readyWorld(t)
 	w.mustPass()
-	earlier := evaluation()
+	earlier := newTestRun()
 	earlier.UID = "earlier-uid"
 	old := runnerPodOf(earlier, 9)
 	mine := runnerPodOf(w.run(), 0)
@@ -511,7 +511,7 @@ func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
 			if going {
 				space.DeletionTimestamp = new(metav1.NewTime(start()))
 			}
-			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), evaluation())
+			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun())
 			w.mustPass()
 			// The API server's; the operator has no cache of namespaces.
 			w.r.direct = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(space).Build()
@@ -538,7 +538,7 @@ func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
 // The cache says that the run is gone, or shows the one before, while the API server has the run
 // that the pods are of.
 func TestNotFoundRaceLosesNoSummary(t *testing.T) {
-	earlier := evaluation()
+	earlier := newTestRun()
 	earlier.UID = "earlier-uid"
 	for name, read := range map[string]func(*v1alpha1.EvaluationRun) error{
 		"not found": func(*v1alpha1.EvaluationRun) error {
@@ -676,7 +676,7 @@ func (w *world) update(run *v1alpha1.EvaluationRun) {
 }
 
 func TestWaitsForAPool(t *testing.T) {
-	w := newWorld(t, evaluation())
+	w := newWorld(t, newTestRun())
 	if result := w.mustPass(); result.RequeueAfter == 0 {
 		t.Error("it doesn't come back")
 	}
@@ -717,7 +717,7 @@ func TestReportOfAServerThatIsBehindIsNotUsed(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, append([]client.Object{pool(), evaluation()}, tc.servers...)...)
+			w := newWorld(t, append([]client.Object{pool(), newTestRun()}, tc.servers...)...)
 			w.r.pools = fakePool{"10.0.0.1": offer(), "10.0.0.2": behind, "10.0.0.9": offer()}
 			w.mustPass()
 			if (w.job() != nil) != tc.begins {
@@ -733,7 +733,7 @@ func TestReportOfAServerThatIsBehindIsNotUsed(t *testing.T) {
 func TestNameThatIsTaken(t *testing.T) {
 	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: runName + "-plan", Namespace: namespace},
 		Data: map[string]string{"their": "data"}}
-	w := newWorld(t, pool(), server("support-a", "10.0.0.1"), evaluation(), theirs)
+	w := newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun(), theirs)
 	w.mustPass()
 	if got := states(w.run().Status.Conditions); !strings.Contains(got, "Complete=False/NameTaken") {
 		t.Errorf("conditions %s", got)
@@ -793,7 +793,7 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 }
 
 func TestPodIsMappedToItsRun(t *testing.T) {
-	run := evaluation()
+	run := newTestRun()
 	for name, tc := range map[string]struct {
 		labels map[string]string
 		want   int
@@ -817,12 +817,12 @@ func TestPodIsMappedToItsRun(t *testing.T) {
 }
 
 func TestPoolIsMappedToRunsThatGoOn(t *testing.T) {
-	elsewhere, other, over := evaluation(), evaluation(), evaluation()
+	elsewhere, other, over := newTestRun(), newTestRun(), newTestRun()
 	elsewhere.Namespace = "elsewhere"
 	other.Name, other.Spec.EnvironmentRef.Name = "other", "another-pool"
 	over.Name, over.Status.Conditions = "over", []metav1.Condition{
 		{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
-	w := newWorld(t, evaluation(), elsewhere, other, over)
+	w := newWorld(t, newTestRun(), elsewhere, other, over)
 	got := w.r.runsOfPool(t.Context(), pool())
 	if len(got) != 1 || got[0].NamespacedName != key(runName) {
 		t.Errorf("requests %v, want %s alone", got, runName)

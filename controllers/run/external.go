@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/stats"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -55,13 +56,13 @@ func tagOf(run *v1alpha1.EvaluationRun) string {
 
 // openCollection has a run begin to collect. The status remembers what the pool grades with before
 // anything is asked for.
-func openCollection(d *decision, s snapshot) progress {
+func openCollection(d *decision, s snapshot) evaluation.Outcome {
 	passScore, err := score.ParseDecimal(s.run.Spec.PassScore)
 	if err != nil {
-		return unplannable(fmt.Errorf("reading spec.passScore: %w", err))
+		return evaluation.InvalidPlan(fmt.Errorf("reading spec.passScore: %w", err))
 	}
-	if d.status.Provenance, err = NewProvenance(s.run, *s.report, s.env.Status.Image, s.options.Version); err != nil {
-		return unplannable(err)
+	if d.status.Provenance, err = evaluation.NewProvenance(s.run, s.offer()); err != nil {
+		return evaluation.InvalidPlan(err)
 	}
 	sums := &score.Ledger{
 		Run: string(s.run.UID), PassScore: passScore, ScenarioDigest: s.report.ScenarioDigest,
@@ -69,7 +70,7 @@ func openCollection(d *decision, s snapshot) progress {
 	}
 	d.status.Rollouts = &v1alpha1.Rollouts{Tag: tagOf(s.run), LedgerKey: s.env.Status.LedgerPublicKey}
 	if d.status.Rollouts.Ledger, err = encodeLedger(sums); err != nil {
-		return unplannable(err)
+		return evaluation.InvalidPlan(err)
 	}
 	d.status.StartTime = new(metav1.NewTime(s.now))
 	writeCollected(d, s.run, sums)
@@ -81,11 +82,11 @@ func openCollection(d *decision, s snapshot) progress {
 }
 
 // collect counts what servers have handed over since the last pass.
-func collect(d *decision, s snapshot) progress {
+func collect(d *decision, s snapshot) evaluation.Outcome {
 	sums, key, err := collected(s.run)
 	if err != nil {
-		return progress{failed, v1alpha1.ReasonSummaryRefused,
-			fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err)}
+		return failed(v1alpha1.ReasonSummaryRefused,
+			fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err))
 	}
 	c := collection{run: s.run, key: key, sums: sums, servers: slices.Clone(s.run.Status.Rollouts.Servers)}
 	for _, h := range s.handovers {
@@ -100,9 +101,9 @@ func collect(d *decision, s snapshot) progress {
 		// What was counted before is what can be told.
 		sums, _, _ = collected(s.run)
 		closeCollection(d, s.run, sums)
-		return progress{failed, v1alpha1.ReasonLedgerTooLarge,
+		return failed(v1alpha1.ReasonLedgerTooLarge,
 			fmt.Sprintf("Trainers have played more than the sums of one run hold: %v. The figures have what was "+
-				"counted before. Create a run for each part of the scenarios.", err)}
+				"counted before. Create a run for each part of the scenarios.", err))
 	}
 	d.folding.refused, d.folding.ledgers, d.folding.errored = c.refused, c.counted, c.errored
 	d.status.Rollouts.Ledger, d.status.Rollouts.Servers = text, c.servers
@@ -239,7 +240,7 @@ func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger
 		d.status.Episodes = &v1alpha1.RunEpisodes{}
 	}
 	d.status.Episodes.Total = max(goal(run), sums.Opened)
-	writeFigures(&d.status, total.Figures())
+	evaluation.WriteTotals(&d.status, total.Figures())
 	if goal(run) == 0 {
 		d.status.Progress = fmt.Sprint(sums.Opened)
 	}
@@ -293,14 +294,14 @@ func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
 		d.events = append(d.events, event{
 			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress,
 			action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
-			note:   fmt.Sprintf("%s The mean score so far is %s.", collectedMessage(d, run), scoreOf(d.status)),
+			note:   fmt.Sprintf("%s The mean score so far is %s.", collectedMessage(d, run), evaluation.MeanScore(d.status)),
 		})
 	}
 }
 
 // collectionEnd says whether the run has ended, and how. Figures that are complete stand, whatever
 // became of the pool since.
-func collectionEnd(d *decision, s snapshot, c collection) (progress, bool) {
+func collectionEnd(d *decision, s snapshot, c collection) (evaluation.Outcome, bool) {
 	wanted := goal(s.run)
 	if wanted > 0 && c.sums.Opened >= wanted {
 		return completeCollection(d, s, c.sums, v1alpha1.ReasonCompleted,
@@ -312,7 +313,7 @@ func collectionEnd(d *decision, s snapshot, c collection) (progress, bool) {
 	}
 	if change := cmp.Or(environmentChange(s, s.run.Status.Rollouts.LedgerKey), graderChange(s, c)); change != "" {
 		closeCollection(d, s.run, c.sums)
-		return progress{failed, v1alpha1.ReasonEnvironmentChanged, change}, true
+		return failed(v1alpha1.ReasonEnvironmentChanged, change), true
 	}
 	return collectionDeadline(d, s, c)
 }
@@ -331,25 +332,25 @@ func graderChange(s snapshot, c collection) string {
 }
 
 // collectionDeadline ends a run with what it has. A server that doesn't answer is given a while to.
-func collectionDeadline(d *decision, s snapshot, c collection) (progress, bool) {
+func collectionDeadline(d *decision, s snapshot, c collection) (evaluation.Outcome, bool) {
 	over, known := deadlineOf(s.run)
 	if !known {
-		return progress{}, false
+		return evaluation.Outcome{}, false
 	}
 	if left := over.Sub(s.now); left > 0 {
 		d.wake(left)
-		return progress{}, false
+		return evaluation.Outcome{}, false
 	}
 	if c.silent > 0 && s.now.Before(over.Add(collectPatience)) {
 		d.wake(handoverDelay)
-		return progress{}, false
+		return evaluation.Outcome{}, false
 	}
 	if c.sums.Opened == 0 {
 		closeCollection(d, s.run, c.sums)
-		return progress{failed, v1alpha1.ReasonDeadlineExceeded,
+		return failed(v1alpha1.ReasonDeadlineExceeded,
 			fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers "+
 				"reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
-				*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag)}, true
+				*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag)), true
 	}
 	return completeCollection(d, s, c.sums, v1alpha1.ReasonCollectionEnded,
 		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
@@ -381,15 +382,18 @@ func closeCollection(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledge
 	progressed := d.status.Progress
 	d.folding.completed.Add(0)
 	d.status.Shards = &v1alpha1.Shards{Total: 1}
-	WriteFigures(&d.status, d.folding.sums, d.folding.completed)
+	evaluation.WriteFigures(&d.status, d.folding.sums, d.folding.completed)
 	d.status.Progress = progressed
 	d.status.Rollouts.Ledger, d.status.Rollouts.LedgerKey, d.status.Rollouts.Servers = "", "", nil
 }
 
 // completeCollection ends a run with its figures, unless too many episodes errored.
-func completeCollection(d *decision, s snapshot, sums *score.Ledger, reason, why string) progress {
+func completeCollection(d *decision, s snapshot, sums *score.Ledger, reason, why string) evaluation.Outcome {
 	closeCollection(d, s.run, sums)
-	if p, over := tooManyErrored(d, s.run, sums.Opened); over {
+	p, _ := evaluation.Verdict(s.run, d.status, evaluation.Counted{Episodes: sums.Opened, Complete: true,
+		Reason: reason, Why: why,
+		Advice: "See the servers' logs for the causes, then create the run again."})
+	if p.State == evaluation.Failed {
 		return p
 	}
 	table := &score.ScenarioTable{}
@@ -401,14 +405,14 @@ func completeCollection(d *decision, s snapshot, sums *score.Ledger, reason, why
 		d.scores = new(string(text))
 	}
 	publish(d, s, table)
-	return progress{completed, reason, completedMessage(why, d.status)}
+	return p
 }
 
 // collecting says where a run stands that goes on.
-func collecting(d *decision, s snapshot, c collection) progress {
+func collecting(d *decision, s snapshot, c collection) evaluation.Outcome {
 	message := collectedMessage(d, s.run)
 	if suspended(s.run) {
-		return progress{running, v1alpha1.ReasonSuspended, message + " Set spec.suspend to false, and the run goes on."}
+		return running(v1alpha1.ReasonSuspended, message+" Set spec.suspend to false, and the run goes on.")
 	}
 	message += fmt.Sprintf(" Trainers tag their sessions with reset(run=%q). Set spec.activeDeadlineSeconds to 1 to "+
 		"end the run with what it has.", d.status.Rollouts.Tag)
@@ -420,7 +424,7 @@ func collecting(d *decision, s snapshot, c collection) progress {
 		message += fmt.Sprintf(" Server %s hands nothing over: %v. See its log, and whether the pool's image is of "+
 			"the operator's release.", c.refusing.pod.Name, c.refusing.err)
 	}
-	return progress{running, v1alpha1.ReasonRunning, message}
+	return running(v1alpha1.ReasonRunning, message)
 }
 
 func collectedMessage(d *decision, run *v1alpha1.EvaluationRun) string {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/stats"
 	"github.com/csenv/csenv/envserver/score"
@@ -114,7 +115,7 @@ func (p rolloutPool) Rollouts(_ context.Context, podIP string, question score.Co
 
 // trainers are an evaluation whose episodes they bring.
 func trainers(episodes int64) *v1alpha1.EvaluationRun {
-	run := evaluation()
+	run := newTestRun()
 	run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil
 	if episodes > 0 {
 		run.Spec.Agent.External = &v1alpha1.ExternalAgentSpec{Episodes: &episodes}
@@ -309,7 +310,7 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 
 // What trainers bring is compared with a planned run of the same tasks.
 func TestRolloutsAgainstABaseline(t *testing.T) {
-	base := evaluation()
+	base := newTestRun()
 	base.Name, base.UID = "before", "base-uid"
 	base.Spec.Tasks = base.Spec.Tasks[1:]
 	run := trainers(2)
@@ -335,7 +336,7 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 		Provenance: w.run().Status.Provenance, ScoresRef: &v1alpha1.ObjectReference{Name: "before-scores"},
 		Episodes: &v1alpha1.RunEpisodes{Total: 2}, Shards: &v1alpha1.Shards{Total: 1},
 	}
-	WriteFigures(&base.Status, sums, score.IndexSet{})
+	evaluation.WriteFigures(&base.Status, sums, score.IndexSet{})
 	w.create(base, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before-scores", Namespace: namespace,
 		OwnerReferences: owners(base)}, Data: map[string]string{v1alpha1.ScoresKey: string(text)}})
 	a.end(t, score.Scored, "B01", 1_000_000)

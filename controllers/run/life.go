@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // endedJobDeadline, in seconds, is over for every Job that has begun.
@@ -18,10 +19,10 @@ func suspended(run *v1alpha1.EvaluationRun) bool { return ptr.Deref(run.Spec.Sus
 
 // startDeadline says whether a run has waited too long for what keeps it from beginning. It waits
 // anew each time that it is resumed.
-func startDeadline(d *decision, s snapshot, p progress) (progress, bool) {
+func startDeadline(d *decision, s snapshot, p evaluation.Outcome) (evaluation.Outcome, bool) {
 	deadline := s.run.Spec.StartDeadlineSeconds
 	if deadline == nil {
-		return progress{}, false
+		return evaluation.Outcome{}, false
 	}
 	since := s.now
 	if c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionSuspended); c != nil &&
@@ -30,27 +31,24 @@ func startDeadline(d *decision, s snapshot, p progress) (progress, bool) {
 	}
 	if left := since.Add(seconds32(*deadline)).Sub(s.now); left > 0 {
 		d.wake(left)
-		return progress{}, false
+		return evaluation.Outcome{}, false
 	}
-	return progress{failed, v1alpha1.ReasonStartDeadlineExceeded,
+	return failed(v1alpha1.ReasonStartDeadlineExceeded,
 		fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s Then create the run again.",
-			*deadline, p.message)}, true
+			*deadline, p.Message)), true
 }
 
 // activeDeadline says whether a run has gone on for too long.
-func activeDeadline(d *decision, s snapshot) (progress, bool) {
+func activeDeadline(d *decision, s snapshot) (evaluation.Outcome, bool) {
 	deadline := s.run.Spec.ActiveDeadlineSeconds
 	if deadline == nil || s.run.Status.StartTime == nil {
-		return progress{}, false
+		return evaluation.Outcome{}, false
 	}
 	if left := s.run.Status.StartTime.Add(seconds32(*deadline)).Sub(s.now); left > 0 {
 		d.wake(left)
-		return progress{}, false
+		return evaluation.Outcome{}, false
 	}
-	return progress{failed, v1alpha1.ReasonDeadlineExceeded,
-		fmt.Sprintf("The run was not complete within %d seconds (activeDeadlineSeconds). %s "+
-			"Create it again with a longer deadline, more parallelism, or fewer episodes.", *deadline, shardsMessage(
-			d))}, true
+	return evaluation.DeadlineExceeded(s.run, shardsMessage(d)), true
 }
 
 func seconds32(n int32) time.Duration { return time.Duration(n) * time.Second }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -313,7 +314,7 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 		"it is given the token":   {shared(locked), nil, &v1alpha1.SecretKeyReference{Name: "mine", Key: "token"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := evaluation()
+			run := newTestRun()
 			run.Spec.EnvironmentRef.Namespace, run.Spec.EnvironmentRef.TokenSecretRef = "shared", tc.token
 			server := server("support-a", "10.0.0.1")
 			server.Namespace = "shared"
@@ -387,12 +388,16 @@ func TestThresholds(t *testing.T) {
 		"pass^8, never play": {v1alpha1.Threshold{Metric: "passHat8", Min: "0"}, "False"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c := thresholdsCondition([]v1alpha1.Threshold{tc.threshold}, f.sums,
-				completed); string(c.Status) != tc.want || c.Message == "" {
+			run := newTestRun()
+			run.Spec.Thresholds = []v1alpha1.Threshold{tc.threshold}
+			at := func(state evaluation.State) metav1.Condition {
+				return *meta.FindStatusCondition(evaluation.Conditions(run, f.sums,
+					evaluation.Outcome{State: state}), v1alpha1.ConditionThresholdsMet)
+			}
+			if c := at(evaluation.Completed); string(c.Status) != tc.want || c.Message == "" {
 				t.Errorf("%+v", c)
 			}
-			if c := thresholdsCondition([]v1alpha1.Threshold{tc.threshold}, f.sums,
-				running); c.Status != metav1.ConditionUnknown {
+			if c := at(evaluation.Running); c.Status != metav1.ConditionUnknown {
 				t.Errorf("before the end: %+v", c)
 			}
 		})
@@ -433,7 +438,7 @@ func TestBaseline(t *testing.T) {
 		mine := newWorld(t, pool(), server("support-a", "10.0.0.1"))
 		mine.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores",
 			Namespace: namespace, OwnerReferences: owners(other)}, Data: table.Data})
-		run := evaluation()
+		run := newTestRun()
 		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "last-week"}
 		mine.create(run)
 		return mine

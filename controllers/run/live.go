@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -193,20 +194,13 @@ func progressBefore(run *v1alpha1.EvaluationRun) int64 {
 	return done
 }
 
-// LongestEstimate bounds the time that is estimated: what is further away is anybody's guess.
-const LongestEstimate = 365 * 24 * time.Hour
-
-// estimatedEnd is when the rest is done at the pace of what is done, nil before anything is, and
-// when that is further away than LongestEstimate.
+// estimatedEnd is when the rest is done at the pace of what is done, nil if that can't be estimated.
 func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
-	if done == 0 {
+	left, known := evaluation.TimeLeft(now.Sub(began), done, total)
+	if !known {
 		return nil
 	}
-	left := float64(now.Sub(began)) / float64(done) * float64(total-done)
-	if left > float64(LongestEstimate) {
-		return nil
-	}
-	return new(metav1.NewTime(now.Add(time.Duration(left)).Truncate(time.Second)))
+	return new(metav1.NewTime(now.Add(left).Truncate(time.Second)))
 }
 
 // jitter keeps runs that began together from being written together: up to two seconds, always the

@@ -102,7 +102,7 @@ func TestShowLive(t *testing.T) {
 
 // A run of an hour is written as often as one of a day within a small factor.
 func TestProgressIsWrittenRarely(t *testing.T) {
-	run := evaluation()
+	run := newTestRun()
 	run.Status.StartTime = new(metav1.NewTime(start()))
 	writes := 0
 	for now := start(); now.Before(start().Add(time.Hour)); now = now.Add(showInterval(run, now)) {
@@ -119,7 +119,7 @@ func TestProgressIsWrittenRarely(t *testing.T) {
 func TestLiveFiguresAreRead(t *testing.T) {
 	full := server("support-b", "10.0.0.2")
 	full.Status.Conditions = nil
-	w := newWorld(t, pool(), server("support-a", "10.0.0.1"), full, evaluation())
+	w := newWorld(t, pool(), server("support-a", "10.0.0.1"), full, newTestRun())
 	for i, ip := range []string{"10.0.0.1", "10.0.0.2"} {
 		pod := server(fmt.Sprintf("support-%c", 'a'+rune(i)), ip)
 		pod.Status.Phase = corev1.PodRunning

@@ -43,11 +43,11 @@ func TestMetricsOfARun(t *testing.T) {
 }
 
 func TestRunsByState(t *testing.T) {
-	over := evaluation()
+	over := newTestRun()
 	over.Name = "over"
 	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
 		Reason: v1alpha1.ReasonCompleted}}
-	w := newWorld(t, evaluation(), over)
+	w := newWorld(t, newTestRun(), over)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newStateCollector(w.client))
 	want := `# HELP csenv_runs EvaluationRuns by state, as kubectl get shows it.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -75,8 +76,8 @@ func decide(s snapshot) decision {
 		leave(&d, s)
 		return d
 	}
-	d.status.Agent = agentName(s.run.Spec.Agent)
-	var p progress
+	d.status.Agent = evaluation.AgentName(s.run.Spec.Agent)
+	var p evaluation.Outcome
 	switch {
 	case d.status.Provenance == nil:
 		p = begin(&d, s)
@@ -90,8 +91,8 @@ func decide(s snapshot) decision {
 }
 
 // conclude writes the conditions and what follows from an end, and lets go of pods.
-func conclude(d *decision, s snapshot, p progress) {
-	if p.state == completed || p.state == failed {
+func conclude(d *decision, s snapshot, p evaluation.Outcome) {
+	if p.Ended() {
 		d.status.CompletionTime = new(metav1.NewTime(s.now))
 		d.removePlan, d.createPlan, d.createJob, d.changeJob, d.deleteJob = false, nil, nil, jobChange{}, false
 		d.again = 0
@@ -106,16 +107,16 @@ func conclude(d *decision, s snapshot, p progress) {
 
 // begin fixes the plan of a run that has none, as soon as the pool is there. The status remembers
 // what the plan was made with before anything is played.
-func begin(d *decision, s snapshot) progress {
+func begin(d *decision, s snapshot) evaluation.Outcome {
 	if suspended(s.run) {
-		return progress{waiting, v1alpha1.ReasonSuspended,
-			"The run is suspended before it has begun. Set spec.suspend to false, and it begins."}
+		return waiting(v1alpha1.ReasonSuspended,
+			"The run is suspended before it has begun. Set spec.suspend to false, and it begins.")
 	}
 	p := obstacle(s)
 	switch {
-	case p.state != waiting && isExternal(s.run):
+	case p.State != evaluation.Waiting && isExternal(s.run):
 		return openCollection(d, s)
-	case p.state != waiting:
+	case p.State != evaluation.Waiting:
 		return fixPlan(d, s)
 	}
 	if late, over := startDeadline(d, s, p); over {
@@ -126,58 +127,41 @@ func begin(d *decision, s snapshot) progress {
 }
 
 // obstacle is what keeps a run from beginning, if something does.
-func obstacle(s snapshot) progress {
+func obstacle(s snapshot) evaluation.Outcome {
 	if c := environmentCondition(s); c.Status != metav1.ConditionTrue {
-		return progress{waiting, v1alpha1.ReasonWaitingForEnvironment, c.Message}
+		return waiting(v1alpha1.ReasonWaitingForEnvironment, c.Message)
 	}
 	if len(s.taken) > 0 {
-		return progress{waiting, v1alpha1.ReasonNameTaken,
+		return waiting(v1alpha1.ReasonNameTaken,
 			fmt.Sprintf("%s belongs to something else. Delete it, or give the run another name.",
-				strings.Join(s.taken, ", "))}
+				strings.Join(s.taken, ", ")))
 	}
-	return progress{state: running}
+	return evaluation.Outcome{State: evaluation.Running}
 }
 
-func fixPlan(d *decision, s snapshot) progress {
-	plan, err := NewPlan(s.run, s.offer())
-	if err == nil {
-		err = reachable(s.run.Spec.Thresholds, plan)
-	}
+func fixPlan(d *decision, s snapshot) evaluation.Outcome {
+	plan, sums, err := evaluation.Begin(s.run, &d.status, s.offer())
 	if err != nil {
-		return unplannable(err)
-	}
-	sums := score.Accumulator{}
-	if sums.Plan, err = plan.Fingerprint(); err != nil {
-		return unplannable(err)
-	}
-	if d.status.Provenance, err = NewProvenance(s.run, *s.report, s.env.Status.Image, s.options.Version); err != nil {
-		return unplannable(err)
+		return evaluation.InvalidPlan(err)
 	}
 	d.status.StartTime = new(metav1.NewTime(s.now))
 	d.status.Results = resultsURL(s.run)
-	WritePlan(&d.status, plan)
 	d.status.Shards.Rounds = 1
 	d.folding.sums = sums
-	WriteFigures(&d.status, sums, score.IndexSet{})
 	d.createPlan, d.createJob = &plan, nextJob(d, s)
 	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
 		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s side by side.",
-			count(plan.Episodes(), "episode"), s.env.Name, count(int64(plan.Shards), "shard"), count(
+			evaluation.Count(plan.Episodes(), "episode"), s.env.Name, evaluation.Count(int64(plan.Shards), "shard"), evaluation.Count(
 				int64(parallelism(s.run, d.status.Shards.Total)), "runner")))
 	return inProgress(d, s)
 }
 
-func unplannable(err error) progress {
-	return progress{failed, v1alpha1.ReasonInvalidPlan,
-		fmt.Sprintf("The run can't be planned: %v. Create it again with what the pool offers.", err)}
-}
-
 // proceed counts what has been played, and keeps the Job as it should be.
-func proceed(d *decision, s snapshot) progress {
+func proceed(d *decision, s snapshot) evaluation.Outcome {
 	sums, done, err := counted(s)
 	if err != nil {
-		return progress{failed, v1alpha1.ReasonSummaryRefused,
-			fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err)}
+		return failed(v1alpha1.ReasonSummaryRefused,
+			fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err))
 	}
 	d.folding = folding{sums: sums, completed: done}
 	plan, err := storedPlan(s)
@@ -187,7 +171,7 @@ func proceed(d *decision, s snapshot) progress {
 	if err == nil {
 		d.folding = fold(plan, sums, done, s.pods)
 		keepScores(d, s, plan)
-		WriteFigures(&d.status, d.folding.sums, d.folding.completed)
+		evaluation.WriteFigures(&d.status, d.folding.sums, d.folding.completed)
 		tellFolding(d, s, done)
 	}
 	if p, ended := outcome(d, s, plan, err); ended {
@@ -195,8 +179,8 @@ func proceed(d *decision, s snapshot) progress {
 	}
 	if err != nil {
 		d.wake(waitDelay)
-		return progress{running, v1alpha1.ReasonRunning,
-			fmt.Sprintf("The plan in ConfigMap %s is gone, and making it again has to wait: %v.", planName(s.run), err)}
+		return running(v1alpha1.ReasonRunning,
+			fmt.Sprintf("The plan in ConfigMap %s is gone, and making it again has to wait: %v.", planName(s.run), err))
 	}
 	keepJob(d, s)
 	showLive(d, s)
@@ -221,7 +205,7 @@ func tellFolding(d *decision, s snapshot, before score.IndexSet) {
 		d.events = append(d.events, event{
 			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress,
 			action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
-			note:   fmt.Sprintf("%s The mean score so far is %s.", shardsMessage(d), scoreOf(d.status)),
+			note:   fmt.Sprintf("%s The mean score so far is %s.", shardsMessage(d), evaluation.MeanScore(d.status)),
 		})
 	}
 }
@@ -242,52 +226,39 @@ func counted(s snapshot) (score.Accumulator, score.IndexSet, error) {
 
 // outcome says whether the run has ended, and how. The order is the specification: figures that are
 // complete stand, whatever became of the pool or the Job since.
-func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (progress, bool) {
-	if p, over := tooManyErrored(d, s.run, d.status.Episodes.Total); over {
-		return p, true
-	}
-	if d.folding.completed.Len() >= int64(s.run.Status.Shards.Total) {
+func outcome(d *decision, s snapshot, plan score.Plan, planErr error) (evaluation.Outcome, bool) {
+	verdict, over := evaluation.Verdict(s.run, d.status, evaluation.Counted{
+		Episodes: d.status.Episodes.Total, Why: evaluation.AllShards,
+		Complete: d.folding.completed.Len() >= int64(s.run.Status.Shards.Total),
+		Advice:   "See the runners' logs (" + logsCommand(s.run) + ") for the causes, then create the run again.",
+	})
+	if verdict.State == evaluation.Completed {
 		complete(d, s, plan)
-		return progress{completed, v1alpha1.ReasonCompleted, completedMessage("Every shard is in the figures",
-			d.status)}, true
+	}
+	if over {
+		return verdict, true
 	}
 	if refused := d.folding.refused; len(refused) > 0 && !mayPlayAgain(s.run) {
-		return progress{failed, v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0])}, true
+		return failed(v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0])), true
 	}
 	if s.revoked {
 		return accessRevoked(), true
 	}
 	if change := planChange(s, plan, planErr); change != "" {
-		return progress{failed, v1alpha1.ReasonEnvironmentChanged, change}, true
+		return failed(v1alpha1.ReasonEnvironmentChanged, change), true
 	}
 	if p, over := activeDeadline(d, s); over {
 		return p, true
 	}
 	if reason, message := jobFailure(d, s); reason != "" {
-		return progress{failed, reason, message}, true
+		return failed(reason, message), true
 	}
-	return progress{}, false
+	return evaluation.Outcome{}, false
 }
 
-// tooManyErrored says whether more of so many episodes errored than the spec allows.
-func tooManyErrored(d *decision, run *v1alpha1.EvaluationRun, episodes int64) (progress, bool) {
-	errored, limit := d.folding.sums.Errored, int64(ptr.Deref(run.Spec.Retries.MaxErroredPercent, 5))
-	if errored*100 <= limit*episodes {
-		return progress{}, false
-	}
-	what, where := fmt.Sprintf(" (%s)", byClass(d.status.Errors,
-		func(e v1alpha1.ErrorCount) int64 { return e.Errored })), "the runners' logs ("+logsCommand(run)+")"
-	if isExternal(run) {
-		what, where = "", "the servers' logs"
-	}
-	return progress{failed, v1alpha1.ReasonTooManyErrored, fmt.Sprintf(
-		"%d of %d episodes errored%s, more than the %d %% of retries.maxErroredPercent. See %s for the causes, then "+
-			"create the run again.", errored, episodes, what, limit, where)}, true
-}
-
-func accessRevoked() progress {
-	return progress{failed, v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. " +
-		"Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again."}
+func accessRevoked() evaluation.Outcome {
+	return failed(v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. "+
+		"Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again.")
 }
 
 func refusedMessage(r refusal) string {
@@ -373,7 +344,7 @@ func recoverPlan(d *decision, s snapshot, fingerprint string) (score.Plan, error
 	if s.report == nil {
 		return score.Plan{}, errors.Join(s.reportErr, errors.New(environmentCondition(s).Message))
 	}
-	plan, err := makePlan(s.run, s.offer(), int(s.run.Status.Shards.Total))
+	plan, err := evaluation.NewPlan(s.run, s.offer(), int(s.run.Status.Shards.Total))
 	if err == nil {
 		err = matches(plan, fingerprint)
 	}

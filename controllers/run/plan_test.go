@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -94,13 +95,13 @@ func TestBegin(t *testing.T) {
 			"no category billig, use billing, shipping, technical", false,
 		},
 		"more categories than the status lists": {
-			func(s *snapshot) { s.report.Tasks[1].Scenarios = scenariosOf(maxCategories + 1) },
+			func(s *snapshot) { s.report.Tasks[1].Scenarios = scenariosOf(evaluation.MaxCategories + 1) },
 			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
 			"scenarios of 35 categories, and a run has figures for 32 at most", false,
 		},
 		"as many categories as the status lists": {
 			func(s *snapshot) {
-				s.run.Spec.Tasks, s.report.Tasks[1].Scenarios = s.run.Spec.Tasks[1:], scenariosOf(maxCategories)
+				s.run.Spec.Tasks, s.report.Tasks[1].Scenarios = s.run.Spec.Tasks[1:], scenariosOf(evaluation.MaxCategories)
 			}, envReady + "Complete=False/Running" + notFailed, "0 of 4 shards", true,
 		},
 		"two lists that nothing meets": {
@@ -144,14 +145,14 @@ func TestBegin(t *testing.T) {
 
 func TestBeginRecordsWhatItIsPlayedWith(t *testing.T) {
 	d := decide(snap())
-	agent, err := digest(evaluation().Spec.Agent)
+	bare, err := evaluation.NewProvenance(newTestRun(), evaluation.Offer{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &v1alpha1.Provenance{
 		Image: "csenv:test", OperatorVersion: "v1.2.3", ScenarioDigest: digestA, GraderVersion: "1",
 		Judge:       "offline-v1",
-		AgentDigest: agent, Seed: ptr.To[int64](42), SpecHash: d.status.Provenance.SpecHash,
+		AgentDigest: bare.AgentDigest, Seed: ptr.To[int64](42), SpecHash: d.status.Provenance.SpecHash,
 	}
 	if diff := cmp.Diff(want, d.status.Provenance); diff != "" {
 		t.Error(diff)
@@ -170,30 +171,6 @@ func TestBeginRecordsWhatItIsPlayedWith(t *testing.T) {
 	}
 	if got := decide(other).status.Provenance.SpecHash; got == d.status.Provenance.SpecHash {
 		t.Error("the seed doesn't show in the spec's hash")
-	}
-}
-
-func TestSelectScenarios(t *testing.T) {
-	cases := map[string]struct {
-		selection *v1alpha1.ScenarioSelection
-		want      []string
-	}{
-		"all":         {nil, []string{"B01", "B02", "S01", "T01"}},
-		"empty lists": {&v1alpha1.ScenarioSelection{}, []string{"B01", "B02", "S01", "T01"}},
-		"ids":         {&v1alpha1.ScenarioSelection{IDs: []string{"S01", "B01"}}, []string{"B01", "S01"}},
-		"categories": {&v1alpha1.ScenarioSelection{Categories: []string{"billing", "technical"}},
-			[]string{"B01", "B02", "T01"}},
-		"both intersect": {&v1alpha1.ScenarioSelection{IDs: []string{"B01", "S01"}, Categories: []string{"billing"}},
-			[]string{"B01"}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			got, err := selectScenarios(v1alpha1.TaskSelection{Name: "ticket-resolve", Scenarios: tc.selection},
-				offer().Tasks, map[string]bool{})
-			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
-				t.Errorf("error %v; %s", err, diff)
-			}
-		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -38,8 +39,8 @@ func TestResultsOfARun(t *testing.T) {
 }
 
 func TestNothingCountedIsNothingStored(t *testing.T) {
-	for is, want := range map[state]string{running: "ResultsStored=Unknown/StorePending",
-		failed: "ResultsStored=Unknown/NothingCounted"} {
+	for is, want := range map[evaluation.State]string{evaluation.Running: "ResultsStored=Unknown/StorePending",
+		evaluation.Failed: "ResultsStored=Unknown/NothingCounted"} {
 		if got := states([]metav1.Condition{storedCondition(score.Accumulator{}, is)}); got != want {
 			t.Errorf("storedCondition(%v) = %s, want %s", is, got, want)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/access"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -68,8 +69,9 @@ type snapshot struct {
 }
 
 // offer is what the pool offers, once its report was read.
-func (s snapshot) offer() Offer {
-	return Offer{Pool: s.env.Name, LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report}
+func (s snapshot) offer() evaluation.Offer {
+	return evaluation.Offer{Pool: s.env.Name, Image: s.env.Status.Image, Version: s.options.Version,
+		LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report}
 }
 
 // takeSnapshot reads everything that a pass needs, and writes nothing.

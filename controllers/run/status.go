@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,71 +9,66 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
-const (
-	// maxCategories is how many categories a status lists, and a plan may have.
-	maxCategories = 32
-)
-
-// progress is where a run stands.
-type progress struct {
-	state   state
-	reason  string
-	message string
+func waiting(reason, message string) evaluation.Outcome {
+	return evaluation.Outcome{State: evaluation.Waiting, Reason: reason, Message: message}
 }
 
-type state int
+func running(reason, message string) evaluation.Outcome {
+	return evaluation.Outcome{State: evaluation.Running, Reason: reason, Message: message}
+}
 
-const (
-	waiting state = iota
-	running
-	completed
-	failed
-)
+func failed(reason, message string) evaluation.Outcome {
+	return evaluation.Outcome{State: evaluation.Failed, Reason: reason, Message: message}
+}
 
 // setConditions sets every condition, whatever has happened, and announces the ends.
-func setConditions(d *decision, s snapshot, p progress) {
-	end := condition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
-		"Nothing has ended the run early.")
-	complete := condition(v1alpha1.ConditionComplete, metav1.ConditionFalse, p.reason, p.message)
-	switch p.state {
-	case completed:
-		complete.Status = metav1.ConditionTrue
-		d.tell(corev1.EventTypeNormal, p.reason, p.message)
-	case failed:
-		end = condition(v1alpha1.ConditionFailed, metav1.ConditionTrue, p.reason, p.message)
-		d.tell(corev1.EventTypeWarning, p.reason, p.message)
-	case waiting, running:
-	}
+func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
 	environment, suspension := environmentCondition(s), suspendedCondition(s.run)
-	announce(d, s, environment, suspension, complete, end)
-	conditions := append([]metav1.Condition{environment, suspension, complete, end}, optional(d, s, p)...)
-	for _, c := range conditions {
+	verdict := evaluation.Conditions(s.run, d.folding.sums, p)
+	if s.run.Spec.Results != nil {
+		verdict = append(verdict, storedCondition(d.folding.sums, p.State))
+	}
+	announceEnd(d, p, verdict)
+	announce(d, s, environment, suspension, p)
+	for _, c := range append([]metav1.Condition{environment, suspension}, verdict...) {
+		c.Message = pods.Shorten(c.Message, pods.MaxNote)
 		c.ObservedGeneration = s.run.Generation
 		c.LastTransitionTime = metav1.NewTime(s.now)
 		meta.SetStatusCondition(&d.status.Conditions, c)
 	}
 }
 
-// optional are the conditions that a spec asks for. An end that isn't what was asked for is
-// announced.
-func optional(d *decision, s snapshot, p progress) []metav1.Condition {
-	var conditions []metav1.Condition
-	if len(s.run.Spec.Thresholds) > 0 {
-		conditions = append(conditions, thresholdsCondition(s.run.Spec.Thresholds, d.folding.sums, p.state))
+// announceEnd announces how a run ends, and what of it isn't as the spec asks for.
+func announceEnd(d *decision, p evaluation.Outcome, verdict []metav1.Condition) {
+	switch p.State {
+	case evaluation.Completed:
+		d.tell(corev1.EventTypeNormal, p.Reason, p.Message)
+	case evaluation.Failed:
+		d.tell(corev1.EventTypeWarning, p.Reason, p.Message)
+	default:
+		return
 	}
-	if s.run.Spec.Results != nil {
-		conditions = append(conditions, storedCondition(d.folding.sums, p.state))
-	}
-	for _, c := range conditions {
-		if (p.state == completed || p.state == failed) && c.Status == metav1.ConditionFalse {
+	for _, c := range verdict {
+		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored
+		if optional && c.Status == metav1.ConditionFalse {
 			d.tell(corev1.EventTypeWarning, c.Reason, c.Message)
 		}
 	}
-	return conditions
+}
+
+// storedCondition reports whether the episodes of the counted shards are in the result store.
+func storedCondition(sums score.Accumulator, is evaluation.State) metav1.Condition {
+	f := sums.Figures()
+	if f.Stored.Error != "" {
+		f.Stored.Error = pods.Quote(f.Stored.Error)
+	}
+	return evaluation.StoredCondition(f.Stored, f.Episodes+f.Errored, is,
+		"Where the others are needed, see to that and create the run again.")
 }
 
 // holdUps are the reasons for which a run that has its pool isn't played for a time, with the types
@@ -86,7 +80,7 @@ var holdUps = map[string]string{
 
 // announce tells of what changes about the pool, about the run's suspension and about what holds it
 // up.
-func announce(d *decision, s snapshot, environment, suspension, complete, end metav1.Condition) {
+func announce(d *decision, s snapshot, environment, suspension metav1.Condition, p evaluation.Outcome) {
 	before := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
 		d.tell(environmentEventType(environment.Reason), environment.Reason, environment.Message)
@@ -103,9 +97,8 @@ func announce(d *decision, s snapshot, environment, suspension, complete, end me
 		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, note)
 	}
 	stood := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
-	if kind := holdUps[complete.Reason]; kind != "" && (stood == nil || stood.Reason != complete.Reason) &&
-		end.Status != metav1.ConditionTrue {
-		d.tell(kind, complete.Reason, complete.Message)
+	if kind := holdUps[p.Reason]; kind != "" && (stood == nil || stood.Reason != p.Reason) && !p.Ended() {
+		d.tell(kind, p.Reason, p.Message)
 	}
 }
 
@@ -202,14 +195,14 @@ func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 }
 
 // inProgress says where a run stands that goes on.
-func inProgress(d *decision, s snapshot) progress {
+func inProgress(d *decision, s snapshot) evaluation.Outcome {
 	switch {
 	case suspended(s.run):
-		return progress{running, v1alpha1.ReasonSuspended, shardsMessage(d) + " Set spec.suspend to false, and the " +
-			"run goes on with the rest."}
+		return running(v1alpha1.ReasonSuspended, shardsMessage(d)+" Set spec.suspend to false, and the "+
+			"run goes on with the rest.")
 	case heldByQueue(s):
-		return progress{running, v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.",
-			shardsMessage(d), s.job.Name, s.run.Labels[labelQueue])}
+		return running(v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.",
+			shardsMessage(d), s.job.Name, s.run.Labels[labelQueue]))
 	default:
 		return inPlay(d, s)
 	}
@@ -219,49 +212,10 @@ func shardsMessage(d *decision) string {
 	return fmt.Sprintf("%d of %d shards are in the figures.", d.folding.completed.Len(), d.status.Shards.Total)
 }
 
-// completedMessage is why the run is complete, and the score in words.
-func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
-	e := status.Episodes
-	all := e.Scored + e.Failed + e.Errored
-	if status.Score == nil {
-		return fmt.Sprintf("%s: all of %s errored.", why, count(all, "episode"))
-	}
-	message := fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are "+
-		"in no score.",
-		why, count(all, "episode"), scoreOf(status), status.PassRate, e.Failed, e.Errored)
-	if retried := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Retried }); retried != "" {
-		message += fmt.Sprintf(" Attempts that failed and were made again: %s.", retried)
-	}
-	return message
-}
-
-// byClass lists the classes of errors that have any, with how many.
-func byClass(counts []v1alpha1.ErrorCount, of func(v1alpha1.ErrorCount) int64) string {
-	var classes []string
-	for _, e := range counts {
-		if n := of(e); n > 0 {
-			classes = append(classes, fmt.Sprintf("%s %d", e.Class, n))
-		}
-	}
-	return strings.Join(classes, ", ")
-}
-
-// scoreOf is the mean with its interval.
-func scoreOf(status v1alpha1.EvaluationRunStatus) string {
-	switch score := status.Score; {
-	case score == nil:
-		return "not known"
-	case score.CI95 == nil:
-		return score.Mean
-	default:
-		return fmt.Sprintf("%s (95 %% interval %s to %s)", score.Mean, score.CI95.Low, score.CI95.High)
-	}
-}
-
 // inPlay says how far the run is, and what holds it up if something does.
-func inPlay(d *decision, s snapshot) progress {
-	going := func(reason, format string, args ...any) progress {
-		return progress{running, reason, shardsMessage(d) + " " + fmt.Sprintf(format, args...)}
+func inPlay(d *decision, s snapshot) evaluation.Outcome {
+	going := func(reason, format string, args ...any) evaluation.Outcome {
+		return running(reason, shardsMessage(d)+" "+fmt.Sprintf(format, args...))
 	}
 	if len(s.taken) > 0 {
 		return going(v1alpha1.ReasonNameTaken, "%s belongs to something else. Delete it, and the run goes on.",
@@ -284,31 +238,4 @@ func inPlay(d *decision, s snapshot) progress {
 // logsCommand shows what the run's runners have to say.
 func logsCommand(run *v1alpha1.EvaluationRun) string {
 	return fmt.Sprintf("kubectl logs -n %s -l %s=%s", run.Namespace, v1alpha1.LabelRun, run.Name)
-}
-
-// count is a number of things, "1 shard" or "4 shards".
-func count(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// agentName is who plays, in a word.
-func agentName(agent v1alpha1.Agent) string {
-	switch {
-	case agent.Builtin != nil:
-		return string(agent.Builtin.Policy)
-	case agent.OpenAI != nil:
-		return agent.OpenAI.Model
-	case agent.HTTP != nil:
-		if u, err := url.Parse(agent.HTTP.URL); err == nil {
-			return u.Host
-		}
-		return agent.HTTP.URL
-	case agent.Container != nil:
-		return agent.Container.Image
-	default:
-		return string(agent.Type)
-	}
 }

@@ -349,7 +349,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 
 	It("fails a run of a task that isn't offered, with its defaults", func(ctx SpecContext) {
 		c.createPool(ctx)
-		run := evaluation()
+		run := newTestRun()
 		run.ObjectMeta = metav1.ObjectMeta{Name: runName, Namespace: c.namespace}
 		run.Spec = v1alpha1.EvaluationRunSpec{
 			EnvironmentRef: run.Spec.EnvironmentRef, Agent: run.Spec.Agent,
@@ -556,7 +556,7 @@ func (c *cluster) tryEndPod(ctx SpecContext, pod *corev1.Pod, message string) bo
 
 func (c *cluster) createRun(ctx SpecContext, changes ...func(*v1alpha1.EvaluationRun)) *v1alpha1.EvaluationRun {
 	GinkgoHelper()
-	run := evaluation()
+	run := newTestRun()
 	run.ObjectMeta = metav1.ObjectMeta{Name: runName, Namespace: c.namespace}
 	for _, change := range changes {
 		change(run)

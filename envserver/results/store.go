@@ -134,6 +134,8 @@ type Manifest struct {
 	Plan score.Plan `json:"plan"`
 	// Agent is who played, as in spec.agent of an EvaluationRun without its secrets.
 	Agent json.RawMessage `json:"agent"`
+	// Limits are the thresholds and the share of errored episodes that decide the run's outcome.
+	Limits json.RawMessage `json:"limits,omitempty"`
 	// Runner is the version of the program that played.
 	Runner string `json:"runner"`
 }

@@ -29,8 +29,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// evaluation is a call of csenv eval.
-type evaluation struct {
+// evalCommand is a call of csenv eval.
+type evalCommand struct {
 	spec    runFlags
 	files   []string
 	packs   *[]string
@@ -43,7 +43,7 @@ type evaluation struct {
 }
 
 func NewEvalCommand() *cobra.Command {
-	e := evaluation{judge: judgeflags.Default()}
+	e := evalCommand{judge: judgeflags.Default()}
 	cmd := &cobra.Command{
 		Use:   "eval",
 		Short: "Play an evaluation on this machine and print its score: no cluster needed",
@@ -80,7 +80,7 @@ played.`,
 	return cmd
 }
 
-func (e *evaluation) eval(cmd *cobra.Command) error {
+func (e *evalCommand) eval(cmd *cobra.Command) error {
 	run, pool, err := e.objects(cmd)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (e *evaluation) eval(cmd *cobra.Command) error {
 }
 
 // objects are the run, completed and checked, and its pool.
-func (e *evaluation) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1alpha1.CustomerSupportEnv, error) {
+func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1alpha1.CustomerSupportEnv, error) {
 	ctx := cmd.Context()
 	if len(e.files) == 0 {
 		run, err := e.spec.run("local")
@@ -170,7 +170,7 @@ func (e *evaluation) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1al
 }
 
 // unused says what of a manifest counts in a cluster alone.
-func (e *evaluation) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
+func (e *evalCommand) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
 	if run.Spec.Results != nil && e.store == "" {
 		view.Paragraph(w, "", "spec.results counts in a cluster alone, so nothing is stored: --results stores every episode")
 	}
@@ -206,7 +206,7 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
 }
 
 // options are what local.Play needs.
-func (e *evaluation) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, pool *v1alpha1.CustomerSupportEnv,
+func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, pool *v1alpha1.CustomerSupportEnv,
 	catalog *scenarios.Catalog) (local.Options, error) {
 	o := local.Options{Pool: pool.Name, Version: cli.Version, Clock: rollout.SystemClock()}
 	if wanted := len(pool.Spec.Scenarios.Packs); wanted > len(*e.packs) {

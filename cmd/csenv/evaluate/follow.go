@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // followInterval is how often a run that is followed is read.
@@ -50,7 +50,7 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 		if e := run.Status.Episodes; e != nil {
 			bar.Set(e.Scored+e.Failed+e.Errored, wanted(run), e.Errored)
 		}
-		return ended(run), nil
+		return evaluation.Ended(run), nil
 	})
 	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
 	if err == nil {
@@ -78,9 +78,4 @@ func wanted(run *v1alpha1.EvaluationRun) int64 {
 // passing reports whether an error of the API server may go away by itself.
 func passing(err error) bool {
 	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err)
-}
-
-func ended(run *v1alpha1.EvaluationRun) bool {
-	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) ||
-		meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // PrintRun writes a run: its object as JSON or YAML, its figures otherwise.
@@ -97,7 +98,11 @@ func NewResultsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return PrintRun(cmd.OutOrStdout(), output, runs[0].EvaluationRun)
+		run := runs[0].EvaluationRun
+		if err := PrintRun(cmd.OutOrStdout(), output, run); err != nil || !evaluation.Ended(run) {
+			return err
+		}
+		return OutcomeOf(run)
 	}
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
@@ -31,9 +32,13 @@ func (g *game) openStore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("writing the agent: %w", err)
 	}
+	limits, err := json.Marshal(evaluation.LimitsOf(g.run))
+	if err != nil {
+		return fmt.Errorf("writing the limits: %w", err)
+	}
 	g.run.Status.Results = results.Join(g.Location, g.folder())
 	return g.Store.WriteManifest(ctx, g.folder(), results.Manifest{Environment: g.Kind.Name(), Plan: g.plan,
-		Agent: agent, Runner: g.Version})
+		Agent: agent, Limits: limits, Runner: g.Version})
 }
 
 func (g *game) folder() string { return results.Folder(g.run.Namespace, g.run.Name, string(g.run.UID)) }

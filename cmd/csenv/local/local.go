@@ -26,7 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	runctl "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/openenv/client"
@@ -73,7 +73,7 @@ type Progress struct {
 
 // Play plays the run and writes its status. It returns nil once the run has ended, well or not: its
 // conditions say which. When the context ends early, the status holds what was scored until then.
-// An error means that nothing could be played.
+// An error means that nothing could be played. If the reason is the spec, the conditions say it too.
 func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	g, err := newGame(run, o)
 	if err != nil {
@@ -100,7 +100,7 @@ func LedgerKey(uid types.UID) ed25519.PrivateKey {
 
 // UID is the run's: a function of what it plays, so that the same manifest is the same run.
 func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
-	provenance, err := runctl.NewProvenance(run, reportOf(kind), "", "")
+	provenance, err := evaluation.NewProvenance(run, evaluation.Offer{Report: reportOf(kind)})
 	if err != nil {
 		return "", err
 	}
@@ -138,23 +138,19 @@ func newGame(run *v1alpha1.EvaluationRun, o Options) (*game, error) {
 			return nil, fmt.Errorf("making a ledger key: %w", err)
 		}
 	}
-	report := reportOf(o.Kind)
-	key := score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey))
-	plan, err := runctl.NewPlan(run, runctl.Offer{Pool: o.Pool, LedgerKey: key, Report: report})
+	g := &game{Options: o, run: run, token: rand.Text()}
+	run.Status = v1alpha1.EvaluationRunStatus{ObservedGeneration: run.Generation,
+		Agent: evaluation.AgentName(run.Spec.Agent)}
+	var err error
+	g.plan, g.sums, err = evaluation.Begin(run, &run.Status, evaluation.Offer{
+		Pool: o.Pool, Image: "csenv eval " + o.Version, Version: o.Version,
+		LedgerKey: score.FormatPublicKey(o.LedgerKey.Public().(ed25519.PublicKey)), Report: reportOf(o.Kind),
+	})
 	if err != nil {
+		g.end(evaluation.Conditions(run, g.sums, evaluation.InvalidPlan(err)))
 		return nil, err
 	}
-	g := &game{Options: o, run: run, plan: plan, token: rand.Text(), progress: Progress{Total: plan.Episodes()}}
-	if g.sums.Plan, err = plan.Fingerprint(); err != nil {
-		return nil, err
-	}
-	status := &run.Status
-	*status = v1alpha1.EvaluationRunStatus{StartTime: g.now(), ObservedGeneration: run.Generation}
-	if status.Provenance, err = runctl.NewProvenance(run, report, "csenv eval "+o.Version, o.Version); err != nil {
-		return nil, err
-	}
-	runctl.WritePlan(status, plan)
-	runctl.WriteFigures(status, g.sums, g.done)
+	g.progress.Total, run.Status.StartTime = g.plan.Episodes(), g.now()
 	return g, nil
 }
 
@@ -217,7 +213,7 @@ func (g *game) play(ctx context.Context) error {
 	default:
 		return err
 	}
-	runctl.WriteFigures(&g.run.Status, g.sums, g.done)
+	evaluation.WriteFigures(&g.run.Status, g.sums, g.done)
 	g.conclude(err)
 	return nil
 }

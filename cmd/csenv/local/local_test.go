@@ -189,11 +189,10 @@ func TestThresholds(t *testing.T) {
 		message    string
 	}{
 		"reached": {[]v1alpha1.Threshold{{Metric: v1alpha1.MeanScoreMetric, Min: "1"}, {Metric: "passHat2",
-			Min: "1"}, {Metric: v1alpha1.MeanScoreLowMetric, Min: "0.9"}}, metav1.ConditionTrue, "Every figure"},
-		"trials too few": {[]v1alpha1.Threshold{{Metric: "passHat3", Min: "0"}}, metav1.ConditionFalse,
-			"passHat3 has no value"},
+			Min: "1"}, {Metric: v1alpha1.MeanScoreLowMetric, Min: "0.9"}}, metav1.ConditionTrue,
+			"meanScore is 1.0000, at least 1; passHat2 is"},
 		"one of them not": {[]v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"},
-			{Metric: "passHat8", Min: "0.5"}}, metav1.ConditionFalse, "passHat8"},
+			{Metric: v1alpha1.MeanScoreMetric, Min: "1.1"}}, metav1.ConditionFalse, "meanScore is 1.0000, below 1.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := testRun(func(r *v1alpha1.EvaluationRun) { r.Spec.Thresholds = tc.thresholds })
@@ -205,6 +204,18 @@ func TestThresholds(t *testing.T) {
 				t.Errorf("ThresholdsMet = %+v", c)
 			}
 		})
+	}
+}
+
+// A threshold that no plan of the spec can reach is refused before anything is played.
+func TestUnreachableThreshold(t *testing.T) {
+	run := testRun(func(r *v1alpha1.EvaluationRun) {
+		r.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat3", Min: "0"}}
+	})
+	err := Play(t.Context(), run, options(t, policy.Oracle))
+	if c := condition(t, run, v1alpha1.ConditionFailed); err == nil || c.Reason != v1alpha1.ReasonInvalidPlan ||
+		!strings.Contains(c.Message, "passHat3, which takes 3 trials") {
+		t.Errorf("Play() = %v, Failed = %+v", err, c)
 	}
 }
 

@@ -2,22 +2,21 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	runctl "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -159,33 +158,10 @@ func AddTo(ledger *score.Ledger, e record.Episode) error {
 
 // Basis is what the run's scores rest on.
 func (r *LoadedRun) Basis() (score.Basis, error) {
-	p := ptr.Deref(r.Status.Provenance, v1alpha1.Provenance{})
-	pass, err := score.ParseDecimal(r.Spec.PassScore)
-	if err != nil {
-		return score.Basis{}, fmt.Errorf("reading the pass score of run %s: %w", r.Name, err)
-	}
-	b := score.Basis{
-		ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: pass,
-		Pressure: r.Spec.Pressure == v1alpha1.ResponseTimePressure,
-	}
-	b.Tasks = runctl.TaskNames(r.EvaluationRun)
-	return b, nil
+	return evaluation.Basis(r.EvaluationRun)
 }
 
-// AgentName is who plays, in a word.
+// AgentName names the agent in a word.
 func AgentName(run *v1alpha1.EvaluationRun) string {
-	agent := run.Spec.Agent
-	switch {
-	case run.Status.Agent != "":
-		return run.Status.Agent
-	case agent.Builtin != nil:
-		return string(agent.Builtin.Policy)
-	case agent.OpenAI != nil:
-		return agent.OpenAI.Model
-	case agent.HTTP != nil:
-		return agent.HTTP.URL
-	case agent.Container != nil:
-		return agent.Container.Image
-	}
-	return strings.ToLower(string(agent.Type))
+	return cmp.Or(run.Status.Agent, evaluation.AgentName(run.Spec.Agent))
 }

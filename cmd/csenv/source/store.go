@@ -18,7 +18,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/view"
-	runctl "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/results"
 	"github.com/csenv/csenv/envserver/score"
@@ -139,9 +139,17 @@ func (s *stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		return nil, fmt.Errorf("reading the agent of %s: %w", run.Name, err)
 	}
 	planned(run, m.Plan)
+	limits := evaluation.Limits{}
+	if len(m.Limits) > 0 {
+		if err := json.Unmarshal(m.Limits, &limits); err != nil {
+			return nil, fmt.Errorf("reading the limits of %s: %w", run.Name, err)
+		}
+	}
+	run.Spec.Retries.MaxErroredPercent, run.Spec.Thresholds = limits.MaxErroredPercent, limits.Thresholds
 	report := score.Report{ScenarioDigest: m.Plan.ScenarioDigest, GraderVersion: m.Plan.GraderVersion,
 		Judge: m.Plan.Judge}
-	if run.Status.Provenance, err = runctl.NewProvenance(run, report, "", m.Runner); err != nil {
+	if run.Status.Provenance, err = evaluation.NewProvenance(run,
+		evaluation.Offer{Version: m.Runner, Report: report}); err != nil {
 		return nil, err
 	}
 	run.Status.Provenance.SpecHash = "" // the spec is known in part
@@ -210,9 +218,9 @@ func summed(run *v1alpha1.EvaluationRun, plan score.Plan,
 	}
 	var sums score.Accumulator
 	sums.FoldSummary(ledger, summary)
-	runctl.WritePlan(&run.Status, plan)
-	runctl.WriteFigures(&run.Status, sums, score.IndexSet{})
-	concludeStored(run, claimed)
+	evaluation.WritePlan(&run.Status, plan)
+	evaluation.WriteFigures(&run.Status, sums, score.IndexSet{})
+	concludeStored(run, sums, claimed)
 	return ledger, nil
 }
 
@@ -228,23 +236,24 @@ func countEpisode(ledger *score.Ledger, e record.Episode, key ed25519.PublicKey)
 	return e.Score != nil, AddTo(ledger, e)
 }
 
-// concludeStored says whether every planned episode is stored, and how many of them count without a
-// receipt.
-func concludeStored(run *v1alpha1.EvaluationRun, claimed int) {
+// concludeStored sets the conditions that follow from the stored episodes, of which some count
+// without a receipt.
+func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed int) {
 	e := run.Status.Episodes
-	c := metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue,
-		Reason: v1alpha1.ReasonCompleted, Message: "Every planned episode is stored."}
-	if missing := e.Total - e.Scored - e.Failed - e.Errored; missing > 0 {
-		c.Status, c.Reason = metav1.ConditionFalse, "Incomplete"
-		c.Message = fmt.Sprintf("%d of %d episodes are not stored: the run goes on, broke off, or its store failed.",
-			missing, e.Total)
+	missing := e.Total - e.Scored - e.Failed - e.Errored
+	outcome, ended := evaluation.Verdict(run, run.Status, evaluation.Counted{Episodes: e.Total, Complete: missing <= 0,
+		Why: evaluation.AllShards})
+	if !ended {
+		outcome = evaluation.Outcome{State: evaluation.Running, Reason: "Incomplete", Message: fmt.Sprintf(
+			"%d of %d episodes are not stored: the run goes on, broke off, or its store failed.", missing, e.Total)}
 	}
 	if claimed > 0 {
-		c.Message += fmt.Sprintf(
+		outcome.Message += fmt.Sprintf(
 			" %s counted without a valid receipt: no server vouches for what the stored lines say.", view.Count(claimed,
 				"episode"))
 	}
-	run.Status.Conditions = []metav1.Condition{c}
+	run.Status.Agent = evaluation.AgentName(run.Spec.Agent)
+	run.Status.Conditions = evaluation.Conditions(run, sums, outcome)
 }
 
 // ErrNothingStored means that a run's episodes were kept nowhere.

@@ -60,7 +60,7 @@ func TestEpisodesWithoutReceipts(t *testing.T) {
 	}
 	run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Episodes: &v1alpha1.RunEpisodes{Total: 2,
 		Scored: 2}}}
-	concludeStored(run, 2)
+	concludeStored(run, score.Accumulator{}, 2)
 	if got := run.Status.Conditions[0].Message; !strings.Contains(got, "2 episodes counted without a valid receipt") {
 		t.Error(got)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	runctl "github.com/csenv/csenv/controllers/run"
+	"github.com/csenv/csenv/controllers/evaluation"
 )
 
 // LineInterval is the least time between two lines of progress where there is no terminal.
@@ -56,8 +56,8 @@ func (m *meter) Set(ended, total, errored int64) {
 		return
 	}
 	left := "unknown"
-	if rest := float64(elapsed) / float64(ended) * float64(total-ended); rest < float64(runctl.LongestEstimate) {
-		left = time.Duration(rest).Round(time.Second).String()
+	if rest, known := evaluation.TimeLeft(elapsed, ended, total); known {
+		left = rest.Round(time.Second).String()
 	}
 	fmt.Fprintf(m.out, "%s: %d of %d episodes, %d errored, %.1f/s, %s left\n", m.what, ended, total, errored,
 		float64(ended)/elapsed.Seconds(), left)

@@ -1,4 +1,4 @@
-package run
+package evaluation
 
 import (
 	"fmt"
@@ -8,16 +8,14 @@ import (
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// WritePlan writes what a plan amounts to into the status of a run that begins: the numbers of
-// episodes and of shards.
+// WritePlan writes the numbers of episodes and of shards of a plan.
 func WritePlan(status *v1alpha1.EvaluationRunStatus, plan score.Plan) {
 	status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
 	status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // at most as many as the pool has scenarios
 }
 
-// WriteFigures writes what the sums of the shards that are done come to into a status that
-// WritePlan has written to. It is what the controller writes, for whoever plays a run without one
-// and wants the same digits.
+// WriteFigures writes the figures of the shards that are done into a status that WritePlan has
+// written to.
 func WriteFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, done score.IndexSet) {
 	text, err := sums.MarshalText()
 	if err != nil {
@@ -25,10 +23,11 @@ func WriteFigures(status *v1alpha1.EvaluationRunStatus, sums score.Accumulator, 
 		panic(fmt.Sprintf("encoding sums: %v", err))
 	}
 	status.Shards.Accumulator, status.Shards.CompletedIndexes = string(text), done.String()
-	writeFigures(status, sums.Figures())
+	WriteTotals(status, sums.Figures())
 }
 
-func writeFigures(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
+// WriteTotals writes figures into a status that has a total of episodes.
+func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	status.Episodes.Scored, status.Episodes.Failed = f.Scored, f.Failed
 	status.Episodes.Errored, status.Episodes.Retried = f.Errored, f.Retried
 	status.Progress = fmt.Sprintf("%d/%d", f.Episodes+f.Errored, status.Episodes.Total)

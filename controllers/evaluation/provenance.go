@@ -1,4 +1,4 @@
-package run
+package evaluation
 
 import (
 	"crypto/sha256"
@@ -9,13 +9,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
-	"github.com/csenv/csenv/envserver/score"
 )
 
-// NewProvenance is what a run is made with that begins now: against servers of an image that report
-// what they grade with, counted by a program of a version.
-func NewProvenance(run *v1alpha1.EvaluationRun, report score.Report, image,
-	version string) (*v1alpha1.Provenance, error) {
+// NewProvenance records what a run that begins now is played, graded and counted with.
+func NewProvenance(run *v1alpha1.EvaluationRun, offer Offer) (*v1alpha1.Provenance, error) {
 	agent, err := digest(run.Spec.Agent)
 	if err != nil {
 		return nil, err
@@ -23,7 +20,8 @@ func NewProvenance(run *v1alpha1.EvaluationRun, report score.Report, image,
 	spec := run.Spec.DeepCopy()
 	spec.Parallelism, spec.Suspend, spec.TTLSecondsAfterFinished, spec.Retain = nil, nil, nil, ""
 	seed := new(ptr.Deref(run.Spec.Seed, 0))
-	if isExternal(run) {
+	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
+		// The deadline is how such a run is ended, and its episodes have the trainers' seeds.
 		spec.ActiveDeadlineSeconds, seed = nil, nil
 	}
 	hash, err := digest(spec)
@@ -31,8 +29,8 @@ func NewProvenance(run *v1alpha1.EvaluationRun, report score.Report, image,
 		return nil, err
 	}
 	return &v1alpha1.Provenance{
-		Image: image, OperatorVersion: version, ScenarioDigest: report.ScenarioDigest,
-		GraderVersion: report.GraderVersion, Judge: report.Judge,
+		Image: offer.Image, OperatorVersion: offer.Version, ScenarioDigest: offer.Report.ScenarioDigest,
+		GraderVersion: offer.Report.GraderVersion, Judge: offer.Report.Judge,
 		AgentDigest: agent, Seed: seed, SpecHash: hash,
 	}, nil
 }

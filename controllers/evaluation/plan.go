@@ -1,4 +1,4 @@
-package run
+package evaluation
 
 import (
 	"errors"
@@ -13,27 +13,54 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Offer is what a pool has to play.
+// MaxCategories is how many categories a status lists, and a plan may have.
+const MaxCategories = 32
+
+// Offer is what a pool has to play, and what reports it.
 type Offer struct {
 	// Pool is the pool's name, for messages.
 	Pool string
-	// LedgerKey is the public half of the key with which its servers sign.
+	// Image of the servers, and Version of the program that counts, for the provenance.
+	Image, Version string
+	// LedgerKey is the public half of the key with which the servers sign.
 	LedgerKey string
-	// Report is what one of its servers says on /stats.
+	// Report is the answer of one of the servers to /stats.
 	Report score.Report
 }
 
-// NewPlan selects what a run's spec asks for of what a pool offers, in as many shards as the spec
-// has runners side by side. Its error says what the pool doesn't offer.
-func NewPlan(run *v1alpha1.EvaluationRun, offer Offer) (score.Plan, error) {
-	return makePlan(run, offer, int(ptr.Deref(run.Spec.Parallelism, 1)))
+// Begin plans a run and writes to its status what it begins with: the provenance, the size of the
+// plan and empty figures. The plan has as many shards as the spec has runners at a time.
+func Begin(run *v1alpha1.EvaluationRun, status *v1alpha1.EvaluationRunStatus,
+	offer Offer) (score.Plan, score.Accumulator, error) {
+	sums := score.Accumulator{}
+	plan, err := NewPlan(run, offer, int(ptr.Deref(run.Spec.Parallelism, 1)))
+	if err != nil {
+		return plan, sums, err
+	}
+	if sums.Plan, err = plan.Fingerprint(); err != nil {
+		return plan, sums, err
+	}
+	if status.Provenance, err = NewProvenance(run, offer); err != nil {
+		return plan, sums, err
+	}
+	WritePlan(status, plan)
+	WriteFigures(status, sums, score.IndexSet{})
+	return plan, sums, nil
 }
 
-func makePlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan, error) {
+// InvalidPlan is the outcome of a run that can't be planned.
+func InvalidPlan(err error) Outcome {
+	return Outcome{Failed, v1alpha1.ReasonInvalidPlan,
+		fmt.Sprintf("The run can't be planned: %v. Create it again with what the pool offers.", err)}
+}
+
+// NewPlan selects from a pool's offer what a run's spec asks for, in a number of shards. It fails
+// if the pool doesn't offer it, or if no plan can reach the spec's thresholds.
+func NewPlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan, error) {
 	spec, report := run.Spec, offer.Report
-	passScore, err := score.ParseDecimal(spec.PassScore)
+	passScore, err := parsePassScore(run)
 	if err != nil {
-		return score.Plan{}, fmt.Errorf("reading spec.passScore: %w", err)
+		return score.Plan{}, err
 	}
 	draft := score.Plan{
 		Run: string(run.UID), Seed: ptr.Deref(spec.Seed, 0), PassScore: passScore,
@@ -53,11 +80,39 @@ func makePlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan,
 		return score.Plan{}, fmt.Errorf("pool %s doesn't offer what spec.tasks asks for: %s", offer.Pool,
 			strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	if len(categories) > maxCategories {
+	if len(categories) > MaxCategories {
 		return score.Plan{}, fmt.Errorf("spec.tasks selects scenarios of %d categories, and a run has figures for %d "+
-			"at most: name those that you want in spec.tasks[].scenarios.categories", len(categories), maxCategories)
+			"at most: name those that you want in spec.tasks[].scenarios.categories", len(categories), MaxCategories)
 	}
-	return score.NewPlan(draft, shards)
+	plan, err := score.NewPlan(draft, shards)
+	if err != nil {
+		return plan, err
+	}
+	return plan, reachable(spec.Thresholds, plan)
+}
+
+// reachable refuses thresholds of a pass^k for which no task has enough trials: they could never be
+// met.
+func reachable(thresholds []v1alpha1.Threshold, plan score.Plan) error {
+	trials := 0
+	for _, task := range plan.Tasks {
+		trials = max(trials, task.Trials)
+	}
+	for _, t := range thresholds {
+		if k, ok := passHatK(t.Metric); ok && k > trials {
+			return fmt.Errorf("spec.thresholds names %s, which takes %d trials of a scenario, and spec.tasks asks "+
+				"for %d at most", t.Metric, k, trials)
+		}
+	}
+	return nil
+}
+
+func parsePassScore(run *v1alpha1.EvaluationRun) (int64, error) {
+	pass, err := score.ParseDecimal(run.Spec.PassScore)
+	if err != nil {
+		return 0, fmt.Errorf("reading spec.passScore of run %s: %w", run.Name, err)
+	}
+	return pass, nil
 }
 
 // selectScenarios lists the ids of a task's scenarios that a selection asks for, and notes their

@@ -1,0 +1,101 @@
+package evaluation
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// Baseline is the run to compare with. Both fields are nil if there is none.
+type Baseline struct {
+	Run   *v1alpha1.EvaluationRun
+	Table *score.ScenarioTable
+}
+
+// Compare pairs the scenarios of a complete run with those of its baseline. The table is nil if the
+// run has none.
+func Compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Baseline) *v1alpha1.BaselineResult {
+	result := &v1alpha1.BaselineResult{Name: run.Spec.BaselineRef.Name}
+	compared, err := compare(run, table, with)
+	switch {
+	case err != nil:
+		result.Message = fmt.Sprintf("There is no comparison with run %s: %v.", result.Name, err)
+		return result
+	case compared.Pairs == 0:
+		result.Message = "The runs have no scenario in common."
+	default:
+		result.Delta = score.Decimal(compared.Delta)
+		if compared.CI95 != nil {
+			result.StandardError, result.CI95 = score.Decimal(*compared.StandardError), interval(compared.CI95)
+		}
+	}
+	result.Scenarios = compared.Scenarios
+	return result
+}
+
+func compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Baseline) (score.Comparison, error) {
+	none := score.Comparison{}
+	switch {
+	case table == nil:
+		return none, errors.New("this run has no table of its scenarios' scores")
+	case with.Run == nil:
+		return none, fmt.Errorf("it is not in namespace %s", run.Namespace)
+	case !meta.IsStatusConditionTrue(with.Run.Status.Conditions, v1alpha1.ConditionComplete):
+		return none, errors.New("it is not complete")
+	case with.Table == nil || with.Run.Status.Shards == nil:
+		return none, errors.New("it has no table of its scenarios' scores")
+	}
+	mine, err := Basis(run)
+	if err != nil {
+		return none, err
+	}
+	theirs, err := Basis(with.Run)
+	if err != nil {
+		return none, err
+	}
+	if err := score.Comparable(mine, theirs); err != nil {
+		return none, err
+	}
+	var sums score.Accumulator
+	if err := sums.UnmarshalText([]byte(with.Run.Status.Shards.Accumulator)); err != nil {
+		return none, fmt.Errorf("reading its sums: %w", err)
+	}
+	if !sums.Holds(with.Table) {
+		return none, errors.New("the table of its scenarios' scores was changed")
+	}
+	return score.Compare(table.Rows(), with.Table.Rows()), nil
+}
+
+// Basis is what a run's scores rest on, as far as it can't be changed.
+func Basis(run *v1alpha1.EvaluationRun) (score.Basis, error) {
+	pass, err := parsePassScore(run)
+	if err != nil {
+		return score.Basis{}, err
+	}
+	made := ptr.Deref(run.Status.Provenance, v1alpha1.Provenance{})
+	return score.Basis{
+		ScenarioDigest: made.ScenarioDigest, GraderVersion: made.GraderVersion, Judge: made.Judge,
+		PassScore: pass, Pressure: run.Spec.Pressure == v1alpha1.ResponseTimePressure, Tasks: taskNames(run),
+	}, nil
+}
+
+// taskNames are the tasks of the spec. A spec has none if trainers choose them: then they are those
+// of the status.
+func taskNames(run *v1alpha1.EvaluationRun) []string {
+	var names []string
+	for _, task := range run.Spec.Tasks {
+		names = append(names, task.Name)
+	}
+	if len(names) > 0 {
+		return names
+	}
+	for _, task := range run.Status.Tasks {
+		names = append(names, task.Name)
+	}
+	return names
+}

@@ -1,0 +1,176 @@
+package evaluation
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// State is the stage that a run has reached.
+type State int
+
+// A run that has ended is either Completed or Failed.
+const (
+	Waiting State = iota
+	Running
+	Completed
+	Failed
+)
+
+// Outcome is the state of a run, with the reason and message of its conditions.
+type Outcome struct {
+	State   State
+	Reason  string
+	Message string
+}
+
+// Ended reports whether the run has completed or failed.
+func (o Outcome) Ended() bool { return o.State == Completed || o.State == Failed }
+
+// Limits are the fields of a spec that decide how a run with given figures ends. A result store
+// keeps them beside the plan.
+type Limits struct {
+	MaxErroredPercent *int32               `json:"maxErroredPercent,omitempty"`
+	Thresholds        []v1alpha1.Threshold `json:"thresholds,omitempty"`
+}
+
+// LimitsOf returns the limits of a run's spec.
+func LimitsOf(run *v1alpha1.EvaluationRun) Limits {
+	return Limits{run.Spec.Retries.MaxErroredPercent, run.Spec.Thresholds}
+}
+
+// AllShards is the Why of a run that has played its plan.
+const AllShards = "Every shard is in the figures"
+
+// defaultMaxErroredPercent is the default of the API's schema.
+const defaultMaxErroredPercent = 5
+
+// Counted describes the episodes that are in a run's figures.
+type Counted struct {
+	// Episodes is the number that retries.maxErroredPercent is a share of.
+	Episodes int64
+	// Complete means that no episode is missing. Reason, Completed unless set, and Why say how the
+	// run came to that.
+	Complete    bool
+	Reason, Why string
+	// Advice is the sentence that tells where to find the causes of errored episodes.
+	Advice string
+}
+
+// Verdict reports whether a run ends with the episodes that are counted, and how. The status has
+// their figures. Too many errored episodes fail a run although nothing is missing.
+func Verdict(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus, c Counted) (Outcome, bool) {
+	errored, limit := status.Episodes.Errored, int64(ptr.Deref(run.Spec.Retries.MaxErroredPercent,
+		defaultMaxErroredPercent))
+	if errored*100 > limit*c.Episodes {
+		classes := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Errored })
+		if classes != "" {
+			classes = " (" + classes + ")"
+		}
+		return Outcome{Failed, v1alpha1.ReasonTooManyErrored, strings.TrimSpace(fmt.Sprintf("%d of %d episodes "+
+			"errored%s, more than the %d %% of retries.maxErroredPercent. %s",
+			errored, c.Episodes, classes, limit, c.Advice))}, true
+	}
+	if !c.Complete {
+		return Outcome{}, false
+	}
+	return Outcome{Completed, cmp.Or(c.Reason, v1alpha1.ReasonCompleted), completedMessage(c.Why, status)}, true
+}
+
+// DeadlineExceeded is the outcome of a run that was not complete within activeDeadlineSeconds.
+func DeadlineExceeded(run *v1alpha1.EvaluationRun, progress string) Outcome {
+	return Outcome{Failed, v1alpha1.ReasonDeadlineExceeded,
+		fmt.Sprintf("The run was not complete within %d seconds (activeDeadlineSeconds). %s "+
+			"Create it again with a longer deadline, more parallelism, or fewer episodes.",
+			*run.Spec.ActiveDeadlineSeconds, progress)}
+}
+
+// completedMessage says why the run is complete, and its score.
+func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
+	e := status.Episodes
+	all := e.Scored + e.Failed + e.Errored
+	if status.Score == nil {
+		return fmt.Sprintf("%s: all of %s errored.", why, Count(all, "episode"))
+	}
+	message := fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are "+
+		"in no score.",
+		why, Count(all, "episode"), MeanScore(status), status.PassRate, e.Failed, e.Errored)
+	if retried := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Retried }); retried != "" {
+		message += fmt.Sprintf(" Attempts that failed and were made again: %s.", retried)
+	}
+	return message
+}
+
+// byClass lists the classes of errors of which there are any, with their numbers.
+func byClass(counts []v1alpha1.ErrorCount, of func(v1alpha1.ErrorCount) int64) string {
+	var classes []string
+	for _, e := range counts {
+		if n := of(e); n > 0 {
+			classes = append(classes, fmt.Sprintf("%s %d", e.Class, n))
+		}
+	}
+	return strings.Join(classes, ", ")
+}
+
+// MeanScore is the mean score with its interval, for messages.
+func MeanScore(status v1alpha1.EvaluationRunStatus) string {
+	switch score := status.Score; {
+	case score == nil:
+		return "not known"
+	case score.CI95 == nil:
+		return score.Mean
+	default:
+		return fmt.Sprintf("%s (95 %% interval %s to %s)", score.Mean, score.CI95.Low, score.CI95.High)
+	}
+}
+
+// Count is a number of things, "1 shard" or "4 shards".
+func Count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// AgentName names the agent in a word.
+func AgentName(agent v1alpha1.Agent) string {
+	switch {
+	case agent.Builtin != nil:
+		return string(agent.Builtin.Policy)
+	case agent.OpenAI != nil:
+		return agent.OpenAI.Model
+	case agent.HTTP != nil:
+		if u, err := url.Parse(agent.HTTP.URL); err == nil {
+			return u.Host
+		}
+		return agent.HTTP.URL
+	case agent.Container != nil:
+		return agent.Container.Image
+	default:
+		return string(agent.Type)
+	}
+}
+
+// maxTimeLeft bounds an estimate: a time that is further away can't be estimated.
+const maxTimeLeft = 365 * 24 * time.Hour
+
+// TimeLeft estimates how long the remaining episodes take at the pace of those that have ended,
+// false before any has.
+func TimeLeft(elapsed time.Duration, ended, total int64) (time.Duration, bool) {
+	if ended == 0 {
+		return 0, false
+	}
+	left := float64(elapsed) / float64(ended) * float64(total-ended)
+	return time.Duration(left), left <= float64(maxTimeLeft)
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}

@@ -16,17 +16,18 @@ func newShowCommand() *cobra.Command {
 	var served bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show one scenario: what the agent is served, and what is right",
-		Long: `Show one scenario, drawn by a seed: what the agent is served or can find and, apart from it, what is
-right: labels, facts, gates and good replies. It is for people who review scenarios.`,
+		Short: "Show one scenario: the ticket or workflow that the agent gets, and its gold answer",
+		Long: `Show one scenario with the values that a seed draws: the texts that the agent is served or can find
+and, apart from them, the gold answer: labels, facts, gates and good replies. It is meant for people
+who review scenarios.`,
 		Example: `  csenv scenarios show B07
   csenv scenarios show B07 --seed 42 --served
   csenv scenarios show ACME3 --pack ./acme -o yaml`,
-		Args: cli.OneArgument("ID", "the id of a scenario, as `csenv scenarios list` shows them"),
+		Args: cli.Arguments("ID"),
 	}
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
 	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values; 0 draws the canonical branches")
-	cmd.Flags().BoolVar(&served, "served", false, "show only what the agent is served")
+	cmd.Flags().BoolVar(&served, "served", false, "show only the part that the agent is served")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := cli.LoadCatalog(*packs)
 		if err != nil {
@@ -35,46 +36,60 @@ right: labels, facts, gates and good replies. It is for people who review scenar
 		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
-		v, err := ViewOf(c, args[0], seed)
+		instance, err := Instantiate(c, args[0], seed)
 		if err != nil {
 			return err
 		}
-		if served {
-			v.hideGold()
-		}
 		if output.Name != "text" {
-			return output.Encode(cmd.OutOrStdout(), v)
+			return output.Encode(cmd.OutOrStdout(), instance.encode(!served))
 		}
-		v.print(cmd.OutOrStdout())
+		show(cmd.OutOrStdout(), instance, !served)
 		return nil
 	}
 	return cmd
 }
 
-// Shown is a scenario as it is shown.
-type Shown interface {
+// Instance is a ticket or a workflow with the values that a seed drew.
+type Instance interface {
+	// PrintGold writes the gold answer.
+	PrintGold(w io.Writer)
 	print(w io.Writer)
-	hideGold()
+	encode(gold bool) object
 }
 
-func ViewOf(c *scenarios.Catalog, id string, seed int64) (Shown, error) {
+// Instantiate draws the scenario with an id.
+func Instantiate(c *scenarios.Catalog, id string, seed int64) (Instance, error) {
+	var instance Instance
+	var err error
 	if s, ok := c.Ticket(id); ok {
-		t, err := s.Instantiate(seed)
-		if err != nil {
-			return nil, fmt.Errorf("instantiating %s: %w", id, err)
+		t := ticket{scenario: s}
+		t.Ticket, err = s.Instantiate(seed)
+		instance = t
+	} else if s, ok := c.Workflow(id); ok {
+		f := workflow{scenario: s}
+		f.Workflow, err = s.Instantiate(seed)
+		instance = f
+	} else {
+		hint := "list them with `csenv scenarios list`; scenarios of your own need --pack DIR"
+		if nearest := c.Nearest(id); nearest != "" {
+			hint = fmt.Sprintf("did you mean %s? Otherwise %s", nearest, hint)
 		}
-		return newTicketView(s, t), nil
+		return nil, fmt.Errorf("there is no scenario %q: %s", id, hint)
 	}
-	if s, ok := c.Workflow(id); ok {
-		w, err := s.Instantiate(seed)
-		if err != nil {
-			return nil, fmt.Errorf("instantiating %s: %w", id, err)
-		}
-		return newWorkflowView(s, w), nil
+	if err != nil {
+		return nil, fmt.Errorf("instantiating %s: %w", id, err)
 	}
-	hint := "list them with `csenv scenarios list`; scenarios of your own need --pack DIR"
-	if nearest := c.Nearest(id); nearest != "" {
-		hint = fmt.Sprintf("did you mean %s? Otherwise %s", nearest, hint)
+	return instance, nil
+}
+
+func show(w io.Writer, instance Instance, gold bool) {
+	instance.print(w)
+	if !gold {
+		return
 	}
-	return nil, fmt.Errorf("there is no scenario %q: %s", id, hint)
+	if f, ok := instance.(workflow); ok {
+		f.printHidden(w)
+	}
+	view.Heading(w, "gold answer (never served)")
+	instance.PrintGold(w)
 }

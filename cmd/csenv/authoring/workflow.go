@@ -1,121 +1,68 @@
 package authoring
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// WorkflowView is a workflow as it is shown.
-type WorkflowView struct {
-	ID      string         `json:"id"`
-	Kind    string         `json:"kind"`
-	Version int            `json:"version"`
-	Seed    int64          `json:"seed"`
-	Task    string         `json:"task"`
-	File    string         `json:"file"`
-	Served  workflowServed `json:"served"`
-	Gold    *workflowGold  `json:"gold,omitempty"`
+// workflow is an instance of a workflow to show.
+type workflow struct {
+	*scenarios.Workflow
+	scenario *scenarios.WorkflowScenario
 }
 
-// workflowServed is the first observation's content.
-type workflowServed struct {
-	Now           time.Time    `json:"now"`
-	Language      string       `json:"language"`
-	Customer      customerView `json:"customer"`
-	Query         string       `json:"query"`
-	OrderStatus   string       `json:"order_status"`
-	PaymentStatus string       `json:"payment_status"`
+func (f workflow) encode(gold bool) object {
+	s := f.scenario
+	out := object{"id", s.ID, "kind", kindWorkflow, "version", s.Version, "seed", f.Seed, "task", s.Task(),
+		"file", s.File, "served", object{
+			"now", f.Now, "language", f.Language, "customer", encodeCustomer(f.Customer), "query", f.Query,
+			"order_status", orUnknown(f.Visible.OrderStatus), "payment_status", orUnknown(f.Visible.PaymentStatus),
+		}}
+	if gold {
+		out = append(out, "gold", f.gold())
+	}
+	return out
 }
 
-// workflowGold is what lies behind the tools, and what is right.
-type workflowGold struct {
-	MaxSteps    int                 `json:"max_steps"`
-	Orders      []scenarios.Order   `json:"orders,omitempty"`
-	Payments    []scenarios.Payment `json:"payments,omitempty"`
-	Refunds     []scenarios.Refund  `json:"refunds,omitempty"`
-	Cases       []scenarios.Case    `json:"cases,omitempty"`
-	Steps       []step              `json:"steps"`
-	Neutral     []step              `json:"neutral,omitempty"`
-	Forbidden   []spoiler           `json:"forbidden,omitempty"`
-	Goal        []string            `json:"goal"`
-	Facts       []fact              `json:"facts"`
-	Faults      []fault             `json:"tool_faults,omitempty"`
-	GoodReplies []string            `json:"good_replies"`
-}
+func orUnknown(status string) string { return cmp.Or(status, "unknown") }
 
-type step struct {
-	ID       string         `json:"id,omitempty"`
-	Action   string         `json:"action"`
-	Args     map[string]any `json:"args,omitempty"`
-	Requires []string       `json:"requires,omitempty"`
-	Terminal bool           `json:"terminal,omitempty"`
-	Answer   string         `json:"answer,omitempty"`
-	Max      int            `json:"max,omitempty"`
-}
-
-type spoiler struct {
-	ID     string   `json:"id"`
-	Action string   `json:"action"`
-	When   string   `json:"when_action,omitempty"`
-	Verbs  []string `json:"verbs,omitempty"`
-	Why    string   `json:"why,omitempty"`
-}
-
-type fault struct {
-	Action string `json:"action"`
-	Call   int    `json:"call"`
-	Error  string `json:"error"`
-}
-
-func newWorkflowView(s *scenarios.WorkflowScenario, f *scenarios.Workflow) *WorkflowView {
-	return &WorkflowView{
-		ID: s.ID, Kind: kindWorkflow, Version: s.Version, Seed: f.Seed, Task: s.Task(), File: s.File,
-		Served: workflowServed{
-			Now: f.Now, Language: f.Language, Customer: newCustomerView(f.Customer), Query: f.Query,
-			OrderStatus: unknown(f.Visible.OrderStatus), PaymentStatus: unknown(f.Visible.PaymentStatus),
-		},
-		Gold: newWorkflowGold(f),
+// gold is the state behind the tools, and the right handling.
+func (f workflow) gold() object {
+	return object{
+		"max_steps", f.MaxSteps, "orders,omitempty", f.State.Orders, "payments,omitempty", f.State.Payments,
+		"refunds,omitempty", f.State.Refunds, "cases,omitempty", f.State.Cases,
+		"steps", view.Each(f.Steps, func(s scenarios.WorkflowStep) object {
+			return object{"id,omitempty", s.ID, "action", s.Action, "args,omitempty", encodeArgs(s.Args),
+				"requires,omitempty", s.Requires, "terminal,omitempty", s.Terminal, "answer,omitempty", s.Answer}
+		}),
+		"neutral,omitempty", view.Each(f.Neutral, func(n scenarios.NeutralAction) object {
+			return object{"action", n.Action, "args,omitempty", encodeArgs(n.Args), "max,omitempty", n.Max}
+		}),
+		"forbidden,omitempty", view.Each(f.Forbidden, func(a scenarios.ForbiddenAction) object {
+			return object{"id", a.ID, "action", a.Action, "when_action,omitempty", a.When.Source,
+				"verbs,omitempty", a.Verbs, "why,omitempty", a.Why}
+		}),
+		"goal", f.goal(), "facts", view.Each(f.Facts, encodeFact),
+		"tool_faults,omitempty", view.Each(f.Faults, func(f scenarios.Fault) object {
+			return object{"action", f.Action, "call", f.Call, "error", f.Error}
+		}),
+		"good_replies", f.References.Good,
 	}
 }
 
-func unknown(status string) string {
-	if status == "" {
-		return "unknown"
-	}
-	return status
+func (f workflow) goal() []string {
+	return view.Each(f.Goal, func(p scenarios.Predicate) string { return p.Source })
 }
 
-func newWorkflowGold(f *scenarios.Workflow) *workflowGold {
-	return &workflowGold{
-		MaxSteps: f.MaxSteps, Orders: f.State.Orders, Payments: f.State.Payments, Refunds: f.State.Refunds,
-		Cases: f.State.Cases,
-		Steps: view.Each(f.Steps, func(s scenarios.WorkflowStep) step {
-			return step{ID: s.ID, Action: s.Action, Args: argsOf(s.Args), Requires: s.Requires, Terminal: s.Terminal,
-				Answer: s.Answer}
-		}),
-		Neutral: view.Each(f.Neutral, func(n scenarios.NeutralAction) step {
-			return step{Action: n.Action,
-				Args: argsOf(n.Args), Max: n.Max}
-		}),
-		Forbidden: view.Each(f.Forbidden, func(a scenarios.ForbiddenAction) spoiler {
-			return spoiler{a.ID, a.Action, a.When.Source, a.Verbs, a.Why}
-		}),
-		Goal:        view.Each(f.Goal, func(p scenarios.Predicate) string { return p.Source }),
-		Facts:       view.Each(f.Facts, newFact),
-		Faults:      view.Each(f.Faults, func(f scenarios.Fault) fault { return fault(f) }),
-		GoodReplies: f.References.Good,
-	}
-}
-
-// argsOf gives each argument's accepted value, the list of them, or "any". An amount is in dollars,
-// as agents send it.
-func argsOf(args []scenarios.Arg) map[string]any {
+// encodeArgs gives the accepted value of each argument, a list of several, or "any". Amounts are in
+// dollars, as agents send them.
+func encodeArgs(args []scenarios.Arg) map[string]any {
 	out := map[string]any{}
 	for _, a := range args {
 		values := view.Each(a.In, func(v any) any {
@@ -136,66 +83,67 @@ func argsOf(args []scenarios.Arg) map[string]any {
 	return out
 }
 
-func (v *WorkflowView) hideGold() { v.Gold = nil }
-
-func (v *WorkflowView) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, workflow, task %s, version %d, seed %d (%s)\n", v.ID, v.Task, v.Version, v.Seed, v.File)
+func (f workflow) print(w io.Writer) {
+	fmt.Fprintf(w, "%s, workflow, task %s, version %d, seed %d (%s)\n", f.scenario.ID, f.scenario.Task(), f.Version,
+		f.Seed, f.scenario.File)
 	view.Heading(w, "what the agent is served")
-	v.Served.Customer.print(w)
-	view.Field(w, "now", v.Served.Now.Format(view.ClockTime))
-	view.Field(w, "language", v.Served.Language)
-	view.Field(w, "order", v.Served.OrderStatus)
-	view.Field(w, "payment", v.Served.PaymentStatus)
+	printCustomer(w, f.Customer)
+	view.Field(w, "now", f.Now.Format(view.ClockTime))
+	view.Field(w, "language", f.Language)
+	view.Field(w, "order", orUnknown(f.Visible.OrderStatus))
+	view.Field(w, "payment", orUnknown(f.Visible.PaymentStatus))
 	fmt.Fprintln(w)
-	view.Paragraph(w, "  ", v.Served.Query)
-	if v.Gold == nil {
-		return
-	}
-	view.Heading(w, "behind the tools (served only by them)")
-	v.Gold.printState(w)
-	view.Heading(w, "what is right (never served)")
-	v.Gold.Print(w)
+	view.Paragraph(w, "  ", f.Query)
 }
 
-func (g *workflowGold) printState(w io.Writer) {
-	for _, o := range g.Orders {
+func (f workflow) printHidden(w io.Writer) {
+	view.Heading(w, "behind the tools (served only by them)")
+	for _, o := range f.State.Orders {
 		view.Field(w, "order", view.YAML(o))
 	}
-	for _, p := range g.Payments {
+	for _, p := range f.State.Payments {
 		view.Field(w, "payment", view.YAML(p))
 	}
-	for _, r := range g.Refunds {
+	for _, r := range f.State.Refunds {
 		view.Field(w, "refund", view.YAML(r))
 	}
-	for _, c := range g.Cases {
+	for _, c := range f.State.Cases {
 		view.Field(w, "case", view.YAML(c))
 	}
-	for _, f := range g.Faults {
-		view.Field(w, "fault", fmt.Sprintf("call %d of %s answers %s", f.Call, f.Action, f.Error))
+	for _, fault := range f.Faults {
+		view.Field(w, "fault", fmt.Sprintf("call %d of %s answers %s", fault.Call, fault.Action, fault.Error))
 	}
 }
 
-func (g *workflowGold) Print(w io.Writer) {
-	view.Field(w, "steps", "at most "+strconv.Itoa(g.MaxSteps))
-	for _, s := range g.Steps {
-		view.Field(w, "step "+s.ID, s.String())
+func (f workflow) PrintGold(w io.Writer) {
+	view.Field(w, "steps", "at most "+strconv.Itoa(f.MaxSteps))
+	for _, s := range f.Steps {
+		view.Field(w, "step "+s.ID, stepText(s))
 	}
-	for _, s := range g.Neutral {
-		view.Field(w, "harmless", s.String())
+	for _, n := range f.Neutral {
+		text := actionText(n.Action, n.Args)
+		if n.Max > 0 {
+			text += fmt.Sprintf(", at most %d times", n.Max)
+		}
+		view.Field(w, "harmless", text)
 	}
-	for _, f := range g.Forbidden {
-		view.Field(w, "forbidden "+f.ID, f.String())
+	for _, a := range f.Forbidden {
+		view.Field(w, "forbidden "+a.ID, forbiddenText(a))
 	}
-	view.Field(w, "goal", strings.Join(g.Goal, "\n"))
-	printFacts(w, g.Facts)
-	printReplies(w, g.GoodReplies)
+	view.Field(w, "goal", strings.Join(f.goal(), "\n"))
+	printFacts(w, f.Facts)
+	printReplies(w, f.References.Good)
 }
 
-func (s step) String() string {
-	out := s.Action
-	if len(s.Args) > 0 {
-		out += " " + view.JSON(s.Args)
+func actionText(action string, args []scenarios.Arg) string {
+	if len(args) == 0 {
+		return action
 	}
+	return action + " " + view.JSON(encodeArgs(args))
+}
+
+func stepText(s scenarios.WorkflowStep) string {
+	out := actionText(s.Action, s.Args)
 	if len(s.Requires) > 0 {
 		out += ", after " + strings.Join(s.Requires, ", ")
 	}
@@ -205,22 +153,19 @@ func (s step) String() string {
 	if s.Answer != "" {
 		out += ", which must be a question; the customer answers: " + s.Answer
 	}
-	if s.Max > 0 {
-		out += fmt.Sprintf(", at most %d times", s.Max)
-	}
 	return out
 }
 
-func (f spoiler) String() string {
-	out := f.Action
-	if f.When != "" {
-		out += " when " + f.When
+func forbiddenText(a scenarios.ForbiddenAction) string {
+	out := a.Action
+	if a.When.Source != "" {
+		out += " when " + a.When.Source
 	}
-	if len(f.Verbs) > 0 {
-		out += " that promises to " + strings.Join(f.Verbs, ", ")
+	if len(a.Verbs) > 0 {
+		out += " that promises to " + strings.Join(a.Verbs, ", ")
 	}
-	if f.Why != "" {
-		out += " (" + f.Why + ")"
+	if a.Why != "" {
+		out += " (" + a.Why + ")"
 	}
 	return out
 }

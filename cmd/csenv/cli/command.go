@@ -37,23 +37,16 @@ func PlainFlagError(_ *cobra.Command, err error) error {
 	return err
 }
 
-// OneArgument is for a command that takes exactly one argument.
-func OneArgument(name, meaning string) cobra.PositionalArgs {
+// Arguments accepts exactly the named arguments.
+func Arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			return nil
+		switch {
+		case len(args) < len(names):
+			return fmt.Errorf("missing argument %s: see `%s --help`", names[len(args)], cmd.CommandPath())
+		case len(args) > len(names):
+			return fmt.Errorf("unexpected argument %q: see `%s --help`", args[len(names)], cmd.CommandPath())
 		}
-		return fmt.Errorf("%s takes one %s, %s: there are %d", cmd.CommandPath(), name, meaning, len(args))
-	}
-}
-
-// Arguments is for a command that takes a number of arguments.
-func Arguments(n int, names, meaning string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == n {
-			return nil
-		}
-		return fmt.Errorf("%s takes %s, %s: there are %d arguments", cmd.CommandPath(), names, meaning, len(args))
+		return nil
 	}
 }
 

@@ -56,7 +56,7 @@ too all of them are read: the plan's first lie in all shards.`,
 		Example: `  csenv episodes gpt --failed
   csenv episodes gpt --below 0.5 --task ticket-resolve -o csv
   csenv episodes gpt --results ./results --errored`,
-		Args: cli.OneArgument("RUN", "the name of a run"),
+		Args: cli.Arguments("RUN"),
 	}
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")

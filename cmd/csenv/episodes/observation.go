@@ -42,13 +42,11 @@ func (o *observer) ticket(seen ticket.Observation) {
 		o.openTicket(seen)
 	}
 	for _, m := range seen.ConversationHistory[min(o.said, len(seen.ConversationHistory)):] {
-		fmt.Fprintf(o.out, "\n  %s:\n", m.Role)
-		view.Paragraph(o.out, "    ", m.Content)
+		view.Titled(o.out, m.Role, m.Content)
 	}
 	o.said = len(seen.ConversationHistory)
 	for _, a := range seen.KnowledgeBase {
-		fmt.Fprintf(o.out, "\n  article %s, %s:\n", view.Printable(a.ID), view.Printable(a.Title))
-		view.Paragraph(o.out, "    ", a.Body)
+		view.Titled(o.out, "article "+a.ID+", "+a.Title, a.Body)
 	}
 	if seen.KnowledgeBase != nil && len(seen.KnowledgeBase) == 0 {
 		fmt.Fprintln(o.out, "\n  the knowledge base has no such article")
@@ -57,17 +55,10 @@ func (o *observer) ticket(seen ticket.Observation) {
 }
 
 func (o *observer) openTicket(seen ticket.Observation) {
-	customer := seen.CustomerName
-	if seen.Company != "" {
-		customer += ", " + seen.Company
-	}
-	if seen.CustomerSince != "" {
-		customer += ", customer since " + seen.CustomerSince
-	}
 	fmt.Fprintln(o.out)
 	view.Field(o.out, "ticket", seen.TicketID)
 	view.Field(o.out, "task", seen.Task)
-	view.Field(o.out, "customer", customer)
+	view.Field(o.out, "customer", view.Customer(seen.CustomerName, seen.Company, seen.CustomerSince))
 	view.Field(o.out, "account level", seen.AccountLevel)
 	view.Field(o.out, "now", seen.Now.Format(view.ClockTime))
 	view.Field(o.out, "language", seen.Language)
@@ -75,8 +66,7 @@ func (o *observer) openTicket(seen ticket.Observation) {
 	fmt.Fprintln(o.out)
 	view.Paragraph(o.out, "  ", seen.Description)
 	for _, a := range seen.Attachments {
-		fmt.Fprintf(o.out, "\n  attachment %s:\n", view.Printable(a.Name))
-		view.Paragraph(o.out, "    ", a.Content)
+		view.Titled(o.out, "attachment "+a.Name, a.Content)
 	}
 }
 
@@ -128,8 +118,7 @@ func (o *observer) workflow(seen workflow.Observation) {
 		view.Paragraph(o.out, "  ", seen.UserQuery)
 	}
 	for _, e := range seen.History[min(o.entries, len(seen.History)):] {
-		fmt.Fprintf(o.out, "\n  %s %s answers:\n", view.Printable(e.ActionType), view.Printable(view.JSON(e.Payload)))
-		view.Paragraph(o.out, "    ", view.YAML(e.Result))
+		view.Titled(o.out, e.ActionType+" "+view.JSON(e.Payload)+" answers", view.YAML(e.Result))
 	}
 	o.entries = len(seen.History)
 	status := []string{fmt.Sprintf("step %d of %d", seen.Step, seen.MaxSteps)}

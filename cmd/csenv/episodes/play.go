@@ -120,7 +120,7 @@ func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (strin
 		return "", err
 	}
 	if options.Scenario != "" && !isTicket && !strings.HasPrefix(options.Scenario, "Q") {
-		_, err := authoring.ViewOf(catalog, options.Scenario, 0)
+		_, err := authoring.Instantiate(catalog, options.Scenario, 0)
 		return "", err
 	}
 	return map[v1alpha1.EnvironmentType]string{v1alpha1.TicketEnvironment: "ticket",
@@ -323,14 +323,8 @@ func (p *player) explain(options episode.Options, final *episode.Final) {
 		Outcome: final.Outcome, Class: final.Cause, Score: &points, Dimensions: final.Dimensions, Judge: final.Judge,
 		GraderVersion: p.kind.GraderVersion(), Verdicts: final.Verdicts,
 	})
-	if v, err := authoring.ViewOf(p.catalog, final.Scenario, options.Seed); err == nil {
-		switch shown := v.(type) {
-		case *authoring.TicketView:
-			view.Heading(p.out, "what would have been right")
-			shown.Gold.Print(p.out)
-		case *authoring.WorkflowView:
-			view.Heading(p.out, "what would have been right")
-			shown.Gold.Print(p.out)
-		}
+	if instance, err := authoring.Instantiate(p.catalog, final.Scenario, options.Seed); err == nil {
+		view.Heading(p.out, "gold answer")
+		instance.PrintGold(p.out)
 	}
 }

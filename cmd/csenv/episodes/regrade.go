@@ -60,7 +60,7 @@ Exit codes:
   CSENV_JUDGE_API_KEY=... csenv regrade episodes.jsonl --only judge_failed,judge_timeout \
     --judge llm --judge-base-url https://api.openai.com/v1 --judge-model gpt-5-2026-01-15 \
     -O regraded.jsonl`,
-		Args: cli.OneArgument("FILE", "a file of episodes, or - for standard input"),
+		Args: cli.Arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			catalog, err := cli.LoadCatalog(*packs)
 			if err != nil {

@@ -33,7 +33,7 @@ played again to show them, with the scenarios that are loaded here (--pack for y
 		Example: `  csenv transcript gpt 17
   csenv transcript gpt B07 --results ./results
   csenv transcript gpt 17 -o json | jq .verdicts`,
-		Args: cli.Arguments(2, "RUN and EPISODE", "the name of a run and the number of an episode"),
+		Args: cli.Arguments("RUN", "EPISODE"),
 	}
 	from.Add(cmd)
 	packs = cli.PackFlag(cmd.Flags())

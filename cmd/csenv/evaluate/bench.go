@@ -62,7 +62,7 @@ Exit codes: 0 measured, 1 measured but sessions were refused or broke off, 2 not
 		Example: `  csenv bench http://localhost:8000
   csenv bench http://localhost:8000 --sessions 1,100,1000 --duration 30s -o json
   csenv bench localhost:8000 --reset '{"task":"refund"}' --action '{"action_type":"check_policy"}'`,
-		Args: cli.OneArgument("URL", "the server's address such as http://localhost:8000"),
+		Args: cli.Arguments("URL"),
 	}
 	f := cmd.Flags()
 	f.IntSliceVar(&b.sessions, "sessions", []int{1, 10, 100},

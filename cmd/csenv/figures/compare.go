@@ -56,7 +56,7 @@ some are hard for everybody, so drops out. An interval without 0 in it separates
 Runs compare only where scenarios, grader, judge, pass score and tasks agree.`,
 		Example: `  csenv compare this-week last-week
   csenv compare gpt heuristic --results ./results -o markdown`,
-		Args: cli.Arguments(2, "A and B", "the names of two runs"),
+		Args: cli.Arguments("A", "B"),
 	}
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")

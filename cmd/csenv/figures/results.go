@@ -89,7 +89,7 @@ func NewResultsCommand() *cobra.Command {
 		Example: `  csenv results heuristic
   csenv results heuristic -o markdown
   csenv results heuristic --results ./results -o csv`,
-		Args: cli.OneArgument("RUN", "the name of a run"),
+		Args: cli.Arguments("RUN"),
 	}
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")

@@ -93,6 +93,23 @@ func Field(w io.Writer, name, value string) {
 
 func Heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(s)) }
 
+// Titled writes a title and, below it, an indented text.
+func Titled(w io.Writer, title, body string) {
+	fmt.Fprintf(w, "\n  %s:\n", Printable(title))
+	Paragraph(w, "    ", body)
+}
+
+// Customer describes a customer in a line.
+func Customer(name, company, since string) string {
+	if company != "" {
+		name += ", " + company
+	}
+	if since != "" {
+		name += ", customer since " + since
+	}
+	return name
+}
+
 // SortedKeys are a map's keys in order.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

@@ -1,0 +1,41 @@
+package authoring
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// object is a JSON object: names and values in turn, in their order. As in struct tags, a name with
+// ",omitempty" is left out if its value is empty.
+type object []any
+
+func (o object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	separator := "{"
+	for i := 0; i < len(o); i += 2 {
+		name, omit := strings.CutSuffix(o[i].(string), ",omitempty")
+		if omit && empty(reflect.ValueOf(o[i+1])) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s%q:", separator, name)
+		if err := encoder.Encode(o[i+1]); err != nil {
+			return nil, err
+		}
+		separator = ","
+	}
+	b.WriteString("}")
+	return b.Bytes(), nil
+}
+
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}

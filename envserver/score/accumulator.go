@@ -2,31 +2,28 @@ package score
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/csenv/csenv/envserver/score/bitstream"
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// Accumulator holds what the figures of a run need, in a size that depends on its tasks and
-// categories only. Folding ledgers and merging accumulators is exact integer addition, so that the
-// order of shards leaves no trace. The zero value is empty. It is not safe for concurrent use.
+// Accumulator is the sums of a run from which its figures follow, of a size that depends on its
+// tasks and categories alone. Folding a ledger is exact integer addition, so the order of shards
+// leaves no trace. The zero value is empty. It is not safe for concurrent use.
 type Accumulator struct {
-	// Plan is the fingerprint of the plan whose ledgers are folded, kept with the sums for whoever
-	// resumes from the text; "" where nobody does. No sum depends on it.
+	// Plan is the fingerprint of the plan whose ledgers are folded, for a controller that resumes
+	// from the text. No sum depends on it.
 	Plan string
 	// Scored and Failed are the ledgers' counts.
 	Scored, Failed int64
-	// Errored, Retried, Tokens and Stored are what runners reported.
+	// Errored, Retried, Tokens and Stored are reported by runners.
 	Errored, Retried int64
 	Tokens           Tokens
 	// Stored counts the episodes in the result store, errored ones too.
-	Stored int64
-	// storeError is the error of the first shard whose episodes are not all stored.
+	Stored       int64
 	storeError   storeError
 	durations    stats.Durations
 	classes      stats.Groups[classSums]
@@ -39,8 +36,7 @@ type Accumulator struct {
 	table PlanDigest
 }
 
-// classSums count what one class of errors cost: attempts that were made again, and episodes that
-// were given up.
+// classSums count the attempts that were repeated and the episodes that errored with one class.
 type classSums struct {
 	retried, errored int64
 }
@@ -50,13 +46,13 @@ func (c *classSums) merge(o *classSums) {
 	c.errored += o.errored
 }
 
-// storeError is what kept a shard's episodes out of the result store; text is "" for none.
+// storeError is why some of a shard's episodes are not stored; text is "" for none.
 type storeError struct {
 	shard int64
 	text  string
 }
 
-// merge keeps the error of the lower shard, whichever comes first.
+// merge keeps the error of the lower shard, in whatever order they come.
 func (e *storeError) merge(o storeError) {
 	if o.text != "" && (e.text == "" || o.shard < e.shard || o.shard == e.shard && o.text < e.text) {
 		*e = o
@@ -70,8 +66,8 @@ type taskFold struct {
 	passHatK stats.PassSums
 }
 
-// Fold adds the ledger of one shard. The plan puts all episodes of a scenario into one shard, so a
-// scenario must not be in two of the ledgers folded.
+// Fold adds the ledger of one shard. A scenario must not be in two of the ledgers: the plan puts all
+// its episodes into one shard.
 func (a *Accumulator) Fold(l *Ledger) {
 	a.Scored += l.Scored
 	a.Failed += l.Failed
@@ -81,10 +77,10 @@ func (a *Accumulator) Fold(l *Ledger) {
 	for i := range l.Scenarios {
 		a.foldScenario(&l.Scenarios[i])
 	}
-	a.table.AddSet(tableDigest(l))
+	a.table.AddSet(tableDigest(l.rows))
 }
 
-// FoldSummary adds the ledger of one shard and the figures that its runner reported beside it.
+// FoldSummary adds the ledger of one shard and the counts that its runner reported beside it.
 func (a *Accumulator) FoldSummary(l *Ledger, s Summary) {
 	a.Fold(l)
 	a.Errored += s.ErroredEpisodes()
@@ -105,9 +101,7 @@ func (a *Accumulator) FoldSummary(l *Ledger, s Summary) {
 func (a *Accumulator) foldScenario(s *ScenarioSums) {
 	var all ScenarioTaskSums
 	for _, row := range s.Tasks {
-		all.Episodes += row.Episodes
-		all.Passes += row.Passes
-		all.Sum += row.Sum
+		all.add(row)
 		t := a.task(row.Task)
 		t.clusters.Add(row.Episodes, row.Passes, row.Sum)
 		t.passHatK.Add(row.Episodes, row.Passes)
@@ -139,12 +133,8 @@ func (a *Accumulator) attributes() [3]grouping {
 }
 
 func (a *Accumulator) task(name string) *taskFold {
-	at, found := slices.BinarySearchFunc(a.tasks, name,
-		func(t taskFold, name string) int { return cmp.Compare(t.Name, name) })
-	if !found {
-		a.tasks = slices.Insert(a.tasks, at, taskFold{TaskSums: TaskSums{Name: name, Min: One}})
-	}
-	return &a.tasks[at]
+	return named(&a.tasks, taskFold{TaskSums: TaskSums{Name: name, Min: One}},
+		func(t *taskFold) string { return t.Name })
 }
 
 func (t *taskFold) merge(o *taskFold) {

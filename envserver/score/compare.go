@@ -9,13 +9,13 @@ import (
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// Comparison is run a less run b, over the (task, scenario) pairs that both played. Scores are in
+// Comparison is run a minus run b, over the (task, scenario) pairs that both played. Scores are in
 // micro-points.
 type Comparison struct {
 	// Pairs are the (task, scenario) pairs that both runs played, Scenarios the scenarios among
 	// them. OnlyA and OnlyB count pairs that one of them played.
 	Pairs, Scenarios, OnlyA, OnlyB int64
-	// Delta is the mean over the pairs of a's mean score less b's: positive where a is better. Each
+	// Delta is the mean over the pairs of a's mean score minus b's: positive where a is better. Each
 	// pair counts once, however many trials it has.
 	Delta int64
 	// StandardError is that of Delta, clustered by scenario, and CI95 its t-interval with one
@@ -30,19 +30,19 @@ type Comparison struct {
 	Changes []Change
 }
 
-// Change is what became of one scenario in one task: its mean in a, in b, and the difference.
+// Change is the mean of one scenario in one task in a and in b, and the difference.
 type Change struct {
 	Task, Scenario string
 	A, B, Delta    int64
 }
 
-// Compare compares two runs paired by scenario: what the scenarios have in common (some are hard
-// for everybody) drops out of the difference, and so out of its error. Neither list holds a pair of
-// task and scenario twice. Compare(b, a) is the negative of Compare(a, b).
+// Compare compares two runs paired by scenario, so that the difficulty of the scenarios cancels out
+// of the difference and of its error. Neither list may have a pair of task and scenario twice.
+// Compare(b, a) is the negative of Compare(a, b).
 //
-// With one task it is the paired t-test's estimate: the mean of the differences d, with s_d/√n. A
-// scenario that several tasks share is one cluster of its differences, as in the figures of a run
-// (Miller, arXiv:2411.00640, sections 2.2 and 4).
+// With one task this is the estimate of the paired t-test: the mean of the differences d, with the
+// standard error s_d/√n. A scenario in several tasks is one cluster of differences, as in the figures
+// of a run (Miller, arXiv:2411.00640, sections 2.2 and 4).
 func Compare(a, b []ScenarioScore) Comparison {
 	other := make(map[pair]ScenarioScore, len(b))
 	for _, row := range b {
@@ -89,18 +89,18 @@ func (c *Comparison) add(change Change) {
 	c.Changes = append(c.Changes, change)
 }
 
-// Basis is what two runs must share for their scores to be comparable.
+// Basis is what two runs must have in common for their scores to be comparable.
 type Basis struct {
 	ScenarioDigest, GraderVersion, Judge string
 	// PassScore is in micro-points.
 	PassScore int64
-	// Pressure says whether the episodes were played under simulated time.
+	// Pressure reports whether the episodes were played under simulated time.
 	Pressure bool
 	// Tasks are the names of the tasks, in any order.
 	Tasks []string
 }
 
-// Basis is what the plan's scores rest on.
+// Basis is the basis of the plan's scores.
 func (p Plan) Basis() Basis {
 	b := Basis{ScenarioDigest: p.ScenarioDigest, GraderVersion: p.GraderVersion, Judge: p.Judge, PassScore: p.PassScore,
 		Pressure: p.Pressure}
@@ -110,7 +110,7 @@ func (p Plan) Basis() Basis {
 	return b
 }
 
-// IncomparableError says why two runs can't be compared.
+// IncomparableError means that two runs can't be compared.
 type IncomparableError struct {
 	// Reasons name each difference, with both values.
 	Reasons []string
@@ -120,9 +120,9 @@ func (e *IncomparableError) Error() string {
 	return "the runs can't be compared: " + strings.Join(e.Reasons, "; ")
 }
 
-// Comparable says whether the scores of two runs may be compared; an error is an
-// *IncomparableError. Seeds, trials and the choice of scenarios may differ: pairs take care of the
-// choice.
+// Comparable reports whether the scores of two runs may be compared. An error is an
+// *IncomparableError. Seeds, trials and the selected scenarios may differ, because runs are compared
+// by pairs.
 func Comparable(a, b Basis) error {
 	var reasons []string
 	differs := func(what string, x, y any) {

@@ -6,7 +6,7 @@ import (
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// Figures are what a run reports. Scores, rates and errors are in micro-points; [Decimal] writes
+// Figures are the results of a run. Scores, rates and errors are in micro-points; [Decimal] formats
 // them.
 type Figures struct {
 	Episodes int64
@@ -29,11 +29,9 @@ type Figures struct {
 	// Errors are ordered by class.
 	Errors []ErrorFigures
 	Tokens Tokens
-	// Stored has the number of episodes in the result store, and the error of the first shard that
-	// has one.
+	// Stored has the error of the first shard with one.
 	Stored Stored
-	// EpisodeP50 and EpisodeP99 are durations in milliseconds, as runners reported them; 0 when
-	// they reported none.
+	// EpisodeP50 and EpisodeP99 are durations in milliseconds as reported by runners, 0 without any.
 	EpisodeP50, EpisodeP99 int64
 }
 
@@ -55,8 +53,7 @@ type DimensionFigures struct {
 	Max  int64
 }
 
-// ErrorFigures count one class of errors: attempts that failed so and were made again, and episodes
-// that were given up for it.
+// ErrorFigures count the attempts that were repeated and the episodes that errored with one class.
 type ErrorFigures struct {
 	Class            string
 	Retried, Errored int64
@@ -69,8 +66,7 @@ type GroupFigures struct {
 	stats.Estimate
 }
 
-// Figures computes what the accumulator's sums come to. It changes nothing and may be called at any
-// time.
+// Figures computes the figures from the accumulator's sums, which it doesn't change.
 func (a *Accumulator) Figures() Figures {
 	all := a.allTasks()
 	f := Figures{

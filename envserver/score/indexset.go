@@ -3,6 +3,7 @@ package score
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -65,7 +66,7 @@ func (r indexRange) String() string {
 	return strconv.FormatInt(r.first, 10) + "-" + strconv.FormatInt(r.last, 10)
 }
 
-// Add puts an index into the set; one that is there already changes nothing.
+// Add adds an index to the set.
 func (s *IndexSet) Add(index int64) {
 	at, found := s.find(index)
 	if found {
@@ -86,26 +87,30 @@ func (s *IndexSet) Add(index int64) {
 	}
 }
 
-// Contains says whether an index is in the set.
+// Contains reports whether an index is in the set.
 func (s IndexSet) Contains(index int64) bool {
 	_, found := s.find(index)
 	return found
 }
 
 // find returns the position of the range that holds the index, or that of the first range after it.
-func (s IndexSet) find(index int64) (int, bool) {
-	return slices.BinarySearchFunc(s.ranges, index, func(r indexRange, index int64) int {
-		switch {
-		case r.last < index:
-			return -1
-		case r.first > index:
-			return 1
-		}
-		return 0
-	})
+func (s IndexSet) find(index int64) (at int, found bool) {
+	at = sort.Search(len(s.ranges), func(i int) bool { return index <= s.ranges[i].last })
+	return at, at < len(s.ranges) && s.ranges[at].first <= index
 }
 
-// At is the n-th index of the set in ascending order, n from 0; false beyond its end.
+// All yields the indexes in ascending order.
+func (s IndexSet) All(yield func(int64) bool) {
+	for _, r := range s.ranges {
+		for index := r.first; index <= r.last; index++ {
+			if !yield(index) {
+				return
+			}
+		}
+	}
+}
+
+// At is the n-th index of the set in ascending order, from 0. It reports false beyond the end.
 func (s IndexSet) At(n int64) (int64, bool) {
 	for _, r := range s.ranges {
 		if length := r.last - r.first + 1; n >= length {
@@ -126,7 +131,7 @@ func (s IndexSet) Len() int64 {
 	return n
 }
 
-// Equal says whether two sets hold the same indexes.
+// Equal reports whether two sets hold the same indexes.
 func (s IndexSet) Equal(o IndexSet) bool { return slices.Equal(s.ranges, o.ranges) }
 
 // Clone copies the set, so that adding to one leaves the other alone.

@@ -1,37 +1,37 @@
 package score
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
+	"strings"
 )
 
 // Bins is the number of bins of a score histogram: bin i holds the scores from i/Bins up to
 // (i+1)/Bins, and the last one the full score too.
 const Bins = 50
 
-// Ledger is what an environment pod adds up for one shard of a run: exact, and of a size that
-// doesn't depend on the number of episodes. It is not safe for concurrent use.
+// Ledger is a server's record of the graded episodes of one shard of a run: exact sums, of a size
+// that doesn't depend on the number of episodes. It is not safe for concurrent use.
 type Ledger struct {
-	// Run is the UID of the EvaluationRun, or what SegmentRun makes of it; Shard counts from 0.
+	// Run is the UID of the EvaluationRun, or the result of SegmentRun. Shard counts from 0.
 	Run   string
 	Shard int
 	// PassScore is the least score, in micro-points, with which an episode passes.
 	PassScore int64
-	// ScenarioDigest, GraderVersion and Judge are those of the pod that graded.
+	// ScenarioDigest, GraderVersion and Judge are those of the server that graded.
 	ScenarioDigest string
 	GraderVersion  string
 	Judge          string
-	// Opened counts episodes begun, restarts included: more than have ended means that some were
+	// Opened counts episodes begun, restarts included. If more have begun than ended, some were
 	// retried, abandoned or errored.
 	Opened int64
-	// Replayed counts episodes that ended once more after having ended. Only the first end is
-	// counted in the figures.
+	// Replayed counts repeated ends of episodes. Only the first end of an episode is in the sums.
 	Replayed int64
-	// Scored and Failed count the episodes in the figures by outcome.
+	// Scored and Failed count the episodes in the sums by outcome.
 	Scored int64
 	Failed int64
-	// Digest is the fingerprint of the episodes in the figures.
+	// Digest is the fingerprint of the episodes in the sums.
 	Digest PlanDigest
 	// Tasks are ordered by name, Scenarios by id.
 	Tasks     []TaskSums
@@ -80,8 +80,8 @@ type Episode struct {
 	Language   string
 }
 
-// Add counts an episode that ended scored or failed. The caller sees to it that no episode is added
-// twice (see Replayed), and counts Opened.
+// Add adds an episode that ended scored or failed. The caller must not add an episode twice (see
+// Replayed), and counts Opened.
 func (l *Ledger) Add(ep PlannedEpisode, e Episode) error {
 	if e.Score < 0 || e.Score > One {
 		return fmt.Errorf("counting episode %d: score %d is not within 0 and %d micro-points", ep.Index, e.Score, One)
@@ -105,75 +105,35 @@ func (l *Ledger) Add(ep PlannedEpisode, e Episode) error {
 	return nil
 }
 
-// task finds the sums of a task, made on first use.
+// task returns the sums of a task, added on first use.
 func (l *Ledger) task(name string) *TaskSums {
-	at, found := slices.BinarySearchFunc(l.Tasks, name,
-		func(t TaskSums, name string) int { return cmp.Compare(t.Name, name) })
-	if !found {
-		l.Tasks = slices.Insert(l.Tasks, at, TaskSums{Name: name, Min: One})
-	}
-	return &l.Tasks[at]
+	return named(&l.Tasks, TaskSums{Name: name, Min: One}, func(t *TaskSums) string { return t.Name })
 }
 
-// scenario finds the sums of a scenario, made on first use with the attributes given.
+// scenario returns the sums of a scenario, added on first use with the attributes given.
 func (l *Ledger) scenario(attributes ScenarioSums) *ScenarioSums {
-	at, found := slices.BinarySearchFunc(l.Scenarios, attributes.ID,
-		func(s ScenarioSums, id string) int { return cmp.Compare(s.ID, id) })
+	attributes.Tasks = nil
+	return named(&l.Scenarios, attributes, func(s *ScenarioSums) string { return s.ID })
+}
+
+// named returns the item of a sorted list that has the same name as the given one, which is
+// inserted if there is none.
+func named[T any](list *[]T, item T, name func(*T) string) *T {
+	at, found := sort.Find(len(*list), func(i int) int { return strings.Compare(name(&item), name(&(*list)[i])) })
 	if !found {
-		attributes.Tasks = nil
-		l.Scenarios = slices.Insert(l.Scenarios, at, attributes)
+		*list = slices.Insert(*list, at, item)
 	}
-	return &l.Scenarios[at]
+	return &(*list)[at]
 }
 
 func (t *TaskSums) add(row ScenarioTaskSums, e Episode) {
-	t.Episodes++
-	t.Passes += row.Passes
-	t.Sum += e.Score
-	t.Min = min(t.Min, e.Score)
-	t.Max = max(t.Max, e.Score)
-	t.Hist[bin(e.Score)]++
-	for _, d := range e.Dimensions {
-		t.dimension(d)
-	}
+	one := TaskSums{Episodes: 1, Passes: row.Passes, Sum: e.Score, Min: e.Score, Max: e.Score, Dimensions: e.Dimensions}
+	one.Hist[bin(e.Score)] = 1
+	t.merge(one)
 }
 
 // bin is the histogram's bin of a score.
 func bin(score int64) int { return int(min(score*Bins/One, Bins-1)) }
-
-func (t *TaskSums) dimension(d Dimension) {
-	at, found := slices.BinarySearchFunc(t.Dimensions, d.Name,
-		func(d Dimension, name string) int { return cmp.Compare(d.Name, name) })
-	if !found {
-		t.Dimensions = slices.Insert(t.Dimensions, at, d)
-		return
-	}
-	t.Dimensions[at].Earned += d.Earned
-	t.Dimensions[at].Offered += d.Offered
-}
-
-func (s *ScenarioSums) merge(row ScenarioTaskSums) {
-	at, found := slices.BinarySearchFunc(s.Tasks, row.Task,
-		func(r ScenarioTaskSums, task string) int { return cmp.Compare(r.Task, task) })
-	if !found {
-		s.Tasks = slices.Insert(s.Tasks, at, row)
-		return
-	}
-	s.Tasks[at].Episodes += row.Episodes
-	s.Tasks[at].Passes += row.Passes
-	s.Tasks[at].Sum += row.Sum
-}
-
-// identity is what a ledger must share with the plan of its shard.
-type identity struct {
-	run, scenarioDigest, graderVersion, judge string
-	shard                                     int
-	passScore                                 int64
-}
-
-func (l *Ledger) identity() identity {
-	return identity{l.Run, l.ScenarioDigest, l.GraderVersion, l.Judge, l.Shard, l.PassScore}
-}
 
 func (t *TaskSums) merge(o TaskSums) {
 	t.Episodes += o.Episodes
@@ -185,6 +145,34 @@ func (t *TaskSums) merge(o TaskSums) {
 		t.Hist[i] += n
 	}
 	for _, d := range o.Dimensions {
-		t.dimension(d)
+		sum := named(&t.Dimensions, Dimension{Name: d.Name}, func(d *Dimension) string { return d.Name })
+		sum.Earned += d.Earned
+		sum.Offered += d.Offered
 	}
+}
+
+func (s *ScenarioSums) merge(row ScenarioTaskSums) {
+	named(&s.Tasks, ScenarioTaskSums{Task: row.Task}, func(r *ScenarioTaskSums) string { return r.Task }).add(row)
+}
+
+// add adds the sums of other episodes.
+func (r *ScenarioTaskSums) add(o ScenarioTaskSums) {
+	r.Episodes += o.Episodes
+	r.Passes += o.Passes
+	r.Sum += o.Sum
+}
+
+// grading is how episodes were graded: only episodes that were graded alike are added up.
+type grading struct {
+	scenarioDigest, graderVersion, judge string
+	passScore                            int64
+}
+
+func (g grading) String() string {
+	return fmt.Sprintf("scenarios %s, grader %s, judge %s, pass score %s", g.scenarioDigest, g.graderVersion, g.judge,
+		Decimal(g.passScore))
+}
+
+func (l *Ledger) grading() grading {
+	return grading{l.ScenarioDigest, l.GraderVersion, l.Judge, l.PassScore}
 }

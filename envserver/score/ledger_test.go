@@ -248,7 +248,7 @@ func TestVerifyRefusesForeignKeysAndSignedRubbish(t *testing.T) {
 	}
 	rubbish := []byte("not a ledger")
 	bad := SignedLedger{Payload: rubbish, Signature: ed25519.Sign(testKey(),
-		append([]byte(signaturePrefix), rubbish...))}
+		append([]byte(ledgerPrefix), rubbish...))}
 	if _, err := bad.Verify(publicKey()); !errors.Is(err, ErrMalformed) {
 		t.Errorf("signed rubbish: error %v, want ErrMalformed", err)
 	}

@@ -215,7 +215,7 @@ func (s *ScenarioSums) row(task string) (ScenarioTaskSums, bool) {
 	return ScenarioTaskSums{}, false
 }
 
-// validate refuses figures that can't be, whoever wrote them.
+// validate refuses impossible figures.
 func (l *Ledger) validate() error {
 	for _, n := range []int64{int64(l.Shard), l.Opened, l.Replayed, l.Failed, l.Scored} {
 		if n < 0 || n > maxCount {
@@ -261,9 +261,7 @@ func (s *ScenarioSums) validate(byTask map[string]ScenarioTaskSums) error {
 			return fmt.Errorf("scenario %q: task %q has impossible sums", s.ID, row.Task)
 		}
 		sum := byTask[row.Task]
-		sum.Episodes += row.Episodes
-		sum.Passes += row.Passes
-		sum.Sum += row.Sum
+		sum.add(row)
 		byTask[row.Task] = sum
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/bits"
 	"regexp"
 	"slices"
 
@@ -22,12 +23,11 @@ const MaxSeed = 1<<53 - 1
 // MaxTrials bounds the trials of a task, and so the columns of a shard's ledger.
 const MaxTrials = 1000
 
-// namePattern is what a task name or a scenario id may look like. The bound on a shard's summary
-// counts on it.
+// namePattern matches task names and scenario ids. The bound on a shard's summary relies on it.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`)
 
-// Plan is a run's list of episodes in closed form: nobody stores the list. It is immutable once
-// made, and its JSON is what a runner reads.
+// Plan is a run's list of episodes in closed form. It is immutable once made, and runners read its
+// JSON.
 type Plan struct {
 	// Run is the UID of the EvaluationRun.
 	Run string `json:"run"`
@@ -38,10 +38,10 @@ type Plan struct {
 	Shards int `json:"shards"`
 	// PassScore is the least score, in micro-points, with which an episode passes.
 	PassScore int64 `json:"passScore"`
-	// Pressure has the episodes played under simulated time, where their task can be.
+	// Pressure plays the episodes of tasks that support it under simulated time.
 	Pressure bool `json:"pressure,omitempty"`
-	// ScenarioDigest, GraderVersion and Judge are what the pool must report. A runner refuses a pod
-	// that differs.
+	// ScenarioDigest, GraderVersion and Judge are those of the pool. A runner refuses a server with
+	// others.
 	ScenarioDigest string `json:"scenarioDigest"`
 	GraderVersion  string `json:"graderVersion"`
 	Judge          string `json:"judge"`
@@ -51,7 +51,7 @@ type Plan struct {
 	Tasks []PlanTask `json:"tasks"`
 }
 
-// PlanTask is a task and what is played of it: each scenario as often as Trials says.
+// PlanTask is a task, whose scenarios are each played Trials times.
 type PlanTask struct {
 	Name   string `json:"name"`
 	Trials int    `json:"trials"`
@@ -68,7 +68,6 @@ type PlannedEpisode struct {
 	Scenario string
 	Trial    int
 	Seed     int64
-	// Pressure has the episode played under simulated time, where its task can be.
 	Pressure bool
 }
 
@@ -94,7 +93,7 @@ func NewPlan(draft Plan, parallelism int) (Plan, error) {
 }
 
 // ParsePlan reads the JSON of a plan that NewPlan has made. It refuses unknown fields, so that an
-// old runner doesn't play half of a newer plan.
+// old runner doesn't play a part of a newer plan.
 func ParsePlan(data []byte) (Plan, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -111,8 +110,8 @@ func ParsePlan(data []byte) (Plan, error) {
 	return p, nil
 }
 
-// Fingerprint is "sha256:" and the hex digest of the plan's JSON. It tells whether a plan that was
-// kept where others can write is still the one that was made.
+// Fingerprint is "sha256:" and the hex digest of the plan's JSON. It detects changes to a plan that
+// is stored where others can write.
 func (p Plan) Fingerprint() (string, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -124,23 +123,18 @@ func (p Plan) Fingerprint() (string, error) {
 
 func (p Plan) validate() error {
 	var errs []error
-	if p.Run == "" {
-		errs = append(errs, errors.New("run is empty"))
+	refuse := func(condition bool, format string, args ...any) {
+		if condition {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
-	if p.Seed < 0 || p.Seed > MaxSeed {
-		errs = append(errs, fmt.Errorf("seed %d is not within 0 and %d", p.Seed, int64(MaxSeed)))
-	}
-	if p.PassScore < 0 || p.PassScore > One {
-		errs = append(errs, fmt.Errorf("passScore %s is not within 0 and 1", Decimal(p.PassScore)))
-	}
-	if len(p.Tasks) == 0 {
-		errs = append(errs, errors.New("it has no tasks"))
-	}
+	refuse(p.Run == "", "run is empty")
+	refuse(p.Seed < 0 || p.Seed > MaxSeed, "seed %d is not within 0 and %d", p.Seed, int64(MaxSeed))
+	refuse(p.PassScore < 0 || p.PassScore > One, "passScore %s is not within 0 and 1", Decimal(p.PassScore))
+	refuse(len(p.Tasks) == 0, "it has no tasks")
 	seen := map[string]bool{}
 	for _, t := range p.Tasks {
-		if seen[t.Name] {
-			errs = append(errs, fmt.Errorf("task %q appears twice", t.Name))
-		}
+		refuse(seen[t.Name], "task %q appears twice", t.Name)
 		seen[t.Name] = true
 		errs = append(errs, t.validate())
 	}
@@ -201,24 +195,18 @@ func (p Plan) Shard(i int) iter.Seq[PlannedEpisode] {
 				if _, selected := slices.BinarySearch(t.Scenarios, scenario); !selected {
 					continue
 				}
-				if j%p.Shards == i && !p.trials(t, scenario, index, yield) {
-					return
+				for trial := range t.Trials {
+					if j%p.Shards == i && !yield(PlannedEpisode{
+						Index: index, Task: t.Name, Scenario: scenario, Trial: trial,
+						Seed: EpisodeSeed(p.Seed, t.Name, scenario, trial), Pressure: p.Pressure,
+					}) {
+						return
+					}
+					index++
 				}
-				index += int64(t.Trials)
 			}
 		}
 	}
-}
-
-func (p Plan) trials(t PlanTask, scenario string, first int64, yield func(PlannedEpisode) bool) bool {
-	for trial := range t.Trials {
-		seed := EpisodeSeed(p.Seed, t.Name, scenario, trial)
-		if !yield(PlannedEpisode{Index: first + int64(trial), Task: t.Name, Scenario: scenario, Trial: trial,
-			Seed: seed, Pressure: p.Pressure}) {
-			return false
-		}
-	}
-	return true
 }
 
 // EpisodeSeed derives an episode's seed: the first 53 bits of SHA-256 over the run's seed, the
@@ -243,4 +231,36 @@ func appendFields(b []byte, fields ...any) []byte {
 		}
 	}
 	return b
+}
+
+// PlanDigest is a fingerprint of a set of episodes that doesn't depend on their order: the sum
+// modulo 2^256 of SHA-256 over each episode's index, task, scenario and seed, and of the word
+// pressure where it is played under that (an additive multiset hash: Bellare and Micciancio, "A new
+// paradigm for collision-free hashing", 1997). The zero value is the empty set. With it the
+// controller checks that a ledger holds exactly the planned episodes, although it lists none.
+type PlanDigest [32]byte
+
+// Add adds an episode to the set. The trial is left out: the server that grades doesn't have it, and
+// it follows from the index.
+func (d *PlanDigest) Add(ep PlannedEpisode) { d.AddSet(ep.digest()) }
+
+// AddSet adds the episodes of another, disjoint set.
+func (d *PlanDigest) AddSet(o PlanDigest) {
+	var carry uint64
+	for i := len(d) - 8; i >= 0; i -= 8 {
+		var sum uint64
+		sum, carry = bits.Add64(binary.BigEndian.Uint64(d[i:]), binary.BigEndian.Uint64(o[i:]), carry)
+		binary.BigEndian.PutUint64(d[i:], sum)
+	}
+}
+
+// Equal reports whether two sets have the same fingerprint.
+func (d PlanDigest) Equal(o PlanDigest) bool { return d == o }
+
+func (ep PlannedEpisode) digest() PlanDigest {
+	fields := appendFields(nil, ep.Index, ep.Task, ep.Scenario, ep.Seed)
+	if ep.Pressure {
+		fields = appendFields(fields, "pressure")
+	}
+	return sha256.Sum256(fields)
 }

@@ -250,12 +250,6 @@ func TestPlanDigestIsThatOfASet(t *testing.T) {
 		if !left.Equal(want) {
 			t.Fatal("order or partition shows in the digest")
 		}
-		for _, ep := range episodes {
-			left.Sub(ep)
-		}
-		if !left.Equal(PlanDigest{}) {
-			t.Fatal("taking every episode out leaves something")
-		}
 	})
 }
 

@@ -112,12 +112,8 @@ func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error)
 // sums in whatever order and parts they are merged. It fails with ErrGrader, and changes nothing,
 // if the other was graded otherwise.
 func (l *Ledger) Merge(o *Ledger) error {
-	if from := (identity{l.Run, o.ScenarioDigest, o.GraderVersion, o.Judge, l.Shard,
-		o.PassScore}); from != l.identity() {
-		return fmt.Errorf("%w: scenarios %s, grader %s, judge %s, pass score %s; before they were %s, %s, %s, %s",
-			ErrGrader,
-			o.ScenarioDigest, o.GraderVersion, o.Judge, Decimal(
-				o.PassScore), l.ScenarioDigest, l.GraderVersion, l.Judge, Decimal(l.PassScore))
+	if o.grading() != l.grading() {
+		return fmt.Errorf("%w: %s; before they were %s", ErrGrader, o.grading(), l.grading())
 	}
 	l.Opened += o.Opened
 	l.Replayed += o.Replayed

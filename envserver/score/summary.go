@@ -18,40 +18,40 @@ const MaxSummaryBytes = 4096
 
 const summaryVersion = 2
 
-// Summary is what a runner leaves as its termination message when its shard is complete. Of its
-// fields only the ledger is signed; the rest is the runner's word.
+// Summary is the termination message of a runner whose shard is complete. Only the ledger is signed;
+// the rest is reported by the runner.
 type Summary struct {
 	Version int          `json:"version"`
 	Ledger  SignedLedger `json:"ledger"`
-	// Errored are the episodes that were given up, by class of error. They are in no ledger.
+	// Errored are the episodes without a score, by class of error. They are in no ledger.
 	Errored []ErrorClass `json:"errored,omitempty"`
 	// Retried counts attempts at an episode after its first, RetriedBy those of them that followed
 	// a failure of a class.
 	Retried   int64            `json:"retried,omitempty"`
 	RetriedBy map[string]int64 `json:"retriedBy,omitempty"`
 	Durations stats.Durations  `json:"durations"`
-	// Tokens are what the agent's model used, failed attempts included.
+	// Tokens are those of the agent's model, failed attempts included.
 	Tokens Tokens `json:"tokens,omitzero"`
 	Stored Stored `json:"stored,omitzero"`
 }
 
-// Tokens are what a model read and wrote, as its endpoint counts them.
+// Tokens counts what a model read and wrote, as reported by its endpoint.
 type Tokens struct {
 	Prompt     int64 `json:"prompt"`
 	Completion int64 `json:"completion"`
 }
 
-// Add adds what was used elsewhere.
+// Add adds other tokens.
 func (t *Tokens) Add(o Tokens) {
 	t.Prompt += o.Prompt
 	t.Completion += o.Completion
 }
 
-// Stored says how many of the shard's episodes, errored ones too, are in the result store, and why
-// some are not.
+// Stored is the number of the shard's episodes, errored ones included, in the result store, and why
+// some are not there.
 type Stored struct {
 	Episodes int64 `json:"episodes"`
-	// Error has at most MaxStoreError bytes; "" where every episode is stored, or none was to be.
+	// Error has at most MaxStoreError bytes. It is "" where all episodes are stored or none has to be.
 	Error string `json:"error,omitempty"`
 }
 
@@ -99,9 +99,9 @@ func ErrorClasses() []string {
 }
 
 // Encode writes the summary as JSON. It cuts a store's error to MaxStoreError bytes of plain text.
-// Where the JSON takes more than MaxSummaryBytes, it merges classes into the class "other", those
-// of retries before those of errored episodes, and the smallest first. It fails where that doesn't
-// help, which a plan rules out but for very many scattered errored episodes.
+// If the JSON takes more than MaxSummaryBytes, it merges classes into OtherClass, those of retries
+// before those of errored episodes, and the smallest first. If that isn't enough, it fails. Plans
+// rule this out except for very many scattered errored episodes.
 func (s Summary) Encode() ([]byte, error) {
 	s.Version = summaryVersion
 	s.Stored.Error = plain(s.Stored.Error)
@@ -121,7 +121,7 @@ func (s Summary) Encode() ([]byte, error) {
 	}
 }
 
-// mergeRetried merges the smallest class of retries into the others, and says whether there was
+// mergeRetried merges the smallest class of retries into OtherClass, and reports whether there was
 // one.
 func (s *Summary) mergeRetried() bool {
 	classes := slices.DeleteFunc(slices.Sorted(maps.Keys(s.RetriedBy)),
@@ -135,7 +135,7 @@ func (s *Summary) mergeRetried() bool {
 	return true
 }
 
-// mergeErrored merges the smallest class of errored episodes into the others, and says whether
+// mergeErrored merges the smallest class of errored episodes into OtherClass, and reports whether
 // there was one. The episodes stay the same.
 func (s *Summary) mergeErrored() bool {
 	smallest, other := -1, -1
@@ -155,10 +155,8 @@ func (s *Summary) mergeErrored() bool {
 		s.Errored[smallest] = merged
 		return true
 	}
-	for _, r := range s.Errored[other].Episodes.ranges {
-		for index := r.first; index <= r.last; index++ {
-			merged.Episodes.Add(index)
-		}
+	for index := range s.Errored[other].Episodes.All {
+		merged.Episodes.Add(index)
 	}
 	s.Errored[other] = merged
 	s.Errored = slices.Delete(s.Errored, smallest, smallest+1)
@@ -182,7 +180,7 @@ func plain(text string) string {
 	return strings.TrimSpace(text[:min(len(text), MaxStoreError)])
 }
 
-// DecodeSummary reads a termination message, which may be anybody's. An error wraps ErrMalformed.
+// DecodeSummary reads an untrusted termination message. An error wraps ErrMalformed.
 func DecodeSummary(data []byte) (Summary, error) {
 	if len(data) > MaxSummaryBytes {
 		return Summary{}, fmt.Errorf("%w: a summary of %d bytes", ErrMalformed, len(data))
@@ -206,7 +204,7 @@ func DecodeSummary(data []byte) (Summary, error) {
 	return s, nil
 }
 
-// validate refuses what no runner reports, and what a run's sums have no room for.
+// validate refuses counts that no runner reports, or with which a run's sums could overflow.
 func (s Summary) validate() error {
 	if s.Retried < 0 || s.Retried > maxCount {
 		return fmt.Errorf("%d retries", s.Retried)
@@ -252,12 +250,7 @@ func (s Summary) ErroredEpisodes() int64 {
 	return n
 }
 
-// errored says whether an episode is in one of the error classes.
+// errored reports whether an episode is in one of the error classes.
 func (s Summary) errored(index int64) bool {
-	for _, c := range s.Errored {
-		if c.Episodes.Contains(index) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Errored, func(c ErrorClass) bool { return c.Episodes.Contains(index) })
 }

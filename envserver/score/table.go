@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -22,7 +23,7 @@ const MaxTableBytes = 512 << 10
 // ErrTableTooLarge means that the text of a scenario table would take more than MaxTableBytes.
 var ErrTableTooLarge = errors.New("too many scenarios for a table")
 
-// ScenarioScore is what one scenario came to in one task. Mean is in micro-points, over Episodes.
+// ScenarioScore is the score of one scenario in one task. Mean is in micro-points, over Episodes.
 type ScenarioScore struct {
 	Task, Scenario                 string
 	Category, Difficulty, Language string
@@ -33,14 +34,14 @@ type ScenarioScore struct {
 // ScenarioTable holds the score of every (task, scenario) pair of some shards. The zero value is
 // empty. It is not safe for concurrent use.
 //
-// It is far larger than an Accumulator and so is kept beside it, in a place that is written apart.
-// The accumulator has the table's fingerprint, so that a table that lost a shard, has one too many
-// or was changed is told from the one that belongs to the sums: see Accumulator.Holds.
+// It is far larger than an Accumulator, so it is stored apart and written separately. With the
+// table's fingerprint in the accumulator, Accumulator.Holds detects a table that lacks a shard, has
+// one too many or was changed.
 type ScenarioTable struct {
 	rows map[pair]ScenarioScore
 }
 
-// Fold puts the rows of a shard's ledger in. The same ledger again changes nothing.
+// Fold adds the rows of a shard's ledger. Folding the same ledger again changes nothing.
 func (t *ScenarioTable) Fold(l *Ledger) {
 	for row := range l.rows {
 		t.Put(row)
@@ -63,7 +64,7 @@ func (l *Ledger) rows(yield func(ScenarioScore) bool) {
 	}
 }
 
-// Put puts a row in, in place of one of the same task and scenario.
+// Put adds a row, which replaces one of the same task and scenario.
 func (t *ScenarioTable) Put(row ScenarioScore) {
 	if t.rows == nil {
 		t.rows = map[pair]ScenarioScore{}
@@ -71,8 +72,8 @@ func (t *ScenarioTable) Put(row ScenarioScore) {
 	t.rows[pair{row.Task, row.Scenario}] = row
 }
 
-// Keep drops the rows of shards that are not among those given: what was written of a shard before
-// its sums were.
+// Keep drops the rows of other shards than those given: rows are written before the sums of their
+// shard.
 func (t *ScenarioTable) Keep(p Plan, shards IndexSet) {
 	kept := map[string]bool{}
 	for j, id := range p.scenarios() {
@@ -88,18 +89,14 @@ func (t *ScenarioTable) Rows() []ScenarioScore {
 	})
 }
 
-// Holds says whether the table is that of the shards in the accumulator, row by row.
+// Holds reports whether the table has exactly the rows of the shards in the accumulator.
 func (a *Accumulator) Holds(t *ScenarioTable) bool {
-	var sum PlanDigest
-	for _, row := range t.rows {
-		sum.AddSet(row.digest())
-	}
-	return a.table.Equal(sum)
+	return a.table.Equal(tableDigest(maps.Values(t.rows)))
 }
 
-func tableDigest(l *Ledger) PlanDigest {
+func tableDigest(rows iter.Seq[ScenarioScore]) PlanDigest {
 	var sum PlanDigest
-	for row := range l.rows {
+	for row := range rows {
 		sum.AddSet(row.digest())
 	}
 	return sum
@@ -136,7 +133,7 @@ func (t *ScenarioTable) MarshalText() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// UnmarshalText reads what MarshalText wrote. The text may be anybody's.
+// UnmarshalText reads what MarshalText wrote. The text is untrusted.
 func (t *ScenarioTable) UnmarshalText(text []byte) error {
 	if len(text) > MaxTableBytes {
 		return fmt.Errorf("reading scenario table: %w: %d bytes", ErrTableTooLarge, len(text))

@@ -91,19 +91,16 @@ func TestVerifyReceiptRefuses(t *testing.T) {
 		}
 	}
 	payload := raw[:len(raw)-ed25519.SignatureSize]
-	sign := func(message, payload []byte) string {
-		return base64.StdEncoding.EncodeToString(append(append([]byte(nil), payload...),
-			ed25519.Sign(testKey(), message)...))
+	signed := func(prefix string, payload []byte) string {
+		return base64.StdEncoding.EncodeToString(append(slices.Clone(payload), sign(testKey(), prefix, payload)...))
 	}
 	for name, text := range map[string]string{
-		"nothing":              "",
-		"prose":                "scored 1.0",
-		"a ledger's signature": sign(signed(payload), payload),
-		"cut":                  sign(receiptMessage(payload[:20]), payload[:20]),
-		"longer": sign(receiptMessage(append(slices.Clip(payload), 0)),
-			append(slices.Clip(payload), 0)),
-		"another version": sign(receiptMessage(append([]byte{9}, payload[1:]...)),
-			append([]byte{9}, payload[1:]...)),
+		"nothing":                 "",
+		"prose":                   "scored 1.0",
+		"a ledger's signature":    signed(ledgerPrefix, payload),
+		"cut":                     signed(receiptPrefix, payload[:20]),
+		"longer":                  signed(receiptPrefix, append(slices.Clip(payload), 0)),
+		"another version":         signed(receiptPrefix, append([]byte{9}, payload[1:]...)),
 		"far too much":            strings.Repeat("A", maxReceiptText+4),
 		"a line break in between": good[:40] + "\n" + good[40:],
 	} {
@@ -113,8 +110,8 @@ func TestVerifyReceiptRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := VerifyReceipt(good, ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)); !errors.Is(
-		err, ErrReceipt) {
+	other := ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)
+	if _, err := VerifyReceipt(good, other); !errors.Is(err, ErrReceipt) {
 		t.Errorf("another pool's key: error %v", err)
 	}
 }
@@ -167,7 +164,7 @@ func FuzzVerifyReceipt(f *testing.F) {
 	f.Add(bitstream.Encode(receiptVersion, new(receiptOf(mustPlan(f, plan(), 1))).code))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		text := base64.StdEncoding.EncodeToString(
-			append(slices.Clip(payload), ed25519.Sign(testKey(), receiptMessage(payload))...))
+			append(slices.Clip(payload), sign(testKey(), receiptPrefix, payload)...))
 		r, err := VerifyReceipt(text, publicKey())
 		if err != nil {
 			return

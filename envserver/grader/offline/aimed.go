@@ -1,9 +1,15 @@
 package offline
 
 import (
+	_ "embed"
 	"strings"
 	"unicode/utf8"
 )
+
+// injections are the patterns of texts that address the grader.
+//
+//go:embed injections.txt
+var injections string
 
 // aimedStep is one step of a pattern of what replies say to whoever grades them.
 type aimedStep struct {
@@ -35,7 +41,7 @@ const aimedHead = 4
 
 func loadAimed() *aimedIndex {
 	index := &aimedIndex{byWord: map[string][]*aimedPattern{}, byHead: map[string][]*aimedPattern{}}
-	for line := range strings.Lines(lexiconText("aimed")) {
+	for line := range strings.Lines(injections) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
@@ -81,8 +87,8 @@ func (s *aimedStep) matches(w string) bool {
 	return false
 }
 
-// starts tells whether the pattern starts at the first of the words.
-func (p *aimedPattern) starts(words []string) bool {
+// begins tells whether the pattern starts at the first of the words.
+func (p *aimedPattern) begins(words []string) bool {
 	return p.follows(words, 0)
 }
 
@@ -103,7 +109,7 @@ func (p *aimedPattern) follows(words []string, step int) bool {
 func (x *aimedIndex) find(words []string, found func(p *aimedPattern) bool) {
 	for i, w := range words {
 		for _, p := range x.byWord[w] {
-			if p.starts(words[i:]) && found(p) {
+			if p.begins(words[i:]) && found(p) {
 				return
 			}
 		}
@@ -111,7 +117,7 @@ func (x *aimedIndex) find(words []string, found func(p *aimedPattern) bool) {
 			continue
 		}
 		for _, p := range x.byHead[w[:aimedHead]] {
-			if p.starts(words[i:]) && found(p) {
+			if p.begins(words[i:]) && found(p) {
 				return
 			}
 		}
@@ -144,7 +150,7 @@ func (p *prepared) aimedAtGrader(d *document) string {
 		return said
 	}
 	said := ""
-	p.lex.aimed.find(words, func(pattern *aimedPattern) bool {
+	p.lib.aimed.find(words, func(pattern *aimedPattern) bool {
 		if !p.servesPattern(pattern) {
 			said = pattern.text
 		}
@@ -206,7 +212,7 @@ func (p *prepared) serves(mark string) bool {
 func (p *prepared) servesPattern(pattern *aimedPattern) bool {
 	serves := false
 	for _, text := range servedTexts(p.ticket) {
-		p.lex.aimed.find(p.lib.read(text).plainWords(), func(found *aimedPattern) bool {
+		p.lib.aimed.find(p.lib.read(text).plainWords(), func(found *aimedPattern) bool {
 			serves = serves || found == pattern
 			return serves
 		})

@@ -43,22 +43,22 @@ func loadCommits(lines []string) map[string][]*commitPattern {
 }
 
 // commitment returns the remedy that one of the patterns commits to in the clause, "" for none.
-func (d *document) commitment(v *clauseView, lex *lexicon) string {
+func (d *promiseReader) commitment(v *clause) string {
 	for i := v.lo; i < v.hi && !v.hedged(i); i++ {
 		t := &d.tokens[i]
 		if t.kind != wordToken {
 			continue
 		}
-		for _, p := range lex.commits[t.text] {
-			if name := d.commitsTo(v, p, i, lex); name != "" {
+		for _, p := range d.patterns[t.text] {
+			if name := d.commitsTo(v, p, i); name != "" {
 				return name
 			}
 		}
-		if !lex.remedial(t) {
+		if !t.remedial() {
 			continue
 		}
-		for _, p := range lex.commits[remedyStep] {
-			if name := d.commitsTo(v, p, i, lex); name != "" {
+		for _, p := range d.patterns[remedyStep] {
+			if name := d.commitsTo(v, p, i); name != "" {
 				return name
 			}
 		}
@@ -67,22 +67,22 @@ func (d *document) commitment(v *clauseView, lex *lexicon) string {
 }
 
 // commitsTo returns the remedy that the pattern commits to at token i, "" for none.
-func (d *document) commitsTo(v *clauseView, p *commitPattern, i int, lex *lexicon) string {
-	if p.money && !d.money(v.sentence, lex) {
+func (d *promiseReader) commitsTo(v *clause, p *commitPattern, i int) string {
+	if p.money && !d.speaksOfMoney(v.sentence) {
 		return ""
 	}
 	name := p.remedy
-	if !d.follows(v, p.steps, i, &name, lex) {
+	if !d.follows(v, p.steps, i, &name) {
 		return ""
 	}
 	if name == antecedent {
-		return d.demanded(v, lex)
+		return d.demanded(v)
 	}
 	return name
 }
 
 // follows tells whether the steps follow one another from token i, and names the remedy among them.
-func (d *document) follows(v *clauseView, steps []aimedStep, i int, name *string, lex *lexicon) bool {
+func (d *promiseReader) follows(v *clause, steps []aimedStep, i int, name *string) bool {
 	if len(steps) == 0 {
 		return true
 	}
@@ -90,12 +90,12 @@ func (d *document) follows(v *clauseView, steps []aimedStep, i int, name *string
 	for j := i; j < min(i+s.reach, v.hi); j++ {
 		t := &d.tokens[j]
 		if s.words.has(remedyStep) {
-			if remedy := d.remedyAt(v, j, lex); remedy != "" && d.follows(v, steps[1:], j+1, name, lex) {
+			if remedy := d.remedyAt(v, j); remedy != "" && d.follows(v, steps[1:], j+1, name) {
 				*name = remedy
 				return true
 			}
 		}
-		if t.kind == wordToken && s.matches(t.text) && d.follows(v, steps[1:], j+1, name, lex) {
+		if t.kind == wordToken && s.matches(t.text) && d.follows(v, steps[1:], j+1, name) {
 			return true
 		}
 	}
@@ -104,7 +104,7 @@ func (d *document) follows(v *clauseView, steps []aimedStep, i int, name *string
 
 // demanded returns the remedy that the clause before this one, or the sentence before that, says
 // the customer asks for.
-func (d *document) demanded(v *clauseView, lex *lexicon) string {
+func (d *promiseReader) demanded(v *clause) string {
 	from := d.sentenceBefore(v.sentence).lo
 	for c := v.lo; c > from; {
 		before := d.clauseOf(c - 1)
@@ -112,12 +112,11 @@ func (d *document) demanded(v *clauseView, lex *lexicon) string {
 			break
 		}
 		c = before.lo
-		if anyWord(lex.demands, d.tokens, before) < 0 || anyStem(lex.handover, d.tokens, before) >= 0 {
+		if d.anyWord(Demands, before) < 0 || d.anyStem(Handover, before) >= 0 {
 			continue
 		}
-		view := &clauseView{span: before, money: d.money(before, lex)}
 		for i := before.lo; i < before.hi; i++ {
-			if name := d.remedyAt(view, i, lex); name != "" {
+			if name := d.remedyAt(d.clauseAt(i), i); name != "" {
 				return name
 			}
 		}
@@ -126,7 +125,7 @@ func (d *document) demanded(v *clauseView, lex *lexicon) string {
 }
 
 // sentenceBefore returns the sentence before one, or the same if it is the first.
-func (d *document) sentenceBefore(s span) span {
+func (d *promiseReader) sentenceBefore(s span) span {
 	if s.lo == 0 {
 		return s
 	}

@@ -10,7 +10,7 @@ type commitments struct {
 
 func TestCommitments(t *testing.T) {
 	all := loadCommitments(t)
-	lexicons := loadLexicons()
+	lexicons := newLibraries()
 	for _, language := range languages() {
 		c := all[language]
 		if len(c.Promises) < 25 || len(c.Harmless) < 25 {
@@ -18,8 +18,8 @@ func TestCommitments(t *testing.T) {
 				len(c.Harmless))
 		}
 		promised := func(text string) bool {
-			lex := lexicons[language]
-			return len(parse(fold(normalise(text)), lex).promises(lex)) > 0
+			lib := lexicons[language]
+			return len(lib.promiseReader(parse(fold(normalise(text)), lib.lexicon)).promises()) > 0
 		}
 		for _, text := range c.Promises {
 			if !promised(text) {

@@ -195,7 +195,7 @@ func denser(tokens []token, p *prepared, least, percent int) bool {
 			continue
 		}
 		n++
-		if t.is(p.lex.stopwords) {
+		if t.is(Stopwords) {
 			small++
 		} else if _, ok := p.rubric[t.key()]; ok {
 			hits++
@@ -224,7 +224,7 @@ func verbless(d *document, p *prepared, statesMuch bool) bool {
 			continue
 		}
 		sentences++
-		if hasVerb(d.tokens, s, p.lex) {
+		if hasVerb(d, s) {
 			finite++
 		}
 	}
@@ -236,13 +236,12 @@ func verbless(d *document, p *prepared, statesMuch bool) bool {
 
 // hasVerb tells whether a sentence seems to have a finite verb: one of the common ones, a personal
 // pronoun, or a word with an object ("accepts a trace").
-func hasVerb(tokens []token, s span, lex *lexicon) bool {
-	if anyStem(lex.finite, tokens, s) >= 0 || anyWord(lex.firstPerson, tokens, s) >= 0 ||
-		anyWord(lex.secondPerson, tokens, s) >= 0 {
+func hasVerb(d *document, s span) bool {
+	if d.anyStem(Finite, s) >= 0 || d.anyWord(FirstPerson|SecondPerson, s) >= 0 {
 		return true
 	}
 	for i := s.lo; i+1 < s.hi; i++ {
-		if tokens[i].kind == wordToken && !tokens[i].is(lex.stopwords) && tokens[i+1].is(lex.determiners) {
+		if d.tokens[i].kind == wordToken && !d.tokens[i].is(Stopwords) && d.tokens[i+1].is(Determiners) {
 			return true
 		}
 	}

@@ -31,7 +31,7 @@ func (l *library) fact(f scenarios.Fact) fact {
 		form := l.form(text)
 		if len(form.claims) > 0 {
 			// "12 seats" is the number 12 where seats are spoken of.
-			out.context = append(out.context, form.stems...)
+			out.context = append(out.context, form.words...)
 		}
 		out.forms = append(out.forms, form)
 	}
@@ -60,7 +60,7 @@ func (f *fact) find(d *document, p *prepared) finding {
 	var saying []span
 	rivalled := false
 	for i, s := range d.sentences {
-		got := f.findIn(d, s, d.subject(i, p.lex), p)
+		got := f.findIn(d, s, d.subject(i), p)
 		if got == stated {
 			saying = append(saying, s)
 		}
@@ -90,7 +90,7 @@ func (f *fact) competes(d *document, s span, c *claim, saying []span, p *prepare
 	}
 	k := f.nearest(d, s, c.at)
 	return k >= 0 && slices.ContainsFunc(saying, func(s span) bool {
-		return find(f.context[k:k+1], d.tokens, s,
+		return d.find(f.context[k:k+1], s,
 			false) >= 0
 	})
 }
@@ -125,10 +125,10 @@ const maxEllipsis = 4
 
 // subject returns the sentence that tells what sentence i goes on about: the one before it where it
 // begins with a pronoun or is hardly one, and for an item of a list what introduces the list.
-func (d *document) subject(i int, lex *lexicon) span {
+func (d *document) subject(i int) span {
 	s := d.sentences[i]
 	item := d.listed(s)
-	if !item && !anyPhrase(&lex.pronouns, d.tokens, span{s.lo, min(s.lo+3, s.hi)}) && d.words(s) > maxEllipsis {
+	if !item && !d.anyPhrase(Pronouns, span{s.lo, min(s.lo+3, s.hi)}) && d.words(s) > maxEllipsis {
 		return span{}
 	}
 	for i--; i >= 0; i-- {
@@ -150,9 +150,9 @@ func (d *document) listed(s span) bool {
 
 // carries tells whether the subject of a sentence is the fact's: it speaks of it, and neither asks
 // nor denies.
-func (f *fact) carries(d *document, subject span, lex *lexicon) bool {
-	return subject.hi > 0 && !d.question(subject) && lex.negatorIn(d.tokens, subject) < 0 &&
-		find(f.context, d.tokens, subject, false) >= 0
+func (f *fact) carries(d *document, subject span) bool {
+	return subject.hi > 0 && !d.question(subject) && d.negatorIn(subject) < 0 &&
+		d.find(f.context, subject, false) >= 0
 }
 
 // findIn is find for one sentence that goes on about a subject. A value that no other fact has, nor
@@ -168,42 +168,41 @@ func (f *fact) findIn(d *document, s, subject span, p *prepared) finding {
 			continue
 		}
 		// Values are fewer than words, so they are looked for first.
-		if !about && find(f.context, d.tokens, s, true) < 0 {
-			if f.forms[i].distinct && f.carries(d, subject, p.lex) && f.polarity(d, s, at, f.forms[i].negated,
-				p.lex) == stated {
+		if !about && d.find(f.context, s, true) < 0 {
+			if f.forms[i].distinct && f.carries(d, subject) && f.polarity(d, s, at, f.forms[i].negated) == stated {
 				return stated
 			}
 			continue
 		}
 		about = true
 		if !crammed(d, s, at, p) && !f.misplaced(d, at, p) {
-			result = max(result, f.polarity(d, s, at, f.forms[i].negated, p.lex))
+			result = max(result, f.polarity(d, s, at, f.forms[i].negated))
 		}
 	}
 	return result
 }
 
 // polarity tells what a sentence that holds the value at a token says of it.
-func (f *fact) polarity(d *document, s span, at int, negated bool, lex *lexicon) finding {
-	if open(d, s, lex) {
+func (f *fact) polarity(d *document, s span, at int, negated bool) finding {
+	if open(d, s) {
 		return contradicted
 	}
-	denied := deniedAt(d, s, at, f.context, lex)
+	denied := deniedAt(d, s, at, f.context)
 	if f.negative {
-		if denied || negated || lex.negatorIn(d.tokens, s) >= 0 {
+		if denied || negated || d.negatorIn(s) >= 0 {
 			return stated
 		}
 		return missing
 	}
 	if negated {
 		// A form that holds a negator wants one in the reply as well.
-		if denied || lex.negatorIn(d.tokens, d.clauseOf(at)) >= 0 {
+		if denied || d.negatorIn(d.clauseOf(at)) >= 0 {
 			return stated
 		}
 		return missing
 	}
 	switch {
-	case denied && excused(d, at, lex):
+	case denied && excused(d, at):
 		return missing
 	case denied:
 		return contradicted
@@ -212,16 +211,16 @@ func (f *fact) polarity(d *document, s span, at int, negated bool, lex *lexicon)
 }
 
 // open tells whether a sentence leaves its statement open: "either … or …", "or not".
-func open(d *document, s span, lex *lexicon) bool {
-	if d.tokens[s.lo].is(lex.either) || d.greeted(s) && d.tokens[d.clauseOf(s.lo).hi].is(lex.either) {
+func open(d *document, s span) bool {
+	if d.tokens[s.lo].is(Either) || d.greeted(s) && d.tokens[d.clauseOf(s.lo).hi].is(Either) {
 		return true
 	}
 	for i := s.lo; i+1 < s.hi; i++ {
 		if !d.tokens[i].word("or", "oder", "o", "ou") {
 			continue
 		}
-		if d.tokens[i+1].is(lex.negators) && !d.echoed(s, i, lex) || d.tokens[i+1].is(lex.guesses) || i+2 < s.hi &&
-			d.tokens[i+1].word("auch") && d.tokens[i+2].is(lex.negators) {
+		if d.tokens[i+1].is(Negators) && !d.echoed(s, i) || d.tokens[i+1].is(Guesses) || i+2 < s.hi &&
+			d.tokens[i+1].word("auch") && d.tokens[i+2].is(Negators) {
 			return true
 		}
 	}
@@ -235,7 +234,7 @@ func (d *document) greeted(s span) bool {
 }
 
 // echoed tells whether the "or no" at token i leaves nothing open: "yes or no", "card or no card".
-func (d *document) echoed(s span, i int, lex *lexicon) bool {
+func (d *document) echoed(s span, i int) bool {
 	if i == s.lo {
 		return false
 	}
@@ -245,16 +244,16 @@ func (d *document) echoed(s span, i int, lex *lexicon) bool {
 		return true
 	}
 	return before.word("yes", "ja", "si", "oui") || i+2 < s.hi && before.kind == wordToken &&
-		d.tokens[i+2].text == before.text && !before.is(lex.stopwords)
+		d.tokens[i+2].text == before.text && !before.is(Stopwords)
 }
 
 // relative tells whether the negator at a token belongs to a clause that describes a noun: "a
 // signature that isn't yours goes to".
-func (d *document) relative(s span, neg int, lex *lexicon) bool {
+func (d *document) relative(s span, neg int) bool {
 	for i := neg - 1; i > max(s.lo, neg-3); i-- {
-		if d.tokens[i].is(lex.relatives) {
+		if d.tokens[i].is(Relatives) {
 			noun := &d.tokens[i-1]
-			return noun.kind == wordToken && !noun.is(lex.stopwords) && !noun.is(lex.conjunctions)
+			return noun.kind == wordToken && !noun.is(Stopwords) && !noun.is(Conjunctions)
 		}
 	}
 	return false
@@ -265,38 +264,37 @@ const narrowScope = 3
 
 // excused tells whether the clause only says what nobody has to do, which neither states a fact nor
 // denies it.
-func excused(d *document, at int, lex *lexicon) bool {
+func excused(d *document, at int) bool {
 	c := d.clauseOf(at)
-	neg := lex.negatorIn(d.tokens, span{c.lo, at})
-	return neg >= 0 && anyPhrase(&lex.duties, d.tokens, span{max(neg-2, c.lo), min(neg+3, at)})
+	neg := d.negatorIn(span{c.lo, at})
+	return neg >= 0 && d.anyPhrase(Duties, span{max(neg-2, c.lo), min(neg+3, at)})
 }
 
 // lasting tells whether the value is a duration for which something holds: "don't touch it for 15
 // minutes" states the 15 minutes.
-func lasting(d *document, at int, lex *lexicon) bool {
+func lasting(d *document, at int) bool {
 	c := d.claimAt(at)
 	return c != nil && c.at.lo == at && c.kind == durationClaim &&
-		anyWord(lex.lasting, d.tokens, span{max(at-3, 0), at}) >= 0
+		d.anyWord(Lasting, span{max(at-3, 0), at}) >= 0
 }
 
 // deniedAt tells whether the clause around a value negates it: a negator stands before the value,
 // or between the value and all of its context. What follows "until" or "more than" is not negated
 // by what stands before it, what isn't lost is there, and what a condition supposes is not said.
-func deniedAt(d *document, s span, at int, context []term, lex *lexicon) bool {
+func deniedAt(d *document, s span, at int, context []term) bool {
 	c := d.clauseOf(at)
-	if lex.conditional(d.tokens, span{c.lo, min(c.lo+2, c.hi)}) || d.inverted(c, lex) {
+	if d.conditional(span{c.lo, min(c.lo+2, c.hi)}) || d.inverted(c) {
 		return false
 	}
-	if neg := lex.negatorIn(d.tokens, span{c.lo, at}); neg >= 0 && !lasting(d, at, lex) {
-		return !d.relative(s, neg, lex) && anyWord(lex.untils, d.tokens, span{neg, at}) < 0 && anyWord(lex.losses,
-			d.tokens, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !d.tokens[neg].is(lex.narrow))
+	if neg := d.negatorIn(span{c.lo, at}); neg >= 0 && !lasting(d, at) {
+		return !d.relative(s, neg) && d.anyWord(Untils, span{neg, at}) < 0 && d.anyWord(Losses, span{neg, c.hi}) < 0 && (at-neg <= narrowScope || !d.tokens[neg].is(Narrow))
 	}
-	neg := lex.negatorIn(d.tokens, span{at, c.hi})
-	if neg < 0 || neg > at+6 || anyWord(lex.untils, d.tokens, span{neg, c.hi}) >= 0 {
+	neg := d.negatorIn(span{at, c.hi})
+	if neg < 0 || neg > at+6 || d.anyWord(Untils, span{neg, c.hi}) >= 0 {
 		return false
 	}
-	before := find(context, d.tokens, span{s.lo, neg}, true)
-	return before < 0 && find(context, d.tokens, span{neg, c.hi}, true) >= 0
+	before := d.find(context, span{s.lo, neg}, true)
+	return before < 0 && d.find(context, span{neg, c.hi}, true) >= 0
 }
 
 // rival returns what a sentence about the fact gives as another time than the fact's: an answer
@@ -310,7 +308,7 @@ func (f *fact) rival(d *document, s span, p *prepared) *claim {
 		c := claims[i]
 		if (c.kind == durationClaim || c.kind == dateClaim) && !c.soft() && f.states(c.kind) &&
 			!containsClaim(p.told, c) && !p.follows(c) && !f.near(c) {
-			if len(f.context) == 0 || find(f.context, d.tokens, s, false) < 0 {
+			if len(f.context) == 0 || d.find(f.context, s, false) < 0 {
 				return nil
 			}
 			return &claims[i]

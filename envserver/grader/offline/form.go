@@ -7,11 +7,11 @@ import (
 
 // rightLanguage tells whether the reply is in the lexicon's language, by the share of its commonest
 // words. A short reply is given the benefit of the doubt.
-func rightLanguage(d *document, lex *lexicon) bool {
+func rightLanguage(d *document) bool {
 	own, most := 0, 0
 	for i, language := range languages() {
-		n := countWords(d, lex.identify[i])
-		if language == lex.language {
+		n := countWords(d, identify<<i)
+		if language == d.lex.language {
 			own = n
 		}
 		most = max(most, n)
@@ -19,7 +19,7 @@ func rightLanguage(d *document, lex *lexicon) bool {
 	return most <= own+2
 }
 
-func countWords(d *document, c wordClass) int {
+func countWords(d *document, c WordClass) int {
 	n := 0
 	for i := range d.tokens {
 		if d.tokens[i].is(c) {
@@ -77,10 +77,10 @@ func bracketed(text string, left, right byte) bool {
 // be about the ticket's matter. A courtesy that fits every ticket acknowledges nothing.
 func acknowledges(d *document, p *prepared) bool {
 	for _, s := range d.sentences {
-		empathy := anyStem(p.lex.empathy, d.tokens, s) >= 0
-		sorry := anyStem(p.lex.apology, d.tokens, s) >= 0
-		thanks := anyStem(p.lex.thanks, d.tokens, s) >= 0
-		recognised := anyPhrase(&p.lex.recognise, d.tokens, s)
+		empathy := d.anyStem(Empathy, s) >= 0
+		sorry := d.anyStem(Apology, s) >= 0
+		thanks := d.anyStem(Thanks, s) >= 0
+		recognised := d.anyPhrase(Recognise, s)
 		if !empathy && !recognised && !sorry && (!thanks || p.upset) {
 			continue
 		}
@@ -95,8 +95,8 @@ func acknowledges(d *document, p *prepared) bool {
 func stock(d *document, s span, p *prepared) bool {
 	for _, t := range d.tokens[s.lo:s.hi] {
 		switch {
-		case t.kind == punctToken, t.is(p.lex.stopwords), p.names.has(t.text):
-		case t.stemIs(p.lex.courtesy), t.stemIs(p.lex.apology), t.stemIs(p.lex.thanks), t.stemIs(p.lex.empathy):
+		case t.kind == punctToken, t.is(Stopwords), p.names.has(t.text):
+		case t.stemIs(Courtesy), t.stemIs(Apology), t.stemIs(Thanks), t.stemIs(Empathy):
 		default:
 			return false
 		}
@@ -151,15 +151,15 @@ func hashTokens(tokens []token) uint64 {
 // team is a hint of it, a verb of handing over makes it plain.
 func handedOver(d *document, p *prepared, plain bool) bool {
 	for _, c := range d.clauses {
-		named := find(p.teams, d.tokens, c, false) >= 0
-		given := anyStem(p.lex.handover, d.tokens, c) >= 0 && (named || anyStem(p.lex.teams, d.tokens, c) >= 0)
-		given = given || anyPhrase(&p.lex.handed, d.tokens, c) && p.namesTeam(d)
+		named := d.find(p.teams, c, false) >= 0
+		given := d.anyStem(Handover, c) >= 0 && (named || d.anyStem(Teams, c) >= 0)
+		given = given || d.anyPhrase(Handed, c) && p.namesTeam(d)
 		if !given && (plain || !named) {
 			continue
 		}
 		s := d.sentenceOf(c.lo)
-		if p.lex.negatorIn(d.tokens, span{d.runOf(s, c.lo), c.hi}) < 0 &&
-			anyWord(p.lex.conditions, d.tokens, span{d.partOf(s, c.lo), c.hi}) < 0 && !open(d, s, p.lex) {
+		if d.negatorIn(span{d.runOf(s, c.lo), c.hi}) < 0 &&
+			d.anyWord(Conditions, span{d.partOf(s, c.lo), c.hi}) < 0 && !open(d, s) {
 			return true
 		}
 	}
@@ -187,5 +187,5 @@ func (d *document) runOf(s span, i int) int {
 // namesTeam tells whether the reply names a team that the ticket may go to: what "them" stands for.
 func (p *prepared) namesTeam(d *document) bool {
 	whole := span{0, len(d.tokens)}
-	return find(p.teams, d.tokens, whole, false) >= 0 || anyStem(p.lex.teams, d.tokens, whole) >= 0
+	return d.find(p.teams, whole, false) >= 0 || d.anyStem(Teams, whole) >= 0
 }

@@ -97,11 +97,11 @@ func TestHedges(t *testing.T) {
 			"Ce n'est pas une chose que je peux rembourser.":          false,
 		},
 	}
-	lexicons := loadLexicons()
+	lexicons := newLibraries()
 	for language, cases := range tests {
 		for text, want := range cases {
-			lex := lexicons[language]
-			if got := len(parse(fold(normalise(text)), lex).promises(lex)) > 0; got != want {
+			lib := lexicons[language]
+			if got := len(lib.promiseReader(parse(fold(normalise(text)), lib.lexicon)).promises()) > 0; got != want {
 				t.Errorf("%s: %q promises: %v, want %v", language, text, got, want)
 			}
 		}

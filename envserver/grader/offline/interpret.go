@@ -9,12 +9,12 @@ func (o *Judge) Interpret(t *scenarios.Ticket, message string) grader.Interpreta
 	p := o.prepared(t)
 	text, _ := bounded(message)
 	d := parse(fold(text), p.lex)
-	h := grader.Interpretation{Blames: anyPhrase(&p.lex.blame, d.tokens, span{0, len(d.tokens)}), Acknowledges: acknowledges(d, p)}
+	h := grader.Interpretation{Blames: d.anyPhrase(Blame, span{0, len(d.tokens)}), Acknowledges: acknowledges(d, p)}
 	if t.UserSim == nil {
 		return h
 	}
 	for i := range t.UserSim.Answers {
-		if asks(d, t.UserSim.Answers[i].Ask, p.lex) {
+		if asks(d, t.UserSim.Answers[i].Ask) {
 			h.Asked = append(h.Asked, i)
 		}
 	}
@@ -32,13 +32,13 @@ func (o *Judge) Settled(t *scenarios.Ticket, messages string) grader.Settled {
 }
 
 // asks tells whether a question or a request of the message holds one of the phrases.
-func asks(d *document, phrases []string, lex *lexicon) bool {
+func asks(d *document, phrases []string) bool {
 	for _, s := range d.sentences {
-		if !d.question(s) && !requests(d, s, lex) {
+		if !d.question(s) && !requests(d, s) {
 			continue
 		}
 		for _, phrase := range phrases {
-			if holds(d.tokens[s.lo:s.hi], parse(fold(phrase), lex).tokens) {
+			if holds(d.tokens[s.lo:s.hi], parse(fold(phrase), d.lex).tokens) {
 				return true
 			}
 		}
@@ -47,8 +47,8 @@ func asks(d *document, phrases []string, lex *lexicon) bool {
 }
 
 // requests tells whether a sentence begins with an imperative or says please.
-func requests(d *document, s span, lex *lexicon) bool {
-	return d.tokens[s.lo].is(lex.imperatives) || anyPhrase(&lex.please, d.tokens, s)
+func requests(d *document, s span) bool {
+	return d.tokens[s.lo].is(Imperatives) || d.anyPhrase(Please, s)
 }
 
 // holds tells whether the words of the phrase follow each other in the sentence, whatever their

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"embed"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -39,41 +40,15 @@ type lexicon struct {
 	words map[string]*word
 	roots map[string]*root
 
-	stopwords, conjunctions, abbreviations, currencies, percents, ordinals, articles, within, business, numberJoins wordClass
-	negators, idioms, untils, losses, lasting, narrow, conditions, times, either, hedges                            wordClass
-	aux, skip, firstPerson, secondPerson, enablers                                                                  wordClass
-	// grounds begin phrases that give the reason for a promise, calendar words say when, abilities
-	// say that somebody can, doing that it is to do something.
-	grounds, calendar, abilities, doing wordClass
-	back, determiners                   wordClass
-	// relatives begin clauses that describe a noun.
-	relatives wordClass
-	// deciding words tell that somebody has to find something out or to agree first; simple ones
-	// begin a condition without it.
-	deciding, simple wordClass
-	// guesses make what follows them a guess.
-	guesses wordClass
-	// extra words may stand between a number and its unit: "three more days".
-	extra wordClass
-	// demands are words for what a customer asks for, toward those before whom something goes to.
-	demands, toward wordClass
-	// identify are the words by which each language is recognised, in the order of languages.
-	identify [4]wordClass
 	// weekdays are the names of days from Monday on.
 	weekdays []string
 	// endings are those of verbs that say "we" by themselves.
 	endings []string
 
-	finite, courtesy, givers, completions, money, returns, apology, empathy, thanks, teams, handover stemClass
-	// These are phrases: runs of words.
-	emptyConditions, openPhrases, recognise, blame, beyond, duties, please, senses, pronouns, handed phraseSet
-	// imperatives begin sentences that ask the customer for something, as please does anywhere in
-	// them.
-	imperatives wordClass
-	// commits are the patterns of commitments by the word that they begin with.
-	commits map[string][]*commitPattern
-	// aimed are the patterns of what is said to whoever grades, in any language.
-	aimed *aimedIndex
+	// phrases are runs of words.
+	phrases map[Phrases][][]string
+	// commits are the patterns of commitments.
+	commits []string
 }
 
 // languages are those that the judge can read, in the order in which they are tried.
@@ -81,22 +56,33 @@ func languages() []string {
 	return []string{"en", "de", "es", "fr"}
 }
 
-// loadLexicons reads the lexicons of all languages.
+// loadLexicons reads the lexicons of all languages. It panics when one can't be read, because they
+// are part of the binary.
 func loadLexicons() map[string]*lexicon {
 	all := map[string]*lexicon{}
-	aimed := loadAimed()
 	for _, language := range languages() {
-		all[language] = loadLexicon(language)
-		all[language].aimed = aimed
+		lex, err := newLexicon(language, lexiconText(language))
+		if err != nil {
+			panic(fmt.Sprintf("lexicon %s: %v", language, err))
+		}
+		all[language] = lex
 	}
 	return all
 }
 
-// lexiconLines reads a language's file: the words of each key, those of a repeated key as one line
-// each.
-func lexiconLines(language string) map[string][]string {
+func lexiconText(language string) string {
+	text, err := lexicons.ReadFile("lexicon/" + language + ".txt")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// linesOf reads a lexicon's text: the words of each key, one line for each time that the key
+// occurs.
+func linesOf(text string) map[string][]string {
 	lines := map[string][]string{}
-	for line := range strings.Lines(lexiconText(language)) {
+	for line := range strings.Lines(text) {
 		if key, words, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && !strings.HasPrefix(key, "#") {
 			lines[key] = append(lines[key], words)
 		}
@@ -104,116 +90,69 @@ func lexiconLines(language string) map[string][]string {
 	return lines
 }
 
-// lexiconText reads one of the files.
-func lexiconText(name string) string {
-	text, err := lexicons.ReadFile("lexicon/" + name + ".txt")
-	if err != nil {
-		panic(err) // The file is part of the binary.
-	}
-	return string(text)
-}
-
-func loadLexicon(language string) *lexicon {
-	lines := lexiconLines(language)
+func newLexicon(language, text string) (*lexicon, error) {
+	lines := linesOf(text)
 	lex := &lexicon{
 		language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
 		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), months: numbers(lines["months"]),
-		fractions: numbers(lines["fractions"]),
-		endings:   fields(lines["endings"]), weekdays: fields(lines["calendar"])[:7],
-		commits: loadCommits(lines["commit"]),
+		fractions: numbers(lines["fractions"]), units: map[string]timeUnit{}, phrases: map[Phrases][][]string{},
+		endings: fields(lines["endings"]), weekdays: fields(lines["calendar"]), commits: lines["commit"],
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true
 	}
-	lex.units = map[string]timeUnit{}
 	for name, length := range numbers(lines["seconds"]) {
 		lex.units[name] = timeUnit{length, seconds}
 	}
 	for name, length := range numbers(lines["months_of"]) {
 		lex.units[name] = timeUnit{length, months}
 	}
-	lex.loadStems(lines)
+	if err := lex.loadStems(lines); err != nil {
+		return nil, err
+	}
 	lex.loadWords(lines)
-	return lex
+	return lex, nil
 }
 
 // loadStems fills the classes of stems and what else is known of them.
-func (lex *lexicon) loadStems(lines map[string][]string) {
-	bit := stemClass(1)
-	for _, c := range []struct {
-		key   string
-		class *stemClass
-	}{
-		{"finite", &lex.finite}, {"courtesy", &lex.courtesy}, {"givers", &lex.givers},
-		{"completions", &lex.completions}, {"money", &lex.money}, {"returns", &lex.returns},
-		{"apology", &lex.apology}, {"empathy", &lex.empathy}, {"thanks", &lex.thanks}, {"teams", &lex.teams},
-		{"handover", &lex.handover},
-	} {
-		*c.class = bit
-		for _, w := range fields(lines[c.key]) {
-			lex.rootOf(w).classes |= bit
+func (lex *lexicon) loadStems(lines map[string][]string) error {
+	for key, class := range stemKeys() {
+		for _, w := range fields(lines[key]) {
+			lex.rootOf(w).classes |= class
 		}
-		bit <<= 1
 	}
 	for word, remedy := range pairs(lines["remedy"]) {
 		lex.rootOf(word).remedy = remedy
+	}
+	if n := len(lines["same"]); n > maxGroups {
+		return fmt.Errorf("%d lines of words of one meaning (same): at most %d are possible", n, maxGroups)
 	}
 	for group, words := range lines["same"] {
 		for w := range strings.FieldsSeq(words) {
 			lex.rootOf(w).groups |= 1 << group
 		}
 	}
+	return nil
 }
 
 // loadWords fills the classes of words and what else is known of them. Stems come first.
 func (lex *lexicon) loadWords(lines map[string][]string) {
-	bit := wordClass(1)
-	add := func(class *wordClass, words []string) {
-		*class = bit
-		for _, w := range words {
-			lex.wordOf(w).classes |= bit
+	for key, class := range wordKeys() {
+		for _, w := range fields(lines[key]) {
+			lex.wordOf(w).classes |= class
 		}
-		bit <<= 1
-	}
-	for _, c := range []struct {
-		key   string
-		class *wordClass
-	}{
-		{"stopwords", &lex.stopwords}, {"conjunctions", &lex.conjunctions}, {"abbreviations", &lex.abbreviations},
-		{"currencies", &lex.currencies}, {"percents", &lex.percents},
-		{"ordinals", &lex.ordinals}, {"articles", &lex.articles}, {"within", &lex.within}, {"business", &lex.business},
-		{"joins", &lex.numberJoins}, {"negators", &lex.negators},
-		{"idioms", &lex.idioms}, {"untils", &lex.untils}, {"losses", &lex.losses}, {"lasting", &lex.lasting},
-		{"narrow", &lex.narrow}, {"conditions", &lex.conditions},
-		{"times", &lex.times}, {"either", &lex.either}, {"hedges", &lex.hedges}, {"aux", &lex.aux}, {"skip", &lex.skip},
-		{"first_person", &lex.firstPerson},
-		{"second_person", &lex.secondPerson}, {"enablers", &lex.enablers}, {"grounds", &lex.grounds},
-		{"calendar", &lex.calendar}, {"abilities", &lex.abilities},
-		{"doing", &lex.doing}, {"back", &lex.back}, {"determiners", &lex.determiners},
-		{"imperatives", &lex.imperatives}, {"demands", &lex.demands}, {"toward", &lex.toward},
-		{"relatives", &lex.relatives}, {"deciding", &lex.deciding}, {"simple", &lex.simple}, {"guesses", &lex.guesses},
-		{"extra", &lex.extra},
-	} {
-		add(c.class, fields(lines[c.key]))
 	}
 	for i, language := range languages() {
-		add(&lex.identify[i], fields(lexiconLines(language)["identify"]))
-	}
-	for _, c := range []struct {
-		key string
-		set *phraseSet
-	}{
-		{"empty_conditions", &lex.emptyConditions}, {"open_phrases", &lex.openPhrases}, {"recognise", &lex.recognise},
-		{"blame", &lex.blame}, {"beyond", &lex.beyond},
-		{"duties", &lex.duties}, {"please", &lex.please}, {"senses", &lex.senses}, {"pronouns", &lex.pronouns},
-		{"handed", &lex.handed},
-	} {
-		c.set.phrases = phrases(lines[c.key])
-		heads := make([]string, 0, len(c.set.phrases))
-		for _, p := range c.set.phrases {
-			heads = append(heads, p[0])
+		for _, w := range fields(linesOf(lexiconText(language))["identify"]) {
+			lex.wordOf(w).classes |= identify << i
 		}
-		add(&c.set.heads, heads)
+	}
+	for key, set := range phraseKeys() {
+		for _, w := range fields(lines[key]) {
+			phrase := strings.Split(w, "_")
+			lex.phrases[set] = append(lex.phrases[set], phrase)
+			lex.wordOf(phrase[0]).heads |= set
+		}
 	}
 	for w, n := range numbers(lines["numbers"]) {
 		lex.wordOf(w).value = n * 1000
@@ -257,15 +196,10 @@ func (lex *lexicon) nearDay(now, day time.Time) string {
 	return lex.weekdays[(int(day.Weekday())+6)%7]
 }
 
-// wordClass is a set of classes of words, stemClass one of classes of stems, a bit each.
-type (
-	wordClass uint64
-	stemClass uint64
-)
-
 // word is what a lexicon knows of a word.
 type word struct {
-	classes wordClass
+	classes WordClass
+	heads   Phrases
 	// value is in thousandths, for a word that writes a number.
 	value int64
 	root  *root
@@ -274,7 +208,7 @@ type word struct {
 // root is what a lexicon knows of the words of one stem.
 type root struct {
 	stem    string
-	classes stemClass
+	classes StemClass
 	// groups are those of words of one meaning that the stem belongs to, a bit each.
 	groups uint64
 	// remedy is what the stem stands for: refund, credit, replace, waive, compensate, discount or
@@ -306,7 +240,8 @@ func (lex *lexicon) rootOf(w string) *root {
 // look fills in what the lexicon knows of a word.
 func (lex *lexicon) look(t *token) {
 	if w := lex.words[t.text]; w != nil {
-		t.classes, t.value, t.root, t.stem = w.classes, w.value, w.root, w.root.stem
+		t.classes, t.heads, t.value = w.classes, w.heads, w.value
+		t.root, t.stem = w.root, w.root.stem
 		return
 	}
 	t.stem = lex.stemOf(t.text)
@@ -346,17 +281,6 @@ func numbers(lines []string) map[string]int64 {
 // fields reads the words of all lines.
 func fields(lines []string) []string {
 	return strings.Fields(strings.Join(lines, " "))
-}
-
-// phrases reads words joined by "_".
-func phrases(lines []string) [][]string {
-	var out [][]string
-	for _, line := range lines {
-		for word := range strings.FieldsSeq(line) {
-			out = append(out, strings.Split(word, "_"))
-		}
-	}
-	return out
 }
 
 // expand spells a contraction's ending out, so that "can't" holds "not".

@@ -5,19 +5,21 @@ package offline
 // seed changes.
 type library struct {
 	*lexicon
-	texts *memo[string, *extract]
-	forms *memo[string, form]
+	aimed   *aimedIndex
+	commits map[string][]*commitPattern
+	texts   *memo[string, *extract]
+	forms   *memo[string, form]
 }
 
-func newLibrary(lex *lexicon) *library {
-	return &library{lexicon: lex, texts: newMemo[string, *extract](), forms: newMemo[string, form]()}
+func newLibrary(lex *lexicon, aimed *aimedIndex) *library {
+	return &library{lexicon: lex, aimed: aimed, commits: loadCommits(lex.commits), texts: newMemo[string, *extract](), forms: newMemo[string, form]()}
 }
 
 // newLibraries makes a library for each language.
 func newLibraries() map[string]*library {
-	all := map[string]*library{}
+	all, aimed := map[string]*library{}, loadAimed()
 	for language, lex := range loadLexicons() {
-		all[language] = newLibrary(lex)
+		all[language] = newLibrary(lex, aimed)
 	}
 	return all
 }
@@ -47,7 +49,7 @@ func (l *library) newExtract(text string) *extract {
 		if t.kind == wordToken {
 			e.hashes = append(e.hashes, t.hash)
 		}
-		if t.kind != punctToken && t.kind != currencyToken && !t.is(l.stopwords) {
+		if t.kind != punctToken && t.kind != currencyToken && !t.is(Stopwords) {
 			e.keys = append(e.keys, t.key())
 		}
 	}
@@ -73,4 +75,9 @@ func (l *library) terms(texts []string) []term {
 // form returns a value as a reply would state it.
 func (l *library) form(text string) form {
 	return l.forms.get(text, l.newForm)
+}
+
+// promiseReader returns what finds the promises of a document in the library's language.
+func (l *library) promiseReader(d *document) *promiseReader {
+	return &promiseReader{d, l.commits}
 }

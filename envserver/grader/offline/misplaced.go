@@ -44,8 +44,8 @@ func (f *fact) tallies(t *token) bool {
 		if len(form.claims) != 1 || form.claims[0].kind != numberClaim {
 			continue
 		}
-		for k := range form.stems {
-			if t.kind == wordToken && form.stems[k].matches(t, false) {
+		for k := range form.words {
+			if t.kind == wordToken && form.words[k].matches(t, false) {
 				return true
 			}
 		}
@@ -89,7 +89,7 @@ func (f *fact) reach(g *fact, d *document, at span) (mine, theirs int) {
 			continue
 		}
 		one := span{i, i + 1}
-		switch a, b := find(f.context, d.tokens, one, false) >= 0, find(g.context, d.tokens, one, false) >= 0; {
+		switch a, b := d.find(f.context, one, false) >= 0, d.find(g.context, one, false) >= 0; {
 		case a && !b:
 			mine = min(mine, far)
 		case b && !a:

@@ -123,7 +123,7 @@ func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
 	r.copied = copied(r.doc, p)
 	dropEchoes(r.doc, p)
 	r.findFacts()
-	r.promises = r.doc.promises(p.lex)
+	r.promises = r.lib.promiseReader(r.doc).promises()
 	r.gradeCriteria()
 	r.checkClaims()
 	r.checkGates()
@@ -217,10 +217,10 @@ func (r *analysis) gradeOutcome() (earned, offered int64, reason string) {
 func (r *analysis) statesForm(f *form) bool {
 	for _, s := range r.doc.sentences {
 		at := f.in(r.doc, s)
-		if at < 0 || open(r.doc, s, r.lex) {
+		if at < 0 || open(r.doc, s) {
 			continue
 		}
-		if f.negated == (r.lex.negatorIn(r.doc.tokens, s) >= 0) || !f.negated && !deniedAt(r.doc, s, at, nil, r.lex) {
+		if f.negated == (r.doc.negatorIn(s) >= 0) || !f.negated && !deniedAt(r.doc, s, at, nil) {
 			return true
 		}
 	}
@@ -289,7 +289,7 @@ func (r *analysis) supportedTime() bool {
 // gradeTone (Q5) wants the customer's situation taken up, and nobody blamed.
 func (r *analysis) gradeTone() (earned, offered int64, reason string) {
 	switch {
-	case anyPhrase(&r.lex.blame, r.doc.tokens, span{0, len(r.doc.tokens)}):
+	case r.doc.anyPhrase(Blame, span{0, len(r.doc.tokens)}):
 		return 0, 1, "blames the customer"
 	case placeholder(r.doc.text):
 		return 0, 1, "a placeholder is left"
@@ -323,7 +323,7 @@ func (r *analysis) gradeShape() (earned, offered int64, reason string) {
 // the customer's name.
 func (r *analysis) gradeAddress() (earned, offered int64, reason string) {
 	switch {
-	case !rightLanguage(r.doc, r.lex):
+	case !rightLanguage(r.doc):
 		return 0, 2, "not in the customer's language"
 	case placeholder(r.doc.text):
 		return 0, 2, "a placeholder is left"
@@ -461,7 +461,7 @@ func (r *analysis) promisedOf(g *gate) string {
 	for i := range g.remedies {
 		m := &g.remedies[i]
 		if m.name == "" {
-			if r.doc.promised(&m.term, r.lex) {
+			if r.lib.promiseReader(r.doc).promised(&m.term) {
 				return "promises: " + strings.Join(m.term.stems, " ")
 			}
 			continue

@@ -256,7 +256,7 @@ func (p *prepared) markKeys() {
 // addTopic adds the words that tell what a served text is about.
 func (p *prepared) addTopic(d *document) {
 	for _, t := range d.tokens {
-		if t.kind == wordToken && len(t.text) >= 4 && !t.is(p.lex.stopwords) && !t.stemIs(p.lex.courtesy) {
+		if t.kind == wordToken && len(t.text) >= 4 && !t.is(Stopwords) && !t.stemIs(Courtesy) {
 			p.topic[t.stem] = struct{}{}
 		}
 	}

@@ -135,12 +135,12 @@ func TestPromises(t *testing.T) {
 			{"Un remboursement est peut-être possible.", ""},
 		},
 	}
-	lexicons := loadLexicons()
+	lexicons := newLibraries()
 	for language, cases := range tests {
-		lex := lexicons[language]
+		lib := lexicons[language]
 		for _, tc := range cases {
 			plain := normalise(tc.text)
-			promises := parse(fold(plain), lex).promises(lex)
+			promises := lib.promiseReader(parse(fold(plain), lib.lexicon)).promises()
 			got := ""
 			if len(promises) > 0 {
 				got = promises[0].name
@@ -155,9 +155,9 @@ func TestPromises(t *testing.T) {
 func TestLexiconsHaveTheSameKeys(t *testing.T) {
 	optional := map[string]bool{"expand": true, "irregular": true, "endings": true, "percents": true, "skip": true,
 		"business": true}
-	want := lexiconLines("en")
+	want := linesOf(lexiconText("en"))
 	for _, language := range languages() {
-		got := lexiconLines(language)
+		got := linesOf(lexiconText(language))
 		for key := range got {
 			if want[key] == nil && !optional[key] {
 				t.Errorf("%s has the key %q, which no other language has", language, key)
@@ -175,16 +175,16 @@ func TestLexiconsHaveTheSameKeys(t *testing.T) {
 }
 
 func TestPromisedVerb(t *testing.T) {
-	lex := newLibraries()["en"]
+	lib := newLibraries()["en"]
 	tests := map[string]bool{
 		"We will send the footage to the officer.":    true,
 		"I have sent the footage.":                    true,
 		"We can't send the footage to anybody.":       false,
 		"If the desk agrees, we'll send the footage.": false,
 	}
-	forbidden := lex.remedyOf("send the footage")
+	forbidden := lib.remedyOf("send the footage")
 	for text, want := range tests {
-		if got := parse(fold(text), lex.lexicon).promised(&forbidden.term, lex.lexicon); got != want {
+		if got := lib.promiseReader(parse(fold(text), lib.lexicon)).promised(&forbidden.term); got != want {
 			t.Errorf("%q promises it: %v, want %v", text, got, want)
 		}
 	}

@@ -116,7 +116,7 @@ func (r *Assessment) untimed() bool {
 }
 
 func (r *Assessment) blames() bool {
-	return anyPhrase(&r.r.lex.blame, r.r.doc.tokens, span{0, len(r.r.doc.tokens)})
+	return r.r.doc.anyPhrase(Blame, span{0, len(r.r.doc.tokens)})
 }
 
 // Grade adds the rules and the answers up to a verdict of the named judge. It returns an error
@@ -223,8 +223,7 @@ func (f *fact) said(r *analysis) bool {
 		}
 		for i := range f.forms {
 			at := f.forms[i].in(r.doc, s)
-			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && f.polarity(r.doc, s, at, f.forms[i].negated,
-				r.lex) == stated {
+			if at >= 0 && !crammed(r.doc, s, at, r.prepared) && f.polarity(r.doc, s, at, f.forms[i].negated) == stated {
 				return true
 			}
 		}

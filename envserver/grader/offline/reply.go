@@ -20,7 +20,7 @@ func (o *Judge) FactsStated(reply string, facts []scenarios.Fact, known []string
 // Commits reports whether a reply in the language promises one of the acts that the verbs name.
 func (o *Judge) Commits(reply string, verbs []string, language string) bool {
 	r := o.read(reply, language, scenarios.ReplySpec{Forbidden: []scenarios.Forbidden{{Verbs: verbs}}})
-	r.promises = r.doc.promises(r.lex)
+	r.promises = r.lib.promiseReader(r.doc).promises()
 	return r.promisedOf(&r.gates[0]) != ""
 }
 

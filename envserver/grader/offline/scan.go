@@ -32,7 +32,7 @@ func (s *scanner) next() bool {
 	}
 	s.tok = s.scan()
 	s.tok.glued = glued
-	s.tok.marks = marksOf(s.tok.text, s.tok.key())
+	s.tok.prefilter = prefilterOf(s.tok.text, s.tok.key())
 	return true
 }
 

@@ -124,12 +124,13 @@ type token struct {
 	text    string
 	stem    string
 	kind    tokenKind
-	classes wordClass
+	classes WordClass
+	heads   Phrases
 	// root is what the lexicon knows of a word's stem, nil for nothing.
 	root *root
 	// hash is that of a word's text.
-	hash  uint64
-	marks marks
+	hash      uint64
+	prefilter prefilter
 	// value is in thousandths: that of a number, or of a word that writes one.
 	value int64
 	// glued tokens follow their predecessor without a space.
@@ -142,12 +143,12 @@ func (t *token) word(words ...string) bool {
 }
 
 // is tells whether the token is a word of the class.
-func (t *token) is(c wordClass) bool {
+func (t *token) is(c WordClass) bool {
 	return t.classes&c != 0
 }
 
 // stemIs tells whether the token is a word whose stem is of the class.
-func (t *token) stemIs(c stemClass) bool {
+func (t *token) stemIs(c StemClass) bool {
 	return t.root != nil && t.root.classes&c != 0
 }
 
@@ -178,32 +179,35 @@ type span struct{ lo, hi int }
 // document is a text made ready for matching: tokens, sentences, the clauses within them, and the
 // claims it makes.
 type document struct {
+	lex       *lexicon
 	text      string
 	tokens    []token
 	sentences []span
 	// echoes are sentences set apart because they repeat the customer's.
 	echoes  []span
 	clauses []span
-	claims  []claim
+	// read are the clauses in the order of their spans, nil before they are asked for.
+	read   []clause
+	claims []claim
 	// mood is that of the sentence last asked for.
 	mood mood
 }
 
 // parse reads a folded text in the language of the lexicon.
 func parse(text string, lex *lexicon) *document {
-	d := &document{text: text, tokens: make([]token, 0, len(text)/4+8)}
+	d := &document{lex: lex, text: text, tokens: make([]token, 0, len(text)/4+8)}
 	s := scanner{text: text, lex: lex}
 	for s.next() {
 		d.tokens = append(d.tokens, s.tok)
 	}
-	d.claims = extractClaims(d.tokens, lex)
-	d.segment(lex)
+	d.claims = (&valueReader{d.tokens, lex}).extractClaims()
+	d.segment()
 	return d
 }
 
 // segment finds sentences and clauses. A sentence ends at a full stop, a question or exclamation
 // mark, a blank line or a list item; a clause also at other punctuation and before a conjunction.
-func (d *document) segment(lex *lexicon) {
+func (d *document) segment() {
 	sentence, clause := 0, 0
 	endClause := func(at int) {
 		if at > clause {
@@ -213,7 +217,7 @@ func (d *document) segment(lex *lexicon) {
 	}
 	for i, t := range d.tokens {
 		switch {
-		case d.endsSentence(i, lex):
+		case d.endsSentence(i):
 			endClause(i + 1)
 			if i > sentence {
 				d.sentences = append(d.sentences, span{sentence, i + 1})
@@ -221,7 +225,7 @@ func (d *document) segment(lex *lexicon) {
 			sentence = i + 1
 		case t.kind == punctToken && (t.among(",;:()\"—") || t.text == "-" && !t.glued):
 			endClause(i + 1)
-		case t.kind == wordToken && t.is(lex.conjunctions):
+		case t.kind == wordToken && t.is(Conjunctions):
 			endClause(i)
 		}
 	}
@@ -233,7 +237,7 @@ func (d *document) segment(lex *lexicon) {
 
 // endsSentence tells whether token i ends a sentence. A full stop doesn't after an abbreviation,
 // inside "e.g." or in the German "14. März".
-func (d *document) endsSentence(i int, lex *lexicon) bool {
+func (d *document) endsSentence(i int) bool {
 	t := d.tokens[i]
 	if t.kind != punctToken || !t.among(".!?\n") {
 		return false
@@ -243,9 +247,9 @@ func (d *document) endsSentence(i int, lex *lexicon) bool {
 	}
 	before, after := d.tokens[i-1], d.tokens[i+1]
 	switch {
-	case after.glued && after.kind != punctToken, before.kind == wordToken && before.is(lex.abbreviations):
+	case after.glued && after.kind != punctToken, before.kind == wordToken && before.is(Abbreviations):
 		return false
-	case before.kind == numberToken && lex.months[after.text] != 0:
+	case before.kind == numberToken && d.lex.months[after.text] != 0:
 		return false
 	}
 	return true

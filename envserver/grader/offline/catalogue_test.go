@@ -1,12 +1,11 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 

@@ -1,13 +1,13 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"context"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/csenv/csenv/envserver/grader"
 )
 
 // TestInterleavedJudging checks that judgements at the same time, of the same and of other tickets,
@@ -47,26 +47,26 @@ func TestInterleavedJudging(t *testing.T) {
 	}
 }
 
-// TestMemoKeepsWhatIsUsed checks that a memo forgets what nobody asks for and keeps what somebody
-// does.
-func TestMemoKeepsWhatIsUsed(t *testing.T) {
-	m := newMemo[int, int]()
+// TestCacheKeepsWhatIsUsed checks that a cache drops the entries that were not asked for and keeps
+// the others.
+func TestCacheKeepsWhatIsUsed(t *testing.T) {
+	c := newCache[int, int](maxTexts)
 	computed := map[int]int{}
 	get := func(key int) {
-		if got := m.get(key, func(k int) int { computed[k]++; return 2 * k }); got != 2*key {
-			t.Fatalf("the memo of %d is %d", key, got)
+		if got := cached(c, key, func(k int) int { computed[k]++; return 2 * k }); got != 2*key {
+			t.Fatalf("the entry of %d is %d", key, got)
 		}
 	}
-	for key := range 5 * maxMemo {
+	for key := range 5 * maxTexts {
 		get(key)
 		get(0)
 	}
 	get(1)
 	if computed[0] != 1 || computed[1] != 2 {
-		t.Errorf("computed what is used %d times and what isn't %d times, want 1 and 2", computed[0], computed[1])
+		t.Errorf("computed the entry in use %d times and the other %d times, want 1 and 2", computed[0], computed[1])
 	}
-	if n := len(m.young) + len(m.old); n > 2*maxMemo {
-		t.Errorf("the memo holds %d entries, want at most %d", n, 2*maxMemo)
+	if n := c.Len(); n > maxTexts {
+		t.Errorf("the cache holds %d entries, want at most %d", n, maxTexts)
 	}
 }
 

@@ -1,8 +1,9 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
-import "github.com/csenv/csenv/scenarios"
+import (
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/scenarios"
+)
 
 // Hear reads a message to the ticket's customer as the judge reads replies.
 func (o *Judge) Interpret(t *scenarios.Ticket, message string) grader.Interpretation {

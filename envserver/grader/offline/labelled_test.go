@@ -1,7 +1,5 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"fmt"
 	"math"
@@ -14,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 

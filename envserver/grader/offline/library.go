@@ -1,5 +1,10 @@
 package offline
 
+import lru "github.com/hashicorp/golang-lru/v2"
+
+// maxTexts is the number of texts that a library remembers.
+const maxTexts = 4096
+
 // library reads a language's texts. It remembers what it read of those that the instances of a
 // scenario share (articles, context words, phrasings), so that a new instance costs only what its
 // seed changes.
@@ -7,12 +12,12 @@ type library struct {
 	*lexicon
 	aimed   *aimedIndex
 	commits map[string][]*commitPattern
-	texts   *memo[string, *extract]
-	forms   *memo[string, form]
+	texts   *lru.Cache[string, *extract]
+	forms   *lru.Cache[string, form]
 }
 
 func newLibrary(lex *lexicon, aimed *aimedIndex) *library {
-	return &library{lexicon: lex, aimed: aimed, commits: loadCommits(lex.commits), texts: newMemo[string, *extract](), forms: newMemo[string, form]()}
+	return &library{lexicon: lex, aimed: aimed, commits: loadCommits(lex.commits), texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts)}
 }
 
 // newLibraries makes a library for each language.
@@ -37,7 +42,7 @@ type extract struct {
 
 // extract returns what there is in a text.
 func (l *library) extract(text string) *extract {
-	return l.texts.get(text, l.newExtract)
+	return cached(l.texts, text, l.newExtract)
 }
 
 func (l *library) newExtract(text string) *extract {
@@ -74,10 +79,29 @@ func (l *library) terms(texts []string) []term {
 
 // form returns a value as a reply would state it.
 func (l *library) form(text string) form {
-	return l.forms.get(text, l.newForm)
+	return cached(l.forms, text, l.newForm)
 }
 
 // promiseReader returns what finds the promises of a document in the library's language.
 func (l *library) promiseReader(d *document) *promiseReader {
 	return &promiseReader{d, l.commits}
+}
+
+// newCache makes a cache of the most recently used entries.
+func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
+	c, err := lru.New[K, V](size)
+	if err != nil {
+		panic(err) // The size is a positive constant.
+	}
+	return c
+}
+
+// cached returns the key's entry, a new one for a new key. Two callers may compute it at once.
+func cached[K comparable, V any](c *lru.Cache[K, V], key K, compute func(K) V) V {
+	if v, ok := c.Get(key); ok {
+		return v
+	}
+	v := compute(key)
+	c.Add(key, v)
+	return v
 }

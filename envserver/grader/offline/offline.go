@@ -1,16 +1,16 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -33,16 +33,15 @@ const (
 type Judge struct {
 	libraries map[string]*library
 
-	mu    sync.Mutex
-	ready map[*scenarios.Ticket]*prepared
-	order []*scenarios.Ticket
+	// ready holds the tickets that were judged last.
+	ready *lru.Cache[*scenarios.Ticket, *prepared]
 }
 
 var _ grader.Judge = (*Judge)(nil)
 
 // NewOffline makes an offline judge. Making one reads the lexicons, so share it.
 func New() *Judge {
-	return &Judge{libraries: newLibraries(), ready: map[*scenarios.Ticket]*prepared{}}
+	return &Judge{libraries: newLibraries(), ready: newCache[*scenarios.Ticket, *prepared](maxPrepared)}
 }
 
 // Name is OfflineName.
@@ -59,27 +58,9 @@ func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) 
 	return o.prepared(c.Ticket).judge(c.Reply, c.Actions), nil
 }
 
-// prepared returns the ticket made ready. The oldest ticket makes room for a new one; an episode
-// judges its own a few times in a row, so no better order is needed.
+// prepared returns the ticket made ready.
 func (o *Judge) prepared(t *scenarios.Ticket) *prepared {
-	o.mu.Lock()
-	p := o.ready[t]
-	o.mu.Unlock()
-	if p != nil {
-		return p
-	}
-	p = prepare(t, o.libraries)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ready[t] == nil {
-		if len(o.order) == maxPrepared {
-			delete(o.ready, o.order[0])
-			o.order = slices.Delete(o.order, 0, 1)
-		}
-		o.order = append(o.order, t)
-	}
-	o.ready[t] = p
-	return p
+	return cached(o.ready, t, func(t *scenarios.Ticket) *prepared { return prepare(t, o.libraries) })
 }
 
 // reading is a reply as the judge has read it.

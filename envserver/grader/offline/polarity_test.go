@@ -1,10 +1,9 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"testing"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 

@@ -1,13 +1,12 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 

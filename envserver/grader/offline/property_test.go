@@ -1,7 +1,5 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"regexp"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 

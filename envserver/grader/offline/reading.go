@@ -1,7 +1,5 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"errors"
 	"fmt"
@@ -10,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 

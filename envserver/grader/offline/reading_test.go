@@ -1,7 +1,5 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"slices"
 	"strings"
@@ -9,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/csenv/csenv/envserver/grader"
 )
 
 func readReply(t testing.TB, reply string) *Assessment {

@@ -1,12 +1,11 @@
 package offline
 
-import "github.com/csenv/csenv/envserver/grader"
-
 import (
 	"context"
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/scenarios"
 )
 

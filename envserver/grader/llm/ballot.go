@@ -30,7 +30,7 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 		}
 		answers[i] = e
 	}
-	v, err := b.question.reading.Grade(scale, answers)
+	v, err := b.question.assessment.Grade(scale, answers)
 	if err != nil {
 		return grader.Verdict{Usage: b.usage}, err
 	}
@@ -47,7 +47,7 @@ func (b *ballot) majority(i int, claim offline.Claim) (grader.Evidence, bool) {
 	var met, unmet []grader.Evidence
 	for _, vote := range b.votes {
 		switch e := vote[i]; {
-		case e.Verdict == grader.Met && b.question.reading.Refuse(claim, e.Quote) == "":
+		case e.Verdict == grader.Met && b.question.assessment.Refuse(claim, e.Quote) == "":
 			met = append(met, e)
 		case e.Verdict != cannotJudge:
 			unmet = append(unmet, e)

@@ -255,11 +255,11 @@ func TestKeys(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	key := func(j *Judge, c grader.Case, vote int) string {
 		t.Helper()
-		reading, err := j.rules.Assess(c)
+		assessment, err := j.rules.Assess(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := j.ask(c, reading, reading.Claims())
+		q, err := j.ask(c, assessment, assessment.Claims())
 		if err != nil {
 			t.Fatal(err)
 		}

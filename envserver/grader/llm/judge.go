@@ -211,36 +211,36 @@ func (j *Judge) Name() string {
 // Judge grades one reply. It may wait for the endpoint, at most for the timeout.
 func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error) {
 	began := j.config.Now()
-	reading, err := j.rules.Assess(c)
+	assessment, err := j.rules.Assess(c)
 	if err != nil {
 		return grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Cause: grader.CauseFailed}, err
 	}
-	v, err := j.judge(ctx, c, reading)
+	v, err := j.judge(ctx, c, assessment)
 	if err != nil {
-		v, err = j.failed(v.Usage, reading, err)
+		v, err = j.failed(v.Usage, assessment, err)
 	}
 	j.metrics.judged(v, j.config.Now().Sub(began))
 	return v, err
 }
 
 // failed is what becomes of a failure.
-func (j *Judge) failed(usage grader.Usage, reading *offline.Assessment, err error) (grader.Verdict, error) {
+func (j *Judge) failed(usage grader.Usage, assessment *offline.Assessment, err error) (grader.Verdict, error) {
 	v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Usage: usage, Cause: causeOf(err)}
 	if j.config.OnFailure != FailureIsOffline || errors.Is(err, context.Canceled) {
 		return v, fmt.Errorf("judging a reply: %w", err)
 	}
-	rules := reading.Rules()
+	rules := assessment.Rules()
 	rules.Status, rules.Usage, rules.Cause = grader.StatusFallback, v.Usage, v.Cause
 	return rules, nil
 }
 
 // judge asks for as many votes as the reply needs and adds them up.
-func (j *Judge) judge(ctx context.Context, c grader.Case, reading *offline.Assessment) (grader.Verdict, error) {
-	claims := reading.Claims()
+func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.Assessment) (grader.Verdict, error) {
+	claims := assessment.Claims()
 	if len(claims) == 0 {
-		return reading.Grade(j.scale(), nil)
+		return assessment.Grade(j.scale(), nil)
 	}
-	q, err := j.ask(c, reading, claims)
+	q, err := j.ask(c, assessment, claims)
 	if err != nil {
 		return grader.Verdict{}, err
 	}
@@ -280,7 +280,7 @@ func (j *Judge) doubtful(b *ballot) bool {
 	if !decided(b.votes[0]) {
 		return true
 	}
-	v, err := b.question.reading.Grade("", b.votes[0])
+	v, err := b.question.assessment.Grade("", b.votes[0])
 	if err != nil || abs(v.PostGate-j.config.PassLine) <= j.config.Margin {
 		return true
 	}
@@ -426,7 +426,7 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 // lose the verdict.
 func (j *Judge) keep(q *question, key string, vote int, r *result) {
 	for i, a := range r.answers {
-		if a.Verdict == grader.Met && q.reading.Refuse(q.claims[i], a.Quote) != "" {
+		if a.Verdict == grader.Met && q.assessment.Refuse(q.claims[i], a.Quote) != "" {
 			j.metrics.refused.Inc()
 		}
 	}

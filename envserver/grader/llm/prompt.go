@@ -97,8 +97,8 @@ type question struct {
 	Cut                     bool
 	Claims                  []asked
 
-	claims  []offline.Claim
-	reading *offline.Assessment
+	claims     []offline.Claim
+	assessment *offline.Assessment
 }
 
 // asked is a claim as the model sees it: under an id that tells nothing of the rubric.
@@ -107,16 +107,16 @@ type asked struct {
 }
 
 // ask makes the question of what the rules leave open.
-func (j *Judge) ask(c grader.Case, reading *offline.Assessment, claims []offline.Claim) (*question, error) {
+func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offline.Claim) (*question, error) {
 	t := c.Ticket
 	q := &question{
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
 		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
 		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t),
 		Actions: actions(c.Actions),
-		Ticket:  datamark(reading.Ticket()), claims: claims, reading: reading,
+		Ticket:  datamark(assessment.Ticket()), claims: claims, assessment: assessment,
 	}
-	text, cut := shown(reading.Text())
+	text, cut := shown(assessment.Text())
 	q.Reply, q.Cut = datamark(text), cut
 	for i, claim := range claims {
 		statement, err := j.templates.render(claim.Criterion, newClaimData(t, claim))

@@ -59,11 +59,11 @@ func TestSchemaOrder(t *testing.T) {
 
 func promptOf(t testing.TB, j *Judge, c grader.Case, attempt int) (prompt, *question) {
 	t.Helper()
-	reading, err := j.rules.Assess(c)
+	assessment, err := j.rules.Assess(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := j.ask(c, reading, reading.Claims())
+	q, err := j.ask(c, assessment, assessment.Claims())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,11 +124,11 @@ func TestUntrustedTextStaysInItsFences(t *testing.T) {
 		part := rapid.SampledFrom([]string{"{{.Canary}}", "{{range .Facts}}{{.}}{{end}}", "====", "==== 00 ====", strings.Repeat("=", 50), "^", "^^ ^", "# The claims", "- c1: anything", "\u200b\u202e", "\x00", "Hello", "\n", "```json"})
 		c := base
 		c.Reply = base.Reply + strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), " ")
-		reading, err := j.rules.Assess(c)
+		assessment, err := j.rules.Assess(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := j.ask(c, reading, reading.Claims())
+		q, err := j.ask(c, assessment, assessment.Claims())
 		if err != nil {
 			t.Fatal(err)
 		}

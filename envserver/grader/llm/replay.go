@@ -49,16 +49,16 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 		return failed, fmt.Errorf("replaying a verdict: its scale is %s and its status %q: judge the reply again",
 			kept.Judge, kept.Status)
 	}
-	reading, err := r.rules.Assess(c)
+	assessment, err := r.rules.Assess(c)
 	if err != nil {
 		return failed, err
 	}
 	if fallback {
-		v := reading.Rules()
+		v := assessment.Rules()
 		v.Status, v.Cause = grader.StatusFallback, kept.Cause
 		return v, nil
 	}
-	v, err := reading.Grade(model, evidenceIn(kept, reading))
+	v, err := assessment.Grade(model, evidenceIn(kept, assessment))
 	if err != nil {
 		return failed, fmt.Errorf("replaying a verdict: %w: judge the reply again", err)
 	}
@@ -74,9 +74,9 @@ const (
 )
 
 // evidenceIn are those answers of a verdict that are asked for today.
-func evidenceIn(kept grader.Verdict, reading *offline.Assessment) []grader.Evidence {
+func evidenceIn(kept grader.Verdict, assessment *offline.Assessment) []grader.Evidence {
 	wanted := map[string]bool{}
-	for _, c := range reading.Claims() {
+	for _, c := range assessment.Claims() {
 		wanted[c.ID] = true
 	}
 	var out []grader.Evidence

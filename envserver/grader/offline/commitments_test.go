@@ -1,6 +1,10 @@
 package offline
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
 
 // commitments are a language's labelled sentences of testdata/promises.yaml.
 type commitments struct {
@@ -11,24 +15,24 @@ type commitments struct {
 func TestCommitments(t *testing.T) {
 	all := loadCommitments(t)
 	lexicons := newLibraries()
-	for _, language := range languages() {
+	for _, language := range text.Languages() {
 		c := all[language]
 		if len(c.Promises) < 25 || len(c.Harmless) < 25 {
 			t.Errorf("%s has %d promises and %d other sentences, want 25 of each", language, len(c.Promises),
 				len(c.Harmless))
 		}
-		promised := func(text string) bool {
+		promised := func(wording string) bool {
 			lib := lexicons[language]
-			return len(lib.promiseReader(parse(fold(normalise(text)), lib.lexicon)).promises()) > 0
+			return len(lib.promiseReader(text.Parse(text.Fold(text.Normalise(wording)), lib.Lexicon)).promises()) > 0
 		}
-		for _, text := range c.Promises {
-			if !promised(text) {
-				t.Errorf("%s: %q promises nothing", language, text)
+		for _, wording := range c.Promises {
+			if !promised(wording) {
+				t.Errorf("%s: %q promises nothing", language, wording)
 			}
 		}
-		for _, text := range c.Harmless {
-			if promised(text) {
-				t.Errorf("%s: %q is taken for a promise", language, text)
+		for _, wording := range c.Harmless {
+			if promised(wording) {
+				t.Errorf("%s: %q is taken for a promise", language, wording)
 			}
 		}
 	}

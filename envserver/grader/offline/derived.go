@@ -2,6 +2,8 @@ package offline
 
 import (
 	"time"
+
+	"github.com/csenv/csenv/envserver/grader/text"
 )
 
 // People answer with what follows from a value rather than with the value: "by June 17" for "within
@@ -18,9 +20,6 @@ const (
 	// longDays is from how many days on a day beside the one that follows still states the
 	// duration.
 	longDays = 14
-	// maxDerivedDays bounds the durations that days are counted from.
-	maxDerivedDays = 1100
-	minutesPerDay  = 24 * 60
 )
 
 // day is the date of a time, at midnight.
@@ -28,79 +27,32 @@ func day(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// days returns the days that a date claim may mean: all three of the years around now where it
-// names none.
-func (c claim) days(now time.Time) []time.Time {
-	if c.kind != dateClaim || c.value < 100 {
-		return nil
-	}
-	year, month, dom := int(c.value/10000), time.Month(c.value/100%100), int(c.value%100)
-	if year > 0 {
-		return []time.Time{time.Date(year, month, dom, 0, 0, 0, 0, time.UTC)}
-	}
-	out := make([]time.Time, 0, 3)
-	for y := now.Year() - 1; y <= now.Year()+1; y++ {
-		out = append(out, time.Date(y, month, dom, 0, 0, 0, 0, time.UTC))
-	}
-	return out
-}
-
-// shift moves a day by a duration of whole days or months, forwards or backwards. It fails for
-// other claims and for spans beyond years.
-func (c claim) shift(from time.Time, sign int) (time.Time, bool) {
-	n := int(c.value / 1000)
-	switch {
-	case c.kind != durationClaim || n <= 0 || c.value/1000 > maxDerivedDays*secondsPerDay:
-	case c.unit == months && n <= maxDerivedDays/30:
-		return from.AddDate(0, sign*n, 0), true
-	case c.unit == businessDays && n <= maxDerivedDays/7*5:
-		for n > 0 {
-			from = from.AddDate(0, 0, sign)
-			if w := from.Weekday(); w != time.Saturday && w != time.Sunday {
-				n--
-			}
-		}
-		return from, true
-	case c.unit == seconds && n%secondsPerDay == 0:
-		return from.AddDate(0, 0, sign*n/secondsPerDay), true
-	}
-	return time.Time{}, false
-}
-
-// minutes is the length of a duration of less than two days, 0 for any other claim.
-func (c claim) minutes() int64 {
-	if c.kind != durationClaim || c.unit != seconds || c.value > 2*secondsPerDay*1000 {
-		return 0
-	}
-	return c.value / 60_000
-}
-
-// follows tells whether the claim follows from now and what the ticket, its facts and the articles
+// follows reports whether the claim follows from now and what the ticket, its facts and the articles
 // say.
-func (p *prepared) follows(c claim) bool {
-	switch c.kind {
-	case dateClaim:
+func (p *prepared) follows(c text.Value) bool {
+	switch c.Kind {
+	case text.DateValue:
 		return p.dayFollows(c)
-	case clockClaim:
+	case text.ClockValue:
 		return p.timeFollows(c)
-	case durationClaim:
+	case text.DurationValue:
 		return p.spanFollows(c)
-	case moneyClaim, percentClaim, numberClaim, idClaim:
+	case text.MoneyValue, text.PercentValue, text.NumberValue, text.IDValue:
 	}
 	return false
 }
 
-// dayFollows tells whether a date is beside now or a date that was told, or a supported duration
+// dayFollows reports whether a date is beside now or a date that was told, or a supported duration
 // away from one.
-func (p *prepared) dayFollows(c claim) bool {
-	for _, target := range c.days(p.ticket.Now) {
+func (p *prepared) dayFollows(c text.Value) bool {
+	for _, target := range c.Days(p.ticket.Now) {
 		today := day(p.ticket.Now)
 		if apart(target, today) <= nearDays || p.beside(target) {
 			return true
 		}
-		for _, set := range p.known() {
+		for _, set := range p.sets() {
 			for _, d := range set {
-				if d.kind == durationClaim && p.away(target, today, d) {
+				if d.Kind == text.DurationValue && p.away(target, today, d) {
 					return true
 				}
 			}
@@ -109,14 +61,14 @@ func (p *prepared) dayFollows(c claim) bool {
 	return false
 }
 
-// beside tells whether a day is beside one that was told, or a told duration after one.
+// beside reports whether a day is beside one that was told, or a told duration after one.
 func (p *prepared) beside(target time.Time) bool {
 	for _, t := range p.bases {
 		if apart(target, t) <= nearDays {
 			return true
 		}
-		for _, d := range p.told {
-			if end, ok := d.shift(t, 1); ok && apart(target, end) == 0 {
+		for _, d := range p.known {
+			if end, ok := d.Shift(t, 1); ok && apart(target, end) == 0 {
 				return true
 			}
 		}
@@ -124,14 +76,14 @@ func (p *prepared) beside(target time.Time) bool {
 	return false
 }
 
-// away tells whether a day is the duration away from now, to the day or nearly so.
-func (p *prepared) away(target, today time.Time, d claim) bool {
+// away reports whether a day is the duration away from now, to the day or nearly so.
+func (p *prepared) away(target, today time.Time, d text.Value) bool {
 	for _, sign := range []int{1, -1} {
-		if end, ok := d.shift(today, sign); ok && apart(target, end) <= nearDays {
+		if end, ok := d.Shift(today, sign); ok && apart(target, end) <= nearDays {
 			return true
 		}
 	}
-	m := d.minutes()
+	m := d.Minutes()
 	return m > 0 && apart(target, day(p.ticket.Now.Add(time.Duration(m)*time.Minute))) == 0
 }
 
@@ -141,16 +93,16 @@ func apart(a, b time.Time) int {
 	return max(n, -n)
 }
 
-// timeFollows tells whether a time of day is now, or a supported duration away.
-func (p *prepared) timeFollows(c claim) bool {
+// timeFollows reports whether a time of day is now, or a supported duration away.
+func (p *prepared) timeFollows(c text.Value) bool {
 	now := clockOf(p.ticket.Now)
-	if clocksMeet(c.value, now, nearMinutes) {
+	if text.ClocksMeet(c.Amount, now, nearMinutes) {
 		return true
 	}
-	for _, set := range p.known() {
+	for _, set := range p.sets() {
 		for _, d := range set {
-			if m := d.minutes(); m > 0 && (clocksMeet(c.value, now+m, nearMinutes) ||
-				clocksMeet(c.value, now-m, nearMinutes)) {
+			if m := d.Minutes(); m > 0 && (text.ClocksMeet(c.Amount, now+m, nearMinutes) ||
+				text.ClocksMeet(c.Amount, now-m, nearMinutes)) {
 				return true
 			}
 		}
@@ -163,35 +115,28 @@ func clockOf(t time.Time) int64 {
 	return int64(t.Hour()*60 + t.Minute())
 }
 
-// clocksMeet tells whether two times are near, on a dial of twelve hours.
-func clocksMeet(a, b, near int64) bool {
-	const dial = minutesPerDay / 2
-	gap := ((a-b)%dial + dial) % dial
-	return min(gap, dial-gap) <= near
-}
-
-// spanFollows tells whether a duration is the number of days, or of minutes, between now and what
+// spanFollows reports whether a duration is the number of days, or of minutes, between now and what
 // was told.
-func (p *prepared) spanFollows(c claim) bool {
+func (p *prepared) spanFollows(c text.Value) bool {
 	today := day(p.ticket.Now)
 	for _, t := range p.bases {
 		n := int64(apart(t, today))
-		if n > 0 && c.unit == seconds && c.value == n*secondsPerDay*1000 {
+		if n > 0 && c.Unit == text.Seconds && c.Amount == n*text.SecondsPerDay*1000 {
 			return true
 		}
-		if end, ok := c.shift(today, 1); ok && c.unit == businessDays && end.Equal(t) {
+		if end, ok := c.Shift(today, 1); ok && c.Unit == text.BusinessDays && end.Equal(t) {
 			return true
 		}
 	}
 	return false
 }
 
-// known are the sets of claims that a reply may count with.
-func (p *prepared) known() [][]claim {
-	out := make([][]claim, 0, 2+len(p.shelf))
-	out = append(out, p.told, p.allowed)
+// sets are the sets of claims that a reply may count with.
+func (p *prepared) sets() [][]text.Value {
+	out := make([][]text.Value, 0, 2+len(p.shelf))
+	out = append(out, p.known, p.allowed)
 	for _, e := range p.shelf {
-		out = append(out, e.claims)
+		out = append(out, e.values)
 	}
 	return out
 }
@@ -202,8 +147,8 @@ func (p *prepared) readBases() {
 		p.bases = append(p.bases, day(m.At))
 	}
 	p.bases = append(p.bases, day(p.ticket.Now).AddDate(0, 0, 1))
-	for _, c := range p.told {
-		p.bases = append(p.bases, c.days(p.ticket.Now)...)
+	for _, c := range p.known {
+		p.bases = append(p.bases, c.Days(p.ticket.Now)...)
 	}
 }
 
@@ -213,20 +158,20 @@ func (p *prepared) addDerived(now time.Time) {
 	for i := range p.facts {
 		f := &p.facts[i]
 		for _, form := range f.forms {
-			if len(form.claims) == 1 && form.claims[0].kind == durationClaim {
-				f.forms = append(f.forms, p.endings(form.claims[0], now)...)
+			if len(form.values) == 1 && form.values[0].Kind == text.DurationValue {
+				f.forms = append(f.forms, p.endings(form.values[0], now)...)
 			}
 		}
 	}
 }
 
 // endings are the forms of when a duration that begins now is over.
-func (p *prepared) endings(c claim, now time.Time) []form {
-	if m := c.minutes(); m > 0 && m < minutesPerDay {
-		at := claim{kind: clockClaim, value: (clockOf(now) + m) % minutesPerDay, slack: nearMinutes}
-		return []form{{claims: []claim{at}, derived: true}}
+func (p *prepared) endings(c text.Value, now time.Time) []form {
+	if m := c.Minutes(); m > 0 && m < text.MinutesPerDay {
+		at := text.Value{Kind: text.ClockValue, Amount: (clockOf(now) + m) % text.MinutesPerDay, Slack: nearMinutes}
+		return []form{{values: []text.Value{at}, derived: true}}
 	}
-	end, ok := c.shift(day(now), 1)
+	end, ok := c.Shift(day(now), 1)
 	if !ok {
 		return nil
 	}
@@ -236,9 +181,9 @@ func (p *prepared) endings(c claim, now time.Time) []form {
 	}
 	out := make([]form, 0, len(ends)+1)
 	for _, e := range ends {
-		out = append(out, form{claims: []claim{dayClaim(e)}, derived: true})
+		out = append(out, form{values: []text.Value{text.DayValue(e)}, derived: true})
 	}
-	if name := p.lex.nearDay(now, end); name != "" {
+	if name := p.lex.NearDay(now, end); name != "" {
 		f := p.lib.form(name)
 		f.derived = true
 		out = append(out, f)

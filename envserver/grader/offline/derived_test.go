@@ -34,7 +34,7 @@ func TestFollowing(t *testing.T) {
 		"six days": true, "8 days": true, "in 4 business days": true, "seven weeks": false, "4 days": false,
 		"40 minutes": false,
 	} {
-		claims := claimsOf(text, p.lex)
+		claims := p.lib.read(text).Values
 		if len(claims) != 1 {
 			t.Errorf("%q makes %d claims", text, len(claims))
 			continue

@@ -1,191 +1,99 @@
 package offline
 
-import (
-	"slices"
-	"strings"
-)
+import "github.com/csenv/csenv/envserver/grader/text"
 
-// rightLanguage tells whether the reply is in the lexicon's language, by the share of its commonest
-// words. A short reply is given the benefit of the doubt.
-func rightLanguage(d *document) bool {
-	own, most := 0, 0
-	for i, language := range languages() {
-		n := countWords(d, identify<<i)
-		if language == d.lex.language {
-			own = n
-		}
-		most = max(most, n)
-	}
-	return most <= own+2
+// form is one way to state a value: the claims that it makes or, when it makes none, its words.
+type form struct {
+	values []text.Value
+	words  []text.Term
+	// negated forms hold a negator themselves: "do not charge it".
+	negated bool
+	// distinct forms make claims that neither the ticket nor another fact makes.
+	distinct bool
+	// derived forms follow from the value and the time of the ticket.
+	derived bool
 }
 
-func countWords(d *document, c WordClass) int {
-	n := 0
-	for i := range d.tokens {
-		if d.tokens[i].is(c) {
-			n++
-		}
-	}
-	return n
-}
-
-// greeting is within how many tokens the customer has to be addressed. A name further down may be
-// the customer's own signature, quoted.
-const greeting = 12
-
-// addressed tells whether the reply begins by calling the customer by a name.
-func addressed(d *document, names wordSet) bool {
-	return slices.ContainsFunc(d.tokens[:min(greeting, len(d.tokens))],
-		func(t token) bool { return t.kind == wordToken && names.has(t.text) })
-}
-
-// placeholder tells whether a template's gap was left in the text: {name}, [NAME], <order id>,
-// XXXX.
-func placeholder(text string) bool {
-	if strings.Contains(text, "{{") || strings.Contains(text, "xxxx") || strings.Contains(text, "____") {
-		return true
-	}
-	for _, pair := range []string{"{}", "[]", "<>"} {
-		if bracketed(text, pair[0], pair[1]) {
-			return true
-		}
-	}
-	return false
-}
-
-// maxGap is how long the text of a placeholder may be.
-const maxGap = 40
-
-// bracketed tells whether a short text that starts with a letter stands between the marks.
-func bracketed(text string, left, right byte) bool {
-	for {
-		i := strings.IndexByte(text, left)
-		if i < 0 {
-			return false
-		}
-		text = text[i+1:]
-		j := strings.IndexByte(text, right)
-		if j > 0 && j <= maxGap && letters(text) > 0 && !strings.Contains(text[:j], "@") &&
-			!strings.HasPrefix(text, "http") {
-			return true
-		}
-	}
-}
-
-// acknowledges tells whether a sentence of the reply takes up the customer's situation: an apology
-// or a word of empathy for an angry or worried customer, thanks will do for others, and it has to
-// be about the ticket's matter. A courtesy that fits every ticket acknowledges nothing.
-func acknowledges(d *document, p *prepared) bool {
-	for _, s := range d.sentences {
-		empathy := d.anyStem(Empathy, s) >= 0
-		sorry := d.anyStem(Apology, s) >= 0
-		thanks := d.anyStem(Thanks, s) >= 0
-		recognised := d.anyPhrase(Recognise, s)
-		if !empathy && !recognised && !sorry && (!thanks || p.upset) {
-			continue
-		}
-		if empathy || recognised || !stock(d, s, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// stock tells whether a sentence is made of nothing but courtesies.
-func stock(d *document, s span, p *prepared) bool {
-	for _, t := range d.tokens[s.lo:s.hi] {
+// newForm reads a value as a reply would state it.
+func (l *library) newForm(wording string) form {
+	d := l.read(wording)
+	f := form{values: d.Values}
+	for i, t := range d.Tokens {
 		switch {
-		case t.kind == punctToken, t.is(Stopwords), p.names.has(t.text):
-		case t.stemIs(Courtesy), t.stemIs(Apology), t.stemIs(Thanks), t.stemIs(Empathy):
+		case t.Kind == text.WordToken && t.Is(text.Negators):
+			f.negated = true
+		case t.Kind == text.PunctToken, t.Kind == text.CurrencyToken, t.Is(text.Stopwords), d.InValue(i):
 		default:
-			return false
+			f.words = append(f.words, text.NewTerm(d.Tokens[i:i+1]))
 		}
 	}
-	return true
+	return f
 }
 
-// relevantWords counts the words of the distinct sentences that speak of the ticket's matter or
-// state a value.
-func relevantWords(d *document, p *prepared) int {
-	n := 0
-	seen := map[uint64]bool{}
-	for _, s := range d.sentences {
-		if !topical(d, s, p) && !d.claimsIn(s) {
+// in returns the place in the span at which the form is stated, the last token of it, or -1. All of
+// its claims must be there; a form without claims needs its words close together, in any order,
+// with a quarter of them spared.
+func (f *form) in(d *text.Document, s text.Span) int {
+	if len(f.values) == 0 {
+		return f.wordsIn(d, s)
+	}
+	at := -1
+	for _, want := range f.values {
+		i := claimIn(d, want, s)
+		if i < 0 {
+			return -1
+		}
+		at = max(at, i)
+	}
+	return at
+}
+
+func claimIn(d *text.Document, want text.Value, s text.Span) int {
+	for _, c := range d.ValuesWithin(s) {
+		if c.Equal(want) {
+			return c.At.Lo
+		}
+	}
+	return -1
+}
+
+func (f *form) wordsIn(d *text.Document, s text.Span) int {
+	if len(f.words) == 0 {
+		return -1
+	}
+	if len(f.words) == 1 {
+		return d.Find(f.words, s, false)
+	}
+	if !d.MayHold(f.words, s, len(f.words)-len(f.words)/4) {
+		return -1
+	}
+	window := 3*len(f.words) - 2
+	for lo := s.Lo; lo < s.Hi; lo++ {
+		if d.Find(f.words, text.Between(lo, lo+1), true) < 0 {
 			continue
 		}
-		if h := hashTokens(d.tokens[s.lo:s.hi]); !seen[h] {
-			seen[h] = true
-			n += d.words(s)
+		if last, ok := f.enough(d, text.Between(lo, min(lo+window, s.Hi))); ok {
+			return last
 		}
 	}
-	return n
+	return -1
 }
 
-// topical tells whether two words of the span are about the ticket's matter.
-func topical(d *document, s span, p *prepared) bool {
-	n := 0
-	for i := s.lo; i < s.hi && n < 2; i++ {
-		if d.tokens[i].kind == wordToken && p.topic.has(d.tokens[i].stem) {
-			n++
+// enough reports whether the span holds what a paraphrase has to keep: three quarters of the form's
+// words, a third of them at most by synonyms. It returns the place of the last one.
+func (f *form) enough(d *text.Document, s text.Span) (last int, ok bool) {
+	n, kept := len(f.words), 0
+	spare := n / 3
+	for k := range f.words {
+		i := d.Find(f.words[k:k+1], s, false)
+		if i < 0 && spare > 0 {
+			i = d.Find(f.words[k:k+1], s, true)
+			spare--
+		}
+		if i >= 0 {
+			last = max(last, i)
+			kept++
 		}
 	}
-	return n == 2
-}
-
-// claimsIn tells whether the span states a value.
-func (d *document) claimsIn(s span) bool {
-	return len(d.claimsWithin(s)) > 0
-}
-
-func hashTokens(tokens []token) uint64 {
-	h := uint64(0)
-	for i := range tokens {
-		if tokens[i].kind != punctToken {
-			h = h*1099511628211 ^ tokens[i].hashed()
-		}
-	}
-	return h
-}
-
-// handedOver tells whether the reply says that the ticket went or goes to a team. Naming the right
-// team is a hint of it, a verb of handing over makes it plain.
-func handedOver(d *document, p *prepared, plain bool) bool {
-	for _, c := range d.clauses {
-		named := d.find(p.teams, c, false) >= 0
-		given := d.anyStem(Handover, c) >= 0 && (named || d.anyStem(Teams, c) >= 0)
-		given = given || d.anyPhrase(Handed, c) && p.namesTeam(d)
-		if !given && (plain || !named) {
-			continue
-		}
-		s := d.sentenceOf(c.lo)
-		if d.negatorIn(span{d.runOf(s, c.lo), c.hi}) < 0 &&
-			d.anyWord(Conditions, span{d.partOf(s, c.lo), c.hi}) < 0 && !open(d, s) {
-			return true
-		}
-	}
-	return false
-}
-
-// partOf returns where the part of a sentence begins that token i stands in: what is said after a
-// semicolon holds on its own.
-func (d *document) partOf(s span, i int) int {
-	for i > s.lo && d.tokens[i-1].text != ";" {
-		i--
-	}
-	return i
-}
-
-// runOf returns where the words begin that lead up to token i without a mark between them: "no form
-// or other team involved" denies both.
-func (d *document) runOf(s span, i int) int {
-	for i > s.lo && d.tokens[i-1].kind != punctToken {
-		i--
-	}
-	return i
-}
-
-// namesTeam tells whether the reply names a team that the ticket may go to: what "them" stands for.
-func (p *prepared) namesTeam(d *document) bool {
-	whole := span{0, len(d.tokens)}
-	return d.find(p.teams, whole, false) >= 0 || d.anyStem(Teams, whole) >= 0
+	return last, kept >= n-n/4
 }

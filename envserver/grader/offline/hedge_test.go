@@ -1,6 +1,10 @@
 package offline
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
 
 // TestHedges checks which words around a promise leave it open. A ground for it ("as I said", "per
 // our policy") does not, nor what follows a promise that is complete; a condition, somebody else's
@@ -99,10 +103,10 @@ func TestHedges(t *testing.T) {
 	}
 	lexicons := newLibraries()
 	for language, cases := range tests {
-		for text, want := range cases {
+		for wording, want := range cases {
 			lib := lexicons[language]
-			if got := len(lib.promiseReader(parse(fold(normalise(text)), lib.lexicon)).promises()) > 0; got != want {
-				t.Errorf("%s: %q promises: %v, want %v", language, text, got, want)
+			if got := len(lib.promiseReader(text.Parse(text.Fold(text.Normalise(wording)), lib.Lexicon)).promises()) > 0; got != want {
+				t.Errorf("%s: %q promises: %v, want %v", language, wording, got, want)
 			}
 		}
 	}

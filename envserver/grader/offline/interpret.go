@@ -2,15 +2,16 @@ package offline
 
 import (
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Hear reads a message to the ticket's customer as the judge reads replies.
+// Interpret reads a message to the ticket's customer as the judge reads replies.
 func (o *Judge) Interpret(t *scenarios.Ticket, message string) grader.Interpretation {
 	p := o.prepared(t)
-	text, _ := bounded(message)
-	d := parse(fold(text), p.lex)
-	h := grader.Interpretation{Blames: d.anyPhrase(Blame, span{0, len(d.tokens)}), Acknowledges: acknowledges(d, p)}
+	plain, _ := text.Bound(message)
+	d := text.Parse(text.Fold(plain), p.lex)
+	h := grader.Interpretation{Blames: d.AnyPhrase(text.Blame, d.Whole()), Acknowledges: acknowledges(d, p)}
 	if t.UserSim == nil {
 		return h
 	}
@@ -32,14 +33,14 @@ func (o *Judge) Settled(t *scenarios.Ticket, messages string) grader.Settled {
 	return grader.Settled{Facts: r.stated == r.required, Outcome: outcome == offered}
 }
 
-// asks tells whether a question or a request of the message holds one of the phrases.
-func asks(d *document, phrases []string) bool {
-	for _, s := range d.sentences {
-		if !d.question(s) && !requests(d, s) {
+// asks reports whether a question or a request of the message holds one of the phrases.
+func asks(d *text.Document, phrases []string) bool {
+	for _, s := range d.Sentences {
+		if !d.IsQuestion(s) && !requests(d, s) {
 			continue
 		}
 		for _, phrase := range phrases {
-			if holds(d.tokens[s.lo:s.hi], parse(fold(phrase), d.lex).tokens) {
+			if holds(d.Tokens[s.Lo:s.Hi], text.Parse(text.Fold(phrase), d.Lexicon).Tokens) {
 				return true
 			}
 		}
@@ -47,14 +48,14 @@ func asks(d *document, phrases []string) bool {
 	return false
 }
 
-// requests tells whether a sentence begins with an imperative or says please.
-func requests(d *document, s span) bool {
-	return d.tokens[s.lo].is(Imperatives) || d.anyPhrase(Please, s)
+// requests reports whether a sentence begins with an imperative or says please.
+func requests(d *text.Document, s text.Span) bool {
+	return d.Tokens[s.Lo].Is(text.Imperatives) || d.AnyPhrase(text.Please, s)
 }
 
-// holds tells whether the words of the phrase follow each other in the sentence, whatever their
+// holds reports whether the words of the phrase follow each other in the sentence, whatever their
 // endings.
-func holds(sentence, phrase []token) bool {
+func holds(sentence, phrase []text.Token) bool {
 	for at := 0; len(phrase) > 0 && at+len(phrase) <= len(sentence); at++ {
 		same := true
 		for k := range phrase {
@@ -67,6 +68,6 @@ func holds(sentence, phrase []token) bool {
 	return false
 }
 
-func sameWord(a, b *token) bool {
-	return a.kind == b.kind && a.key() == b.key()
+func sameWord(a, b *text.Token) bool {
+	return a.Kind == b.Kind && a.Key() == b.Key()
 }

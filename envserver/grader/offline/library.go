@@ -1,6 +1,10 @@
 package offline
 
-import lru "github.com/hashicorp/golang-lru/v2"
+import (
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
 
 // maxTexts is the number of texts that a library remembers.
 const maxTexts = 4096
@@ -9,21 +13,21 @@ const maxTexts = 4096
 // scenario share (articles, context words, phrasings), so that a new instance costs only what its
 // seed changes.
 type library struct {
-	*lexicon
-	aimed   *aimedIndex
-	commits map[string][]*commitPattern
-	texts   *lru.Cache[string, *extract]
-	forms   *lru.Cache[string, form]
+	*text.Lexicon
+	injections *injectionIndex
+	commits    map[string][]*commitPattern
+	texts      *lru.Cache[string, *extract]
+	forms      *lru.Cache[string, form]
 }
 
-func newLibrary(lex *lexicon, aimed *aimedIndex) *library {
-	return &library{lexicon: lex, aimed: aimed, commits: loadCommits(lex.commits), texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts)}
+func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
+	return &library{Lexicon: lex, injections: aimed, commits: loadCommits(lex.Commitments), texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts)}
 }
 
 // newLibraries makes a library for each language.
 func newLibraries() map[string]*library {
-	all, aimed := map[string]*library{}, loadAimed()
-	for language, lex := range loadLexicons() {
+	all, aimed := map[string]*library{}, newInjectionIndex()
+	for language, lex := range text.Lexicons() {
 		all[language] = newLibrary(lex, aimed)
 	}
 	return all
@@ -31,46 +35,46 @@ func newLibraries() map[string]*library {
 
 // extract is what the judge keeps of a trusted text.
 type extract struct {
-	claims []claim
+	values []text.Value
 	grams  gramSet
 	// hashes are those of the words in order, without values.
 	hashes []uint64
 	// keys are the words and values that tell what the text is about.
 	keys []string
-	term term
+	term text.Term
 }
 
 // extract returns what there is in a text.
-func (l *library) extract(text string) *extract {
-	return cached(l.texts, text, l.newExtract)
+func (l *library) extract(wording string) *extract {
+	return cached(l.texts, wording, l.newExtract)
 }
 
-func (l *library) newExtract(text string) *extract {
-	d := l.read(text)
-	e := &extract{claims: appendNew(nil, d.claims), grams: gramSet{}, term: termOf(d.tokens)}
-	e.grams.add(d.tokens)
-	for i := range d.tokens {
-		t := &d.tokens[i]
-		if t.kind == wordToken {
-			e.hashes = append(e.hashes, t.hash)
+func (l *library) newExtract(wording string) *extract {
+	d := l.read(wording)
+	e := &extract{values: text.AppendNew(nil, d.Values), grams: gramSet{}, term: text.NewTerm(d.Tokens)}
+	e.grams.add(d.Tokens)
+	for i := range d.Tokens {
+		t := &d.Tokens[i]
+		if t.Kind == text.WordToken {
+			e.hashes = append(e.hashes, t.Hash())
 		}
-		if t.kind != punctToken && t.kind != currencyToken && !t.is(Stopwords) {
-			e.keys = append(e.keys, t.key())
+		if t.Kind != text.PunctToken && t.Kind != text.CurrencyToken && !t.Is(text.Stopwords) {
+			e.keys = append(e.keys, t.Key())
 		}
 	}
 	return e
 }
 
 // read parses a trusted text of any length.
-func (l *library) read(text string) *document {
-	return parse(fold(normalise(text)), l.lexicon)
+func (l *library) read(wording string) *text.Document {
+	return text.Parse(text.Fold(text.Normalise(wording)), l.Lexicon)
 }
 
 // terms returns one term for each text that holds a word.
-func (l *library) terms(texts []string) []term {
-	out := make([]term, 0, len(texts)+2)
-	for _, text := range texts {
-		if t := l.extract(text).term; len(t.stems) > 0 {
+func (l *library) terms(texts []string) []text.Term {
+	out := make([]text.Term, 0, len(texts)+2)
+	for _, wording := range texts {
+		if t := l.extract(wording).term; len(t.Stems) > 0 {
 			out = append(out, t)
 		}
 	}
@@ -78,12 +82,12 @@ func (l *library) terms(texts []string) []term {
 }
 
 // form returns a value as a reply would state it.
-func (l *library) form(text string) form {
-	return cached(l.forms, text, l.newForm)
+func (l *library) form(wording string) form {
+	return cached(l.forms, wording, l.newForm)
 }
 
 // promiseReader returns what finds the promises of a document in the library's language.
-func (l *library) promiseReader(d *document) *promiseReader {
+func (l *library) promiseReader(d *text.Document) *promiseReader {
 	return &promiseReader{d, l.commits}
 }
 
@@ -104,4 +108,12 @@ func cached[K comparable, V any](c *lru.Cache[K, V], key K, compute func(K) V) V
 	v := compute(key)
 	c.Add(key, v)
 	return v
+}
+
+// wordSet is a set of folded words.
+type wordSet map[string]struct{}
+
+func (s wordSet) has(w string) bool {
+	_, ok := s[w]
+	return ok
 }

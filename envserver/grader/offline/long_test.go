@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/csenv/csenv/envserver/grader/text"
 )
 
 // padded puts a text after so much harmless prose that the whole is about n characters long.
-func padded(n int, text string) string {
+func padded(n int, wording string) string {
 	const filler = "The matter of your seats is written down in the file that we keep for it. "
-	return goodReply + "\n\n" + strings.Repeat(filler, max(0, n-len(goodReply)-len(text))/len(filler)) + text
+	return goodReply + "\n\n" + strings.Repeat(filler, max(0, n-len(goodReply)-len(wording))/len(filler)) + wording
 }
 
 func TestGatesReadEveryMessage(t *testing.T) {
@@ -23,7 +25,7 @@ func TestGatesReadEveryMessage(t *testing.T) {
 	o := New()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, n := range []int{0, maxMessageRunes, 3 * maxMessageRunes, 10 * maxMessageRunes} {
+			for _, n := range []int{0, text.MaxMessageRunes, 3 * text.MaxMessageRunes, 10 * text.MaxMessageRunes} {
 				if v := judgeReply(t, o, overbilled(), padded(n, tc.text)); !hasGate(v, tc.gate) ||
 					v.PostGate > unsupportedCap {
 					t.Errorf("after %d characters: earned %d with gates %+v, want %s", n, v.PostGate, v.Gates, tc.gate)
@@ -35,27 +37,27 @@ func TestGatesReadEveryMessage(t *testing.T) {
 
 func TestOverlongReplyEarnsNothing(t *testing.T) {
 	o := New()
-	if v := judgeReply(t, o, overbilled(), padded(maxReplyRunes+2000, "")); v.PostGate != 0 || !hasGate(v, "overlong") {
+	if v := judgeReply(t, o, overbilled(), padded(text.MaxReplyRunes+2000, "")); v.PostGate != 0 || !hasGate(v, "overlong") {
 		t.Errorf("a reply too long to be read earned %d with gates %+v", v.PostGate, v.Gates)
 	}
 	// Ten messages of the longest kind are read, however many bytes their characters take.
-	ten := strings.TrimSuffix(strings.Repeat(strings.Repeat("ü", maxMessageRunes)+"\n\n", 10), "\n\n")
+	ten := strings.TrimSuffix(strings.Repeat(strings.Repeat("ü", text.MaxMessageRunes)+"\n\n", 10), "\n\n")
 	if v := judgeReply(t, o, overbilled(), ten); hasGate(v, "overlong") {
 		t.Errorf("ten messages are too long: %+v", v.Gates)
 	}
 }
 
 func TestLongReplyLosesForm(t *testing.T) {
-	v := judgeReply(t, New(), overbilled(), padded(maxMessageRunes+500, ""))
+	v := judgeReply(t, New(), overbilled(), padded(text.MaxMessageRunes+500, ""))
 	if q6 := v.Criteria[5]; q6.Earned != 0 {
-		t.Errorf("Q6 earned %d for more than %d characters", q6.Earned, maxMessageRunes)
+		t.Errorf("Q6 earned %d for more than %d characters", q6.Earned, text.MaxMessageRunes)
 	}
 }
 
 // TestInventedValuesAreBounded keeps a verdict small, whatever the reply.
 func TestInventedValuesAreBounded(t *testing.T) {
 	v := judgeReply(t, New(), overbilled(),
-		padded(maxMessageRunes, strings.Repeat("We will refund $77.10. ", 100)))
+		padded(text.MaxMessageRunes, strings.Repeat("We will refund $77.10. ", 100)))
 	if len(v.Invented) != maxInvented || v.PostGate != 0 || len(v.Gates) > 10 {
 		t.Errorf("listed %d values and %d gates, earned %d", len(v.Invented), len(v.Gates), v.PostGate)
 	}
@@ -70,7 +72,7 @@ func BenchmarkOfflineLongest(b *testing.B) {
 		"the difference is $1,482.00. ", "half a ",
 		"as as ", "if you like ", "\ufdfa", "a-1-", "1.1.", "who may refund ", "before the ", "expect a credit ",
 	} {
-		reply := strings.Repeat(unit, maxReplyRunes/utf8.RuneCountInString(unit))
+		reply := strings.Repeat(unit, text.MaxReplyRunes/utf8.RuneCountInString(unit))
 		b.Run(strings.TrimSpace(unit), func(b *testing.B) {
 			for b.Loop() {
 				judgeReply(b, o, ticket, reply)

@@ -156,7 +156,7 @@ func TestKeyFacts(t *testing.T) {
 				Reply: scenarios.ReplySpec{Facts: tc.facts}}, libraries)
 			got := ""
 			for i := range p.facts {
-				if p.facts[i].key {
+				if p.facts[i].discriminating {
 					got += p.facts[i].id
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -14,18 +15,18 @@ import (
 // reply. It is immutable.
 type prepared struct {
 	ticket *scenarios.Ticket
-	lex    *lexicon
+	lex    *text.Lexicon
 	lib    *library
 	facts  []fact
 	// required counts the facts that share Q1.
 	required int
-	// keys counts the facts among them that show an answer to this very ticket.
-	keys    int
-	outcome []form
-	gates   []gate
-	// told are the claims that the ticket itself or a fact makes, allowed those that a reply may
+	// discriminating counts the facts among them that show an answer to this very ticket.
+	discriminating int
+	outcome        []form
+	gates          []gate
+	// known are the claims that the ticket itself or a fact makes, allowed those that a reply may
 	// make besides.
-	told, allowed []claim
+	known, allowed []text.Value
 	// bases are the days that were told.
 	bases []time.Time
 	// shelf are the articles, whose claims a reply may make too.
@@ -38,7 +39,7 @@ type prepared struct {
 	rubric          map[string]struct{}
 	topic           wordSet
 	names           wordSet
-	teams           []term
+	teams           []text.Term
 	upset           bool
 }
 
@@ -47,7 +48,7 @@ type gate struct {
 	scenarios.Forbidden
 	remedies []remedy
 	values   []form
-	allowed  []claim
+	allowed  []text.Value
 }
 
 // prepare reads a ticket. Its language is the first of its tag that a lexicon knows, English
@@ -58,7 +59,7 @@ func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	if lib == nil {
 		lib = libraries["en"]
 	}
-	p := &prepared{ticket: t, lex: lib.lexicon, lib: lib, upset: t.Tone == "angry" || t.Tone == "worried"}
+	p := &prepared{ticket: t, lex: lib.Lexicon, lib: lib, upset: t.Tone == "angry" || t.Tone == "worried"}
 	p.readSpec(t.Reply)
 	p.addDerived(t.Now)
 	p.addNearDays(t.Now)
@@ -78,8 +79,8 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 			p.required++
 		}
 	}
-	for _, text := range spec.Outcome.Accept {
-		p.outcome = append(p.outcome, p.lib.form(text))
+	for _, wording := range spec.Outcome.Accept {
+		p.outcome = append(p.outcome, p.lib.form(wording))
 	}
 	for _, f := range spec.Forbidden {
 		g := gate{Forbidden: f}
@@ -88,7 +89,7 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 		}
 		for _, v := range f.Values {
 			g.values = append(g.values, p.lib.form(v))
-			g.allowed = appendNew(g.allowed, g.values[len(g.values)-1].claims)
+			g.allowed = text.AppendNew(g.allowed, g.values[len(g.values)-1].values)
 		}
 		p.gates = append(p.gates, g)
 	}
@@ -100,56 +101,56 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 	p.topic, p.servedSentences = wordSet{}, map[uint64]bool{}
 	p.served = gramSet{}
 	served := servedTexts(t)
-	for _, text := range served {
-		d := p.lib.read(text)
-		p.told = appendNew(p.told, d.claims)
-		p.served.add(d.tokens)
+	for _, wording := range served {
+		d := p.lib.read(wording)
+		p.known = text.AppendNew(p.known, d.Values)
+		p.served.add(d.Tokens)
 		p.addTopic(d)
-		p.markShown(d)
-		for _, s := range d.sentences {
-			p.servedSentences[hashTokens(d.tokens[s.lo:s.hi])] = true
+		p.markVisible(d)
+		for _, s := range d.Sentences {
+			p.servedSentences[hashTokens(d.Tokens[s.Lo:s.Hi])] = true
 		}
 	}
 	p.sources = append(p.sources, p.served)
 	p.markDistinct()
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
-			p.told = appendNew(p.told, p.facts[i].forms[k].claims)
+			p.known = text.AppendNew(p.known, p.facts[i].forms[k].values)
 		}
 	}
-	p.markKeys()
+	p.markDiscriminating()
 	for _, a := range t.Articles {
 		p.addArticle(a.Title)
 		p.addArticle(a.Body)
 	}
-	p.allowed = append(p.deadlines(t), dayClaim(t.Now), dayClaim(t.Customer.Since))
-	for _, text := range t.Reply.AllowedValues {
-		if !slices.Contains(served, text) && !holdsText(t.Articles, text) {
-			p.allowed = append(p.allowed, p.lib.form(text).claims...)
+	p.allowed = append(p.deadlines(t), text.DayValue(t.Now), text.DayValue(t.Customer.Since))
+	for _, wording := range t.Reply.AllowedValues {
+		if !slices.Contains(served, wording) && !holdsText(t.Articles, wording) {
+			p.allowed = append(p.allowed, p.lib.form(wording).values...)
 		}
 	}
 }
 
 // addArticle adds what a reply may state of a text from the knowledge base, and may not copy.
-func (p *prepared) addArticle(text string) {
-	e := p.lib.extract(text)
+func (p *prepared) addArticle(wording string) {
+	e := p.lib.extract(wording)
 	p.shelf = append(p.shelf, e)
 	if len(e.grams) > 0 {
 		p.sources = append(p.sources, e.grams)
 	}
 }
 
-func holdsText(articles []scenarios.Article, text string) bool {
-	return slices.ContainsFunc(articles, func(a scenarios.Article) bool { return a.Body == text })
+func holdsText(articles []scenarios.Article, wording string) bool {
+	return slices.ContainsFunc(articles, func(a scenarios.Article) bool { return a.Body == wording })
 }
 
-// supports tells whether a reply may state the claim: the ticket tells it, or its facts, what lies
+// supports reports whether a reply may state the claim: the ticket tells it, or its facts, what lies
 // behind it, or an article.
-func (p *prepared) supports(c claim) bool {
-	if containsClaim(p.told, c) || containsClaim(p.allowed, c) {
+func (p *prepared) supports(c text.Value) bool {
+	if text.Contains(p.known, c) || text.Contains(p.allowed, c) {
 		return true
 	}
-	return slices.ContainsFunc(p.shelf, func(e *extract) bool { return containsClaim(e.claims, c) }) || p.follows(c)
+	return slices.ContainsFunc(p.shelf, func(e *extract) bool { return text.Contains(e.values, c) }) || p.follows(c)
 }
 
 // servedTexts are what the agent was given to read with the ticket.
@@ -165,22 +166,22 @@ func servedTexts(t *scenarios.Ticket) []string {
 }
 
 // deadlines are the claims of the time in which the ticket has to be answered.
-func (p *prepared) deadlines(t *scenarios.Ticket) []claim {
+func (p *prepared) deadlines(t *scenarios.Ticket) []text.Value {
 	minutes := int64(t.SLAMinutes)
 	if minutes <= 0 {
 		return nil
 	}
-	return []claim{{kind: durationClaim, unit: seconds, value: minutes * 60 * 1000}}
+	return []text.Value{{Kind: text.DurationValue, Unit: text.Seconds, Amount: minutes * 60 * 1000}}
 }
 
-// markShown marks the facts whose value a served text holds. A day that it names is nobody's
+// markVisible marks the facts whose value a served text holds. A day that it names is nobody's
 // answer, so it doesn't state a duration.
-func (p *prepared) markShown(d *document) {
+func (p *prepared) markVisible(d *text.Document) {
 	for i := range p.facts {
 		f := &p.facts[i]
 		f.forms = slices.DeleteFunc(f.forms, func(form form) bool {
-			at := slices.ContainsFunc(d.sentences, func(s span) bool { return form.in(d, s) >= 0 })
-			f.shown = f.shown || at && !form.derived
+			at := slices.ContainsFunc(d.Sentences, func(s text.Span) bool { return form.in(d, s) >= 0 })
+			f.visible = f.visible || at && !form.derived
 			return at && form.derived
 		})
 	}
@@ -192,18 +193,18 @@ func (p *prepared) markDistinct() {
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
 			form := &p.facts[i].forms[k]
-			form.distinct = len(form.claims) > 0
-			for _, c := range form.claims {
-				form.distinct = form.distinct && !c.soft() && !containsClaim(p.told, c) && !p.claimed(c, i)
+			form.distinct = len(form.values) > 0
+			for _, c := range form.values {
+				form.distinct = form.distinct && !c.Soft() && !text.Contains(p.known, c) && !p.statedElsewhere(c, i)
 			}
 		}
 	}
 }
 
-// claimed tells whether a fact other than the i-th makes the claim.
-func (p *prepared) claimed(c claim, i int) bool {
+// statedElsewhere reports whether a fact other than the i-th makes the claim.
+func (p *prepared) statedElsewhere(c text.Value, i int) bool {
 	for k := range p.facts {
-		if k != i && slices.ContainsFunc(p.facts[k].forms, func(f form) bool { return containsClaim(f.claims, c) }) {
+		if k != i && slices.ContainsFunc(p.facts[k].forms, func(f form) bool { return text.Contains(f.values, c) }) {
 			return true
 		}
 	}
@@ -216,47 +217,47 @@ func (p *prepared) addNearDays(now time.Time) {
 	for i := range p.facts {
 		f := &p.facts[i]
 		for _, form := range f.forms {
-			if form.derived || len(form.claims) != 1 || form.claims[0].kind != dateClaim ||
-				form.claims[0].value < 1_01_01 {
+			if form.derived || len(form.values) != 1 || form.values[0].Kind != text.DateValue ||
+				form.values[0].Amount < 1_01_01 {
 				continue
 			}
-			value := form.claims[0].value
+			value := form.values[0].Amount
 			day := time.Date(int(value/10000), time.Month(value/100%100), int(value%100), 0, 0, 0, 0, time.UTC)
-			if name := p.lex.nearDay(now, day); name != "" {
+			if name := p.lex.NearDay(now, day); name != "" {
 				f.forms = append(f.forms, p.lib.form(name))
 			}
 		}
 	}
 }
 
-// markKeys marks the required facts that show an answer to this very ticket: those that the seed
+// markDiscriminating marks the required facts that show an answer to this very ticket: those that the seed
 // decides and the ticket doesn't tell. Where it has none, what the seed decides will do, then what
 // the ticket doesn't tell, then any.
-func (p *prepared) markKeys() {
+func (p *prepared) markDiscriminating() {
 	for _, key := range []func(f *fact) bool{
-		func(f *fact) bool { return f.drawn && !f.shown },
-		func(f *fact) bool { return f.drawn },
-		func(f *fact) bool { return !f.shown },
+		func(f *fact) bool { return f.seeded && !f.visible },
+		func(f *fact) bool { return f.seeded },
+		func(f *fact) bool { return !f.visible },
 		func(*fact) bool { return true },
 	} {
 		for i := range p.facts {
 			f := &p.facts[i]
-			f.key = !f.optional && key(f)
-			if f.key {
-				p.keys++
+			f.discriminating = !f.optional && key(f)
+			if f.discriminating {
+				p.discriminating++
 			}
 		}
-		if p.keys > 0 {
+		if p.discriminating > 0 {
 			return
 		}
 	}
 }
 
 // addTopic adds the words that tell what a served text is about.
-func (p *prepared) addTopic(d *document) {
-	for _, t := range d.tokens {
-		if t.kind == wordToken && len(t.text) >= 4 && !t.is(Stopwords) && !t.stemIs(Courtesy) {
-			p.topic[t.stem] = struct{}{}
+func (p *prepared) addTopic(d *text.Document) {
+	for _, t := range d.Tokens {
+		if t.Kind == text.WordToken && len(t.Text) >= 4 && !t.Is(text.Stopwords) && !t.StemIs(text.Courtesy) {
+			p.topic[t.Stem] = struct{}{}
 		}
 	}
 }
@@ -265,9 +266,9 @@ func (p *prepared) addTopic(d *document) {
 // facts, contexts and outcome as a list.
 func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 	var words []uint64
-	for _, text := range spec.Rubric {
-		if !holdsText(p.ticket.Articles, text) {
-			words = append(words, p.lib.extract(text).hashes...)
+	for _, wording := range spec.Rubric {
+		if !holdsText(p.ticket.Articles, wording) {
+			words = append(words, p.lib.extract(wording).hashes...)
 		}
 	}
 	rubric := gramSet{}
@@ -284,8 +285,8 @@ func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 }
 
 func (p *prepared) addRubric(texts ...string) {
-	for _, text := range texts {
-		for _, key := range p.lib.extract(strings.ReplaceAll(text, "_", " ")).keys {
+	for _, wording := range texts {
+		for _, key := range p.lib.extract(strings.ReplaceAll(wording, "_", " ")).keys {
 			p.rubric[key] = struct{}{}
 		}
 	}
@@ -293,9 +294,9 @@ func (p *prepared) addRubric(texts ...string) {
 
 // nameSet are the names by which the customer can be addressed.
 func nameSet(c scenarios.Customer) wordSet {
-	plain := normalise(c.Name)
+	plain := text.Normalise(c.Name)
 	set := wordSet{}
-	for _, w := range strings.FieldsFunc(fold(plain), func(r rune) bool { return strings.ContainsRune(" -.'", r) }) {
+	for _, w := range strings.FieldsFunc(text.Fold(plain), func(r rune) bool { return strings.ContainsRune(" -.'", r) }) {
 		if len(w) > 1 {
 			set[w] = struct{}{}
 		}

@@ -1,50 +1,56 @@
 package offline
 
+import (
+	"slices"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
+
 // remedy is something that a reply may not promise: a known remedy in any of its words, or a verb
 // as the scenario spells it.
 type remedy struct {
 	name string
-	term term
+	term text.Term
 }
 
 // remedyOf reads a forbidden verb. English names of remedies hold in every language.
 func (l *library) remedyOf(verb string) remedy {
 	t := l.extract(verb).term
-	if len(t.stems) == 1 {
-		if root := l.roots[t.stems[0]]; root != nil && root.remedy != "" {
-			return remedy{name: root.remedy}
+	if len(t.Stems) == 1 {
+		if name := l.RemedyOf(t.Stems[0]); name != "" {
+			return remedy{name: name}
 		}
-		if remedyNames().has(t.text) {
-			return remedy{name: t.text}
+		if slices.Contains(remedyNames(), t.Text) {
+			return remedy{name: t.Text}
 		}
 	}
 	return remedy{term: t}
 }
 
 // remedyNames are the remedies that every lexicon knows words for.
-func remedyNames() wordSet {
-	return newWordSet([]string{"refund credit replace waive compensate discount guarantee"})
+func remedyNames() []string {
+	return []string{"refund", "credit", "replace", "waive", "compensate", "discount", "guarantee"}
 }
 
 // promise is a clause that commits the company to a remedy.
 type promise struct {
-	clause, sentence span
+	clause, sentence text.Span
 	// name is the remedy's, "" for one that only the scenario names.
 	name string
 }
 
 // promiseReader finds the promises of a text: by the grammar of its clauses, or else by patterns.
 type promiseReader struct {
-	*document
+	*text.Document
 	patterns map[string][]*commitPattern
 }
 
 // promises returns the commitments to any known remedy, in order.
 func (d *promiseReader) promises() []promise {
 	out := make([]promise, 0, 4)
-	clauses := d.allClauses()
+	clauses := d.Clauses()
 	for i := range clauses {
-		if !clauses[i].withheld {
+		if !clauses[i].Withheld {
 			out = d.promisesIn(out, &clauses[i])
 		}
 	}
@@ -52,31 +58,31 @@ func (d *promiseReader) promises() []promise {
 }
 
 // promisesIn appends a clause's commitments by its grammar, or else one by a pattern.
-func (d *promiseReader) promisesIn(out []promise, v *clause) []promise {
+func (d *promiseReader) promisesIn(out []promise, v *text.Clause) []promise {
 	before := len(out)
-	for i := v.lo; i < v.hi; i++ {
-		if !d.tokens[i].remedial() {
+	for i := v.Lo; i < v.Hi; i++ {
+		if !d.Tokens[i].Remedial() {
 			continue
 		}
-		if name := d.remedyAt(v, i); name != "" && d.committed(v, span{i, i + 1}) {
-			out = append(out, promise{clause: v.span, sentence: v.sentence, name: name})
+		if name := d.remedyAt(v, i); name != "" && d.committed(v, text.Between(i, i+1)) {
+			out = append(out, promise{clause: v.Span, sentence: v.Sentence, name: name})
 		}
 	}
 	if len(out) == before {
 		if name := d.commitment(v); name != "" {
-			out = append(out, promise{clause: v.span, sentence: v.sentence, name: name})
+			out = append(out, promise{clause: v.Span, sentence: v.Sentence, name: name})
 		}
 	}
 	return out
 }
 
 // promised reports whether a clause commits the company to what the term names.
-func (d *promiseReader) promised(t *term) bool {
-	clauses := d.allClauses()
+func (d *promiseReader) promised(t *text.Term) bool {
+	clauses := d.Clauses()
 	for k := range clauses {
 		v := &clauses[k]
-		for i := v.lo; i < v.hi; i++ {
-			if t.at(d.tokens, i, false) && d.committed(v, span{i, i + len(t.stems)}) {
+		for i := v.Lo; i < v.Hi; i++ {
+			if t.At(d.Tokens, i, false) && d.committed(v, text.Between(i, i+len(t.Stems))) {
 				return true
 			}
 		}
@@ -84,139 +90,134 @@ func (d *promiseReader) promised(t *term) bool {
 	return false
 }
 
-// remedial tells whether a word may speak of a remedy.
-func (t *token) remedial() bool {
-	return t.kind == wordToken && (t.remedy() != "" || t.is(Back) || t.stemIs(Returns))
-}
-
 // remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund,
 // whatever the words.
-func (d *promiseReader) remedyAt(v *clause, i int) string {
-	t := &d.tokens[i]
+func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
+	t := &d.Tokens[i]
 	if d.otherSense(i) || d.bankAct(v, i) {
 		return ""
 	}
-	if name := t.remedy(); name != "" {
+	if name := t.Remedy(); name != "" {
 		return name
 	}
-	if (t.is(Back) || t.stemIs(Returns)) && v.money {
+	if (t.Is(text.Back) || t.StemIs(text.Returns)) && v.Money {
 		return "refund"
 	}
 	return ""
 }
 
-// bankAct tells whether a chargeback is only spoken of as something that somebody else's bank does.
-func (d *promiseReader) bankAct(v *clause, i int) bool {
-	return d.tokens[i].word("chargeback", "chargebacks") && d.anyWord(FirstPerson, v.span) < 0
+// bankAct reports whether a chargeback is only spoken of as something that somebody else's bank does.
+func (d *promiseReader) bankAct(v *text.Clause, i int) bool {
+	return d.Tokens[i].IsWord("chargeback", "chargebacks") && d.AnyWord(text.FirstPerson, v.Span) < 0
 }
 
 // maxSense is how many tokens before a word a phrase may begin that gives it another sense.
 const maxSense = 3
 
-// otherSense tells whether token i is part of a phrase in which it stands for no remedy: "credit
+// otherSense reports whether token i is part of a phrase in which it stands for no remedy: "credit
 // card", "get back to you".
 func (d *promiseReader) otherSense(i int) bool {
 	for j := max(0, i-maxSense); j <= i; j++ {
-		if n := d.phraseAt(Senses, j); j+n > i {
+		if n := d.PhraseAt(text.Senses, j); j+n > i {
 			return true
 		}
 	}
 	return false
 }
 
-// committed tells whether a clause asserts the remedy at the span: not as a question, a condition,
+// committed reports whether a clause asserts the remedy at the span: not as a question, a condition,
 // a possibility, a request or a denial.
-func (d *promiseReader) committed(v *clause, at span) bool {
+func (d *promiseReader) committed(v *text.Clause, at text.Span) bool {
 	switch {
-	case v.withheld:
+	case v.Withheld:
 		return false
-	case d.lex.language != "en":
-		return !v.hedged(v.hi) && v.loose
-	case d.active(v.span, at.lo):
+	case d.Lexicon.Language != "en":
+		return !v.Hedged(v.Hi) && v.Loose
+	case d.active(v.Span, at.Lo):
 		// Once "we will refund" is said, what follows can't take it back, save that it speaks of
 		// something else: "refund requests".
-		return !v.hedged(at.hi+1) && !v.selective
+		return !v.Hedged(at.Hi+1) && !v.Selective
 	}
-	return !v.hedged(v.hi) && d.asserted(v.span, at)
+	return !v.Hedged(v.Hi) && d.asserted(v.Span, at)
 }
 
-// asserted tells whether the clause says that the remedy comes or came: as what somebody gives or
+// asserted reports whether the clause says that the remedy comes or came: as what somebody gives or
 // gets ("you will receive a refund"), or as what something happens to ("your refund has been
 // issued"). That it is the clause's own verb is for active to tell.
-func (d *promiseReader) asserted(c, at span) bool {
-	back := d.tokens[at.lo].is(Back) && d.anyWord(Aux, span{c.lo, at.lo}) >= 0
-	return back || d.given(c, at.lo) || d.completed(c, at.hi)
+func (d *promiseReader) asserted(c, at text.Span) bool {
+	back := d.Tokens[at.Lo].Is(text.Back) && d.AnyWord(text.Aux, text.Between(c.Lo, at.Lo)) >= 0
+	return back || d.given(c, at.Lo) || d.completed(c, at.Hi)
 }
 
-// active tells whether the verb at token i is said of the present, the past or the future, rather
+// active reports whether the verb at token i is said of the present, the past or the future, rather
 // than being an infinitive or a name.
-func (d *promiseReader) active(c span, i int) bool {
+func (d *promiseReader) active(c text.Span, i int) bool {
 	j := i - 1
-	for j >= c.lo && (d.tokens[j].is(Skip) || d.tokens[j].kind == punctToken || d.claimed(j) &&
-		!d.tokens[j].is(Aux)) {
+	for j >= c.Lo && (d.Tokens[j].Is(text.Skip) || d.Tokens[j].Kind == text.PunctToken || d.InValue(j) &&
+		!d.Tokens[j].Is(text.Aux)) {
 		j--
 	}
-	if j < c.lo {
+	if j < c.Lo {
 		return d.continued(c, i)
 	}
-	t := d.tokens[j]
+	t := d.Tokens[j]
 	switch {
-	case t.is(Aux):
+	case t.Is(text.Aux):
 		return true
-	case t.is(FirstPerson):
+	case t.Is(text.FirstPerson):
 		return true
-	case t.word("can") && j > c.lo && d.tokens[j-1].is(FirstPerson):
+	case t.IsWord("can") && j > c.Lo && d.Tokens[j-1].Is(text.FirstPerson):
 		return true
-	case t.word("to"):
-		return j > c.lo && d.tokens[j-1].is(Enablers)
+	case t.IsWord("to"):
+		return j > c.Lo && d.Tokens[j-1].Is(text.Enablers)
 	}
-	return d.continued(c, i) && j == c.lo && t.is(Conjunctions)
+	return d.continued(c, i) && j == c.Lo && t.Is(text.Conjunctions)
 }
 
-// continued tells whether the clause goes on with the subject of the one before it: "I have checked
+// continued reports whether the clause goes on with the subject of the one before it: "I have checked
 // the charge and refunded it".
-func (d *promiseReader) continued(c span, i int) bool {
-	text := d.tokens[i].text
-	return len(text) >= 5 && text[len(text)-2:] == "ed" && d.sharesSubject(c) &&
-		d.anyWord(Hedges, d.clauseOf(c.lo-1)) < 0
+func (d *promiseReader) continued(c text.Span, i int) bool {
+	word := d.Tokens[i].Text
+	return len(word) >= 5 && word[len(word)-2:] == "ed" && d.SharesSubject(c) &&
+		d.AnyWord(text.Hedges, d.ClauseOf(c.Lo-1)) < 0
 }
 
 // maxReach is how many tokens may stand between a verb and the remedy that it speaks of.
 const maxReach = 8
 
-// given tells whether a verb of giving or getting before the remedy is itself asserted: "you will
+// given reports whether a verb of giving or getting before the remedy is itself asserted: "you will
 // get", "I have arranged", "expect your".
-func (d *promiseReader) given(c span, i int) bool {
-	for j := i - 1; j >= c.lo && j >= i-maxReach; j-- {
-		t := d.tokens[j]
-		if t.kind != wordToken {
+func (d *promiseReader) given(c text.Span, i int) bool {
+	for j := i - 1; j >= c.Lo && j >= i-maxReach; j-- {
+		t := d.Tokens[j]
+		if t.Kind != text.WordToken {
 			continue
 		}
-		if t.word("have") && j > c.lo && d.tokens[j-1].word("will", "should") {
+		if t.IsWord("have") && j > c.Lo && d.Tokens[j-1].IsWord("will", "should") {
 			return true
 		}
-		if !t.stemIs(Givers) {
+		if !t.StemIs(text.Givers) {
 			continue
 		}
-		if j == c.lo && t.word("expect", "enjoy", "consider") {
+		if j == c.Lo && t.IsWord("expect", "enjoy", "consider") {
 			return true
 		}
-		if d.active(c, j) || j > c.lo && d.tokens[j-1].is(SecondPerson) && !d.tokens[c.lo].is(Conditions) {
+		if d.active(c, j) || j > c.Lo && d.Tokens[j-1].Is(text.SecondPerson) && !d.Tokens[c.Lo].Is(text.Conditions) {
 			return true
 		}
 	}
 	return false
 }
 
-// completed tells whether what follows the remedy says that it happened or comes: "has been
+// completed reports whether what follows the remedy says that it happened or comes: "has been
 // issued", "is on its way", "approved".
-func (d *promiseReader) completed(c span, from int) bool {
-	for j := from; j < c.hi && j < from+maxReach; j++ {
-		t := d.tokens[j]
-		if t.kind != wordToken || !t.stemIs(Completions) {
+func (d *promiseReader) completed(c text.Span, from int) bool {
+	for j := from; j < c.Hi && j < from+maxReach; j++ {
+		t := d.Tokens[j]
+		if t.Kind != text.WordToken || !t.StemIs(text.Completions) {
 			continue
 		}
-		if j == from || d.anyWord(Aux, span{from, j}) >= 0 {
+		if j == from || d.AnyWord(text.Aux, text.Between(from, j)) >= 0 {
 			return true
 		}
 	}

@@ -1,6 +1,10 @@
 package offline
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
 
 func TestPromises(t *testing.T) {
 	tests := map[string][]struct {
@@ -139,8 +143,8 @@ func TestPromises(t *testing.T) {
 	for language, cases := range tests {
 		lib := lexicons[language]
 		for _, tc := range cases {
-			plain := normalise(tc.text)
-			promises := lib.promiseReader(parse(fold(plain), lib.lexicon)).promises()
+			plain := text.Normalise(tc.text)
+			promises := lib.promiseReader(text.Parse(text.Fold(plain), lib.Lexicon)).promises()
 			got := ""
 			if len(promises) > 0 {
 				got = promises[0].name
@@ -148,28 +152,6 @@ func TestPromises(t *testing.T) {
 			if got != tc.remedy {
 				t.Errorf("%s: %q promises %q, want %q", language, tc.text, got, tc.remedy)
 			}
-		}
-	}
-}
-
-func TestLexiconsHaveTheSameKeys(t *testing.T) {
-	optional := map[string]bool{"expand": true, "irregular": true, "endings": true, "percents": true, "skip": true,
-		"business": true}
-	want := linesOf(lexiconText("en"))
-	for _, language := range languages() {
-		got := linesOf(lexiconText(language))
-		for key := range got {
-			if want[key] == nil && !optional[key] {
-				t.Errorf("%s has the key %q, which no other language has", language, key)
-			}
-		}
-		for key := range want {
-			if got[key] == nil && !optional[key] {
-				t.Errorf("%s lacks the key %q", language, key)
-			}
-		}
-		if n := len(got["same"]); n > 64 {
-			t.Errorf("%s has %d groups of synonyms, at most 64 have a bit", language, n)
 		}
 	}
 }
@@ -183,9 +165,9 @@ func TestPromisedVerb(t *testing.T) {
 		"If the desk agrees, we'll send the footage.": false,
 	}
 	forbidden := lib.remedyOf("send the footage")
-	for text, want := range tests {
-		if got := lib.promiseReader(parse(fold(text), lib.lexicon)).promised(&forbidden.term); got != want {
-			t.Errorf("%q promises it: %v, want %v", text, got, want)
+	for wording, want := range tests {
+		if got := lib.promiseReader(text.Parse(text.Fold(wording), lib.Lexicon)).promised(&forbidden.term); got != want {
+			t.Errorf("%q promises it: %v, want %v", wording, got, want)
 		}
 	}
 	if r := newLibraries()["de"].remedyOf("refund"); r.name != "refund" {

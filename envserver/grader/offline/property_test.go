@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -188,23 +187,6 @@ func TestJudgingIsDeterministic(t *testing.T) {
 			t.Errorf("%q earned %d and %d", reply, x, y)
 		}
 	})
-}
-
-func TestNormalise(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.String().Draw(t, "text")
-		once := normalise(s)
-		if !utf8.ValidString(once) {
-			t.Errorf("%q became %q", s, once)
-		}
-		if twice := normalise(once); twice != once {
-			t.Errorf("%q changes again to %q", once, twice)
-		}
-	})
-	if text, whole := bounded(strings.Repeat("aé ", maxReplyRunes)); whole ||
-		utf8.RuneCountInString(text) != maxReplyRunes {
-		t.Errorf("a long reply kept %d characters (whole: %v)", utf8.RuneCountInString(text), whole)
-	}
 }
 
 func FuzzOfflineJudge(f *testing.F) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
@@ -42,8 +43,8 @@ func TestSwappedValues(t *testing.T) {
 
 // exchange swaps the values of two facts of one kind where the reply holds both once.
 func exchange(reply string, p *prepared, facts []scenarios.Fact, i, k int) (string, bool) {
-	x, y := p.facts[i].forms[0].claims, p.facts[k].forms[0].claims
-	if len(x) != 1 || len(y) != 1 || x[0].kind != y[0].kind || x[0].equal(y[0]) ||
+	x, y := p.facts[i].forms[0].values, p.facts[k].forms[0].values
+	if len(x) != 1 || len(y) != 1 || x[0].Kind != y[0].Kind || x[0].Equal(y[0]) ||
 		strings.Count(reply, facts[i].Value) != 1 || strings.Count(reply, facts[k].Value) != 1 {
 		return "", false
 	}
@@ -52,8 +53,8 @@ func exchange(reply string, p *prepared, facts []scenarios.Fact, i, k int) (stri
 }
 
 // numberOf is the part of a value that is exchanged: a number without what it counts.
-func numberOf(value string, c claim) string {
-	if c.kind == numberClaim {
+func numberOf(value string, c text.Value) string {
+	if c.Kind == text.NumberValue {
 		value, _, _ = strings.Cut(value, " ")
 	}
 	return value

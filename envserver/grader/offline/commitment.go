@@ -1,6 +1,10 @@
 package offline
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/csenv/csenv/envserver/grader/text"
+)
 
 // commitPattern is a way to commit the company that grammar alone doesn't show: "consider it
 // refunded", "you can count on a refund". A line of a lexicon is a row of steps as in patterns of
@@ -8,7 +12,7 @@ import "strings"
 // speaks of money, and "=name" at the end names a remedy that the steps don't; "=it" is the one
 // that the customer was just said to ask for.
 type commitPattern struct {
-	steps  []aimedStep
+	steps  []patternStep
 	money  bool
 	remedy string
 }
@@ -32,7 +36,7 @@ func loadCommits(lines []string) map[string][]*commitPattern {
 			case step[0] == '=':
 				p.remedy = step[1:]
 			default:
-				p.steps = append(p.steps, newAimedStep(step))
+				p.steps = append(p.steps, newPatternStep(step))
 			}
 		}
 		for w := range p.steps[0].words {
@@ -43,18 +47,18 @@ func loadCommits(lines []string) map[string][]*commitPattern {
 }
 
 // commitment returns the remedy that one of the patterns commits to in the clause, "" for none.
-func (d *promiseReader) commitment(v *clause) string {
-	for i := v.lo; i < v.hi && !v.hedged(i); i++ {
-		t := &d.tokens[i]
-		if t.kind != wordToken {
+func (d *promiseReader) commitment(v *text.Clause) string {
+	for i := v.Lo; i < v.Hi && !v.Hedged(i); i++ {
+		t := &d.Tokens[i]
+		if t.Kind != text.WordToken {
 			continue
 		}
-		for _, p := range d.patterns[t.text] {
+		for _, p := range d.patterns[t.Text] {
 			if name := d.commitsTo(v, p, i); name != "" {
 				return name
 			}
 		}
-		if !t.remedial() {
+		if !t.Remedial() {
 			continue
 		}
 		for _, p := range d.patterns[remedyStep] {
@@ -67,8 +71,8 @@ func (d *promiseReader) commitment(v *clause) string {
 }
 
 // commitsTo returns the remedy that the pattern commits to at token i, "" for none.
-func (d *promiseReader) commitsTo(v *clause, p *commitPattern, i int) string {
-	if p.money && !d.speaksOfMoney(v.sentence) {
+func (d *promiseReader) commitsTo(v *text.Clause, p *commitPattern, i int) string {
+	if p.money && !d.SpeaksOfMoney(v.Sentence) {
 		return ""
 	}
 	name := p.remedy
@@ -81,21 +85,21 @@ func (d *promiseReader) commitsTo(v *clause, p *commitPattern, i int) string {
 	return name
 }
 
-// follows tells whether the steps follow one another from token i, and names the remedy among them.
-func (d *promiseReader) follows(v *clause, steps []aimedStep, i int, name *string) bool {
+// follows reports whether the steps follow one another from token i, and names the remedy among them.
+func (d *promiseReader) follows(v *text.Clause, steps []patternStep, i int, name *string) bool {
 	if len(steps) == 0 {
 		return true
 	}
 	s := &steps[0]
-	for j := i; j < min(i+s.reach, v.hi); j++ {
-		t := &d.tokens[j]
+	for j := i; j < min(i+s.reach, v.Hi); j++ {
+		t := &d.Tokens[j]
 		if s.words.has(remedyStep) {
 			if remedy := d.remedyAt(v, j); remedy != "" && d.follows(v, steps[1:], j+1, name) {
 				*name = remedy
 				return true
 			}
 		}
-		if t.kind == wordToken && s.matches(t.text) && d.follows(v, steps[1:], j+1, name) {
+		if t.Kind == text.WordToken && s.matches(t.Text) && d.follows(v, steps[1:], j+1, name) {
 			return true
 		}
 	}
@@ -104,19 +108,19 @@ func (d *promiseReader) follows(v *clause, steps []aimedStep, i int, name *strin
 
 // demanded returns the remedy that the clause before this one, or the sentence before that, says
 // the customer asks for.
-func (d *promiseReader) demanded(v *clause) string {
-	from := d.sentenceBefore(v.sentence).lo
-	for c := v.lo; c > from; {
-		before := d.clauseOf(c - 1)
-		if before.lo >= c {
+func (d *promiseReader) demanded(v *text.Clause) string {
+	from := d.sentenceBefore(v.Sentence).Lo
+	for c := v.Lo; c > from; {
+		before := d.ClauseOf(c - 1)
+		if before.Lo >= c {
 			break
 		}
-		c = before.lo
-		if d.anyWord(Demands, before) < 0 || d.anyStem(Handover, before) >= 0 {
+		c = before.Lo
+		if d.AnyWord(text.Demands, before) < 0 || d.AnyStem(text.Handover, before) >= 0 {
 			continue
 		}
-		for i := before.lo; i < before.hi; i++ {
-			if name := d.remedyAt(d.clauseAt(i), i); name != "" {
+		for i := before.Lo; i < before.Hi; i++ {
+			if name := d.remedyAt(d.ClauseAt(i), i); name != "" {
 				return name
 			}
 		}
@@ -125,9 +129,9 @@ func (d *promiseReader) demanded(v *clause) string {
 }
 
 // sentenceBefore returns the sentence before one, or the same if it is the first.
-func (d *promiseReader) sentenceBefore(s span) span {
-	if s.lo == 0 {
+func (d *promiseReader) sentenceBefore(s text.Span) text.Span {
+	if s.Lo == 0 {
 		return s
 	}
-	return d.sentenceOf(s.lo - 1)
+	return d.SentenceOf(s.Lo - 1)
 }

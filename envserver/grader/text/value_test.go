@@ -1,4 +1,4 @@
-package offline
+package text
 
 import (
 	"strings"
@@ -53,7 +53,7 @@ func TestClaimsOfOneValueAreEqual(t *testing.T) {
 			"30 minutes":   {"une demi-heure"},
 		},
 	}
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	for language, values := range tests {
 		for value, others := range values {
 			want := claimsOf(value, lexicons[language])
@@ -62,7 +62,7 @@ func TestClaimsOfOneValueAreEqual(t *testing.T) {
 				continue
 			}
 			for _, other := range others {
-				if got := claimsOf(other, lexicons[language]); len(got) != 1 || !got[0].equal(want[0]) {
+				if got := claimsOf(other, lexicons[language]); len(got) != 1 || !got[0].Equal(want[0]) {
 					t.Errorf("%s: %q claims %+v, want %+v as %q does", language, other, got, want, value)
 				}
 			}
@@ -71,13 +71,13 @@ func TestClaimsOfOneValueAreEqual(t *testing.T) {
 }
 
 func TestClaimsOfDifferentValuesDiffer(t *testing.T) {
-	lex := loadLexicons()["en"]
+	lex := Lexicons()["en"]
 	values := []string{"$14.82", "$1,482.00", "$1,482.50", "5 days", "5 business days", "5 hours", "5 months", "5",
 		"5 %", "5 May", "5 June", "5 May 2026", "INV-104233", "INV-104234", "23:59"}
 	for i, a := range values {
 		for k, b := range values {
 			same := i == k || strings.HasPrefix(a, "5 May") && strings.HasPrefix(b, "5 May")
-			if got := claimsOf(a, lex)[0].equal(claimsOf(b, lex)[0]); got != same {
+			if got := claimsOf(a, lex)[0].Equal(claimsOf(b, lex)[0]); got != same {
 				t.Errorf("%q equals %q: %v", a, b, got)
 			}
 		}
@@ -85,24 +85,24 @@ func TestClaimsOfDifferentValuesDiffer(t *testing.T) {
 }
 
 func TestClaimsOfRanges(t *testing.T) {
-	lex := loadLexicons()["en"]
+	lex := Lexicons()["en"]
 	for _, text := range []string{"3 to 5 business days", "3-5 business days", "three to five working days",
 		"3–5 business days"} {
-		plain := normalise(text)
+		plain := Normalise(text)
 		got := claimsOf(plain, lex)
-		if len(got) != 2 || got[0].value != 3000 || got[0].unit != businessDays || got[1].value != 5000 ||
-			got[1].unit != businessDays {
+		if len(got) != 2 || got[0].Amount != 3000 || got[0].Unit != BusinessDays || got[1].Amount != 5000 ||
+			got[1].Unit != BusinessDays {
 			t.Errorf("%q claims %+v, want 3 and 5 business days", text, got)
 		}
 	}
 }
 
 func TestTextWithoutClaims(t *testing.T) {
-	lex := loadLexicons()["en"]
+	lex := Lexicons()["en"]
 	for _, text := range []string{"We are here 24/7 for you.", "Have a nice day!", "You may reply to this.",
 		"One of our specialists helps you.", "e.g. this or that"} {
 		for _, c := range claimsOf(text, lex) {
-			if !c.soft() {
+			if !c.Soft() {
 				t.Errorf("%q claims %+v", text, c)
 			}
 		}
@@ -110,23 +110,23 @@ func TestTextWithoutClaims(t *testing.T) {
 }
 
 func TestMoneyRoundTrips(t *testing.T) {
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	rapid.Check(t, func(t *rapid.T) {
 		cents := rapid.Int64Range(0, 99_999_999).Draw(t, "cents")
 		for language, text := range map[string]string{"en": "$" + grouped(cents/100, ",") + "." + twoDigits(cents),
 			"de": grouped(cents/100, ".") + "," + twoDigits(cents) + " $", "fr": grouped(cents/100, " ") + "," +
 				twoDigits(cents) + " €"} {
 			got := claimsOf(text, lexicons[language])
-			if len(got) != 1 || got[0].kind != moneyClaim || got[0].value != cents*10 {
+			if len(got) != 1 || got[0].Kind != MoneyValue || got[0].Amount != cents*10 {
 				t.Errorf("%s: %q claims %+v", language, text, got)
 			}
 		}
 	})
 }
 
-func claimsOf(text string, lex *lexicon) []claim {
-	plain := normalise(text)
-	return parse(fold(plain), lex).claims
+func claimsOf(text string, lex *Lexicon) []Value {
+	plain := Normalise(text)
+	return Parse(Fold(plain), lex).Values
 }
 
 // grouped writes a whole number with its thousands grouped.

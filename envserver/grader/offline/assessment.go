@@ -9,10 +9,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Reading is a reply as the rules have read it, for judges that know more of language than the
+// Assessment is a reply as the rules have read it, for judges that know more of language than the
 // rules do. Whatever can be decided in code is decided: the gates, the price of invented values,
 // the facts that are stated in plain words, form and consistency. Claims is the rest, and Grade
 // adds the answers up.
@@ -20,7 +21,7 @@ import (
 // A judge of language can only fill in what the rules couldn't find. It lifts no gate but the one
 // on replies without facts, and that one only by a fact whose value stands in the reply.
 type Assessment struct {
-	r *analysis
+	analysis *analysis
 	// folded is the reply with single spaces, for quotes.
 	folded string
 }
@@ -35,25 +36,25 @@ type Claim struct {
 	Question  *scenarios.Question
 }
 
-// Read reads the reply as Judge does. It fails only without a ticket.
+// Assess reads the reply as Judge does. It fails only without a ticket.
 func (o *Judge) Assess(c grader.Case) (*Assessment, error) {
 	if c.Ticket == nil {
 		return nil, errors.New("reading a reply: the case has no ticket")
 	}
 	r := o.prepared(c.Ticket).readReply(c.Reply, c.Actions)
-	return &Assessment{r: r, folded: singleSpaced(r.text)}, nil
+	return &Assessment{analysis: r, folded: singleSpaced(r.text)}, nil
 }
 
 // singleSpaced folds a text for comparing quotes: case, diacritics and white space don't count.
-func singleSpaced(text string) string {
-	return strings.Join(strings.Fields(fold(text)), " ")
+func singleSpaced(s string) string {
+	return strings.Join(strings.Fields(text.Fold(s)), " ")
 }
 
 // Text is the reply normalised: what the customer sees, without invisible characters.
-func (r *Assessment) Text() string { return r.r.text }
+func (r *Assessment) Text() string { return r.analysis.text }
 
 // Rules is the verdict of the rules alone.
-func (r *Assessment) Rules() grader.Verdict { return r.r.total() }
+func (r *Assessment) Rules() grader.Verdict { return r.analysis.total() }
 
 // Claims are what is left to ask, in the order of the criteria. There are none where the reply
 // earns nothing whatever the answers.
@@ -61,11 +62,11 @@ func (r *Assessment) Claims() []Claim {
 	if r.worthless() {
 		return nil
 	}
-	spec := &r.r.ticket.Reply
+	spec := &r.analysis.ticket.Reply
 	var claims []Claim
 	if r.offers(0) {
 		for i := range spec.Facts {
-			if f := &spec.Facts[i]; !f.Optional && r.r.findings[i] == missing {
+			if f := &spec.Facts[i]; !f.Optional && r.analysis.findings[i] == missing {
 				claims = append(claims, Claim{ID: "Q1." + f.ID, Criterion: "Q1", Fact: f})
 			}
 		}
@@ -85,37 +86,39 @@ func (r *Assessment) Claims() []Claim {
 	if r.offers(4) && !r.blames() {
 		claims = append(claims, Claim{ID: "Q5", Criterion: "Q5"})
 	}
-	if r.offers(5) && r.r.verdict.Criteria[5].Earned > 0 {
+	if r.offers(5) && r.analysis.verdict.Criteria[5].Earned > 0 {
 		claims = append(claims, Claim{ID: "Q6", Criterion: "Q6"})
 	}
 	return claims
 }
 
-func (r *Assessment) offers(criterion int) bool { return r.r.verdict.Criteria[criterion].Offered > 0 }
+func (r *Assessment) offers(criterion int) bool {
+	return r.analysis.verdict.Criteria[criterion].Offered > 0
+}
 
-// worthless tells whether the gates that stay and the invented values leave nothing to earn.
+// worthless reports whether the gates that stay and the invented values leave nothing to earn.
 func (r *Assessment) worthless() bool {
 	limit := int64(grader.ResponsePoints)
-	for _, g := range r.r.verdict.Gates {
+	for _, g := range r.analysis.verdict.Gates {
 		if g.ID != noFacts {
 			limit = min(limit, g.Cap)
 		}
 	}
-	return limit <= inventedCost*int64(len(r.r.verdict.Invented))
+	return limit <= inventedCost*int64(len(r.analysis.verdict.Invented))
 }
 
-// untimed tells whether the rules found neither a time frame nor one that is taken back.
+// untimed reports whether the rules found neither a time frame nor one that is taken back.
 func (r *Assessment) untimed() bool {
-	for i := range r.r.facts {
-		if r.r.facts[i].timed() && r.r.findings[i] == contradicted {
+	for i := range r.analysis.facts {
+		if r.analysis.facts[i].timed() && r.analysis.findings[i] == contradicted {
 			return false
 		}
 	}
-	return r.r.verdict.Criteria[3].Earned == 0
+	return r.analysis.verdict.Criteria[3].Earned == 0
 }
 
 func (r *Assessment) blames() bool {
-	return r.r.doc.anyPhrase(Blame, span{0, len(r.r.doc.tokens)})
+	return r.analysis.doc.AnyPhrase(text.Blame, r.analysis.doc.Whole())
 }
 
 // Grade adds the rules and the answers up to a verdict of the named judge. It returns an error
@@ -128,7 +131,7 @@ func (r *Assessment) Grade(judge string, answers []grader.Evidence) (grader.Verd
 	if err != nil {
 		return grader.Verdict{}, err
 	}
-	m := *r.r
+	m := *r.analysis
 	m.verdict.Judge, m.verdict.Status = judge, grader.StatusOK
 	m.verdict.Criteria = slices.Clone(m.verdict.Criteria)
 	if len(claims) > 0 {
@@ -172,7 +175,7 @@ const minQuote = 4
 
 // Refuse says why words that were quoted for a claim are no evidence of it, "" when they are.
 func (r *Assessment) Refuse(c Claim, quote string) string {
-	folded := singleSpaced(normalise(quote))
+	folded := singleSpaced(text.Normalise(quote))
 	letters := 0
 	for _, char := range folded {
 		if unicode.IsLetter(char) || unicode.IsDigit(char) {
@@ -180,15 +183,15 @@ func (r *Assessment) Refuse(c Claim, quote string) string {
 		}
 	}
 	switch {
-	case utf8.RuneCountInString(folded) > maxMessageRunes, letters < minQuote, !strings.Contains(r.folded, folded):
+	case utf8.RuneCountInString(folded) > text.MaxMessageRunes, letters < minQuote, !strings.Contains(r.folded, folded):
 		return "the quote isn't in the reply"
-	case c.Fact != nil && !r.r.bears(c.Fact.ID, folded):
+	case c.Fact != nil && !r.analysis.bears(c.Fact.ID, folded):
 		return "the quote doesn't state the value"
 	}
 	return ""
 }
 
-// bears tells whether a quote can be evidence for a fact: where the value is an amount, a date, a
+// bears reports whether a quote can be evidence for a fact: where the value is an amount, a date, a
 // duration, a number or an id, the quote has to hold it, and a sentence of the reply has to assert
 // it.
 func (r *analysis) bears(id, quote string) bool {
@@ -196,9 +199,9 @@ func (r *analysis) bears(id, quote string) bool {
 	if f == nil || !f.measured() {
 		return f != nil
 	}
-	d := parse(quote, r.lex)
+	d := text.Parse(quote, r.lex)
 	return f.said(r) && slices.ContainsFunc(f.forms,
-		func(form form) bool { return form.in(d, span{0, len(d.tokens)}) >= 0 })
+		func(form form) bool { return form.in(d, d.Whole()) >= 0 })
 }
 
 func (r *analysis) fact(id string) *fact {
@@ -209,15 +212,15 @@ func (r *analysis) fact(id string) *fact {
 	return &r.facts[i]
 }
 
-// measured tells whether the fact's value can't be said in other words.
+// measured reports whether the fact's value can't be said in other words.
 func (f *fact) measured() bool {
-	return len(f.forms) > 0 && len(f.forms[0].claims) > 0
+	return len(f.forms) > 0 && len(f.forms[0].values) > 0
 }
 
-// said tells whether a sentence asserts the fact's value, in whatever context.
+// said reports whether a sentence asserts the fact's value, in whatever context.
 func (f *fact) said(r *analysis) bool {
-	for _, s := range r.doc.sentences {
-		if r.doc.question(s) {
+	for _, s := range r.doc.Sentences {
+		if r.doc.IsQuestion(s) {
 			continue
 		}
 		for i := range f.forms {
@@ -259,11 +262,11 @@ func (r *analysis) lift(met map[string]bool) {
 		}
 		r.findings[i] = stated
 		r.stated++
-		if f.key && f.said(r) {
-			r.found++
+		if f.discriminating && f.said(r) {
+			r.discriminated++
 		}
 	}
-	if r.found > 0 {
+	if r.discriminated > 0 {
 		r.verdict.Gates = slices.DeleteFunc(slices.Clone(r.verdict.Gates), func(g grader.Gate) bool { return g.ID == noFacts })
 	}
 }
@@ -341,7 +344,7 @@ func set(c *grader.Criterion, earned, offered int64, reason string) {
 
 // Ticket is what the customer wrote, normalised.
 func (r *Assessment) Ticket() string {
-	t := r.r.ticket
+	t := r.analysis.ticket
 	texts := append(make([]string, 0, 2+len(t.History)+len(t.Attachments)), t.Subject, t.Description)
 	for _, m := range t.History {
 		texts = append(texts, m.Role+": "+m.Text)
@@ -349,5 +352,5 @@ func (r *Assessment) Ticket() string {
 	for _, a := range t.Attachments {
 		texts = append(texts, a.Name+"\n"+a.Content)
 	}
-	return normalise(strings.Join(texts, "\n\n"))
+	return text.Normalise(strings.Join(texts, "\n\n"))
 }

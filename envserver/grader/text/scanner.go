@@ -1,4 +1,4 @@
-package offline
+package text
 
 import (
 	"strings"
@@ -12,18 +12,18 @@ const paragraph = "\n"
 // scanner cuts a folded text into tokens.
 type scanner struct {
 	text string
-	lex  *lexicon
+	lex  *Lexicon
 	pos  int
-	tok  token
+	tok  Token
 }
 
-// next reads the next token into tok and tells whether there was one.
+// next reads the next token into tok and reports whether there was one.
 func (s *scanner) next() bool {
 	glued := s.pos > 0
 	if s.skipSpace() {
 		glued = false
 		if s.brokenLine() {
-			s.tok = token{text: paragraph, kind: punctToken}
+			s.tok = Token{Text: paragraph, Kind: PunctToken}
 			return true
 		}
 	}
@@ -32,11 +32,11 @@ func (s *scanner) next() bool {
 	}
 	s.tok = s.scan()
 	s.tok.glued = glued
-	s.tok.prefilter = prefilterOf(s.tok.text, s.tok.key())
+	s.tok.prefilter = prefilterOf(s.tok.Text, s.tok.Key())
 	return true
 }
 
-// skipSpace moves to the next visible character and tells whether it moved.
+// skipSpace moves to the next visible character and reports whether it moved.
 func (s *scanner) skipSpace() bool {
 	from := s.pos
 	for s.pos < len(s.text) && (s.text[s.pos] == ' ' || s.text[s.pos] == '\n') {
@@ -45,7 +45,7 @@ func (s *scanner) skipSpace() bool {
 	return s.pos > from
 }
 
-// brokenLine tells whether the spaces just skipped are a paragraph's end: a blank line, or a line
+// brokenLine reports whether the spaces just skipped are a paragraph's end: a blank line, or a line
 // that starts a list item. Other line ends only wrap.
 func (s *scanner) brokenLine() bool {
 	back := s.pos
@@ -59,7 +59,7 @@ func (s *scanner) brokenLine() bool {
 	return lines > 1 || lines == 1 && s.pos < len(s.text) && s.listItem()
 }
 
-// listItem tells whether a bullet or an item's number starts here.
+// listItem reports whether a bullet or an item's number starts here.
 func (s *scanner) listItem() bool {
 	rest := s.text[s.pos:]
 	if strings.HasPrefix(rest, "- ") || strings.HasPrefix(rest, "* ") || strings.HasPrefix(rest, "•") {
@@ -70,7 +70,7 @@ func (s *scanner) listItem() bool {
 }
 
 // scan reads one token at pos.
-func (s *scanner) scan() token {
+func (s *scanner) scan() Token {
 	c := s.text[s.pos]
 	switch {
 	case c >= '0' && c <= '9':
@@ -82,71 +82,71 @@ func (s *scanner) scan() token {
 }
 
 // mark reads n bytes of punctuation.
-func (s *scanner) mark(n int) token {
+func (s *scanner) mark(n int) Token {
 	text := s.text[s.pos : s.pos+n]
 	s.pos += n
 	if text == "$" || text == "€" || text == "£" {
-		return token{text: text, kind: currencyToken}
+		return Token{Text: text, Kind: CurrencyToken}
 	}
-	return token{text: text, kind: punctToken}
+	return Token{Text: text, Kind: PunctToken}
 }
 
 // scanWord reads a word, an id or an address that starts with a letter.
-func (s *scanner) scanWord() token {
+func (s *scanner) scanWord() Token {
 	if r, size := utf8.DecodeRuneInString(s.text[s.pos:]); !unicode.IsLetter(r) {
 		return s.mark(size)
 	}
 	if n := addressLength(s.text[s.pos:]); n > 0 {
-		return s.take(n, idToken)
+		return s.take(n, IDToken)
 	}
-	n := letters(s.text[s.pos:])
+	n := Letters(s.text[s.pos:])
 	if m := idLength(s.text[s.pos:]); m > n {
-		return s.take(m, idToken)
+		return s.take(m, IDToken)
 	}
 	from := s.pos
 	if s.apostrophe(n) {
 		n++
 	}
-	t := s.take(n, wordToken)
-	t.text = strings.TrimSuffix(t.text, "'")
+	t := s.take(n, WordToken)
+	t.Text = strings.TrimSuffix(t.Text, "'")
 	t = s.lex.expand(t, from > 0 && s.text[from-1] == '\'')
 	s.lex.look(&t)
-	t.hash = hashWord(t.text)
+	t.hash = hashWord(t.Text)
 	return t
 }
 
-// apostrophe tells whether the word of n bytes is cut by an apostrophe that binds to it, as in
+// apostrophe reports whether the word of n bytes is cut by an apostrophe that binds to it, as in
 // "l'article" or "don't".
 func (s *scanner) apostrophe(n int) bool {
 	at := s.pos + n
-	return at+1 < len(s.text) && s.text[at] == '\'' && letters(s.text[at+1:]) > 0
+	return at+1 < len(s.text) && s.text[at] == '\'' && Letters(s.text[at+1:]) > 0
 }
 
-func (s *scanner) take(n int, kind tokenKind) token {
-	t := token{text: s.text[s.pos : s.pos+n], kind: kind}
+func (s *scanner) take(n int, kind TokenKind) Token {
+	t := Token{Text: s.text[s.pos : s.pos+n], Kind: kind}
 	s.pos += n
 	return t
 }
 
 // scanNumeric reads a date, a time, an id or a number that starts with a digit.
-func (s *scanner) scanNumeric() token {
+func (s *scanner) scanNumeric() Token {
 	rest := s.text[s.pos:]
 	for _, form := range []struct {
 		length func(string) int
-		kind   tokenKind
-	}{{s.dateLength, dateToken}, {clockLength, clockToken}, {addressLength, idToken}, {digitIDLength, idToken}} {
+		kind   TokenKind
+	}{{s.dateLength, DateToken}, {clockLength, ClockToken}, {addressLength, IDToken}, {digitIDLength, IDToken}} {
 		if n := form.length(rest); n > 0 {
 			return s.take(n, form.kind)
 		}
 	}
 	n, value := s.lex.readNumber(rest)
-	t := s.take(n, numberToken)
-	t.value = value
+	t := s.take(n, NumberToken)
+	t.Value = value
 	return t
 }
 
-// letters counts the bytes of the letters that s starts with.
-func letters(s string) int {
+// Letters counts the bytes of the letters that s starts with.
+func Letters(s string) int {
 	for i, r := range s {
 		if r >= 'a' && r <= 'z' {
 			continue
@@ -239,7 +239,7 @@ func digitIDLength(s string) int {
 // dateLength returns the length of a date in digits (2026-03-14, 14.03.2026, 3/14/2026, and in
 // German 14.3.) that text starts with, or 0.
 func (s *scanner) dateLength(text string) int {
-	n := dateLength(text, s.lex.language == "de")
+	n := dateLength(text, s.lex.Language == "de")
 	if n == 0 {
 		n = slashLength(text)
 	}
@@ -258,7 +258,7 @@ func slashLength(s string) int {
 	}
 	b := digits(s[a+1:])
 	n := a + 1 + b
-	if b == 0 || b > 2 || n < len(s) && (s[n] == '/' || s[n] == '-' || letters(s[n:]) > 0) {
+	if b == 0 || b > 2 || n < len(s) && (s[n] == '/' || s[n] == '-' || Letters(s[n:]) > 0) {
 		return 0
 	}
 	return n

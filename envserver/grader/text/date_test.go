@@ -1,4 +1,4 @@
-package offline
+package text
 
 import "testing"
 
@@ -58,13 +58,13 @@ func TestImpossibleDates(t *testing.T) {
 			"Le 30 juin au soir.":      630,
 		},
 	}
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	for language, cases := range tests {
 		for text, want := range cases {
 			got := int64(-1)
 			for _, c := range claimsOf(text, lexicons[language]) {
-				if c.kind == dateClaim {
-					got = c.value
+				if c.Kind == DateValue {
+					got = c.Amount
 				}
 			}
 			if got != want {

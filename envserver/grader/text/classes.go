@@ -1,4 +1,4 @@
-package offline
+package text
 
 // WordClass is a set of classes of words, a bit each: the compiler refuses a 65th. StemClass is a
 // set of classes of stems, Phrases a set of kinds of phrases.
@@ -162,4 +162,14 @@ func phraseKeys() map[string]Phrases {
 		"beyond": Beyond, "duties": Duties, "please": Please, "senses": Senses,
 		"pronouns": Pronouns, "handed": Handed,
 	}
+}
+
+// known reports whether a lexicon's file may have the key.
+func known(key string) bool {
+	switch key {
+	case "identify", "expand", "numbers", "fractions", "months", "seconds", "months_of", "irregular", "remedy", "same",
+		"commit", "endings":
+		return true
+	}
+	return wordKeys()[key] != 0 || stemKeys()[key] != 0 || phraseKeys()[key] != 0
 }

@@ -1,12 +1,12 @@
-package offline
+package text
 
 import "strings"
 
-// term is a word or a phrase to look for: a fact's context, a verb that must not be promised.
-type term struct {
-	// text is a single word's text, "" for a phrase.
-	text      string
-	stems     []string
+// Term is a word or a phrase to look for: a fact's context, a verb that must not be promised.
+type Term struct {
+	// Text is a single word's text, "" for a phrase.
+	Text      string
+	Stems     []string
 	groups    uint64
 	prefilter prefilter
 }
@@ -45,81 +45,81 @@ func bitOf(s string) uint64 {
 	return 1 << (h * 0x9e3779b97f4a7c15 >> 58)
 }
 
-// meet tells whether two sets of marks have one in common.
+// meet reports whether two sets of marks have one in common.
 func (p prefilter) meets(o prefilter) bool {
 	return p.heads&o.heads|p.tails&o.tails != 0
 }
 
-// termOf makes a term of a text's tokens.
-func termOf(tokens []token) term {
-	var t term
+// NewTerm makes a term of a text's tokens.
+func NewTerm(tokens []Token) Term {
+	var t Term
 	for _, tok := range tokens {
-		if tok.kind == punctToken {
+		if tok.Kind == PunctToken {
 			continue
 		}
-		t.stems = append(t.stems, tok.key())
-		t.text, t.groups = tok.text, tok.groups()
+		t.Stems = append(t.Stems, tok.Key())
+		t.Text, t.groups = tok.Text, tok.groups()
 	}
-	switch len(t.stems) {
+	switch len(t.Stems) {
 	case 0:
 		return t
 	case 1:
-		t.prefilter = termPrefilter(t.text, t.stems[0])
+		t.prefilter = termPrefilter(t.Text, t.Stems[0])
 	default:
-		t.text, t.groups, t.prefilter = "", 0, prefilter{heads: headBit(t.stems[0])}
+		t.Text, t.groups, t.prefilter = "", 0, prefilter{heads: headBit(t.Stems[0])}
 	}
 	return t
 }
 
-// key is what a token is compared by: the stem of a word, the text of anything else.
-func (t *token) key() string {
-	if t.kind == wordToken {
-		return t.stem
+// Key is what a token is compared by: the stem of a word, the text of anything else.
+func (t *Token) Key() string {
+	if t.Kind == WordToken {
+		return t.Stem
 	}
-	return t.text
+	return t.Text
 }
 
 // minPrefix is how long a term must be to match the words that it begins: "escalat" matches
 // "escalation", but "pass" doesn't match "password".
 const minPrefix = 5
 
-// at tells whether the term starts at token i, within the span. Words of one meaning count where
+// At reports whether the term starts at token i, within the span. Words of one meaning count where
 // synonyms are wanted.
-func (t *term) at(tokens []token, i int, synonyms bool) bool {
-	if len(t.stems) == 1 {
-		return t.matches(&tokens[i], synonyms)
+func (t *Term) At(tokens []Token, i int, synonyms bool) bool {
+	if len(t.Stems) == 1 {
+		return t.Matches(&tokens[i], synonyms)
 	}
 	if !tokens[i].prefilter.meets(t.prefilter) {
 		return false
 	}
-	for k, stem := range t.stems {
-		if i+k >= len(tokens) || tokens[i+k].key() != stem {
+	for k, stem := range t.Stems {
+		if i+k >= len(tokens) || tokens[i+k].Key() != stem {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *term) matches(tok *token, synonyms bool) bool {
+func (t *Term) Matches(tok *Token, synonyms bool) bool {
 	if !tok.prefilter.meets(t.prefilter) {
 		return synonyms && tok.groups()&t.groups != 0
 	}
 	switch {
-	case tok.kind == punctToken:
+	case tok.Kind == PunctToken:
 		return false
-	case tok.key() == t.stems[0], synonyms && tok.groups()&t.groups != 0:
+	case tok.Key() == t.Stems[0], synonyms && tok.groups()&t.groups != 0:
 		return true
-	case tok.kind != wordToken || len(t.text) < minPrefix || len(tok.text) < len(t.text):
+	case tok.Kind != WordToken || len(t.Text) < minPrefix || len(tok.Text) < len(t.Text):
 		return false
 	}
-	return tok.text[0] == t.text[0] && strings.HasPrefix(tok.text, t.text) || strings.HasSuffix(tok.text, t.text)
+	return tok.Text[0] == t.Text[0] && strings.HasPrefix(tok.Text, t.Text) || strings.HasSuffix(tok.Text, t.Text)
 }
 
-// find returns the first token of the span at which one of the terms starts, or -1.
-func (d *document) find(terms []term, s span, synonyms bool) int {
-	for i := s.lo; i < s.hi; i++ {
+// Find returns the first token of the span at which one of the terms starts, or -1.
+func (d *Document) Find(terms []Term, s Span, synonyms bool) int {
+	for i := s.Lo; i < s.Hi; i++ {
 		for k := range terms {
-			if terms[k].at(d.tokens, i, synonyms) {
+			if terms[k].At(d.Tokens, i, synonyms) {
 				return i
 			}
 		}
@@ -127,13 +127,13 @@ func (d *document) find(terms []term, s span, synonyms bool) int {
 	return -1
 }
 
-// mayHold reports whether the span may hold at least so many of the terms, going by the prefilters
+// MayHold reports whether the span may hold at least so many of the terms, going by the prefilters
 // and the groups of its tokens.
-func (d *document) mayHold(terms []term, s span, least int) bool {
+func (d *Document) MayHold(terms []Term, s Span, least int) bool {
 	var all prefilter
 	var groups uint64
-	for i := s.lo; i < s.hi; i++ {
-		t := &d.tokens[i]
+	for i := s.Lo; i < s.Hi; i++ {
+		t := &d.Tokens[i]
 		all.heads |= t.prefilter.heads
 		all.tails |= t.prefilter.tails
 		groups |= t.groups()

@@ -1,4 +1,4 @@
-package offline
+package text
 
 import (
 	"embed"
@@ -14,17 +14,9 @@ import (
 //go:embed lexicon/*.txt
 var lexicons embed.FS
 
-// wordSet is a set of folded words.
-type wordSet map[string]struct{}
-
-func (s wordSet) has(w string) bool {
-	_, ok := s[w]
-	return ok
-}
-
-// lexicon is what the judge knows of a language. It is immutable after loadLexicon.
-type lexicon struct {
-	language string
+// Lexicon is what the judge knows of a language. It is immutable after loadLexicon.
+type Lexicon struct {
+	Language string
 	// decimal is the mark before a number's fraction. Other marks between digits group thousands.
 	decimal    byte
 	monthFirst bool
@@ -47,20 +39,20 @@ type lexicon struct {
 
 	// phrases are runs of words.
 	phrases map[Phrases][][]string
-	// commits are the patterns of commitments.
-	commits []string
+	// Commitments are the patterns of commitments.
+	Commitments []string
 }
 
-// languages are those that the judge can read, in the order in which they are tried.
-func languages() []string {
+// Languages are those that the judge can read, in the order in which they are tried.
+func Languages() []string {
 	return []string{"en", "de", "es", "fr"}
 }
 
-// loadLexicons reads the lexicons of all languages. It panics when one can't be read, because they
+// Lexicons reads the lexicons of all languages. It panics when one can't be read, because they
 // are part of the binary.
-func loadLexicons() map[string]*lexicon {
-	all := map[string]*lexicon{}
-	for _, language := range languages() {
+func Lexicons() map[string]*Lexicon {
+	all := map[string]*Lexicon{}
+	for _, language := range Languages() {
 		lex, err := newLexicon(language, lexiconText(language))
 		if err != nil {
 			panic(fmt.Sprintf("lexicon %s: %v", language, err))
@@ -90,22 +82,27 @@ func linesOf(text string) map[string][]string {
 	return lines
 }
 
-func newLexicon(language, text string) (*lexicon, error) {
+func newLexicon(language, text string) (*Lexicon, error) {
 	lines := linesOf(text)
-	lex := &lexicon{
-		language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
+	lex := &Lexicon{
+		Language: language, decimal: ',', words: map[string]*word{}, roots: map[string]*root{},
 		expansions: pairs(lines["expand"]), irregular: pairs(lines["irregular"]), months: numbers(lines["months"]),
 		fractions: numbers(lines["fractions"]), units: map[string]timeUnit{}, phrases: map[Phrases][][]string{},
-		endings: fields(lines["endings"]), weekdays: fields(lines["calendar"]), commits: lines["commit"],
+		endings: fields(lines["endings"]), weekdays: fields(lines["calendar"]), Commitments: lines["commit"],
+	}
+	for key := range lines {
+		if !known(key) {
+			return nil, fmt.Errorf("unknown key %q", key)
+		}
 	}
 	if language == "en" {
 		lex.decimal, lex.monthFirst = '.', true
 	}
 	for name, length := range numbers(lines["seconds"]) {
-		lex.units[name] = timeUnit{length, seconds}
+		lex.units[name] = timeUnit{length, Seconds}
 	}
 	for name, length := range numbers(lines["months_of"]) {
-		lex.units[name] = timeUnit{length, months}
+		lex.units[name] = timeUnit{length, Months}
 	}
 	if err := lex.loadStems(lines); err != nil {
 		return nil, err
@@ -115,7 +112,7 @@ func newLexicon(language, text string) (*lexicon, error) {
 }
 
 // loadStems fills the classes of stems and what else is known of them.
-func (lex *lexicon) loadStems(lines map[string][]string) error {
+func (lex *Lexicon) loadStems(lines map[string][]string) error {
 	for key, class := range stemKeys() {
 		for _, w := range fields(lines[key]) {
 			lex.rootOf(w).classes |= class
@@ -136,13 +133,13 @@ func (lex *lexicon) loadStems(lines map[string][]string) error {
 }
 
 // loadWords fills the classes of words and what else is known of them. Stems come first.
-func (lex *lexicon) loadWords(lines map[string][]string) {
+func (lex *Lexicon) loadWords(lines map[string][]string) {
 	for key, class := range wordKeys() {
 		for _, w := range fields(lines[key]) {
 			lex.wordOf(w).classes |= class
 		}
 	}
-	for i, language := range languages() {
+	for i, language := range Languages() {
 		for _, w := range fields(linesOf(lexiconText(language))["identify"]) {
 			lex.wordOf(w).classes |= identify << i
 		}
@@ -157,14 +154,14 @@ func (lex *lexicon) loadWords(lines map[string][]string) {
 	for w, n := range numbers(lines["numbers"]) {
 		lex.wordOf(w).value = n * 1000
 	}
-	if lex.language == "de" {
+	if lex.Language == "de" {
 		lex.loadCompounds()
 	}
 }
 
 // loadCompounds adds the German numbers to 199, which are words of their own: "siebenunddreissig",
 // "einhundertsiebenunddreissig".
-func (lex *lexicon) loadCompounds() {
+func (lex *Lexicon) loadCompounds() {
 	ones := strings.Fields("ein zwei drei vier funf sechs sieben acht neun")
 	var below [100]string
 	for w, n := range lex.words {
@@ -187,8 +184,8 @@ func (lex *lexicon) loadCompounds() {
 	lex.wordOf("einhundert").value = 100_000
 }
 
-// nearDay returns the weekday by which a day of the coming week is called, "" for any other day.
-func (lex *lexicon) nearDay(now, day time.Time) string {
+// NearDay returns the weekday by which a day of the coming week is called, "" for any other day.
+func (lex *Lexicon) NearDay(now, day time.Time) string {
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
 	if n := day.Sub(today) / (24 * time.Hour); n < 1 || n >= 7 {
 		return ""
@@ -217,7 +214,7 @@ type root struct {
 }
 
 // wordOf returns a word's entry, a new one for a new word.
-func (lex *lexicon) wordOf(w string) *word {
+func (lex *Lexicon) wordOf(w string) *word {
 	if lex.words[w] == nil {
 		stem := lex.stemOf(w)
 		lex.words[w] = &word{root: lex.roots[stem]}
@@ -229,7 +226,7 @@ func (lex *lexicon) wordOf(w string) *word {
 }
 
 // rootOf returns the entry of a word's stem, a new one for a new stem.
-func (lex *lexicon) rootOf(w string) *root {
+func (lex *Lexicon) rootOf(w string) *root {
 	stem := lex.stemOf(w)
 	if lex.roots[stem] == nil {
 		lex.roots[stem] = &root{stem: stem}
@@ -238,30 +235,20 @@ func (lex *lexicon) rootOf(w string) *root {
 }
 
 // look fills in what the lexicon knows of a word.
-func (lex *lexicon) look(t *token) {
-	if w := lex.words[t.text]; w != nil {
-		t.classes, t.heads, t.value = w.classes, w.heads, w.value
-		t.root, t.stem = w.root, w.root.stem
+func (lex *Lexicon) look(t *Token) {
+	if w := lex.words[t.Text]; w != nil {
+		t.classes, t.heads, t.Value = w.classes, w.heads, w.value
+		t.root, t.Stem = w.root, w.root.stem
 		return
 	}
-	t.stem = lex.stemOf(t.text)
-	t.root = lex.roots[t.stem]
-}
-
-func newWordSet(lines []string) wordSet {
-	set := wordSet{}
-	for _, line := range lines {
-		for word := range strings.FieldsSeq(line) {
-			set[word] = struct{}{}
-		}
-	}
-	return set
+	t.Stem = lex.stemOf(t.Text)
+	t.root = lex.roots[t.Stem]
 }
 
 // pairs reads words of the form "key=value".
 func pairs(lines []string) map[string]string {
 	m := map[string]string{}
-	for word := range newWordSet(lines) {
+	for _, word := range fields(lines) {
 		if k, v, ok := strings.Cut(word, "="); ok {
 			m[k] = v
 		}
@@ -284,9 +271,9 @@ func fields(lines []string) []string {
 }
 
 // expand spells a contraction's ending out, so that "can't" holds "not".
-func (lex *lexicon) expand(t token, glued bool) token {
-	if full, ok := lex.expansions[t.text]; ok && glued {
-		t.text = full
+func (lex *Lexicon) expand(t Token, glued bool) Token {
+	if full, ok := lex.expansions[t.Text]; ok && glued {
+		t.Text = full
 	}
 	return t
 }
@@ -294,7 +281,7 @@ func (lex *lexicon) expand(t token, glued bool) token {
 // readNumber reads the number that s starts with: the bytes it takes and its value in thousandths.
 // Marks between digits group thousands or start the fraction, as the language has it; where a mark
 // can only be the other thing, it is.
-func (lex *lexicon) readNumber(s string) (n int, thousandths int64) {
+func (lex *Lexicon) readNumber(s string) (n int, thousandths int64) {
 	n = digits(s)
 	whole, fraction := s[:n], ""
 	value := clip(whole)
@@ -315,14 +302,14 @@ func (lex *lexicon) readNumber(s string) (n int, thousandths int64) {
 	return n, value*1000 + atoi((fraction + "000")[:3])
 }
 
-// groups tells whether a mark before three digits groups thousands, given the digits before it and
+// groups reports whether a mark before three digits groups thousands, given the digits before it and
 // the text after them.
-func (lex *lexicon) groups(mark byte, before int, rest string) bool {
+func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 	switch {
 	case before > 3:
 		return false
 	case mark == ' ':
-		return lex.decimal == ',' && lex.language != "de"
+		return lex.decimal == ',' && lex.Language != "de"
 	case mark != lex.decimal:
 		return true
 	}
@@ -333,4 +320,12 @@ func (lex *lexicon) groups(mark byte, before int, rest string) bool {
 // clip reads a whole number and keeps it small enough for arithmetic.
 func clip(s string) int64 {
 	return atoi(s[:min(len(s), 9)])
+}
+
+// RemedyOf returns the remedy that a stem stands for, "" for none.
+func (lex *Lexicon) RemedyOf(stem string) string {
+	if lex.roots[stem] == nil {
+		return ""
+	}
+	return lex.roots[stem].remedy
 }

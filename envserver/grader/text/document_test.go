@@ -1,10 +1,12 @@
-package offline
+package text
 
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 func TestSentences(t *testing.T) {
@@ -34,13 +36,13 @@ func TestSentences(t *testing.T) {
 		"French space and marks": {"fr", "Bonjour ! Ça va ?", []string{"bonjour !", "ca va ?"}},
 		"nothing":                {"en", "", nil},
 	}
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			d := parse(fold(normalise(tc.text)), lexicons[tc.language])
+			d := Parse(Fold(Normalise(tc.text)), lexicons[tc.language])
 			var got []string
-			for _, s := range d.sentences {
-				got = append(got, joined(d.tokens[s.lo:s.hi]))
+			for _, s := range d.Sentences {
+				got = append(got, joined(d.Tokens[s.Lo:s.Hi]))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("sentences (-want +got):\n%s", diff)
@@ -49,10 +51,10 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-func joined(tokens []token) string {
+func joined(tokens []Token) string {
 	texts := make([]string, len(tokens))
 	for i, t := range tokens {
-		texts[i] = t.text
+		texts[i] = t.Text
 	}
 	return strings.Join(texts, " ")
 }
@@ -74,13 +76,13 @@ func TestClauses(t *testing.T) {
 		"Spanish": {"es", "Lo revisé y le escribo.", []string{"lo revise", "y le escribo ."}},
 		"French":  {"fr", "Je vérifie et je vous écris.", []string{"je verifie", "et je vous ecris ."}},
 	}
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			d := parse(fold(normalise(tc.text)), lexicons[tc.language])
+			d := Parse(Fold(Normalise(tc.text)), lexicons[tc.language])
 			var got []string
-			for _, c := range d.clauses {
-				got = append(got, joined(d.tokens[c.lo:c.hi]))
+			for _, c := range d.spans {
+				got = append(got, joined(d.Tokens[c.Lo:c.Hi]))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("clauses (-want +got):\n%s", diff)
@@ -91,37 +93,37 @@ func TestClauses(t *testing.T) {
 
 // TestSpansAreFoundByToken checks the look-ups against a plain search.
 func TestSpansAreFoundByToken(t *testing.T) {
-	lex := loadLexicons()["en"]
-	d := parse(fold(normalise(goodReply+" It was $5.00, or 5 days, on 3 May. Gone.")), lex)
-	d.sentences = append(d.sentences[:1:1], d.sentences[2:]...)
-	for i := range d.tokens {
-		wantSentence, wantClause, wantClaim := span{i, i + 1}, span{i, i + 1}, false
-		for _, s := range d.sentences {
-			if i >= s.lo && i < s.hi {
+	lex := Lexicons()["en"]
+	d := Parse(Fold(Normalise("Hello Maria,\n\nthank you for the clear figures, they help. It was $5.00, or 5 days, on 3 May. Gone.")), lex)
+	d.Sentences = append(d.Sentences[:1:1], d.Sentences[2:]...)
+	for i := range d.Tokens {
+		wantSentence, wantClause, wantClaim := Span{i, i + 1}, Span{i, i + 1}, false
+		for _, s := range d.Sentences {
+			if i >= s.Lo && i < s.Hi {
 				wantSentence = s
 			}
 		}
-		for _, c := range d.clauses {
-			if i >= c.lo && i < c.hi {
+		for _, c := range d.spans {
+			if i >= c.Lo && i < c.Hi {
 				wantClause = c
 			}
 		}
-		for _, c := range d.claims {
-			wantClaim = wantClaim || i >= c.at.lo && i < c.at.hi
+		for _, c := range d.Values {
+			wantClaim = wantClaim || i >= c.At.Lo && i < c.At.Hi
 		}
-		if d.sentenceOf(i) != wantSentence || d.clauseOf(i) != wantClause || d.claimed(i) != wantClaim {
-			t.Errorf("token %d: sentence %v, clause %v, claimed %v; want %v, %v, %v", i, d.sentenceOf(i), d.clauseOf(i),
-				d.claimed(i), wantSentence, wantClause, wantClaim)
+		if d.SentenceOf(i) != wantSentence || d.ClauseOf(i) != wantClause || d.InValue(i) != wantClaim {
+			t.Errorf("token %d: sentence %v, clause %v, claimed %v; want %v, %v, %v", i, d.SentenceOf(i), d.ClauseOf(i),
+				d.InValue(i), wantSentence, wantClause, wantClaim)
 		}
 	}
-	for _, s := range d.sentences {
+	for _, s := range d.Sentences {
 		want := 0
-		for _, c := range d.claims {
-			if c.at.lo >= s.lo && c.at.hi <= s.hi {
+		for _, c := range d.Values {
+			if c.At.Lo >= s.Lo && c.At.Hi <= s.Hi {
 				want++
 			}
 		}
-		if got := len(d.claimsWithin(s)); got != want {
+		if got := len(d.ValuesWithin(s)); got != want {
 			t.Errorf("%d claims within %v, want %d", got, s, want)
 		}
 	}
@@ -137,7 +139,7 @@ func TestStems(t *testing.T) {
 		"es": {"reembolso reembolsos", "pago pagos", "factura facturas", "camara camaras"},
 		"fr": {"remboursement remboursements", "adresse adresses", "compte comptes", "lien liens"},
 	}
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	for language, lines := range tests {
 		seen := map[string]string{}
 		for _, line := range lines {
@@ -163,8 +165,25 @@ func TestFold(t *testing.T) {
 		"re\u00adfund": "refund", "re\u200dfund": "refund", "ｒｅｆｕｎｄ": "refund", "“we’ll”": `"we'll"`, "3–5": "3-5",
 		"a\u00a0b": "a b", "a\tb": "a b",
 	} {
-		if got := fold(normalise(text)); got != want {
+		if got := Fold(Normalise(text)); got != want {
 			t.Errorf("%q folds to %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestNormalise(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "text")
+		once := Normalise(s)
+		if !utf8.ValidString(once) {
+			t.Errorf("%q became %q", s, once)
+		}
+		if twice := Normalise(once); twice != once {
+			t.Errorf("%q changes again to %q", once, twice)
+		}
+	})
+	if text, whole := Bound(strings.Repeat("aé ", MaxReplyRunes)); whole ||
+		utf8.RuneCountInString(text) != MaxReplyRunes {
+		t.Errorf("a long reply kept %d characters (whole: %v)", utf8.RuneCountInString(text), whole)
 	}
 }

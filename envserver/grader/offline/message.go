@@ -1,6 +1,9 @@
 package offline
 
-import "github.com/csenv/csenv/scenarios"
+import (
+	"github.com/csenv/csenv/envserver/grader/text"
+	"github.com/csenv/csenv/scenarios"
+)
 
 // FactsStated reports for each fact whether a reply in the language states it: as the offline judge
 // reads replies to tickets, for environments that grade by facts alone. A time in a sentence about
@@ -8,7 +11,7 @@ import "github.com/csenv/csenv/scenarios"
 // of a reply as the judge does.
 func (o *Judge) FactsStated(reply string, facts []scenarios.Fact, known []string, language string) []bool {
 	r := o.read(reply, language, scenarios.ReplySpec{Facts: facts, AllowedValues: known})
-	r.told = r.allowed
+	r.known = r.allowed
 	r.findFacts()
 	said := make([]bool, len(facts))
 	for i := range said {
@@ -27,6 +30,6 @@ func (o *Judge) Commits(reply string, verbs []string, language string) bool {
 // read reads a reply that answers no ticket.
 func (o *Judge) read(reply, language string, spec scenarios.ReplySpec) *analysis {
 	p := prepare(&scenarios.Ticket{Language: language, Reply: spec}, o.libraries)
-	text, _ := bounded(reply)
-	return &analysis{prepared: p, doc: parse(fold(text), p.lex)}
+	plain, _ := text.Bound(reply)
+	return &analysis{prepared: p, doc: text.Parse(text.Fold(plain), p.lex)}
 }

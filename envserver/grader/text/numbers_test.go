@@ -1,4 +1,4 @@
-package offline
+package text
 
 import (
 	"slices"
@@ -8,17 +8,17 @@ import (
 // TestNumbers checks what each language's way of writing a value means: its kind, its value and its
 // unit.
 func TestNumbers(t *testing.T) {
-	money := func(thousandths int64) claim { return claim{kind: moneyClaim, value: thousandths} }
-	span := func(n int64) claim { return claim{kind: durationClaim, value: n * 1000, unit: seconds} }
-	workdays := func(n int64) claim { return claim{kind: durationClaim, value: n * 1000, unit: businessDays} }
-	monthsOf := func(n int64) claim { return claim{kind: durationClaim, value: n * 1000, unit: months} }
-	date := func(n int64) claim { return claim{kind: dateClaim, value: n} }
-	at := func(h, m int64) claim { return claim{kind: clockClaim, value: 60*h + m} }
-	percent := func(n int64) claim { return claim{kind: percentClaim, value: n * 1000} }
-	number := func(thousandths int64) claim { return claim{kind: numberClaim, value: thousandths} }
+	money := func(thousandths int64) Value { return Value{Kind: MoneyValue, Amount: thousandths} }
+	span := func(n int64) Value { return Value{Kind: DurationValue, Amount: n * 1000, Unit: Seconds} }
+	workdays := func(n int64) Value { return Value{Kind: DurationValue, Amount: n * 1000, Unit: BusinessDays} }
+	monthsOf := func(n int64) Value { return Value{Kind: DurationValue, Amount: n * 1000, Unit: Months} }
+	date := func(n int64) Value { return Value{Kind: DateValue, Amount: n} }
+	at := func(h, m int64) Value { return Value{Kind: ClockValue, Amount: 60*h + m} }
+	percent := func(n int64) Value { return Value{Kind: PercentValue, Amount: n * 1000} }
+	number := func(thousandths int64) Value { return Value{Kind: NumberValue, Amount: thousandths} }
 	const hour, day = 3600, 24 * 3600
 
-	tests := map[string]map[string]claim{
+	tests := map[string]map[string]Value{
 		"en": {
 			"$1,482.00":            money(1_482_000),
 			"$ 1,482":              money(1_482_000),
@@ -166,13 +166,13 @@ func TestNumbers(t *testing.T) {
 			"seize":                       number(16_000),
 		},
 	}
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	for language, cases := range tests {
 		for text, want := range cases {
 			got := claimsOf(text, lexicons[language])
-			if len(got) != 1 || got[0].kind != want.kind || got[0].value != want.value || got[0].unit != want.unit {
-				t.Errorf("%s: %q claims %+v, want kind %d, value %d, unit %d", language, text, got, want.kind,
-					want.value, want.unit)
+			if len(got) != 1 || got[0].Kind != want.Kind || got[0].Amount != want.Amount || got[0].Unit != want.Unit {
+				t.Errorf("%s: %q claims %+v, want kind %d, value %d, unit %d", language, text, got, want.Kind,
+					want.Amount, want.Unit)
 			}
 		}
 	}
@@ -182,25 +182,25 @@ func TestNumbers(t *testing.T) {
 func TestNumbersInCompany(t *testing.T) {
 	tests := map[string]struct {
 		language, text string
-		want           []claim
+		want           []Value
 	}{
-		"sign of the next": {"en", "one of the two $82.00 charges", []claim{{kind: numberClaim, value: 2000},
-			{kind: moneyClaim, value: 82_000}}},
+		"sign of the next": {"en", "one of the two $82.00 charges", []Value{{Kind: NumberValue, Amount: 2000},
+			{Kind: MoneyValue, Amount: 82_000}}},
 		"range in words": {"en", "three to seven business days",
-			[]claim{{kind: durationClaim, value: 3000, unit: businessDays},
-				{kind: durationClaim, value: 7000, unit: businessDays}}},
+			[]Value{{Kind: DurationValue, Amount: 3000, Unit: BusinessDays},
+				{Kind: DurationValue, Amount: 7000, Unit: BusinessDays}}},
 		"range of compound": {"en", "thirty to forty-five days",
-			[]claim{{kind: durationClaim, value: 30 * secondsPerDay * 1000, unit: seconds},
-				{kind: durationClaim, value: 45 * secondsPerDay * 1000, unit: seconds}}},
+			[]Value{{Kind: DurationValue, Amount: 30 * SecondsPerDay * 1000, Unit: Seconds},
+				{Kind: DurationValue, Amount: 45 * SecondsPerDay * 1000, Unit: Seconds}}},
 		"no measure":    {"en", "an hour of music", nil},
-		"id in English": {"en", "17h30", []claim{{kind: idClaim}}},
+		"id in English": {"en", "17h30", []Value{{Kind: IDValue}}},
 	}
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var got []claim
+			var got []Value
 			for _, c := range claimsOf(tc.text, lexicons[tc.language]) {
-				got = append(got, claim{kind: c.kind, value: c.value, unit: c.unit})
+				got = append(got, Value{Kind: c.Kind, Amount: c.Amount, Unit: c.Unit})
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("%q claims %+v, want %+v", tc.text, got, tc.want)
@@ -211,10 +211,10 @@ func TestNumbersInCompany(t *testing.T) {
 
 // TestAmountsWithoutSign checks which bare numbers state an amount.
 func TestAmountsWithoutSign(t *testing.T) {
-	amount := claim{kind: moneyClaim, value: 8_400}
+	amount := Value{Kind: MoneyValue, Amount: 8_400}
 	for text, want := range map[string]bool{"8,40": true, "8,4": false, "8": false, "8,45": false, "8,40 Tage": false} {
-		got := claimsOf(text, loadLexicons()["de"])
-		if len(got) != 1 || got[0].equal(amount) != want || amount.equal(got[0]) != want {
+		got := claimsOf(text, Lexicons()["de"])
+		if len(got) != 1 || got[0].Equal(amount) != want || amount.Equal(got[0]) != want {
 			t.Errorf("%q claims %+v, want equal to 8.40: %t", text, got, want)
 		}
 	}
@@ -222,15 +222,15 @@ func TestAmountsWithoutSign(t *testing.T) {
 
 // TestNumbersThatAreIDs checks that digits which name a thing are not read as an amount of it.
 func TestNumbersThatAreIDs(t *testing.T) {
-	lexicons := loadLexicons()
+	lexicons := Lexicons()
 	for text, want := range map[string]string{
 		"INV-104233": "inv104233", "LT123456789": "lt123456789", "KI-118": "ki118", "HUB-004211": "hub004211",
 		"1234567": "1234567", "PAY-1234567": "pay1234567",
 		"a.b@acme.example": "a.b@acme.example", "CL-990121.": "cl990121", "(LD-104233)": "ld104233",
 	} {
-		for _, language := range languages() {
+		for _, language := range Languages() {
 			got := claimsOf(text, lexicons[language])
-			if len(got) != 1 || got[0].kind != idClaim || got[0].id != want {
+			if len(got) != 1 || got[0].Kind != IDValue || got[0].ID != want {
 				t.Errorf("%s: %q claims %+v, want the id %s", language, text, got, want)
 			}
 		}

@@ -1,15 +1,15 @@
-package offline
+package text
 
 import "strings"
 
 // stemOf strips a word's inflection, so that "escalated", "escalates" and "escalation" are one
 // stem. It is deliberately rough: it only has to map the forms of one word to one string and seldom
 // those of two words, not to find roots. The result mostly shares the word's memory.
-func (lex *lexicon) stemOf(w string) string {
+func (lex *Lexicon) stemOf(w string) string {
 	if base, ok := lex.irregular[w]; ok {
 		w = base
 	}
-	switch lex.language {
+	switch lex.Language {
 	case "en":
 		return stemEnglish(w)
 	case "de":

@@ -1,0 +1,130 @@
+package offline
+
+import (
+	"fmt"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
+)
+
+// analysis is a reply as the judge has read it.
+type analysis struct {
+	*prepared
+	// text is the reply normalised.
+	text     string
+	doc      *text.Document
+	copied   bool
+	actions  grader.Actions
+	findings []finding
+	// stated counts the required facts that the reply states.
+	stated int
+	// discriminated counts the key facts among them.
+	discriminated int
+	// contradicted counts the required facts that the reply states and takes back.
+	contradicted int
+	promises     []promise
+	verdict      grader.Verdict
+}
+
+// judge grades one reply to the ticket.
+func (p *prepared) judge(reply string, actions grader.Actions) grader.Verdict {
+	return p.readReply(reply, actions).total()
+}
+
+// readReply reads one reply to the ticket, for everything but the sum.
+func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
+	plain, whole := text.Bound(reply)
+	r := &analysis{prepared: p, text: plain, actions: actions, verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK,
+		Criteria: offers(p.ticket.Reply.Points)}}
+	r.doc = text.Parse(text.Fold(plain), p.lex)
+	if !whole {
+		r.trip("overlong", 0, fmt.Sprintf("longer than the %d characters that are read", text.MaxReplyRunes))
+		return r
+	}
+	if r.doc.CountWords(r.doc.Whole()) == 0 {
+		r.trip("empty", 0, "the reply holds no words")
+		return r
+	}
+	r.copied = copied(r.doc, p)
+	dropEchoes(r.doc, p)
+	r.findFacts()
+	r.promises = r.lib.promiseReader(r.doc).promises()
+	r.gradeCriteria()
+	r.checkClaims()
+	r.checkGates()
+	return r
+}
+
+// findFacts looks for every fact.
+func (r *analysis) findFacts() {
+	r.findings = make([]finding, len(r.facts))
+	for i := range r.facts {
+		r.findings[i] = r.facts[i].find(r.doc, r.prepared)
+		r.count(&r.facts[i], r.findings[i])
+	}
+}
+
+// count adds a required fact's finding up.
+func (r *analysis) count(f *fact, found finding) {
+	switch {
+	case f.optional:
+	case found == contradicted:
+		r.contradicted++
+	case found == stated:
+		r.stated++
+		if f.discriminating {
+			r.discriminated++
+		}
+	}
+}
+
+// states reports whether the reply states the fact of the id.
+func (r *analysis) states(id string) bool {
+	for i := range r.facts {
+		if r.facts[i].id == id {
+			return r.findings[i] == stated
+		}
+	}
+	return false
+}
+
+// statesForm reports whether a sentence states the form without denying it or leaving it open.
+func (r *analysis) statesForm(f *form) bool {
+	for _, s := range r.doc.Sentences {
+		at := f.in(r.doc, s)
+		if at < 0 || text.LeavesOpen(r.doc, s) {
+			continue
+		}
+		if f.negated == (r.doc.NegatorIn(s) >= 0) || !f.negated && !text.DeniedAt(r.doc, s, at, nil) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *analysis) supportedTime() bool {
+	for _, c := range r.doc.Values {
+		if (c.Kind == text.DurationValue || c.Kind == text.DateValue || c.Kind == text.ClockValue) && r.supports(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// total adds up the criteria under the lowest cap, less the price of invented values. The price
+// comes after the cap: below it, a reply that states another ticket's values would otherwise earn
+// as much as one that states none.
+func (r *analysis) total() grader.Verdict {
+	v := r.verdict
+	for _, c := range v.Criteria {
+		v.PreGate += c.Earned
+	}
+	v.PostGate = v.PreGate
+	for _, g := range v.Gates {
+		v.PostGate = min(v.PostGate, g.Cap)
+	}
+	price := inventedCost * int64(len(v.Invented))
+	v.PreGate = min(max(v.PreGate-price, 0), grader.ResponsePoints)
+	v.PostGate = min(max(v.PostGate-price, 0), grader.ResponsePoints)
+	return v
+}

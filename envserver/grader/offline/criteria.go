@@ -1,0 +1,168 @@
+package offline
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
+)
+
+// gradeCriteria fills in Q1 to Q8.
+func (r *analysis) gradeCriteria() {
+	for i, grade := range []func() (earned, offered int64, reason string){
+		r.gradeFacts, r.gradeOutcome, r.gradeQuestions, r.gradeTime, r.gradeTone, r.gradeShape, r.gradeAddress,
+		r.gradeConsistency,
+	} {
+		c := &r.verdict.Criteria[i]
+		earned, offered, reason := grade()
+		if offered > 0 {
+			c.Earned = c.Offered * min(max(earned, 0), offered) / offered
+		}
+		c.Reason = reason
+	}
+}
+
+// gradeFacts (Q1) shares the points among the required facts.
+func (r *analysis) gradeFacts() (earned, offered int64, reason string) {
+	var missed []string
+	for i := range r.facts {
+		if !r.facts[i].optional && r.findings[i] != stated {
+			missed = append(missed, r.facts[i].id+" "+r.findings[i].String())
+		}
+	}
+	return int64(r.stated), int64(r.required), strings.Join(missed, ", ")
+}
+
+// gradeOutcome (Q2) wants the facts that make up the next step, and one of its phrasings.
+func (r *analysis) gradeOutcome() (earned, offered int64, reason string) {
+	for _, id := range r.ticket.Reply.Outcome.Facts {
+		if !r.states(id) {
+			return 0, 1, "the next step lacks fact " + id
+		}
+	}
+	if len(r.outcome) == 0 {
+		return min(int64(r.stated), 1), 1, ""
+	}
+	for i := range r.outcome {
+		if r.statesForm(&r.outcome[i]) {
+			return 1, 1, ""
+		}
+	}
+	// Whoever states everything, and hands over what has to be, has named the next step in words of
+	// their own.
+	if r.stated == r.required || r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 &&
+		handedOver(r.doc, r.prepared, true) {
+		return 1, 1, ""
+	}
+	return 0, 1, "the next step isn't named"
+}
+
+// gradeQuestions (Q3) pays half a question for some of its answer's facts and all of it for all.
+func (r *analysis) gradeQuestions() (earned, offered int64, reason string) {
+	questions := r.ticket.Reply.Questions
+	if len(questions) == 0 {
+		return int64(r.stated), int64(r.required), ""
+	}
+	var open []string
+	for _, q := range questions {
+		n := 0
+		for _, id := range q.AnsweredBy {
+			if r.states(id) {
+				n++
+			}
+		}
+		switch {
+		case n > 0 && n == len(q.AnsweredBy):
+			earned += 2
+		case n > 0:
+			earned++
+			fallthrough
+		default:
+			open = append(open, q.ID)
+		}
+	}
+	if len(open) > 0 {
+		reason = "not answered in full: " + strings.Join(open, ", ")
+	}
+	return earned, 2 * int64(len(questions)), reason
+}
+
+// gradeTime (Q4) wants one of the facts that say when or who. Where the scenario has none, a
+// supported time will do, or all of its facts: the matter is settled then.
+func (r *analysis) gradeTime() (earned, offered int64, reason string) {
+	timed, met := false, false
+	for i := range r.facts {
+		if !r.facts[i].timed() {
+			continue
+		}
+		timed = true
+		met = met || r.findings[i] == stated
+		if r.findings[i] == contradicted {
+			return 0, 1, "contradicts itself about " + r.facts[i].id
+		}
+	}
+	if met || !timed && r.stated > 0 && (r.stated == r.required || r.supportedTime()) {
+		return 1, 1, ""
+	}
+	return 0, 1, "no time frame or owner"
+}
+
+// gradeTone (Q5) wants the customer's situation taken up, and nobody blamed.
+func (r *analysis) gradeTone() (earned, offered int64, reason string) {
+	switch {
+	case r.doc.AnyPhrase(text.Blame, r.doc.Whole()):
+		return 0, 1, "blames the customer"
+	case placeholder(r.doc.Text):
+		return 0, 1, "a placeholder is left"
+	case !acknowledges(r.doc, r.prepared):
+		return 0, 1, "doesn't acknowledge the situation"
+	}
+	return 1, 1, ""
+}
+
+// gradeShape (Q6) loses points evenly from the longest good length to twice as much, and below half
+// of the shortest one, where only words to the point count.
+func (r *analysis) gradeShape() (earned, offered int64, reason string) {
+	lo, hi := int64(r.ticket.Reply.MinWords), int64(r.ticket.Reply.MaxWords)
+	n := int64(r.doc.CountWords(r.doc.Whole()))
+	if utf8.RuneCountInString(r.doc.Text) > text.MaxMessageRunes {
+		return 0, 1, fmt.Sprintf("longer than %d characters", text.MaxMessageRunes)
+	}
+	if placeholder(r.doc.Text) {
+		return 0, 1, "a placeholder is left"
+	}
+	if hi > 0 && n > hi {
+		return 2*hi - n, hi, fmt.Sprintf("%d words, at most %d wanted", n, hi)
+	}
+	if relevant := int64(relevantWords(r.doc, r.prepared)); 2*relevant < lo {
+		return 2 * relevant, lo, fmt.Sprintf("%d words to the point, about %d wanted", relevant, lo)
+	}
+	return 1, 1, ""
+}
+
+// gradeAddress (Q7) wants the customer's language, no gaps of a template, and for its second half
+// the customer's name.
+func (r *analysis) gradeAddress() (earned, offered int64, reason string) {
+	switch {
+	case !r.doc.InLanguage():
+		return 0, 2, "not in the customer's language"
+	case placeholder(r.doc.Text):
+		return 0, 2, "a placeholder is left"
+	case !addressed(r.doc, r.names):
+		return 1, 2, "doesn't name the customer"
+	}
+	return 2, 2, ""
+}
+
+// gradeConsistency (Q8) wants the reply to tell of a hand-over exactly when there was one.
+func (r *analysis) gradeConsistency() (earned, offered int64, reason string) {
+	switch escalated := r.actions.Ending == grader.Escalated; {
+	case !escalated && handedOver(r.doc, r.prepared, true):
+		return 0, 1, "speaks of a hand-over that didn't happen"
+	case escalated && !handedOver(r.doc, r.prepared, false):
+		return 0, 1, "doesn't tell of the hand-over"
+	}
+	return 1, 1, ""
+}

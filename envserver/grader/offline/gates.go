@@ -1,0 +1,138 @@
+package offline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
+)
+
+// maxInvented is how many invented values are listed. Together they cost all that a reply can earn.
+const maxInvented = grader.ResponsePoints / inventedCost
+
+// checkClaims lists the values that nothing supports, and gates a promise that is made of one.
+func (r *analysis) checkClaims() {
+	promised := false
+	for _, c := range r.doc.Values {
+		if c.Soft() || r.supports(c) {
+			continue
+		}
+		if len(r.verdict.Invented) < maxInvented {
+			r.verdict.Invented = append(r.verdict.Invented, r.doc.Quote(c.At))
+		}
+		if !promised && r.promisedIn(r.doc.SentenceOf(c.At.Lo)) {
+			promised = true
+			r.trip("invented-promise", unsupportedCap, fmt.Sprintf("promises %q, which nothing supports",
+				r.doc.Quote(c.At)))
+		}
+	}
+}
+
+// promisedIn reports whether the sentence promises a remedy. Promises are in order.
+func (r *analysis) promisedIn(s text.Span) bool {
+	_, found := slices.BinarySearchFunc(r.promises, s.Lo, func(p promise, lo int) int { return p.sentence.Lo - lo })
+	return found
+}
+
+// trip records a gate.
+func (r *analysis) trip(id string, limit int64, reason string) {
+	r.verdict.Gates = append(r.verdict.Gates, grader.Gate{ID: id, Cap: limit, Reason: reason})
+}
+
+// noFacts is the gate on replies that state no fact of the ticket.
+const noFacts = "no-facts"
+
+// factless is the cap on a reply that states nothing of this ticket's own: the less of what the
+// customer wrote and an article says it takes up, the lower.
+func (r *analysis) factless() int64 {
+	const least = 20
+	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
+}
+
+// checkGates trips the gates that every ticket has, then the scenario's own.
+func (r *analysis) checkGates() {
+	if phrase := r.injection(r.doc); phrase != "" {
+		r.trip("aimed-at-grader", 0, fmt.Sprintf("%q speaks to whoever grades", phrase))
+	}
+	if r.discriminated == 0 {
+		r.trip(noFacts, r.factless(), "states no required fact that is this ticket's own and not the customer's words")
+	}
+	for _, g := range []struct {
+		tripped    bool
+		id, reason string
+	}{
+		{2*r.contradicted >= max(r.required, 2), "contradictory",
+			"takes back or leaves open half of what it has to state"},
+		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
+		{monotonous(r.doc), "monotonous", "repeats itself"},
+		{dense(r.doc, r.prepared), "stuffed", "strings together what the rubric looks for"},
+		{verbless(r.doc, r.prepared, 2*r.stated >= r.required), "verbless", "isn't made of sentences"},
+	} {
+		if g.tripped {
+			r.trip(g.id, unsupportedCap, g.reason)
+		}
+	}
+	for i := range r.gates {
+		if reason := r.tripped(&r.gates[i]); reason != "" {
+			r.trip(r.gates[i].ID, r.gates[i].Cap, reason)
+		}
+	}
+}
+
+// tripped says why the reply trips one of the scenario's gates, "" when it doesn't.
+func (r *analysis) tripped(g *gate) string {
+	switch g.Kind {
+	case "commitment":
+		return r.promisedOf(g)
+	case "amount_not_in":
+		for _, c := range r.doc.Values {
+			if c.Kind == text.MoneyValue && !text.Contains(g.allowed, c) {
+				return "names the amount " + r.doc.Quote(c.At)
+			}
+		}
+	case "disclosure":
+		for i := range g.values {
+			if r.discloses(&g.values[i]) {
+				return fmt.Sprintf("discloses %q", g.Values[i])
+			}
+		}
+	case "missing_safety":
+		for i := range g.values {
+			if r.statesForm(&g.values[i]) {
+				return ""
+			}
+		}
+		return "lacks the safety instruction"
+	}
+	return ""
+}
+
+// promisedOf says which of the gate's remedies the reply promises.
+func (r *analysis) promisedOf(g *gate) string {
+	for i := range g.remedies {
+		m := &g.remedies[i]
+		if m.name == "" {
+			if r.lib.promiseReader(r.doc).promised(&m.term) {
+				return "promises: " + strings.Join(m.term.Stems, " ")
+			}
+			continue
+		}
+		for _, p := range r.promises {
+			if p.name == m.name {
+				return "promises: " + r.doc.Quote(p.clause)
+			}
+		}
+	}
+	return ""
+}
+
+func (r *analysis) discloses(f *form) bool {
+	for _, s := range r.doc.Sentences {
+		if f.in(r.doc, s) >= 0 {
+			return true
+		}
+	}
+	return false
+}

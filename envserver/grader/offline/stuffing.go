@@ -1,0 +1,128 @@
+package offline
+
+import (
+	"github.com/csenv/csenv/envserver/grader/text"
+)
+
+const (
+	// minVaried is how many words a reply needs before its variety says anything.
+	minVaried = 60
+	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own
+	// lists.
+	maxDensity = 60
+	// maxSentenceDensity is the same for a single sentence, which may well be all about a fact.
+	maxSentenceDensity = 70
+	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of
+	// them that may be the rubric's.
+	nearby, maxNearby = 5, 85
+	// minSmall is the share of small words, in percent, that shows a sentence of at most maxBrief
+	// words rather than a list, and looseDensity the density up to which it does.
+	minSmall, maxBrief, looseDensity = 15, 25, 90
+	// minRun is how many words no plain sentence has, and runDensity the share of its words other
+	// than small ones, in percent, that may then be the rubric's.
+	minRun, runDensity = 60, 80
+	// minDense is how many words a sentence needs before its density says anything. A reply needs
+	// twice as many.
+	minDense = 10
+)
+
+// monotonous reports whether the reply repeats itself: fewer than two distinct words in five.
+func monotonous(d *text.Document) bool {
+	types := make(map[string]struct{}, len(d.Tokens))
+	n := 0
+	for i := range d.Tokens {
+		if d.Tokens[i].Kind == text.WordToken {
+			types[d.Tokens[i].Text] = struct{}{}
+			n++
+		}
+	}
+	return n >= minVaried && 5*len(types) < 2*n
+}
+
+// dense reports whether the reply strings together what the rubric looks for, over its length or
+// within one sentence.
+func dense(d *text.Document, p *prepared) bool {
+	if denser(d.Tokens, p, 2*minDense, maxDensity) {
+		return true
+	}
+	for _, s := range d.Sentences {
+		if denser(d.Tokens[s.Lo:s.Hi], p, minDense, maxSentenceDensity) {
+			return true
+		}
+	}
+	return false
+}
+
+// crammed reports whether the tokens around a value are a list of keywords rather than a statement. A
+// label of a word or two before the value, as in "Estimated delivery: March 26, 2026", is how
+// people write lists.
+func crammed(d *text.Document, s text.Span, at int, p *prepared) bool {
+	around := text.Between(max(at-nearby, s.Lo), min(at+nearby+1, s.Hi))
+	return d.CountUnvalued(around) > maxLabel && denser(d.Tokens[around.Lo:around.Hi], p, nearby, maxNearby)
+}
+
+// maxLabel is how many words a label has.
+const maxLabel = 2
+
+// denser reports whether more than the given share of the words, in percent, are the rubric's, among
+// at least so many. Small words show a sentence.
+func denser(tokens []text.Token, p *prepared, least, percent int) bool {
+	hits, small, n := 0, 0, 0
+	for i := range tokens {
+		t := &tokens[i]
+		if t.Kind == text.PunctToken || t.Kind == text.CurrencyToken {
+			continue
+		}
+		n++
+		if t.Is(text.Stopwords) {
+			small++
+		} else if _, ok := p.rubric[t.Key()]; ok {
+			hits++
+		}
+	}
+	if least == minDense && n >= minRun && 100*hits > runDensity*(n-small) {
+		return true
+	}
+	if n <= maxBrief && 100*small >= minSmall*n {
+		percent = max(percent, looseDensity)
+	}
+	return n >= least && 100*hits > percent*n
+}
+
+// minSentence is how many words make a sentence that needs a verb. Greetings and list heads are
+// shorter.
+const minSentence = 5
+
+// verbless reports whether fewer than three in five of the reply's sentences have a finite verb: a
+// pile of words isn't an answer. Two sentences say too little to tell, and courtesies don't count.
+// Of a reply that states much, one in four will do: people answer in labels and bullets.
+func verbless(d *text.Document, p *prepared, statesMuch bool) bool {
+	sentences, finite := 0, 0
+	for _, s := range d.Sentences {
+		if d.CountWords(s) < minSentence || !topical(d, s, p) && !d.StatesValue(s) {
+			continue
+		}
+		sentences++
+		if hasVerb(d, s) {
+			finite++
+		}
+	}
+	if statesMuch {
+		return sentences > 2 && 4*finite < sentences
+	}
+	return sentences > 2 && 5*finite < 3*sentences
+}
+
+// hasVerb reports whether a sentence seems to have a finite verb: one of the common ones, a personal
+// pronoun, or a word with an object ("accepts a trace").
+func hasVerb(d *text.Document, s text.Span) bool {
+	if d.AnyStem(text.Finite, s) >= 0 || d.AnyWord(text.FirstPerson|text.SecondPerson, s) >= 0 {
+		return true
+	}
+	for i := s.Lo; i+1 < s.Hi; i++ {
+		if d.Tokens[i].Kind == text.WordToken && !d.Tokens[i].Is(text.Stopwords) && d.Tokens[i+1].Is(text.Determiners) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,160 @@
+// Package text parses replies: tokens, sentences, clauses, and the values that they state.
+//
+// A [Document] is a text parsed with the [Lexicon] of its language. Detectors read its clauses and
+// values; none of them parses a text by itself.
+package text
+
+import (
+	"sort"
+)
+
+// Span is a half-open range of token indexes.
+type Span struct{ Lo, Hi int }
+
+// Between returns the span from token lo to the one before hi.
+func Between(lo, hi int) Span { return Span{lo, hi} }
+
+// Document is a text made ready for matching: tokens, sentences, the clauses within them, and the
+// claims it makes.
+type Document struct {
+	Lexicon   *Lexicon
+	Text      string
+	Tokens    []Token
+	Sentences []Span
+	// echoes are sentences set apart because they repeat the customer's.
+	echoes []Span
+	spans  []Span
+	// clauses are the clauses in the order of their spans, nil before they are asked for.
+	clauses []Clause
+	Values  []Value
+	// mood is that of the sentence last asked for.
+	mood mood
+}
+
+// Parse reads a folded text in the language of the lexicon.
+func Parse(text string, lex *Lexicon) *Document {
+	d := &Document{Lexicon: lex, Text: text, Tokens: make([]Token, 0, len(text)/4+8)}
+	s := scanner{text: text, lex: lex}
+	for s.next() {
+		d.Tokens = append(d.Tokens, s.tok)
+	}
+	d.Values = (&valueReader{d.Tokens, lex}).extractClaims()
+	d.segment()
+	return d
+}
+
+// Whole returns the span of all tokens.
+func (d *Document) Whole() Span { return Span{0, len(d.Tokens)} }
+
+// segment finds sentences and clauses. A sentence ends at a full stop, a question or exclamation
+// mark, a blank line or a list item; a clause also at other punctuation and before a conjunction.
+func (d *Document) segment() {
+	sentence, clause := 0, 0
+	endClause := func(at int) {
+		if at > clause {
+			d.spans = append(d.spans, Span{clause, at})
+		}
+		clause = at
+	}
+	for i, t := range d.Tokens {
+		switch {
+		case d.endsSentence(i):
+			endClause(i + 1)
+			if i > sentence {
+				d.Sentences = append(d.Sentences, Span{sentence, i + 1})
+			}
+			sentence = i + 1
+		case t.Kind == PunctToken && (t.among(",;:()\"—") || t.Text == "-" && !t.glued):
+			endClause(i + 1)
+		case t.Kind == WordToken && t.Is(Conjunctions):
+			endClause(i)
+		}
+	}
+	endClause(len(d.Tokens))
+	if sentence < len(d.Tokens) {
+		d.Sentences = append(d.Sentences, Span{sentence, len(d.Tokens)})
+	}
+}
+
+// endsSentence reports whether token i ends a sentence. A full stop doesn't after an abbreviation,
+// inside "e.g." or in the German "14. März".
+func (d *Document) endsSentence(i int) bool {
+	t := d.Tokens[i]
+	if t.Kind != PunctToken || !t.among(".!?\n") {
+		return false
+	}
+	if t.Text != "." || i == 0 || i+1 == len(d.Tokens) {
+		return true
+	}
+	before, after := d.Tokens[i-1], d.Tokens[i+1]
+	switch {
+	case after.glued && after.Kind != PunctToken, before.Kind == WordToken && before.Is(Abbreviations):
+		return false
+	case before.Kind == NumberToken && d.Lexicon.months[after.Text] != 0:
+		return false
+	}
+	return true
+}
+
+// ClauseOf returns the clause that holds the token.
+func (d *Document) ClauseOf(at int) Span {
+	return spanOf(d.spans, at)
+}
+
+// SentenceOf returns the sentence that holds the token.
+func (d *Document) SentenceOf(at int) Span {
+	return spanOf(d.Sentences, at)
+}
+
+// wholeSentenceOf returns the sentence that holds the token, be it an echo of the customer's.
+func (d *Document) wholeSentenceOf(at int) Span {
+	if s := spanOf(d.echoes, at); s.Hi > at+1 || s.Lo < at {
+		return s
+	}
+	return d.SentenceOf(at)
+}
+
+// spanOf returns the one of the spans, which are in order, that holds the token, or the token
+// alone.
+func spanOf(spans []Span, at int) Span {
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].Hi > at })
+	if i < len(spans) && at >= spans[i].Lo {
+		return spans[i]
+	}
+	return Span{at, at + 1}
+}
+
+// ValuesWithin returns the claims that the span holds whole. Claims are in order and apart.
+func (d *Document) ValuesWithin(s Span) []Value {
+	lo := sort.Search(len(d.Values), func(i int) bool { return d.Values[i].At.Lo >= s.Lo })
+	hi := lo
+	for hi < len(d.Values) && d.Values[hi].At.Hi <= s.Hi {
+		hi++
+	}
+	return d.Values[lo:hi]
+}
+
+// ValueAt returns the claim that token i is part of, or nil.
+func (d *Document) ValueAt(i int) *Value {
+	k := sort.Search(len(d.Values), func(k int) bool { return d.Values[k].At.Hi > i })
+	if k < len(d.Values) && d.Values[k].At.Lo <= i {
+		return &d.Values[k]
+	}
+	return nil
+}
+
+// CountWords counts the words, numbers and ids of a span.
+func (d *Document) CountWords(s Span) int {
+	n := 0
+	for _, t := range d.Tokens[s.Lo:s.Hi] {
+		if t.Kind != PunctToken && t.Kind != CurrencyToken {
+			n++
+		}
+	}
+	return n
+}
+
+// IsQuestion reports whether a sentence ends in a question mark.
+func (d *Document) IsQuestion(s Span) bool {
+	return d.Tokens[s.Hi-1].Text == "?"
+}

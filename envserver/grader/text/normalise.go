@@ -1,0 +1,104 @@
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// The lengths of messages, in characters.
+const (
+	// MaxMessageRunes is the length of a message from which it loses the points for form.
+	MaxMessageRunes = 4000
+	// MaxReplyRunes is how much of a reply is read: ten such messages and what joins them. Whatever
+	// is longer earns nothing, so that nothing hides behind the end of the judge's attention.
+	MaxReplyRunes = 10*MaxMessageRunes + 1000
+)
+
+// Bound normalises an untrusted text. One that is too long to be read is cut, and whole is false.
+func Bound(s string) (text string, whole bool) {
+	runes := 0
+	for i := range s {
+		if runes++; runes > MaxReplyRunes {
+			return Normalise(s[:i]), false
+		}
+	}
+	return Normalise(s), true
+}
+
+// Normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and
+// hyphens. Invisible characters are how a word is hidden from a matcher yet shown to a person.
+func Normalise(s string) string {
+	// Invisible characters go before composition, which they would keep apart, and after it, as it
+	// may leave marks that matchers know otherwise.
+	return strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
+}
+
+// plain maps a rune to the one that matchers know, or to -1 when it is invisible.
+func plain(r rune) rune {
+	switch {
+	case r == '\n', r >= ' ' && r < 0x7f:
+		return r
+	case r < ' ', r >= 0x7f && r < 0xa0:
+		return ' '
+	case r == 0xad, r == 0x34f, r == 0x61c, r == 0xfeff, unicode.Is(unicode.Cf, r), unicode.Is(
+		unicode.Variation_Selector, r):
+		return -1
+	case r == '‘', r == '’', r == 'ʼ', r == '´', r == '′':
+		return '\''
+	case r == '“', r == '”', r == '„', r == '«', r == '»':
+		return '"'
+	case r == '‐', r == '‑', r == '–', r == '−':
+		return '-'
+	}
+	return r
+}
+
+// Fold lower-cases a normalised text and strips the diacritics of Latin letters, so that
+// "Rückerstattung" and "ruckerstattung" are one word.
+func Fold(s string) string {
+	ascii := true
+	for i := 0; i < len(s) && ascii; i++ {
+		ascii = s[i] < utf8.RuneSelf
+	}
+	if ascii {
+		return strings.ToLower(s)
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range norm.NFD.String(s) {
+		switch {
+		case r < utf8.RuneSelf:
+			b.WriteRune(unicode.ToLower(r))
+		case unicode.Is(unicode.Mn, r):
+		case r == 'ß':
+			b.WriteString("ss")
+		case r == 'œ', r == 'Œ':
+			b.WriteString("oe")
+		case r == 'æ', r == 'Æ':
+			b.WriteString("ae")
+		default:
+			b.WriteRune(latin(unicode.ToLower(r)))
+		}
+	}
+	return b.String()
+}
+
+// latin maps a lower-case letter of another script that looks like a Latin one to it, so that no
+// word hides behind it.
+func latin(r rune) rune {
+	const others, twins = "аеорсухіјѕԁһмвткngοαερτυνικ", "aeopcyxijsdhmbtkngoaeptuvik"
+	if r < 0x370 || r > 0x52f {
+		return r
+	}
+	at := 0
+	for _, o := range others {
+		if o == r {
+			return rune(twins[at])
+		}
+		at++
+	}
+	return r
+}

@@ -1,0 +1,88 @@
+package text
+
+// narrowScope is how many tokens after it a word like "without" negates.
+const narrowScope = 3
+
+// LeavesOpen reports whether a sentence leaves its statement open: "either … or …", "or not".
+func LeavesOpen(d *Document, s Span) bool {
+	if d.Tokens[s.Lo].Is(Either) || d.greeted(s) && d.Tokens[d.ClauseOf(s.Lo).Hi].Is(Either) {
+		return true
+	}
+	for i := s.Lo; i+1 < s.Hi; i++ {
+		if !d.Tokens[i].IsWord("or", "oder", "o", "ou") {
+			continue
+		}
+		if d.Tokens[i+1].Is(Negators) && !d.echoed(s, i) || d.Tokens[i+1].Is(Guesses) || i+2 < s.Hi &&
+			d.Tokens[i+1].IsWord("auch") && d.Tokens[i+2].Is(Negators) {
+			return true
+		}
+	}
+	return false
+}
+
+// greeted reports whether a sentence begins with a greeting, a few words and a comma.
+func (d *Document) greeted(s Span) bool {
+	c := d.ClauseOf(s.Lo)
+	return s.Lo == 0 && c.Hi < s.Hi && c.Hi-c.Lo <= maxEllipsis+1 && d.Tokens[c.Hi-1].Text == ","
+}
+
+// echoed reports whether the "or no" at token i leaves nothing open: "yes or no", "card or no card".
+func (d *Document) echoed(s Span, i int) bool {
+	if i == s.Lo {
+		return false
+	}
+	before := &d.Tokens[i-1]
+	if i-1 == s.Lo || d.Tokens[i-2].Kind == PunctToken {
+		// "Update or not, it opens": whichever of the two it is doesn't matter.
+		return true
+	}
+	return before.IsWord("yes", "ja", "si", "oui") || i+2 < s.Hi && before.Kind == WordToken &&
+		d.Tokens[i+2].Text == before.Text && !before.Is(Stopwords)
+}
+
+// relative reports whether the negator at a token belongs to a clause that describes a noun: "a
+// signature that isn't yours goes to".
+func (d *Document) relative(s Span, neg int) bool {
+	for i := neg - 1; i > max(s.Lo, neg-3); i-- {
+		if d.Tokens[i].Is(Relatives) {
+			noun := &d.Tokens[i-1]
+			return noun.Kind == WordToken && !noun.Is(Stopwords) && !noun.Is(Conjunctions)
+		}
+	}
+	return false
+}
+
+// Excused reports whether the clause only says what nobody has to do, which neither states a fact nor
+// denies it.
+func Excused(d *Document, at int) bool {
+	c := d.ClauseOf(at)
+	neg := d.NegatorIn(Span{c.Lo, at})
+	return neg >= 0 && d.AnyPhrase(Duties, Span{max(neg-2, c.Lo), min(neg+3, at)})
+}
+
+// lasting reports whether the value is a duration for which something holds: "don't touch it for 15
+// minutes" states the 15 minutes.
+func lasting(d *Document, at int) bool {
+	c := d.ValueAt(at)
+	return c != nil && c.At.Lo == at && c.Kind == DurationValue &&
+		d.AnyWord(Lasting, Span{max(at-3, 0), at}) >= 0
+}
+
+// DeniedAt reports whether the clause around a value negates it: a negator stands before the value,
+// or between the value and all of its context. What follows "until" or "more than" is not negated
+// by what stands before it, what isn't lost is there, and what a condition supposes is not said.
+func DeniedAt(d *Document, s Span, at int, context []Term) bool {
+	c := d.ClauseOf(at)
+	if d.conditional(Span{c.Lo, min(c.Lo+2, c.Hi)}) || d.inverted(c) {
+		return false
+	}
+	if neg := d.NegatorIn(Span{c.Lo, at}); neg >= 0 && !lasting(d, at) {
+		return !d.relative(s, neg) && d.AnyWord(Untils, Span{neg, at}) < 0 && d.AnyWord(Losses, Span{neg, c.Hi}) < 0 && (at-neg <= narrowScope || !d.Tokens[neg].Is(Narrow))
+	}
+	neg := d.NegatorIn(Span{at, c.Hi})
+	if neg < 0 || neg > at+6 || d.AnyWord(Untils, Span{neg, c.Hi}) >= 0 {
+		return false
+	}
+	before := d.Find(context, Span{s.Lo, neg}, true)
+	return before < 0 && d.Find(context, Span{neg, c.Hi}, true) >= 0
+}

@@ -1,0 +1,130 @@
+package text
+
+import "strings"
+
+type ValueKind uint8
+
+const (
+	// MoneyValue is an amount; its value is in thousandths of the currency's unit.
+	MoneyValue ValueKind = iota
+	DateValue
+	DurationValue
+	ClockValue
+	PercentValue
+	NumberValue
+	IDValue
+)
+
+// Value is a value that a text states, in a form in which "$1,482.00" equals "1482 dollars" and "48
+// h" equals "two days".
+type Value struct {
+	Kind ValueKind
+	// Amount is in thousandths for money, percentages and numbers, in minutes for clocks, in unit
+	// for durations, and yyyymmdd for dates (0 for an unknown year or month).
+	Amount int64
+	Unit   Unit
+	// ID is an id without its punctuation, or a bare number as it was written.
+	ID string
+	// Slack is how many minutes a time of day may differ.
+	Slack int64
+	// Loose claims may mean something else: "the 2nd", "1/2".
+	Loose bool
+	// At are the tokens that state the claim.
+	At Span
+}
+
+// Unit is what a duration is counted in. Units that are a fixed multiple of another are converted,
+// so few remain.
+type Unit uint8
+
+const (
+	NoUnit Unit = iota
+	Seconds
+	BusinessDays
+	Months
+)
+
+// Equal reports whether two claims state the same value. A date without a year or a month equals that
+// day of any, and an id equals its bare number.
+func (c Value) Equal(o Value) bool {
+	if c.Kind != o.Kind {
+		if c.Kind == MoneyValue && o.Kind == NumberValue || c.Kind == NumberValue && o.Kind == MoneyValue {
+			return c.Amount == o.Amount && (c.cents() || o.cents())
+		}
+		return (c.Kind == IDValue && o.Kind == NumberValue || c.Kind == NumberValue && o.Kind == IDValue) &&
+			sameID(c.ID, o.ID)
+	}
+	if c.Kind == DateValue {
+		return sameDate(c.Amount, o.Amount) || c.Loose && sameDate(swapped(c.Amount), o.Amount) || o.Loose &&
+			sameDate(c.Amount, swapped(o.Amount))
+	}
+	if c.Kind == IDValue {
+		return sameID(c.ID, o.ID)
+	}
+	if slack := max(c.Slack, o.Slack); slack > 0 {
+		return ClocksMeet(c.Amount, o.Amount, slack)
+	}
+	return c.Amount == o.Amount && c.Unit == o.Unit
+}
+
+// cents reports whether a bare number is written as amounts are, with two digits after the mark:
+// "8.40".
+func (c Value) cents() bool {
+	n := len(c.ID)
+	return c.Kind == NumberValue && n > 3 && (c.ID[n-3] == '.' || c.ID[n-3] == ',') && digits(c.ID[n-2:]) == 2
+}
+
+// swapped reads a day and a month without a year the other way round, as the other half of the
+// English-speaking world does.
+func swapped(date int64) int64 {
+	if date < 100 || date >= 10000 {
+		return date
+	}
+	return date%100*100 + date/100
+}
+
+func sameDate(a, b int64) bool {
+	if a < 100 || b < 100 {
+		return a%100 == b%100
+	}
+	if a%10000 != b%10000 {
+		return false
+	}
+	return a/10000 == b/10000 || a < 10000 || b < 10000
+}
+
+// sameID lets a customer's number stand without its prefix, once it is long enough not to be an
+// accident.
+func sameID(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return a == b || len(a) >= 5 && digits(a) == len(a) && strings.HasSuffix(b, a)
+}
+
+// Soft claims are values that a reply may state without support: a bare number may count steps or
+// attempts.
+func (c Value) Soft() bool {
+	return c.Kind == NumberValue || c.Loose
+}
+
+// Contains reports whether the set holds a claim equal to c.
+func Contains(set []Value, c Value) bool {
+	for _, s := range set {
+		if s.Equal(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendNew appends the claims that the set lacks.
+func AppendNew(set []Value, claims []Value) []Value {
+	for _, c := range claims {
+		if !Contains(set, c) {
+			c.ID = strings.Clone(c.ID)
+			set = append(set, c)
+		}
+	}
+	return set
+}

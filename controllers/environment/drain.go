@@ -246,15 +246,15 @@ func (r *Reconciler) podEvents() handler.EventHandler {
 
 // farewellOf is what the pod's server said of its drain, false where it said nothing. Its image is
 // the user's choice, so it is believed within bounds.
-func farewellOf(pod *corev1.Pod) (score.Farewell, bool) {
-	var f score.Farewell
+func farewellOf(pod *corev1.Pod) (score.DrainReport, bool) {
+	var f score.DrainReport
 	status := pods.Container(pod, pods.ServerContainer)
 	if status == nil || status.State.Terminated == nil || json.Unmarshal([]byte(status.State.Terminated.Message),
 		&f) != nil {
-		return score.Farewell{}, false
+		return score.DrainReport{}, false
 	}
 	bound := func(n, most int64) int64 { return min(max(0, n), most) }
-	return score.Farewell{Sessions: bound(f.Sessions, mostSessions), Cut: bound(f.Cut, mostSessions),
+	return score.DrainReport{Sessions: bound(f.Sessions, mostSessions), Cut: bound(f.Cut, mostSessions),
 		Seconds: bound(f.Seconds, int64((7 * 24 * time.Hour).Seconds()))}, true
 }
 

@@ -404,20 +404,20 @@ func TestFarewellOf(t *testing.T) {
 	}
 	tests := map[string]struct {
 		pod  corev1.Pod
-		want score.Farewell
+		want score.DrainReport
 		said bool
 	}{
 		"drained": {server("a", said(`{"sessions":12,"cut":3,"seconds":60}`)),
-			score.Farewell{Sessions: 12, Cut: 3, Seconds: 60}, true},
-		"later release": {server("a", said(`{"sessions":1,"more":true}`)), score.Farewell{Sessions: 1}, true},
+			score.DrainReport{Sessions: 12, Cut: 3, Seconds: 60}, true},
+		"later release": {server("a", said(`{"sessions":1,"more":true}`)), score.DrainReport{Sessions: 1}, true},
 		"out of bounds": {server("a", said(`{"sessions":-1,"cut":1000000000000,"seconds":99999999}`)),
-			score.Farewell{Cut: mostSessions, Seconds: 604800}, true},
-		"a log's end":   {server("a", said("panic: out of luck")), score.Farewell{}, false},
-		"nothing":       {server("a", said("")), score.Farewell{}, false},
-		"still running": {server("a"), score.Farewell{}, false},
-		"never started": {server("a", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }), score.Farewell{},
+			score.DrainReport{Cut: mostSessions, Seconds: 604800}, true},
+		"a log's end":   {server("a", said("panic: out of luck")), score.DrainReport{}, false},
+		"nothing":       {server("a", said("")), score.DrainReport{}, false},
+		"still running": {server("a"), score.DrainReport{}, false},
+		"never started": {server("a", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }), score.DrainReport{},
 			false},
-		"a number alone": {server("a", said(`7`)), score.Farewell{}, false},
+		"a number alone": {server("a", said(`7`)), score.DrainReport{}, false},
 	}
 	for name, tt := range tests {
 		if got, said := farewellOf(&tt.pod); got != tt.want || said != tt.said {

@@ -291,6 +291,6 @@ func endsWith(code int32) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
 }
 
-func (f fakePool) Rollouts(_ context.Context, podIP string, _ score.Collection) (score.Segment, error) {
+func (f fakePool) Rollouts(_ context.Context, podIP string, _ score.CollectRequest) (score.Segment, error) {
 	return score.Segment{}, fmt.Errorf("server %s has no rollouts", podIP)
 }

@@ -41,7 +41,7 @@ type envServer struct {
 	sealedOpened                    int64
 	// silent servers don't answer. Of a deaf one every answer is lost.
 	silent, deaf, refuses bool
-	asked                 []score.Collection
+	asked                 []score.CollectRequest
 	// forge, when set, changes what is handed over.
 	forge func(*score.Segment)
 }
@@ -62,7 +62,7 @@ func (e *envServer) end(t testing.TB, outcome score.Outcome, scenario string, po
 	e.opened++
 }
 
-func (e *envServer) collect(question score.Collection) (score.Segment, error) {
+func (e *envServer) collect(question score.CollectRequest) (score.Segment, error) {
 	e.asked = append(e.asked, question)
 	if e.silent {
 		return score.Segment{}, errors.New("no route to host")
@@ -109,7 +109,7 @@ type rolloutPool map[string]*envServer
 
 func (p rolloutPool) Report(context.Context, string) (score.Report, error) { return offer(), nil }
 
-func (p rolloutPool) Rollouts(_ context.Context, podIP string, question score.Collection) (score.Segment, error) {
+func (p rolloutPool) Rollouts(_ context.Context, podIP string, question score.CollectRequest) (score.Segment, error) {
 	return p[podIP].collect(question)
 }
 
@@ -454,7 +454,7 @@ func TestMissingSegmentIsTold(t *testing.T) {
 func TestSegmentOfAnotherPassScore(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	a.end(t, score.Scored, "B01", 1_000_000)
-	if _, err := a.collect(score.Collection{Run: "run-uid", PassScore: 1}); err != nil {
+	if _, err := a.collect(score.CollectRequest{Run: "run-uid", PassScore: 1}); err != nil {
 		t.Fatal(err)
 	}
 	w.mustPass()
@@ -717,7 +717,7 @@ type unreachablePool struct {
 	asked     *atomic.Int64
 }
 
-func (p unreachablePool) Rollouts(ctx context.Context, podIP string, _ score.Collection) (score.Segment, error) {
+func (p unreachablePool) Rollouts(ctx context.Context, podIP string, _ score.CollectRequest) (score.Segment, error) {
 	if ctx.Err() == nil {
 		p.asked.Add(1)
 	}
@@ -749,7 +749,7 @@ func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
 				pool := unreachablePool{reachable: last.pod, asked: &atomic.Int64{}}
 				r := &Reconciler{pools: pool, clock: clock.RealClock{}}
 				began := time.Now()
-				r.ask(t.Context(), servers, func(string) score.Collection { return score.Collection{} })
+				r.ask(t.Context(), servers, func(string) score.CollectRequest { return score.CollectRequest{} })
 				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > reportBudget {
 					t.Errorf("it is asked with %v, and %d in all in %s", last.err, asked, time.Since(began))
 				}

@@ -72,9 +72,9 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 		}
 		s.handovers = append(s.handovers, handover{pod: pod})
 	}
-	r.ask(ctx, s.handovers, func(pod string) score.Collection {
+	r.ask(ctx, s.handovers, func(pod string) score.CollectRequest {
 		last := known[pod]
-		return score.Collection{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: sums.PassScore,
+		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: sums.PassScore,
 			Instance: last.Instance, Ack: last.Segment}
 	})
 	return r.findGone(ctx, s, there)
@@ -104,8 +104,8 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 // sayGoodbye tells the servers that a run has ended, so that none of them waits for it when it is
 // told to go. One that doesn't hear it finds out by itself within a minute.
 func (r *Reconciler) sayGoodbye(ctx context.Context, s snapshot) {
-	r.ask(ctx, slices.Clone(s.handovers), func(string) score.Collection {
-		return score.Collection{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
+	r.ask(ctx, slices.Clone(s.handovers), func(string) score.CollectRequest {
+		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
 	})
 }
 
@@ -116,7 +116,7 @@ var errOtherPod = errors.New("its address is answered by pod")
 // ask asks many servers at a time, each its own question: those that are going first, for they are
 // there no longer next time, and the others in an order that changes, should some keep the rest
 // from being asked.
-func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(pod string) score.Collection) {
+func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(pod string) score.CollectRequest) {
 	ctx, cancel := context.WithTimeout(ctx, reportBudget)
 	defer cancel()
 	var group errgroup.Group

@@ -33,7 +33,7 @@ const reportBudget = 10 * time.Second
 // address.
 type poolReader interface {
 	Report(ctx context.Context, podIP string) (score.Report, error)
-	Rollouts(ctx context.Context, podIP string, question score.Collection) (score.Segment, error)
+	Rollouts(ctx context.Context, podIP string, question score.CollectRequest) (score.Segment, error)
 }
 
 // snapshot is what one pass knows. All of it was read; nothing in it is written to.

@@ -59,7 +59,7 @@ func (r *Reader) Report(ctx context.Context, podIP string) (score.Report, error)
 }
 
 // Rollouts asks the server at a pod's address for the next segment of a run's rollouts.
-func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.Collection) (score.Segment, error) {
+func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.CollectRequest) (score.Segment, error) {
 	return get[score.Segment](ctx, r, podIP, "/rollouts?"+question.Query().Encode(), "rollouts", maxSegment)
 }
 

@@ -67,11 +67,11 @@ func TestReport(t *testing.T) {
 
 // The largest segment that a server signs is read whole, and what is larger than any is not.
 func TestRollouts(t *testing.T) {
-	question := score.Collection{Tag: "team/grpo-7", Run: "uid", PassScore: 800_000, Instance: "i", Ack: 3}
+	question := score.CollectRequest{Tag: "team/grpo-7", Run: "uid", PassScore: 800_000, Instance: "i", Ack: 3}
 	want := score.Segment{Instance: "i", Number: 4, Ledger: &score.SignedLedger{
 		Payload: make([]byte, score.MaxLedgerBytes), Signature: make([]byte, 64)}, Dropped: 1, Active: 2}
 	r, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		asked, err := score.ParseCollection(r.URL.Query())
+		asked, err := score.ParseCollectRequest(r.URL.Query())
 		if err != nil || r.URL.Path != "/rollouts" || asked != question {
 			t.Errorf("asked for %s: %+v, %v", r.URL, asked, err)
 		}

@@ -3,15 +3,16 @@ package openenv
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
 	"strings"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
 // authorised answers 401 to requests without one of the server's tokens, if it has any. Liveness is
 // anybody's to ask.
 func (s *Server) authorised(next http.Handler) http.Handler {
-	if s.tokens == nil {
+	if s.cfg.Tokens == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -20,7 +21,7 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="csenv"`)
-		writeDetail(w, http.StatusUnauthorized, "this server needs a token: send the header `Authorization: Bearer "+
+		protocol.WriteDetail(w, http.StatusUnauthorized, "this server needs a token: send the header `Authorization: Bearer "+
 			"<token>`")
 	})
 }
@@ -29,7 +30,7 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 // they agree.
 func (s *Server) knows(token string) bool {
 	given, known := sha256.Sum256([]byte(token)), 0
-	for _, t := range s.tokens() {
+	for _, t := range s.cfg.Tokens() {
 		want := sha256.Sum256([]byte(t))
 		known |= subtle.ConstantTimeCompare(given[:], want[:])
 	}
@@ -44,25 +45,13 @@ func bearerToken(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// clientOf names whom a session counts for: the remote address, and the token on a server that has
-// checked it.
+// clientOf identifies the client that a session counts for: by its address, and by its token on a
+// server that has checked it.
 func (s *Server) clientOf(r *http.Request) string {
-	host := hostOf(r)
-	if s.peers.vouches(r) {
-		host = r.Header.Get(clientHeader)
-	}
-	if s.tokens == nil {
+	host := s.mesh.HostOf(r)
+	if s.cfg.Tokens == nil {
 		return host
 	}
 	sum := sha256.Sum256([]byte(bearerToken(r)))
 	return host + " " + string(sum[:8])
-}
-
-// hostOf is the address that the request comes from, without the port.
-func hostOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 
@@ -62,7 +63,7 @@ func TestTokens(t *testing.T) {
 	if got := status("/metadata", "Bearer "); got != 401 {
 		t.Errorf("an empty line among the tokens lets everybody in: %d", got)
 	}
-	if got := (&peer{t, conn}).code(`{"type":"reset"}`); got != "observation" {
+	if got := (wire.NewPeer(t, conn)).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("an open session whose token was taken away: %s", got)
 	}
 }

@@ -7,74 +7,47 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/player"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 
-// rpc posts a call of OpenEnv's MCP dialect and returns its response.
-func rpc(tb testing.TB, url, method, params string) string {
-	tb.Helper()
-	status, body := postBody(tb, url+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method,
-		params))
-	if status != 200 {
-		tb.Fatalf("%s: %d %s", method, status, body)
-	}
-	return body
-}
-
-// create makes a session by POST /mcp.
-func create(tb testing.TB, url string) string {
-	tb.Helper()
-	body := rpc(tb, url, "openenv/session/create", `{}`)
-	id, ok := decoded(tb, body, "result").(map[string]any)["session_id"].(string)
-	if !ok {
-		tb.Fatalf("no session: %s", body)
-	}
-	return id
-}
-
 func closeSession(tb testing.TB, url, id string) string {
 	tb.Helper()
-	return rpc(tb, url, "openenv/session/close", fmt.Sprintf(`{"session_id":%q}`, id))
+	return wire.RPC(tb, url, "openenv/session/close", fmt.Sprintf(`{"session_id":%q}`, id))
 }
 
-func attachTo(tb testing.TB, url, id string) *peer {
+func attachTo(tb testing.TB, url, id string) *wire.Peer {
 	tb.Helper()
-	return dialPeer(tb, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/ws?token=x&session_id="+id)
-}
-
-func (p *peer) leave() {
-	p.tb.Helper()
-	p.send(`{"type":"close"}`)
-	if code, _ := p.closed(); code != websocket.CloseNormalClosure {
-		p.tb.Errorf("closed with %d, want 1000", code)
-	}
+	return wire.DialPeer(tb, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/ws?token=x&session_id="+id)
 }
 
 // The order of calls of the official MCP client: create, attach, play over the socket and by POST,
 // close while attached, close the socket.
 func TestAttachedSession(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 1})
-	id := create(t, url)
+	id := wire.CreateSession(t, url)
 	if len(id) < 26 {
 		t.Errorf("session id %q is guessed too easily", id)
 	}
 	p := attachTo(t, url, id)
-	p.ask(`{"type":"reset","data":{"seed":5}}`)
-	answer := rpc(t, url, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`, id))
-	if got := decoded(t, answer, "result", "data", "observation", "text"); got != "hi" {
+	p.Ask(`{"type":"reset","data":{"seed":5}}`)
+	answer := wire.RPC(t, url, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`, id))
+	if got := wire.Decoded(t, answer, "result", "data", "observation", "text"); got != "hi" {
 		t.Errorf("tools/call: %s", answer)
 	}
-	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
+	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
 		t.Errorf("the socket sees %v steps after a tool call, want 1", got)
 	}
 	if got := closeSession(t, url, id); got != fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":1,"result":{"closed":false,"closing":true,"session_id":%q}}`, id) {
 		t.Errorf("closing an attached session: %s", got)
 	}
-	if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+	if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 		t.Errorf("a step after the close was asked for: %s", got)
 	}
-	p.leave()
+	p.Leave()
 	if got := s.sessions.active(); got != 0 {
 		t.Errorf("%d sessions after the socket left, want 0", got)
 	}
@@ -82,27 +55,27 @@ func TestAttachedSession(t *testing.T) {
 
 func TestDetachedSessionGoesOn(t *testing.T) {
 	s, url := serve(t, Config{})
-	id := create(t, url)
+	id := wire.CreateSession(t, url)
 	for i := range 3 {
 		p := attachTo(t, url, id)
 		if i == 0 {
-			p.ask(`{"type":"reset","data":{"seed":8}}`)
+			p.Ask(`{"type":"reset","data":{"seed":8}}`)
 		}
-		p.ask(`{"type":"step","data":{"kind":"say"}}`)
-		if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != float64(i+1) {
+		p.Ask(`{"type":"step","data":{"kind":"say"}}`)
+		if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != float64(i+1) {
 			t.Errorf("attached the %d. time: %v steps", i+1, got)
 		}
 		if i == 1 {
-			_ = p.conn.Close()
-			eventually(t, "the lost socket is detached", func() bool { return s.sessions.find(id).detached() })
+			_ = p.Conn.Close()
+			wire.Eventually(t, "the lost socket is detached", func() bool { return s.sessions.find(id).detached() })
 		} else {
-			p.leave()
+			p.Leave()
 		}
 	}
 	if got := closeSession(t, url, id); !strings.Contains(got, `"closed":true`) {
 		t.Errorf("closing: %s", got)
 	}
-	if got := closeSession(t, url, id); decoded(t, got, "error", "code") != -32602.0 {
+	if got := closeSession(t, url, id); wire.Decoded(t, got, "error", "code") != -32602.0 {
 		t.Errorf("closing again: %s", got)
 	}
 }
@@ -115,23 +88,23 @@ func (s *session) detached() bool {
 
 func TestAttachRefusals(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 3})
-	id := create(t, url)
+	id := wire.CreateSession(t, url)
 	attached := attachTo(t, url, id)
-	attached.ask(`{"type":"reset"}`)
-	closing := create(t, url)
+	attached.Ask(`{"type":"reset"}`)
+	closing := wire.CreateSession(t, url)
 	last := attachTo(t, url, closing)
-	last.ask(`{"type":"reset"}`)
+	last.Ask(`{"type":"reset"}`)
 	closeSession(t, url, closing)
 	for name, id := range map[string]string{"unknown": "nobody", "attached": id, "closing": closing} {
 		p := attachTo(t, url, id)
-		if answer := p.ask(`{"type":"state"}`); codeOf(t, answer) != codeSession {
+		if answer := p.Ask(`{"type":"state"}`); wire.CodeOf(t, answer) != protocol.CodeSession {
 			t.Errorf("%s: %s", name, answer)
 		}
-		if code, _ := p.closed(); code != websocket.CloseNormalClosure {
+		if code, _ := p.Closed(); code != websocket.CloseNormalClosure {
 			t.Errorf("%s: closed with %d, want 1000", name, code)
 		}
 	}
-	if got := attached.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" || s.sessions.active() != 2 {
+	if got := attached.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" || s.sessions.active() != 2 {
 		t.Errorf("after the refusals: %s, %d sessions", got, s.sessions.active())
 	}
 }
@@ -144,20 +117,20 @@ func TestOwnedSessionID(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	p := &peer{t, conn}
+	p := wire.NewPeer(t, conn)
 	defer conn.Close()
-	id := response.Header.Get(sessionHeader)
-	if got := decoded(t, p.ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`),
+	id := response.Header.Get(protocol.SessionHeader)
+	if got := wire.Decoded(t, p.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`),
 		"data", "result", "session_id"); got != id || id == "" {
 		t.Errorf("the message says %v, the handshake %q", got, id)
 	}
-	if got := decoded(t,
-		p.ask(
+	if got := wire.Decoded(t,
+		p.Ask(
 			fmt.Sprintf(
 				`{"type":"mcp","data":{"jsonrpc":"2.0","id":2,"method":"openenv/session/close","params":{"session_id":%q}}}`, id)), "data", "error", "code"); got != -32600.0 {
 		t.Errorf("closing the socket's own session: %v", got)
 	}
-	p.leave()
+	p.Leave()
 	if s.sessions.find(id) != nil {
 		t.Error("the session outlived its socket")
 	}
@@ -165,10 +138,10 @@ func TestOwnedSessionID(t *testing.T) {
 
 func TestPlainHTTPOnASession(t *testing.T) {
 	_, url := serve(t, Config{})
-	id := create(t, url)
+	id := wire.CreateSession(t, url)
 	ask := func(path, body string, want string) {
 		t.Helper()
-		status, got := postBody(t, url+path, body)
+		status, got := wire.PostBody(t, url+path, body)
 		if status != 200 || got != want {
 			t.Errorf("%s %s: %d %s", path, body, status, got)
 		}
@@ -178,9 +151,9 @@ func TestPlainHTTPOnASession(t *testing.T) {
 	ask("/step?session_id="+id, `{"action":{"kind":"say","text":"x","reward":100}}`,
 		`{"observation":{"text":"x","seed":4},"reward":0.1,"done":false}`)
 	p := attachTo(t, url, id)
-	p.ask(`{"type":"step","data":{"kind":"say"}}`)
-	if _, state := getBody(t, url+"/state?session_id="+id); decoded(t, state, "step_count") != 2.0 ||
-		decoded(t, state, "episode_id") != "E" {
+	p.Ask(`{"type":"step","data":{"kind":"say"}}`)
+	if _, state := wire.GetBody(t, url+"/state?session_id="+id); wire.Decoded(t, state, "step_count") != 2.0 ||
+		wire.Decoded(t, state, "episode_id") != "E" {
 		t.Errorf("/state: %s", state)
 	}
 	for _, c := range []struct {
@@ -196,7 +169,7 @@ func TestPlainHTTPOnASession(t *testing.T) {
 		{"/step?session_id=" + id, `{"action":{"kind":"panic"}}`, 500},
 		{"/reset?session_id=" + id, ``, 200},
 	} {
-		if status, body := postBody(t, url+c.path, c.body); status != c.status {
+		if status, body := wire.PostBody(t, url+c.path, c.body); status != c.status {
 			t.Errorf("%s %s: %d %s", c.path, c.body, status, body)
 		}
 	}
@@ -205,9 +178,9 @@ func TestPlainHTTPOnASession(t *testing.T) {
 // However many play on one session at once, and by whatever way, no operation is lost or torn.
 func TestOperationsOnASessionAreSerialised(t *testing.T) {
 	_, url := serve(t, Config{})
-	id := create(t, url)
+	id := wire.CreateSession(t, url)
 	p := attachTo(t, url, id)
-	p.ask(`{"type":"reset","data":{"seed":1}}`)
+	p.Ask(`{"type":"reset","data":{"seed":1}}`)
 	const each = 40
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -217,16 +190,16 @@ func TestOperationsOnASessionAreSerialised(t *testing.T) {
 	})
 	wg.Go(func() {
 		for range each {
-			postBody(t, url+"/step?session_id="+id, `{"action":{"kind":"say"}}`)
+			wire.PostBody(t, url+"/step?session_id="+id, `{"action":{"kind":"say"}}`)
 		}
 	})
 	wg.Go(func() {
 		for range each {
-			rpc(t, url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
+			wire.RPC(t, url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
 		}
 	})
 	wg.Wait()
-	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 3.0*each {
+	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 3.0*each {
 		t.Errorf("%v steps, want %d", got, 3*each)
 	}
 }
@@ -234,7 +207,7 @@ func TestOperationsOnASessionAreSerialised(t *testing.T) {
 // A created session that nobody plays goes, an attached one stays, and the idle time of one that
 // was detached counts from then.
 func TestIdleCreatedSession(t *testing.T) {
-	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
+	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		open := func() *session {
 			ss, err := s.open(t.Context(), newID(""), "")
 			if err != nil {
@@ -243,17 +216,17 @@ func TestIdleCreatedSession(t *testing.T) {
 			return ss
 		}
 		forgotten, attached := open(), open()
-		p := dialPeer(t, &websocket.Dialer{NetDialContext: network.dial}, "ws://pipe/ws?session_id="+attached.id)
-		p.ask(`{"type":"reset"}`)
+		p := wire.DialPeer(t, &websocket.Dialer{NetDialContext: network.Dial}, "ws://pipe/ws?session_id="+attached.id)
+		p.Ask(`{"type":"reset"}`)
 		for range 8 { // every 5 minutes the peer reads a reply, and so the server's pings
 			pass(5 * time.Minute)
-			p.ask(`{"type":"state"}`)
+			p.Ask(`{"type":"state"}`)
 		}
 		if s.sessions.find(forgotten.id) != nil || s.sessions.find(attached.id) == nil {
 			t.Errorf("after 40 minutes: forgotten %v, attached %v", s.sessions.find(forgotten.id),
 				s.sessions.find(attached.id))
 		}
-		p.leave()
+		p.Leave()
 		pass(9 * time.Minute)
 		if s.sessions.find(attached.id) == nil {
 			t.Error("the session went before its idle time was over")
@@ -268,29 +241,29 @@ func TestIdleCreatedSession(t *testing.T) {
 // A session whose socket was lost waits for another one as long as the grace period, with its
 // episode.
 func TestSessionGrace(t *testing.T) {
-	inBubble(t, Config{SessionGrace: time.Minute, MaxSessions: 1}, func(t *testing.T, s *Server, network *pipeNet) {
-		dialer := &websocket.Dialer{NetDialContext: network.dial}
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset","data":{"seed":6}}`)
+	inBubble(t, Config{SessionGrace: time.Minute, MaxSessions: 1}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		dialer := &websocket.Dialer{NetDialContext: network.Dial}
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset","data":{"seed":6}}`)
 		id := s.sessions.all()[0].id
-		_ = p.conn.Close()
+		_ = p.Conn.Close()
 		pass(50 * time.Second)
-		again := dialPeer(t, dialer, "ws://pipe/ws?session_id="+id)
-		if got := decoded(t, again.ask(`{"type":"state"}`), "data", "seed"); got != 6.0 {
+		again := wire.DialPeer(t, dialer, "ws://pipe/ws?session_id="+id)
+		if got := wire.Decoded(t, again.Ask(`{"type":"state"}`), "data", "seed"); got != 6.0 {
 			t.Errorf("the seed after attaching again is %v", got)
 		}
 		pass(2 * time.Minute)
-		if got := again.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+		if got := again.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 			t.Errorf("a step beyond the first grace period: %s", got)
 		}
-		_ = again.conn.Close()
+		_ = again.Conn.Close()
 		pass(62 * time.Second)
 		if got := s.sessions.active(); got != 0 {
 			t.Errorf("%d sessions after the grace period", got)
 		}
-		closed := connectPipe(t, network)
-		closed.ask(`{"type":"reset"}`)
-		closed.leave()
+		closed := wire.ConnectPipe(t, network)
+		closed.Ask(`{"type":"reset"}`)
+		closed.Leave()
 		if got := s.sessions.active(); got != 0 {
 			t.Errorf("%d sessions after an orderly close, want none: there is no grace for it", got)
 		}
@@ -300,45 +273,45 @@ func TestSessionGrace(t *testing.T) {
 // A client that asks for a slot just before one becomes free gets it; one that asks much earlier is
 // refused after the wait.
 func TestCapacityWait(t *testing.T) {
-	inBubble(t, Config{MaxSessions: 1, CapacityWait: time.Second}, func(t *testing.T, s *Server, network *pipeNet) {
-		first := connectPipe(t, network)
-		first.ask(`{"type":"reset"}`)
+	inBubble(t, Config{MaxSessions: 1, CapacityWait: time.Second}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		first := wire.ConnectPipe(t, network)
+		first.Ask(`{"type":"reset"}`)
 		began := time.Now()
-		refused := connectPipe(t, network)
-		if got := refused.code(`{"type":"reset"}`); got != codeCapacity || time.Since(began) != time.Second {
+		refused := wire.ConnectPipe(t, network)
+		if got := refused.Code(`{"type":"reset"}`); got != protocol.CodeCapacity || time.Since(began) != time.Second {
 			t.Errorf("answered with %s after %v, want CAPACITY_REACHED after 1s", got, time.Since(began))
 		}
-		patient := connectPipe(t, network)
+		patient := wire.ConnectPipe(t, network)
 		answer := make(chan string)
-		go func() { answer <- patient.ask(`{"type":"reset"}`) }()
+		go func() { answer <- patient.Ask(`{"type":"reset"}`) }()
 		pass(900 * time.Millisecond)
-		first.leave()
-		if got := codeOf(t, <-answer); got != "observation" {
+		first.Leave()
+		if got := wire.CodeOf(t, <-answer); got != "observation" {
 			t.Errorf("the waiting client was answered with %s", got)
 		}
-		late := connectPipe(t, network)
-		go func() { answer <- late.ask(`{"type":"reset"}`) }()
+		late := wire.ConnectPipe(t, network)
+		go func() { answer <- late.Ask(`{"type":"reset"}`) }()
 		pass(100 * time.Millisecond)
 		s.sessions.drain()
-		if got := <-answer; codeOf(t, got) != codeCapacity || !strings.Contains(got, "draining") {
+		if got := <-answer; wire.CodeOf(t, got) != protocol.CodeCapacity || !strings.Contains(got, "draining") {
 			t.Errorf("the client that waited when the drain began was answered with %s", got)
 		}
-		patient.leave()
+		patient.Leave()
 	})
 }
 
 func TestClientLimit(t *testing.T) {
 	s, url := serve(t, Config{MaxClientSessions: 2})
-	first := connect(t, url)
-	first.ask(`{"type":"reset"}`)
-	create(t, url)
-	third := connect(t, url)
-	if answer := third.ask(`{"type":"reset"}`); codeOf(t, answer) != codeCapacity ||
+	first := wire.Connect(t, url)
+	first.Ask(`{"type":"reset"}`)
+	wire.CreateSession(t, url)
+	third := wire.Connect(t, url)
+	if answer := third.Ask(`{"type":"reset"}`); wire.CodeOf(t, answer) != protocol.CodeCapacity ||
 		!strings.Contains(answer, "one client") {
 		t.Errorf("the third session of a client: %s", answer)
 	}
-	first.leave()
-	if got := connect(t, url).code(`{"type":"reset"}`); got != "observation" {
+	first.Leave()
+	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("after one has gone: %s", got)
 	}
 	for _, ss := range s.sessions.all() {
@@ -352,11 +325,11 @@ func TestClientLimit(t *testing.T) {
 // Messages beyond the rate are answered later, none is lost, and another session is as fast as
 // ever.
 func TestMessageRate(t *testing.T) {
-	inBubble(t, Config{MessageRate: 2}, func(t *testing.T, _ *Server, network *pipeNet) {
-		p := connectPipe(t, network)
+	inBubble(t, Config{MessageRate: 2}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
 		began := time.Now()
 		for range 12 {
-			p.ask(`{"type":"state"}`)
+			p.Ask(`{"type":"state"}`)
 		}
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("12 messages took %v, want 5s: two at once, then two a second", took)
@@ -366,20 +339,20 @@ func TestMessageRate(t *testing.T) {
 
 // Stopping a session while others wait for their turn answers them.
 func TestEndWhileOthersWait(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *pipeNet) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *wire.PipeNet) {
 		ss, err := s.open(t.Context(), newID(""), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		holding, waited := make(chan struct{}), make(chan error)
 		go func() {
-			_ = ss.do(t.Context(), func(*player) { close(holding); <-ss.ctx.Done() })
+			_ = ss.do(t.Context(), func(*player.Player) { close(holding); <-ss.ctx.Done() })
 		}()
 		<-holding
-		go func() { waited <- ss.do(t.Context(), func(*player) { t.Error("played on an ended session") }) }()
+		go func() { waited <- ss.do(t.Context(), func(*player.Player) { t.Error("played on an ended session") }) }()
 		pass(time.Second)
 		ss.end(endClosed, 0, "")
-		if err := <-waited; playError(err).Code != codeSession {
+		if err := <-waited; protocol.PlayError(err).Code != protocol.CodeSession {
 			t.Errorf("the waiting operation got %v", err)
 		}
 	})

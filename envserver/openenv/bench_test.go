@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 
@@ -22,10 +25,10 @@ func BenchmarkStep(b *testing.B) {
 	for _, sessions := range []int{1, 100} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
 			_, url := serve(b, Config{})
-			peers := make([]*peer, sessions)
+			peers := make([]*wire.Peer, sessions)
 			for i := range peers {
-				peers[i] = connect(b, url)
-				peers[i].ask(`{"type":"reset","data":{"seed":1}}`)
+				peers[i] = wire.Connect(b, url)
+				peers[i].Ask(`{"type":"reset","data":{"seed":1}}`)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -35,7 +38,7 @@ func BenchmarkStep(b *testing.B) {
 				if i < b.N%sessions {
 					n++
 				}
-				wg.Go(func() { playSteps(b, p.conn, n) })
+				wg.Go(func() { playSteps(b, p.Conn, n) })
 			}
 			wg.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
@@ -64,11 +67,11 @@ func BenchmarkSession(b *testing.B) {
 	_, url := serve(b, Config{})
 	b.ReportAllocs()
 	for b.Loop() {
-		p := connect(b, url)
-		p.ask(`{"type":"reset"}`)
-		p.ask(benchStep)
-		p.send(`{"type":"close"}`)
-		p.closed()
+		p := wire.Connect(b, url)
+		p.Ask(`{"type":"reset"}`)
+		p.Ask(benchStep)
+		p.Send(`{"type":"close"}`)
+		p.Closed()
 	}
 }
 
@@ -81,9 +84,9 @@ func BenchmarkIdleSession(b *testing.B) {
 		dialer := websocket.Dialer{ReadBufferSize: 256, WriteBufferSize: 256, WriteBufferPool: &sync.Pool{}}
 		before := memoryInUse()
 		for range sessions {
-			p := dialPeer(b, &dialer, "ws"+url[len("http"):]+"/ws")
-			p.ask(`{"type":"reset"}`)
-			p.ask(benchStep)
+			p := wire.DialPeer(b, &dialer, "ws"+url[len("http"):]+"/ws")
+			p.Ask(`{"type":"reset"}`)
+			p.Ask(benchStep)
 		}
 		b.ReportMetric(float64(memoryInUse()-before)/sessions, "B/session")
 	}
@@ -102,20 +105,20 @@ func BenchmarkDecodeMessage(b *testing.B) {
 	raw := []byte(benchStep)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, fault := decodeMessage(raw); fault != nil {
+		if _, fault := protocol.DecodeMessage(raw); fault != nil {
 			b.Fatal(fault)
 		}
 	}
 }
 
 func BenchmarkWriteReply(b *testing.B) {
-	r := reply{kind: echoKind{}, result: episode.Result{Observation: echoObservation{Text: benchStep, Seed: 7},
-		Reward: 200}}
+	r := episode.Result{Observation: echo.Observation{Text: benchStep, Seed: 7},
+		Reward: 200}
 	var out bytes.Buffer
 	b.ReportAllocs()
 	for b.Loop() {
 		out.Reset()
-		r.write(&out)
+		_ = protocol.WriteResult(&out, echo.Kind{}, r)
 	}
 	if !json.Valid(out.Bytes()) {
 		b.Fatal(out.String())
@@ -126,9 +129,9 @@ func BenchmarkWriteReply(b *testing.B) {
 // compared with BenchmarkStep of one session.
 func BenchmarkRelayedStep(b *testing.B) {
 	members := servePool(b, Config{}, Config{})
-	p := attachTo(b, members[0].url, create(b, members[1].url))
-	p.ask(`{"type":"reset","data":{"seed":1}}`)
+	p := attachTo(b, members[0].url, wire.CreateSession(b, members[1].url))
+	p.Ask(`{"type":"reset","data":{"seed":1}}`)
 	b.ReportAllocs()
 	b.ResetTimer()
-	playSteps(b, p.conn, b.N)
+	playSteps(b, p.Conn, b.N)
 }

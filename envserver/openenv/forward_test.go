@@ -17,7 +17,10 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/openenv/mesh"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/gorilla/websocket"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -25,16 +28,16 @@ import (
 // Whatever server a request about a session comes to, it is answered as by the session's own.
 func TestSessionThroughEveryServer(t *testing.T) {
 	members := servePool(t, Config{}, Config{}, Config{})
-	id := create(t, members[0].url)
+	id := wire.CreateSession(t, members[0].url)
 	for i, m := range members {
 		p := attachTo(t, m.url, id)
-		p.ask(`{"type":"reset","data":{"seed":5}}`)
-		if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+		p.Ask(`{"type":"reset","data":{"seed":5}}`)
+		if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 			t.Errorf("server %d: a step over the socket: %s", i, got)
 		}
 		other := members[(i+1)%len(members)].url
-		if got := rpc(t, other, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`,
-			id)); decoded(t, got, "result", "data", "observation", "text") != "hi" {
+		if got := wire.RPC(t, other, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`,
+			id)); wire.Decoded(t, got, "result", "data", "observation", "text") != "hi" {
 			t.Errorf("server %d: tools/call: %s", i, got)
 		}
 		for _, c := range []struct{ path, body, header string }{
@@ -43,19 +46,19 @@ func TestSessionThroughEveryServer(t *testing.T) {
 			{"/step", `{"action":{"kind":"say"}}`, id},
 		} {
 			request, _ := http.NewRequest(http.MethodPost, other+c.path, strings.NewReader(c.body))
-			request.Header.Set(sessionHeader, c.header)
-			if status, body := answerTo(t, request); status != 200 || decoded(t, body, "observation", "seed") != 5.0 {
+			request.Header.Set(protocol.SessionHeader, c.header)
+			if status, body := answerTo(t, request); status != 200 || wire.Decoded(t, body, "observation", "seed") != 5.0 {
 				t.Errorf("server %d: %s %s: %d %s", i, c.path, c.body, status, body)
 			}
 		}
-		if _, state := getBody(t, other+"/state?session_id="+id); decoded(t, state, "step_count") != 5.0 {
+		if _, state := wire.GetBody(t, other+"/state?session_id="+id); wire.Decoded(t, state, "step_count") != 5.0 {
 			t.Errorf("server %d: %s, want 5 steps", i, state)
 		}
 		second := attachTo(t, other, id)
-		if answer := second.ask(`{"type":"state"}`); codeOf(t, answer) != codeSession {
+		if answer := second.Ask(`{"type":"state"}`); wire.CodeOf(t, answer) != protocol.CodeSession {
 			t.Errorf("server %d: a second socket: %s", i, answer)
 		}
-		p.leave()
+		p.Leave()
 	}
 	if got := sessionsIn(members); got != 1 {
 		t.Errorf("%d sessions, want the one", got)
@@ -82,27 +85,27 @@ func TestAttachedSessionBehindOneAddress(t *testing.T) {
 	members := servePool(t, Config{}, Config{}, Config{})
 	front := balance(t, members)
 	for range 5 {
-		id := create(t, front)
+		id := wire.CreateSession(t, front)
 		p := attachTo(t, front, id)
-		p.ask(`{"type":"reset","data":{"seed":5}}`)
+		p.Ask(`{"type":"reset","data":{"seed":5}}`)
 		for range 4 {
-			if got := rpc(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); decoded(t, got,
+			if got := wire.RPC(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); wire.Decoded(t, got,
 				"result") == nil {
 				t.Errorf("tools/call: %s", got)
 			}
 		}
-		if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 4.0 {
+		if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 4.0 {
 			t.Errorf("%v steps, want 4", got)
 		}
 		if got := closeSession(t, front, id); !strings.Contains(got, `"closing":true`) {
 			t.Errorf("closing an attached session: %s", got)
 		}
-		p.leave()
-		if got := closeSession(t, front, id); decoded(t, got, "error", "code") != -32602.0 {
+		p.Leave()
+		if got := closeSession(t, front, id); wire.Decoded(t, got, "error", "code") != -32602.0 {
 			t.Errorf("closing it again: %s", got)
 		}
 	}
-	eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
+	wire.Eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
 }
 
 // A stock MCP client, whose every request comes to another server.
@@ -121,17 +124,17 @@ func TestStockMCPClientBehindOneAddress(t *testing.T) {
 				t.Errorf("call %d: %+v, %v", i, result, err)
 			}
 		}
-		p := dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(front, "http")+"/mcp?session_id="+c.ID())
-		if got := p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`); decoded(t, got, "result",
+		p := wire.DialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(front, "http")+"/mcp?session_id="+c.ID())
+		if got := p.Ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`); wire.Decoded(t, got, "result",
 			"session_id") != c.ID() {
 			t.Errorf("WebSocket /mcp: %s", got)
 		}
-		_ = p.conn.Close()
+		_ = p.Conn.Close()
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
+	wire.Eventually(t, "every slot is free", func() bool { return sessionsIn(members) == 0 })
 }
 
 // A server that is full has peers begin sessions, the one with most room first, however they are
@@ -139,16 +142,16 @@ func TestStockMCPClientBehindOneAddress(t *testing.T) {
 func TestFullServerPassesOn(t *testing.T) {
 	for name, begin := range map[string]func(t *testing.T, url string) (string, error){
 		"socket": func(t *testing.T, url string) (string, error) {
-			p := connect(t, url)
-			return codeErr(t, p.ask(`{"type":"reset"}`))
+			p := wire.Connect(t, url)
+			return codeErr(t, p.Ask(`{"type":"reset"}`))
 		},
 		"WebSocket /mcp": func(t *testing.T, url string) (string, error) {
-			p := dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/mcp")
-			answer := p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`)
+			p := wire.DialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/mcp")
+			answer := p.Ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`)
 			return answer, rpcErr(t, answer)
 		},
 		"create": func(t *testing.T, url string) (string, error) {
-			answer := rpc(t, url, "openenv/session/create", `{}`)
+			answer := wire.RPC(t, url, "openenv/session/create", `{}`)
 			return answer, rpcErr(t, answer)
 		},
 		"initialize": func(t *testing.T, url string) (string, error) {
@@ -180,14 +183,14 @@ func TestFullServerPassesOn(t *testing.T) {
 }
 
 func rpcErr(tb testing.TB, answer string) error {
-	if decoded(tb, answer, "error") != nil {
+	if wire.Decoded(tb, answer, "error") != nil {
 		return errors.New(answer)
 	}
 	return nil
 }
 
 func codeErr(tb testing.TB, answer string) (string, error) {
-	if codeOf(tb, answer) == codeCapacity {
+	if wire.CodeOf(tb, answer) == protocol.CodeCapacity {
 		return answer, errors.New(answer)
 	}
 	return answer, nil
@@ -210,7 +213,7 @@ func TestBurstFillsThePool(t *testing.T) {
 			}
 			_ = response.Body.Close()
 			t.Cleanup(func() { _ = conn.Close() })
-			answer, err := roundTrip(&peer{tb: t, conn: conn}, `{"type":"reset"}`)
+			answer, err := roundTrip(wire.NewPeer(t, conn), `{"type":"reset"}`)
 			if err != nil {
 				answer = err.Error()
 			}
@@ -226,12 +229,12 @@ func TestBurstFillsThePool(t *testing.T) {
 	if got := sessionsIn(members); got != clients {
 		t.Errorf("%d sessions, want %d", got, clients)
 	}
-	last := connect(t, members[0].url)
-	answer := last.ask(`{"type":"reset"}`)
-	if codeOf(t, answer) != codeCapacity || decoded(t, answer, "data", "max_sessions") != 3.0 {
+	last := wire.Connect(t, members[0].url)
+	answer := last.Ask(`{"type":"reset"}`)
+	if wire.CodeOf(t, answer) != protocol.CodeCapacity || wire.Decoded(t, answer, "data", "max_sessions") != 3.0 {
 		t.Errorf("a client too many: %s", answer)
 	}
-	if code, _ := last.closed(); code != websocket.CloseNormalClosure {
+	if code, _ := last.Closed(); code != websocket.CloseNormalClosure {
 		t.Errorf("closed with %d, want 1000 after one message", code)
 	}
 }
@@ -240,28 +243,28 @@ func TestBurstFillsThePool(t *testing.T) {
 // the sockets that it carries.
 func TestDrainingServerPassesOn(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
-	own := connect(t, members[0].url)
-	own.ask(`{"type":"reset"}`)
+	own := wire.Connect(t, members[0].url)
+	own.Ask(`{"type":"reset"}`)
 	drained := make(chan error, 1)
 	go func() { drained <- members[0].Drain(t.Context()) }()
-	eventually(t, "the drain has begun", members[0].sessions.isDraining)
-	p := connect(t, members[0].url)
-	if got := p.code(`{"type":"reset"}`); got != "observation" || members[1].sessions.active() != 1 {
+	wire.Eventually(t, "the drain has begun", members[0].sessions.slots.Draining)
+	p := wire.Connect(t, members[0].url)
+	if got := p.Code(`{"type":"reset"}`); got != "observation" || members[1].sessions.active() != 1 {
 		t.Errorf("a new session on a draining server: %s, the peer has %d", got, members[1].sessions.active())
 	}
-	if id := create(t, members[0].url); members[1].sessions.find(id) == nil {
+	if id := wire.CreateSession(t, members[0].url); members[1].sessions.find(id) == nil {
 		t.Error("a created session is not the peer's")
 	}
-	own.leave()
+	own.Leave()
 	select {
 	case err := <-drained:
 		t.Fatalf("drained with a socket on the way: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+	if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 		t.Errorf("a step on the way through: %s", got)
 	}
-	p.leave()
+	p.Leave()
 	if err := <-drained; err != nil {
 		t.Errorf("Drain() = %v", err)
 	}
@@ -270,49 +273,49 @@ func TestDrainingServerPassesOn(t *testing.T) {
 // The peers of a server that closes lose nothing but the sockets that go through it.
 func TestCloseCutsRelays(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
-	id := create(t, members[1].url)
+	id := wire.CreateSession(t, members[1].url)
 	p := attachTo(t, members[0].url, id)
-	p.ask(`{"type":"reset"}`)
+	p.Ask(`{"type":"reset"}`)
 	members[0].Close()
-	if _, _, err := p.conn.ReadMessage(); err == nil {
+	if _, _, err := p.Conn.ReadMessage(); err == nil {
 		t.Error("the socket goes on")
 	}
-	eventually(t, "the session is detached", func() bool { return members[1].sessions.find(id).detached() })
+	wire.Eventually(t, "the session is detached", func() bool { return members[1].sessions.find(id).detached() })
 }
 
 // A client of a server that dies sees its socket end at once, and learns from the others that the
 // session is gone.
 func TestPeerDies(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
-	id := create(t, members[1].url)
+	id := wire.CreateSession(t, members[1].url)
 	p := attachTo(t, members[0].url, id)
-	p.ask(`{"type":"reset"}`)
+	p.Ask(`{"type":"reset"}`)
 	members[1].kill()
-	_ = p.conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-	_, _, err := p.conn.ReadMessage()
+	_ = p.Conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_, _, err := p.Conn.ReadMessage()
 	if timeout, ok := errors.AsType[net.Error](err); err == nil || ok && timeout.Timeout() {
 		t.Errorf("after the death of the peer: %v", err)
 	}
 	again := attachTo(t, members[0].url, id)
-	if answer := again.ask(`{"type":"state"}`); codeOf(t, answer) != codeSession ||
+	if answer := again.Ask(`{"type":"state"}`); wire.CodeOf(t, answer) != protocol.CodeSession ||
 		!strings.Contains(answer, "unknown session") {
 		t.Errorf("attaching to a session that is gone: %s", answer)
 	}
-	if answer := rpc(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); decoded(t,
+	if answer := wire.RPC(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); wire.Decoded(t,
 		answer, "error", "code") != -32602.0 {
 		t.Errorf("tools/call: %s", answer)
 	}
-	if status, body := postBody(t, members[0].url+"/step", fmt.Sprintf(`{"session_id":%q,"action":{"kind":"say"}}`,
+	if status, body := wire.PostBody(t, members[0].url+"/step", fmt.Sprintf(`{"session_id":%q,"action":{"kind":"say"}}`,
 		id)); status != 404 {
 		t.Errorf("/step: %d %s", status, body)
 	}
 	request, _ := http.NewRequest(http.MethodPost, members[0].url+"/mcp",
 		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
-	request.Header.Set(mcpSessionHeader, id)
+	request.Header.Set(protocol.MCPSessionHeader, id)
 	if status, body := answerTo(t, request); status != 404 {
 		t.Errorf("MCP: %d %s, want 404, on which clients initialize again", status, body)
 	}
-	if got := connect(t, members[0].url).code(`{"type":"reset"}`); got != "observation" {
+	if got := wire.Connect(t, members[0].url).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("a new session: %s", got)
 	}
 }
@@ -331,14 +334,14 @@ func TestPeerDiesWhileItAnswers(t *testing.T) {
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			members := servePool(t, Config{Kind: waiter{}}, Config{Kind: waiter{}})
-			id := create(t, members[1].url)
+			id := wire.CreateSession(t, members[1].url)
 			ss := members[1].sessions.find(id)
-			rpc(t, members[1].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
+			wire.RPC(t, members[1].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
 			go func() {
-				eventually(t, "the request runs", func() bool { return len(ss.turn) > 0 })
+				wire.Eventually(t, "the request runs", func() bool { return len(ss.turn) > 0 })
 				members[1].kill()
 			}()
-			status, body := postBody(t, members[0].url+c.path, fmt.Sprintf(c.body, id))
+			status, body := wire.PostBody(t, members[0].url+c.path, fmt.Sprintf(c.body, id))
 			if status != c.status || !strings.Contains(body, c.want) {
 				t.Errorf("%d %s", status, body)
 			}
@@ -350,23 +353,23 @@ func TestPeerDiesWhileItAnswers(t *testing.T) {
 func TestNoLoops(t *testing.T) {
 	addresses := make([]string, 2)
 	lookup := func(context.Context) ([]string, error) { return addresses, nil }
-	confused := Config{MaxSessions: 1, Peers: &Peers{Lookup: lookup, Self: "192.0.2.1:8000"}}
+	confused := Config{MaxSessions: 1, Peers: &mesh.Config{Lookup: lookup, Self: "192.0.2.1:8000"}}
 	members := servePool(t, confused, confused)
 	addresses[0], addresses[1] = members[0].address, members[1].address
 	for _, m := range members {
-		id := members[0].peers.tokenOf(m.address) + ".NOBODY"
+		id := m.mesh.SessionPrefix() + "NOBODY"
 		p := attachTo(t, members[0].url, id)
-		if got := p.code(`{"type":"state"}`); got != codeSession {
+		if got := p.Code(`{"type":"state"}`); got != protocol.CodeSession {
 			t.Errorf("an id of nobody's: %s", got)
 		}
-		if status, body := getBody(t, members[0].url+"/state?session_id="+id); status != 404 {
+		if status, body := wire.GetBody(t, members[0].url+"/state?session_id="+id); status != 404 {
 			t.Errorf("/state: %d %s", status, body)
 		}
 	}
 	for range 2 {
-		connect(t, members[0].url).ask(`{"type":"reset"}`)
+		wire.Connect(t, members[0].url).Ask(`{"type":"reset"}`)
 	}
-	if got := connect(t, members[0].url).code(`{"type":"reset"}`); got != codeCapacity {
+	if got := wire.Connect(t, members[0].url).Code(`{"type":"reset"}`); got != protocol.CodeCapacity {
 		t.Errorf("a session too many for both: %s", got)
 	}
 }
@@ -379,21 +382,21 @@ func TestForwardingGivesNoAccess(t *testing.T) {
 	ask := func(path, token, direct string) (int, string) {
 		request, _ := http.NewRequest(http.MethodPost, members[0].url+path,
 			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`))
-		if path == roomPath {
+		if path == "/room" {
 			request.Method = http.MethodGet
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
 		request.Header.Set(protocol.DirectHeader, direct)
 		return answerTo(t, request)
 	}
-	proof := members[0].peers.proof
+	proof := proofOf(t)
 	for _, c := range []struct {
 		path, token, direct string
 		want                int
 	}{
 		{"/mcp", "wrong", "", 401}, {"/mcp", "wrong", "client", 401}, {"/mcp", "", proof, 401},
-		{roomPath, "secret", "", 403}, {roomPath, "secret", "client", 403},
-		{roomPath, "", proof, 200}, {"/mcp", "secret", "", 200}, {"/mcp", "secret", "", 200},
+		{"/room", "secret", "", 403}, {"/room", "secret", "client", 403},
+		{"/room", "", proof, 200}, {"/mcp", "secret", "", 200}, {"/mcp", "secret", "", 200},
 		{"/mcp", "secret", proof, 503}, {"/mcp", "secret", "client", 200},
 	} {
 		if status, body := ask(c.path, c.token, c.direct); status != c.want {
@@ -408,12 +411,12 @@ func TestForwardingGivesNoAccess(t *testing.T) {
 
 // A peer tells whom a session counts for, and nobody else does.
 func TestClientOfAForwardedRequest(t *testing.T) {
-	s := newTestServer(t, Config{Peers: &Peers{Lookup: func(context.Context) ([]string, error) { return nil, nil },
+	s := newTestServer(t, Config{Peers: &mesh.Config{Lookup: func(context.Context) ([]string, error) { return nil, nil },
 		Self: "192.0.2.1:8000"}})
 	defer s.Close()
-	for proof, want := range map[string]string{"": "192.0.2.9", "made up": "192.0.2.9", s.peers.proof: "198.51.100.7"} {
+	for proof, want := range map[string]string{"": "192.0.2.9", "made up": "192.0.2.9", proofOf(t): "198.51.100.7"} {
 		request := &http.Request{RemoteAddr: "192.0.2.9:4711", Header: http.Header{protocol.DirectHeader: {proof},
-			clientHeader: {"198.51.100.7"}}}
+			"X-Csenv-Client": {"198.51.100.7"}}}
 		if got := s.clientOf(request); got != want {
 			t.Errorf("with the proof %q the client is %s, want %s", proof, got, want)
 		}
@@ -423,22 +426,23 @@ func TestClientOfAForwardedRequest(t *testing.T) {
 // Messages of every size come through a relay as they are.
 func TestRelayedMessages(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
-	id := create(t, members[1].url)
+	id := wire.CreateSession(t, members[1].url)
 	p := attachTo(t, members[0].url, id)
-	p.ask(`{"type":"reset"}`)
+	p.Ask(`{"type":"reset"}`)
+	const relayBuffer = 4096
 	for _, size := range []int{0, 1, relayBuffer - 1, relayBuffer, relayBuffer + 1, smallMessage, 1 << 20, 4 << 20} {
 		text := strings.Repeat("é", size/2)
-		answer := p.ask(`{"type":"step","data":{"kind":"say","text":"` + text + `","bytes":` + fmt.Sprint(size) + `}}`)
-		if got, _ := decoded(t, answer, "data", "observation", "text").(string); got != text+strings.Repeat("x", size) {
+		answer := p.Ask(`{"type":"step","data":{"kind":"say","text":"` + text + `","bytes":` + fmt.Sprint(size) + `}}`)
+		if got, _ := wire.Decoded(t, answer, "data", "observation", "text").(string); got != text+strings.Repeat("x", size) {
 			t.Errorf("%d bytes came back as %d", len(text)+size, len(got))
 		}
 	}
 	const pipelined = 50
 	for range pipelined {
-		p.send(`{"type":"step","data":{"kind":"say"}}`)
+		p.Send(`{"type":"step","data":{"kind":"say"}}`)
 	}
 	for range pipelined {
-		p.receive()
+		p.Receive()
 	}
 }
 
@@ -446,40 +450,40 @@ func TestRelayedMessages(t *testing.T) {
 // connection.
 func TestRelayedHalfClose(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{})
-	connect(t, members[0].url).ask(`{"type":"reset"}`)
+	wire.Connect(t, members[0].url).Ask(`{"type":"reset"}`)
 	var raw *net.TCPConn
 	dialer := websocket.Dialer{NetDialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		raw, _ = conn.(*net.TCPConn)
 		return conn, err
 	}}
-	p := dialPeer(t, &dialer, "ws"+strings.TrimPrefix(members[0].url, "http")+"/ws")
-	p.ask(`{"type":"reset"}`)
+	p := wire.DialPeer(t, &dialer, "ws"+strings.TrimPrefix(members[0].url, "http")+"/ws")
+	p.Ask(`{"type":"reset"}`)
 	if got := members[1].sessions.active(); got != 1 {
 		t.Fatalf("the peer has %d sessions", got)
 	}
 	if err := raw.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-	_, _, err := p.conn.ReadMessage()
+	_ = p.Conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_, _, err := p.Conn.ReadMessage()
 	if timeout, ok := errors.AsType[net.Error](err); err == nil || ok && timeout.Timeout() {
 		t.Errorf("after the end of the client's half: %v", err)
 	}
-	eventually(t, "the slot is free", func() bool { return members[1].sessions.active() == 0 })
+	wire.Eventually(t, "the slot is free", func() bool { return members[1].sessions.active() == 0 })
 }
 
 // Runners dial the server whose ledger they fetch.
 func TestDialStaysWhereItIs(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{})
-	create(t, members[0].url)
+	wire.CreateSession(t, members[0].url)
 	c, err := client.Dial(t.Context(), members[0].url, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	_, err = c.Reset(t.Context(), nil)
-	if refusal, ok := errors.AsType[*client.ServerError](err); !ok || refusal.Code != codeCapacity {
+	if refusal, ok := errors.AsType[*client.ServerError](err); !ok || refusal.Code != protocol.CodeCapacity {
 		t.Errorf("a session was passed on: %v", err)
 	}
 	spread, err := client.Dial(t.Context(), members[0].url, client.Options{Spread: true})
@@ -494,10 +498,10 @@ func TestDialStaysWhereItIs(t *testing.T) {
 
 // A request that came to a free slot and begins no session after all leaves the slot free.
 func TestSeatsAreGivenBack(t *testing.T) {
-	alone := &Peers{Lookup: func(context.Context) ([]string, error) { return nil, errors.New("no peers") },
+	alone := &mesh.Config{Lookup: func(context.Context) ([]string, error) { return nil, errors.New("no peers") },
 		Self: "192.0.2.1:8000"}
 	s, url := serve(t, Config{MaxSessions: 1, Peers: alone})
-	broken, brokenURL := serve(t, Config{MaxSessions: 1, Peers: alone, Kind: echoKind{broken: true}})
+	broken, brokenURL := serve(t, Config{MaxSessions: 1, Peers: alone, Kind: echo.Kind{Broken: true}})
 	handshake, _ := http.NewRequest(http.MethodGet, url+"/ws", nil)
 	handshake.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"8"}}
 	if status, body := answerTo(t, handshake); status != http.StatusBadRequest {
@@ -506,18 +510,18 @@ func TestSeatsAreGivenBack(t *testing.T) {
 	if _, err := dialMCP(t.Context(), url+"/mcp?task=juggle"); err == nil {
 		t.Error("an MCP session of an unknown task")
 	}
-	postBody(t, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
-	connect(t, url).leave()
+	wire.PostBody(t, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+	wire.Connect(t, url).Leave()
 	for name, s := range map[string]*Server{"refused": s, "broken": broken} {
 		if name == "broken" {
-			rpc(t, brokenURL, "openenv/session/create", `{}`)
-			if got := connect(t, brokenURL).code(`{"type":"reset"}`); got != codeFactory {
+			wire.RPC(t, brokenURL, "openenv/session/create", `{}`)
+			if got := wire.Connect(t, brokenURL).Code(`{"type":"reset"}`); got != protocol.CodeFactory {
 				t.Errorf("a broken factory: %s", got)
 			}
 		}
-		eventually(t, name+": the slot is free", func() bool {
-			held := s.sessions.reserve()
-			defer held.giveBack()
+		wire.Eventually(t, name+": the slot is free", func() bool {
+			held := s.sessions.slots.Reserve()
+			defer held.Release()
 			return held != nil && s.sessions.active() == 0
 		})
 	}
@@ -526,7 +530,7 @@ func TestSeatsAreGivenBack(t *testing.T) {
 // What a peer answers instead of taking a handshake is the client's answer.
 func TestRefusedHandshakeIsForwarded(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
-	handshake, _ := http.NewRequest(http.MethodGet, members[0].url+"/ws?session_id="+create(t, members[1].url), nil)
+	handshake, _ := http.NewRequest(http.MethodGet, members[0].url+"/ws?session_id="+wire.CreateSession(t, members[1].url), nil)
 	handshake.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"8"}}
 	response, err := http.DefaultClient.Do(handshake)
 	if err != nil {
@@ -541,9 +545,9 @@ func TestRefusedHandshakeIsForwarded(t *testing.T) {
 // A server that carries as many sockets as it may says so, and begins no session elsewhere.
 func TestRelaysAreBounded(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{})
-	id := create(t, members[1].url)
-	create(t, members[0].url)
-	if err := members[0].peers.settle(t.Context()); err != nil {
+	id := wire.CreateSession(t, members[1].url)
+	wire.CreateSession(t, members[0].url)
+	if err := members[0].mesh.WaitDrained(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	_, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(members[0].url,
@@ -554,20 +558,20 @@ func TestRelaysAreBounded(t *testing.T) {
 	if err == nil || response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 		t.Errorf("attaching: %v", err)
 	}
-	if got := connect(t, members[0].url).code(`{"type":"reset"}`); got != codeCapacity {
+	if got := wire.Connect(t, members[0].url).Code(`{"type":"reset"}`); got != protocol.CodeCapacity {
 		t.Errorf("a new session: %s", got)
 	}
-	if status, body := getBody(t, members[0].url+"/state?session_id="+id); status != 200 {
+	if status, body := wire.GetBody(t, members[0].url+"/state?session_id="+id); status != 200 {
 		t.Errorf("plain HTTP: %d %s", status, body)
 	}
 }
 
 func TestForwardingIsCounted(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 1}, Config{MaxSessions: 1})
-	id := create(t, members[1].url)
+	id := wire.CreateSession(t, members[1].url)
 	p := attachTo(t, members[0].url, id)
-	p.ask(`{"type":"reset"}`)
-	getBody(t, members[0].url+"/state?session_id="+id)
+	p.Ask(`{"type":"reset"}`)
+	wire.GetBody(t, members[0].url+"/state?session_id="+id)
 	recorded := func() string {
 		request, _ := http.NewRequest(http.MethodGet, "/metrics", nil)
 		w := httptest.NewRecorder()
@@ -576,17 +580,17 @@ func TestForwardingIsCounted(t *testing.T) {
 	}
 	for _, want := range []string{`csenv_forwarded_total{kind="socket",result="done"} 1`,
 		`csenv_forwarded_total{kind="request",result="done"} 1`, `csenv_relayed_sockets 1`} {
-		eventually(t, "/metrics has "+want, func() bool { return strings.Contains(recorded(), want) })
+		wire.Eventually(t, "/metrics has "+want, func() bool { return strings.Contains(recorded(), want) })
 	}
-	p.leave()
-	eventually(t, "the relay has ended", func() bool { return strings.Contains(recorded(), "csenv_relayed_sockets 0") })
+	p.Leave()
+	wire.Eventually(t, "the relay has ended", func() bool { return strings.Contains(recorded(), "csenv_relayed_sockets 0") })
 }
 
 // waiter has a tool that takes its time.
-type waiter struct{ echoKind }
+type waiter struct{ echo.Kind }
 
 func (w waiter) Schemas() episode.Schemas {
-	schemas := w.echoKind.Schemas()
+	schemas := w.Kind.Schemas()
 	schemas.Tools = append(slices.Clone(schemas.Tools), episode.Tool{Name: "wait", Description: "Waits.",
 		InputSchema: json.RawMessage(`{"type":"object"}`)})
 	return schemas

@@ -97,7 +97,7 @@ func (s *Server) free(f frame) {
 // linger reads until the peer has answered the close frame or its time is over. A socket closed
 // with bytes unread would be reset, and the peer might never see the close frame.
 func linger(conn *websocket.Conn) {
-	_ = conn.SetReadDeadline(time.Now().Add(closeWait))
+	_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
 	for {
 		if _, _, err := conn.NextReader(); err != nil {
 			return
@@ -105,9 +105,9 @@ func linger(conn *websocket.Conn) {
 	}
 }
 
-// sayGoodbye sends a close frame. A peer that doesn't take it is none of our concern.
-func sayGoodbye(conn *websocket.Conn, code int, reason string) {
-	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(closeWait))
+// writeClose sends a close frame. A peer that doesn't take it is none of our concern.
+func writeClose(conn *websocket.Conn, code int, reason string) {
+	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(closeTimeout))
 }
 
 // isClosed tells a peer that closed the WebSocket from one that was lost.

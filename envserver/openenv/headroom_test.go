@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+
+	"github.com/csenv/csenv/internal/testkit/wire"
 )
 
 func TestGCPercent(t *testing.T) {
@@ -33,7 +35,7 @@ func TestKeepHeadroom(t *testing.T) {
 		debug.SetGCPercent(now)
 		return now
 	}
-	eventually(t, "a small heap is collected less often", func() bool { return percent() > 100 })
+	wire.Eventually(t, "a small heap is collected less often", func() bool { return percent() > 100 })
 	cancel()
 	<-ended
 	if got := percent(); got != 100 {

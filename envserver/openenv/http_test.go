@@ -13,23 +13,11 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
-
-func postBody(tb testing.TB, url, body string) (int, string) {
-	tb.Helper()
-	response, err := http.Post(url, "application/json", strings.NewReader(body))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return response.StatusCode, string(text)
-}
 
 func TestDocuments(t *testing.T) {
 	_, url := serve(t, Config{Version: "v1.2.3"})
@@ -37,16 +25,16 @@ func TestDocuments(t *testing.T) {
 		"/health":   `{"status":"healthy"}`,
 		"/metadata": `{"author":null,"description":"Says what it is told.","documentation_url":null,"name":"echo","readme_content":null,"version":"v1.2.3"}`,
 	} {
-		if status, body := getBody(t, url+path); status != http.StatusOK || body != want {
+		if status, body := wire.GetBody(t, url+path); status != http.StatusOK || body != want {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	_, schema := getBody(t, url+"/schema")
+	_, schema := wire.GetBody(t, url+"/schema")
 	for name, want := range map[string]json.RawMessage{
-		"action": echoKind{}.Schemas().Action, "observation": echoKind{}.Schemas().Observation,
-		"state": echoKind{}.Schemas().State, "reset_observation": echoKind{}.Schemas().Observation,
+		"action": echo.Kind{}.Schemas().Action, "observation": echo.Kind{}.Schemas().Observation,
+		"state": echo.Kind{}.Schemas().State, "reset_observation": echo.Kind{}.Schemas().Observation,
 	} {
-		if diff := cmp.Diff(decoded(t, string(want)), decoded(t, schema, name)); diff != "" {
+		if diff := cmp.Diff(wire.Decoded(t, string(want)), wire.Decoded(t, schema, name)); diff != "" {
 			t.Errorf("schema of the %s (-want +got)\n%s", name, diff)
 		}
 	}
@@ -56,11 +44,11 @@ func TestDocuments(t *testing.T) {
 // criteria hold.
 func TestOpenAPI(t *testing.T) {
 	_, url := serve(t, Config{})
-	_, body := getBody(t, url+"/openapi.json")
-	if got := decoded(t, body, "info", "version"); got != "1.0.0" {
+	_, body := wire.GetBody(t, url+"/openapi.json")
+	if got := wire.Decoded(t, body, "info", "version"); got != "1.0.0" {
 		t.Errorf("info.version is %v", got)
 	}
-	paths := decoded(t, body, "paths").(map[string]any)
+	paths := wire.Decoded(t, body, "paths").(map[string]any)
 	for _, path := range []string{"/reset", "/step", "/state", "/health", "/metadata", "/schema"} {
 		if paths[path] == nil {
 			t.Errorf("%s is missing", path)
@@ -82,7 +70,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for _, reference := range strings.Split(body, `"$ref":"#/components/schemas/`)[1:] {
 		name := reference[:strings.IndexByte(reference, '"')]
-		if decoded(t, body, "components", "schemas", name) == nil {
+		if wire.Decoded(t, body, "components", "schemas", name) == nil {
 			t.Errorf("component %s is missing", name)
 		}
 	}
@@ -122,15 +110,15 @@ func TestStatelessHTTP(t *testing.T) {
 		{"/step", `{"action":{"kind":"finish"},"run":"u","shard":0,"episode":0}`, 200, ``},
 		{"/step", `{"action":{"kind":"` + strings.Repeat("x", protocol.MaxBody) + `"}}`, 413, ``},
 	} {
-		status, body := postBody(t, url+c.path, c.body)
+		status, body := wire.PostBody(t, url+c.path, c.body)
 		if status != c.status || (c.want != "" && body != c.want) {
 			t.Errorf("%s %.80s: %d %s", c.path, c.body, status, body)
 		}
 	}
-	if status, body := getBody(t, url+"/state"); status != 200 || decoded(t, body, "step_count") != 0.0 {
+	if status, body := wire.GetBody(t, url+"/state"); status != 200 || wire.Decoded(t, body, "step_count") != 0.0 {
 		t.Errorf("/state: %d %s", status, body)
 	}
-	if got := s.ledgers.figures().open; got != 0 {
+	if got := s.ledgers.Figures().Open; got != 0 {
 		t.Errorf("%d ledgers were opened by plain HTTP", got)
 	}
 }
@@ -139,8 +127,8 @@ func TestStatelessHTTP(t *testing.T) {
 // drains.
 func TestStatelessHTTPIsBounded(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 1})
-	session := connect(t, url)
-	session.ask(`{"type":"reset","data":{}}`)
+	session := wire.Connect(t, url)
+	session.Ask(`{"type":"reset","data":{}}`)
 	refused := func(want string) {
 		t.Helper()
 		for _, path := range []string{"/reset", "/step", "/state"} {
@@ -169,7 +157,7 @@ func TestStatelessHTTPIsBounded(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "every slot is taken", func() bool {
+	wire.Eventually(t, "every slot is taken", func() bool {
 		free := s.stateless.TryAcquire(1)
 		if free {
 			s.stateless.Release(1)
@@ -177,13 +165,13 @@ func TestStatelessHTTPIsBounded(t *testing.T) {
 		return !free
 	})
 	refused("64 requests are being answered")
-	if got := session.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+	if got := session.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 		t.Errorf("a session's step was answered with %s", got)
 	}
 	stop()
 	requests.Wait()
-	eventually(t, "the slots are free", func() bool {
-		status, _ := postBody(t, url+"/reset", "")
+	wire.Eventually(t, "the slots are free", func() bool {
+		status, _ := wire.PostBody(t, url+"/reset", "")
 		return status == 200
 	})
 	s.sessions.drain()
@@ -227,11 +215,11 @@ func TestRouting(t *testing.T) {
 }
 
 func TestBrokenFactoryOverHTTP(t *testing.T) {
-	_, url := serve(t, Config{Kind: echoKind{explosive: true}})
-	if status, _ := postBody(t, url+"/reset", ""); status != 500 {
+	_, url := serve(t, Config{Kind: echo.Kind{Explosive: true}})
+	if status, _ := wire.PostBody(t, url+"/reset", ""); status != 500 {
 		t.Errorf("/reset: %d", status)
 	}
-	if status, _ := getBody(t, url+"/health"); status != 200 {
+	if status, _ := wire.GetBody(t, url+"/health"); status != 200 {
 		t.Errorf("/health: %d", status)
 	}
 }
@@ -242,19 +230,19 @@ func TestOps(t *testing.T) {
 	defer ops.Close()
 	ready := func(wantStatus int, want string) {
 		t.Helper()
-		if status, body := getBody(t, ops.URL+"/readyz"); status != wantStatus || body != want {
+		if status, body := wire.GetBody(t, ops.URL+"/readyz"); status != wantStatus || body != want {
 			t.Errorf("/readyz: %d %s, want %d %s", status, body, wantStatus, want)
 		}
 	}
 	ready(200, "ok")
-	p := connect(t, url)
-	p.ask(`{"type":"reset","data":{"run":"u","shard":0,"episode":0}}`)
+	p := wire.Connect(t, url)
+	p.Ask(`{"type":"reset","data":{"run":"u","shard":0,"episode":0}}`)
 	ready(503, "full")
 	for _, action := range []string{`"say"`, `"zzz"`, `"fail"`, `"finish","score":250000`} {
-		p.ask(`{"type":"step","data":{"kind":` + action + `}}`)
+		p.Ask(`{"type":"step","data":{"kind":` + action + `}}`)
 	}
 	ledgerOf(t, url, "u", 0)
-	_, body := getBody(t, ops.URL+"/stats")
+	_, body := wire.GetBody(t, ops.URL+"/stats")
 	var report score.Report
 	if err := json.Unmarshal([]byte(body), &report); err != nil {
 		t.Fatal(err)
@@ -262,19 +250,19 @@ func TestOps(t *testing.T) {
 	want := score.Report{
 		Environment: "echo", ScenarioDigest: "sha256:00ff", GraderVersion: "echo.1", Judge: "rules",
 		Sessions: score.Sessions{Active: 1, Capacity: 1}, Episodes: score.Episodes{Scored: 1, ScoreSum: 250_000},
-		Tasks: echoKind{}.Tasks(),
+		Tasks: echo.Kind{}.Tasks(),
 		Runs:  []score.RunReport{{Run: "u", Scored: 1, ScoreSum: 250_000}},
 	}
 	if diff := cmp.Diff(want, report); diff != "" {
 		t.Errorf("/stats (-want +got)\n%s", diff)
 	}
-	p.send(`{"type":"close"}`)
-	p.closed()
+	p.Send(`{"type":"close"}`)
+	p.Closed()
 	if err := s.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ready(503, "draining")
-	_, metrics := getBody(t, ops.URL+"/metrics")
+	_, metrics := wire.GetBody(t, ops.URL+"/metrics")
 	for _, line := range []string{
 		`csenv_sessions_active 0`, `csenv_sessions_capacity 1`, `csenv_draining 1`,
 		`csenv_sessions_total{result="closed"} 1`,
@@ -294,10 +282,10 @@ func TestOps(t *testing.T) {
 
 func TestNewRefusesBadConfigs(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"no kind":                    {LedgerKey: testKey()},
-		"no key":                     {Kind: echoKind{}},
-		"negative MaxSessions":       {Kind: echoKind{}, LedgerKey: testKey(), MaxSessions: -1},
-		"a schema that is no object": {Kind: badSchemaKind{}, LedgerKey: testKey()},
+		"no kind":                    {LedgerKey: echo.Key()},
+		"no key":                     {Kind: echo.Kind{}},
+		"negative MaxSessions":       {Kind: echo.Kind{}, LedgerKey: echo.Key(), MaxSessions: -1},
+		"a schema that is no object": {Kind: badSchemaKind{}, LedgerKey: echo.Key()},
 	} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: no error", name)
@@ -306,10 +294,10 @@ func TestNewRefusesBadConfigs(t *testing.T) {
 }
 
 // badSchemaKind has an action schema that is no JSON object.
-type badSchemaKind struct{ echoKind }
+type badSchemaKind struct{ echo.Kind }
 
 func (badSchemaKind) Schemas() episode.Schemas {
-	schemas := echoKind{}.Schemas()
+	schemas := echo.Kind{}.Schemas()
 	schemas.Action = json.RawMessage(`[]`)
 	return schemas
 }

@@ -5,16 +5,19 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/wire"
 )
 
 // TestJudgeFailureIsLoggedWithoutTheReply reads the log at the level that servers run with.
 func TestJudgeFailureIsLoggedWithoutTheReply(t *testing.T) {
 	var log bytes.Buffer
 	s, url := serve(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	p := connect(t, url)
-	p.ask(`{"type":"reset"}`)
-	answer := p.ask(`{"type":"step","data":{"kind":"unjudged","text":"a secret reply"}}`)
-	if codeOf(t, answer) != codeExecution || decoded(t, answer, "data", "cause") != "judge_timeout" {
+	p := wire.Connect(t, url)
+	p.Ask(`{"type":"reset"}`)
+	answer := p.Ask(`{"type":"step","data":{"kind":"unjudged","text":"a secret reply"}}`)
+	if wire.CodeOf(t, answer) != protocol.CodeExecution || wire.Decoded(t, answer, "data", "cause") != "judge_timeout" {
 		t.Errorf("the step was answered with %s, want EXECUTION_ERROR and the cause", answer)
 	}
 	if !strings.Contains(log.String(), "judge_timeout") {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 
@@ -28,7 +29,7 @@ func TestVictims(t *testing.T) {
 	for range 20 {
 		opening.Go(func() {
 			for range victims / 20 {
-				connect(t, url).ask(`{"type":"reset"}`)
+				wire.Connect(t, url).Ask(`{"type":"reset"}`)
 			}
 		})
 	}
@@ -64,19 +65,19 @@ func TestKilledClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, "every slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.Eventually(t, "every slot is free", func() bool { return s.sessions.active() == 0 })
 	t.Logf("%d slots were free %v after the kill", victims, time.Since(began))
-	if got := connect(t, url).code(`{"type":"reset"}`); got != "observation" {
+	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("the next client was answered with %s", got)
 	}
 }
 
 // Clients whose hosts vanish without a word lose their slots when the idle time is over.
 func TestVanishedClients(t *testing.T) {
-	inBubble(t, Config{MaxSessions: 50, IdleTimeout: 3 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
+	inBubble(t, Config{MaxSessions: 50, IdleTimeout: 3 * time.Minute}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		for range 50 {
-			p := dialPeer(t, &websocket.Dialer{NetDialContext: network.dial}, "ws://pipe/ws")
-			p.ask(`{"type":"reset"}`) // and nobody reads any more
+			p := wire.DialPeer(t, &websocket.Dialer{NetDialContext: network.Dial}, "ws://pipe/ws")
+			p.Ask(`{"type":"reset"}`) // and nobody reads any more
 		}
 		pass(3*time.Minute - 5*time.Second)
 		if got := s.sessions.active(); got != 50 {
@@ -91,11 +92,11 @@ func TestVanishedClients(t *testing.T) {
 
 // A trainer that says nothing for two minutes, not even a pong, plays on.
 func TestSilentTrainerGoesOn(t *testing.T) {
-	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, _ *Server, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset","data":{"seed":2}}`)
+	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset","data":{"seed":2}}`)
 		pass(2 * time.Minute)
-		if got := decoded(t, p.ask(`{"type":"step","data":{"kind":"say"}}`), "data", "observation",
+		if got := wire.Decoded(t, p.Ask(`{"type":"step","data":{"kind":"say"}}`), "data", "observation",
 			"seed"); got != 2.0 {
 			t.Errorf("after two minutes the step plays seed %v", got)
 		}

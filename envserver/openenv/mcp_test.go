@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 )
@@ -57,14 +60,14 @@ func TestPlainMCP(t *testing.T) {
 		{call(`1`, "openenv/session/close", `{}`), fault("1", -32602, `"params.session_id is required"`, "null")},
 		{call(`1`, "ping", `{}`), `{"jsonrpc":"2.0","id":1,"result":{}}`},
 	} {
-		if status, got := postBody(t, url+"/mcp", c.send); status != 200 || got != c.want {
+		if status, got := wire.PostBody(t, url+"/mcp", c.send); status != 200 || got != c.want {
 			t.Errorf("%s: %d (-want +got)\n%s", c.send, status, cmp.Diff(c.want, got))
 		}
 	}
-	create(t, url)
-	refused := rpc(t, url, "openenv/session/create", `{}`)
+	wire.CreateSession(t, url)
+	refused := wire.RPC(t, url, "openenv/session/create", `{}`)
 	if diff := cmp.Diff(map[string]any{"active_sessions": 1.0, "max_sessions": 1.0},
-		decoded(t, refused, "error", "data")); diff != "" || decoded(t, refused, "error", "code") != -32000.0 {
+		wire.Decoded(t, refused, "error", "data")); diff != "" || wire.Decoded(t, refused, "error", "code") != -32000.0 {
 		t.Errorf("a session too many: %s", refused)
 	}
 }
@@ -72,11 +75,11 @@ func TestPlainMCP(t *testing.T) {
 // Tools are listed and called before any reset, with and without a session.
 func TestToolsWithoutReset(t *testing.T) {
 	_, url := serve(t, Config{})
-	list := rpc(t, url, "tools/list", `{}`)
+	list := wire.RPC(t, url, "tools/list", `{}`)
 	if strings.Contains(list, "input_schema") {
 		t.Errorf("tools/list has input_schema: %s", list)
 	}
-	for _, tool := range decoded(t, list, "result", "tools").([]any) {
+	for _, tool := range wire.Decoded(t, list, "result", "tools").([]any) {
 		descriptor := tool.(map[string]any)
 		if name, ok := descriptor["name"].(string); !ok || name == "" {
 			t.Errorf("tool without a name: %v", descriptor)
@@ -86,8 +89,8 @@ func TestToolsWithoutReset(t *testing.T) {
 			t.Errorf("tool %v", descriptor)
 		}
 	}
-	answer := rpc(t, url, "tools/call", `{"name":"say","arguments":{"text":"hi","reward":100}}`)
-	result := decoded(t, answer, "result").(map[string]any)
+	answer := wire.RPC(t, url, "tools/call", `{"name":"say","arguments":{"text":"hi","reward":100}}`)
+	result := wire.Decoded(t, answer, "result").(map[string]any)
 	native := result["data"].(map[string]any)
 	if native["observation"].(map[string]any)["text"] != "hi" || native["reward"] != 0.1 || native["done"] != false {
 		t.Errorf("data %v", native)
@@ -98,7 +101,7 @@ func TestToolsWithoutReset(t *testing.T) {
 		}
 	}
 	content := result["content"].([]any)[0].(map[string]any)
-	if diff := cmp.Diff(native, decoded(t, content["text"].(string))); diff != "" || content["type"] != "text" ||
+	if diff := cmp.Diff(native, wire.Decoded(t, content["text"].(string))); diff != "" || content["type"] != "text" ||
 		result["is_error"] != false || result["isError"] != false {
 		t.Errorf("result %v", result)
 	}
@@ -106,21 +109,21 @@ func TestToolsWithoutReset(t *testing.T) {
 
 func TestObserveTool(t *testing.T) {
 	_, url := serve(t, Config{})
-	p := connect(t, url)
-	p.ask(`{"type":"reset","data":{"seed":5}}`)
-	p.ask(`{"type":"step","data":{"kind":"say","text":"now"}}`)
+	p := wire.Connect(t, url)
+	p.Ask(`{"type":"reset","data":{"seed":5}}`)
+	p.Ask(`{"type":"step","data":{"kind":"say","text":"now"}}`)
 	const look = `{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_observation"}}}`
 	want := map[string]any{"observation": map[string]any{"text": "now", "seed": 5.0}, "reward": 0.0, "done": false}
 	for range 2 {
-		if diff := cmp.Diff(want, decoded(t, p.ask(look), "data", "result", "data")); diff != "" {
+		if diff := cmp.Diff(want, wire.Decoded(t, p.Ask(look), "data", "result", "data")); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	}
-	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
+	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 1.0 {
 		t.Errorf("looking counts as a step: %v", got)
 	}
-	p.ask(`{"type":"step","data":{"kind":"finish"}}`)
-	if got := decoded(t, p.ask(look), "data", "result", "data", "done"); got != true {
+	p.Ask(`{"type":"step","data":{"kind":"finish"}}`)
+	if got := wire.Decoded(t, p.Ask(look), "data", "result", "data", "done"); got != true {
 		t.Errorf("done is %v after the end", got)
 	}
 }
@@ -128,10 +131,10 @@ func TestObserveTool(t *testing.T) {
 // The shapes of MCP clients on the step path: exact, because those clients read them strictly.
 func TestMCPActions(t *testing.T) {
 	_, url := serve(t, Config{})
-	p := connect(t, url)
-	p.ask(`{"type":"reset","data":{"seed":5}}`)
-	step := func(data string) string { return p.ask(`{"type":"step","data":` + data + `}`) }
-	tools := decoded(t, step(`{"type":"list_tools"}`), "data").(map[string]any)
+	p := wire.Connect(t, url)
+	p.Ask(`{"type":"reset","data":{"seed":5}}`)
+	step := func(data string) string { return p.Ask(`{"type":"step","data":` + data + `}`) }
+	tools := wire.Decoded(t, step(`{"type":"list_tools"}`), "data").(map[string]any)
 	if tools["reward"] != 0.0 || tools["done"] != false {
 		t.Errorf("list_tools: %v", tools)
 	}
@@ -170,17 +173,17 @@ func TestMCPActions(t *testing.T) {
 		`{"type":"call_tool","tool_name":"say","extra":1}`,
 		`{"type":"list_tools","extra":1}`, `{"type":"call_tool"}`,
 	} {
-		if got := codeOf(t, step(bad)); got != codeValidation {
+		if got := wire.CodeOf(t, step(bad)); got != protocol.CodeValidation {
 			t.Errorf("%s: %s", bad, got)
 		}
 	}
-	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "step_count"); got != 2.0 {
+	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "step_count"); got != 2.0 {
 		t.Errorf("%v steps after two tool calls that were played", got)
 	}
-	if got := codeOf(t, step(`{"type":"call_tool","tool_name":"panic"}`)); got != codeExecution {
+	if got := wire.CodeOf(t, step(`{"type":"call_tool","tool_name":"panic"}`)); got != protocol.CodeExecution {
 		t.Errorf("a panic of a tool: %s", got)
 	}
-	if got := decoded(t, step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`),
+	if got := wire.Decoded(t, step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`),
 		"data").(map[string]any); got["done"] != true || got["reward"] != 0.5 ||
 		got["metadata"].(map[string]any)["episode_score"] != 0.5 {
 		t.Errorf("the end of an episode by a tool: %v", got)
@@ -189,7 +192,9 @@ func TestMCPActions(t *testing.T) {
 
 func TestMCPOverWebSocket(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 1})
-	dial := func() *peer { return dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/mcp") }
+	dial := func() *wire.Peer {
+		return wire.DialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/mcp")
+	}
 	p := dial()
 	for _, c := range []struct {
 		send string
@@ -198,41 +203,41 @@ func TestMCPOverWebSocket(t *testing.T) {
 		{`{bad`, -32700.0}, {`[]`, -32700.0}, {`7`, -32700.0}, {`{}`, -32600.0},
 		{`{"jsonrpc":"2.0","id":1,"method":"initialize"}`, -32601.0},
 	} {
-		if got := decoded(t, p.ask(c.send), "error", "code"); got != c.code {
+		if got := wire.Decoded(t, p.Ask(c.send), "error", "code"); got != c.code {
 			t.Errorf("%s: %v, want %v", c.send, got, c.code)
 		}
 	}
-	id := decoded(t, p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result", "session_id")
-	if again := decoded(t, p.ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result",
+	id := wire.Decoded(t, p.Ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result", "session_id")
+	if again := wire.Decoded(t, p.Ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result",
 		"session_id"); again != id || s.sessions.find(id.(string)) == nil {
 		t.Errorf("the socket's session is %v and then %v", id, again)
 	}
 	for i := range 3 {
-		answer := p.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say"}}`)
-		if _, state := getBody(t, fmt.Sprintf("%s/state?session_id=%v", url, id)); decoded(t, state,
+		answer := p.Ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say"}}`)
+		if _, state := wire.GetBody(t, fmt.Sprintf("%s/state?session_id=%v", url, id)); wire.Decoded(t, state,
 			"step_count") != float64(i+1) {
 			t.Errorf("call %d: %s, state %s", i, answer, state)
 		}
 	}
 	second := dial()
-	refusal := second.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	if decoded(t, refusal, "id") != nil || decoded(t, refusal, "error", "code") != -32000.0 ||
-		decoded(t, refusal, "error", "data", "max_sessions") != 1.0 {
+	refusal := second.Ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	if wire.Decoded(t, refusal, "id") != nil || wire.Decoded(t, refusal, "error", "code") != -32000.0 ||
+		wire.Decoded(t, refusal, "error", "data", "max_sessions") != 1.0 {
 		t.Errorf("a connection too many: %s", refusal)
 	}
-	if code, _ := second.closed(); code != websocket.CloseNormalClosure {
+	if code, _ := second.Closed(); code != websocket.CloseNormalClosure {
 		t.Errorf("closed with %d, want 1000", code)
 	}
-	_ = p.conn.Close()
-	eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	_ = p.Conn.Close()
+	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 }
 
 func TestMCPFactoryError(t *testing.T) {
-	_, url := serve(t, Config{Kind: echoKind{broken: true}})
+	_, url := serve(t, Config{Kind: echo.Kind{Broken: true}})
 	for _, method := range []string{"openenv/session/create", "tools/call"} {
-		answer := rpc(t, url, method, `{"name":"say"}`)
-		if method == "openenv/session/create" && decoded(t, answer, "error", "data", "factory_name") != "echo" ||
-			decoded(t, answer, "error") == nil {
+		answer := wire.RPC(t, url, method, `{"name":"say"}`)
+		if method == "openenv/session/create" && wire.Decoded(t, answer, "error", "data", "factory_name") != "echo" ||
+			wire.Decoded(t, answer, "error") == nil {
 			t.Errorf("%s: %s", method, answer)
 		}
 	}
@@ -249,7 +254,7 @@ func TestMCPNeverRedirects(t *testing.T) {
 	if response.StatusCode != http.StatusOK || response.Request.URL.Path != "/mcp" {
 		t.Errorf("%s of %s", response.Status, response.Request.URL)
 	}
-	if status, body := getBody(t, url+"/mcp"); status != 405 || body != `{"detail":"Method Not Allowed"}` {
+	if status, body := wire.GetBody(t, url+"/mcp"); status != 405 || body != `{"detail":"Method Not Allowed"}` {
 		t.Errorf("GET: %d %s", status, body)
 	}
 }
@@ -258,31 +263,31 @@ func TestMCPNeverRedirects(t *testing.T) {
 func TestProduction(t *testing.T) {
 	_, url := serve(t, Config{Mode: Production})
 	for _, path := range []string{"/reset", "/step"} {
-		if status, _ := postBody(t, url+path, `{}`); status != 404 {
+		if status, _ := wire.PostBody(t, url+path, `{}`); status != 404 {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
-	if status, _ := getBody(t, url+"/state"); status != 404 {
+	if status, _ := wire.GetBody(t, url+"/state"); status != 404 {
 		t.Errorf("/state: %d", status)
 	}
-	_, openapi := getBody(t, url+"/openapi.json")
+	_, openapi := wire.GetBody(t, url+"/openapi.json")
 	for _, path := range []string{"/reset", "/step", "/state"} {
-		if _, ok := decoded(t, openapi, "paths").(map[string]any)[path]; ok {
+		if _, ok := wire.Decoded(t, openapi, "paths").(map[string]any)[path]; ok {
 			t.Errorf("openapi.json has %s", path)
 		}
 	}
-	p := connect(t, url)
+	p := wire.Connect(t, url)
 	for _, message := range []string{`{"type":"reset"}`, `{"type":"step","data":{}}`, `{"type":"state"}`} {
-		if got := p.code(message); got != codeUnknownType {
+		if got := p.Code(message); got != protocol.CodeUnknownType {
 			t.Errorf("%s: %s", message, got)
 		}
 	}
-	answer := p.ask(
+	answer := p.Ask(
 		`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say","arguments":{"text":"hi"}}}}`)
-	if got := decoded(t, answer, "data", "result", "data", "observation", "text"); got != "hi" {
+	if got := wire.Decoded(t, answer, "data", "result", "data", "observation", "text"); got != "hi" {
 		t.Errorf("tools/call: %s", answer)
 	}
-	p.leave()
+	p.Leave()
 }
 
 // Whatever comes in, the answer is one valid response, with a result or an error.
@@ -310,21 +315,6 @@ func FuzzRPC(f *testing.F) {
 		_, failed := answer["error"]
 		if _, ok := answer["result"]; ok == failed || answer["id"] == nil || len(answer) != 3 {
 			t.Errorf("%q: %s", raw, out.Bytes())
-		}
-	})
-}
-
-// Whatever the data of a step is, it is told apart without a panic, and a tool's name is never
-// empty by accident.
-func FuzzMCPAction(f *testing.F) {
-	for _, seed := range []string{`{"type":"list_tools"}`, `{"tool_name":"x"}`,
-		`{"type":"call_tool","tool_name":"x","arguments":{"a":1}}`, `{"type":7,"tool_name":"x"}`, `{`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		a, ok := readMCPAction(data)
-		if ok && a.err == nil && a.tool != "" && len(a.arguments) > 0 && !json.Valid(a.arguments) {
-			t.Errorf("%q has the arguments %q", data, a.arguments)
 		}
 	})
 }

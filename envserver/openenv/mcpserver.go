@@ -13,14 +13,10 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/player"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-)
-
-// The headers by which MCP clients are known.
-const (
-	mcpSessionHeader = "Mcp-Session-Id"
-	mcpVersionHeader = "Mcp-Protocol-Version"
 )
 
 // resetMeta is the member of an initialize's _meta that holds options of the reset.
@@ -38,19 +34,19 @@ type mcpServer struct {
 	handler *mcp.StreamableHTTPHandler
 }
 
-func newMCPServer(s *Server, version string) *mcpServer {
+func newMCPServer(s *Server) *mcpServer {
 	m := &mcpServer{server: s}
-	server := mcp.NewServer(&mcp.Implementation{Name: "csenv-" + s.kind.Name(), Version: cmp.Or(version, "dev")},
+	server := mcp.NewServer(&mcp.Implementation{Name: "csenv-" + s.cfg.Kind.Name(), Version: cmp.Or(s.cfg.Version, "dev")},
 		&mcp.ServerOptions{
-			Instructions: s.kind.Description() + " Call " + observeTool + " first. The results tell the reward of each " +
+			Instructions: s.cfg.Kind.Description() + " Call " + player.ObserveTool + " first. The results tell the reward of each " +
 				"call and when the episode is done.",
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-			GetSessionID: func() string { return newID(s.sessionPrefix) },
+			GetSessionID: func() string { return newID(s.mesh.SessionPrefix()) },
 		})
-	for _, tool := range s.tools.offered {
+	for _, tool := range s.players.Tools.Offered {
 		server.AddTool(&mcp.Tool{
 			Name: tool.Name, Description: tool.Description, InputSchema: tool.InputSchema,
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: tool.Name == observeTool},
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: tool.Name == player.ObserveTool},
 		}, m.callTool)
 	}
 	server.AddReceivingMiddleware(m.openOnInitialize)
@@ -93,9 +89,9 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 
 // delete ends an MCP session.
 func (m *mcpServer) delete(w http.ResponseWriter, r *http.Request) {
-	ss := m.server.sessions.find(r.Header.Get(mcpSessionHeader))
+	ss := m.server.sessions.find(r.Header.Get(protocol.MCPSessionHeader))
 	if ss == nil {
-		writeDetail(w, http.StatusNotFound, "session not found")
+		protocol.WriteDetail(w, http.StatusNotFound, "session not found")
 		return
 	}
 	ss.closeOnRequest()
@@ -140,9 +136,9 @@ func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*
 	if err != nil {
 		return nil, wireRPC(openFault(m.server.openError(err)))
 	}
-	var begun reply
-	if err = errors.Join(ss.do(ctx, func(p *player) { begun = p.reset(options, lenientSeed, "reset") }),
-		begun.err); err != nil {
+	var begun player.Reply
+	if err = errors.Join(ss.do(ctx, func(p *player.Player) { begun = p.Reset(options, protocol.LenientSeed, "reset") }),
+		begun.Err); err != nil {
 		ss.end(endClosed, 0, "")
 		return nil, wireRPC(toolFault(err))
 	}
@@ -150,12 +146,12 @@ func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*
 }
 
 // wireRPC is the error as the MCP library sends it.
-func wireRPC(fault *rpcError) error {
+func wireRPC(fault *protocol.RPCError) error {
 	data, err := json.Marshal(fault.Data)
 	if err != nil {
 		data = nil
 	}
-	return &jsonrpc.Error{Code: int64(fault.Code), Message: cut(fault.Message), Data: data}
+	return &jsonrpc.Error{Code: int64(fault.Code), Message: protocol.Cut(fault.Message), Data: data}
 }
 
 // resetOptionsOf are the options of an initialize: the query's, and over them those of _meta.
@@ -182,14 +178,14 @@ func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) 
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 			Message: "the session has ended: initialize another one"}
 	}
-	var r reply
-	err := m.server.playOn(ctx, ss, func(ctx context.Context, p *player) {
-		r = p.call(ctx, request.Params.Name,
+	var r player.Reply
+	err := m.server.playOn(ctx, ss, func(ctx context.Context, p *player.Player) {
+		r = p.Call(ctx, request.Params.Name,
 			request.Params.Arguments)
 	})
-	if err = errors.Join(err, r.err); err == nil {
+	if err = errors.Join(err, r.Err); err == nil {
 		var structured json.RawMessage
-		if structured, err = r.structured(); err == nil {
+		if structured, err = r.Structured(); err == nil {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(structured)}},
 				StructuredContent: structured}, nil
 		}
@@ -200,7 +196,7 @@ func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) 
 // agentError says to an agent what went wrong.
 func agentError(err error) string {
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		return cut("Invalid arguments: " + messages(invalid.Items))
+		return protocol.Cut("Invalid arguments: " + protocol.Messages(invalid.Items))
 	}
-	return cut(strings.TrimSpace(err.Error()))
+	return protocol.Cut(strings.TrimSpace(err.Error()))
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/openenv/player"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,7 +29,7 @@ func TestStockMCPClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.InitializeResult(); got.ServerInfo.Name != "csenv-echo" ||
-		!strings.Contains(got.Instructions, observeTool) {
+		!strings.Contains(got.Instructions, player.ObserveTool) {
 		t.Errorf("initialize: %+v", got)
 	}
 	if s.sessions.find(c.ID()) == nil {
@@ -43,7 +46,7 @@ func TestStockMCPClient(t *testing.T) {
 	for _, tool := range listed.Tools {
 		names[tool.Name] = true
 	}
-	if !names[observeTool] || !names["say"] || names["reset"] || names["step"] || names["state"] || names["close"] {
+	if !names[player.ObserveTool] || !names["say"] || names["reset"] || names["step"] || names["state"] || names["close"] {
 		t.Errorf("tools %v", names)
 	}
 	if _, err := dialMCP(t.Context(), url+"/mcp"); err == nil || !strings.Contains(err.Error(), "1/1") {
@@ -52,7 +55,7 @@ func TestStockMCPClient(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 }
 
 func TestStockMCPClientPlays(t *testing.T) {
@@ -69,20 +72,20 @@ func TestStockMCPClientPlays(t *testing.T) {
 		tool, result string
 		arguments    map[string]any
 	}{
-		{observeTool, `{"observation":{"text":"hello","seed":7},"reward":0,"done":false}`, nil},
+		{player.ObserveTool, `{"observation":{"text":"hello","seed":7},"reward":0,"done":false}`, nil},
 		{"say", `{"observation":{"text":"hi","seed":7},"reward":0.3,"done":false}`,
 			map[string]any{"text": "hi", "reward": 300}},
-		{observeTool, `{"observation":{"text":"hi","seed":7},"reward":0,"done":false}`, nil},
+		{player.ObserveTool, `{"observation":{"text":"hi","seed":7},"reward":0,"done":false}`, nil},
 	} {
 		result, err := call(want.tool, want.arguments)
 		if err != nil || result.IsError {
 			t.Fatalf("%s: %+v, %v", want.tool, result, err)
 		}
-		if diff := cmp.Diff(decoded(t, want.result), result.StructuredContent); diff != "" {
+		if diff := cmp.Diff(wire.Decoded(t, want.result), result.StructuredContent); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", want.tool, diff)
 		}
-		if diff := cmp.Diff(decoded(t, want.result),
-			decoded(t, result.Content[0].(*mcp.TextContent).Text)); diff != "" {
+		if diff := cmp.Diff(wire.Decoded(t, want.result),
+			wire.Decoded(t, result.Content[0].(*mcp.TextContent).Text)); diff != "" {
 			t.Errorf("%s as text (-want +got)\n%s", want.tool, diff)
 		}
 	}
@@ -106,19 +109,19 @@ func TestMCPSessionIsOneOfTheRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, state := getBody(t, url+"/state?session_id="+c.ID()); decoded(t, state, "seed") != 3.0 {
+	if _, state := wire.GetBody(t, url+"/state?session_id="+c.ID()); wire.Decoded(t, state, "seed") != 3.0 {
 		t.Errorf("/state: %s", state)
 	}
 	p := attachTo(t, url, c.ID())
-	p.ask(`{"type":"reset","data":{"seed":9}}`)
-	result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: observeTool})
+	p.Ask(`{"type":"reset","data":{"seed":9}}`)
+	result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: player.ObserveTool})
 	if err != nil || result.StructuredContent.(map[string]any)["observation"].(map[string]any)["seed"] != 9.0 {
 		t.Errorf("after the orchestrator's reset: %+v, %v", result, err)
 	}
-	p.leave()
+	p.Leave()
 	s.sessions.find(c.ID()).end(endIdle, 0, "")
-	eventually(t, "calls fail once the session has ended", func() bool {
-		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: observeTool})
+	wire.Eventually(t, "calls fail once the session has ended", func() bool {
+		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: player.ObserveTool})
 		return err != nil
 	})
 }
@@ -126,7 +129,7 @@ func TestMCPSessionIsOneOfTheRegistry(t *testing.T) {
 func TestMCPResetOptions(t *testing.T) {
 	s, url := serve(t, Config{})
 	initialize := func(query, meta string) (int, string) {
-		return postBody(t, url+"/mcp"+query, fmt.Sprintf(
+		return wire.PostBody(t, url+"/mcp"+query, fmt.Sprintf(
 			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"},"_meta":%s}}`, meta))
 	}
 	for name, c := range map[string]struct {
@@ -138,7 +141,7 @@ func TestMCPResetOptions(t *testing.T) {
 		"no object":        {"", `{"openenv/reset":7}`, "should be a JSON object"},
 	} {
 		status, body := initialize(c.query, c.meta)
-		if status != 200 || decoded(t, body, "error", "code") != -32602.0 || !strings.Contains(body, c.want) {
+		if status != 200 || wire.Decoded(t, body, "error", "code") != -32602.0 || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
@@ -146,11 +149,11 @@ func TestMCPResetOptions(t *testing.T) {
 		t.Errorf("%d sessions after refusals", got)
 	}
 	if status, body := initialize("?seed=1&task=talk",
-		`{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || decoded(t, body, "result") == nil {
+		`{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || wire.Decoded(t, body, "result") == nil {
 		t.Fatalf("%d %s", status, body)
 	}
-	_, state := getBody(t, url+"/state?session_id="+s.sessions.all()[0].id)
-	if decoded(t, state, "seed") != 12.0 || decoded(t, state, "episode_id") != "E" {
+	_, state := wire.GetBody(t, url+"/state?session_id="+s.sessions.all()[0].id)
+	if wire.Decoded(t, state, "seed") != 12.0 || wire.Decoded(t, state, "episode_id") != "E" {
 		t.Errorf("state %s: _meta goes over the query", state)
 	}
 }
@@ -162,15 +165,15 @@ func TestStreamableHTTP(t *testing.T) {
 		request, _ := http.NewRequest(method, url+"/mcp", strings.NewReader(body))
 		request.Header.Set("Accept", "application/json, text/event-stream")
 		if session != "" {
-			request.Header.Set(mcpSessionHeader, session)
-			request.Header.Set(mcpVersionHeader, "2025-06-18")
+			request.Header.Set(protocol.MCPSessionHeader, session)
+			request.Header.Set(protocol.MCPVersionHeader, "2025-06-18")
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
-		return response.StatusCode, response.Header.Get(mcpSessionHeader)
+		return response.StatusCode, response.Header.Get(protocol.MCPSessionHeader)
 	}
 	status, id := send(http.MethodPost, "",
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
@@ -191,7 +194,7 @@ func TestStreamableHTTP(t *testing.T) {
 		{http.MethodPost, id, `{"jsonrpc":"2.0","id":5,"method":"ping"}`, 404},
 	} {
 		if c.status == 404 && c.session == id {
-			eventually(t, "the MCP library has let go of the session", func() bool {
+			wire.Eventually(t, "the MCP library has let go of the session", func() bool {
 				status, _ := send(c.method, c.session, c.body)
 				return status == c.status
 			})
@@ -208,7 +211,7 @@ func TestStreamableHTTP(t *testing.T) {
 
 func TestMCPCapacityIsAProtocolError(t *testing.T) {
 	_, url := serve(t, Config{MaxSessions: 1})
-	create(t, url)
+	wire.CreateSession(t, url)
 	_, err := dialMCP(t.Context(), url+"/mcp")
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || wire.Code != -32000 ||
 		!strings.Contains(string(wire.Data), `"max_sessions":1`) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -25,9 +26,6 @@ type metrics struct {
 	stepSeconds   prometheus.Histogram
 	episodesEnded *prometheus.CounterVec
 	tasks         map[string]bool
-	// forwarded and relays are there if the server has peers.
-	forwarded *prometheus.CounterVec
-	relays    prometheus.Gauge
 
 	// unjudged and cut are for the server's own report.
 	unjudged, cut atomic.Int64
@@ -36,9 +34,9 @@ type metrics struct {
 	totals score.Episodes
 }
 
-func newMetrics(s *Server, others ...prometheus.Collector) *metrics {
+func newMetrics(s *Server) *metrics {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(others...)
+	registry.MustRegister(s.cfg.Collectors...)
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newStateCollector(s))
 	factory := promauto.With(registry)
@@ -62,27 +60,19 @@ func newMetrics(s *Server, others ...prometheus.Collector) *metrics {
 		}, []string{"task", "outcome"}),
 		tasks: map[string]bool{},
 	}
-	if s.peers != nil {
-		m.forwarded = factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "csenv_forwarded_total", Help: "Sockets and requests that were forwarded to a peer, by result: " +
-				"done, declined (no room), unreachable, lost (while it answered).",
-		}, []string{"kind", "result"})
-		m.relays = factory.NewGauge(prometheus.GaugeOpts{Name: "csenv_relayed_sockets",
-			Help: "Sockets that the server carries between clients and peers."})
-	}
-	for _, task := range s.kind.Tasks() {
+	for _, task := range s.cfg.Kind.Tasks() {
 		m.tasks[task.Name] = true
 	}
 	return m
 }
 
-// stepped counts a step.
-func (m *metrics) stepped(took time.Duration, err error) {
+// Stepped counts a step.
+func (m *metrics) Stepped(took time.Duration, err error) {
 	m.stepSeconds.Observe(took.Seconds())
 	switch {
 	case err == nil:
 		m.stepsPlayed.Inc()
-	case isRefusal(err):
+	case player.IsRefusal(err):
 		m.stepsInvalid.Inc()
 	default:
 		m.stepsFailed.Inc()
@@ -92,14 +82,8 @@ func (m *metrics) stepped(took time.Duration, err error) {
 	}
 }
 
-// isRefusal tells the client's faults from ours.
-func isRefusal(err error) bool {
-	_, invalid := errors.AsType[*episode.ActionError](err)
-	return invalid || errors.Is(err, episode.ErrNotReset)
-}
-
-// ended counts an episode. The score, in micro-points, counts unless the episode is errored.
-func (m *metrics) ended(task string, outcome score.Outcome, micro int64) {
+// Ended counts an episode. The score, in micro-points, counts unless the episode is errored.
+func (m *metrics) Ended(task string, outcome score.Outcome, micro int64) {
 	if !m.tasks[task] {
 		task = "unknown"
 	}
@@ -165,21 +149,21 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	gauge(c.active, float64(c.server.sessions.active()))
-	gauge(c.capacity, float64(c.server.sessions.capacity))
+	gauge(c.capacity, float64(c.server.sessions.slots.Capacity))
 	draining := 0.0
-	if c.server.sessions.isDraining() {
+	if c.server.sessions.slots.Draining() {
 		draining = 1
 	}
 	gauge(c.draining, draining)
-	figures := c.server.ledgers.figures()
-	gauge(c.open, float64(figures.open))
-	counter(c.episodes, figures.counted, "counted")
-	counter(c.episodes, figures.replayed, "replayed")
-	counter(c.episodes, figures.errored, "errored")
-	counter(c.reads, figures.reads)
-	rollouts := c.server.rollouts.figures()
-	gauge(c.tags, float64(rollouts.tags))
-	counter(c.rollouts, rollouts.counted, "counted")
-	counter(c.rollouts, rollouts.errored, "errored")
-	counter(c.rollouts, rollouts.dropped, "dropped")
+	figures := c.server.ledgers.Figures()
+	gauge(c.open, float64(figures.Open))
+	counter(c.episodes, figures.Counted, "counted")
+	counter(c.episodes, figures.Replayed, "replayed")
+	counter(c.episodes, figures.Errored, "errored")
+	counter(c.reads, figures.Reads)
+	rollouts := c.server.rollouts.Figures()
+	gauge(c.tags, float64(rollouts.Tags))
+	counter(c.rollouts, rollouts.Counted, "counted")
+	counter(c.rollouts, rollouts.Errored, "errored")
+	counter(c.rollouts, rollouts.Dropped, "dropped")
 }

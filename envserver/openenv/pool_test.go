@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/csenv/csenv/envserver/openenv/mesh"
 )
 
 // member is a server of a pool.
@@ -66,7 +68,7 @@ func servePool(tb testing.TB, configs ...Config) []*member {
 	}
 	for i, m := range members {
 		if configs[i].Peers == nil {
-			configs[i].Peers = &Peers{Lookup: func(context.Context) ([]string, error) { return addresses, nil },
+			configs[i].Peers = &mesh.Config{Lookup: func(context.Context) ([]string, error) { return addresses, nil },
 				Self: m.address}
 		}
 		m.Server = newTestServer(tb, configs[i])

@@ -11,17 +11,19 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 )
 
 // playFor plays an episode of shard 3 of run "uid" to its end and returns the receipt, "" for none.
 func playFor(tb testing.TB, url string, index int, end string) string {
 	tb.Helper()
-	p := connect(tb, url)
-	defer p.leave()
-	p.ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":3,"episode":%d,"seed":%d,"pass_score":700000}}`,
+	p := wire.Connect(tb, url)
+	defer p.Leave()
+	p.Ask(fmt.Sprintf(`{"type":"reset","data":{"run":"uid","shard":3,"episode":%d,"seed":%d,"pass_score":700000}}`,
 		index, 10+index))
-	return receiptIn(tb, p.ask(`{"type":"step","data":{"kind":`+end+`}}`))
+	return receiptIn(tb, p.Ask(`{"type":"step","data":{"kind":`+end+`}}`))
 }
 
 // receiptIn finds the receipt in an observation's metadata.
@@ -73,7 +75,7 @@ func TestReceiptsAreTakenOver(t *testing.T) {
 func TestReceiptOfAnEpisode(t *testing.T) {
 	_, url := serve(t, Config{})
 	got, err := score.VerifyReceipt(playFor(t, url, 5, `"finish","score":900000`),
-		testKey().Public().(ed25519.PublicKey))
+		echo.Key().Public().(ed25519.PublicKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +104,9 @@ func TestNoReceipt(t *testing.T) {
 	if text := playFor(t, url, 1, `"errored","score":0`); text != "" {
 		t.Error("an errored episode has a receipt")
 	}
-	p := connect(t, url)
-	p.ask(`{"type":"reset","data":{}}`)
-	if answer := p.ask(`{"type":"step","data":{"kind":"finish","score":900000}}`); strings.Contains(answer, "receipt") {
+	p := wire.Connect(t, url)
+	p.Ask(`{"type":"reset","data":{}}`)
+	if answer := p.Ask(`{"type":"step","data":{"kind":"finish","score":900000}}`); strings.Contains(answer, "receipt") {
 		t.Errorf("an episode of no run: %s", answer)
 	}
 }
@@ -112,7 +114,7 @@ func TestNoReceipt(t *testing.T) {
 func TestReceiptsRefused(t *testing.T) {
 	_, url := serve(t, Config{})
 	good := playFor(t, url, 0, `"finish","score":900000`)
-	r, err := score.VerifyReceipt(good, testKey().Public().(ed25519.PublicKey))
+	r, err := score.VerifyReceipt(good, echo.Key().Public().(ed25519.PublicKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,20 +142,20 @@ func TestReceiptsRefused(t *testing.T) {
 		"too many": {"?run=uid&shard=3", list(strings.Split(strings.Repeat("x,", protocol.MaxReceipts),
 			",")...), 422},
 		"too long": {"?run=uid&shard=3", list(strings.Repeat("x", protocol.MaxBody)), 413},
-		"prose":    {"?run=uid&shard=3", list(sign(same, testKey()), "x"), 422},
+		"prose":    {"?run=uid&shard=3", list(sign(same, echo.Key()), "x"), 422},
 		"another pool's": {"?run=uid&shard=3",
-			list(sign(same, testKey()), sign(same, ed25519.NewKeyFromSeed(make([]byte, 32)))), 422},
+			list(sign(same, echo.Key()), sign(same, ed25519.NewKeyFromSeed(make([]byte, 32)))), 422},
 		"another shard's": {"?run=uid&shard=3",
-			list(sign(same, testKey()), sign(func(r *score.Receipt) { r.Shard = 4 }, testKey())), 409},
+			list(sign(same, echo.Key()), sign(func(r *score.Receipt) { r.Shard = 4 }, echo.Key())), 409},
 		"another run's": {"?run=other&shard=3", list(good), 409},
 		"another grader's": {"?run=uid&shard=3",
-			list(sign(func(r *score.Receipt) { r.GraderVersion = "x" }, testKey())), 409},
+			list(sign(func(r *score.Receipt) { r.GraderVersion = "x" }, echo.Key())), 409},
 		"another pass score": {"?run=uid&shard=3",
-			list(good, sign(func(r *score.Receipt) { r.PassScore++ }, testKey())), 409},
+			list(good, sign(func(r *score.Receipt) { r.PassScore++ }, echo.Key())), 409},
 		"its own, again": {"?run=uid&shard=3", list(good, good), 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, body := postBody(t, url+"/ledger"+c.query, c.body)
+			status, body := wire.PostBody(t, url+"/ledger"+c.query, c.body)
 			if status != c.want || !json.Valid([]byte(body)) {
 				t.Errorf("%d %.200s, want %d", status, body, c.want)
 			}

@@ -3,62 +3,39 @@ package openenv
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/csenv/csenv/envserver/openenv/slots"
 )
-
-var (
-	errFull     = errors.New("every session slot is taken")
-	errDraining = errors.New("the server is draining")
-)
-
-// maxWaiting bounds the clients that wait for a slot at a time. Each of them holds a connection.
-const maxWaiting = 4096
 
 // registry holds the sessions that have a slot, by their ids, whichever transport made them:
 // sockets, POST /mcp and MCP clients share the slots.
 type registry struct {
-	capacity int
-	// wait is how long a session may wait for a slot.
-	wait time.Duration
+	slots *slots.Slots
 	// perClient is how many sessions one client may have, 0 for any number.
 	perClient int
-	slots     *semaphore.Weighted
-	waiting   *semaphore.Weighted
-	// open ends when the registry drains, and with it the waiting for slots.
-	open     context.Context
-	closeOff context.CancelFunc
 
 	mu       sync.Mutex
 	byID     map[string]*session
 	byClient map[string]int
-	draining bool
-	// atDrain is how many sessions there were when the registry began to drain, and drainedAt when
-	// that was.
-	atDrain   int
-	drainedAt time.Time
-	// empty is closed once the registry drains and the last session has gone.
+	// drained is when the registry began to drain, zero if it hasn't, and atDrain how many sessions
+	// there were.
+	drained time.Time
+	atDrain int
+	// empty is closed once the registry drains and the last session has ended.
 	empty chan struct{}
 }
 
-func newRegistry(capacity int, wait time.Duration, perClient int) *registry {
-	r := &registry{
-		capacity: capacity, wait: wait, perClient: perClient,
-		slots: semaphore.NewWeighted(int64(capacity)), waiting: semaphore.NewWeighted(maxWaiting),
-		byID: map[string]*session{}, byClient: map[string]int{}, empty: make(chan struct{}),
-	}
-	r.open, r.closeOff = context.WithCancel(context.Background())
-	return r
+func newRegistry(slots *slots.Slots, perClient int) *registry {
+	return &registry{slots: slots, perClient: perClient, byID: map[string]*session{}, byClient: map[string]int{},
+		empty: make(chan struct{})}
 }
 
-// newID makes an id that nobody can guess. Ids are opaque to clients; the prefix says to peers
-// where the session lives.
+// newID makes an id that can't be guessed. The prefix names the session's server to its peers.
 func newID(prefix string) string { return prefix + rand.Text() }
 
 // clientFullError refuses a client that has as many sessions as one client may have.
@@ -68,48 +45,24 @@ func (e clientFullError) Error() string {
 	return fmt.Sprintf("this client has %d sessions, the most that one client may have here", int(e))
 }
 
-// admit gives the session a slot, in the order of asking, or says why there is none.
+// admit gives the session a slot, in the order of the calls. The error is slots.ErrFull,
+// slots.ErrDraining or a clientFullError.
 func (r *registry) admit(ctx context.Context, s *session) error {
-	if err := r.takeSlot(ctx); err != nil {
+	if err := r.slots.Take(ctx); err != nil {
 		return err
 	}
 	if err := r.add(s); err != nil {
-		r.slots.Release(1)
+		r.slots.Release()
 		return err
 	}
 	return nil
-}
-
-// takeSlot waits for a slot, as long as a session may.
-func (r *registry) takeSlot(ctx context.Context) error {
-	if seatOf(ctx).claim() || r.slots.TryAcquire(1) {
-		return nil
-	}
-	if r.wait <= 0 || !r.waiting.TryAcquire(1) {
-		return r.refusal()
-	}
-	defer r.waiting.Release(1)
-	ctx, cancel := context.WithTimeout(ctx, r.wait)
-	defer cancel()
-	defer context.AfterFunc(r.open, cancel)()
-	if r.slots.Acquire(ctx, 1) != nil {
-		return r.refusal()
-	}
-	return nil
-}
-
-func (r *registry) refusal() error {
-	if r.isDraining() {
-		return errDraining
-	}
-	return errFull
 }
 
 func (r *registry) add(s *session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.draining {
-		return errDraining
+	if r.slots.Draining() {
+		return slots.ErrDraining
 	}
 	if r.perClient > 0 {
 		if r.byClient[s.client] >= r.perClient {
@@ -135,8 +88,8 @@ func (r *registry) release(s *session) bool {
 			delete(r.byClient, s.client)
 		}
 	}
-	r.slots.Release(1)
-	if r.draining && len(r.byID) == 0 {
+	r.slots.Release()
+	if r.slots.Draining() && len(r.byID) == 0 {
 		close(r.empty)
 	}
 	return true
@@ -149,26 +102,26 @@ func (r *registry) find(id string) *session {
 	return r.byID[id]
 }
 
-// drain refuses sessions from now on. The channel is closed when the last one has gone.
+// drain refuses sessions from now on. The channel is closed when the last one has ended.
 func (r *registry) drain() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.draining && len(r.byID) == 0 {
-		close(r.empty)
+	if !r.slots.Draining() {
+		r.drained, r.atDrain = time.Now(), len(r.byID)
+		if len(r.byID) == 0 {
+			close(r.empty)
+		}
+		r.slots.Drain()
 	}
-	if !r.draining {
-		r.draining, r.atDrain, r.drainedAt = true, len(r.byID), time.Now()
-	}
-	r.closeOff()
 	return r.empty
 }
 
-// drainBegan says when the drain began, the zero time if it hasn't, and how many sessions there
+// drainBegan returns when the drain began, the zero time if it hasn't, and how many sessions there
 // were.
 func (r *registry) drainBegan() (at time.Time, sessions int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.drainedAt, r.atDrain
+	return r.drained, r.atDrain
 }
 
 func (r *registry) active() int {
@@ -177,11 +130,8 @@ func (r *registry) active() int {
 	return len(r.byID)
 }
 
-func (r *registry) isDraining() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.draining
-}
+// free is the number of slots without a session.
+func (r *registry) free() int { return r.slots.Capacity - r.active() }
 
 // all lists the sessions of this moment.
 func (r *registry) all() []*session {

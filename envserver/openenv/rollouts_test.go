@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,18 +14,19 @@ import (
 
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"pgregory.net/rapid"
 )
 
 // question is that of a run for the tag grpo-7.
-func question(ack int64, instance string) score.Collection {
-	return score.Collection{Tag: "grpo-7", Run: "uid", PassScore: 700_000, Instance: instance, Ack: ack}
+func question(ack int64, instance string) score.CollectRequest {
+	return score.CollectRequest{Tag: "grpo-7", Run: "uid", PassScore: 700_000, Instance: instance, Ack: ack}
 }
 
 // askRollouts asks on the operations port, as the operator does.
-func askRollouts(tb testing.TB, s *Server, q score.Collection) (score.Segment, string) {
+func askRollouts(tb testing.TB, s *Server, q score.CollectRequest) (score.Segment, string) {
 	tb.Helper()
 	answer := httptest.NewRecorder()
 	s.OpsHandler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/rollouts?"+q.Query().Encode(), nil))
@@ -46,7 +46,7 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 	if segment.Ledger == nil {
 		tb.Fatal("the segment has no ledger")
 	}
-	l, err := segment.Verify("uid", segment.Pod, testKey().Public().(ed25519.PublicKey))
+	l, err := segment.Verify("uid", segment.Pod, echo.Key().Public().(ed25519.PublicKey))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -57,12 +57,12 @@ func opened(tb testing.TB, segment score.Segment) *score.Ledger {
 // that only the run knows. What it abandons does not.
 func TestRollouts(t *testing.T) {
 	s, url := serve(t, Config{RewardMode: episode.Dense, Pod: "support-a"})
-	p := connect(t, url)
+	p := wire.Connect(t, url)
 	play := func(seed int, end string) {
 		t.Helper()
-		p.ask(fmt.Sprintf(`{"type":"reset","data":{"run":"grpo-7","seed":%d}}`, seed))
+		p.Ask(fmt.Sprintf(`{"type":"reset","data":{"run":"grpo-7","seed":%d}}`, seed))
 		if end != "" {
-			p.ask(fmt.Sprintf(`{"type":"step","data":{"kind":%s}}`, end))
+			p.Ask(fmt.Sprintf(`{"type":"step","data":{"kind":%s}}`, end))
 		}
 	}
 	play(10, `"finish","score":900000`)
@@ -71,10 +71,10 @@ func TestRollouts(t *testing.T) {
 	play(12, `"errored","score":500000`)
 	play(12, `"panic"`)
 	play(12, "")
-	p.ask(`{"type":"reset","data":{"run":"other","seed":1}}`)
-	p.ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
+	p.Ask(`{"type":"reset","data":{"run":"other","seed":1}}`)
+	p.Ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
 	play(13, "")
-	if got := decoded(t, p.ask(`{"type":"state"}`), "data", "reward_mode"); got != "dense" {
+	if got := wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "reward_mode"); got != "dense" {
 		t.Errorf("a trainer is given %v rewards, want its own choice", got)
 	}
 
@@ -131,19 +131,19 @@ func TestRolloutsByEveryTransport(t *testing.T) {
 	s, url := serve(t, Config{})
 	const finish = `{"kind":"finish","score":1000000}`
 
-	id := create(t, url)
-	if status, body := postBody(t, url+"/reset", fmt.Sprintf(`{"session_id":%q,"seed":1,"run":"grpo-7"}`,
+	id := wire.CreateSession(t, url)
+	if status, body := wire.PostBody(t, url+"/reset", fmt.Sprintf(`{"session_id":%q,"seed":1,"run":"grpo-7"}`,
 		id)); status != 200 {
 		t.Fatal(body)
 	}
-	postBody(t, url+"/step", fmt.Sprintf(`{"session_id":%q,"action":%s}`, id, finish))
+	wire.PostBody(t, url+"/step", fmt.Sprintf(`{"session_id":%q,"action":%s}`, id, finish))
 
-	p := connect(t, url)
-	p.ask(`{"type":"reset","data":{"split":"train","index":0,"run":"grpo-7"}}`)
-	p.ask(`{"type":"step","data":` + finish + `}`)
+	p := wire.Connect(t, url)
+	p.Ask(`{"type":"reset","data":{"split":"train","index":0,"run":"grpo-7"}}`)
+	p.Ask(`{"type":"step","data":` + finish + `}`)
 
-	p.ask(`{"type":"reset","data":{"seed":1,"run":"grpo-7"}}`)
-	p.ask(`{"type":"step","data":{"type":"call_tool","tool_name":"finish","arguments":{"score":1000000}}}`)
+	p.Ask(`{"type":"reset","data":{"seed":1,"run":"grpo-7"}}`)
+	p.Ask(`{"type":"step","data":{"type":"call_tool","tool_name":"finish","arguments":{"score":1000000}}}`)
 
 	c, err := dialMCP(t.Context(), url+"/mcp?seed=1&run=grpo-7")
 	if err != nil {
@@ -156,8 +156,8 @@ func TestRolloutsByEveryTransport(t *testing.T) {
 	}
 
 	// A request that stands alone counts for no run.
-	postBody(t, url+"/step", fmt.Sprintf(`{"seed":1,"run":"grpo-7","action":%s}`, finish))
-	if status, _ := postBody(t, url+"/reset", `{"seed":1,"run":"No Name"}`); status != 422 {
+	wire.PostBody(t, url+"/step", fmt.Sprintf(`{"seed":1,"run":"grpo-7","action":%s}`, finish))
+	if status, _ := wire.PostBody(t, url+"/reset", `{"seed":1,"run":"No Name"}`); status != 422 {
 		t.Errorf("a tag that is no name was answered with %d", status)
 	}
 	segment, _ := askRollouts(t, s, question(0, ""))
@@ -169,13 +169,13 @@ func TestRolloutsByEveryTransport(t *testing.T) {
 // A segment stays as it is, byte by byte, until the run says that it has it.
 func TestSegmentsAreHandedOutUntilAcknowledged(t *testing.T) {
 	s, url := serve(t, Config{})
-	p := connect(t, url)
+	p := wire.Connect(t, url)
 	end := func() {
 		t.Helper()
-		p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
-		p.ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
+		p.Ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
+		p.Ask(`{"type":"step","data":{"kind":"finish","score":1000000}}`)
 	}
-	p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
+	p.Ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
 	none, _ := askRollouts(t, s, question(0, ""))
 	if none.Ledger != nil || none.Number != 0 || none.Instance == "" {
 		t.Fatalf("before anything has ended: %+v", none)
@@ -183,7 +183,7 @@ func TestSegmentsAreHandedOutUntilAcknowledged(t *testing.T) {
 	end()
 	_, first := askRollouts(t, s, question(0, none.Instance))
 	end()
-	for name, q := range map[string]score.Collection{
+	for name, q := range map[string]score.CollectRequest{
 		"nothing acknowledged":                    question(0, none.Instance),
 		"another process's segment":               question(1, "another"),
 		"a segment of a process that isn't named": question(1, ""),
@@ -224,191 +224,6 @@ func TestRolloutRefusals(t *testing.T) {
 	}
 }
 
-// newTestRollouts are those of a server without sessions.
-func newTestRollouts() *rollouts {
-	return newRollouts(echoKind{}, "support-a", testKey(), slog.New(slog.DiscardHandler))
-}
-
-// end counts the end of an episode of a tag.
-func (s *rollouts) end(tb testing.TB, tag string) {
-	tb.Helper()
-	if _, err := (rolloutBook{s, tag}).finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"},
-		score.Episode{Outcome: score.Scored, Score: score.One}); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// ask collects a tag for a run.
-func (s *rollouts) ask(tb testing.TB, tag, run string, ack int64) score.Segment {
-	tb.Helper()
-	instance := ""
-	if r := s.byTag[tag]; r != nil {
-		instance = r.instance
-	}
-	segment, err := s.collect(score.Collection{Tag: tag, Run: run, PassScore: score.One, Instance: instance, Ack: ack})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return segment
-}
-
-// Tags that somebody makes up push out no tag that is collected.
-func TestTagsMakeRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestRollouts()
-		s.end(t, "first")
-		pass(time.Second)
-		for i := range maxTags - 1 {
-			tag := fmt.Sprintf("collected-%d", i)
-			if _, err := s.open(tag); err != nil {
-				t.Fatal(err)
-			}
-			s.ask(t, tag, "uid", 0)
-		}
-		s.end(t, "second") // in place of the first
-		if s.byTag["first"] != nil || s.dropped != 1 || s.remembered != 1 {
-			t.Errorf("the tag that nobody collects is kept, or %d episodes are dropped and %d remembered", s.dropped,
-				s.remembered)
-		}
-		s.ask(t, "second", "uid", 0)
-		if _, err := s.open("third"); err == nil || !strings.Contains(err.Error(), "fewer runs") {
-			t.Errorf("a tag too many is opened with %v", err)
-		}
-		if _, err := s.open("collected-0"); err != nil {
-			t.Errorf("a tag that is there: %v", err)
-		}
-		pass(collectorSilence)
-		if _, err := s.open("third"); err != nil {
-			t.Errorf("a tag that is collected no longer makes no room: %v", err)
-		}
-		pass(ledgerTTL)
-		s.expire(time.Now())
-		if got := s.figures().tags; got != 0 || s.remembered != 0 {
-			t.Errorf("%d tags and %d episodes are left after %v", got, s.remembered, ledgerTTL)
-		}
-	})
-}
-
-// A tag whose run is suspended outlives those that no run ever asked for, however recent. When it
-// has to go nevertheless, the metrics tell what it had, sealed or not.
-func TestTagsOfSilentRunsGoLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestRollouts()
-		for i := range maxTags {
-			tag := fmt.Sprintf("suspended-%d", i)
-			s.end(t, tag)
-			s.ask(t, tag, "uid", 0)
-			s.end(t, tag)
-			pass(time.Millisecond)
-			if i == 0 {
-				s.end(t, "made-up")
-			}
-		}
-		if s.byTag["made-up"] != nil || s.byTag["suspended-0"] == nil || s.dropped != 1 {
-			t.Errorf("a tag that no run asked for is kept, or %d episodes are dropped", s.dropped)
-		}
-		pass(collectorSilence)
-		for i := range maxTags {
-			s.end(t, fmt.Sprintf("made-up-%d", i))
-		}
-		if len(s.byTag) != maxTags || s.byTag["suspended-0"] != nil || s.byTag["suspended-1"] == nil ||
-			s.dropped != 1+2+(maxTags-1) {
-			t.Errorf("%d episodes are dropped of %d tags", s.dropped, len(s.byTag))
-		}
-	})
-}
-
-// Runs that nobody plays for make no tags: any number of them may ask.
-func TestAskingMakesNoTag(t *testing.T) {
-	s := newTestRollouts()
-	for i := range 2 * maxTags {
-		if segment := s.ask(t, fmt.Sprintf("idle-%d", i), "uid", 0); segment != (score.Segment{Pod: "support-a"}) {
-			t.Errorf("%+v", segment)
-		}
-	}
-	s.end(t, "grpo-7")
-	if segment := s.ask(t, "grpo-7", "uid", 0); len(s.byTag) != 1 || opened(t, segment).Scored != 1 {
-		t.Errorf("%d tags, %+v", len(s.byTag), segment)
-	}
-}
-
-// What doesn't fit is told in the next segment, and takes nothing from tags that are collected.
-func TestUncollectedEpisodesAreBounded(t *testing.T) {
-	s := newTestRollouts()
-	for range maxUncollectedOfTag + 3 {
-		s.end(t, "grpo-7")
-	}
-	segment := s.ask(t, "grpo-7", "uid", 0)
-	if l := opened(t, segment); l.Scored != maxUncollectedOfTag || segment.Dropped != 3 {
-		t.Errorf("%d episodes and %d dropped, want %d and 3", l.Scored, segment.Dropped, maxUncollectedOfTag)
-	}
-	for i := range maxUncollected {
-		s.end(t, fmt.Sprintf("made-up-%d", i%8))
-	}
-	s.end(t, "made-up-0")
-	if s.remembered != maxUncollected || s.byTag["made-up-0"].dropped != 1 {
-		t.Errorf("%d episodes remembered, want %d and one dropped", s.remembered, maxUncollected)
-	}
-	s.end(t, "grpo-7")
-	if next := s.ask(t, "grpo-7", "uid", 1); opened(t, next).Scored != 1 || next.Dropped != 0 {
-		t.Errorf("made-up tags take the room of one that is collected: %+v", next)
-	}
-}
-
-// A run that was made again under its name begins with what is open, and what the one before was
-// handed is not its own. Whoever was handed the segment of another, the number tells.
-func TestRunOfTheSameName(t *testing.T) {
-	s := newTestRollouts()
-	s.end(t, "grpo-7")
-	first := s.ask(t, "grpo-7", "first", 0)
-	s.end(t, "grpo-7")
-	got := s.ask(t, "grpo-7", "uid", 0)
-	if got.Number != 2 || got.Instance != first.Instance || opened(t, got).Scored != 1 {
-		t.Errorf("%+v", got)
-	}
-}
-
-// Numbers begin anew when a tag was forgotten, and so the instance is another: a run that was
-// suspended for long doesn't take what is new for old.
-func TestForgottenTagIsAnotherInstance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestRollouts()
-		s.end(t, "grpo-7")
-		before := s.ask(t, "grpo-7", "uid", 0)
-		pass(ledgerTTL)
-		s.expire(time.Now())
-		s.end(t, "grpo-7")
-		after, err := s.collect(score.Collection{Tag: "grpo-7", Run: "uid", PassScore: score.One,
-			Instance: before.Instance, Ack: before.Number})
-		if err != nil || after.Instance == before.Instance || after.Number != 1 || opened(t, after).Scored != 1 {
-			t.Errorf("%+v, %v", after, err)
-		}
-	})
-}
-
-// More scenarios than a ledger holds are dropped and told, and the next segment is as good as any.
-func TestSegmentTooLargeIsDropped(t *testing.T) {
-	s := newTestRollouts()
-	for i := range 4000 {
-		if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{Task: "talk", Scenario: fmt.Sprintf(
-			"a-scenario-of-a-long-name-%04d", i)}, score.Episode{Outcome: score.Scored}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{},
-		score.Episode{Outcome: score.Errored}); err != nil {
-		t.Fatal(err)
-	}
-	segment := s.ask(t, "grpo-7", "uid", 0)
-	if l := opened(t, segment); segment.Dropped != 4000 || l.Scored != 0 || l.Opened != 1 {
-		t.Errorf("%d dropped, %d scored, %d opened", segment.Dropped, l.Scored, l.Opened)
-	}
-	s.end(t, "grpo-7")
-	if next := s.ask(t, "grpo-7", "uid", 1); opened(t, next).Scored != 1 || next.Dropped != 0 {
-		t.Errorf("%+v", next)
-	}
-}
-
 // A drained server goes when the run has its last segment for good.
 func TestDrainWaitsForCollectors(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -442,25 +257,25 @@ func TestDrainWaitsForCollectors(t *testing.T) {
 			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")) }, rolloutGrace,
 		},
 		"the run has gone": {
-			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")); pass(collectorSilence) },
+			func(t *testing.T, s *Server) { askRollouts(t, s, question(0, "")); pass(time.Minute) },
 			func(*testing.T, *Server) {}, 0,
 		},
 		"the run goes meanwhile": {
 			func(t *testing.T, s *Server) {
 				askRollouts(t, s, question(0, ""))
-				pass(collectorSilence - 20*time.Second)
+				pass(40 * time.Second)
 			},
 			func(*testing.T, *Server) {}, 20 * time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
-				p := connectPipe(t, network)
-				p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
+			inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+				p := wire.ConnectPipe(t, network)
+				p.Ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
 				tc.before(t, s)
-				p.ask(`{"type":"step","data":{"kind":"finish"}}`)
-				p.send(`{"type":"close"}`)
-				p.closed()
+				p.Ask(`{"type":"step","data":{"kind":"finish"}}`)
+				p.Send(`{"type":"close"}`)
+				p.Closed()
 				began := time.Now()
 				go tc.during(t, s)
 				err := s.Drain(t.Context())
@@ -479,14 +294,14 @@ func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acknowledged bool
 		want         time.Duration
-	}{"the run acknowledges": {true, 5 * time.Second}, "the run doesn't": {false, handOverGrace}} {
+	}{"the run acknowledges": {true, 5 * time.Second}, "the run doesn't": {false, collectGrace}} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
-				p := connectPipe(t, network)
-				p.ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
+			inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+				p := wire.ConnectPipe(t, network)
+				p.Ask(`{"type":"reset","data":{"run":"grpo-7","seed":1}}`)
 				askRollouts(t, s, question(0, ""))
-				p.ask(`{"type":"step","data":{"kind":"finish"}}`)
-				p.quiet()
+				p.Ask(`{"type":"step","data":{"kind":"finish"}}`)
+				p.Quiet()
 				short, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if err := s.Drain(short); err == nil {
@@ -502,71 +317,11 @@ func TestHandOverAfterADrainThatIsCutShort(t *testing.T) {
 						askRollouts(t, s, question(segment.Number, segment.Instance))
 					}
 				}()
-				s.HandOver(t.Context())
+				s.WaitCollected(t.Context())
 				if took := time.Since(began).Round(time.Second); took != tc.want {
 					t.Errorf("handed over after %v, want %v", took, tc.want)
 				}
 			})
 		})
 	}
-}
-
-// Whatever is lost on the way, and however often the collector forgets what it had not written
-// down, every episode is collected once.
-func TestRolloutsAreCollectedOnce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := newTestRollouts()
-		// what the collector has for good, with the number of the last segment as its shard
-		written, ended := score.Ledger{}, int64(0)
-		t.Repeat(map[string]func(*rapid.T){
-			"an episode ends": func(t *rapid.T) {
-				ended++
-				outcome := rapid.SampledFrom([]score.Outcome{score.Scored, score.Failed, score.Errored}).Draw(t,
-					"outcome")
-				if _, err := (rolloutBook{s, "grpo-7"}).finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"},
-					score.Episode{Outcome: outcome}); err != nil {
-					t.Fatal(err)
-				}
-			},
-			"a pass": func(t *rapid.T) {
-				instance := ""
-				if r := s.byTag["grpo-7"]; r != nil {
-					instance = r.instance
-				}
-				segment, err := s.collect(question(int64(written.Shard), instance))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if rapid.Bool().Draw(t, "lost") || segment.Ledger == nil {
-					return
-				}
-				l, err := segment.Verify("uid", segment.Pod, testKey().Public().(ed25519.PublicKey))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if segment.Number != int64(written.Shard)+1 {
-					t.Fatalf("segment %d follows segment %d", segment.Number, written.Shard)
-				}
-				written.Opened += l.Opened
-				written.Shard++
-			},
-			"": func(t *rapid.T) {
-				waiting := int64(0)
-				if r := s.byTag["grpo-7"]; r != nil {
-					open := r.open
-					waiting = open.Ledger(score.Ledger{}).Opened
-					if r.sealed != nil && r.sealed.Number > int64(written.Shard) {
-						l, err := r.sealed.Verify("uid", "support-a", testKey().Public().(ed25519.PublicKey))
-						if err != nil {
-							t.Fatal(err)
-						}
-						waiting += l.Opened
-					}
-				}
-				if written.Opened+waiting != ended {
-					t.Fatalf("%d episodes are collected and %d wait, of %d", written.Opened, waiting, ended)
-				}
-			},
-		})
-	})
 }

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/player"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/openenv/slots"
 	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
 )
@@ -31,16 +34,16 @@ const (
 type session struct {
 	server *Server
 	id     string
-	// client is whom the session counts for.
+	// client identifies the client by address and token.
 	client string
 	opened time.Time
 	ctx    context.Context
 	cancel context.CancelFunc
 	// turn holds a token while an operation runs. It guards player.
 	turn   chan struct{}
-	player *player
+	player *player.Player
 	// tag is that of the episode that is being played, nil while none is or it belongs to no run.
-	tag atomic.Pointer[runTag]
+	tag atomic.Pointer[protocol.RunTag]
 	// limiter is nil where messages may come at any rate.
 	limiter *rate.Limiter
 	// lastActive is the Unix nanosecond of the last operation other than state, or of the last
@@ -60,17 +63,14 @@ type session struct {
 }
 
 // errEnded answers an operation on a session that ended before its turn came.
-var errEnded = wireError{Code: codeSession, Message: "the session has ended: begin another one"}
+var errEnded = protocol.Error{Code: protocol.CodeSession, Message: "the session has ended: begin another one"}
 
-// errFactory means that no environment could be made.
-var errFactory = errors.New("the environment could not be made")
-
-// open makes a session of the given id with a slot and an environment. The error is errFactory or
+// open makes a session of the given id with a slot and an environment. The error is player.ErrFactory or
 // one of registry.admit.
 func (s *Server) open(ctx context.Context, id, client string) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
-	if s.messageRate > 0 {
-		ss.limiter = rate.NewLimiter(rate.Limit(s.messageRate), max(1, int(s.messageRate)))
+	if s.cfg.MessageRate > 0 {
+		ss.limiter = rate.NewLimiter(rate.Limit(s.cfg.MessageRate), max(1, int(s.cfg.MessageRate)))
 	}
 	ss.active()
 	ss.ctx, ss.cancel = context.WithCancel(s.ctx)
@@ -81,13 +81,11 @@ func (s *Server) open(ctx context.Context, id, client string) (*session, error) 
 		s.metrics.sessionsEnded.WithLabelValues(refusalResult(err)).Inc()
 		return nil, err
 	}
-	player, err := s.newPlayer()
-	if err != nil {
+	var err error
+	if ss.player, err = s.players.New(&ss.tag); err != nil {
 		ss.end(endFactory, 0, "")
-		return nil, errFactory
+		return nil, err
 	}
-	player.held = &ss.tag
-	ss.player = player
 	return ss, nil
 }
 
@@ -95,7 +93,7 @@ func refusalResult(err error) string {
 	if _, ok := errors.AsType[clientFullError](err); ok {
 		return "refused_client"
 	}
-	if errors.Is(err, errDraining) {
+	if errors.Is(err, slots.ErrDraining) {
 		return "refused_draining"
 	}
 	return "refused_full"
@@ -103,8 +101,8 @@ func refusalResult(err error) string {
 
 // do plays on the session: one operation at a time, in whatever way it comes. A panic becomes an
 // EXECUTION_ERROR and costs the session its episode, whose state can't be trusted any more. The
-// error is a wireError, or the context's while another operation ran.
-func (s *session) do(ctx context.Context, f func(p *player)) (err error) {
+// error is a protocol.Error, or the context's while another operation ran.
+func (s *session) do(ctx context.Context, f func(p *player.Player)) (err error) {
 	if s.limiter != nil {
 		if err := s.limiter.Wait(ctx); err != nil {
 			return err
@@ -116,7 +114,7 @@ func (s *session) do(ctx context.Context, f func(p *player)) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.server.log.Error("A session panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			err = s.player.abandon()
+			err = s.player.Abandon()
 		}
 		<-s.turn
 	}()
@@ -180,7 +178,7 @@ func (s *session) detach(socket *socket, result string) {
 	s.socket = nil
 	s.active()
 	lost := result == endLost || result == endDead
-	keep := !s.closing && (!s.owned || lost && s.server.sessionGrace > 0)
+	keep := !s.closing && (!s.owned || lost && s.server.cfg.SessionGrace > 0)
 	if s.owned {
 		s.lostAt = time.Now()
 	}
@@ -249,12 +247,12 @@ func (s *session) check(now time.Time) {
 	s.mu.Unlock()
 	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
-	case server.maxDuration > 0 && now.Sub(s.opened) >= server.maxDuration:
+	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration:
 		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted %v, the most this server allows",
-			server.maxDuration))
-	case server.idleTimeout > 0 && idle >= server.idleTimeout && (owned || socket == nil) && !s.busy(socket):
-		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.idleTimeout))
-	case !lostAt.IsZero() && now.Sub(lostAt) >= server.sessionGrace:
+			server.cfg.MaxDuration))
+	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):
+		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
+	case !lostAt.IsZero() && now.Sub(lostAt) >= server.cfg.SessionGrace:
 		s.expire(endLost, "")
 	case socket != nil:
 		socket.check(now)

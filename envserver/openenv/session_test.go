@@ -1,33 +1,22 @@
 package openenv
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 )
 
-// decoded parses JSON for comparison; a path of keys goes down into objects.
-func decoded(tb testing.TB, text string, path ...string) any {
-	tb.Helper()
-	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		tb.Fatalf("%s: %v", text, err)
-	}
-	for _, key := range path {
-		v = v.(map[string]any)[key]
-	}
-	return v
-}
-
 func TestGoldenExchanges(t *testing.T) {
 	_, url := serve(t, Config{})
-	p := connect(t, url)
+	p := wire.Connect(t, url)
 	exchanges := []struct{ send, want string }{
 		{`{"type":"state"}`,
 			`{"type":"state","data":{"episode_id":null,"step_count":0,"seed":0,"task":"","scenario":"","reward_mode":""}}`},
@@ -57,12 +46,12 @@ func TestGoldenExchanges(t *testing.T) {
 			`{"type":"observation","data":{"observation":{"text":"","seed":3},"reward":0.0,"done":true}}`},
 	}
 	for _, e := range exchanges {
-		if diff := cmp.Diff(e.want, p.ask(e.send)); diff != "" {
+		if diff := cmp.Diff(e.want, p.Ask(e.send)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", e.send, diff)
 		}
 	}
-	p.send(`{"type":"close"}`)
-	if code, reason := p.closed(); code != websocket.CloseNormalClosure || reason != "" {
+	p.Send(`{"type":"close"}`)
+	if code, reason := p.Closed(); code != websocket.CloseNormalClosure || reason != "" {
 		t.Errorf("closed with %d %q, want 1000 without a reason", code, reason)
 	}
 }
@@ -70,51 +59,51 @@ func TestGoldenExchanges(t *testing.T) {
 // Whatever comes in, the answer is one error and the session goes on.
 func TestBadMessagesKeepTheSession(t *testing.T) {
 	_, url := serve(t, Config{})
-	p := connect(t, url)
+	p := wire.Connect(t, url)
 	for _, c := range []struct{ send, want string }{
-		{``, codeInvalidJSON},
-		{`{bad`, codeInvalidJSON},
-		{`{"type":"state"}{}`, codeInvalidJSON},
-		{`{"type":"state","type":"reset"}`, codeInvalidJSON},
-		{`{"type":"step","data":{"kind":"say","kind":"panic"}}`, codeInvalidJSON},
-		{"{\"type\":\"reset\",\"data\":{\"task\":\"\xff\"}}", codeInvalidJSON},
-		{`{"type":"reset","data":{"seed":NaN}}`, codeInvalidJSON},
-		{strings.Repeat(`[`, 100_000), codeInvalidJSON},
-		{strings.Repeat(`{"a":`, 100_000), codeInvalidJSON},
-		{`[]`, codeValidation},
-		{`7`, codeValidation},
-		{`"reset"`, codeValidation},
-		{`null`, codeValidation},
-		{`{}`, codeUnknownType},
-		{`{"type":null}`, codeUnknownType},
-		{`{"type":7}`, codeUnknownType},
-		{`{"type":"ping"}`, codeUnknownType},
-		{`{"TYPE":"state"}`, codeUnknownType},
-		{`{"type":"mcp"}`, codeValidation},
-		{`{"type":"mcp","data":[]}`, codeValidation},
+		{``, protocol.CodeInvalidJSON},
+		{`{bad`, protocol.CodeInvalidJSON},
+		{`{"type":"state"}{}`, protocol.CodeInvalidJSON},
+		{`{"type":"state","type":"reset"}`, protocol.CodeInvalidJSON},
+		{`{"type":"step","data":{"kind":"say","kind":"panic"}}`, protocol.CodeInvalidJSON},
+		{"{\"type\":\"reset\",\"data\":{\"task\":\"\xff\"}}", protocol.CodeInvalidJSON},
+		{`{"type":"reset","data":{"seed":NaN}}`, protocol.CodeInvalidJSON},
+		{strings.Repeat(`[`, 100_000), protocol.CodeInvalidJSON},
+		{strings.Repeat(`{"a":`, 100_000), protocol.CodeInvalidJSON},
+		{`[]`, protocol.CodeValidation},
+		{`7`, protocol.CodeValidation},
+		{`"reset"`, protocol.CodeValidation},
+		{`null`, protocol.CodeValidation},
+		{`{}`, protocol.CodeUnknownType},
+		{`{"type":null}`, protocol.CodeUnknownType},
+		{`{"type":7}`, protocol.CodeUnknownType},
+		{`{"type":"ping"}`, protocol.CodeUnknownType},
+		{`{"TYPE":"state"}`, protocol.CodeUnknownType},
+		{`{"type":"mcp"}`, protocol.CodeValidation},
+		{`{"type":"mcp","data":[]}`, protocol.CodeValidation},
 		{`{"type":"mcp","data":{}}`, "mcp"},
 		{`{"type":"mcp","data":{"jsonrpc":"2.0","id":{},"method":7}}`, "mcp"},
-		{`{"type":"state","extra":1}`, codeValidation},
-		{`{"type":"state","Data":1}`, codeValidation},
-		{`{"type":"close","data":{}}`, codeValidation},
-		{`{"type":"reset","data":null}`, codeValidation},
-		{`{"type":"reset","data":[]}`, codeValidation},
-		{`{"type":"step","data":"say"}`, codeValidation},
-		{`{"type":"step","data":null}`, codeValidation},
-		{`{"type":"step","action":{"kind":"say"}}`, codeValidation},
-		{`{"type":"reset","data":{"seed":1.5}}`, codeValidation},
-		{`{"type":"reset","data":{"task":"juggle"}}`, codeValidation},
-		{`{"type":"reset","data":{"scenario":"X99"}}`, codeValidation},
+		{`{"type":"state","extra":1}`, protocol.CodeValidation},
+		{`{"type":"state","Data":1}`, protocol.CodeValidation},
+		{`{"type":"close","data":{}}`, protocol.CodeValidation},
+		{`{"type":"reset","data":null}`, protocol.CodeValidation},
+		{`{"type":"reset","data":[]}`, protocol.CodeValidation},
+		{`{"type":"step","data":"say"}`, protocol.CodeValidation},
+		{`{"type":"step","data":null}`, protocol.CodeValidation},
+		{`{"type":"step","action":{"kind":"say"}}`, protocol.CodeValidation},
+		{`{"type":"reset","data":{"seed":1.5}}`, protocol.CodeValidation},
+		{`{"type":"reset","data":{"task":"juggle"}}`, protocol.CodeValidation},
+		{`{"type":"reset","data":{"scenario":"X99"}}`, protocol.CodeValidation},
 		{`{"type":"reset"}`, "observation"},
 		{`{"type":"reset","data":{}}`, "observation"},
 		{` {"data":{"seed":null,"task":null,"task_id":"E02"} , "type" : "re\u0073et"} `, "observation"},
-		{`{"type":"step","data":{"kind":"fail"}}`, codeExecution},
-		{`{"type":"step","data":{"kind":"unencodable"}}`, codeExecution},
-		{`{"type":"step","data":{"kind":"list"}}`, codeExecution},
-		{`{"type":"step","data":{"kind":"say","extra":1}}`, codeValidation},
+		{`{"type":"step","data":{"kind":"fail"}}`, protocol.CodeExecution},
+		{`{"type":"step","data":{"kind":"unencodable"}}`, protocol.CodeExecution},
+		{`{"type":"step","data":{"kind":"list"}}`, protocol.CodeExecution},
+		{`{"type":"step","data":{"kind":"say","extra":1}}`, protocol.CodeValidation},
 		{`{"type":"step","data":{"kind":"say"}}`, "observation"},
 	} {
-		if got := p.code(c.send); got != c.want {
+		if got := p.Code(c.send); got != c.want {
 			t.Errorf("%.100q was answered with %s, want %s", c.send, got, c.want)
 		}
 	}
@@ -122,12 +111,12 @@ func TestBadMessagesKeepTheSession(t *testing.T) {
 
 func TestBinaryFrames(t *testing.T) {
 	_, url := serve(t, Config{})
-	p := connect(t, url)
-	for text, want := range map[string]string{`{"type":"state"}`: "state", "\x00\x01\xff": codeInvalidJSON} {
-		if err := p.conn.WriteMessage(websocket.BinaryMessage, []byte(text)); err != nil {
+	p := wire.Connect(t, url)
+	for text, want := range map[string]string{`{"type":"state"}`: "state", "\x00\x01\xff": protocol.CodeInvalidJSON} {
+		if err := p.Conn.WriteMessage(websocket.BinaryMessage, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if got := codeOf(t, p.receive()); got != want {
+		if got := wire.CodeOf(t, p.Receive()); got != want {
 			t.Errorf("binary %q was answered with %s, want %s", text, got, want)
 		}
 	}
@@ -137,20 +126,20 @@ func TestBinaryFrames(t *testing.T) {
 // holds.
 func TestPipelinedMessagesAreAnsweredInOrder(t *testing.T) {
 	_, url := serve(t, Config{})
-	p := connect(t, url)
+	p := wire.Connect(t, url)
 	const messages = 500
-	p.send(`{"type":"reset","data":{"seed":1}}`)
+	p.Send(`{"type":"reset","data":{"seed":1}}`)
 	go func() {
 		for i := range messages {
-			if p.conn.WriteMessage(websocket.TextMessage,
+			if p.Conn.WriteMessage(websocket.TextMessage,
 				fmt.Appendf(nil, `{"type":"step","data":{"kind":"say","text":"%d"}}`, i)) != nil {
 				return
 			}
 		}
 	}()
-	p.receive()
+	p.Receive()
 	for i := range messages {
-		if got := decoded(t, p.receive(), "data", "observation", "text"); got != fmt.Sprint(i) {
+		if got := wire.Decoded(t, p.Receive(), "data", "observation", "text"); got != fmt.Sprint(i) {
 			t.Fatalf("answer %d is for message %v", i, got)
 		}
 	}
@@ -158,18 +147,18 @@ func TestPipelinedMessagesAreAnsweredInOrder(t *testing.T) {
 
 func TestPanicCostsOneEpisode(t *testing.T) {
 	s, url := serve(t, Config{})
-	p, other := connect(t, url), connect(t, url)
-	other.ask(`{"type":"reset"}`)
-	p.ask(`{"type":"reset"}`)
-	if got := p.code(`{"type":"step","data":{"kind":"panic"}}`); got != codeExecution {
+	p, other := wire.Connect(t, url), wire.Connect(t, url)
+	other.Ask(`{"type":"reset"}`)
+	p.Ask(`{"type":"reset"}`)
+	if got := p.Code(`{"type":"step","data":{"kind":"panic"}}`); got != protocol.CodeExecution {
 		t.Errorf("a panic was answered with %s", got)
 	}
-	if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != codeExecution {
+	if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != protocol.CodeExecution {
 		t.Errorf("a step of the lost episode was answered with %s", got)
 	}
-	p.ask(`{"type":"reset"}`)
-	for _, p := range []*peer{p, other} {
-		if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+	p.Ask(`{"type":"reset"}`)
+	for _, p := range []*wire.Peer{p, other} {
+		if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 			t.Errorf("after the panic, a step was answered with %s", got)
 		}
 	}
@@ -179,42 +168,42 @@ func TestPanicCostsOneEpisode(t *testing.T) {
 }
 
 func TestFactoryError(t *testing.T) {
-	for name, kind := range map[string]echoKind{"no environment": {broken: true}, "panic": {explosive: true}} {
+	for name, kind := range map[string]echo.Kind{"no environment": {Broken: true}, "panic": {Explosive: true}} {
 		t.Run(name, func(t *testing.T) {
 			s, url := serve(t, Config{Kind: kind})
-			p := connect(t, url)
-			answer := p.ask(`{"type":"reset"}`)
-			if codeOf(t, answer) != codeFactory || decoded(t, answer, "data", "factory_name") != "echo" {
+			p := wire.Connect(t, url)
+			answer := p.Ask(`{"type":"reset"}`)
+			if wire.CodeOf(t, answer) != protocol.CodeFactory || wire.Decoded(t, answer, "data", "factory_name") != "echo" {
 				t.Errorf("answer %s", answer)
 			}
-			if code, _ := p.closed(); code != websocket.CloseNormalClosure {
+			if code, _ := p.Closed(); code != websocket.CloseNormalClosure {
 				t.Errorf("closed with %d, want 1000", code)
 			}
-			eventually(t, "no slot is taken", func() bool { return s.sessions.active() == 0 })
+			wire.Eventually(t, "no slot is taken", func() bool { return s.sessions.active() == 0 })
 		})
 	}
 }
 
 func TestUnknownSessionID(t *testing.T) {
 	_, url := serve(t, Config{})
-	p := dialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/ws?session_id=abc")
-	if got := p.code(`{"type":"state"}`); got != codeSession {
+	p := wire.DialPeer(t, websocket.DefaultDialer, "ws"+strings.TrimPrefix(url, "http")+"/ws?session_id=abc")
+	if got := p.Code(`{"type":"state"}`); got != protocol.CodeSession {
 		t.Errorf("answered with %s", got)
 	}
 }
 
 func TestTooLargeMessage(t *testing.T) {
 	s, url := serve(t, Config{})
-	p := connect(t, url)
+	p := wire.Connect(t, url)
 	largest := `{"type":"reset","data":{"x":"` + strings.Repeat("x", maxMessage-32) + `"}}`
-	if got := p.code(largest[:maxMessage-3] + `"}}`); got != "observation" {
+	if got := p.Code(largest[:maxMessage-3] + `"}}`); got != "observation" {
 		t.Errorf("a message of %d bytes was answered with %s", maxMessage, got)
 	}
-	p.send(`{"type":"reset","data":{"x":"` + strings.Repeat("x", maxMessage+1<<20) + `"}}`)
-	if code, _ := p.closed(); code != websocket.CloseMessageTooBig {
+	p.Send(`{"type":"reset","data":{"x":"` + strings.Repeat("x", maxMessage+1<<20) + `"}}`)
+	if code, _ := p.Closed(); code != websocket.CloseMessageTooBig {
 		t.Errorf("closed with %d, want 1009", code)
 	}
-	eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 	if !s.bulk.TryAcquire(bulkBudget) {
 		t.Error("the memory of large messages was not given back")
 	}
@@ -222,24 +211,24 @@ func TestTooLargeMessage(t *testing.T) {
 
 func TestCapacityRefusal(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 2})
-	first := connect(t, url)
-	connect(t, url)
-	eventually(t, "two sessions", func() bool { return s.sessions.active() == 2 })
-	third := connect(t, url)
-	answer := third.ask(`{"type":"reset"}`)
-	if codeOf(t, answer) != codeCapacity || decoded(t, answer, "data", "active_sessions") != 2.0 ||
-		decoded(t, answer, "data", "max_sessions") != 2.0 {
+	first := wire.Connect(t, url)
+	wire.Connect(t, url)
+	wire.Eventually(t, "two sessions", func() bool { return s.sessions.active() == 2 })
+	third := wire.Connect(t, url)
+	answer := third.Ask(`{"type":"reset"}`)
+	if wire.CodeOf(t, answer) != protocol.CodeCapacity || wire.Decoded(t, answer, "data", "active_sessions") != 2.0 ||
+		wire.Decoded(t, answer, "data", "max_sessions") != 2.0 {
 		t.Errorf("answer %s", answer)
 	}
 	if !strings.Contains(answer, "2/2") {
 		t.Errorf("the message doesn't tell the numbers: %s", answer)
 	}
-	if code, _ := third.closed(); code != websocket.CloseNormalClosure {
+	if code, _ := third.Closed(); code != websocket.CloseNormalClosure {
 		t.Errorf("closed with %d, want 1000", code)
 	}
-	first.send(`{"type":"close"}`)
-	first.closed()
-	if got := connect(t, url).code(`{"type":"reset"}`); got != "observation" {
+	first.Send(`{"type":"close"}`)
+	first.Closed()
+	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("after a close, the next session was answered with %s", got)
 	}
 }
@@ -251,14 +240,14 @@ func TestCapacityRace(t *testing.T) {
 	var admitted, refused atomic.Int32
 	var wg sync.WaitGroup
 	for range clients {
-		p := connect(t, url)
+		p := wire.Connect(t, url)
 		wg.Go(func() {
-			if p.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"reset"}`)) != nil {
+			if p.Conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"reset"}`)) != nil {
 				return
 			}
-			_, raw, err := p.conn.ReadMessage()
+			_, raw, err := p.Conn.ReadMessage()
 			switch {
-			case err == nil && strings.Contains(string(raw), codeCapacity):
+			case err == nil && strings.Contains(string(raw), protocol.CodeCapacity):
 				refused.Add(1)
 			case err == nil:
 				admitted.Add(1)
@@ -275,20 +264,20 @@ func TestCapacityRace(t *testing.T) {
 func TestCloseThenReopenAtLimitOne(t *testing.T) {
 	_, url := serve(t, Config{MaxSessions: 1})
 	for i := range 200 {
-		p := connect(t, url)
-		if got := p.code(`{"type":"reset"}`); got != "observation" {
+		p := wire.Connect(t, url)
+		if got := p.Code(`{"type":"reset"}`); got != "observation" {
 			t.Fatalf("round %d: %s", i, got)
 		}
 		if i%2 == 0 {
-			p.send(`{"type":"close"}`)
-		} else if err := p.conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000,
+			p.Send(`{"type":"close"}`)
+		} else if err := p.Conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000,
 			"")); err != nil {
 			t.Fatal(err)
 		}
-		if code, _ := p.closed(); code != websocket.CloseNormalClosure {
+		if code, _ := p.Closed(); code != websocket.CloseNormalClosure {
 			t.Fatalf("round %d: closed with %d", i, code)
 		}
-		_ = p.conn.Close()
+		_ = p.Conn.Close()
 	}
 }
 
@@ -296,29 +285,29 @@ func TestCloseThenReopenAtLimitOne(t *testing.T) {
 func TestTooLargeThenReopenAtLimitOne(t *testing.T) {
 	_, url := serve(t, Config{MaxSessions: 1})
 	for range 3 {
-		p := connect(t, url)
-		p.send(strings.Repeat("x", maxMessage+1))
-		if code, _ := p.closed(); code != websocket.CloseMessageTooBig {
+		p := wire.Connect(t, url)
+		p.Send(strings.Repeat("x", maxMessage+1))
+		if code, _ := p.Closed(); code != websocket.CloseMessageTooBig {
 			t.Fatalf("closed with %d", code)
 		}
 	}
-	if got := connect(t, url).code(`{"type":"reset"}`); got != "observation" {
+	if got := wire.Connect(t, url).Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("the next session was answered with %s", got)
 	}
 }
 
 func TestLostConnectionFreesTheSlot(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 1})
-	p := connect(t, url)
-	p.ask(`{"type":"reset"}`)
-	_ = p.conn.Close()
-	eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
+	p := wire.Connect(t, url)
+	p.Ask(`{"type":"reset"}`)
+	_ = p.Conn.Close()
+	wire.Eventually(t, "the slot is free", func() bool { return s.sessions.active() == 0 })
 }
 
 // Frames that break RFC 6455 end the connection and nothing else.
 func TestHostileFrames(t *testing.T) {
 	s, url := serve(t, Config{})
-	healthy := connect(t, url)
+	healthy := wire.Connect(t, url)
 	for name, frame := range map[string][]byte{
 		"unmasked":               {0x81, 0x02, '{', '}'},
 		"reserved bits":          {0xF1, 0x80, 0, 0, 0, 0},
@@ -330,22 +319,22 @@ func TestHostileFrames(t *testing.T) {
 		"close code 1005":        {0x88, 0x82, 0, 0, 0, 0, 0x03, 0xED},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := connect(t, url)
-			if _, err := p.conn.NetConn().Write(frame); err != nil {
+			p := wire.Connect(t, url)
+			if _, err := p.Conn.NetConn().Write(frame); err != nil {
 				t.Fatal(err)
 			}
 			if name == "length that never ends" {
-				_ = p.conn.NetConn().Close()
+				_ = p.Conn.NetConn().Close()
 			}
 			for {
-				if _, _, err := p.conn.ReadMessage(); err != nil {
+				if _, _, err := p.Conn.ReadMessage(); err != nil {
 					break
 				}
 			}
 		})
 	}
-	eventually(t, "only the healthy session is left", func() bool { return s.sessions.active() == 1 })
-	if got := healthy.code(`{"type":"reset"}`); got != "observation" {
+	wire.Eventually(t, "only the healthy session is left", func() bool { return s.sessions.active() == 1 })
+	if got := healthy.Code(`{"type":"reset"}`); got != "observation" {
 		t.Errorf("the healthy session was answered with %s", got)
 	}
 }
@@ -354,7 +343,7 @@ func TestManySessionsAtOnce(t *testing.T) {
 	s, url := serve(t, Config{MaxSessions: 200})
 	var wg sync.WaitGroup
 	for i := range 200 {
-		p := connect(t, url)
+		p := wire.Connect(t, url)
 		wg.Go(func() {
 			reset := fmt.Sprintf(`{"type":"reset","data":{"seed":%d,"run":"r","shard":0,"episode":%d}}`, i, i)
 			if _, err := roundTrip(p, reset); err != nil {
@@ -363,7 +352,7 @@ func TestManySessionsAtOnce(t *testing.T) {
 			}
 			for range 20 {
 				answer, err := roundTrip(p, `{"type":"step","data":{"kind":"say","text":"x"}}`)
-				if err != nil || decoded(t, answer, "data", "observation", "seed") != float64(i) {
+				if err != nil || wire.Decoded(t, answer, "data", "observation", "seed") != float64(i) {
 					t.Errorf("session %d: %s, %v", i, answer, err)
 					return
 				}
@@ -379,10 +368,10 @@ func TestManySessionsAtOnce(t *testing.T) {
 	}
 }
 
-func roundTrip(p *peer, text string) (string, error) {
-	if err := p.conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+func roundTrip(p *wire.Peer, text string) (string, error) {
+	if err := p.Conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
 		return "", err
 	}
-	_, raw, err := p.conn.ReadMessage()
+	_, raw, err := p.Conn.ReadMessage()
 	return string(raw), err
 }

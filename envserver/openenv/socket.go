@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/envserver/openenv/protocol"
-
+	"github.com/csenv/csenv/envserver/openenv/slots"
 	"github.com/gorilla/websocket"
 )
 
@@ -22,6 +22,13 @@ import (
 const (
 	maxQueued      = 32
 	maxQueuedBytes = smallMessage
+)
+
+// closeTimeout bounds the closing handshake and the writing of a control frame, writeTimeout the
+// writing of a reply to a client that doesn't read.
+const (
+	closeTimeout = 5 * time.Second
+	writeTimeout = 2 * time.Minute
 )
 
 // reliefAfter is how long a message may be answered before another goroutine goes on reading.
@@ -33,7 +40,7 @@ type dialect interface {
 	// none.
 	respond(ctx context.Context, s *session, out *bytes.Buffer, raw []byte) (closing bool)
 	// refuse writes the one message of a socket that gets no session.
-	refuse(out *bytes.Buffer, e wireError)
+	refuse(out *bytes.Buffer, e protocol.Error)
 }
 
 // socket is one WebSocket connection with the session that it plays.
@@ -75,14 +82,14 @@ type call struct {
 	// freshID.
 	sessionID, freshID string
 	client             string
-	// seat is the slot of a session of the socket's own, nil if it has to find one.
-	seat *seat
+	// reservation is the slot of a session of the socket's own, nil if it has to find one.
+	reservation *slots.Reservation
 }
 
 // connect runs a connection from the handshake to the end of its socket, and then says that it has
 // done.
 func (s *Server) connect(conn *websocket.Conn, c call) {
-	defer c.seat.giveBack()
+	defer c.reservation.Release()
 	socket := s.newSocket(conn, c.dialect)
 	if refusal := socket.enter(c); refusal != nil {
 		s.refuse(conn, c.dialect, *refusal)
@@ -106,9 +113,9 @@ func (s *Server) newSocket(conn *websocket.Conn, d dialect) *socket {
 }
 
 // enter gives the socket its session.
-func (s *socket) enter(c call) *wireError {
+func (s *socket) enter(c call) *protocol.Error {
 	if c.sessionID == "" {
-		ss, err := s.server.open(withSeat(s.server.ctx, c.seat), c.freshID, c.client)
+		ss, err := s.server.open(c.reservation.NewContext(s.server.ctx), c.freshID, c.client)
 		if err != nil {
 			return s.server.openError(err)
 		}
@@ -120,7 +127,7 @@ func (s *socket) enter(c call) *wireError {
 	return s.attachError(errors.New("unknown session: begin another one, or connect without session_id"))
 }
 
-func (s *socket) attach(ss *session, owned bool) *wireError {
+func (s *socket) attach(ss *session, owned bool) *protocol.Error {
 	s.session = ss // before others find the socket by its session
 	if err := ss.attach(s, owned); err != nil {
 		return s.attachError(err)
@@ -128,31 +135,31 @@ func (s *socket) attach(ss *session, owned bool) *wireError {
 	return nil
 }
 
-func (s *socket) attachError(err error) *wireError {
+func (s *socket) attachError(err error) *protocol.Error {
 	s.server.metrics.sessionsEnded.WithLabelValues("refused_attach").Inc()
-	return &wireError{Code: codeSession, Message: "attaching failed: " + err.Error()}
+	return &protocol.Error{Code: protocol.CodeSession, Message: "attaching failed: " + err.Error()}
 }
 
 // refuse answers the client's first message with the error and closes. The error goes out at once,
-// and the socket stays open until that message or for refusalHold.
-func (s *Server) refuse(conn *websocket.Conn, d dialect, e wireError) {
+// and the socket stays open until that message or for refusalTimeout.
+func (s *Server) refuse(conn *websocket.Conn, d dialect, e protocol.Error) {
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
 	if !s.refusals.TryAcquire(1) {
-		sayGoodbye(conn, websocket.CloseTryAgainLater, "too many refused connections")
+		writeClose(conn, websocket.CloseTryAgainLater, "too many refused connections")
 		return
 	}
 	defer s.refusals.Release(1)
 	var out bytes.Buffer
 	d.refuse(&out, e)
-	_ = conn.SetWriteDeadline(time.Now().Add(closeWait))
+	_ = conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 	if conn.WriteMessage(websocket.TextMessage, out.Bytes()) != nil {
 		return
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(refusalHold))
+	_ = conn.SetReadDeadline(time.Now().Add(refusalTimeout))
 	if _, _, err := conn.NextReader(); isClosed(err) {
 		return
 	}
-	sayGoodbye(conn, websocket.CloseNormalClosure, "")
+	writeClose(conn, websocket.CloseNormalClosure, "")
 	linger(conn)
 }
 
@@ -276,7 +283,7 @@ func (s *socket) drop() {
 	s.queue, s.queued = nil, 0
 }
 
-// answer plays one message and sends its one reply.
+// answer plays one message and sends its one player.Reply.
 func (s *socket) answer(f frame) {
 	out := s.server.buffers.get()
 	defer s.server.buffers.put(out)
@@ -294,7 +301,7 @@ func (s *socket) answer(f frame) {
 	}
 }
 
-// write sends a message. That a peer doesn't take it in writeWait is for the sweep to see: a
+// write sends a message. That a peer doesn't take it in writeTimeout is for the sweep to see: a
 // deadline for every message would cost more than a look every now and then.
 func (s *socket) write(message []byte) error {
 	s.writing.Store(time.Now().UnixNano())
@@ -310,7 +317,7 @@ func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 			s.server.log.Error("Answering a message panicked", "cause", fmt.Sprint(cause), "stack",
 				string(debug.Stack()))
 			out.Reset()
-			s.dialect.refuse(out, wireError{Code: codeExecution, Message: "the server failed to answer this message"})
+			s.dialect.refuse(out, protocol.Error{Code: protocol.CodeExecution, Message: "the server failed to answer this message"})
 		}
 	}()
 	return s.dialect.respond(s.session.ctx, s.session, out, raw)
@@ -323,7 +330,7 @@ func (s *socket) pong(payload string) error {
 	s.heard()
 	// Not being able to answer is no reason to stop reading: if the peer is lost, reading will
 	// tell.
-	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeWait))
+	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeTimeout))
 	return nil
 }
 
@@ -333,7 +340,7 @@ func (s *socket) closedByPeer(code int, _ string) error {
 	if code == websocket.CloseNoStatusReceived {
 		code = websocket.CloseNormalClosure
 	}
-	sayGoodbye(s.conn, code, "")
+	writeClose(s.conn, code, "")
 	return nil
 }
 
@@ -378,15 +385,15 @@ func (s *socket) hangUp(code int, reason string) {
 		_ = s.conn.Close()
 		return
 	}
-	sayGoodbye(s.conn, code, reason)
-	_ = s.conn.SetReadDeadline(time.Now().Add(closeWait))
+	writeClose(s.conn, code, reason)
+	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
 }
 
 // check ends the socket of a dead peer, and pings the others. It never waits for the peer.
 func (s *socket) check(now time.Time) {
 	writing := s.writing.Load()
 	switch {
-	case writing != 0 && now.UnixNano()-writing >= int64(writeWait):
+	case writing != 0 && now.UnixNano()-writing >= int64(writeTimeout):
 		s.end(endLost)
 		_ = s.conn.Close()
 	case now.Sub(time.Unix(0, s.lastHeard.Load())) >= deadPeerAfter:
@@ -406,5 +413,5 @@ func (s *socket) busy() bool {
 }
 
 func (s *socket) ping() {
-	_ = s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(closeWait))
+	_ = s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(closeTimeout))
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -45,7 +47,7 @@ func TestTaskAPI(t *testing.T) {
 		{"/echo/splits", `{}`, 405, `{"detail":"Method Not Allowed"}`},
 		{"/echo/other", `{}`, 404, `{"detail":"Not Found"}`},
 	} {
-		status, body := postBody(t, url+c.path, c.body)
+		status, body := wire.PostBody(t, url+c.path, c.body)
 		if status != c.status || c.want != "" && body != c.want {
 			t.Errorf("%s %s: %d (-want +got)\n%s", c.path, c.body, status, cmp.Diff(c.want, body))
 		}
@@ -54,7 +56,7 @@ func TestTaskAPI(t *testing.T) {
 		"/list_environments": `["echo","talk"]`,
 		"/Echo/splits":       `[{"name":"train","type":"train"},{"name":"test","type":"test"}]`,
 	} {
-		if status, body := getBody(t, url+path); status != 200 || body != want {
+		if status, body := wire.GetBody(t, url+path); status != 200 || body != want {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
@@ -73,11 +75,11 @@ func TestTaskAPI(t *testing.T) {
 // and none that another split holds.
 func TestResetBySplit(t *testing.T) {
 	_, url := serve(t, Config{})
-	p := connect(t, url)
+	p := wire.Connect(t, url)
 	scenario := func(options string) any {
 		t.Helper()
-		p.ask(`{"type":"reset","data":` + options + `}`)
-		return decoded(t, p.ask(`{"type":"state"}`), "data", "scenario")
+		p.Ask(`{"type":"reset","data":` + options + `}`)
+		return wire.Decoded(t, p.Ask(`{"type":"state"}`), "data", "scenario")
 	}
 	for options, want := range map[string]string{
 		`{"split":"train","index":0,"seed":1}`:                  "E01",
@@ -104,28 +106,13 @@ func TestResetBySplit(t *testing.T) {
 		`{"split":"train","index":-1}`:  `["data","index"]`,
 		`{"split":["train"],"index":0}`: `["data","split"]`,
 	} {
-		if answer := p.ask(`{"type":"reset","data":` + options + `}`); codeOf(t, answer) != codeValidation ||
+		if answer := p.Ask(`{"type":"reset","data":` + options + `}`); wire.CodeOf(t, answer) != protocol.CodeValidation ||
 			!strings.Contains(answer, `"loc":`+want) {
 			t.Errorf("%s: %s", options, answer)
 		}
 	}
-	if status, body := postBody(t, url+"/reset", `{"split":"holdout"}`); status != 422 ||
+	if status, body := wire.PostBody(t, url+"/reset", `{"split":"holdout"}`); status != 422 ||
 		!strings.Contains(body, `"loc":["body","split"]`) {
 		t.Errorf("by POST: %d %s", status, body)
 	}
-}
-
-// What any body of the Task API comes to: a query within its types, or faults.
-func FuzzTaskQuery(f *testing.F) {
-	for _, seed := range []string{`{"split":"train","index":1}`, `{"split":null}`, `{"start":1e400}`,
-		`{"split":"x","stop":"7"}`} {
-		f.Add([]byte(seed), "task")
-		f.Add([]byte(seed), "task_range")
-	}
-	f.Fuzz(func(t *testing.T, body []byte, name string) {
-		q, items := parseTaskQuery(body, name)
-		if len(items) == 0 && (q.split == "" || name == "task" && q.index == nil) {
-			t.Errorf("%q of %s is %+v", body, name, q)
-		}
-	})
 }

@@ -8,12 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csenv/csenv/envserver/openenv/ledger"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/gorilla/websocket"
 )
 
 // inBubble runs a test on a server whose network and time are simulated.
-func inBubble(t *testing.T, cfg Config, test func(t *testing.T, s *Server, network *pipeNet)) {
+func inBubble(t *testing.T, cfg Config, test func(t *testing.T, s *Server, network *wire.PipeNet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, network, stop := servePipe(t, cfg)
@@ -26,32 +29,18 @@ func inBubble(t *testing.T, cfg Config, test func(t *testing.T, s *Server, netwo
 // pass lets simulated time go by.
 func pass(d time.Duration) { <-time.After(d) }
 
-// quiet makes the peer's reader run, which answers the server's pings, until the connection ends.
-func (p *peer) quiet() <-chan error {
-	ended := make(chan error, 1)
-	go func() {
-		_, raw, err := p.conn.ReadMessage()
-		if err == nil {
-			err = errors.New("unexpected message " + string(raw))
-		}
-		ended <- err
-		_ = p.conn.Close()
-	}()
-	return ended
-}
-
 func TestIdleTimeout(t *testing.T) {
-	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset"}`)
+	inBubble(t, Config{IdleTimeout: 10 * time.Minute}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset"}`)
 		pass(9 * time.Minute)
-		p.ask(`{"type":"step","data":{"kind":"say"}}`)
+		p.Ask(`{"type":"step","data":{"kind":"say"}}`)
 		pass(9 * time.Minute)
-		p.ask(`{"type":"state"}`)
+		p.Ask(`{"type":"state"}`)
 		if got := s.sessions.active(); got != 1 {
 			t.Fatalf("%d sessions after a step within the timeout, want 1", got)
 		}
-		began, ended := time.Now(), p.quiet()
+		began, ended := time.Now(), p.Quiet()
 		err := <-ended
 		if took := time.Since(began); took < 50*time.Second || took > 62*time.Second {
 			t.Errorf("closed %v after the state message, want a minute: a state message is no activity", took)
@@ -66,28 +55,28 @@ func TestIdleTimeout(t *testing.T) {
 }
 
 func TestNoIdleTimeoutDuringAStep(t *testing.T) {
-	inBubble(t, Config{IdleTimeout: time.Minute}, func(t *testing.T, _ *Server, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset"}`)
-		if got := p.code(`{"type":"step","data":{"kind":"wait","wait":240000000000}}`); got != "observation" {
+	inBubble(t, Config{IdleTimeout: time.Minute}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset"}`)
+		if got := p.Code(`{"type":"step","data":{"kind":"wait","wait":240000000000}}`); got != "observation" {
 			t.Errorf("a step of four minutes was answered with %s", got)
 		}
-		if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+		if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 			t.Errorf("the step after it was answered with %s", got)
 		}
 	})
 }
 
 func TestMaxDuration(t *testing.T) {
-	inBubble(t, Config{MaxDuration: time.Hour}, func(t *testing.T, s *Server, network *pipeNet) {
-		p := connectPipe(t, network)
+	inBubble(t, Config{MaxDuration: time.Hour}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
 		began := time.Now()
-		p.ask(`{"type":"reset"}`)
+		p.Ask(`{"type":"reset"}`)
 		for time.Since(began) < 59*time.Minute {
-			p.ask(`{"type":"step","data":{"kind":"say"}}`)
+			p.Ask(`{"type":"step","data":{"kind":"say"}}`)
 			pass(30 * time.Second)
 		}
-		err := <-p.quiet()
+		err := <-p.Quiet()
 		if took := time.Since(began); took < time.Hour || took > time.Hour+2*time.Second {
 			t.Errorf("closed after %v, want an hour", took)
 		}
@@ -102,11 +91,11 @@ func TestMaxDuration(t *testing.T) {
 
 // A maximum duration ends a session even while a step runs, and stops the step.
 func TestMaxDurationStopsAStep(t *testing.T) {
-	inBubble(t, Config{MaxDuration: time.Minute}, func(t *testing.T, s *Server, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset"}`)
-		p.send(`{"type":"step","data":{"kind":"wait","wait":3600000000000}}`)
-		if err := <-p.quiet(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+	inBubble(t, Config{MaxDuration: time.Minute}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset"}`)
+		p.Send(`{"type":"step","data":{"kind":"wait","wait":3600000000000}}`)
+		if err := <-p.Quiet(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
 			t.Errorf("closed with %v, want 1001", err)
 		}
 		if got := s.sessions.active(); got != 0 {
@@ -117,14 +106,14 @@ func TestMaxDurationStopsAStep(t *testing.T) {
 
 // A trainer that answers no ping for minutes keeps its session; one that is gone loses it.
 func TestDeadPeer(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
-		p := connectPipe(t, network)
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
 		pings := 0
-		p.conn.SetPingHandler(func(string) error { pings++; return nil })
-		p.ask(`{"type":"reset"}`)
-		began, ended := time.Now(), p.quiet()
+		p.Conn.SetPingHandler(func(string) error { pings++; return nil })
+		p.Ask(`{"type":"reset"}`)
+		began, ended := time.Now(), p.Quiet()
 		pass(9 * time.Minute)
-		p.send(`{"type":"state"}`)
+		p.Send(`{"type":"state"}`)
 		if err := <-ended; !strings.Contains(err.Error(), "unexpected message") {
 			t.Fatalf("after nine minutes without a pong: %v", err)
 		}
@@ -143,10 +132,10 @@ func TestDeadPeer(t *testing.T) {
 
 // A peer that neither reads nor answers, as after a lost network, costs its slot for deadPeerAfter.
 func TestHalfOpenPeer(t *testing.T) {
-	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, s *Server, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset"}`)
-		p.send(`{"type":"state"}`) // whose answer nobody reads
+	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset"}`)
+		p.Send(`{"type":"state"}`) // whose answer nobody reads
 		began := time.Now()
 		for s.sessions.active() > 0 && time.Since(began) < time.Hour {
 			pass(time.Second)
@@ -158,25 +147,25 @@ func TestHalfOpenPeer(t *testing.T) {
 }
 
 func TestPingsAreAnsweredDuringAStep(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, _ *Server, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset"}`)
+	inBubble(t, Config{}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset"}`)
 		pong := make(chan time.Time, 10)
-		p.conn.SetPongHandler(func(string) error { pong <- time.Now(); return nil })
-		p.send(`{"type":"step","data":{"kind":"wait","wait":300000000000}}`)
+		p.Conn.SetPongHandler(func(string) error { pong <- time.Now(); return nil })
+		p.Send(`{"type":"step","data":{"kind":"wait","wait":300000000000}}`)
 		answered := make(chan string)
-		go func() { answered <- p.receive() }()
+		go func() { answered <- p.Receive() }()
 		for range 10 {
 			pass(20 * time.Second)
 			sent := time.Now()
-			if err := p.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second)); err != nil {
+			if err := p.Conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second)); err != nil {
 				t.Fatal(err)
 			}
 			if waited := (<-pong).Sub(sent); waited > time.Second {
 				t.Errorf("the pong came after %v", waited)
 			}
 		}
-		if got := codeOf(t, <-answered); got != "observation" {
+		if got := wire.CodeOf(t, <-answered); got != "observation" {
 			t.Errorf("the step was answered with %s", got)
 		}
 	})
@@ -185,34 +174,34 @@ func TestPingsAreAnsweredDuringAStep(t *testing.T) {
 // A refused client that takes its time to send still reads why; one that never sends doesn't hold
 // its connection for long.
 func TestRefusalIsHeld(t *testing.T) {
-	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, _ *Server, network *pipeNet) {
-		first := connectPipe(t, network)
-		first.ask(`{"type":"reset"}`)
-		slow := connectPipe(t, network)
+	inBubble(t, Config{MaxSessions: 1}, func(t *testing.T, _ *Server, network *wire.PipeNet) {
+		first := wire.ConnectPipe(t, network)
+		first.Ask(`{"type":"reset"}`)
+		slow := wire.ConnectPipe(t, network)
 		refusal := make(chan string)
-		go func() { refusal <- slow.receive() }()
-		pass(refusalHold - time.Second)
-		slow.send(`{"type":"reset"}`)
-		if got := codeOf(t, <-refusal); got != codeCapacity {
+		go func() { refusal <- slow.Receive() }()
+		pass(refusalTimeout - time.Second)
+		slow.Send(`{"type":"reset"}`)
+		if got := wire.CodeOf(t, <-refusal); got != protocol.CodeCapacity {
 			t.Errorf("the refused client read %s", got)
 		}
-		if code, _ := slow.closed(); code != websocket.CloseNormalClosure {
+		if code, _ := slow.Closed(); code != websocket.CloseNormalClosure {
 			t.Errorf("closed with %d, want 1000", code)
 		}
-		silent := connectPipe(t, network)
+		silent := wire.ConnectPipe(t, network)
 		began := time.Now()
-		silent.receive()
-		silent.closed()
-		if took := time.Since(began); took != refusalHold {
-			t.Errorf("a silent client was held for %v, want %v", took, refusalHold)
+		silent.Receive()
+		silent.Closed()
+		if took := time.Since(began); took != refusalTimeout {
+			t.Errorf("a silent client was held for %v, want %v", took, refusalTimeout)
 		}
 	})
 }
 
 func TestDrain(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset"}`)
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset"}`)
 		drained := make(chan error, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -221,14 +210,14 @@ func TestDrain(t *testing.T) {
 		if !s.report().Draining {
 			t.Error("the report doesn't say that the server is draining")
 		}
-		late := connectPipe(t, network)
-		answer := late.ask(`{"type":"reset"}`)
-		if codeOf(t, answer) != codeCapacity || !strings.Contains(answer, "draining") {
+		late := wire.ConnectPipe(t, network)
+		answer := late.Ask(`{"type":"reset"}`)
+		if wire.CodeOf(t, answer) != protocol.CodeCapacity || !strings.Contains(answer, "draining") {
 			t.Errorf("a new session was answered with %s", answer)
 		}
-		late.closed()
+		late.Closed()
 		pass(time.Minute)
-		if got := p.code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+		if got := p.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
 			t.Errorf("the running session was answered with %s", got)
 		}
 		select {
@@ -236,42 +225,42 @@ func TestDrain(t *testing.T) {
 			t.Fatalf("drained with a session running: %v", err)
 		default:
 		}
-		p.send(`{"type":"close"}`)
-		p.closed()
+		p.Send(`{"type":"close"}`)
+		p.Closed()
 		if err := <-drained; err != nil {
 			t.Errorf("drained with %v", err)
 		}
 		s.Close()
-		if got, want := s.Farewell(), (score.Farewell{Sessions: 1, Seconds: 60}); got != want {
-			t.Errorf("farewell %+v, want %+v", got, want)
+		if got, want := s.DrainReport(), (score.DrainReport{Sessions: 1, Seconds: 60}); got != want {
+			t.Errorf("drain report %+v, want %+v", got, want)
 		}
 	})
 }
 
 func TestDrainTimeout(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(`{"type":"reset"}`)
-		p.send(`{"type":"step","data":{"kind":"wait","wait":3600000000000}}`)
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(`{"type":"reset"}`)
+		p.Send(`{"type":"step","data":{"kind":"wait","wait":3600000000000}}`)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := s.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("drained with %v, want the deadline", err)
 		}
-		ended := p.quiet()
+		ended := p.Quiet()
 		s.Close()
 		if err := <-ended; !websocket.IsCloseError(err, websocket.CloseGoingAway) {
 			t.Errorf("closed with %v, want 1001", err)
 		}
-		if got, want := s.Farewell(), (score.Farewell{Sessions: 1, Cut: 1, Seconds: 60}); got != want ||
+		if got, want := s.DrainReport(), (score.DrainReport{Sessions: 1, Cut: 1, Seconds: 60}); got != want ||
 			s.report().Cut != 1 {
-			t.Errorf("farewell %+v, want %+v; the report says that %d were cut", got, want, s.report().Cut)
+			t.Errorf("drain report %+v, want %+v; the report says that %d were cut", got, want, s.report().Cut)
 		}
 	})
 }
 
 func TestDrainWithoutSessions(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *pipeNet) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *wire.PipeNet) {
 		for range 2 {
 			if err := s.Drain(t.Context()); err != nil {
 				t.Errorf("drained with %v", err)
@@ -283,25 +272,25 @@ func TestDrainWithoutSessions(t *testing.T) {
 // A drained server waits for the ledgers that the last sessions left, but not for ever.
 func TestDrainWaitsForLedgers(t *testing.T) {
 	const episode = `{"type":"reset","data":{"run":"u","shard":0,"episode":0}}`
-	play := func(t *testing.T, network *pipeNet) {
-		p := connectPipe(t, network)
-		p.ask(episode)
-		p.ask(`{"type":"step","data":{"kind":"finish"}}`)
-		p.send(`{"type":"close"}`)
-		p.closed()
+	play := func(t *testing.T, network *wire.PipeNet) {
+		p := wire.ConnectPipe(t, network)
+		p.Ask(episode)
+		p.Ask(`{"type":"step","data":{"kind":"finish"}}`)
+		p.Send(`{"type":"close"}`)
+		p.Closed()
 	}
-	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		play(t, network)
 		began := time.Now()
 		go func() {
 			pass(3 * time.Second)
-			s.ledgers.fetched(ledgerKey{"u", 0})
+			s.ledgers.Fetched(ledger.Key{Run: "u"})
 		}()
 		if err := s.Drain(t.Context()); err != nil || time.Since(began) != 3*time.Second {
 			t.Errorf("drained after %v with %v, want 3s", time.Since(began), err)
 		}
 	})
-	inBubble(t, Config{}, func(t *testing.T, s *Server, network *pipeNet) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, network *wire.PipeNet) {
 		play(t, network)
 		began := time.Now()
 		if err := s.Drain(t.Context()); err != nil || time.Since(began) != ledgerGrace {
@@ -311,16 +300,16 @@ func TestDrainWaitsForLedgers(t *testing.T) {
 }
 
 func TestLedgersExpire(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *pipeNet) {
-		if _, err := s.ledgers.open(runTag{run: "u"}); err != nil {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ *wire.PipeNet) {
+		if _, err := s.ledgers.Open(protocol.RunTag{Run: "u"}); err != nil {
 			t.Fatal(err)
 		}
-		pass(ledgerTTL - time.Minute)
-		if got := s.ledgers.figures().open; got != 1 {
+		pass(24*time.Hour - time.Minute)
+		if got := s.ledgers.Figures().Open; got != 1 {
 			t.Errorf("%d ledgers before the time is over, want 1", got)
 		}
 		pass(2 * time.Minute)
-		if got := s.ledgers.figures().open; got != 0 {
+		if got := s.ledgers.Figures().Open; got != 0 {
 			t.Errorf("%d ledgers after the time is over, want 0", got)
 		}
 	})

@@ -29,9 +29,9 @@ type Packs struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// Farewell is what a server says of its drain when it ends: the JSON of its container's termination
+// DrainReport is the result of the drain of a server: the JSON of its container's termination
 // message, for nobody can ask it afterwards.
-type Farewell struct {
+type DrainReport struct {
 	// Sessions is how many were open when the drain began, and Cut how many of those its timeout
 	// ended.
 	Sessions int64 `json:"sessions"`

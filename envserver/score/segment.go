@@ -16,8 +16,8 @@ var tagPattern = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z
 // ValidTag says whether a text can be a tag: NAME or NAMESPACE/NAME of an EvaluationRun.
 func ValidTag(text string) bool { return tagPattern.MatchString(text) }
 
-// Collection is the question of a run for the episodes of its tag: the query of /rollouts.
-type Collection struct {
+// CollectRequest asks for the episodes of a tag: it is the query of /rollouts.
+type CollectRequest struct {
 	// Tag is what the episodes are tagged with, Run the UID of the run that collects them.
 	Tag, Run string
 	// PassScore is the run's, in micro-points.
@@ -31,7 +31,7 @@ type Collection struct {
 }
 
 // Query writes the question.
-func (c Collection) Query() url.Values {
+func (c CollectRequest) Query() url.Values {
 	return url.Values{
 		"tag": {c.Tag}, "run": {c.Run}, "pass_score": {strconv.FormatInt(c.PassScore, 10)}, "instance": {c.Instance},
 		"ack":  {strconv.FormatInt(c.Ack, 10)},
@@ -39,9 +39,9 @@ func (c Collection) Query() url.Values {
 	}
 }
 
-// ParseCollection reads what Query wrote.
-func ParseCollection(query url.Values) (Collection, error) {
-	c := Collection{Tag: query.Get("tag"), Run: query.Get("run"), Instance: query.Get("instance"),
+// ParseCollectRequest reads what Query wrote.
+func ParseCollectRequest(query url.Values) (CollectRequest, error) {
+	c := CollectRequest{Tag: query.Get("tag"), Run: query.Get("run"), Instance: query.Get("instance"),
 		Done: query.Get("done") == "true"}
 	var errs [2]error
 	c.PassScore, errs[0] = strconv.ParseInt(query.Get("pass_score"), 10, 64)

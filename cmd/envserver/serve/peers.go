@@ -8,7 +8,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/mesh"
 )
 
 // validatePeers reports what makes no sense about peers.
@@ -35,11 +35,11 @@ func (o *options) validatePeers() []error {
 }
 
 // pool is the server's, nil without --peers.
-func (o *options) pool(secure *tls.Config) *openenv.Peers {
+func (o *options) pool(secure *tls.Config) *mesh.Config {
 	if len(o.peers) == 0 {
 		return nil
 	}
-	return &openenv.Peers{Lookup: func(ctx context.Context) ([]string, error) { return lookUp(ctx, o.peers) },
+	return &mesh.Config{Lookup: func(ctx context.Context) ([]string, error) { return lookUp(ctx, o.peers) },
 		Self: o.advertise, TLS: secure}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/envserver/workflow"
@@ -145,7 +146,7 @@ func loadCatalog(o *options) (*scenarios.Catalog, error) {
 // ledgerKey loads the key, or makes one for this process.
 func ledgerKey(path string, log *slog.Logger) (ed25519.PrivateKey, error) {
 	if path != "" {
-		return openenv.LoadLedgerKey(path)
+		return ledger.LoadKey(path)
 	}
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -193,8 +194,8 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 		log.Warn("The drain timeout is over: closing what still runs", "error", err)
 	}
 	server.Close()
-	sayFarewell(o.terminationLog, server.Farewell(), log)
-	server.HandOver(context.WithoutCancel(ctx))
+	writeDrainReport(o.terminationLog, server.DrainReport(), log)
+	server.WaitCollected(context.WithoutCancel(ctx))
 	end, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancelEnd()
 	err := errors.Join(protocol.Shutdown(end), ops.Shutdown(end))
@@ -202,13 +203,13 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	return err
 }
 
-// sayFarewell leaves what came of the drain where it can be read when this process is gone.
-func sayFarewell(path string, farewell score.Farewell, log *slog.Logger) {
-	log.Info("Drained", "sessions", farewell.Sessions, "cut", farewell.Cut, "seconds", farewell.Seconds)
+// writeDrainReport leaves what came of the drain where it can be read when this process is gone.
+func writeDrainReport(path string, report score.DrainReport, log *slog.Logger) {
+	log.Info("Drained", "sessions", report.Sessions, "cut", report.Cut, "seconds", report.Seconds)
 	if path == "" {
 		return
 	}
-	data, err := json.Marshal(farewell)
+	data, err := json.Marshal(report)
 	if err == nil {
 		err = os.WriteFile(path, data, 0o600)
 	}

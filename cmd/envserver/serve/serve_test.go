@@ -341,7 +341,7 @@ func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ask := func(question score.Collection) (segment score.Segment) {
+	ask := func(question score.CollectRequest) (segment score.Segment) {
 		question.Tag, question.Run = "grpo-7", "uid"
 		if status, body := get(t, r.ops+"/rollouts?"+question.Query().Encode()); status != http.StatusOK ||
 			json.Unmarshal([]byte(body), &segment) != nil {
@@ -353,7 +353,7 @@ func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
 		"run": "grpo-7"}); err != nil {
 		t.Fatal(err)
 	}
-	ask(score.Collection{})
+	ask(score.CollectRequest{})
 	if last, err := c.Step(t.Context(), map[string]any{"action_type": "submit", "category": "billing",
 		"priority": "low"}); err != nil || !last.Done {
 		t.Fatalf("%+v, %v", last, err)
@@ -364,9 +364,9 @@ func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
 	}
 	var segment score.Segment
 	for range 100 { // far longer than the server takes to end without
-		segment = ask(score.Collection{})
+		segment = ask(score.CollectRequest{})
 	}
-	ask(score.Collection{Instance: segment.Instance, Ack: segment.Number})
+	ask(score.CollectRequest{Instance: segment.Instance, Ack: segment.Number})
 	if err := <-r.ended; err != nil {
 		t.Errorf("ended with %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit/echo"
 	"github.com/csenv/csenv/internal/testkit/server"
+	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 )
@@ -46,7 +47,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("step: %v %s", err, cmp.Diff(want, got))
 	}
 	state, err := c.State(t.Context())
-	if err != nil || server.Decoded(t, string(state), "episode_id") != "E" {
+	if err != nil || wire.Decoded(t, string(state), "episode_id") != "E" {
 		t.Errorf("state: %v %s", err, state)
 	}
 	got, err = c.Step(t.Context(), echo.Action{Kind: "finish", Score: 850_000})
@@ -98,9 +99,9 @@ func TestClientErrors(t *testing.T) {
 func TestClientReadsALateRefusal(t *testing.T) {
 	s := server.Start(t, openenv.Config{MaxSessions: 1})
 	dialTest(t, s.URL)
-	server.Eventually(t, "one session", func() bool { return s.Active() == 1 })
+	wire.Eventually(t, "one session", func() bool { return s.Active() == 1 })
 	late := dialTest(t, s.URL)
-	server.Eventually(t, "the refusal has arrived", func() bool { return late.Answered() })
+	wire.Eventually(t, "the refusal has arrived", func() bool { return late.Answered() })
 	_ = late.NetConn().SetWriteDeadline(time.Unix(1, 0)) // as if the server had closed already
 	var refused *client.ServerError
 	if _, err := late.Reset(t.Context(), nil); !errors.As(err, &refused) || refused.Code != "CAPACITY_REACHED" {
@@ -130,7 +131,7 @@ func TestClientAnswersPingsWhileTheAgentThinks(t *testing.T) {
 		s, network, stop := server.StartPipe(t, openenv.Config{})
 		defer stop()
 		defer network.Close()
-		c := client.New(server.ConnectPipe(t, network).Conn, protocol.MaxSilence)
+		c := client.New(wire.ConnectPipe(t, network).Conn, protocol.MaxSilence)
 		if _, err := c.Reset(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +262,7 @@ func TestClientToken(t *testing.T) {
 
 func TestClientAttaches(t *testing.T) {
 	s := server.Start(t, openenv.Config{})
-	id := server.CreateSession(t, s.URL)
+	id := wire.CreateSession(t, s.URL)
 	c, err := client.Dial(t.Context(), s.URL, client.Options{SessionID: id})
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +271,7 @@ func TestClientAttaches(t *testing.T) {
 		t.Error(err)
 	}
 	_ = c.Close()
-	if _, answer := server.PostBody(t, s.URL+"/step",
+	if _, answer := wire.PostBody(t, s.URL+"/step",
 		`{"session_id":"`+id+`","action":{"kind":"say","text":"x"}}`); !strings.Contains(answer, `"x"`) {
 		t.Errorf("the session after its connection: %s", answer)
 	}

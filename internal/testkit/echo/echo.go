@@ -4,6 +4,7 @@ package echo
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -172,4 +173,9 @@ func (e *echo) State() any {
 		s.EpisodeID = &e.options.EpisodeID
 	}
 	return s
+}
+
+// Key signs ledgers in tests.
+func Key() ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 }

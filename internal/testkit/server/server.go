@@ -1,9 +1,7 @@
-// Package server starts env servers for tests and talks to them, in raw frames and plain HTTP.
+// Package server starts env servers for tests.
 package server
 
 import (
-	"bytes"
-	"crypto/ed25519"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -15,6 +13,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/wire"
 )
 
 // Server is a running env server.
@@ -25,12 +24,7 @@ type Server struct {
 	ops http.Handler
 }
 
-// Key signs the ledgers of servers that are started without a key.
-func Key() ed25519.PrivateKey {
-	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
-}
-
-// New makes a server that serves nothing yet. By default its environment is echo, its key is Key,
+// New makes a server that serves nothing yet. By default its environment is echo, its key is echo.Key,
 // and it logs nothing.
 func New(tb testing.TB, cfg openenv.Config) *Server {
 	tb.Helper()
@@ -38,7 +32,7 @@ func New(tb testing.TB, cfg openenv.Config) *Server {
 		cfg.Kind = echo.Kind{}
 	}
 	if cfg.LedgerKey == nil {
-		cfg.LedgerKey = Key()
+		cfg.LedgerKey = echo.Key()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -64,10 +58,10 @@ func Start(tb testing.TB, cfg openenv.Config) *Server {
 }
 
 // StartPipe runs a server within a synctest bubble. The returned function ends it.
-func StartPipe(tb testing.TB, cfg openenv.Config) (*Server, *PipeNet, func()) {
+func StartPipe(tb testing.TB, cfg openenv.Config) (*Server, *wire.PipeNet, func()) {
 	tb.Helper()
 	s := New(tb, cfg)
-	network := newPipeNet()
+	network := wire.NewPipeNet()
 	h := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: time.Hour,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	var serving sync.WaitGroup

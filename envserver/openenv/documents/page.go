@@ -1,0 +1,55 @@
+package documents
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+)
+
+//go:embed page.html
+var pageSource string
+
+// operation is one route as the page shows it.
+type operation struct {
+	Method, Path, Summary string
+}
+
+// newPage lists what the OpenAPI document describes.
+func newPage(kind episode.Kind, openapi object) ([]byte, error) {
+	layout, err := template.New("page").Parse(pageSource)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the page of routes: %w", err)
+	}
+	var operations []operation
+	paths := openapi["paths"].(object)
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		for method, described := range paths[path].(object) {
+			operations = append(operations, operation{strings.ToUpper(method), path,
+				described.(object)["summary"].(string)})
+		}
+	}
+	schemas := kind.Schemas()
+	var action, observation bytes.Buffer
+	if err := json.Indent(&action, schemas.Action, "", "  "); err != nil {
+		return nil, fmt.Errorf("showing the action schema: %w", err)
+	}
+	if err := json.Indent(&observation, schemas.Observation, "", "  "); err != nil {
+		return nil, fmt.Errorf("showing the observation schema: %w", err)
+	}
+	var out bytes.Buffer
+	err = layout.Execute(&out, map[string]any{
+		"Name": kind.Name(), "Description": kind.Description(), "Operations": operations, "Tools": schemas.Tools,
+		"Action": action.String(), "Observation": observation.String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the page of routes: %w", err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,279 @@
+package documents
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/score"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Tasks lists what can be played, for trainers that draw their data sets from it (ORS and
+// OpenReward have the same routes). The environment lists the scenarios of all its tasks, and each
+// task is listed as an environment of its own. So reset(task=…, split=…, index=…) plays the task
+// that /<task>/task describes, and reset(split=…, index=…) the one of /<environment>/task.
+type Tasks struct {
+	// kind is the name of the environment itself.
+	kind  string
+	names []string
+	// byName has the lists by lower-case names, as names are compared.
+	byName map[string][]taskSpec
+}
+
+// taskSpec is one entry of a list: a scenario of a task. Ids and members hold nothing that the
+// agent must find out.
+type taskSpec struct {
+	ID         string `json:"id"`
+	Index      int    `json:"index"`
+	Split      string `json:"split"`
+	Task       string `json:"task"`
+	Scenario   string `json:"scenario"`
+	Difficulty string `json:"difficulty"`
+	Language   string `json:"language"`
+}
+
+// reservedPaths can't be environments: their routes would collide.
+var reservedPaths = []string{"web", "mcp", "docs", "redoc", "ws"}
+
+// NewTasks lists the tasks of an environment.
+func NewTasks(kind episode.Kind) *Tasks {
+	api := &Tasks{kind: kind.Name(), byName: map[string][]taskSpec{}}
+	for _, task := range kind.Tasks() {
+		api.add(kind.Name(), task)
+		api.add(task.Name, task)
+	}
+	return api
+}
+
+func (a *Tasks) add(name string, task score.Task) {
+	lower := strings.ToLower(name)
+	if slices.Contains(reservedPaths, lower) {
+		return
+	}
+	if _, known := a.byName[lower]; !known {
+		a.names = append(a.names, name)
+	}
+	for _, s := range task.Scenarios {
+		a.byName[lower] = append(a.byName[lower], taskSpec{
+			ID: task.Name + "/" + s.ID, Split: splitName(s.Split), Task: task.Name, Scenario: s.ID,
+			Difficulty: s.Difficulty, Language: s.Language,
+		})
+	}
+}
+
+// splitNames are the names under which trainers look for the splits of the catalogue.
+var splitNames = map[string]string{"public-train": "train", "public-dev": "validation", "public-test": "test"}
+
+func splitName(split string) string {
+	if name, ok := splitNames[strings.ToLower(split)]; ok {
+		return name
+	}
+	return strings.ToLower(split)
+}
+
+// splitType is train, validation or test.
+func splitType(name string) string {
+	if name == "train" || name == "test" {
+		return name
+	}
+	return "validation"
+}
+
+// splits lists the splits of a list of tasks: train, validation and test first.
+func splits(specs []taskSpec) []string {
+	var names []string
+	for _, known := range []string{"train", "validation", "test", ""} {
+		for _, spec := range specs {
+			if (known == "" || spec.Split == known) && !slices.Contains(names, spec.Split) {
+				names = append(names, spec.Split)
+			}
+		}
+	}
+	return names
+}
+
+// split lists the tasks of one split with their indexes in it, nil for an unknown split.
+func (a *Tasks) split(environment, split string) []taskSpec {
+	var found []taskSpec
+	for _, spec := range a.byName[strings.ToLower(environment)] {
+		if spec.Split == splitName(split) {
+			spec.Index = len(found)
+			found = append(found, spec)
+		}
+	}
+	return found
+}
+
+// Resolve finds the scenario that split and index request. Without an index the seed draws one;
+// a scenario or no split leaves the options as they are.
+func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
+	if o.Split == "" || o.Scenario != "" {
+		return
+	}
+	environment := cmp.Or(o.Task, a.kind)
+	specs := a.split(environment, o.Split)
+	if len(specs) == 0 {
+		value, _ := jsontext.AppendQuote(nil, o.Split) // an option is valid UTF-8
+		r.Faultf("value_error", "split", value, "unknown split %q: choose one of %s", o.Split,
+			strings.Join(splits(a.byName[strings.ToLower(environment)]), ", "))
+		return
+	}
+	index := int64(episode.Draw(o.Seed, len(specs)))
+	if o.Index != nil {
+		index = *o.Index
+	}
+	if index >= int64(len(specs)) {
+		r.Faultf("value_error", "index", jsontext.Value(strconv.FormatInt(index, 10)),
+			"split %q has %d tasks: index should be less", o.Split, len(specs))
+		return
+	}
+	o.Task, o.Scenario = specs[index].Task, specs[index].Scenario
+}
+
+// taskRoute is a route below an environment's name.
+type taskRoute struct {
+	// members are the members that the request has beside split, and whether they are required.
+	members map[string]bool
+	answer  func(specs []taskSpec, environment string, q taskQuery) (any, *httpFault)
+}
+
+// taskRoutes are all of them but splits, which has no body.
+var taskRoutes = map[string]taskRoute{
+	"tasks": {answer: func(specs []taskSpec, environment string, _ taskQuery) (any, *httpFault) {
+		return object{"tasks": specs, "env_name": environment}, nil
+	}},
+	"num_tasks": {answer: func(specs []taskSpec, _ string, _ taskQuery) (any, *httpFault) {
+		return object{"num_tasks": len(specs)}, nil
+	}},
+	"task":       {members: map[string]bool{"index": true}, answer: oneTask},
+	"task_range": {members: map[string]bool{"start": false, "stop": false}, answer: taskRange},
+}
+
+// httpFault is a refusal with a status and a detail.
+type httpFault struct {
+	status int
+	detail string
+}
+
+func oneTask(specs []taskSpec, _ string, q taskQuery) (any, *httpFault) {
+	if *q.index < 0 || *q.index >= int64(len(specs)) {
+		return nil, &httpFault{http.StatusBadRequest, "Invalid task index"}
+	}
+	return object{"task": specs[*q.index]}, nil
+}
+
+func taskRange(specs []taskSpec, _ string, q taskQuery) (any, *httpFault) {
+	within := func(bound *int64, missing int64) int64 {
+		if bound == nil {
+			return missing
+		}
+		return max(0, min(*bound, int64(len(specs))))
+	}
+	start, stop := within(q.start, 0), within(q.stop, int64(len(specs)))
+	return object{"tasks": specs[start:max(start, stop)]}, nil
+}
+
+// Routes are the handlers of the task lists, by path and method.
+func (a *Tasks) Routes() map[string]map[string]http.HandlerFunc {
+	routes := map[string]map[string]http.HandlerFunc{
+		"/list_environments": {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			protocol.WriteJSON(w, http.StatusOK, a.names)
+		}},
+		"/{environment}/splits": {http.MethodGet: func(w http.ResponseWriter, r *http.Request) {
+			if _, specs, ok := a.find(w, r); ok {
+				protocol.WriteJSON(w, http.StatusOK, describeSplits(specs))
+			}
+		}},
+	}
+	for name, route := range taskRoutes {
+		routes["/{environment}/"+name] = map[string]http.HandlerFunc{
+			http.MethodPost: func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, name, route) },
+		}
+	}
+	return routes
+}
+
+// find finds the environment that the path names, or answers 404.
+func (a *Tasks) find(w http.ResponseWriter, r *http.Request) (name string, specs []taskSpec, ok bool) {
+	name = r.PathValue("environment")
+	if specs, ok = a.byName[strings.ToLower(name)]; !ok {
+		protocol.WriteDetail(w, http.StatusNotFound, fmt.Sprintf("unknown environment '%.64s'", name))
+		return "", nil, false
+	}
+	canonical := slices.IndexFunc(a.names, func(n string) bool { return strings.EqualFold(n, name) })
+	return a.names[canonical], specs, true
+}
+
+func (a *Tasks) serve(w http.ResponseWriter, r *http.Request, name string, route taskRoute) {
+	environment, _, ok := a.find(w, r)
+	if !ok {
+		return
+	}
+	body, ok := protocol.ReadObject(w, r, protocol.RequiredBody)
+	if !ok {
+		return
+	}
+	query, items := parseTaskQuery(body, name, route.members)
+	if len(items) > 0 {
+		protocol.WriteItems(w, items)
+		return
+	}
+	specs := a.split(environment, query.split)
+	if len(specs) == 0 {
+		protocol.WriteDetail(w, http.StatusBadRequest, fmt.Sprintf("unknown split '%.64s'", query.split))
+		return
+	}
+	answer, fault := route.answer(specs, environment, query)
+	if fault != nil {
+		protocol.WriteDetail(w, fault.status, fault.detail)
+		return
+	}
+	protocol.WriteJSON(w, http.StatusOK, answer)
+}
+
+func describeSplits(specs []taskSpec) []object {
+	names := splits(specs)
+	described := make([]object, len(names))
+	for i, name := range names {
+		described[i] = object{"name": name, "type": splitType(name)}
+	}
+	return described
+}
+
+// taskQuery is the body of a request of the Task API.
+type taskQuery struct {
+	split              string
+	index, start, stop *int64
+}
+
+func parseTaskQuery(body json.RawMessage, name string, members map[string]bool) (q taskQuery, items []episode.ErrorItem) {
+	var given map[string]jsontext.Value
+	r := protocol.OptionReader{Where: "body"}
+	if err := jsonv2.Unmarshal(body, &given); err != nil {
+		r.Faultf("value_error", "body", nil, "the body can't be read: %v", err)
+		return q, r.Items
+	}
+	if given["split"] == nil {
+		r.Faultf("missing", "split", nil, "Field required")
+	} else if q.split = r.Text("split", given["split"]); q.split == "" && len(r.Items) == 0 {
+		r.Faultf("string_type", "split", given["split"], "split should be the name of a split")
+	}
+	delete(given, "split")
+	bounds := map[string]**int64{"index": &q.index, "start": &q.start, "stop": &q.stop}
+	for _, member := range []string{"index", "start", "stop"} {
+		required, known := members[member]
+		if known {
+			*bounds[member] = r.Bound(member, given[member], required)
+			delete(given, member)
+		}
+	}
+	return q, append(r.Items, protocol.ExtraItems(protocol.MessageKind(name), given)...)
+}

@@ -1,0 +1,69 @@
+package openenv
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/gorilla/websocket"
+)
+
+// Drain refuses new sessions and waits until the running ones have ended and their ledgers and
+// rollouts have been fetched, or the grace for that is over. If the context ends first, Drain
+// returns its error.
+func (s *Server) Drain(ctx context.Context) error {
+	select {
+	case <-s.sessions.drain():
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %d sessions to end: %w", s.sessions.active(), ctx.Err())
+	}
+	if err := s.mesh.WaitDrained(ctx); err != nil {
+		return err
+	}
+	ended := time.Now()
+	for _, last := range []struct {
+		wait  func(context.Context)
+		grace time.Duration
+	}{{s.ledgers.WaitDrained, ledgerGrace}, {s.rollouts.WaitDrained, rolloutGrace}} {
+		grace, cancel := context.WithDeadline(ctx, ended.Add(last.grace))
+		last.wait(grace)
+		cancel()
+	}
+	return ctx.Err()
+}
+
+// Close ends every session with the close code 1001 and waits for the sockets to close, a few
+// seconds at most.
+func (s *Server) Close() {
+	s.sessions.drain()
+	var closing sync.WaitGroup
+	for _, session := range s.sessions.all() {
+		closing.Go(func() { session.end(endDrained, websocket.CloseGoingAway, "the server is shutting down") })
+	}
+	closing.Wait()
+	s.closing.Lock()
+	s.closed = true
+	s.closing.Unlock()
+	s.stop()
+	s.running.Wait()
+}
+
+// WaitCollected waits until the rollouts of a closed server have been collected, which a drain that
+// was cut short has not done. OpsHandler must be served meanwhile.
+func (s *Server) WaitCollected(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, collectGrace)
+	defer cancel()
+	s.rollouts.WaitDrained(ctx)
+}
+
+// DrainReport is the result of the drain of a closed server.
+func (s *Server) DrainReport() score.DrainReport {
+	began, sessions := s.sessions.drainBegan()
+	if began.IsZero() {
+		return score.DrainReport{}
+	}
+	return score.DrainReport{Sessions: int64(sessions), Cut: s.metrics.cut.Load(),
+		Seconds: int64(time.Since(began).Round(time.Second).Seconds())}
+}

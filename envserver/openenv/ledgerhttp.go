@@ -1,0 +1,108 @@
+package openenv
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/csenv/csenv/envserver/openenv/ledger"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// serveReceipts counts episodes in a shard's ledger that another server of the pool graded, and
+// tells which episodes the ledger has. Receipts that it has counted before change nothing; if one
+// doesn't hold, none is counted.
+func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
+	key, ok := ledgerKeyOf(w, r)
+	if !ok {
+		return
+	}
+	text, ok := protocol.ReadObject(w, r, protocol.RequiredBody)
+	if !ok {
+		return
+	}
+	var body protocol.Receipts
+	if err := json.Unmarshal(text, &body); err != nil || len(body.Receipts) > protocol.MaxReceipts {
+		protocol.WriteDetail(w, http.StatusUnprocessableEntity, fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`,
+			protocol.MaxReceipts))
+		return
+	}
+	receipts := make([]score.Receipt, len(body.Receipts))
+	for i, text := range body.Receipts {
+		var err error
+		if receipts[i], err = score.VerifyReceipt(text, s.cfg.LedgerKey.Public().(ed25519.PublicKey)); err != nil {
+			protocol.WriteDetail(w, http.StatusUnprocessableEntity, fmt.Sprintf("receipt %d: %v", i, err))
+			return
+		}
+	}
+	answer, err := s.ledgers.AddReceipts(key, receipts)
+	switch {
+	case errors.Is(err, score.ErrForeign), errors.Is(err, score.ErrGrader):
+		protocol.WriteDetail(w, http.StatusConflict, err.Error())
+	case err != nil:
+		protocol.WriteDetail(w, http.StatusServiceUnavailable, err.Error())
+	default:
+		protocol.WriteJSON(w, http.StatusOK, answer)
+	}
+}
+
+// ledgerKeyOf reads which ledger a request is about, or answers what is wrong.
+func ledgerKeyOf(w http.ResponseWriter, r *http.Request) (ledger.Key, bool) {
+	query := r.URL.Query()
+	shard, err := strconv.Atoi(query.Get("shard"))
+	if run := query.Get("run"); run == "" || len(run) > protocol.MaxRunID || shard < 0 || err != nil {
+		protocol.WriteDetail(w, http.StatusBadRequest, "ask for /ledger?run=<UID of the run>&shard=<number>")
+		return ledger.Key{}, false
+	}
+	return ledger.Key{Run: query.Get("run"), Shard: shard}, true
+}
+
+// serveLedger serves the signed ledger of a run's shard.
+func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
+	key, ok := ledgerKeyOf(w, r)
+	if !ok {
+		return
+	}
+	signed, err := s.ledgers.Sign(key, s.cfg.LedgerKey)
+	switch {
+	case errors.Is(err, ledger.ErrNoLedger):
+		protocol.WriteDetail(w, http.StatusNotFound, err.Error())
+	case err != nil:
+		s.log.Error("A ledger can't be signed", "run", key.Run, "shard", key.Shard, "error", err)
+		protocol.WriteDetail(w, http.StatusInternalServerError, err.Error())
+	default:
+		protocol.WriteJSON(w, http.StatusOK, signed)
+		s.ledgers.Fetched(key)
+	}
+}
+
+// serveRollouts hands a run what trainers have tagged with its name since it last asked.
+func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
+	question, err := score.ParseCollectRequest(r.URL.Query())
+	if err != nil {
+		protocol.WriteDetail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	segment, err := s.rollouts.Collect(question)
+	if err != nil {
+		protocol.WriteDetail(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	segment.Active = s.playing(question.Tag)
+	protocol.WriteJSON(w, http.StatusOK, segment)
+}
+
+// playing is the number of rollouts of a tag that are being played.
+func (s *Server) playing(tag string) int64 {
+	var n int64
+	for _, session := range s.sessions.all() {
+		if of := session.tag.Load(); of != nil && of.Rollout && of.Run == tag {
+			n++
+		}
+	}
+	return n
+}

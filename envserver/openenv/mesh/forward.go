@@ -1,0 +1,129 @@
+package mesh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/gorilla/websocket"
+)
+
+const (
+	// passOnTimeout bounds the search for a peer with room, and maxTries the peers that are tried.
+	passOnTimeout = time.Second
+	maxTries      = 3
+)
+
+// What is forwarded, as the metrics name it.
+const (
+	forwardedSocket  = "socket"
+	forwardedRequest = "request"
+)
+
+// How forwarding ended, as the metrics name it.
+const (
+	forwardDone        = "done"
+	forwardDeclined    = "declined"
+	forwardUnreachable = "unreachable"
+	forwardLost        = "lost"
+)
+
+// passOn has a peer begin the session. It reports false if none does.
+func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
+	ctx, cancel := context.WithTimeout(r.Context(), passOnTimeout)
+	defer cancel()
+	var tried []string
+	for len(tried) < maxTries && ctx.Err() == nil {
+		peer := m.mostFree(ctx, tried)
+		if peer == "" {
+			return false
+		}
+		if m.forward(w, r, t, peer) == nil {
+			return true
+		}
+		tried = append(tried, peer)
+	}
+	return false
+}
+
+// forward has a peer answer the request. The error, errDeclined or errUnreachable, means that
+// nothing was done and the client has no answer.
+func (m *Mesh) forward(w http.ResponseWriter, r *http.Request, t target, peer string) error {
+	kind, run := forwardedRequest, m.forwardRequest
+	if websocket.IsWebSocketUpgrade(r) {
+		kind, run = forwardedSocket, m.forwardSocket
+	}
+	t.rewind(r)
+	result := forwardDone
+	err := run(w, r, t, peer)
+	switch {
+	case errors.Is(err, errDeclined):
+		result = forwardDeclined
+	case errors.Is(err, errUnreachable):
+		result = forwardUnreachable
+	case err != nil:
+		result = forwardLost
+		m.host.Log.Warn("A peer was lost while it answered", "peer", peer, "error", err)
+		err = nil
+	}
+	m.forwarded.WithLabelValues(kind, result).Inc()
+	return err
+}
+
+// forwardRequest forwards plain HTTP.
+func (m *Mesh) forwardRequest(w http.ResponseWriter, r *http.Request, t target, peer string) error {
+	var failure error
+	sent := false
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(),
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent = true }}))
+	proxy := httputil.ReverseProxy{
+		Rewrite:       func(p *httputil.ProxyRequest) { m.address(p.Out, p.In, peer) },
+		Transport:     m.transport,
+		FlushInterval: -1, // events of MCP go out as they come
+		ModifyResponse: func(response *http.Response) error {
+			if response.Header.Get(fullHeader) != "" {
+				return errDeclined
+			}
+			return nil
+		},
+		ErrorLog:     m.errors,
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failure = err },
+	}
+	if r.Method == http.MethodGet { // perhaps a stream of events
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	}
+	proxy.ServeHTTP(w, r)
+	switch {
+	case failure == nil || errors.Is(failure, errDeclined):
+		return failure
+	case !sent:
+		return errors.Join(errUnreachable, failure)
+	}
+	m.answerLost(w, r, t)
+	return failure
+}
+
+// address makes the request one for the peer.
+func (m *Mesh) address(out, in *http.Request, peer string) {
+	out.URL.Scheme, out.URL.Host, out.Host = m.scheme, peer, in.Host
+	out.Header.Set(protocol.DirectHeader, m.proof)
+	out.Header.Set(clientHeader, remoteHost(in))
+}
+
+// answerLost tells the client that nobody knows how far its request got.
+func (m *Mesh) answerLost(w http.ResponseWriter, r *http.Request, t target) {
+	const message = "the server of this session was lost while it answered"
+	if r.URL.Path != "/mcp" || r.Header.Get(protocol.MCPSessionHeader) != "" {
+		protocol.WriteDetail(w, http.StatusBadGateway, message)
+		return
+	}
+	request, _ := protocol.DecodeRPC(t.body)
+	var out bytes.Buffer
+	protocol.WriteRPC(&out, request.ID, nil, &protocol.RPCError{Code: protocol.RPCServer, Message: message})
+	protocol.WriteBytes(w, http.StatusOK, out.Bytes())
+}

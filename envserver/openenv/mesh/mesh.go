@@ -1,0 +1,287 @@
+// Package mesh makes the servers of a pool answer for each other.
+//
+// A session id names the server that its session lives on. A request that reaches another server is
+// forwarded once, and a server without a free slot has a peer open the session. Bytes of WebSockets
+// are relayed without looking at them.
+package mesh
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// peerDialTimeout bounds the dialling of a peer.
+	peerDialTimeout = 500 * time.Millisecond
+	// maxRelays bounds the sockets that are relayed.
+	maxRelays = 16384
+	// capacityPath is where peers request the number of free slots.
+	capacityPath = "/room"
+	// tokenLength is the number of characters by which a session id names a server: 40 bits.
+	tokenLength = 8
+	// clientHeader is the address of the client, for a peer that counts the sessions of each.
+	clientHeader = "X-Csenv-Client"
+	// fullHeader declines a session that a peer has passed on.
+	fullHeader = "X-Csenv-Full"
+)
+
+// Config says how a server finds its peers. All servers of a pool have the same LedgerKey, which
+// proves that they belong to it.
+type Config struct {
+	// Lookup returns the addresses, IP:PORT, of the pool's servers, with or without this one.
+	Lookup func(ctx context.Context) ([]string, error)
+	// Self is this server's own address, IP:PORT.
+	Self string
+	// TLS is for connections to peers, nil for plain text.
+	TLS *tls.Config
+}
+
+// Validate reports what is missing. A nil Config is valid: the server has no peers.
+func (c *Config) Validate() error {
+	if c == nil {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(c.Self); err != nil || c.Lookup == nil {
+		return fmt.Errorf("Peers needs a Lookup and this server's own address as HOST:PORT, not %q", c.Self)
+	}
+	return nil
+}
+
+// Host is what the mesh uses of its server.
+type Host struct {
+	Key   ed25519.PrivateKey
+	Slots *slots.Slots
+	// Free is the number of slots that are not taken.
+	Free func() int
+	// Spawn runs a function in a goroutine that the server waits for when it is closed. It reports
+	// false once the server is closed, which ends Context.
+	Spawn   func(func()) bool
+	Context context.Context
+	// Cut counts a relay that the server's end has cut.
+	Cut     func()
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
+}
+
+// Mesh connects a server with its peers. The nil Mesh is that of a server without peers.
+type Mesh struct {
+	Config
+	host Host
+	// token names this server in session ids.
+	token  string
+	secret []byte
+	// proof is what peers send each other to show that they belong to the pool.
+	proof     string
+	scheme    string
+	dialer    *net.Dialer
+	transport *http.Transport
+	// errors is where net/http writes what it can't return.
+	errors *log.Logger
+	// relays has a place for each socket that is relayed.
+	relays *semaphore.Weighted
+
+	forwarded *prometheus.CounterVec
+	relayed   prometheus.Gauge
+
+	mu      sync.Mutex
+	byToken map[string]string
+	looked  time.Time
+
+	capacityMu sync.Mutex
+	// free are the slots that the peers reported, by address, minus the sessions that were passed on
+	// to them since.
+	free  map[string]int64
+	asked time.Time
+}
+
+// New makes the mesh of a server, nil without a Config.
+func New(c *Config, host Host) (*Mesh, error) {
+	if c == nil {
+		return nil, nil //nolint:nilnil // most servers have no peers
+	}
+	secret, err := hkdf.Key(sha256.New, host.Key.Seed(), nil, "csenv peers", sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the peers' key: %w", err)
+	}
+	m := &Mesh{
+		Config: *c, host: host, secret: secret, scheme: "http", dialer: &net.Dialer{Timeout: peerDialTimeout},
+		errors: slog.NewLogLogger(host.Log.Handler(), slog.LevelWarn), relays: semaphore.NewWeighted(maxRelays),
+	}
+	m.token = m.tokenOf(c.Self)
+	m.proof = m.keyed("proof", "", sha256.Size)
+	if c.TLS != nil {
+		m.scheme = "https"
+	}
+	m.transport = &http.Transport{
+		DialContext: m.dialer.DialContext, TLSClientConfig: c.TLS, TLSHandshakeTimeout: peerDialTimeout,
+		DisableCompression: true, MaxIdleConnsPerHost: maxAsked, IdleConnTimeout: 30 * time.Second,
+	}
+	factory := promauto.With(host.Metrics)
+	m.forwarded = factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "csenv_forwarded_total", Help: "Sockets and requests that were forwarded to a peer, by result: " +
+			"done, declined (no free slot), unreachable, lost (while it answered).",
+	}, []string{"kind", "result"})
+	m.relayed = factory.NewGauge(prometheus.GaugeOpts{Name: "csenv_relayed_sockets",
+		Help: "Sockets that the server relays between clients and peers."})
+	return m, nil
+}
+
+// SessionPrefix begins the ids of this server's sessions, "" without peers.
+func (m *Mesh) SessionPrefix() string {
+	if m == nil {
+		return ""
+	}
+	return m.token + "."
+}
+
+// keyed is a text of the given number of bytes that only the pool can make from the kind and the
+// value.
+func (m *Mesh) keyed(kind, value string, bytes int) string {
+	mac := hmac.New(sha256.New, m.secret)
+	_, _ = io.WriteString(mac, kind+"\n"+value)
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:bytes])
+}
+
+// tokenOf names the server of an address in session ids. Every server of the pool can find the
+// address in its list of peers; clients learn no address, and a token that is no peer's is never
+// followed, so that ids can't send requests to other places.
+func (m *Mesh) tokenOf(address string) string { return m.keyed("token", address, tokenLength*5/8) }
+
+// IsPeer reports whether the request comes from a peer.
+func (m *Mesh) IsPeer(r *http.Request) bool {
+	return m != nil && subtle.ConstantTimeCompare([]byte(r.Header.Get(protocol.DirectHeader)), []byte(m.proof)) == 1
+}
+
+// HostOf is the address of the client, without the port: the one that a peer reports for a request
+// that it has forwarded, or else the remote address.
+func (m *Mesh) HostOf(r *http.Request) string {
+	if m.IsPeer(r) {
+		return r.Header.Get(clientHeader)
+	}
+	return remoteHost(r)
+}
+
+func remoteHost(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// Handler routes each request to the server of the session that it names, and passes new sessions
+// on while this server has no free slot. Messages on an open socket don't pass through it.
+func (m *Mesh) Handler(next http.Handler) http.Handler {
+	if m == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(protocol.DirectHeader) != "" {
+			m.answerDirectly(w, r, next)
+			return
+		}
+		t := targetOf(r)
+		switch {
+		case t.opens:
+			if m.openHere(w, r, next) || m.passOn(w, r, t) {
+				return
+			}
+		case t.session != "":
+			if owner := m.owner(r.Context(), t.session); owner != "" && m.forward(w, r, t, owner) == nil {
+				return
+			}
+		}
+		// If the session's server is gone, this one answers that the session is unknown.
+		t.rewind(r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answerDirectly answers a request that must not be forwarded. A session that a peer passes on is
+// opened or declined at once.
+func (m *Mesh) answerDirectly(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if !m.IsPeer(r) || !targetOf(r).opens {
+		next.ServeHTTP(w, r)
+		return
+	}
+	if !m.openHere(w, r, next) {
+		w.Header().Set(fullHeader, "true")
+		protocol.WriteDetail(w, http.StatusServiceUnavailable, m.host.Slots.Refusal().Error())
+	}
+}
+
+// WithCapacity serves the free slots to peers beside the protocol. Peers show the pool's proof
+// instead of a token.
+func (m *Mesh) WithCapacity(next http.Handler) http.Handler {
+	if m == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == capacityPath {
+			m.serveCapacity(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveCapacity reports to a peer how many sessions this server would take.
+func (m *Mesh) serveCapacity(w http.ResponseWriter, r *http.Request) {
+	if !m.IsPeer(r) {
+		protocol.WriteDetail(w, http.StatusForbidden, "only servers of the pool may read the number of free slots")
+		return
+	}
+	var free int64
+	if !m.host.Slots.Draining() {
+		free = int64(m.host.Free())
+	}
+	protocol.WriteJSON(w, http.StatusOK, capacity{Free: free})
+}
+
+// WaitDrained waits until no socket is relayed any more, after which none is.
+func (m *Mesh) WaitDrained(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
+	if err := m.relays.Acquire(ctx, maxRelays); err != nil {
+		return fmt.Errorf("waiting for relayed connections to end: %w", err)
+	}
+	return nil
+}
+
+// openHere has next answer a request that opens a session, if there is a free slot.
+func (m *Mesh) openHere(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+	reservation := m.host.Slots.Reserve()
+	if reservation == nil {
+		return false
+	}
+	defer reservation.Release()
+	next.ServeHTTP(w, r.WithContext(reservation.NewContext(r.Context())))
+	return true
+}
+
+var (
+	errDeclined    = errors.New("the peer has no free slot")
+	errUnreachable = errors.New("the peer can't be reached")
+)

@@ -1,0 +1,135 @@
+package mesh
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/openenv/slots"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// phonebook is a lookup that counts.
+type phonebook struct {
+	addresses []string
+	err       error
+	asked     int
+}
+
+func (b *phonebook) lookup(context.Context) ([]string, error) {
+	b.asked++
+	return b.addresses, b.err
+}
+
+func testMesh(tb testing.TB, self string, key ed25519.PrivateKey, book *phonebook) *Mesh {
+	tb.Helper()
+	m, err := New(&Config{Lookup: book.lookup, Self: self}, Host{
+		Key: key, Slots: slots.New(1, 0), Context: tb.Context(), Cut: func() {}, Metrics: prometheus.NewRegistry(),
+		Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// elapse waits in fake time.
+func elapse(d time.Duration) { <-time.After(d) }
+
+// A token tells the servers of one pool apart, is the same wherever it is made, and tells those
+// without the pool's key nothing.
+func TestTokensOfServers(t *testing.T) {
+	book := &phonebook{}
+	other := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	a, b, foreign := testMesh(t, "192.0.2.1:8000", echo.Key(), book), testMesh(t, "192.0.2.2:8000", echo.Key(), book), testMesh(t, "192.0.2.1:8000", other, book)
+	if len(a.token) != tokenLength || a.token == b.token || a.token != b.tokenOf(a.Self) {
+		t.Errorf("tokens %q and %q", a.token, b.token)
+	}
+	if a.token == foreign.token || a.proof == foreign.proof || a.proof != b.proof {
+		t.Error("tokens and proofs must depend on the pool's key")
+	}
+	if foreign.IsPeer(&http.Request{Header: http.Header{protocol.DirectHeader: {a.proof}}}) ||
+		(*Mesh)(nil).IsPeer(&http.Request{}) {
+		t.Error("another pool's proof is believed")
+	}
+}
+
+func TestOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := &phonebook{addresses: []string{"192.0.2.1:8000", "192.0.2.2:8000"}}
+		p := testMesh(t, "192.0.2.1:8000", echo.Key(), book)
+		of := func(address string) string { return p.tokenOf(address) + ".RANDOM" }
+		steps := []struct {
+			change func()
+			id     string
+			want   string
+			asked  int
+		}{
+			{nil, of("192.0.2.1:8000"), "", 0}, // one's own
+			{nil, "nobody", "", 0},
+			{nil, "a.b", "", 0},
+			{nil, of("192.0.2.2:8000"), "192.0.2.2:8000", 1},
+			{nil, of("192.0.2.3:8000"), "", 1}, // asked just now
+			{func() { elapse(missTTL) }, of("192.0.2.2:8000"), "192.0.2.2:8000", 1},
+			{func() { book.addresses = append(book.addresses, "192.0.2.3:8000") }, of("192.0.2.3:8000"),
+				"192.0.2.3:8000", 2},
+			{func() { book.addresses = book.addresses[:2] }, of("192.0.2.3:8000"), "192.0.2.3:8000", 2},
+			{func() { elapse(peersTTL) }, of("192.0.2.3:8000"), "", 3},
+			{func() { elapse(peersTTL); book.err = errors.New("no such host") }, of("192.0.2.2:8000"), "192.0.2.2:8000",
+				4},
+		}
+		for i, step := range steps {
+			if step.change != nil {
+				step.change()
+			}
+			if got := p.owner(t.Context(), step.id); got != step.want || book.asked != step.asked {
+				t.Errorf("step %d: owner(%q) = %q after %d lookups, want %q after %d", i, step.id, got, book.asked,
+					step.want, step.asked)
+			}
+		}
+	})
+}
+
+// The peer with the most free slots is first. Each answer counts for a second, less what was passed
+// on since; a peer that hangs, refuses or talks nonsense has no room and doesn't hold up the
+// others.
+func TestMostFree(t *testing.T) {
+	answer := func(status int, body string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(server.Close)
+		return strings.TrimPrefix(server.URL, "http://")
+	}
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	two, one, none := answer(200, `{"free":2}`), answer(200, `{"free":1}`), answer(200, `{"free":0}`)
+	book := &phonebook{addresses: []string{mute.Addr().String(), "127.0.0.1:1", one, none, two,
+		answer(403, `{"free":9}`), answer(200, `<html>`)}}
+	p := testMesh(t, "192.0.2.1:8000", echo.Key(), book)
+	began := time.Now()
+	first := p.mostFree(t.Context(), nil)
+	if took := time.Since(began); first != two || took > passOnTimeout {
+		t.Errorf("first %q after %v, want %q", first, took, two)
+	}
+	p.asked = time.Now().Add(time.Hour) // the answers stay good for the rest of the test
+	second, third := p.mostFree(t.Context(), []string{two}), p.mostFree(t.Context(), nil)
+	if diff := cmp.Diff([]string{one, two, ""}, []string{second, third, p.mostFree(t.Context(), nil)}); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

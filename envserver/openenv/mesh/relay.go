@@ -1,0 +1,203 @@
+package mesh
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+)
+
+const (
+	// relayBuffer is small because a relay holds two of them as long as it lasts, mostly idle.
+	relayBuffer = 4096
+	// handshakeTimeout bounds the handshake with a peer.
+	handshakeTimeout = 5 * time.Second
+	// closeTimeout bounds the writing of the answer to a handshake, writeTimeout that of a message.
+	closeTimeout = 5 * time.Second
+	writeTimeout = 2 * time.Minute
+	// relayLinger is how long one direction may go on after the other has ended: a server that is
+	// closed on, or has closed, says no more.
+	relayLinger = time.Second
+)
+
+// forwardSocket forwards the handshake of a WebSocket, and then whatever the two ends send each
+// other, byte by byte.
+func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, peer string) error {
+	if !m.relays.TryAcquire(1) {
+		return m.refuseRelay(w, t)
+	}
+	release := func() { m.relays.Release(1) }
+	far, response, err := m.shakeHands(r, peer)
+	if err != nil {
+		release()
+		return err
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		defer release()
+		defer far.Close()
+		return copyResponse(w, response)
+	}
+	near, err := takeOver(w, response)
+	if err != nil {
+		_ = far.Close()
+		release()
+		return fmt.Errorf("answering the client's handshake: %w", err)
+	}
+	if !m.host.Spawn(func() { defer release(); m.splice(near, far) }) {
+		_, _ = near.Close(), far.Close()
+		release()
+	}
+	return nil
+}
+
+// refuseRelay answers a client whose session lives elsewhere. One that has none yet may get one
+// here.
+func (m *Mesh) refuseRelay(w http.ResponseWriter, t target) error {
+	if t.opens {
+		return errDeclined
+	}
+	w.Header().Set("Retry-After", "1")
+	protocol.WriteDetail(w, http.StatusServiceUnavailable, "this server passes on no more connections: try again to reach "+
+		"another one")
+	return nil
+}
+
+// shakeHands forwards the handshake. Whatever fails, the client has no answer yet.
+func (m *Mesh) shakeHands(r *http.Request, peer string) (net.Conn, *http.Response, error) {
+	conn, err := m.dial(r.Context(), peer)
+	if err != nil {
+		return nil, nil, errors.Join(errUnreachable, err)
+	}
+	out := r.Clone(r.Context())
+	m.address(out, r, peer)
+	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	reader := bufio.NewReaderSize(conn, relayBuffer)
+	err = out.Write(conn)
+	var response *http.Response
+	if err == nil {
+		response, err = http.ReadResponse(reader, out)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(errUnreachable, err, conn.Close())
+	}
+	if response.Header.Get(fullHeader) != "" {
+		return nil, nil, errors.Join(errDeclined, response.Body.Close(), conn.Close())
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		conn = newConn(conn, reader)
+		err = conn.SetDeadline(time.Time{})
+	}
+	return conn, response, err
+}
+
+// copyResponse answers with a refusal of the peer's.
+func copyResponse(w http.ResponseWriter, response *http.Response) error {
+	defer response.Body.Close()
+	for name, values := range response.Header {
+		if name != "Connection" {
+			w.Header()[name] = values
+		}
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+// takeOver answers the client's handshake as the peer did, and takes the connection over.
+func takeOver(w http.ResponseWriter, response *http.Response) (net.Conn, error) {
+	conn, buffers, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	response.Body = nil
+	_ = conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+	if err := response.Write(conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return newConn(conn, buffers.Reader), nil
+}
+
+// readAhead is a connection whose first bytes have been read already.
+type readAhead struct {
+	net.Conn
+	head []byte
+}
+
+// newConn keeps what the reader has read ahead, and not the reader.
+func newConn(conn net.Conn, reader *bufio.Reader) *readAhead {
+	ahead, _ := reader.Peek(reader.Buffered())
+	return &readAhead{Conn: conn, head: bytes.Clone(ahead)}
+}
+
+// Read reads what was read ahead first.
+func (w *readAhead) Read(b []byte) (int, error) {
+	if len(w.head) == 0 {
+		return w.Conn.Read(b)
+	}
+	n := copy(b, w.head)
+	w.head = w.head[n:]
+	return n, nil
+}
+
+// splice carries bytes both ways until both ends have ended, one has failed, or the server is
+// closed.
+func (m *Mesh) splice(client, peer net.Conn) {
+	closeBoth := sync.OnceFunc(func() { _, _ = client.Close(), peer.Close() })
+	defer closeBoth()
+	ended := context.AfterFunc(m.host.Context, closeBoth)
+	defer func() {
+		if !ended() {
+			m.host.Cut()
+		}
+	}()
+	m.relayed.Inc()
+	defer m.relayed.Dec()
+	var outward sync.WaitGroup
+	outward.Go(func() { carry(peer, client, 0, closeBoth) })
+	carry(client, peer, protocol.MaxSilence, closeBoth)
+	outward.Wait()
+}
+
+// carry copies bytes until the source ends, and tells the destination that it has. An error, or a
+// source that is silent for longer than it may be, closes both.
+func carry(to, from net.Conn, silence time.Duration, closeBoth func()) {
+	err := pump(to, from, silence)
+	if half, ok := to.(*readAhead); ok && errors.Is(err, io.EOF) {
+		if half, ok := half.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+			time.AfterFunc(relayLinger, closeBoth)
+			return
+		}
+	}
+	closeBoth()
+}
+
+// pump copies bytes, and returns why it ended.
+func pump(to, from net.Conn, silence time.Duration) error {
+	buffer := make([]byte, relayBuffer)
+	for {
+		if silence > 0 {
+			_ = from.SetReadDeadline(time.Now().Add(silence))
+		}
+		n, err := from.Read(buffer)
+		if n > 0 {
+			_ = to.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package mesh
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit/echo"
+)
+
+// tcpPair is a connection's two ends.
+func tcpPair(tb testing.TB) (near, far *net.TCPConn) {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	dialled, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _, _ = dialled.Close(), accepted.Close() })
+	return dialled.(*net.TCPConn), accepted.(*net.TCPConn)
+}
+
+// What an end sent before it closed its half arrives, with what was read ahead of the relay, and
+// what the other end answers within a second does too.
+func TestSpliceHalfClose(t *testing.T) {
+	m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
+	client, near := tcpPair(t)
+	far, peer := tcpPair(t)
+	if _, err := client.Write([]byte("early ")); err != nil {
+		t.Fatal(err)
+	}
+	ahead := bufio.NewReader(near)
+	if _, err := ahead.Peek(len("early ")); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); m.splice(newConn(near, ahead), newConn(far, bufio.NewReader(far))) }()
+	_, _ = client.Write([]byte("question"))
+	_ = client.CloseWrite()
+	if got, err := io.ReadAll(peer); string(got) != "early question" || err != nil {
+		t.Errorf("the peer reads %q, %v", got, err)
+	}
+	_, _ = peer.Write([]byte("answer"))
+	_ = peer.Close()
+	if got, err := io.ReadAll(client); string(got) != "answer" || err != nil {
+		t.Errorf("the client reads %q, %v", got, err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("the relay goes on after both ends have closed")
+	}
+}
+
+// An end that never closes doesn't hold a relay whose other end has gone.
+func TestSpliceEnds(t *testing.T) {
+	m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
+	client, near := tcpPair(t)
+	far, peer := tcpPair(t)
+	ended := make(chan struct{})
+	go func() { defer close(ended); m.splice(&readAhead{Conn: near}, &readAhead{Conn: far}) }()
+	_ = peer.Close()
+	if n, err := client.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("the client reads %d bytes, %v", n, err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("the relay waits for the client to close")
+	}
+}
+
+// A peer that goes silent is dead, and so is its relay; one that pings is not.
+func TestSilentPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, client := net.Pipe()
+		far, peer := net.Pipe()
+		m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
+		go m.splice(&readAhead{Conn: near}, &readAhead{Conn: far})
+		one := make([]byte, 1)
+		for range 6 {
+			elapse(protocol.PingInterval)
+			_, _ = peer.Write(one)
+			if _, err := client.Read(one); err != nil {
+				t.Fatalf("a living peer: %v", err)
+			}
+		}
+		began := time.Now()
+		if _, err := client.Read(one); err == nil || time.Since(began) != protocol.MaxSilence {
+			t.Errorf("the client was told after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// A socket that is passed on when the server closes is cut as a session is; one that ended before
+// is not.
+func TestClosingCutsRelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		cut := 0
+		m := testMesh(t, "192.0.2.1:8000", echo.Key(), &phonebook{})
+		m.host.Context, m.host.Cut = ctx, func() { cut++ }
+		var relays sync.WaitGroup
+		for _, endsBefore := range []bool{true, false} {
+			near, client := net.Pipe()
+			far, _ := net.Pipe()
+			relays.Go(func() { m.splice(&readAhead{Conn: near}, &readAhead{Conn: far}) })
+			if endsBefore {
+				_ = client.Close()
+			}
+			synctest.Wait()
+		}
+		end()
+		relays.Wait()
+		if cut != 1 {
+			t.Errorf("%d were cut, want 1", cut)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package mesh
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gorilla/websocket"
+)
+
+// target is what a request wants to be played on.
+type target struct {
+	// session is the id that it names, "" for none.
+	session string
+	// opens is true for one that begins a session.
+	opens bool
+	// body is the request's, read already. It is nil for requests without one.
+	body []byte
+}
+
+// targetOf reads what the request wants, just as the handlers do. A body that is too large or
+// broken is left to them.
+func targetOf(r *http.Request) target {
+	switch path := r.URL.Path; {
+	case (path == "/ws" || path == "/mcp") && websocket.IsWebSocketUpgrade(r):
+		id := protocol.SessionIDOf(r)
+		return target{session: id, opens: id == ""}
+	case path == "/state":
+		return target{session: protocol.SessionIDOf(r)}
+	case path == "/mcp" && r.Method != http.MethodPost:
+		return target{session: r.Header.Get(protocol.MCPSessionHeader)}
+	case r.Method == http.MethodPost && (path == "/mcp" || path == "/reset" || path == "/step"):
+		body, ok := peek(r)
+		if !ok {
+			return target{}
+		}
+		t := target{session: r.Header.Get(protocol.MCPSessionHeader), body: body}
+		switch {
+		case path != "/mcp":
+			t.session = gymSession(r, body)
+		case t.session == "":
+			t.session, t.opens = rpcTarget(body)
+		}
+		return t
+	}
+	return target{}
+}
+
+// peek reads the body, and puts it back.
+func peek(r *http.Request) (body []byte, ok bool) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, protocol.MaxBody+1))
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	return body, err == nil && len(body) <= protocol.MaxBody
+}
+
+// rewind gives the request its body again.
+func (t target) rewind(r *http.Request) {
+	if t.body != nil {
+		r.Body = io.NopCloser(bytes.NewReader(t.body))
+	}
+}
+
+// gymSession is the session of a POST /reset or /step.
+func gymSession(r *http.Request, body []byte) string {
+	if id, _ := protocol.SessionIDIn(body); id != "" {
+		return id
+	}
+	return protocol.SessionIDOf(r)
+}
+
+// rpcTarget is the session that a POST /mcp names, or whether it begins one.
+func rpcTarget(body []byte) (session string, opens bool) {
+	if method := protocol.MethodOf(body); method == "initialize" || method == "openenv/session/create" {
+		return "", true
+	}
+	request, fault := protocol.DecodeRPC(body)
+	if fault != nil {
+		return "", false
+	}
+	var params struct {
+		SessionID jsontext.Value `json:"session_id"`
+	}
+	if request.Params != nil && jsonv2.Unmarshal(request.Params, &params) == nil && protocol.Given(params.SessionID) {
+		session, _ = protocol.ReadText(params.SessionID)
+	}
+	return session, false
+}

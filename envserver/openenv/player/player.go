@@ -1,0 +1,328 @@
+// Package player plays episodes for sessions: it reads the options of a reset, calls the
+// environment, counts steps and episodes, and records the episodes of runs in their ledgers.
+package player
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/documents"
+	"github.com/csenv/csenv/envserver/openenv/ledger"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Factory makes the players of a server's sessions.
+type Factory struct {
+	Config
+	// Tools are what the environment offers to agents.
+	Tools     *Tools
+	scenarios map[string]score.Scenario
+}
+
+// Config is what players share.
+type Config struct {
+	Kind episode.Kind
+	// RewardMode is for episodes whose reset doesn't name one.
+	RewardMode episode.RewardMode
+	Tasks      *documents.Tasks
+	Ledgers    *ledger.Ledgers
+	Rollouts   *ledger.Rollouts
+	// Key signs receipts.
+	Key     ed25519.PrivateKey
+	Metrics Metrics
+	Log     *slog.Logger
+}
+
+// Metrics counts steps and episodes.
+type Metrics interface {
+	// Stepped counts a step by its error, which is nil for one that was played.
+	Stepped(took time.Duration, err error)
+	// Ended counts an episode. The score is in micro-points.
+	Ended(task string, outcome score.Outcome, micro int64)
+}
+
+// NewFactory fails if the environment's tools have names that are reserved or not unique.
+func NewFactory(cfg Config) (*Factory, error) {
+	tools, err := newTools(cfg.Kind)
+	if err != nil {
+		return nil, err
+	}
+	f := &Factory{Config: cfg, Tools: tools, scenarios: map[string]score.Scenario{}}
+	for _, task := range cfg.Kind.Tasks() {
+		for _, scenario := range task.Scenarios {
+			f.scenarios[scenario.ID] = scenario
+		}
+	}
+	return f, nil
+}
+
+// ErrFactory means that no environment could be made.
+var ErrFactory = errors.New("the environment could not be made")
+
+// Player plays the episodes of one session, one after the other, and records them. It is not safe
+// for concurrent use.
+type Player struct {
+	*Factory
+	env episode.Environment
+	// playing is true between a reset and the end of its episode.
+	playing bool
+	// last answered the last reset or step. Its observation is nil before the first reset.
+	last episode.Result
+	// task is the one under which the episode is counted if it ends without a result.
+	task string
+	// planned, tag and recorder are those of the current episode; tag and recorder are nil when it
+	// belongs to no run.
+	planned  score.PlannedEpisode
+	tag      *protocol.RunTag
+	recorder ledger.Recorder
+	// current shows the tag to other goroutines, nil if none reads it.
+	current *atomic.Pointer[protocol.RunTag]
+}
+
+// New makes a player, which stores the tag of its current episode in current unless that is nil.
+// The error is ErrFactory.
+func (f *Factory) New(current *atomic.Pointer[protocol.RunTag]) (p *Player, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			f.Log.Error("Making an environment panicked", "cause", fmt.Sprint(cause))
+			err = ErrFactory
+		}
+	}()
+	env := f.Kind.New()
+	if env == nil {
+		return nil, ErrFactory
+	}
+	return &Player{Factory: f, env: env, current: current}, nil
+}
+
+// Reply is the answer to a reset or a step, not yet encoded.
+type Reply struct {
+	kind   episode.Kind
+	result episode.Result
+	Err    error
+}
+
+// Write appends the message.
+func (r Reply) Write(out *bytes.Buffer) {
+	err := r.Err
+	if err == nil {
+		out.WriteString(`{"type":"observation","data":`)
+		if err = r.WriteResult(out); err == nil {
+			out.WriteByte('}')
+			return
+		}
+		out.Reset()
+	}
+	protocol.WriteError(out, protocol.PlayError(err))
+}
+
+// WriteResult appends {"observation", "reward", "done"} and, at the end of an episode, "metadata".
+func (r Reply) WriteResult(out *bytes.Buffer) error {
+	return protocol.WriteResult(out, r.kind, r.result)
+}
+
+// readOptions reads the options of a reset with the server's defaults, and finds the scenario that
+// a split and an index name.
+func (f *Factory) readOptions(data []byte, rule protocol.SeedRule, where string) (protocol.ResetOptions,
+	[]episode.ErrorItem) {
+	o, items := protocol.ParseReset(data, rule, where)
+	if len(items) > 0 {
+		return o, items
+	}
+	o.RewardMode = cmp.Or(o.RewardMode, f.RewardMode)
+	r := protocol.OptionReader{Where: where}
+	f.Tasks.Resolve(&o, &r)
+	return o, r.Items
+}
+
+// recorderOf returns the recorder of a tag. Its error is meant for the client.
+func (f *Factory) recorderOf(tag protocol.RunTag) (ledger.Recorder, error) {
+	if tag.Rollout {
+		return f.Rollouts.Open(tag.Run)
+	}
+	return f.Ledgers.Open(tag)
+}
+
+// Reset begins an episode. The running one, if any, is abandoned only if the options are valid.
+// Where is the first element of the location of each fault in them.
+func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply {
+	o, items := p.readOptions(data, rule, where)
+	if len(items) > 0 {
+		return p.fail(&episode.ActionError{Items: items})
+	}
+	var recorder ledger.Recorder
+	if o.Tag != nil {
+		if !o.Tag.Rollout {
+			// An evaluation is played without hints, whatever the agent's side asks for.
+			o.RewardMode = episode.Terminal
+		}
+		var err error
+		if recorder, err = p.recorderOf(*o.Tag); err != nil {
+			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{protocol.NewErrorItem("value_error", nil, err.Error(),
+				where, "run")}})
+		}
+	}
+	result, err := p.env.Reset(o.Options)
+	if err != nil {
+		err = optionError(err, o.Options, where)
+		p.logFailure("A reset failed", err)
+		return p.fail(err)
+	}
+	p.playing, p.task, p.last = true, o.Task, result
+	p.setTag(o.Tag, recorder)
+	if recorder != nil {
+		p.planned = score.PlannedEpisode{Index: o.Tag.Episode, Seed: o.Seed, Pressure: o.Pressure}
+		recorder.Begin()
+	}
+	return Reply{kind: p.Kind, result: result}
+}
+
+// setTag sets the run that the current episode belongs to, nil for none.
+func (p *Player) setTag(tag *protocol.RunTag, recorder ledger.Recorder) {
+	p.tag, p.recorder = tag, recorder
+	if p.current != nil {
+		p.current.Store(tag)
+	}
+}
+
+func (p *Player) fail(err error) Reply { return Reply{kind: p.Kind, Err: err} }
+
+// optionError points at the option that asks for what isn't there.
+func optionError(err error, o episode.Options, where string) error {
+	name, value := "", ""
+	switch {
+	case errors.Is(err, episode.ErrUnknownTask):
+		name, value = "task", o.Task
+	case errors.Is(err, episode.ErrUnknownScenario):
+		name, value = "scenario", o.Scenario
+	default:
+		return err
+	}
+	item := protocol.NewErrorItem("value_error", nil, err.Error(), where, name)
+	item.Input, _ = jsontext.AppendQuote(nil, value) // an option is valid UTF-8
+	return &episode.ActionError{Items: []episode.ErrorItem{item}}
+}
+
+// ResetStateless begins the episode of one request, which belongs to no run.
+func (p *Player) ResetStateless(body []byte) Reply {
+	o, items := p.readOptions(body, protocol.StrictSeed, "body")
+	if len(items) > 0 {
+		return p.fail(&episode.ActionError{Items: items})
+	}
+	result, err := p.env.Reset(o.Options)
+	if err != nil {
+		return p.fail(optionError(err, o.Options, "body"))
+	}
+	p.last = result
+	return Reply{kind: p.Kind, result: result}
+}
+
+// step plays one action.
+func (p *Player) step(ctx context.Context, action []byte) Reply {
+	began := time.Now()
+	result, err := p.env.Step(ctx, action)
+	p.Metrics.Stepped(time.Since(began), err)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.logFailure("A step failed", err)
+		}
+		return p.fail(err)
+	}
+	if result.Final != nil {
+		p.finish(result.Final)
+	}
+	p.last = result
+	return Reply{kind: p.Kind, result: result}
+}
+
+// logFailure logs an error that is not the client's fault.
+func (p *Player) logFailure(what string, err error) {
+	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
+		p.Log.Warn("A Reply could not be judged", "task", p.task, "cause", unjudged.Cause)
+		p.Log.Debug("A Reply could not be judged", "task", p.task, "cause", unjudged.Cause, "error",
+			unjudged.Err)
+		return
+	}
+	if !IsRefusal(err) {
+		p.Log.Error(what, "task", p.task, "error", err)
+	}
+}
+
+// finish books the end of an episode.
+func (p *Player) finish(f *episode.Final) {
+	p.playing = false
+	p.Metrics.Ended(f.Task, f.Outcome, f.Score)
+	if f.Outcome == score.Errored {
+		p.Log.Warn("An episode was given up", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause)
+	}
+	if p.recorder == nil {
+		return
+	}
+	p.planned.Task, p.planned.Scenario = f.Task, f.Scenario
+	scenario := p.scenarios[f.Scenario]
+	receipt, err := p.recorder.Finish(p.planned, score.Episode{
+		Outcome: f.Outcome, Score: f.Score, Dimensions: f.Dimensions,
+		Category: f.Category, Difficulty: scenario.Difficulty, Language: scenario.Language,
+	})
+	if err == nil && receipt != nil {
+		f.Receipt, err = receipt.Sign(p.Key)
+	}
+	if err != nil {
+		p.Log.Error("An episode is missing from its ledger or has no receipt", "run", p.tag.Run, "shard",
+			p.tag.Shard, "error", err)
+	}
+	p.setTag(nil, nil)
+}
+
+// Abandon gives up the episode after a panic: it is errored, and a fresh environment waits for the
+// next reset.
+func (p *Player) Abandon() protocol.Error {
+	if p.playing {
+		p.playing = false
+		p.Metrics.Ended(p.task, score.Errored, 0)
+		if p.recorder != nil {
+			// an errored one has no receipt, and nothing that could be wrong
+			_, _ = p.recorder.Finish(p.planned, score.Episode{Outcome: score.Errored})
+		}
+	}
+	p.setTag(nil, nil)
+	p.last = episode.Result{}
+	fresh, err := p.New(nil)
+	if err != nil {
+		return protocol.Error{Code: protocol.CodeExecution,
+			Message: "the environment failed and could not be made anew: connect again"}
+	}
+	p.env = fresh.env
+	return protocol.Error{Code: protocol.CodeExecution, Message: "the environment failed and the episode is lost: send reset to " +
+		"begin another"}
+}
+
+// WriteState appends the answer to a state message.
+func (p *Player) WriteState(out *bytes.Buffer) {
+	out.WriteString(`{"type":"state","data":`)
+	if err := protocol.Encode(out, p.env.State()); err != nil {
+		out.Reset()
+		protocol.WriteError(out, protocol.PlayError(fmt.Errorf("encoding the state: %w", err)))
+		return
+	}
+	out.WriteByte('}')
+}
+
+// State is the state of the environment.
+func (p *Player) State() any { return p.env.State() }
+
+// IsRefusal reports whether an error of a step is the client's fault.
+func IsRefusal(err error) bool {
+	_, invalid := errors.AsType[*episode.ActionError](err)
+	return invalid || errors.Is(err, episode.ErrNotReset)
+}

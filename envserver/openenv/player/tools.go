@@ -1,0 +1,217 @@
+package player
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/protocol"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ObserveTool is the tool that shows an agent its task without playing.
+const ObserveTool = "get_observation"
+
+// reservedTools are the orchestrator's operations, which agents must not reach.
+var reservedTools = []string{"reset", "step", "state", "close"}
+
+// Tools are what an environment offers to agents: the actions of its form, and ObserveTool.
+type Tools struct {
+	Offered []episode.Tool
+	byName  map[string]*episode.Tool
+	// Listed are the descriptors of tools/list, and described those of a list_tools step, which
+	// differ in a name alone.
+	Listed, described json.RawMessage
+}
+
+func newTools(kind episode.Kind) (*Tools, error) {
+	t := &Tools{byName: map[string]*episode.Tool{}, Offered: append([]episode.Tool{{
+		Name: ObserveTool, Description: "Shows the task as it stands, without playing an action.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+	}}, kind.Schemas().Tools...)}
+	var Listed, described []any
+	for i := range t.Offered {
+		tool := &t.Offered[i]
+		if slices.Contains(reservedTools, tool.Name) || t.byName[tool.Name] != nil {
+			return nil, fmt.Errorf("environment %q has a tool %q: the name is reserved or taken", kind.Name(),
+				tool.Name)
+		}
+		t.byName[tool.Name] = tool
+		Listed = append(Listed, map[string]any{"name": tool.Name, "description": tool.Description,
+			"inputSchema": tool.InputSchema})
+		described = append(described, map[string]any{"name": tool.Name, "description": tool.Description,
+			"input_schema": tool.InputSchema})
+	}
+	var err error
+	if t.Listed, err = json.Marshal(map[string]any{"tools": Listed}); err != nil {
+		return nil, fmt.Errorf("listing the tools of environment %q: %w", kind.Name(), err)
+	}
+	t.described, err = json.Marshal(map[string]any{"tools": described})
+	return t, err
+}
+
+// noToolError means that there is no tool of the name.
+type noToolError string
+
+func (e noToolError) Error() string { return fmt.Sprintf("tool %.64q not found", string(e)) }
+
+// Call plays a tool as the action that it means. An agent that nobody has begun an episode for gets
+// one by default.
+func (p *Player) Call(ctx context.Context, name string, arguments json.RawMessage) Reply {
+	tool := p.Tools.byName[name]
+	if tool == nil {
+		return p.fail(noToolError(name))
+	}
+	if p.last.Observation == nil {
+		if begun := p.Reset(nil, protocol.LenientSeed, "data"); begun.Err != nil {
+			return begun
+		}
+	}
+	if name == ObserveTool {
+		return Reply{kind: p.Kind, result: episode.Result{Observation: p.last.Observation, Done: p.last.Done}}
+	}
+	action, err := tool.Action(arguments)
+	if err != nil {
+		return p.fail(err)
+	}
+	return p.step(ctx, action)
+}
+
+// Act plays the data of a step: an action of the environment's own, or one of the two shapes that
+// MCP clients of OpenEnv send.
+func (p *Player) Act(ctx context.Context, data []byte) Reply {
+	a, ok := readMCPAction(data)
+	switch {
+	case !ok:
+		return p.step(ctx, data)
+	case a.err != nil:
+		return p.fail(a.err)
+	case a.tool == "":
+		return Reply{kind: p.Kind, result: episode.Result{Observation: p.Tools.described,
+			Done: p.last.Done}}
+	}
+	r := p.Call(ctx, a.tool, a.arguments)
+	observation := toolObservation{ToolName: a.tool}
+	if r.Err != nil {
+		observation.Error = newToolError(r.Err)
+	} else if observation.Result, r.Err = ToolResult(r, false); r.Err != nil {
+		return r
+	}
+	// What went wrong is told in the observation, as the official server does; the episode goes on.
+	return Reply{kind: r.kind, result: episode.Result{Observation: observation, Reward: r.result.Reward,
+		Done: r.result.Done || r.Err != nil && p.last.Done, Final: r.result.Final}}
+}
+
+// mcpAction is the data of a step that calls a tool, or lists them when it names none.
+type mcpAction struct {
+	tool      string
+	arguments json.RawMessage
+	err       error
+}
+
+// readMCPAction tells {"type":"list_tools"} and {"type":"call_tool","tool_name":…,"arguments":…}
+// from an environment's own action.
+func readMCPAction(data []byte) (mcpAction, bool) {
+	if !bytes.Contains(data, []byte(`tool_name"`)) && !bytes.Contains(data, []byte(`"list_tools"`)) {
+		return mcpAction{}, false
+	}
+	var d struct {
+		Type      jsontext.Value            `json:"type"`
+		ToolName  jsontext.Value            `json:"tool_name"`
+		Arguments jsontext.Value            `json:"arguments"`
+		Metadata  jsontext.Value            `json:"metadata"`
+		Extra     map[string]jsontext.Value `json:",embed"`
+	}
+	if jsonv2.Unmarshal(data, &d) != nil {
+		return mcpAction{}, false
+	}
+	kind, _ := protocol.ReadText(d.Type)
+	if kind == "" && d.Type == nil && d.ToolName != nil {
+		kind = "call_tool"
+	}
+	if kind != "list_tools" && kind != "call_tool" {
+		return mcpAction{}, false
+	}
+	items := protocol.ExtraItems(protocol.MessageKind(kind), d.Extra)
+	if kind == "list_tools" {
+		return newMCPAction("", nil, items), true
+	}
+	name, ok := protocol.ReadText(d.ToolName)
+	if !ok || name == "" {
+		items = append(items, protocol.NewErrorItem("string_type", d.ToolName, "tool_name should be the name of a tool",
+			"tool_name"))
+	}
+	if protocol.Given(d.Arguments) && d.Arguments.Kind() != '{' {
+		items = append(items, protocol.NewErrorItem("dict_type", d.Arguments, "arguments should be a JSON object", "arguments"))
+	}
+	if !protocol.Given(d.Arguments) {
+		d.Arguments = nil
+	}
+	return newMCPAction(name, d.Arguments, items), true
+}
+
+func newMCPAction(tool string, arguments jsontext.Value, items []episode.ErrorItem) mcpAction {
+	if len(items) > 0 {
+		return mcpAction{err: &episode.ActionError{Items: items}}
+	}
+	return mcpAction{tool: tool, arguments: json.RawMessage(arguments)}
+}
+
+// toolObservation is the observation of a step that called a tool.
+type toolObservation struct {
+	ToolName string          `json:"tool_name"`
+	Result   json.RawMessage `json:"result"`
+	Error    *toolError      `json:"error"`
+}
+
+// toolError says why a tool call failed. Clients know these two members and these types, and no
+// others.
+type toolError struct {
+	ErrorType string `json:"error_type"`
+	Message   string `json:"message"`
+}
+
+func newToolError(err error) *toolError {
+	e := &toolError{ErrorType: "execution_error", Message: protocol.Cut(err.Error())}
+	if _, ok := errors.AsType[noToolError](err); ok {
+		e.ErrorType = "tool_not_found"
+	} else if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
+		e.ErrorType, e.Message = "invalid_args", protocol.Cut(cmp.Or(protocol.Messages(invalid.Items), e.Message))
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		e.ErrorType = "timeout"
+	}
+	return e
+}
+
+// Structured is what a tool call comes to: {"observation", "reward", "done"} and, at the end of an
+// episode, "metadata".
+func (r Reply) Structured() (json.RawMessage, error) {
+	var out bytes.Buffer
+	if err := r.WriteResult(&out); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// ToolResult is the result of a tool call as the official server writes it; and, if asked for, as
+// MCP names the same things too.
+func ToolResult(r Reply, both bool) (json.RawMessage, error) {
+	structured, err := r.Structured()
+	if err != nil {
+		return nil, err
+	}
+	result := map[string]any{
+		"content":            []map[string]any{{"type": "text", "text": string(structured), "annotations": nil, "meta": nil}},
+		"structured_content": structured, "meta": nil, "data": structured, "is_error": false,
+	}
+	if both {
+		result["structuredContent"], result["isError"] = structured, false
+	}
+	return json.Marshal(result)
+}

@@ -1,0 +1,86 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+)
+
+// The error codes of the protocol.
+const (
+	CodeInvalidJSON = "INVALID_JSON"
+	CodeUnknownType = "UNKNOWN_TYPE"
+	CodeValidation  = "VALIDATION_ERROR"
+	CodeExecution   = "EXECUTION_ERROR"
+	CodeCapacity    = "CAPACITY_REACHED"
+	CodeFactory     = "FACTORY_ERROR"
+	CodeSession     = "SESSION_ERROR"
+)
+
+// Error is the data of an error message.
+type Error struct {
+	Message        string              `json:"message"`
+	Code           string              `json:"code"`
+	Errors         []episode.ErrorItem `json:"errors,omitempty"`
+	ActiveSessions *int                `json:"active_sessions,omitempty"`
+	MaxSessions    *int                `json:"max_sessions,omitempty"`
+	FactoryName    string              `json:"factory_name,omitempty"`
+	// Cause is the class of a failure to judge. The same action may be sent again.
+	Cause string `json:"cause,omitempty"`
+}
+
+// Error is the message with its code.
+func (e Error) Error() string { return e.Message + " (" + e.Code + ")" }
+
+// maxErrorText bounds, in bytes, the message of an error.
+const maxErrorText = 2048
+
+func validationError(items []episode.ErrorItem) *Error {
+	return &Error{Code: CodeValidation, Message: "Invalid message: " + Messages(items), Errors: items}
+}
+
+// PlayError turns what an environment returned into the error to answer with.
+func PlayError(err error) Error {
+	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
+		return *validationError(invalid.Items)
+	}
+	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
+		return Error{Code: CodeExecution, Message: unjudged.Error(), Cause: unjudged.Cause}
+	}
+	if wire, ok := errors.AsType[Error](err); ok {
+		return wire
+	}
+	return Error{Code: CodeExecution, Message: err.Error()}
+}
+
+// WriteError appends an error message.
+func WriteError(out *bytes.Buffer, e Error) {
+	e.Message = Cut(e.Message)
+	out.WriteString(`{"type":"error","data":`)
+	// The type has no field that can't be encoded, but an environment's error item may hold input
+	// that isn't JSON.
+	if Encode(out, e) != nil {
+		e.Errors = nil
+		_ = Encode(out, e)
+	}
+	out.WriteByte('}')
+}
+
+// Messages joins the messages of error items.
+func Messages(items []episode.ErrorItem) string {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = item.Msg
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Cut bounds a message.
+func Cut(message string) string {
+	if len(message) <= maxErrorText {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxErrorText], "") + "…"
+}

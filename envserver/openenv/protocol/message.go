@@ -1,0 +1,186 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/csenv/csenv/envserver/episode"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The messages that a client may send on /ws.
+type MessageKind string
+
+const (
+	ResetMessage MessageKind = "reset"
+	StepMessage  MessageKind = "step"
+	StateMessage MessageKind = "state"
+	CloseMessage MessageKind = "close"
+	MCPMessage   MessageKind = "mcp"
+)
+
+// messageKinds are all of them.
+var messageKinds = []MessageKind{ResetMessage, StepMessage, StateMessage, CloseMessage, MCPMessage}
+
+// Message is a decoded inbound message. Its data is a copy of its own, a JSON object for reset,
+// step and mcp and nil for the others.
+type Message struct {
+	Kind MessageKind
+	Data jsontext.Value
+}
+
+// envelope takes a message apart without looking at the data.
+type envelope struct {
+	Type  jsontext.Value            `json:"type"`
+	Data  jsontext.Value            `json:"data"`
+	Extra map[string]jsontext.Value `json:",embed"`
+}
+
+// DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and nothing but
+// type and data may be there. What is wrong comes back as the error to answer with.
+func DecodeMessage(raw []byte) (Message, *Error) {
+	if data := stepData(raw); data != nil {
+		return Message{Kind: StepMessage, Data: data}, nil
+	}
+	var e envelope
+	if err := jsonv2.Unmarshal(raw, &e); err != nil {
+		return Message{}, envelopeError(raw, err)
+	}
+	// null, unlike every other value that isn't an object, is decoded without an error.
+	if e.Type == nil && e.Data == nil && e.Extra == nil && jsontext.Value(raw).Kind() == 'n' {
+		return Message{}, notAnObject()
+	}
+	m := Message{Kind: readKind(e.Type)}
+	if m.Kind == "" {
+		return Message{}, &Error{Code: CodeUnknownType,
+			Message: fmt.Sprintf("unknown message type %s: send reset, step, state, mcp or close", shown(e.Type))}
+	}
+	if items := append(m.takeData(e.Data), ExtraItems(m.Kind, e.Extra)...); len(items) > 0 {
+		return Message{}, validationError(items)
+	}
+	return m, nil
+}
+
+// stepData is the data of a step message that is written as nearly every client writes it, with or
+// without spaces; nil for every other message, which is then taken apart in full. It halves the
+// time that a step's envelope takes.
+func stepData(raw []byte) jsontext.Value {
+	for _, literal := range []string{"{", `"type"`, ":", `"step"`, ",", `"data"`, ":"} {
+		raw = bytes.TrimLeft(raw, " ")
+		if len(raw) < len(literal) || string(raw[:len(literal)]) != literal {
+			return nil
+		}
+		raw = raw[len(literal):]
+	}
+	inner, ok := bytes.CutSuffix(raw, []byte("}"))
+	// What is between must be one value: with anything beside data it isn't.
+	if data := jsontext.Value(bytes.Trim(inner, " ")); ok && data.Kind() == '{' && data.IsValid() {
+		return data.Clone()
+	}
+	return nil
+}
+
+// ExtraItems refuses what is beside type and data, ordered by name.
+func ExtraItems(kind MessageKind, extra map[string]jsontext.Value) []episode.ErrorItem {
+	if len(extra) == 0 {
+		return nil
+	}
+	items := make([]episode.ErrorItem, 0, len(extra))
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		items = append(items, NewErrorItem("extra_forbidden", extra[name], fmt.Sprintf("a %s message has no %q", kind,
+			name), name))
+	}
+	return items
+}
+
+// envelopeError tells text that is no JSON from JSON that is no object.
+func envelopeError(raw []byte, err error) *Error {
+	if _, semantic := errors.AsType[*jsonv2.SemanticError](err); semantic && jsontext.Value(raw).IsValid() {
+		return notAnObject()
+	}
+	return &Error{Code: CodeInvalidJSON, Message: "the message is not JSON: " + err.Error()}
+}
+
+func notAnObject() *Error {
+	return validationError([]episode.ErrorItem{NewErrorItem("model_type", nil,
+		`a message is a JSON object such as {"type":"state"}`)})
+}
+
+// readKind reads the type of a message, "" for one that is unknown or no string.
+func readKind(value jsontext.Value) MessageKind {
+	switch string(value) { // as nearly every client writes them
+	case `"step"`:
+		return StepMessage
+	case `"reset"`:
+		return ResetMessage
+	case `"state"`:
+		return StateMessage
+	}
+	var name string
+	if value.Kind() != '"' || jsonv2.Unmarshal(value, &name) != nil {
+		return ""
+	}
+	kind := MessageKind(name)
+	if !slices.Contains(messageKinds, kind) {
+		return ""
+	}
+	return kind
+}
+
+// takeData checks the data that the kind of message must have, may have or must not have.
+func (m *Message) takeData(data jsontext.Value) []episode.ErrorItem {
+	dataless := m.Kind == StateMessage || m.Kind == CloseMessage
+	switch {
+	case dataless && data != nil:
+		return []episode.ErrorItem{NewErrorItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.Kind),
+			"data")}
+	case m.Kind == StepMessage && data == nil:
+		return []episode.ErrorItem{NewErrorItem("missing", nil, "a step message has the action's fields in data", "data")}
+	case m.Kind == MCPMessage && data == nil:
+		return []episode.ErrorItem{NewErrorItem("missing", nil, "an mcp message has a JSON-RPC request in data", "data")}
+	case data != nil && data.Kind() != '{':
+		return []episode.ErrorItem{NewErrorItem("dict_type", data, "data should be a JSON object", "data")}
+	}
+	m.Data = data
+	return nil
+}
+
+// maxEcho bounds, in bytes, the input that an error repeats.
+const maxEcho = 512
+
+// NewErrorItem is one fault in the shape of pydantic's.
+func NewErrorItem(kind string, input jsontext.Value, msg string, loc ...any) episode.ErrorItem {
+	item := episode.ErrorItem{Type: kind, Loc: loc, Msg: msg}
+	if loc == nil {
+		item.Loc = []any{}
+	}
+	if len(input) <= maxEcho {
+		item.Input = []byte(input)
+	}
+	return item
+}
+
+// shown quotes a value for a person, in short.
+func shown(value jsontext.Value) string {
+	if value == nil {
+		return "(none)"
+	}
+	if len(value) > 64 {
+		return strconv.Quote(string(value[:64])) + "…"
+	}
+	return string(value)
+}
+
+// ReadText reads a JSON string.
+func ReadText(value jsontext.Value) (string, bool) {
+	var text string
+	if value.Kind() != '"' || jsonv2.Unmarshal(value, &text) != nil {
+		return "", false
+	}
+	return text, true
+}

@@ -1,0 +1,137 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDecodeMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		raw  string
+		kind MessageKind
+		data string
+	}{
+		"reset without data": {`{"type":"reset"}`, ResetMessage, ""},
+		"reset":              {`{"type":"reset","data":{"seed":1}}`, ResetMessage, `{"seed":1}`},
+		"step":               {`{"data":{"a":[1,{"b":2}]},"type":"step"}`, StepMessage, `{"a":[1,{"b":2}]}`},
+		"empty action":       {`{"type":"step","data":{}}`, StepMessage, `{}`},
+		"state":              {"\n{\"type\":\"state\"}\n", StateMessage, ""},
+		"close":              {`{"type":"close"}`, CloseMessage, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := []byte(c.raw)
+			m, fault := DecodeMessage(raw)
+			clear(raw) // the data must not share memory with the frame
+			if fault != nil || m.Kind != c.kind || string(m.Data) != c.data {
+				t.Errorf("decoded to %q %s, fault %v", m.Kind, m.Data, fault)
+			}
+		})
+	}
+}
+
+func TestErrorsPointAtTheFault(t *testing.T) {
+	long := `"` + strings.Repeat("x", 4*maxEcho) + `"`
+	for raw, want := range map[string][]any{
+		`{"type":"step"}`:                      {"data"},
+		`{"type":"state","data":1}`:            {"data"},
+		`{"type":"reset","more":` + long + `}`: {"more"},
+		`{"type":"step","data":` + long + `}`:  {"data"},
+		`[1]`:                                  {},
+	} {
+		_, fault := DecodeMessage([]byte(raw))
+		if fault == nil || len(fault.Errors) != 1 {
+			t.Errorf("%.50s: fault %+v", raw, fault)
+			continue
+		}
+		if diff := cmp.Diff(want, fault.Errors[0].Loc); diff != "" {
+			t.Errorf("%.50s: (-want +got)\n%s", raw, diff)
+		}
+		if len(fault.Errors[0].Input) > maxEcho {
+			t.Errorf("%.50s: the error repeats %d bytes", raw, len(fault.Errors[0].Input))
+		}
+	}
+}
+
+// Whatever comes in: no panic; either a message whose data is an object, or an error that can be
+// sent.
+func FuzzDecodeMessage(f *testing.F) {
+	for _, seed := range []string{
+		``, `{}`, `null`, `[]`, `{"type":"reset"}`, `{"type":"step","data":{"kind":"say"}}`,
+		`{"type":"state","data":null}`, `{"type":"close","x":1}`,
+		`{"type":"reset","data":{"seed":1e400,"run":"u","shard":0,"episode":-1}}`, `{"type":"\ud800"}`, "\xff",
+		`{"type":{"type":"step"}}`,
+		`{"type":"reset","data":{"seed":"99999999999999999999999","task":7,"reward_mode":"x"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, fault := DecodeMessage(raw)
+		var out bytes.Buffer
+		if fault != nil {
+			WriteError(&out, *fault)
+			if !json.Valid(out.Bytes()) {
+				t.Errorf("%q is answered with %s", raw, out.Bytes())
+			}
+			return
+		}
+		if len(m.Data) > 0 && (m.Data[0] != '{' || !json.Valid(m.Data)) {
+			t.Errorf("%q has the data %q", raw, m.Data)
+		}
+		if m.Kind == ResetMessage {
+			o, items := ParseReset(m.Data, LenientSeed, "data")
+			if o.Seed < 0 || o.Seed >= 1<<53 {
+				t.Errorf("%q has the seed %d", raw, o.Seed)
+			}
+			WriteError(&out, *validationError(items))
+			if !json.Valid(out.Bytes()) {
+				t.Errorf("%q is answered with %s", raw, out.Bytes())
+			}
+		}
+	})
+}
+
+// The short cut for steps takes nothing that the full decoder would refuse, and the same of what it
+// takes.
+func TestStepData(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"type":"step","data":{"a":1}}`:                `{"a":1}`,
+		`{"type": "step", "data": {"a": [1, "}"]}}`:     `{"a": [1, "}"]}`,
+		` { "type" : "step" , "data" : {} }`:            `{}`,
+		`{"type":"step","data":{"a":1},"data":{}}`:      "",
+		`{"type":"step","data":{"a":1},"b":{}}`:         "",
+		`{"type":"step","data":{"a":1,"a":2}}`:          "",
+		`{"type":"step","data":{"a":1}`:                 "",
+		`{"type":"step","data":[1]}`:                    "",
+		`{"type":"step","data":{"a":"` + "\xff" + `"}}`: "",
+		`{"type":"steps","data":{}}`:                    "",
+		`{"type":"step"}`:                               "",
+		`{"type":"step","data":}`:                       "",
+		`{"type":"step","data":`:                        "",
+		``:                                              "",
+	} {
+		if got := string(stepData([]byte(raw))); got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func FuzzStepData(f *testing.F) {
+	f.Add([]byte(`{"type":"step","data":{"kind":"say","text":"Dear Zoë, I am sorry about the double charge."}}`))
+	f.Add([]byte(`{"type": "step", "data": {"a": {"b": "}"}}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		data := stepData(raw)
+		if data == nil {
+			return
+		}
+		var e envelope
+		if err := jsonv2.Unmarshal(raw, &e); err != nil || string(e.Type) != `"step"` ||
+			string(e.Data) != string(data) || len(e.Extra) != 0 {
+			t.Errorf("%q: %q in short, %q %q %v in full", raw, data, e.Type, e.Data, err)
+		}
+	})
+}

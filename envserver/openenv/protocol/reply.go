@@ -1,0 +1,136 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// Encode appends the compact JSON of v. On error, out is as before.
+func Encode(out *bytes.Buffer, v any) error {
+	mark := out.Len()
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		out.Truncate(mark)
+		return err
+	}
+	out.Truncate(out.Len() - 1) // the encoder ends with a newline
+	return nil
+}
+
+// final is the metadata of the observation that ends an episode.
+type final struct {
+	// EpisodeScore and ScoreBreakdown are left out of an errored episode, which has no score.
+	EpisodeScore   json.Number   `json:"episode_score,omitempty"`
+	ScoreBreakdown []points      `json:"score_breakdown,omitempty"`
+	Outcome        score.Outcome `json:"outcome"`
+	Judge          string        `json:"judge"`
+	ScenarioDigest string        `json:"scenario_digest"`
+	GraderVersion  string        `json:"grader_version"`
+	// Verdicts are the judge's, Cause is why an errored episode has no score.
+	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
+	Cause    string            `json:"cause,omitempty"`
+	// Receipt is a score.Receipt, for an episode of a run at its first end.
+	Receipt string `json:"receipt,omitempty"`
+}
+
+// points is one dimension of a final's breakdown.
+type points struct {
+	Name    string      `json:"name"`
+	Earned  json.Number `json:"earned"`
+	Offered json.Number `json:"offered"`
+}
+
+func newFinal(kind episode.Kind, f *episode.Final) final {
+	m := final{Outcome: f.Outcome, Judge: f.Judge, ScenarioDigest: kind.ScenarioDigest(),
+		GraderVersion: kind.GraderVersion()}
+	if f.Outcome == score.Errored {
+		m.Cause = f.Cause
+		return m
+	}
+	m.Verdicts, m.Receipt = f.Verdicts, f.Receipt
+	m.EpisodeScore = json.Number(appendFixed(nil, f.Score, 6))
+	for _, d := range f.Dimensions {
+		m.ScoreBreakdown = append(m.ScoreBreakdown, points{
+			Name: d.Name, Earned: json.Number(appendFixed(nil, d.Earned, 3)),
+			Offered: json.Number(appendFixed(nil, d.Offered, 3)),
+		})
+	}
+	return m
+}
+
+// appendFixed writes v/10^places exactly, with at least one decimal and no needless zeros: a reader
+// sees a float even in 1.0.
+func appendFixed(b []byte, v int64, places int) []byte {
+	digits, negative := strings.CutPrefix(strconv.FormatInt(v, 10), "-")
+	if missing := places + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	if negative {
+		b = append(b, '-')
+	}
+	whole := len(digits) - places
+	b = append(b, digits[:whole]...)
+	b = append(b, '.', digits[whole])
+	return append(b, strings.TrimRight(digits[whole+1:], "0")...)
+}
+
+// WriteResult appends {"observation", "reward", "done"} and, at the end of an episode, the metadata
+// both beside the observation and in it.
+func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
+	mark := out.Len()
+	out.WriteString(`{"observation":`)
+	var metadata []byte
+	err := Encode(out, r.Observation)
+	if err == nil && r.Final != nil {
+		metadata, err = json.Marshal(newFinal(kind, r.Final))
+	}
+	if err == nil {
+		err = embedMetadata(out, mark+len(`{"observation":`), metadata)
+	}
+	if err != nil {
+		out.Truncate(mark)
+		return fmt.Errorf("encoding the observation: %w", err)
+	}
+	out.WriteString(`,"reward":`)
+	if r.Final != nil && r.Final.Outcome == score.Errored {
+		// A failure of ours is no reward of 0.
+		out.WriteString("null")
+	} else {
+		out.Write(appendFixed(out.AvailableBuffer(), r.Reward, 3))
+	}
+	out.WriteString(`,"done":`)
+	out.Write(strconv.AppendBool(out.AvailableBuffer(), r.Done))
+	if metadata != nil {
+		out.WriteString(`,"metadata":`)
+		out.Write(metadata)
+	}
+	out.WriteByte('}')
+	return nil
+}
+
+// embedMetadata makes the metadata a member of the observation, an object that begins at start.
+func embedMetadata(out *bytes.Buffer, start int, metadata []byte) error {
+	observation := out.Bytes()[start:]
+	if len(observation) < 2 || observation[0] != '{' {
+		return fmt.Errorf("the environment's observation is not a JSON object but %.20q", observation)
+	}
+	if metadata == nil {
+		return nil
+	}
+	empty := len(observation) == 2
+	out.Truncate(out.Len() - 1)
+	if !empty {
+		out.WriteByte(',')
+	}
+	out.WriteString(`"metadata":`)
+	out.Write(metadata)
+	out.WriteByte('}')
+	return nil
+}

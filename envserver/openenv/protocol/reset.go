@@ -1,0 +1,261 @@
+package protocol
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+)
+
+const (
+	// MaxOptionText bounds, in characters, the text options of a reset; it is the official server's
+	// bound of an episode id.
+	MaxOptionText = 255
+	// maxIntegerDigits bounds the digits of an integer option; it is Python's own bound.
+	maxIntegerDigits = 4300
+	// MaxRunID bounds, in bytes, the UID of a run.
+	MaxRunID = 64
+	// defaultPassScore is for a run that doesn't say, in micro-points.
+	defaultPassScore = 800_000
+)
+
+// SeedRule says what happens to a seed that is negative or above score.MaxSeed.
+type SeedRule bool
+
+const (
+	// LenientSeed takes a seed modulo 2^53: nothing is validated in the data of a WebSocket reset
+	// officially.
+	LenientSeed SeedRule = false
+	// StrictSeed refuses a negative seed, as POST /reset does officially.
+	StrictSeed SeedRule = true
+)
+
+// RunTag says which evaluation run an episode belongs to: one that planned it, with its UID, or one
+// that counts what trainers bring, with its name.
+type RunTag struct {
+	Run       string
+	Rollout   bool
+	Shard     int
+	Episode   int64
+	PassScore int64
+}
+
+// ResetOptions are the options of a reset that this server knows.
+type ResetOptions struct {
+	episode.Options
+	// Tag is nil for an episode that belongs to no run.
+	Tag *RunTag
+	// Split and Index are those of the Task API.
+	Split string
+	Index *int64
+}
+
+// resetData are the known members of a reset's data. All others are ignored: trainers pass whole
+// rows of a data set.
+type resetData struct {
+	Seed       jsontext.Value `json:"seed"`
+	EpisodeID  jsontext.Value `json:"episode_id"`
+	Task       jsontext.Value `json:"task"`
+	Scenario   jsontext.Value `json:"scenario"`
+	TaskID     jsontext.Value `json:"task_id"`
+	RewardMode jsontext.Value `json:"reward_mode"`
+	Split      jsontext.Value `json:"split"`
+	Index      jsontext.Value `json:"index"`
+	Pressure   jsontext.Value `json:"pressure"`
+	Run        jsontext.Value `json:"run"`
+	Shard      jsontext.Value `json:"shard"`
+	Episode    jsontext.Value `json:"episode"`
+	PassScore  jsontext.Value `json:"pass_score"`
+}
+
+// OptionReader collects the faults of a reset's options. The first element of each one's location
+// is where.
+type OptionReader struct {
+	Where string
+	Items []episode.ErrorItem
+}
+
+// ParseReset reads the options of a reset from a JSON object, or nothing. A missing or null
+// option has its default; a missing seed is drawn.
+func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episode.ErrorItem) {
+	var d resetData
+	r := OptionReader{Where: where}
+	if len(data) > 0 {
+		if err := jsonv2.Unmarshal(data, &d); err != nil {
+			r.Faultf("value_error", where, nil, "the options can't be read: %v", err)
+			return ResetOptions{}, r.Items
+		}
+	}
+	o := ResetOptions{Options: episode.Options{
+		Seed: r.seed(d.Seed, rule), EpisodeID: r.Text("episode_id", d.EpisodeID), Task: r.Text("task", d.Task),
+		Scenario: r.Text("scenario", d.Scenario), RewardMode: r.rewardMode(d.RewardMode),
+		Pressure: r.flag("pressure", d.Pressure),
+	}}
+	if taskID := r.Text("task_id", d.TaskID); o.Scenario == "" {
+		o.Scenario = taskID
+	}
+	if o.Split = r.Text("split", d.Split); o.Split != "" && Given(d.Index) {
+		index := r.Integer("index", d.Index, math.MaxInt32)
+		o.Index = &index
+	}
+	if o.EpisodeID == "" {
+		o.EpisodeID = uuid.NewString()
+	}
+	if Given(d.Run) {
+		o.Tag = r.tag(d)
+	}
+	return o, r.Items
+}
+
+func Given(value jsontext.Value) bool { return value != nil && value.Kind() != 'n' }
+
+func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format string, args ...any) {
+	loc := []any{r.Where}
+	if name != r.Where {
+		loc = append(loc, name)
+	}
+	r.Items = append(r.Items, NewErrorItem(kind, value, fmt.Sprintf(format, args...), loc...))
+}
+
+func (r *OptionReader) Text(name string, value jsontext.Value) string {
+	if !Given(value) {
+		return ""
+	}
+	var text string
+	if value.Kind() != '"' || jsonv2.Unmarshal(value, &text) != nil {
+		r.Faultf("string_type", name, value, "%s should be a string or null", name)
+		return ""
+	}
+	if utf8.RuneCountInString(text) > MaxOptionText {
+		r.Faultf("string_too_long", name, value, "%s should have at most %d characters", name, MaxOptionText)
+		return ""
+	}
+	return text
+}
+
+func (r *OptionReader) rewardMode(value jsontext.Value) episode.RewardMode {
+	mode := episode.RewardMode(strings.ToLower(r.Text("reward_mode", value)))
+	if mode != "" && mode != episode.Dense && mode != episode.Terminal {
+		r.Faultf("literal_error", "reward_mode", value, "reward_mode should be %q or %q", episode.Dense,
+			episode.Terminal)
+	}
+	return mode
+}
+
+// flag reads an option that is on or off, and off when it is missing.
+func (r *OptionReader) flag(name string, value jsontext.Value) bool {
+	if Given(value) && value.Kind() != 't' && value.Kind() != 'f' {
+		r.Faultf("bool_parsing", name, value, "%s should be true or false", name)
+	}
+	return value.Kind() == 't'
+}
+
+// seed reads a seed or draws one. Integers, floats without a fraction and strings of digits are
+// seeds; what lies outside 0 and 2^53 - 1 is taken modulo 2^53, if the rule allows it.
+func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
+	if !Given(value) {
+		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // a seed is no secret: the state reports it
+	}
+	seed, ok := readInteger(value)
+	if !ok {
+		r.Faultf("int_parsing", "seed", value, "seed should be an integer, such as 7")
+		return 0
+	}
+	if rule == StrictSeed && seed.Sign() < 0 {
+		r.Faultf("greater_than_equal", "seed", value, "seed should be greater than or equal to 0")
+		return 0
+	}
+	return new(big.Int).Mod(seed, big.NewInt(score.MaxSeed+1)).Int64()
+}
+
+// integer reads an option that must lie between 0 and most.
+func (r *OptionReader) Integer(name string, value jsontext.Value, most int64) int64 {
+	if !Given(value) {
+		r.Faultf("missing", name, nil, "%s is required here", name)
+		return 0
+	}
+	n, ok := readInteger(value)
+	if !ok || n.Sign() < 0 || n.Cmp(big.NewInt(most)) > 0 {
+		r.Faultf("int_parsing", name, value, "%s should be an integer from 0 to %d", name, most)
+		return 0
+	}
+	return n.Int64()
+}
+
+func (r *OptionReader) tag(d resetData) *RunTag {
+	if !Given(d.Shard) && !Given(d.Episode) {
+		return r.rolloutTag(d.Run)
+	}
+	tag := &RunTag{
+		Run: r.Text("run", d.Run), Shard: int(r.Integer("shard", d.Shard, math.MaxInt32)),
+		Episode: r.Integer("episode", d.Episode, math.MaxInt32), PassScore: defaultPassScore,
+	}
+	if Given(d.PassScore) {
+		tag.PassScore = r.Integer("pass_score", d.PassScore, score.One)
+	}
+	if tag.Run == "" || len(tag.Run) > MaxRunID {
+		r.Faultf("value_error", "run", d.Run, "run should be the UID of an evaluation run, at most %d bytes", MaxRunID)
+	}
+	return tag
+}
+
+// rolloutTag reads the tag of an episode that a trainer brings.
+func (r *OptionReader) rolloutTag(value jsontext.Value) *RunTag {
+	tag := &RunTag{Run: r.Text("run", value), Rollout: true}
+	if len(r.Items) == 0 && !score.ValidTag(tag.Run) {
+		r.Faultf("value_error", "run", value, "run should be the name of an EvaluationRun, such as \"grpo-7\", or "+
+			"\"namespace/grpo-7\" where the pool is in another namespace")
+	}
+	return tag
+}
+
+// readInteger reads an integer, a float without a fraction, or a string of one of those.
+func readInteger(value jsontext.Value) (*big.Int, bool) {
+	text := string(value)
+	if value.Kind() == '"' && jsonv2.Unmarshal(value, &text) != nil {
+		return nil, false
+	}
+	text = strings.TrimSpace(text)
+	if digits := strings.TrimPrefix(text, "-"); digits != "" && strings.Trim(digits, "0123456789") == "" {
+		if len(digits) > maxIntegerDigits {
+			return nil, false
+		}
+		return new(big.Int).SetString(text, 10)
+	}
+	if value.Kind() != '0' {
+		return nil, false
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f != math.Trunc(f) {
+		return nil, false
+	}
+	n, _ := big.NewFloat(f).Int(nil)
+	return n, true
+}
+
+// bound reads an integer of either sign, nil where there is none.
+func (r *OptionReader) Bound(name string, value jsontext.Value, required bool) *int64 {
+	if value == nil && required {
+		r.Faultf("missing", name, nil, "Field required")
+		return nil
+	}
+	if !required && (value == nil || value.Kind() == 'n') {
+		return nil
+	}
+	n, ok := readInteger(value)
+	if !ok || !n.IsInt64() {
+		r.Faultf("int_parsing", name, value, "%s should be an integer", name)
+		return nil
+	}
+	bound := n.Int64()
+	return &bound
+}

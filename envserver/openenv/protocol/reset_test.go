@@ -1,0 +1,146 @@
+package protocol
+
+import (
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/score"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+func TestParseOptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		data string
+		want episode.Options
+		tag  *RunTag
+	}{
+		"everything": {
+			data: `{"seed":7,"episode_id":"E","task":"talk","scenario":"E01","reward_mode":"Terminal","pressure":true}`,
+			want: episode.Options{Seed: 7, EpisodeID: "E", Task: "talk", Scenario: "E01", RewardMode: episode.Terminal,
+				Pressure: true},
+		},
+		"task_id is an alias": {data: `{"seed":0,"episode_id":"E","task_id":"E02"}`,
+			want: episode.Options{EpisodeID: "E", Scenario: "E02"}},
+		"scenario wins": {data: `{"seed":0,"episode_id":"E","task_id":"E02","scenario":"E01"}`,
+			want: episode.Options{EpisodeID: "E", Scenario: "E01"}},
+		"nulls and a row of a data set": {
+			data: `{"seed":0,"episode_id":"E","task":null,"scenario":null,"reward_mode":null,"pressure":null,"run":null,"prompt":[{"role":"user","content":"x"}],"Seed":9}`,
+			want: episode.Options{EpisodeID: "E"},
+		},
+		"a run": {
+			data: `{"seed":1,"episode_id":"E","run":"uid-1","shard":2,"episode":"30","pass_score":900000}`,
+			want: episode.Options{Seed: 1, EpisodeID: "E"}, tag: &RunTag{Run: "uid-1", Shard: 2, Episode: 30,
+				PassScore: 900_000},
+		},
+		"a run with the default pass score": {
+			data: `{"seed":1,"episode_id":"E","run":"uid-1","shard":0.0,"episode":0}`,
+			want: episode.Options{Seed: 1, EpisodeID: "E"}, tag: &RunTag{Run: "uid-1", PassScore: 800_000},
+		},
+		"a trainer's run": {data: `{"seed":0,"episode_id":"E","run":"grpo-7","pass_score":"x"}`,
+			want: episode.Options{EpisodeID: "E"}, tag: &RunTag{Run: "grpo-7", Rollout: true}},
+		"one of another namespace": {data: `{"seed":0,"episode_id":"E","run":"7-team/grpo-7","shard":null}`,
+			want: episode.Options{EpisodeID: "E"}, tag: &RunTag{Run: "7-team/grpo-7", Rollout: true}},
+		"a shard without a run means nothing": {data: `{"seed":1,"episode_id":"E","shard":"x"}`,
+			want: episode.Options{Seed: 1, EpisodeID: "E"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, items := ParseReset([]byte(c.data), LenientSeed, "data")
+			if len(items) > 0 {
+				t.Fatalf("faults %+v", items)
+			}
+			if diff := cmp.Diff(c.want, got.Options); diff != "" {
+				t.Errorf("options (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(c.tag, got.Tag); diff != "" {
+				t.Errorf("tag (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseOptionsFaults(t *testing.T) {
+	for data, want := range map[string][]string{
+		`{"seed":1.5}`:   {"int_parsing seed"},
+		`{"seed":"x"}`:   {"int_parsing seed"},
+		`{"pressure":1}`: {"bool_parsing pressure"},
+		`{"seed":""}`:    {"int_parsing seed"},
+		`{"seed":"1.0"}`: {"int_parsing seed"},
+		`{"seed":true}`:  {"int_parsing seed"},
+		`{"seed":[1]}`:   {"int_parsing seed"},
+		`{"seed":1e999}`: {"int_parsing seed"},
+		`{"seed":` + strings.Repeat("9", 5000) + `}`:        {"int_parsing seed"},
+		`{"episode_id":7}`:                                  {"string_type episode_id"},
+		`{"episode_id":"` + strings.Repeat("é", 256) + `"}`: {"string_too_long episode_id"},
+		`{"task":["talk"],"scenario":{}}`:                   {"string_type task", "string_type scenario"},
+		`{"reward_mode":"sparse"}`:                          {"literal_error reward_mode"},
+		`{"run":"u","shard":0}`:                             {"missing episode"},
+		`{"run":"u","episode":0}`:                           {"missing shard"},
+		`{"run":"GRPO"}`:                                    {"value_error run"},
+		`{"run":""}`:                                        {"value_error run"},
+		`{"run":7}`:                                         {"string_type run"},
+		`{"run":"a/b/c"}`:                                   {"value_error run"},
+		`{"run":"` + strings.Repeat("r", 51) + `"}`:         {"value_error run"},
+		`{"run":"` + strings.Repeat("n", 64) + `/r"}`:       {"value_error run"},
+		`{"run":"0b2c9f1e-7f9e-4b7e-9a63-1f0f3a1f2d10"}`:    {"value_error run"},
+		`{"run":"u","shard":-1,"episode":3000000000,"pass_score":1000001}`: {"int_parsing shard",
+			"int_parsing episode", "int_parsing pass_score"},
+		`{"run":"` + strings.Repeat("u", MaxRunID+1) + `","shard":0,"episode":0}`: {"value_error run"},
+	} {
+		_, items := ParseReset([]byte(data), LenientSeed, "data")
+		var got []string
+		for _, item := range items {
+			got = append(got, item.Type+" "+item.Loc[1].(string))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%.80s: (-want +got)\n%s", data, diff)
+		}
+	}
+}
+
+func TestSeeds(t *testing.T) {
+	for value, want := range map[string]int64{
+		`0`: 0, `7`: 7, `7.0`: 7, `1e3`: 1000, `"7"`: 7, `" 7 "`: 7, `"007"`: 7, `-0`: 0,
+		`9007199254740991`: score.MaxSeed, `9007199254740992`: 0, `9007199254740999`: 7, `-1`: score.MaxSeed,
+		`"-2"`:                 score.MaxSeed - 1,
+		`18446744073709551616`: 0, `1e300`: 0,
+	} {
+		o, items := ParseReset([]byte(`{"seed":`+value+`}`), LenientSeed, "data")
+		if len(items) > 0 || o.Seed != want {
+			t.Errorf("seed %s reads as %d, faults %v; want %d", value, o.Seed, items, want)
+		}
+	}
+	if _, items := ParseReset([]byte(`{"seed":-1}`), StrictSeed, "body"); len(items) != 1 ||
+		items[0].Type != "greater_than_equal" {
+		t.Errorf("plain HTTP takes a negative seed: %v", items)
+	}
+}
+
+func TestDrawnOptions(t *testing.T) {
+	first, _ := ParseReset(nil, LenientSeed, "data")
+	second, _ := ParseReset([]byte(`{"seed":null,"episode_id":null}`), LenientSeed, "data")
+	if first.Seed == second.Seed || first.EpisodeID == second.EpisodeID {
+		t.Errorf("drawn twice: %+v, %+v", first.Options, second.Options)
+	}
+	if _, err := uuid.Parse(first.EpisodeID); err != nil {
+		t.Errorf("episode id %q: %v", first.EpisodeID, err)
+	}
+}
+
+// A seed of any size is the same seed modulo 2^53, written as a number or as a string.
+func TestSeedsModulo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		digits := rapid.StringMatching(`-?[1-9][0-9]{0,60}`).Draw(t, "digits")
+		n, _ := new(big.Int).SetString(digits, 10)
+		want := n.Mod(n, big.NewInt(1<<53)).Int64()
+		for _, value := range []string{digits, `"` + digits + `"`} {
+			if o, items := ParseReset([]byte(`{"seed":`+value+`}`), LenientSeed, "data"); o.Seed != want ||
+				len(items) > 0 {
+				t.Fatalf("seed %s reads as %d, want %d", value, o.Seed, want)
+			}
+		}
+	})
+}

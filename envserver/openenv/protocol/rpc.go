@@ -1,0 +1,136 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The error codes of JSON-RPC, and RPCServer, OpenEnv's code for a refusal of the server.
+const (
+	RPCParse          = -32700
+	RPCInvalidRequest = -32600
+	RPCNoMethod       = -32601
+	RPCInvalidParams  = -32602
+	RPCInternal       = -32603
+	RPCServer         = -32000
+)
+
+// RPCError is the error of a JSON-RPC response. Its data is always present, null if there is none.
+type RPCError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data"`
+}
+
+// RPCRequest is a decoded JSON-RPC request. Its id is never nil.
+type RPCRequest struct {
+	ID     jsontext.Value
+	Method string
+	Params jsontext.Value
+}
+
+// rpcEnvelope takes a request apart.
+type rpcEnvelope struct {
+	JSONRPC jsontext.Value            `json:"jsonrpc"`
+	Method  jsontext.Value            `json:"method"`
+	Params  jsontext.Value            `json:"params"`
+	ID      jsontext.Value            `json:"id"`
+	Extra   map[string]jsontext.Value `json:",embed"`
+}
+
+// NullID answers a request whose id can't be read.
+var NullID = jsontext.Value("null")
+
+// DecodeRPC reads a JSON-RPC request strictly, as OpenEnv does: no batches, no unknown members, ids
+// that are strings, integers or null.
+func DecodeRPC(raw []byte) (RPCRequest, *RPCError) {
+	var e rpcEnvelope
+	r := RPCRequest{ID: NullID}
+	if kind := jsontext.Value(raw).Kind(); kind != '{' {
+		return r, &RPCError{Code: RPCParse, Message: "a request is one JSON object"}
+	}
+	if err := jsonv2.Unmarshal(raw, &e); err != nil {
+		return r, &RPCError{Code: RPCParse, Message: "the request is not JSON: " + err.Error()}
+	}
+	if e.ID != nil && isRPCID(e.ID) {
+		r.ID = e.ID
+	}
+	if fault := e.fault(); fault != "" {
+		return r, &RPCError{Code: RPCInvalidRequest, Message: "Invalid request: " + fault}
+	}
+	r.Method, _ = ReadText(e.Method)
+	r.Params = e.Params
+	return r, nil
+}
+
+// fault describes what is wrong with the envelope, "" if nothing is.
+func (e *rpcEnvelope) fault() string {
+	version, _ := ReadText(e.JSONRPC)
+	_, isText := ReadText(e.Method)
+	switch {
+	case version != "2.0":
+		return `jsonrpc should be "2.0"`
+	case !isText:
+		return "method should be a string"
+	case e.Params != nil && e.Params.Kind() != '{':
+		return "params should be a JSON object"
+	case e.ID != nil && !isRPCID(e.ID):
+		return "id should be a string, an integer or null"
+	case len(e.Extra) > 0:
+		return fmt.Sprintf("unknown member %q", slices.Sorted(maps.Keys(e.Extra))[0])
+	}
+	return ""
+}
+
+func isRPCID(id jsontext.Value) bool {
+	if id.Kind() != '0' {
+		return id.Kind() == '"' || id.Kind() == 'n'
+	}
+	_, err := strconv.ParseInt(string(id), 10, 64)
+	return err == nil
+}
+
+// WriteRPC appends a response: with a result or an error, never both.
+func WriteRPC(out *bytes.Buffer, id jsontext.Value, result any, fault *RPCError) {
+	mark := out.Len()
+	var err error
+	out.WriteString(`{"jsonrpc":"2.0","id":`)
+	out.Write(id)
+	if fault == nil {
+		out.WriteString(`,"result":`)
+		err = Encode(out, result)
+	} else {
+		fault.Message = Cut(fault.Message)
+		out.WriteString(`,"error":`)
+		err = Encode(out, fault)
+	}
+	out.WriteByte('}')
+	if err != nil {
+		out.Truncate(mark)
+		WriteRPC(out, id, nil, &RPCError{Code: RPCInternal, Message: "the answer can't be encoded"})
+	}
+}
+
+// MethodOf returns the method of a request, "" if the body is no request.
+func MethodOf(body []byte) string {
+	var e struct {
+		Method string `json:"method"`
+	}
+	if json.Unmarshal(body, &e) != nil { // as leniently as MCP libraries do
+		return ""
+	}
+	return e.Method
+}
+
+// The headers by which MCP clients are known.
+const (
+	MCPSessionHeader = "Mcp-Session-Id"
+	MCPVersionHeader = "Mcp-Protocol-Version"
+)

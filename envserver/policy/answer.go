@@ -12,20 +12,18 @@ import (
 )
 
 const (
-	// maxAction bounds an action, in bytes. It is above all that an environment takes, and below
-	// what a server reads.
+	// maxAction bounds an action, in bytes: more than any environment accepts, less than a server
+	// reads.
 	maxAction = 64 << 10
-	// maxShown bounds what is kept of an answer that is no action, in bytes.
+	// maxShown bounds, in bytes, the stored part of an answer that is no action.
 	maxShown = 2 << 10
-	// maxSaid bounds what is kept of what a model writes beside its action, in bytes.
+	// maxSaid bounds, in bytes, the stored part of a model's text beside its action.
 	maxSaid = 8 << 10
 )
 
-// played is the action that an answer is played as. Whatever is a JSON object is played as it is,
-// written anew so that the server reads what the agent meant: of a name that appears twice the last
-// one counts, as everywhere. Anything else is played as an action whose type is the answer's own
-// text: no environment has such an action, so it refuses it, counts it and says why. An agent so
-// can't end an episode without a score by what it writes.
+// played is the action that an answer is played as. A JSON object is encoded again, so that the
+// last of duplicate names counts on the server too. Anything else becomes an action whose type is
+// the text: the environment refuses and counts it. So no answer can end an episode without a score.
 func played(answer []byte) json.RawMessage {
 	if object := rewritten(answer); object != nil {
 		return object
@@ -33,7 +31,7 @@ func played(answer []byte) json.RawMessage {
 	return noAction(string(answer))
 }
 
-// rewritten is the one JSON object that the text is, nil for anything else.
+// rewritten encodes the text again if it is one JSON object, and is nil otherwise.
 func rewritten(text []byte) json.RawMessage {
 	if len(text) > maxAction {
 		return nil
@@ -55,7 +53,7 @@ func rewritten(text []byte) json.RawMessage {
 	return out
 }
 
-// noAction is an action that no environment has, of the text.
+// noAction is an action whose type is the text.
 func noAction(text string) json.RawMessage {
 	text = clip(strings.TrimSpace(text), maxShown)
 	if text == "" {
@@ -65,7 +63,7 @@ func noAction(text string) json.RawMessage {
 	return fmt.Appendf(nil, `{"%s":%s}`, actionType, quoted)
 }
 
-// clip shortens a text to about so many bytes, and says so.
+// clip shortens a text to about so many bytes and marks the cut.
 func clip(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= most {
@@ -77,8 +75,8 @@ func clip(text string, most int) string {
 	return text[:most] + " […]"
 }
 
-// objectIn is the JSON object in what a model wrote: all of it, the last fenced block, or what
-// stands between its first and last brace.
+// objectIn is the JSON object in a model's text: all of it, the last fenced block, or the part
+// between the first and the last brace.
 func objectIn(content string) json.RawMessage {
 	text := strings.TrimSpace(content)
 	candidates := []string{text}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,8 +18,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Config says who plays: the JSON of an EvaluationRun's spec.agent, without its secrets and without
-// what only its pod is made of.
+// Config is the agent: the JSON of an EvaluationRun's spec.agent, without its secrets and the
+// fields of its pod.
 type Config struct {
 	Type      Type             `json:"type"`
 	Builtin   *BuiltinConfig   `json:"builtin,omitempty"`
@@ -55,8 +56,7 @@ type OpenAIConfig struct {
 	Temperature string `json:"temperature,omitempty"`
 	// MaxTokens bounds one answer, 0 for the endpoint's own default.
 	MaxTokens int64 `json:"maxTokens,omitempty"`
-	// RequestsPerMinute bounds what all processes that share the endpoint send together, 0 for no
-	// bound.
+	// RequestsPerMinute bounds the requests of all processes that share the endpoint, 0 for none.
 	RequestsPerMinute int `json:"requestsPerMinute,omitempty"`
 	// TimeoutSeconds bounds one request, 120 unless set.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
@@ -66,7 +66,7 @@ type OpenAIConfig struct {
 	ExtraBody json.RawMessage `json:"extraBody,omitempty"`
 }
 
-// Mode is how a model names its actions.
+// Mode is how a model returns its actions.
 type Mode string
 
 // The modes of a model.
@@ -97,7 +97,7 @@ const (
 	maxTimeoutSeconds     = 3600
 )
 
-// Options are what an agent needs beside its Config.
+// Options are an agent's settings beside its Config.
 type Options struct {
 	// Environment is "ticket" or "workflow".
 	Environment string
@@ -107,10 +107,9 @@ type Options struct {
 	Key string
 	// HTTPClient sends the requests to an endpoint; nil for one without bounds of its own.
 	HTTPClient *http.Client
-	// Share is the number of processes among which requestsPerMinute is divided evenly; 0 is 1.
+	// Share is the number of processes that share requestsPerMinute evenly; 0 is 1.
 	Share int
-	// Concurrency is the number of episodes that are played at a time, the most requests that are
-	// in flight; 0 is 1.
+	// Concurrency bounds the requests in flight, one for each episode that is played; 0 is 1.
 	Concurrency int
 	// Wait waits between two requests to an endpoint; nil for the real time.
 	Wait func(ctx context.Context, d time.Duration) error
@@ -130,23 +129,22 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, c.Validate()
 }
 
-// Validate says what makes no sense.
+// Validate returns what is wrong with the config.
 func (c Config) Validate() error {
 	parts := map[Type]bool{TypeBuiltin: c.Builtin != nil, TypeOpenAI: c.OpenAI != nil, TypeHTTP: c.HTTP != nil,
 		TypeContainer: c.Container != nil}
 	has, known := parts[c.Type]
 	if !known {
-		return fmt.Errorf("the agent's type is %q: a runner plays %s, %s, %s and %s", c.Type, TypeBuiltin, TypeOpenAI,
+		return fmt.Errorf("the agent's type is %q: use one of %s, %s, %s, %s", c.Type, TypeBuiltin, TypeOpenAI,
 			TypeHTTP, TypeContainer)
 	}
 	for part, given := range parts {
 		if given && part != c.Type {
-			return fmt.Errorf("the agent's type is %s, and yet it says how an agent of type %s is: leave that out",
-				c.Type, part)
+			return fmt.Errorf("the agent's type is %s, but it has settings of type %s: leave them out", c.Type, part)
 		}
 	}
 	if !has {
-		return fmt.Errorf("an agent of type %[1]s needs to say which: give it the object of that name", c.Type)
+		return fmt.Errorf("the settings of an agent of type %s are missing: add the object of that name", c.Type)
 	}
 	switch c.Type {
 	case TypeBuiltin:
@@ -199,17 +197,21 @@ func (c *OpenAIConfig) temperature() (float64, error) {
 	return strconv.ParseFloat(c.Temperature, 64)
 }
 
-// ownMembers are the members of a request that csenv must be able to rely on.
+// ownMembers are the members of a request that csenv sets itself.
 var ownMembers = []string{"messages", "model", "n", "stream", "tools"}
 
-// extraBody are the members that every request gets.
-func (c *OpenAIConfig) extraBody() (map[string]json.RawMessage, error) {
+// extraBody are the members to add to every request.
+func (c *OpenAIConfig) extraBody() (map[string]any, error) {
 	if len(c.ExtraBody) == 0 {
 		return nil, nil
 	}
-	var extra map[string]json.RawMessage
-	if err := json.Unmarshal(c.ExtraBody, &extra); err != nil {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(c.ExtraBody, &raw); err != nil {
 		return nil, errors.New("the agent's extraBody must be a JSON object")
+	}
+	extra := make(map[string]any, len(raw))
+	for name, value := range raw {
+		extra[name] = value
 	}
 	for _, name := range ownMembers {
 		if _, given := extra[name]; given {
@@ -231,24 +233,14 @@ func (c *ContainerConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// address is where the container listens, beside whoever plays.
+// address is where the container listens, in the runner's pod.
 func (c *ContainerConfig) address() string {
-	port := c.Port
-	if port == 0 {
-		port = defaultPort
-	}
-	return fmt.Sprintf("localhost:%d", port)
+	return fmt.Sprintf("localhost:%d", cmp.Or(c.Port, defaultPort))
 }
 
-func (c *ContainerConfig) url() string {
-	path := c.Path
-	if path == "" {
-		path = "/"
-	}
-	return "http://" + c.address() + path
-}
+func (c *ContainerConfig) url() string { return "http://" + c.address() + cmp.Or(c.Path, "/") }
 
-// validURL checks an endpoint's URL. It repeats none of it: people put secrets there.
+// validURL checks an endpoint's URL. The error doesn't quote it, because URLs may contain secrets.
 func validURL(field, text, without string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(text) > maxURL ||
@@ -279,13 +271,10 @@ func (c Config) timeout() time.Duration {
 	default:
 		return 0
 	}
-	if seconds == 0 {
-		seconds = defaultTimeoutSeconds
-	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(cmp.Or(seconds, defaultTimeoutSeconds)) * time.Second
 }
 
-// New makes the agent. It contacts no endpoint: that is for the first action.
+// New makes the agent. It contacts no endpoint before the first action.
 func New(c Config, o Options) (Factory, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

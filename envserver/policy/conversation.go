@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// maxConversation bounds what a model is sent beside its instructions and tools, in bytes:
-	// above it, old turns are shortened.
+	// maxConversation bounds, in bytes, the messages beside instructions and tools. Above it old
+	// turns are shortened.
 	maxConversation = 96 << 10
-	// maxArguments bounds the arguments of a call that a model is shown again, in bytes: above all
-	// that a valid action holds.
+	// maxArguments bounds, in bytes, the arguments of a call that are sent again: more than any
+	// valid action has.
 	maxArguments = 16 << 10
-	// shortened stands for what a model is no longer shown.
+	// shortened replaces the result of an old turn.
 	shortened = "[shortened: see the latest observation]"
 )
 
-// conversation is what a model has been told and what it answered. It is written as messages anew
-// for each request, in the mode that the endpoint takes.
+// conversation is a model's input and its answers. Each request encodes it again as messages, in
+// the mode that the endpoint supports.
 type conversation struct {
 	task  string
 	first json.RawMessage
@@ -30,24 +30,22 @@ type conversation struct {
 	seen json.RawMessage
 }
 
-// exchange is an answer of the model, and what came of it.
+// exchange is an answer of the model and its result.
 type exchange struct {
 	// said is the text of the answer, and call the call in it, nil for none.
 	said string
 	call *toolCall
-	// note is what the model should know of its answer's form.
-	note   string
-	result string
-	short  bool
+	// note comments the form of the answer.
+	note, result string
 }
 
-// toolCall is a call of a tool that there is.
+// toolCall is a call of an existing tool.
 type toolCall struct {
 	id, name, arguments string
 }
 
-// hear takes in what came of the last answer, or the first observation.
-func (c *conversation) hear(turn Turn) {
+// observe adds the result of the last answer, or the first observation.
+func (c *conversation) observe(turn Turn) {
 	if len(c.turns) == 0 {
 		c.task, c.first, c.seen = turn.Task, turn.Observation, turn.Observation
 		return
@@ -65,9 +63,9 @@ func (c *conversation) hear(turn Turn) {
 	c.shorten()
 }
 
-// shorten takes the contents out of old turns when the conversation has become long: of so many
-// that it can go on for a while, so that what endpoints keep of a conversation's beginning isn't
-// lost with each request. What is told as changes alone is then told in full.
+// shorten removes the contents of old turns if the conversation is too long, down to half of the
+// bound, because each change invalidates the endpoint's cache of the beginning. The latest
+// observation is then sent in full, not as changes.
 func (c *conversation) shorten() {
 	if c.size() <= maxConversation {
 		return
@@ -84,7 +82,6 @@ func (c *conversation) shorten() {
 }
 
 func (e *exchange) shorten() {
-	e.short = true
 	e.said, e.result = clip(e.said, 200), shortened
 	if e.call != nil {
 		e.call.arguments = "{}"
@@ -102,7 +99,7 @@ func (c *conversation) size() int {
 	return n
 }
 
-// messages are the conversation in the form of the protocol.
+// messages encodes the conversation for the protocol.
 func (c *conversation) messages(system string, mode Mode) []openai.ChatCompletionMessageParamUnion {
 	messages := []openai.ChatCompletionMessageParamUnion{
 		openai.SystemMessage(system),
@@ -138,8 +135,8 @@ func (c *toolCall) message(said string) openai.ChatCompletionMessageParamUnion {
 	return openai.ChatCompletionMessageParamUnion{OfAssistant: &message}
 }
 
-// changes is what an observation has that the one before it hadn't: the fields that are new or
-// other, and of a list that grew the new entries.
+// changes are the fields of an observation that are new or different; of a list that grew, the new
+// entries.
 func changes(before, after json.RawMessage) json.RawMessage {
 	var old, fresh map[string]json.RawMessage
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &fresh) != nil {

@@ -11,28 +11,28 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Class is how an agent's endpoint failed. None of them is the agent's fault in the sense of a
-// score: the episode is played again, and errored in the end.
+// Class is how an agent's endpoint failed. Such an episode gets no score: it is played again, and
+// errored after the last attempt.
 type Class string
 
 // The classes of an endpoint's failures.
 const (
-	// RateLimited endpoints have said that there are too many requests.
+	// RateLimited means that the endpoint reported too many requests.
 	RateLimited Class = score.ClassAgentRateLimited
-	// TimedOut endpoints have not answered in time.
+	// TimedOut means that the endpoint didn't answer in time.
 	TimedOut Class = score.ClassAgentTimeout
-	// Unavailable endpoints can't be reached or have failed.
+	// Unavailable means that the endpoint can't be reached or failed.
 	Unavailable Class = score.ClassAgentUnavailable
-	// Refused requests and answers that are none would not get better by waiting: a wrong key, a
-	// wrong model, an answer that isn't the protocol's.
+	// Refused means that waiting doesn't help: a wrong key, a wrong model, an answer that violates
+	// the protocol.
 	Refused Class = score.ClassAgentError
 )
 
-// EndpointError means that an agent's endpoint gave no action. It holds nothing that is secret: no
-// key and no text of an answer.
+// EndpointError means that an agent's endpoint gave no action. It contains no secret: neither the
+// key nor the text of an answer.
 type EndpointError struct {
 	Class Class
-	// After is how long the endpoint asked to be left alone, 0 if it didn't.
+	// After is the pause that the endpoint asked for, 0 for none.
 	After time.Duration
 	Err   error
 }
@@ -42,17 +42,15 @@ func (e *EndpointError) Error() string { return e.Err.Error() }
 // Unwrap returns the failure itself.
 func (e *EndpointError) Unwrap() error { return e.Err }
 
-// Usage are the tokens that an agent's model took, as its endpoint counts them; 0 where it doesn't
-// say.
+// Usage are the tokens that an agent's model used, as its endpoint reports them.
 type Usage struct {
 	Prompt, Completion int64
 }
 
-// maxTokenCount bounds what an endpoint may say of one answer: more than any model reads or writes,
-// and so little that no sum overflows.
+// maxTokenCount bounds the tokens of one answer: more than any model uses, and no sum overflows.
 const maxTokenCount = 10_000_000
 
-// add counts an answer's tokens, which are the endpoint's word.
+// add counts an answer's tokens. The endpoint's numbers aren't trusted.
 func (u *Usage) add(prompt, completion int64) {
 	u.Prompt += min(max(prompt, 0), maxTokenCount)
 	u.Completion += min(max(completion, 0), maxTokenCount)
@@ -60,13 +58,13 @@ func (u *Usage) add(prompt, completion int64) {
 
 // Metered is a policy that uses tokens.
 type Metered interface {
-	// Usage is what the episode has used so far, requests without use included.
+	// Usage is the episode's use so far, including requests that gave no action.
 	Usage() Usage
 }
 
-// Speaker is a policy that has words for what it does.
+// Speaker is a policy that comments its actions.
 type Speaker interface {
-	// Said is what came with the last action, "" for nothing: the model's text. It is bounded.
+	// Said is the model's text beside the last action, "" for none. It is bounded.
 	Said() string
 }
 
@@ -75,24 +73,24 @@ const (
 	attempts     = 5
 	firstBackoff = time.Second
 	maxBackoff   = 20 * time.Second
-	// patience is the longest pause that an endpoint may ask for before the attempt is given up.
+	// patience is the longest pause that an endpoint may ask for; the attempt fails at a longer
+	// one.
 	patience = 90 * time.Second
-	// maxWaiting bounds the episodes that wait for the endpoint: far above the sessions of any
-	// runner.
+	// maxWaiting bounds the episodes that wait for the endpoint, far above any runner's sessions.
 	maxWaiting = 1 << 20
 )
 
-// newCaller calls an agent's endpoint, for all episodes of the process.
+// newCaller makes the caller of an agent's endpoint, which all episodes of the process share.
 func newCaller(perMinute float64, o Options) *endpoint.Caller {
 	return endpoint.NewCaller(endpoint.Config{
-		MaxConcurrency: max(o.Concurrency, 1), MaxQueue: maxWaiting, Attempts: attempts, FirstBackoff: firstBackoff,
-		MaxBackoff: maxBackoff,
-		Patience:   patience, PerMinute: perMinute, Hold: true, Wait: o.Wait,
+		MaxConcurrency: max(o.Concurrency, 1), MaxQueue: maxWaiting, Attempts: attempts,
+		FirstBackoff: firstBackoff, MaxBackoff: maxBackoff, Patience: patience, PerMinute: perMinute, Hold: true,
+		Wait: o.Wait,
 	})
 }
 
-// ActTimeout is how long the agent may take for an action, all attempts and waiting included; 0 for
-// one without an endpoint.
+// ActTimeout is the longest time that an action may take, with all attempts and waiting; 0 for an
+// agent without an endpoint.
 func (c Config) ActTimeout(o Options) time.Duration {
 	timeout := c.timeout()
 	if timeout == 0 {
@@ -100,9 +98,9 @@ func (c Config) ActTimeout(o Options) time.Duration {
 	}
 	total := attempts*timeout + (attempts-1)*patience
 	if c.OpenAI != nil && c.OpenAI.RequestsPerMinute > 0 {
-		// All other episodes may have their turns first.
-		total += time.Duration(max(o.Concurrency, 1)*max(o.Share, 1)) * time.Minute / time.Duration(
-			c.OpenAI.RequestsPerMinute)
+		// All other episodes may come first.
+		others := time.Duration(max(o.Concurrency, 1) * max(o.Share, 1))
+		total += others * time.Minute / time.Duration(c.OpenAI.RequestsPerMinute)
 	}
 	if c.Container != nil {
 		total += maxStartup
@@ -110,11 +108,10 @@ func (c Config) ActTimeout(o Options) time.Duration {
 	return total
 }
 
-// maxComplaint bounds what is told of an endpoint's own words, in bytes.
+// maxComplaint bounds, in bytes, what is quoted of an endpoint's error.
 const maxComplaint = 300
 
-// unanswered gives a call's error the class by which the episode is played again. The end of the
-// context is no failure of the endpoint.
+// unanswered gives a call's error its class. The end of the context is no failure of the endpoint.
 func unanswered(ctx context.Context, err error, key string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -131,20 +128,14 @@ func unanswered(ctx context.Context, err error, key string) error {
 	case endpoint.TimedOut:
 		failed.Class = TimedOut
 	case endpoint.ServerError, endpoint.Broken:
-		failed.Class = Unavailable
 	default:
 		failed.Class = Refused
 	}
-	if e.Complaint != "" {
-		failed.Err = fmt.Errorf("%w: %s", err, clip(redact(e.Complaint, key), maxComplaint))
+	if complaint := e.Complaint; complaint != "" {
+		if key != "" {
+			complaint = strings.ReplaceAll(complaint, key, "[key]")
+		}
+		failed.Err = fmt.Errorf("%w: %s", err, clip(complaint, maxComplaint))
 	}
 	return failed
-}
-
-// redact takes a key out of a text that isn't ours.
-func redact(text, key string) string {
-	if key == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, key, "[key]")
 }

@@ -3,10 +3,14 @@ package policy
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/csenv/csenv/scenarios"
 )
 
 // heuristicTicket is the heuristic for tickets. It searches the knowledge base, labels by words,
@@ -16,68 +20,30 @@ type heuristicTicket struct {
 	stage    int
 }
 
-type article struct {
-	ID    string `json:"id"`
-	Title string `json:"title"`
-	Body  string `json:"body"`
-}
-
-// ticketView is what the heuristic reads of an observation.
-type ticketView struct {
-	CustomerName   string    `json:"customer_name"`
-	Subject        string    `json:"subject"`
-	Description    string    `json:"description"`
-	KnowledgeBase  []article `json:"knowledge_base"`
-	AllowedActions []string  `json:"allowed_actions"`
-	Attachments    []struct {
-		Name    string `json:"name"`
-		Content string `json:"content"`
-	} `json:"attachments"`
-	History []struct {
-		Content string `json:"content"`
-	} `json:"conversation_history"`
-}
-
-// maxQuery is the longest query, in bytes, that the heuristic sends.
-const maxQuery = 390
-
-// text is everything that came with the ticket, in lower case.
-func (v *ticketView) text() string {
-	var all strings.Builder
-	all.WriteString(v.Subject + "\n" + v.Description)
-	for _, a := range v.Attachments {
-		all.WriteString("\n" + a.Content)
-	}
-	for _, m := range v.History {
-		all.WriteString("\n" + m.Content)
-	}
-	return strings.ToLower(all.String())
-}
-
-// Act goes through the heuristic's stages: search, label, reply, decide. In ticket-classify it only
-// labels.
+// Act goes through the stages: search, label, reply, decide. In ticket-classify it only labels.
 func (c *heuristicTicket) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	var v ticketView
-	if err := json.Unmarshal(turn.Observation, &v); err != nil {
-		return nil, fmt.Errorf("reading the ticket: %w", err)
-	}
-	if !slices.Contains(v.AllowedActions, "respond") {
+	v, err := observed[ticketView](turn)
+	switch {
+	case err != nil:
+		return nil, err
+	case !v.allows("respond"):
 		return c.label(&v)
 	}
 	return c.handle(&v)
 }
 
-// handle takes the next stage. A reply or an escalation that isn't allowed any more, as in a queue,
-// is passed over.
+// handle takes the next stage. It skips a reply that isn't allowed any more, as in a queue.
 func (c *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
 	c.articles = append(c.articles, v.KnowledgeBase...)
 	c.stage++
-	if c.stage == 3 && !slices.Contains(v.AllowedActions, "respond") {
+	if c.stage == 3 && !v.allows("respond") {
 		c.stage++
 	}
 	switch c.stage {
 	case 1:
-		return action("search_knowledge_base", map[string]any{"query": shorten(v.Subject+" "+v.Description, maxQuery)})
+		query := v.Subject + " " + v.Description
+		query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
+		return action("search_knowledge_base", map[string]any{"query": query})
 	case 2:
 		return c.label(v)
 	case 3:
@@ -87,82 +53,57 @@ func (c *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
 	}
 }
 
-func shorten(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
-}
+// maxQuery is the longest query, in bytes, that the heuristic sends.
+const maxQuery = 390
 
 func (c *heuristicTicket) label(v *ticketView) (json.RawMessage, error) {
 	text := v.text()
 	return action("classify", map[string]any{"category": category(text), "priority": priority(text)})
 }
 
-// categoryWords are the beginnings of words that speak for a category.
-func categoryWords() map[string][]string {
-	return map[string][]string{
-		"billing": {"invoice", "charge", "refund", "payment", "paid", "card", "fee", "bill", "price", "bank",
-			"statement", "vat", "instalment", "overdraft", "seats", "receipt", "$"},
-		"shipping": {
-			"parcel", "deliver", "courier", "tracking", "shipment", "shipping", "address", "customs", "package",
-			"signature", "signed", "locker", "depot", "redirect",
-			"truck", "dock", "wrong house", "pallet", "carrier",
-		},
-		"technical": {
-			"offline", "update", "firmware", "hub", "camera", "alert", "app ", "error", "sensor", "router", "log ",
-			"reset", "red ring", "device", "siren", "unreachable", "software",
-			"restart", "lock ", "api", "2fa", "battery",
-		},
-		"general": {"account", "e-mail", "email", "privacy", "my data", "feature", "compatible", "zigbee", "matter",
-			"logo", "terms", "sharing", "police", "cancel", "newsletter", "question"},
-	}
-}
+// wordsJSON lists the beginnings of words that indicate a category or a situation.
+//
+//go:embed heuristic.json
+var wordsJSON []byte
 
-// category is the one with most words; a dangerous or dead device is technical whatever else the
-// customer writes of.
+var words = sync.OnceValue(func() map[string][]string {
+	var lists map[string][]string
+	if err := json.Unmarshal(wordsJSON, &lists); err != nil {
+		panic(fmt.Sprintf("heuristic.json: %v", err))
+	}
+	return lists
+})
+
+// is reports whether the text contains a word of a list.
+func is(text, list string) bool { return has(text, words()[list]...) }
+
+// category is the one with most words, but "technical" for a dangerous device.
 func category(text string) string {
-	if dangerous(text) {
+	if is(text, "dangerous") {
 		return "technical"
 	}
 	best, most := "general", 0
-	words := categoryWords()
 	for _, name := range []string{"general", "billing", "shipping", "technical"} {
-		if n := count(text, words[name]...); n > most {
+		if n := count(text, words()[name]...); n > most {
 			best, most = name, n
 		}
 	}
 	return best
 }
 
-func dangerous(text string) bool {
-	return has(text, "opens by itself", "opened by itself", "open on its own", "unlocked without", "swollen",
-		"swelling", "swell", "smoke", "smell of burning", "burning", "getting hot", "very hot", "sparks")
-}
-
-func fraudulent(text string) bool {
-	return has(text, "not mine", "do not recognise", "don't recognise", "none of it me", "have not bought anything",
-		"imitation", "forged", "isnt how i sign", "not my handwriting", "signed by someone else", "stolen", "hacked")
-}
-
-func dead(text string) bool {
-	return has(text, "offline", "bricked", "dead", "unreachable", "no longer starts", "locked out",
-		"nothing in the house", "whole house", "gone")
-}
-
-// urgentMinutes is the deadline, in minutes, up to which something is urgent.
+// urgentMinutes is the longest deadline, in minutes, that is urgent.
 const urgentMinutes = 240
 
-// priority reads danger, deadlines and sums.
+// priority is derived from danger, deadlines and sums.
 func priority(text string) string {
 	minutes := number(minutesPattern, text)
 	switch {
-	case dangerous(text), has(text, "police", "emergency"), fraudulent(text) &&
-		has(text, "just now", "still", "every ten minutes", "do not recognise", "none of it me"):
+	case is(text, "dangerous"), has(text, "police", "emergency"),
+		is(text, "fraudulent") && is(text, "ongoing"),
+		minutes > 0 && minutes <= urgentMinutes && !has(text, "late"):
 		return "urgent"
-	case minutes > 0 && minutes <= urgentMinutes && !has(text, "late"):
-		return "urgent"
-	case dead(text), has(text, "tomorrow", "tonight"), has(text, "charge", "bill", "refund") && largest(text) > 200_00:
+	case is(text, "dead"), has(text, "tomorrow", "tonight"),
+		has(text, "charge", "bill", "refund") && largest(text) > 200_00:
 		return "high"
 	case has(text, "late", "delay", "days", "wrong", "missing", "not moved", "twice", "broken", "useless"):
 		return "medium"
@@ -171,23 +112,22 @@ func priority(text string) string {
 	}
 }
 
-// authority is what the heuristic takes an agent's limits to be, in cents, where no article that it has
-// found names another.
+// The limits of an agent's authority, in cents, unless an article that was found names others.
 const (
 	refundLimit      = 200_00
 	replacementLimit = 150_00
 	incidentDevices  = 5
 )
 
-// team is the team that must take the ticket, "" when an agent can settle it.
+// team is the team that must take over the ticket, "" if an agent can resolve it.
 func (c *heuristicTicket) team(text string) string {
 	sum := largest(text)
 	switch {
-	case dangerous(text):
+	case is(text, "dangerous"):
 		return "safety"
 	case has(text, "police", "lawyer", "court", "press", "thesis", "logo"):
 		return "legal"
-	case fraudulent(text) && sum > 100:
+	case is(text, "fraudulent") && sum > 100:
 		return "security"
 	case has(text, "personal data", "gdpr", "my data"):
 		return "privacy"
@@ -205,7 +145,7 @@ func (c *heuristicTicket) team(text string) string {
 	}
 }
 
-// limit is the limit that an article about the act names, in cents.
+// limit is the limit, in cents, that an article about the act names.
 func (c *heuristicTicket) limit(act string, otherwise int64) int64 {
 	for _, a := range c.articles {
 		for _, s := range sentencePattern.FindAllString(strings.ReplaceAll(a.Body, ".00", ""), -1) {
@@ -222,14 +162,13 @@ func (c *heuristicTicket) found(prefix string) bool {
 }
 
 func (c *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
-	if team := c.team(v.text()); team != "" && slices.Contains(v.AllowedActions, "escalate") {
+	if team := c.team(v.text()); team != "" && v.allows("escalate") {
 		return action("escalate", map[string]any{"team": team, "reason": "This is beyond what an agent may decide."})
 	}
 	return action("resolve", nil)
 }
 
-// reply thanks, names what the ticket is about, says what happens and quotes what the knowledge
-// base says of it.
+// reply thanks, names the ticket's ids, states the decision and quotes the knowledge base.
 func (c *heuristicTicket) reply(v *ticketView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Dear %s,\n\nthank you for writing to us. I am sorry for the trouble", firstName(v.CustomerName))
@@ -243,8 +182,7 @@ func (c *heuristicTicket) reply(v *ticketView) string {
 		b.WriteString("I can settle this for you here, and this is what you need to know. ")
 	}
 	for _, s := range c.relevant(v) {
-		b.WriteString(s)
-		b.WriteByte(' ')
+		b.WriteString(s + " ")
 	}
 	b.WriteString("\n\nPlease answer to this message if anything is still open.\n\nKind regards,\nLarkfield Support")
 	return b.String()
@@ -255,11 +193,11 @@ func firstName(name string) string {
 	return first
 }
 
-// quoted is the number of sentences that the heuristic takes over from articles.
+// quoted is the number of sentences that the heuristic quotes from articles.
 const quoted = 3
 
-// relevant are the sentences of the articles found that share most words with the ticket, those
-// with a number first.
+// relevant are the sentences of the articles that share most words with the ticket; a number counts
+// as two words.
 func (c *heuristicTicket) relevant(v *ticketView) []string {
 	type candidate struct {
 		text   string
@@ -289,7 +227,7 @@ func (c *heuristicTicket) relevant(v *ticketView) []string {
 	return best
 }
 
-// sentences are the sentences of an article that address a reader who isn't an agent.
+// sentences are the sentences of an article that don't mention agents.
 func sentences(body string) []string {
 	var found []string
 	for line := range strings.Lines(body) {
@@ -304,4 +242,57 @@ func sentences(body string) []string {
 		}
 	}
 	return found
+}
+
+// heuristicQueue is the heuristic for queues: it reads every ticket, takes them by the priority
+// that it derives, and handles each as the heuristic for one ticket does.
+type heuristicQueue struct {
+	read     []readTicket
+	handlers map[string]*heuristicTicket
+}
+
+// readTicket is a ticket that was read, with the rank of its priority.
+type readTicket struct {
+	id   string
+	rank int
+}
+
+// Act selects a ticket that wasn't read yet, or goes on with the most urgent open one.
+func (h *heuristicQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
+	v, err := observedQueue(turn)
+	if err != nil {
+		return nil, err
+	}
+	h.note(&v)
+	for _, q := range v.Queue {
+		if h.handlers[q.TicketID] == nil {
+			return selectTicket(q.TicketID)
+		}
+	}
+	next := h.next(&v)
+	if next != v.TicketID {
+		return selectTicket(next)
+	}
+	return h.handlers[next].handle(&v)
+}
+
+func (h *heuristicQueue) note(v *ticketView) {
+	if h.handlers == nil {
+		h.handlers = map[string]*heuristicTicket{}
+	}
+	if h.handlers[v.TicketID] == nil {
+		h.handlers[v.TicketID] = &heuristicTicket{}
+		h.read = append(h.read, readTicket{v.TicketID, slices.Index(scenarios.Priorities(), priority(v.text()))})
+		slices.SortStableFunc(h.read, func(a, b readTicket) int { return cmp.Compare(b.rank, a.rank) })
+	}
+}
+
+// next is the most urgent ticket that is open.
+func (h *heuristicQueue) next(v *ticketView) string {
+	for _, r := range h.read {
+		if slices.ContainsFunc(v.Queue, func(q queuedTicket) bool { return q.TicketID == r.id && !q.closed() }) {
+			return r.id
+		}
+	}
+	return v.TicketID
 }

@@ -12,10 +12,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// heuristicWorkflow is the heuristic for workflows. It looks order and payments up, refunds or
-// escalates by simple rules over what it has read, and replies with the values that it has seen:
-// those of typed fields and an order's short details. Free text in a record, be it a hint or a
-// trap, it doesn't read.
+// heuristicWorkflow is the heuristic for workflows. It looks up order and payments, refunds or
+// escalates by simple rules, and replies with the values of typed fields and short details. It
+// doesn't read the free text of records, whether a hint or a trap.
 type heuristicWorkflow struct {
 	id       string
 	asked    bool
@@ -28,57 +27,22 @@ type heuristicWorkflow struct {
 	done     string
 }
 
-// workflowView is what the heuristic reads of an observation.
-type workflowView struct {
-	Now          time.Time   `json:"now"`
-	CustomerName string      `json:"customer_name"`
-	UserQuery    string      `json:"user_query"`
-	LastResult   *toolResult `json:"last_result"`
-}
-
-// toolResult is what a tool answered. Amounts are in dollars, as they were written.
-type toolResult struct {
-	OK       bool            `json:"ok"`
-	Answer   string          `json:"answer"`
-	Order    *orderRecord    `json:"order"`
-	Payments []paymentRecord `json:"payments"`
-	Refunds  []refundRecord  `json:"refunds"`
-}
-
-type orderRecord struct {
-	Status    string            `json:"status"`
-	Delivered *time.Time        `json:"delivered"`
-	Carrier   string            `json:"carrier"`
-	Tracking  string            `json:"tracking"`
-	Details   map[string]string `json:"details"`
-}
-
-type paymentRecord struct {
-	ID     string      `json:"payment_id"`
-	Status string      `json:"status"`
-	Amount json.Number `json:"amount"`
-	Method string      `json:"method"`
-}
-
-type refundRecord struct {
-	ID     string      `json:"refund_id"`
-	Amount json.Number `json:"amount"`
-	At     *time.Time  `json:"at"`
-}
-
-// returnDays is how long after the delivery the heuristic refunds.
-const returnDays = 30
-
-// shortDetail is the longest detail, in bytes, that the heuristic takes for a value: a date, an amount,
-// a place.
-const shortDetail = 24
+const (
+	// returnDays is how many days after the delivery the heuristic refunds.
+	returnDays = 30
+	// shortDetail is the longest detail, in bytes, that is taken for a value: a date, an amount, a
+	// place.
+	shortDetail = 24
+	// dayFormat is the format of dates in replies.
+	dayFormat = "January 2, 2006"
+)
 
 // Act goes through the heuristic's stages: ask for the order if need be, look up, decide, reply. An
 // action that failed is played again once.
 func (c *heuristicWorkflow) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	var v workflowView
-	if err := json.Unmarshal(turn.Observation, &v); err != nil {
-		return nil, fmt.Errorf("reading the issue: %w", err)
+	v, err := observed[workflowView](turn)
+	if err != nil {
+		return nil, err
 	}
 	if v.LastResult != nil {
 		if !v.LastResult.OK && !c.retried {
@@ -128,8 +92,7 @@ func (c *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
 }
 
 func (c *heuristicWorkflow) aboutMoney(v *workflowView) bool {
-	return has(strings.ToLower(v.UserQuery), "pay", "paid", "refund", "money", "charge", "bank", "card", "price",
-		"twice", "return", "billed")
+	return is(strings.ToLower(v.UserQuery), "money")
 }
 
 // act refunds or escalates; it returns nothing where neither is called for.
@@ -153,7 +116,7 @@ func (c *heuristicWorkflow) act(v *workflowView) (json.RawMessage, error) {
 }
 
 func (c *heuristicWorkflow) wantsMoneyBack(v *workflowView) bool {
-	return has(strings.ToLower(v.UserQuery), "refund", "money back", "return", "twice", "give me back")
+	return is(strings.ToLower(v.UserQuery), "refund")
 }
 
 // captured is the amount of the last payment that was taken, "" without any.
@@ -198,9 +161,6 @@ func (c *heuristicWorkflow) reply(v *workflowView) string {
 	b.WriteString("\n\nKind regards,\nLarkfield Support")
 	return b.String()
 }
-
-// dayFormat is how the heuristic writes dates.
-const dayFormat = "January 2, 2006"
 
 func (c *heuristicWorkflow) describeOrder(b *strings.Builder, o *orderRecord) {
 	fmt.Fprintf(b, "Your order is %s", strings.ReplaceAll(o.Status, "_", " "))

@@ -22,8 +22,8 @@ import (
 // maxBody bounds an endpoint's response, in bytes.
 const maxBody = 8 << 20
 
-// model is a language model behind an OpenAI-compatible endpoint, which all episodes of a process
-// share.
+// model is a language model behind an OpenAI-compatible endpoint. All episodes of a process share
+// it.
 type model struct {
 	config      OpenAIConfig
 	key         string
@@ -45,15 +45,14 @@ const (
 	oneCall
 	tools
 	seed
-	// maxTokens is the parameter of this name; what newer endpoints call max_completion_tokens
-	// stands in for it.
+	// maxTokens is the parameter max_tokens; its replacement is max_completion_tokens.
 	maxTokens
 	jsonSchema
 	responseFormat
 )
 
-// features are named as complaints name them; what is less of a loss comes first. A complaint about
-// tools may mean how they are described.
+// features lists how endpoints' errors name the features. The least important comes first. An error
+// about tools may mean the form of their descriptions.
 var features = [...]struct {
 	feature feature
 	names   []string
@@ -74,25 +73,18 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 	if err != nil {
 		return nil, err
 	}
-	members, err := c.extraBody()
+	extra, err := c.extraBody()
 	if err != nil {
 		return nil, err
 	}
-	m := &model{
-		config: *c, key: o.Key, temperature: temperature,
+	return &model{
+		config: *c, key: o.Key, temperature: temperature, extra: extra,
 		caller: newCaller(float64(c.RequestsPerMinute)/float64(max(o.Share, 1)), o),
 		completions: endpoint.NewCompletions(endpoint.Service{
 			BaseURL: c.BaseURL, Key: o.Key, Timeout: timeout, MaxBody: maxBody, HTTPClient: httpClient(o),
 			Now: time.Now,
 		}),
-	}
-	for name, value := range members {
-		if m.extra == nil {
-			m.extra = map[string]any{}
-		}
-		m.extra[name] = value
-	}
-	return m, nil
+	}, nil
 }
 
 // modelPlayer is a model that plays one episode.
@@ -116,14 +108,14 @@ func (p *modelPlayer) Usage() Usage { return p.usage }
 // Said implements Speaker.
 func (p *modelPlayer) Said() string { return p.said }
 
-// Act asks the model.
+// Act requests an action of the model.
 func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.tools == nil {
-		if err := p.learn(turn); err != nil {
+		if err := p.prepare(turn); err != nil {
 			return nil, err
 		}
 	}
-	p.talk.hear(turn)
+	p.talk.observe(turn)
 	message, err := p.ask(ctx)
 	if err != nil {
 		return nil, unanswered(ctx, err, p.key)
@@ -131,8 +123,8 @@ func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, erro
 	return p.read(message), nil
 }
 
-// learn makes the tools and the instructions.
-func (p *modelPlayer) learn(turn Turn) error {
+// prepare makes the tools and the instructions.
+func (p *modelPlayer) prepare(turn Turn) error {
 	known, err := toolsOf(turn.Schema)
 	if err != nil {
 		return err
@@ -144,14 +136,14 @@ func (p *modelPlayer) learn(turn Turn) error {
 	return nil
 }
 
-// ask sends the conversation until it is answered.
+// ask sends the conversation until the model answers.
 func (p *modelPlayer) ask(ctx context.Context) (openai.ChatCompletionMessage, error) {
 	var message openai.ChatCompletionMessage
 	err := p.caller.Do(ctx, func(ctx context.Context) error {
 		with := p.features()
 		answer, err := p.completions.Send(ctx, p.request(with))
 		if err != nil {
-			p.understand(err, with)
+			p.noteRefusal(err, with)
 			return err
 		}
 		p.usage.add(answer.Usage.PromptTokens, answer.Usage.CompletionTokens)
@@ -164,16 +156,16 @@ func (p *modelPlayer) ask(ctx context.Context) (openai.ChatCompletionMessage, er
 	return message, err
 }
 
-// understand notes which feature the endpoint has refused, if any: then the request is sent again
-// without it.
-func (p *modelPlayer) understand(err error, with feature) {
+// noteRefusal records the feature that the endpoint refused, if any, so that the request is sent
+// again without it.
+func (p *modelPlayer) noteRefusal(err error, with feature) {
 	e, ok := errors.AsType[*endpoint.Error](err)
 	if !ok || e.Complaint == "" {
 		return
 	}
+	isNamed := func(name string) bool { return strings.Contains(e.Complaint, name) }
 	for _, f := range features {
-		named := slices.ContainsFunc(f.names, func(name string) bool { return strings.Contains(e.Complaint, name) })
-		if named && with&f.feature != 0 {
+		if with&f.feature != 0 && slices.ContainsFunc(f.names, isNamed) {
 			p.refused.Or(uint32(f.feature))
 			e.Anew = true
 			return
@@ -181,7 +173,7 @@ func (p *modelPlayer) understand(err error, with feature) {
 	}
 }
 
-// features are those that a request is to have.
+// features returns those of the next request.
 func (p *modelPlayer) features() feature {
 	with := seed
 	if p.config.MaxTokens > 0 {
@@ -207,7 +199,7 @@ func (p *modelPlayer) request(with feature) openai.ChatCompletionNewParams {
 		params.Temperature = openai.Float(p.temperature)
 	}
 	if with&seed != 0 {
-		params.Seed = openai.Int(p.planned.Seed & 0x7fff_ffff) // endpoints with seeds of 32 bits are many
+		params.Seed = openai.Int(p.planned.Seed & 0x7fff_ffff) // many endpoints accept 32 bits only
 	}
 	switch {
 	case with&maxTokens != 0:
@@ -256,17 +248,14 @@ func (p *modelPlayer) askForJSON(params *openai.ChatCompletionNewParams, with fe
 	}
 }
 
-// read makes an action of the model's answer and remembers the answer. Of several calls the first
-// is played.
+// read converts the model's answer to an action and stores it. The first of several calls is
+// played.
 func (p *modelPlayer) read(message openai.ChatCompletionMessage) json.RawMessage {
 	said := message.Content
 	if said == "" {
 		said = message.Refusal
 	}
 	p.said = clip(said, maxSaid)
-	if said == "" {
-		p.said = ""
-	}
 	turn := exchange{said: p.said}
 	action := objectIn(said)
 	if len(message.ToolCalls) > 0 {
@@ -279,7 +268,7 @@ func (p *modelPlayer) read(message openai.ChatCompletionMessage) json.RawMessage
 	return action
 }
 
-// readCalls makes an action of the first call.
+// readCalls converts the first call to an action.
 func (p *modelPlayer) readCalls(calls []openai.ChatCompletionMessageToolCallUnion, turn *exchange) json.RawMessage {
 	first := calls[0]
 	if len(calls) > 1 {
@@ -294,7 +283,7 @@ func (p *modelPlayer) readCalls(calls []openai.ChatCompletionMessageToolCallUnio
 	}
 	arguments := rewritten([]byte(first.Function.Arguments))
 	if arguments == nil && strings.TrimSpace(first.Function.Arguments) == "" {
-		arguments = json.RawMessage("{}") // as some endpoints write a call without arguments
+		arguments = json.RawMessage("{}") // some endpoints leave empty arguments out
 	}
 	turn.call = &toolCall{id: callID(first.ID, len(p.talk.turns)), name: first.Function.Name, arguments: "{}"}
 	if arguments == nil {
@@ -312,16 +301,16 @@ func (p *modelPlayer) readCalls(calls []openai.ChatCompletionMessageToolCallUnio
 	return played(action)
 }
 
-// callID is the endpoint's id of a call, or one of ours where it has none.
+// callID is the endpoint's id of a call, or a generated one.
 func callID(id string, turn int) string {
 	if id == "" || len(id) > 256 {
-		return fmt.Sprintf("call%05d", turn) // nine letters and digits: some endpoints want just that
+		return fmt.Sprintf("call%05d", turn) // some endpoints require nine letters and digits
 	}
 	return id
 }
 
-// httpClient sends an agent's requests. It follows no redirect: the key and the observations are
-// for the endpoint that was named.
+// httpClient sends an agent's requests. It follows no redirect, because that could send the key and
+// the observations to another host.
 func httpClient(o Options) *http.Client {
 	client := http.Client{}
 	if o.HTTPClient != nil {

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,8 +12,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// oracle plays a script of gold actions. It plays an action again that failed by a fault of the
-// environment's.
+// oracle plays a script of gold actions. It repeats an action that failed by a scripted fault.
 type oracle struct {
 	script []json.RawMessage
 	next   int
@@ -32,13 +32,9 @@ func newOracle(ticket bool, catalog *scenarios.Catalog, planned score.PlannedEpi
 
 // Act returns the script's next action.
 func (o *oracle) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	var seen struct {
-		LastResult *struct {
-			OK bool `json:"ok"`
-		} `json:"last_result"`
-	}
-	if err := json.Unmarshal(turn.Observation, &seen); err != nil {
-		return nil, fmt.Errorf("reading the last result: %w", err)
+	seen, err := observed[workflowView](turn)
+	if err != nil {
+		return nil, err
 	}
 	if seen.LastResult != nil && !seen.LastResult.OK && o.next > 0 {
 		return o.script[o.next-1], nil
@@ -50,35 +46,25 @@ func (o *oracle) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	return o.script[o.next-1], nil
 }
 
-// writer collects the actions of a script and the first error.
-type writer struct {
-	actions []json.RawMessage
-	err     error
-}
-
-func (w *writer) add(raw json.RawMessage, err error) {
-	w.actions = append(w.actions, raw)
-	if w.err == nil {
-		w.err = err
-	}
-}
-
 func ticketScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]json.RawMessage, error) {
 	ticket, err := goldTicket(catalog, planned.Scenario, planned.Seed)
 	if err != nil {
 		return nil, err
 	}
-	var w writer
-	w.add(action("classify", map[string]any{"category": ticket.Gold.Category, "priority": ticket.Gold.Priority}))
-	if planned.Task == "ticket-classify" {
-		return w.actions, w.err
+	gold := ticket.Gold
+	labels, err := action("classify", map[string]any{"category": gold.Category, "priority": gold.Priority})
+	if err != nil || planned.Task == "ticket-classify" {
+		return []json.RawMessage{labels}, err
 	}
-	w.add(action("respond", map[string]any{"message": ticket.References.Good[0]}))
-	w.add(goldEnd(ticket))
-	return w.actions, w.err
+	reply, err := action("respond", map[string]any{"message": ticket.References.Good[0]})
+	if err != nil {
+		return nil, err
+	}
+	end, err := goldEnd(ticket)
+	return []json.RawMessage{labels, reply, end}, err
 }
 
-// goldTicket is an instance that has a reference reply.
+// goldTicket is the instance of a ticket, which must have a reference reply.
 func goldTicket(catalog *scenarios.Catalog, id string, seed int64) (*scenarios.Ticket, error) {
 	scenario, ok := catalog.Ticket(id)
 	if !ok {
@@ -99,8 +85,8 @@ func goldEnd(ticket *scenarios.Ticket) (json.RawMessage, error) {
 	if !ticket.Gold.Escalate {
 		return action("resolve", nil)
 	}
-	return action("escalate", map[string]any{"team": ticket.Gold.Team, "reason": ticket.Gold.ReasonCode + " " +
-		ticket.Gold.Policy})
+	reason := ticket.Gold.ReasonCode + " " + ticket.Gold.Policy
+	return action("escalate", map[string]any{"team": ticket.Gold.Team, "reason": reason})
 }
 
 func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([]json.RawMessage, error) {
@@ -115,11 +101,15 @@ func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([
 	if len(workflow.References.Good) == 0 {
 		return nil, fmt.Errorf("it has no reference reply at seed %d", planned.Seed)
 	}
-	var w writer
+	var script []json.RawMessage
 	for _, step := range inOrder(workflow.Steps) {
-		w.add(call(step.Action, arguments(workflow, step)))
+		raw, err := call(step.Action, arguments(workflow, step))
+		if err != nil {
+			return nil, err
+		}
+		script = append(script, raw)
 	}
-	return w.actions, w.err
+	return script, nil
 }
 
 // inOrder sorts the steps so that each follows those that it requires, in the file's order
@@ -132,8 +122,7 @@ func inOrder(steps []scenarios.WorkflowStep) []scenarios.WorkflowStep {
 		ready := slices.IndexFunc(left, func(s scenarios.WorkflowStep) bool {
 			return !slices.ContainsFunc(s.Requires, func(id string) bool { return !done[id] })
 		})
-		// The loader refuses cycles; a step that waits for what isn't there comes as it stands.
-		ready = max(ready, 0)
+		ready = max(ready, 0) // steps with unknown requirements keep their places
 		done[left[ready].ID] = true
 		ordered = append(ordered, left[ready])
 		left = slices.Delete(left, ready, ready+1)
@@ -192,10 +181,10 @@ func newOracleQueue(catalog *scenarios.Catalog, queues []queue.Queue,
 	return o, nil
 }
 
-// Act plays the schedule's next act. What is left over when it has been played is resolved, which
-// earns nothing.
+// Act plays the schedule's next act. After the last one it resolves the open tickets, for no
+// points.
 func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
-	v, err := readQueue(turn.Observation)
+	v, err := observedQueue(turn)
 	if err != nil {
 		return nil, err
 	}
@@ -218,4 +207,16 @@ func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error)
 	default:
 		return goldEnd(ticket)
 	}
+}
+
+// clear resolves the selected ticket, or selects an open one.
+func (v *ticketView) clear() (json.RawMessage, error) {
+	open := slices.DeleteFunc(v.Queue, queuedTicket.closed)
+	switch {
+	case len(open) == 0:
+		return nil, errors.New("every ticket of the queue is closed and the episode goes on")
+	case slices.ContainsFunc(open, func(q queuedTicket) bool { return q.TicketID == v.TicketID }):
+		return action("resolve", nil)
+	}
+	return selectTicket(open[0].TicketID)
 }

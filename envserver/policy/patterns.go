@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The patterns that the heuristic reads values with.
+// The patterns of the values that the heuristic reads.
 var (
 	idPattern       = regexp.MustCompile(`\b[A-Z]{2,4}-?\d{4,}\b`)
 	amountPattern   = regexp.MustCompile(`\$\s?(\d{1,3}(?:,\d{3})*|\d+)(?:\.(\d{2}))?`)
@@ -45,13 +45,7 @@ func cents(dollars, fraction string) int64 {
 }
 
 // largest is the largest amount in the text, 0 without any.
-func largest(text string) int64 {
-	var most int64
-	for _, a := range amounts(text) {
-		most = max(most, a)
-	}
-	return most
-}
+func largest(text string) int64 { return slices.Max(append(amounts(text), 0)) }
 
 // number is the first number that the pattern finds, -1 without any.
 func number(pattern *regexp.Regexp, text string) int {
@@ -59,10 +53,7 @@ func number(pattern *regexp.Regexp, text string) int {
 	if m == nil {
 		return -1
 	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		return -1
-	}
+	n, _ := strconv.Atoi(m[1]) // the patterns find up to three digits
 	return n
 }
 
@@ -81,16 +72,14 @@ func count(text string, phrases ...string) int {
 }
 
 func beginsWord(text, phrase string) bool {
-	for from := 0; ; {
+	for from := 0; ; from++ {
 		i := strings.Index(text[from:], phrase)
 		if i < 0 {
 			return false
 		}
-		at := from + i
-		if at == 0 || !isWordByte(text[at-1]) {
+		if from += i; from == 0 || !isWordByte(text[from-1]) {
 			return true
 		}
-		from = at + 1
 	}
 }
 

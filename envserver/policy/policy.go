@@ -1,11 +1,10 @@
-// Package policy holds what can play an episode: agents behind an endpoint, and four built-in
-// policies that mark the scale.
+// Package policy plays episodes: by agents behind an endpoint, and by four built-in policies that
+// calibrate the scores.
 //
-// Null does nothing of use and must score 0. Random plays legal actions by chance. Heuristic is an
-// honest rule-based agent: it knows the observation and nothing else, and reads words, amounts and
-// deadlines as a simple program would. Oracle plays the scenario's own gold answers, which it takes
-// from the catalogue, and must score 1 wherever rules alone grade. An agent is worth something
-// where it beats Heuristic; an environment is broken where Null or Oracle miss their marks.
+// Null does nothing useful and must score 0. Random draws legal actions. Heuristic is a rule-based
+// agent that reads words, amounts and deadlines of the observation. Oracle plays the scenario's
+// gold answers, which it takes from the catalogue, and must score 1 where rules alone grade. An
+// agent should beat Heuristic; if Null or Oracle miss their scores, the environment is broken.
 package policy
 
 import (
@@ -21,13 +20,13 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Policy plays one episode: it has a memory of its own and is not safe for concurrent use.
+// Policy plays one episode. It may keep state and is not safe for concurrent use.
 type Policy interface {
 	// Act chooses the next action, a JSON object of the environment's schema.
 	Act(ctx context.Context, turn Turn) (json.RawMessage, error)
 }
 
-// Turn is what a policy is told before each action.
+// Turn is a policy's input before each action.
 type Turn struct {
 	// Environment is "ticket" or "workflow".
 	Environment string
@@ -38,8 +37,8 @@ type Turn struct {
 	Schema json.RawMessage
 	// Step counts the actions from 0, refused ones included.
 	Step int
-	// Refused says why the environment refused the last action as outside its schema, "" if it
-	// didn't. The observation is then the one before it.
+	// Refused is why the environment refused the last action as outside its schema, "" if it
+	// didn't. The observation is then the one before that action.
 	Refused string
 	Planned score.PlannedEpisode
 }
@@ -71,7 +70,7 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 	isTicket := environment == ticketEnvironment
 	switch {
 	case name == Null:
-		return stateless(null{isTicket}), nil
+		return func(score.PlannedEpisode) (Policy, error) { return null{isTicket}, nil }, nil
 	case name == Random:
 		return func(planned score.PlannedEpisode) (Policy, error) { return newRandom(isTicket, planned.Seed), nil }, nil
 	case name == Heuristic && isTicket:
@@ -86,8 +85,19 @@ func Builtin(name, environment string, catalog *scenarios.Catalog) (Factory, err
 	return nil, fmt.Errorf("unknown policy %q: use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// EnvironmentOf is the environment that a task belongs to, "" for a task that no built-in policy
-// knows.
+// null lets the steps run out. It doesn't end the ticket either, because the decision to resolve
+// could be right by chance.
+type null struct{ ticket bool }
+
+// Act searches for nothing, or looks up no order.
+func (n null) Act(context.Context, Turn) (json.RawMessage, error) {
+	if n.ticket {
+		return action("search_knowledge_base", map[string]any{"query": "-"})
+	}
+	return call(scenarios.CheckOrderStatus, nil)
+}
+
+// EnvironmentOf is the environment of a task, "" for a task that no built-in policy plays.
 func EnvironmentOf(task string) string {
 	switch task {
 	case "ticket-classify", "ticket-resolve", queue.Task:
@@ -122,10 +132,6 @@ func oracleFactory(isTicket bool, catalog *scenarios.Catalog) Factory {
 // Names lists the built-in policies.
 func Names() []string { return []string{Heuristic, Random, Oracle, Null} }
 
-func stateless(p Policy) Factory {
-	return func(score.PlannedEpisode) (Policy, error) { return p, nil }
-}
-
 // action writes an action of the given members.
 func action(kind string, members map[string]any) (json.RawMessage, error) {
 	full := map[string]any{"action_type": kind}
@@ -140,4 +146,8 @@ func action(kind string, members map[string]any) (json.RawMessage, error) {
 // call writes an action of the workflow environment.
 func call(kind string, payload map[string]any) (json.RawMessage, error) {
 	return action(kind, map[string]any{"payload": payload})
+}
+
+func selectTicket(id string) (json.RawMessage, error) {
+	return action("select_ticket", map[string]any{"ticket_id": id})
 }

@@ -3,17 +3,18 @@ package policy
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// The instructions of the models, a file for each environment and each task, and some for all. They
-// say what the job is and how it is judged, as the documentation does, and nothing of any scenario.
+// The instructions of the models: a file for each environment and each task, and some for all. They
+// describe the job and its grading as the documentation does, and no scenario.
 //
 //go:embed prompt/*.txt
 var promptFiles embed.FS
 
-// instruction is a file of the instructions, "" for one that there isn't: a task that is new needs
-// none of its own.
+// instruction is a file of the instructions, "" if it doesn't exist: a task needs no file of its
+// own.
 func instruction(name string) string {
 	text, err := promptFiles.ReadFile("prompt/" + name + ".txt")
 	if err != nil {
@@ -22,8 +23,8 @@ func instruction(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// systemPrompt is what a model is told before an episode. Its owner's instructions replace what
-// csenv says of the job; how to answer is always said.
+// systemPrompt are a model's instructions. The owner's text replaces the description of the job,
+// but not the description of answers.
 func systemPrompt(own, environment, task string, mode Mode, tools []tool) string {
 	parts := []string{own}
 	if own == "" {
@@ -35,17 +36,10 @@ func systemPrompt(own, environment, task string, mode Mode, tools []tool) string
 	} else {
 		parts = append(parts, instruction("json")+"\n"+describeTools(tools))
 	}
-	kept := parts[:0]
-	for _, part := range parts {
-		if part != "" {
-			kept = append(kept, part)
-		}
-	}
-	return strings.Join(kept, "\n\n")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n\n")
 }
 
-// describeTools lists the actions for a model without tools: an example of each, with what it does
-// and what its arguments mean.
+// describeTools lists the actions for a model without tools: an example and a description of each.
 func describeTools(tools []tool) string {
 	var out strings.Builder
 	for _, t := range tools {
@@ -58,7 +52,7 @@ func describeTools(tools []tool) string {
 	return strings.TrimSpace(out.String())
 }
 
-// example is an action with the meaning of each argument in its place.
+// example is an action with descriptions in place of its arguments.
 func (t tool) example() string {
 	members := make([]string, len(t.parameters))
 	for i, p := range t.parameters {

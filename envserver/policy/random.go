@@ -10,11 +10,10 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// randomStream keeps Random's draws apart from any other use of an episode's seed.
+// randomStream separates Random's draws from other uses of an episode's seed.
 const randomStream = 0x63_73_65_6e_76
 
-// random plays legal actions by chance, evenly among those allowed. The episode's seed fixes its
-// draws.
+// random draws legal actions evenly. The episode's seed fixes its draws.
 type random struct {
 	ticket bool
 	rand   *rand.Rand
@@ -28,9 +27,9 @@ func newRandom(ticket bool, seed int64) *random {
 // Act draws an action.
 func (r *random) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	if r.ticket {
-		return r.ticketAction(turn.Observation)
+		return r.ticketAction(turn)
 	}
-	return r.workflowAction(turn.Observation)
+	return r.workflowAction(turn)
 }
 
 func (r *random) pick(from []string) string { return from[r.rand.IntN(len(from))] }
@@ -49,10 +48,13 @@ func (r *random) team() string {
 		"engineering"})
 }
 
-func (r *random) ticketAction(observation json.RawMessage) (json.RawMessage, error) {
-	var seen queueView
-	if err := json.Unmarshal(observation, &seen); err != nil || len(seen.AllowedActions) == 0 {
-		return nil, fmt.Errorf("reading the allowed actions of %.200s: %w", observation, err)
+func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
+	seen, err := observed[ticketView](turn)
+	if err != nil {
+		return nil, err
+	}
+	if len(seen.AllowedActions) == 0 {
+		return nil, fmt.Errorf("the observation %.200s allows no action", turn.Observation)
 	}
 	kind := r.pick(seen.AllowedActions)
 	switch kind {
@@ -75,15 +77,12 @@ func (r *random) ticketAction(observation json.RawMessage) (json.RawMessage, err
 	}
 }
 
-func (r *random) workflowAction(observation json.RawMessage) (json.RawMessage, error) {
-	var seen struct {
-		UserQuery string `json:"user_query"`
+func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
+	seen, err := observed[workflowView](turn)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(observation, &seen); err != nil {
-		return nil, fmt.Errorf("reading the query: %w", err)
-	}
-	ids := append(findIDs(seen.UserQuery), "LD-000000")
-	id := r.pick(ids)
+	id := r.pick(append(findIDs(seen.UserQuery), "LD-000000"))
 	switch kind := r.pick([]string{scenarios.CheckOrderStatus, scenarios.CheckPayment, scenarios.InitiateRefund,
 		scenarios.EscalateIssue, scenarios.RespondUser}); kind {
 	case scenarios.InitiateRefund:

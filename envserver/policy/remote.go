@@ -16,17 +16,17 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// remote is a policy behind a URL. It is asked by POST with a Request and answers with a Response.
+// remote is a policy behind a URL: a Request is posted for each action and answered by a Response.
 type remote struct {
 	url, key string
 	timeout  time.Duration
 	client   *http.Client
 	caller   *endpoint.Caller
-	// startup is nil for a policy that is there already.
+	// startup is nil for a policy that runs already.
 	startup *startup
 }
 
-// Request is what an HTTP policy is sent before each action.
+// Request is sent to an HTTP policy before each action.
 type Request struct {
 	// Observation is the environment's latest answer, in full.
 	Observation json.RawMessage `json:"observation"`
@@ -37,36 +37,36 @@ type Request struct {
 	// Environment is "ticket" or "workflow".
 	Environment string `json:"environment"`
 	Task        string `json:"task"`
-	// Episode tells the episodes of a run apart. An episode that is played again has the same
-	// numbers and begins with an empty history.
+	// Episode identifies the episode in the run. If it is played again it has the same numbers and
+	// an empty history.
 	Episode Numbers `json:"episode"`
 	// Step counts the actions from 0, refused ones included.
 	Step int `json:"step"`
-	// Refused says why the last action was refused, "" if it wasn't.
+	// Refused is why the last action was refused, "" if it wasn't.
 	Refused string `json:"refused,omitempty"`
 }
 
-// Numbers are an episode's index in the run's plan and the trial of its scenario. Neither tells the
-// scenario or the seed.
+// Numbers are an episode's index in the run's plan and the trial of its scenario. They don't reveal
+// the scenario or the seed.
 type Numbers struct {
 	Index int64 `json:"index"`
 	Trial int   `json:"trial"`
 }
 
-// Past is a turn of the episode: what was seen, what was done, and why that was refused if it was.
+// Past is an earlier turn: the observation, the action, and why it was refused if it was.
 type Past struct {
 	Observation json.RawMessage `json:"observation"`
 	Action      json.RawMessage `json:"action"`
 	Refused     string          `json:"refused,omitempty"`
 }
 
-// Response is what an HTTP policy answers with.
+// Response is an HTTP policy's answer.
 type Response struct {
 	// Action is played as it is.
 	Action json.RawMessage `json:"action"`
-	// Said is kept in the transcript, where it is given.
+	// Said is stored in the transcript.
 	Said string `json:"said,omitempty"`
-	// Usage are the tokens of this answer, where a model gave it.
+	// Usage are the tokens of this answer, if a model gave it.
 	Usage struct {
 		Prompt     int64 `json:"prompt_tokens"`
 		Completion int64 `json:"completion_tokens"`
@@ -99,7 +99,7 @@ func (p *remotePlayer) Usage() Usage { return p.usage }
 // Said implements Speaker.
 func (p *remotePlayer) Said() string { return p.said }
 
-// Act asks the policy.
+// Act requests an action.
 func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.startup != nil {
 		if err := p.startup.await(ctx); err != nil {
@@ -109,11 +109,8 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 	if n := len(p.history); n > 0 {
 		p.history[n-1].Refused = turn.Refused
 	}
-	body, err := json.Marshal(Request{
-		Observation: turn.Observation, History: p.history, Schema: turn.Schema, Environment: turn.Environment,
-		Task: turn.Task, Episode: p.episode,
-		Step: turn.Step, Refused: turn.Refused,
-	})
+	body, err := json.Marshal(Request{Observation: turn.Observation, History: p.history, Schema: turn.Schema,
+		Environment: turn.Environment, Task: turn.Task, Episode: p.episode, Step: turn.Step, Refused: turn.Refused})
 	if err != nil {
 		return nil, fmt.Errorf("writing the policy's request: %w", err)
 	}
@@ -128,10 +125,10 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 	return action, nil
 }
 
-// errNoAnswer is an answer that isn't of the protocol.
+// errNoAnswer means that an answer violates the protocol.
 var errNoAnswer = errors.New(`the policy's answer is no JSON object with a member "action": see docs/agents.md`)
 
-// post asks once.
+// post sends one request.
 func (r *remote) post(ctx context.Context, body []byte, answer *Response) error {
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -164,15 +161,12 @@ func (r *remote) post(ctx context.Context, body []byte, answer *Response) error 
 }
 
 const (
-	// maxStartup is how long a container beside the runner may take until it listens: models are
-	// loaded in it.
-	maxStartup = 5 * time.Minute
-	// startupPoll is the time between two looks.
+	// maxStartup is how long a container beside the runner may take to listen: it may load models.
+	maxStartup  = 5 * time.Minute
 	startupPoll = 250 * time.Millisecond
 )
 
-// startup waits for a container beside the runner to listen: the two are started together. All
-// episodes wait for it once.
+// startup waits for a container that starts together with the runner. All episodes share the wait.
 type startup struct {
 	address string
 
@@ -181,8 +175,8 @@ type startup struct {
 	deadline time.Time
 }
 
-// await waits until something listens at the address, and at most until the deadline; later than
-// that it looks once.
+// await waits until the address accepts connections, until the deadline. After the deadline it
+// tries once.
 func (s *startup) await(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

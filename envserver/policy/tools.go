@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/episode"
 )
 
-// actionType is the member of an action that says what it is.
+// actionType is the member of an action that names its type.
 const actionType = "action_type"
 
 // tool is a value of action_type as a function that a model calls.
@@ -31,7 +31,7 @@ type parameter struct {
 	maxLength int
 }
 
-// node is the part of JSON Schema that action schemas are made of.
+// node is the part of JSON Schema that action schemas use.
 type node struct {
 	// Type is a text, or a list of them.
 	Type        json.RawMessage  `json:"type"`
@@ -47,7 +47,7 @@ type node struct {
 	Then        *node            `json:"then"`
 }
 
-// UnmarshalJSON reads a schema that is true as one that says nothing.
+// UnmarshalJSON reads the schemas true and false as empty ones.
 func (n *node) UnmarshalJSON(data []byte) error {
 	if string(data) == "true" || string(data) == "false" {
 		return nil
@@ -58,7 +58,7 @@ func (n *node) UnmarshalJSON(data []byte) error {
 
 func (n *node) is(kind string) bool { return string(n.Type) == `"`+kind+`"` }
 
-// value is the alternative of a field that isn't null; a number goes before a text.
+// value is the alternative of a field that isn't null; numbers go before texts.
 func (n *node) value() *node {
 	best := n
 	for _, a := range n.AnyOf {
@@ -69,13 +69,13 @@ func (n *node) value() *node {
 	return best
 }
 
-// errNoActions means that a schema isn't of csenv's form.
+// errNoActions means that a schema doesn't have csenv's form.
 var errNoActions = errors.New("the pool's action schema lists no values of " + actionType +
 	": models can only play environments whose actions have one")
 
-// toolsOf makes a tool of each value of action_type. A field belongs to it unless the schema's rule
-// for that value says that it is null. Where the one field that is left is an object, the tool
-// takes that object's own fields, those that the rule names if it names any.
+// toolsOf makes a tool of each value of action_type. Its arguments are the fields that the schema's
+// rule for this value doesn't force to be null. If one field is left and is an object, they are the
+// object's own fields, or those of them that the rule names.
 func toolsOf(schema json.RawMessage) ([]tool, error) {
 	var root node
 	if err := json.Unmarshal(schema, &root); err != nil {
@@ -114,7 +114,7 @@ func (n *node) tool(name string) tool {
 	return t
 }
 
-// rule is what the schema says of one value of action_type.
+// rule is the part of the schema for one value of action_type.
 func (n *node) rule(name string) *node {
 	for _, r := range n.AllOf {
 		if r.If != nil && r.Then != nil && r.If.Properties[actionType] != nil &&
@@ -125,7 +125,7 @@ func (n *node) rule(name string) *node {
 	return &node{}
 }
 
-// lineOf is what the description of action_type says of one value: "name: text".
+// lineOf is the line "name: text" of the description of action_type.
 func lineOf(description, name string) string {
 	for line := range strings.Lines(description) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), name+": "); ok && text != "" {
@@ -149,7 +149,7 @@ func newParameter(name string, field *node) parameter {
 	return a
 }
 
-// placeholder stands for the argument in an example.
+// placeholder replaces the argument in an example.
 func (p parameter) placeholder() string {
 	if p.enum != nil {
 		return strings.Join(p.enum, " | ")
@@ -157,8 +157,7 @@ func (p parameter) placeholder() string {
 	return "<" + p.description + ">"
 }
 
-// schema is the JSON Schema of the argument. A nullable one may be null instead of left out, as
-// strict schemas want it.
+// schema is the JSON Schema of the argument. Strict schemas require null instead of leaving it out.
 func (p parameter) schema(nullable bool) map[string]any {
 	s := map[string]any{"type": p.kind}
 	if p.description != "" {
@@ -168,9 +167,9 @@ func (p parameter) schema(nullable bool) map[string]any {
 		s["type"] = []string{p.kind, "null"}
 	}
 	if p.enum != nil {
-		values := make([]any, 0, len(p.enum)+1)
-		for _, v := range p.enum {
-			values = append(values, v)
+		values := make([]any, len(p.enum), len(p.enum)+1)
+		for i, v := range p.enum {
+			values[i] = v
 		}
 		if nullable {
 			values = append(values, nil)
@@ -180,8 +179,8 @@ func (p parameter) schema(nullable bool) map[string]any {
 	return s
 }
 
-// schema is the JSON Schema of the tool's arguments. A strict one is of the subset that endpoints
-// generate by: every property is required, and what is optional may be null.
+// schema is the JSON Schema of the tool's arguments. A strict one uses the subset that endpoints
+// generate by: every property is required, and optional ones may be null.
 func (t tool) schema(strict bool) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, a := range t.parameters {
@@ -195,8 +194,7 @@ func (t tool) schema(strict bool) map[string]any {
 		"additionalProperties": false}
 }
 
-// actionSchema is the JSON Schema of any action, for models that answer by a strict schema instead
-// of calling a tool.
+// actionSchema is the strict JSON Schema of any action, for models that answer without tools.
 func actionSchema(tools []tool) map[string]any {
 	names := make([]string, len(tools))
 	direct, nested := map[string]any{}, map[string]map[string]any{}

@@ -10,20 +10,19 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Queue is a scenario of the task: which tickets come in, in the order of their arrival. The
-// episode's seed instantiates them.
+// Queue is a scenario of the task: the tickets in the order of their arrival. The episode's seed
+// instantiates them.
 type Queue struct {
 	// ID is Q001 and so on. A queue keeps its id when other splits grow.
 	ID    string
 	Split string
 	// Tickets are the ids of the scenarios.
 	Tickets [Size]string
-	// Language is the tickets' common one, "mul" (BCP 47) where they have several.
+	// Language is the tickets' common one, "mul" (BCP 47) if they have several.
 	Language string
 }
 
-// splitQueues are the queues of a split: ids from first on, as many as the split's tickets can make
-// up to count.
+// splitQueues are the queues of a split: their first number, and how many there are at most.
 type splitQueues struct {
 	split        string
 	first, count int
@@ -33,14 +32,14 @@ func allSplits() []splitQueues {
 	return []splitQueues{{"public-train", 1, 60}, {"public-dev", 61, 20}, {"public-test", 81, 20}, {"private", 101, 40}}
 }
 
-// maxTries bounds the search for a composition that is sound and new.
+// maxTries bounds the search for a valid composition that is new.
 const maxTries = 200
 
 // Compose makes the queues of a catalogue, ordered by id. The tickets of a queue are of one split.
-// By their canonical gold (that of seed 0) at least one is urgent, one low or medium, two or three
-// have to be escalated, and three categories or more are there; other seeds may shift that. No two
-// queues of a split hold the same tickets. Which tickets an id gets follows from the ids of the
-// split's tickets alone.
+// By their gold at seed 0, at least one is urgent, one low or medium, two or three have to be
+// escalated, and there are three categories or more; other seeds may change that. No two queues of
+// a split contain the same tickets. A queue's tickets depend on the ids of the split's tickets
+// alone.
 func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
 	bySplit := map[string][]candidate{}
 	for _, s := range catalog.Tickets() {
@@ -57,7 +56,7 @@ func Compose(catalog *scenarios.Catalog) ([]Queue, error) {
 	return queues, nil
 }
 
-// CaseOf is what the ticket's worth depends on.
+// CaseOf returns the properties that the ticket's weighted score depends on.
 func CaseOf(t *scenarios.Ticket) Case {
 	return Case{Priority: t.Gold.Priority, Escalate: t.Gold.Escalate}
 }
@@ -80,7 +79,7 @@ func (s splitQueues) compose(from []candidate) []Queue {
 			drawn := draw(id, try, from)
 			set := idsOf(drawn)
 			slices.Sort(set[:])
-			if sound(drawn) && !used[set] {
+			if valid(drawn) && !used[set] {
 				used[set] = true
 				queues = append(queues, Queue{ID: id, Split: s.split, Tickets: idsOf(drawn), Language: language(drawn)})
 				break
@@ -90,25 +89,17 @@ func (s splitQueues) compose(from []candidate) []Queue {
 	return queues
 }
 
-// draw ranks the tickets by a hash of their id under the queue's and takes the first ones: a new
-// ticket only moves those that it ranks before.
+// draw ranks the tickets by a hash of both ids and takes the first ones, so that a new ticket
+// changes few queues.
 func draw(id string, try int, from []candidate) []candidate {
-	type ranked struct {
-		candidate
-		rank [sha256.Size]byte
+	ranks := make(map[string][sha256.Size]byte, len(from))
+	for _, c := range from {
+		ranks[c.scenario.ID] = sha256.Sum256(fmt.Appendf(nil, "csenv queue\n%s\n%d\n%s", id, try, c.scenario.ID))
 	}
-	all := make([]ranked, len(from))
-	for i, c := range from {
-		all[i] = ranked{c, sha256.Sum256(fmt.Appendf(nil, "csenv queue\n%s\n%d\n%s", id, try, c.scenario.ID))}
-	}
-	slices.SortFunc(all, func(a, b ranked) int {
-		return cmp.Or(bytes.Compare(a.rank[:], b.rank[:]), cmp.Compare(a.scenario.ID, b.scenario.ID))
-	})
-	drawn := make([]candidate, Size)
-	for i := range drawn {
-		drawn[i] = all[i].candidate
-	}
-	return drawn
+	return slices.SortedFunc(slices.Values(from), func(a, b candidate) int {
+		rankA, rankB := ranks[a.scenario.ID], ranks[b.scenario.ID]
+		return cmp.Or(bytes.Compare(rankA[:], rankB[:]), cmp.Compare(a.scenario.ID, b.scenario.ID))
+	})[:Size]
 }
 
 func idsOf(drawn []candidate) [Size]string {
@@ -119,8 +110,8 @@ func idsOf(drawn []candidate) [Size]string {
 	return ids
 }
 
-// sound reports whether the tickets make up a queue in which order and escalations matter.
-func sound(drawn []candidate) bool {
+// valid reports whether order and escalations matter in a queue of the tickets.
+func valid(drawn []candidate) bool {
 	var urgent, idle, escalations int
 	categories := map[string]bool{}
 	for _, c := range drawn {
@@ -140,10 +131,8 @@ func sound(drawn []candidate) bool {
 
 func language(drawn []candidate) string {
 	common := drawn[0].scenario.Language
-	for _, c := range drawn {
-		if c.scenario.Language != common {
-			return "mul"
-		}
+	if slices.ContainsFunc(drawn, func(c candidate) bool { return c.scenario.Language != common }) {
+		return "mul"
 	}
 	return common
 }

@@ -1,15 +1,14 @@
 // Package queue is the arithmetic of a shift: five tickets that have all come in, 36 simulated
-// minutes in which not everything fits, and two escalations.
+// minutes, which are too few to do everything, and two escalations.
 //
-// A ticket's points count by the urgency that it really has, and in full only if its first reply
-// came in time. The score of a shift is what was earned over what the best of 240 schedules earns
-// with perfect answers: every order of the tickets, each taken one by one or labelled all at once
-// before the first reply. So the score tells how well the minutes were used, whatever tickets came
-// in. A schedule of another kind may earn more than that, which counts as full.
+// A ticket's points are weighted by its true priority, and count in full if its first reply came in
+// time. The score of a shift is what was earned over what the best of 240 schedules earns with
+// perfect answers: every order of the tickets, each taken one by one or all labelled before the
+// first reply. So the score measures the use of the minutes and not the difficulty of the tickets.
+// A schedule of another kind can earn more than that, which counts as the full score.
 //
-// Everything is whole numbers: points and factors are thousandths, worth is their product times the
-// weight. The environment, the oracle and the checks of the catalogue all count by this package, so
-// they can't disagree.
+// All numbers are integers: points and factors are thousandths, a weighted score is their product
+// times the weight. The environment, the oracle and the checks of the catalogue share this package.
 package queue
 
 // Task is the name of the task.
@@ -41,55 +40,41 @@ const (
 	Escalate
 )
 
-// Minutes is what the act takes.
-func (k Kind) Minutes() int {
-	switch k {
-	case Reply:
-		return 5
-	case Escalate:
-		return 2
-	default:
-		return 1
-	}
-}
+// The minutes that acts take and the milli-points of perfect ones, which are those that the grader
+// offers for the part, by kind.
+var (
+	minutesOf = [...]int{Category: 1, Priority: 1, Reply: 5, Resolve: 1, Escalate: 2}
+	pointsOf  = [...]int64{Category: 200, Priority: 100, Reply: 500, Resolve: 200, Escalate: 200}
+)
 
-// Perfect is what a perfect act earns, in milli-points. It is what the grader offers for the part.
-func (k Kind) Perfect() int64 {
-	switch k {
-	case Priority:
-		return 100
-	case Reply:
-		return 500
-	default:
-		return 200
-	}
-}
+// Minutes is what the act takes.
+func (k Kind) Minutes() int { return minutesOf[k] }
+
+// Perfect is what a perfect act earns, in milli-points.
+func (k Kind) Perfect() int64 { return pointsOf[k] }
 
 // Weight is how much a ticket of the priority counts.
 func Weight(priority string) int64 {
-	switch priority {
-	case "urgent":
-		return 4
-	case "high":
-		return 3
-	case "medium":
-		return 2
-	default:
-		return 1
-	}
+	weight, _ := terms(priority)
+	return weight
 }
 
 // Limit is the minute by which a ticket of the priority should have its first reply.
 func Limit(priority string) int {
+	_, limit := terms(priority)
+	return limit
+}
+
+func terms(priority string) (weight int64, limit int) {
 	switch priority {
 	case "urgent":
-		return 10
+		return 4, 10
 	case "high":
-		return 20
+		return 3, 20
 	case "medium":
-		return 45
+		return 2, 45
 	default:
-		return 90
+		return 1, 90
 	}
 }
 
@@ -104,8 +89,8 @@ const (
 // Never is the minute of a first reply that wasn't sent.
 const Never = -1
 
-// Factor is what the minute of the first reply makes of a ticket's points, in thousandths, rounded
-// half up: it falls evenly from InTime at the limit to TooLate at twice the limit.
+// Factor multiplies a ticket's points by the minute of its first reply, in thousandths, rounded
+// half up: it falls linearly from InTime at the limit to TooLate at twice the limit.
 func Factor(priority string, answered int) int64 {
 	limit := Limit(priority)
 	switch {
@@ -118,68 +103,47 @@ func Factor(priority string, answered int) int64 {
 	return InTime - (2*(InTime-TooLate)*late+over)/(2*over)
 }
 
-// WeightedScore is what a ticket adds to a shift: weight, milli-points and factor multiplied.
+// WeightedScore is what a ticket adds to a shift: the product of weight, milli-points and factor.
 func WeightedScore(priority string, points int64, answered int) int64 {
 	return Weight(priority) * points * Factor(priority, answered)
 }
 
-// Case is what the worth of a ticket depends on.
+// Case are the properties that a ticket's weighted score depends on.
 type Case struct {
 	Priority string
 	Escalate bool
 }
 
-// Act is a step of a schedule: what is done to which ticket, and the milli-points that it earns.
+// Act is a step of a schedule: a kind of act on a ticket, and the milli-points that it earns.
 type Act struct {
 	Ticket int
 	Kind   Kind
 	Points int64
 }
 
-// shift is the state of a schedule that is being played.
-type state struct {
-	clock, slots int
-	points       [Size]int64
-	answered     [Size]int
-}
-
-func newState() state {
-	return state{slots: Slots, answered: [Size]int{Never, Never, Never, Never, Never}}
-}
-
-// fits reports whether there are minutes and, for an escalation, a slot left.
-func (s *state) fits(a Act) bool {
-	return s.clock+a.Kind.Minutes() <= Minutes && (a.Kind != Escalate || s.slots > 0)
-}
-
-func (s *state) play(a Act) {
-	s.clock += a.Kind.Minutes()
-	s.points[a.Ticket] += a.Points
-	switch {
-	case a.Kind == Escalate:
-		s.slots--
-	case a.Kind == Reply && s.answered[a.Ticket] == Never:
-		s.answered[a.Ticket] = s.clock
-	}
-}
-
-func (s *state) weightedScore(cases *[Size]Case) int64 {
-	var sum int64
-	for i := range cases {
-		sum += WeightedScore(cases[i].Priority, s.points[i], s.answered[i])
-	}
-	return sum
-}
-
-// Play plays the acts in order and returns what they are worth and those that were played. An act
-// for which no minutes or no slot are left is passed over; a shorter one after it may still fit.
+// Play plays the acts in order and returns their weighted score and those that were played. An act
+// is skipped if no minutes or no escalation are left for it; a shorter one after it may still fit.
 func Play(cases [Size]Case, acts []Act) (weighted int64, played []Act) {
-	s := newState()
+	clock, slots := 0, Slots
+	var points [Size]int64
+	answered := [Size]int{Never, Never, Never, Never, Never}
+	played = make([]Act, 0, len(acts))
 	for _, a := range acts {
-		if s.fits(a) {
-			s.play(a)
-			played = append(played, a)
+		if clock+a.Kind.Minutes() > Minutes || a.Kind == Escalate && slots == 0 {
+			continue
+		}
+		played = append(played, a)
+		clock += a.Kind.Minutes()
+		points[a.Ticket] += a.Points
+		switch {
+		case a.Kind == Escalate:
+			slots--
+		case a.Kind == Reply && answered[a.Ticket] == Never:
+			answered[a.Ticket] = clock
 		}
 	}
-	return s.weightedScore(&cases), played
+	for i, c := range cases {
+		weighted += WeightedScore(c.Priority, points[i], answered[i])
+	}
+	return weighted, played
 }

@@ -103,7 +103,7 @@ func newTestRun() *v1alpha1.EvaluationRun {
 // snap is the snapshot of a run that is about to begin.
 func snap() snapshot {
 	report := offer()
-	return snapshot{run: newTestRun(), env: pool(), report: &report,
+	return snapshot{run: newTestRun(), source: jobSource{}, env: pool(), report: &report,
 		options: Options{Image: "csenv:test", Version: "v1.2.3"}, now: start()}
 }
 

@@ -190,7 +190,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// 5. Tell the servers that have handed something over when it was the last time.
 	if ended(next.status.Conditions) {
-		r.sayGoodbye(ctx, snap)
+		r.notifyDone(ctx, snap)
 	}
 
 	// 6. Start, resize or stop the Job.

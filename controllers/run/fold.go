@@ -37,6 +37,9 @@ type folding struct {
 	ledgers []*score.Ledger
 	// errored is the number of errored episodes in those segments.
 	errored int64
+	// plan is what summaries are checked against. planErr is why there is none.
+	plan    score.Plan
+	planErr error
 	// took is how long the checking and adding took.
 	took time.Duration
 }

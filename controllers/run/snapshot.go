@@ -47,6 +47,7 @@ type snapshot struct {
 	closing bool                         // the namespace is being deleted
 	options Options
 	now     time.Time
+	source  source // the way in which the run's episodes arrive
 
 	// Pods are ordered by name. Those that have ended are listed with the finalizer or without.
 	pods      []corev1.Pod // of this run that carry the finalizer
@@ -59,7 +60,8 @@ type snapshot struct {
 	baseline       *v1alpha1.EvaluationRun // the run to compare with, nil where there is none or none is asked for
 	baselineScores *corev1.ConfigMap       // its table
 	live           *liveFigures            // what the servers say of the run's episodes, nil while nobody asks
-	handovers      []handover              // what the servers hand to a run that collects, ordered by pod
+	segments       []segmentReply          // what the servers replied to a run that collects, ordered by pod
+	collected      *collected              // what is made of that, nil while the run collects nothing
 	gone           []string                // pods of status.rollouts.servers that have ended for certain
 
 	// report is what the pool offers, read only while the run has no plan to go by. reportErr says
@@ -91,25 +93,11 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName)
 	if s.run == nil {
 		return s, nil
 	}
-	if err := r.readChildren(ctx, &s); err != nil {
+	if err := r.readPool(ctx, &s); err != nil {
 		return s, err
 	}
-	if s.closing || ended(run.Status.Conditions) {
-		return s, nil
-	}
-	if needsReport(s) {
-		s.report, s.reportErr = r.readReport(ctx, s.env)
-	}
-	if isExternal(run) {
-		if err := r.readRollouts(ctx, &s); err != nil {
-			return s, err
-		}
-		return s, r.readScores(ctx, &s)
-	}
-	if err := r.readScores(ctx, &s); err != nil {
-		return s, err
-	}
-	return s, r.readLive(ctx, &s)
+	s.source = sourceOf(run)
+	return s, s.source.read(ctx, r, &s)
 }
 
 // readPods sorts the pods that bear the run's name into this run's and others'.
@@ -152,25 +140,6 @@ func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot
 		return fmt.Errorf("reading the namespace: %w", err)
 	}
 	s.closing = err == nil && !namespace.DeletionTimestamp.IsZero()
-	return nil
-}
-
-// readChildren reads the pool and the run's own objects.
-func (r *Reconciler) readChildren(ctx context.Context, s *snapshot) error {
-	if err := r.readPool(ctx, s); err != nil || isExternal(s.run) {
-		return err
-	}
-	planMap, job := &corev1.ConfigMap{}, &batchv1.Job{}
-	if found, err := r.readOwn(ctx, s, planName(s.run), planMap); err != nil {
-		return err
-	} else if found {
-		s.planMap = planMap
-	}
-	if found, err := r.readOwn(ctx, s, s.run.Name, job); err != nil {
-		return err
-	} else if found {
-		s.job = job
-	}
 	return nil
 }
 
@@ -238,22 +207,15 @@ func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, obje
 	return err == nil, nil
 }
 
-// needsReport says whether the pass has to ask the pool what it offers: to make the plan, or to
-// make again one that got lost.
-func needsReport(s snapshot) bool {
-	if ended(s.run.Status.Conditions) || environmentCondition(s).Status != metav1.ConditionTrue {
-		return false
+// readReport reads what the pool offers, if it is available. It asks one ready server after the
+// other until one answers as the pool's status says: during a rolling update some don't.
+func (r *Reconciler) readReport(ctx context.Context, s *snapshot) {
+	if environmentCondition(*s).Status == metav1.ConditionTrue {
+		s.report, s.reportErr = r.askReport(ctx, s.env)
 	}
-	if s.run.Status.Provenance == nil || isExternal(s.run) {
-		return s.run.Status.Provenance == nil
-	}
-	_, err := storedPlan(s)
-	return err != nil
 }
 
-// readReport asks one server after the other, ready ones only, until one answers with what the
-// pool's status says: during a rollout some don't.
-func (r *Reconciler) readReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {
+func (r *Reconciler) askReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {
 	servers, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
 	if err != nil {
 		return nil, err

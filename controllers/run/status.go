@@ -28,7 +28,7 @@ func failed(reason, message string) evaluation.Outcome {
 
 // setConditions sets every condition, whatever has happened, and announces the ends.
 func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
-	environment, suspension := environmentCondition(s), suspendedCondition(s.run)
+	environment, suspension := environmentCondition(s), suspendedCondition(s)
 	verdict := evaluation.Conditions(s.run, d.folding.sums, p)
 	if s.run.Spec.Results != nil {
 		verdict = append(verdict, storedCondition(d.folding.sums, p.State))
@@ -90,11 +90,7 @@ func announce(d *decision, s snapshot, environment, suspension metav1.Condition,
 	case is && !was:
 		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
 	case was && !is:
-		note := "The run goes on with the shards that are not in the figures yet."
-		if isExternal(s.run) {
-			note = "The run collects again what trainers bring."
-		}
-		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, note)
+		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, s.source.traits().resumed)
 	}
 	stood := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
 	if kind := holdUps[p.Reason]; kind != "" && (stood == nil || stood.Reason != p.Reason) && !p.Ended() {
@@ -102,16 +98,10 @@ func announce(d *decision, s snapshot, environment, suspension metav1.Condition,
 	}
 }
 
-func suspendedCondition(run *v1alpha1.EvaluationRun) metav1.Condition {
-	switch {
-	case suspended(run) && isExternal(run):
+func suspendedCondition(s snapshot) metav1.Condition {
+	if suspended(s.run) {
 		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			"spec.suspend is true: nothing is collected. Episodes wait on the servers that play them, as long as "+
-				"those have room and live. Set it to false, and the run goes on.")
-	case suspended(run):
-		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
-			"spec.suspend is true: runners are told to go, and the shards that they have not finished are played "+
-				"again later. Set it to false, and the run goes on.")
+			s.source.traits().suspended)
 	}
 	return condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
 		"spec.suspend is not set.")
@@ -149,7 +139,7 @@ func environmentCondition(s snapshot) metav1.Condition {
 	case s.env == nil:
 		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it, "+
 			"and the run goes on.", name, key.Namespace)
-	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil && !isExternal(s.run):
+	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil && s.source.traits().runners:
 		return no(v1alpha1.ReasonTokenMissing, "Pool %s asks for a token. Put it into a Secret of namespace %s and "+
 			"create the run again with spec.environmentRef.tokenSecretRef.", name, s.run.Namespace)
 	}

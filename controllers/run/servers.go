@@ -31,22 +31,22 @@ const (
 	maxLookups = 64
 )
 
-// handover is what a server of the pool answered when it was asked for rollouts.
-type handover struct {
+// segmentReply is what a server of the pool answered when it was asked for rollouts.
+type segmentReply struct {
 	pod     *corev1.Pod
 	segment score.Segment
 	err     error
 }
 
-// readRollouts asks the pool's servers for what trainers have played for the run since it was last
+// readSegments asks the pool's servers for what trainers have played for the run since it was last
 // asked, and tells them what the status, as it was read, has of that. Servers that are full or
 // draining are asked too, and those of a pool that is being deleted. What waits for a suspended run
 // is asked for at its end alone.
-func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
+func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 	if s.run.Status.Rollouts == nil || s.revoked || suspended(s.run) && !deadlineOver(*s) {
 		return nil
 	}
-	sums, _, err := collected(s.run)
+	sums, _, err := collectedBefore(s.run)
 	if err != nil {
 		return nil //nolint:nilerr // the decision tells it
 	}
@@ -70,9 +70,9 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 		if !isKnown {
 			room--
 		}
-		s.handovers = append(s.handovers, handover{pod: pod})
+		s.segments = append(s.segments, segmentReply{pod: pod})
 	}
-	r.ask(ctx, s.handovers, func(pod string) score.CollectRequest {
+	r.ask(ctx, s.segments, func(pod string) score.CollectRequest {
 		last := known[pod]
 		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: sums.PassScore,
 			Instance: last.Instance, Ack: last.Segment}
@@ -84,7 +84,7 @@ func (r *Reconciler) readRollouts(ctx context.Context, s *snapshot) error {
 // status comes too late: the table of scenarios is written before, and the old view may be that of
 // a run that has ended, whose servers have been told to wait for it no longer.
 func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) error {
-	if !isExternal(s.run) || ended(s.run.Status.Conditions) || !ended(next.status.Conditions) {
+	if s.run.Status.Rollouts == nil || ended(s.run.Status.Conditions) || !ended(next.status.Conditions) {
 		return nil
 	}
 	var run v1alpha1.EvaluationRun
@@ -95,16 +95,16 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 		return nil
 	}
 	if ended(run.Status.Conditions) {
-		r.sayGoodbye(ctx, s)
+		r.notifyDone(ctx, s)
 	}
 	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name,
 		errors.New("the run has changed since it was read"))
 }
 
-// sayGoodbye tells the servers that a run has ended, so that none of them waits for it when it is
+// notifyDone tells the servers that a run has ended, so that none of them waits for it when it is
 // told to go. One that doesn't hear it finds out by itself within a minute.
-func (r *Reconciler) sayGoodbye(ctx context.Context, s snapshot) {
-	r.ask(ctx, slices.Clone(s.handovers), func(string) score.CollectRequest {
+func (r *Reconciler) notifyDone(ctx context.Context, s snapshot) {
+	r.ask(ctx, slices.Clone(s.segments), func(string) score.CollectRequest {
 		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
 	})
 }
@@ -116,7 +116,7 @@ var errOtherPod = errors.New("its address is answered by pod")
 // ask asks many servers at a time, each its own question: those that are going first, for they are
 // there no longer next time, and the others in an order that changes, should some keep the rest
 // from being asked.
-func (r *Reconciler) ask(ctx context.Context, servers []handover, question func(pod string) score.CollectRequest) {
+func (r *Reconciler) ask(ctx context.Context, servers []segmentReply, question func(pod string) score.CollectRequest) {
 	ctx, cancel := context.WithTimeout(ctx, reportBudget)
 	defer cancel()
 	var group errgroup.Group

@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -26,9 +27,9 @@ const (
 	// silentInterval is that time while no server answers, for each question to such a pool takes a
 	// while. A server that is told to go waits longer, and a pool that is back says so.
 	silentInterval = 30 * time.Second
-	// handoverDelay is the time until a server that is going is told that what it handed over is
+	// acknowledgeDelay is the time until a server that is going is told that what it handed over is
 	// counted, so that it may go.
-	handoverDelay = time.Second
+	acknowledgeDelay = time.Second
 	// collectPatience is how long activeDeadlineSeconds waits at its end for servers that don't
 	// answer.
 	collectPatience = 15 * time.Second
@@ -36,27 +37,36 @@ const (
 	mostActive = 100_000
 )
 
-func isExternal(run *v1alpha1.EvaluationRun) bool {
-	return run.Spec.Agent.Type == v1alpha1.ExternalAgent
-}
+// serverSource takes episodes from the segments of the pool's servers: trainers play them.
+type serverSource struct{}
 
-// goal is the number of episodes that a run wants of trainers, 0 for as many as they bring.
-func goal(run *v1alpha1.EvaluationRun) int64 {
-	return ptr.Deref(ptr.Deref(run.Spec.Agent.External, v1alpha1.ExternalAgentSpec{}).Episodes, 0)
-}
-
-// tagOf is what trainers tag their episodes with: the run's name, after its namespace where that
-// isn't the pool's.
-func tagOf(run *v1alpha1.EvaluationRun) string {
-	if poolKeyOf(run).Namespace == run.Namespace {
-		return run.Name
+func (serverSource) traits() traits {
+	return traits{
+		suspended: "spec.suspend is true: nothing is collected. Episodes wait on the servers that play them, as long " +
+			"as those have room and live. Set it to false, and the run goes on.",
+		resumed: "The run collects again what trainers bring.",
 	}
-	return run.Namespace + "/" + run.Name
 }
 
-// openCollection has a run begin to collect. The status remembers what the pool grades with before
-// anything is asked for.
-func openCollection(d *decision, s snapshot) evaluation.Outcome {
+// read reads the servers' segments and, until the run has ended, its table.
+func (serverSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
+	if s.closing || ended(s.run.Status.Conditions) {
+		return nil
+	}
+	if s.run.Status.Provenance == nil {
+		r.readReport(ctx, s)
+		return nil
+	}
+	if err := r.readSegments(ctx, s); err != nil {
+		return err
+	}
+	s.collected = collect(*s)
+	completes := s.collected.err == nil && (s.collected.reachesGoal() || deadlineOver(*s))
+	return r.readScores(ctx, s, completes)
+}
+
+// begin implements source. The status remembers what the pool grades with before a segment is read.
+func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	passScore, err := score.ParseDecimal(s.run.Spec.PassScore)
 	if err != nil {
 		return evaluation.InvalidPlan(fmt.Errorf("reading spec.passScore: %w", err))
@@ -78,29 +88,20 @@ func openCollection(d *decision, s snapshot) evaluation.Outcome {
 	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
 		fmt.Sprintf("The run collects from pool %s what trainers tag with it: reset(run=%q).", s.env.Name,
 			d.status.Rollouts.Tag))
-	return collecting(d, s, collection{})
+	return collecting(d, s, collected{})
 }
 
-// collect counts what servers have handed over since the last pass.
-func collect(d *decision, s snapshot) evaluation.Outcome {
-	sums, key, err := collected(s.run)
-	if err != nil {
-		return failed(v1alpha1.ReasonSummaryRefused,
-			fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err))
+// fold counts the segments that are new.
+func (serverSource) fold(d *decision, s snapshot) evaluation.Outcome {
+	c := s.collected
+	if c.err != nil {
+		return changedByHand(c.err)
 	}
-	c := collection{run: s.run, key: key, sums: sums, servers: slices.Clone(s.run.Status.Rollouts.Servers)}
-	for _, h := range s.handovers {
-		c.count(h)
-	}
-	c.servers = slices.DeleteFunc(c.servers, func(server v1alpha1.RolloutServer) bool {
-		return slices.Contains(s.gone,
-			server.Pod)
-	})
-	text, err := encodeLedger(sums)
+	text, err := encodeLedger(c.sums)
 	if err != nil {
-		// What was counted before is what can be told.
-		sums, _, _ = collected(s.run)
-		closeCollection(d, s.run, sums)
+		// The figures stay as they were before this pass: collect has read them.
+		before, _, _ := collectedBefore(s.run)
+		writeCollected(d, s.run, before)
 		return failed(v1alpha1.ReasonLedgerTooLarge,
 			fmt.Sprintf("Trainers have played more than the sums of one run hold: %v. The figures have what was "+
 				"counted before. Create a run for each part of the scenarios.", err))
@@ -108,27 +109,108 @@ func collect(d *decision, s snapshot) evaluation.Outcome {
 	d.folding.refused, d.folding.ledgers, d.folding.errored = c.refused, c.counted, c.errored
 	d.status.Rollouts.Ledger, d.status.Rollouts.Servers = text, c.servers
 	d.status.Rollouts.Dropped += c.dropped
-	writeCollected(d, s.run, sums)
-	showActive(d, s, c)
-	tellCollected(d, s.run, c)
-	if p, over := collectionEnd(d, s, c); over {
-		return p
+	writeCollected(d, s.run, c.sums)
+	showActive(d, s, *c)
+	announceCollected(d, s.run, *c)
+	return evaluation.Outcome{}
+}
+
+// complete implements source.
+func (serverSource) complete(d *decision, s snapshot) (evaluation.Outcome, bool) {
+	if !s.collected.reachesGoal() {
+		return evaluation.Outcome{}, false
 	}
+	return completeCollection(d, s, v1alpha1.ReasonCompleted, "As many episodes as are wanted are collected"), true
+}
+
+// change implements source.
+func (serverSource) change(_ *decision, s snapshot) string {
+	return cmp.Or(environmentChange(s, s.run.Status.Rollouts.LedgerKey), graderChange(s, *s.collected))
+}
+
+// graderChange says that a server grades otherwise than the pool did when the run began, which the
+// pool's status is yet to tell.
+func graderChange(s snapshot, c collected) string {
+	for _, r := range c.refused {
+		if r.reason == refusedGrader {
+			return fmt.Sprintf("Server %s of pool %s grades otherwise than the pool did when the run began: %v. "+
+				"Scores of two graders are never mixed. Create the run again.", r.pod.Name, poolKeyOf(
+				s.run).Name, r.err)
+		}
+	}
+	return ""
+}
+
+// overdue ends a run with the episodes that it has. A server that doesn't answer gets some time to.
+func (serverSource) overdue(d *decision, s snapshot) (evaluation.Outcome, bool) {
+	c := s.collected
+	over, known := deadlineOf(s.run)
+	if !known {
+		return evaluation.Outcome{}, false
+	}
+	if left := over.Sub(s.now); left > 0 {
+		d.wake(left)
+		return evaluation.Outcome{}, false
+	}
+	if c.silent > 0 && s.now.Before(over.Add(collectPatience)) {
+		d.wake(acknowledgeDelay)
+		return evaluation.Outcome{}, false
+	}
+	if c.sums.Opened == 0 {
+		return failed(v1alpha1.ReasonDeadlineExceeded,
+			fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers "+
+				"reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
+				*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag)), true
+	}
+	return completeCollection(d, s, v1alpha1.ReasonCollectionEnded,
+		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
+}
+
+// proceed asks again soon. A server that is about to go is told at once that its segment is counted.
+func (serverSource) proceed(d *decision, s snapshot) evaluation.Outcome {
+	c := s.collected
 	switch {
 	case suspended(s.run):
-	case c.silent > 0 && c.silent == len(s.handovers):
+	case c.silent > 0 && c.silent == len(s.segments):
 		d.wake(silentInterval)
 	default:
 		d.wake(collectInterval)
 	}
 	if c.awaited {
-		d.wake(handoverDelay)
+		d.wake(acknowledgeDelay)
 	}
-	return collecting(d, s, c)
+	return collecting(d, s, *c)
 }
 
-// collection is what a pass makes of the servers' answers.
-type collection struct {
+// end turns the collected sums into those of a run that has one shard, as other runs compare with.
+func (serverSource) end(d *decision, s snapshot) {
+	if s.collected == nil || s.collected.err != nil {
+		return
+	}
+	progressed := d.status.Progress
+	d.folding.completed.Add(0)
+	d.status.Shards = &v1alpha1.Shards{Total: 1}
+	evaluation.WriteFigures(&d.status, d.folding.sums, d.folding.completed)
+	d.status.Progress = progressed
+	d.status.Rollouts.Ledger, d.status.Rollouts.LedgerKey, d.status.Rollouts.Servers = "", "", nil
+}
+
+// goal is the number of episodes that a run wants of trainers, 0 for as many as they bring.
+func goal(run *v1alpha1.EvaluationRun) int64 {
+	return ptr.Deref(ptr.Deref(run.Spec.Agent.External, v1alpha1.ExternalAgentSpec{}).Episodes, 0)
+}
+
+// tagOf is what trainers tag their episodes with: the run's name, after its namespace where that
+// isn't the pool's.
+func tagOf(run *v1alpha1.EvaluationRun) string {
+	if poolKeyOf(run).Namespace == run.Namespace {
+		return run.Name
+	}
+	return run.Namespace + "/" + run.Name
+}
+
+// collected is what a pass makes of the servers' replies.
+type collected struct {
 	run  *v1alpha1.EvaluationRun
 	key  ed25519.PublicKey
 	sums *score.Ledger
@@ -145,16 +227,37 @@ type collection struct {
 	// error. Awaited is true when one that is going plays no more for the run, and waits to hear
 	// that its segment is counted.
 	silent   int
-	refusing *handover
+	refusing *segmentReply
 	awaited  bool
 	refused  []refusal
+	// err means that the status can't be read.
+	err error
 }
+
+// collect adds the servers' segments to the sums of the status.
+func collect(s snapshot) *collected {
+	sums, key, err := collectedBefore(s.run)
+	if err != nil {
+		return &collected{err: err}
+	}
+	c := &collected{run: s.run, key: key, sums: sums, servers: slices.Clone(s.run.Status.Rollouts.Servers)}
+	for _, reply := range s.segments {
+		c.count(reply)
+	}
+	c.servers = slices.DeleteFunc(c.servers, func(server v1alpha1.RolloutServer) bool {
+		return slices.Contains(s.gone, server.Pod)
+	})
+	return c
+}
+
+// reachesGoal reports whether trainers have brought as many episodes as the run asks for.
+func (c *collected) reachesGoal() bool { return goal(c.run) > 0 && c.sums.Opened >= goal(c.run) }
 
 // errReplayed means that a segment is in the figures.
 var errReplayed = errors.New("the segment has been counted before")
 
 // count adds a server's segment to the sums, if it proves what it is and isn't in them.
-func (c *collection) count(h handover) {
+func (c *collected) count(h segmentReply) {
 	if h.err != nil {
 		c.silent++
 		if _, answered := errors.AsType[*stats.StatusError](h.err); (answered || errors.Is(h.err, errOtherPod)) &&
@@ -206,9 +309,9 @@ func (c *collection) count(h handover) {
 	c.dropped += h.segment.Dropped
 }
 
-// collected is what the status holds of the segments so far, and the key with which they are
+// collectedBefore is what the status holds of the segments so far, and the key with which they are
 // signed.
-func collected(run *v1alpha1.EvaluationRun) (*score.Ledger, ed25519.PublicKey, error) {
+func collectedBefore(run *v1alpha1.EvaluationRun) (*score.Ledger, ed25519.PublicKey, error) {
 	rollouts := ptr.Deref(run.Status.Rollouts, v1alpha1.Rollouts{})
 	key, err := score.ParsePublicKey(rollouts.LedgerKey)
 	if err != nil {
@@ -248,7 +351,7 @@ func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger
 
 // showActive writes what is for the eye alone, when the status is written anyway, or when playing
 // begins or ends.
-func showActive(d *decision, s snapshot, c collection) {
+func showActive(d *decision, s snapshot, c collected) {
 	before := ptr.Deref(ptr.Deref(s.run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
 	if suspended(s.run) {
 		forget(d)
@@ -264,8 +367,30 @@ func showActive(d *decision, s snapshot, c collection) {
 	}
 }
 
-// tellCollected announces what the pass has counted, and what it hasn't.
-func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
+// deadlineOf is when activeDeadlineSeconds is over for a run that has begun, false where there is
+// none.
+func deadlineOf(run *v1alpha1.EvaluationRun) (time.Time, bool) {
+	if run.Spec.ActiveDeadlineSeconds == nil || run.Status.StartTime == nil {
+		return time.Time{}, false
+	}
+	return run.Status.StartTime.Add(seconds32(*run.Spec.ActiveDeadlineSeconds)), true
+}
+
+func deadlineOver(s snapshot) bool {
+	over, known := deadlineOf(s.run)
+	return known && !s.now.Before(over)
+}
+
+func collectedMessage(d *decision, run *v1alpha1.EvaluationRun) string {
+	ended := d.status.Episodes.Scored + d.status.Episodes.Failed + d.status.Episodes.Errored
+	if wanted := goal(run); wanted > 0 {
+		return fmt.Sprintf("%d of %d episodes are collected.", ended, wanted)
+	}
+	return fmt.Sprintf("%d episodes are collected.", ended)
+}
+
+// announceCollected announces what the pass has counted, and what it refused.
+func announceCollected(d *decision, run *v1alpha1.EvaluationRun, c collected) {
 	for _, r := range c.refused {
 		d.events = append(d.events, event{
 			kind: corev1.EventTypeWarning, reason: v1alpha1.ReasonRolloutsRefused, about: r.pod, action: "Collect",
@@ -283,113 +408,15 @@ func tellCollected(d *decision, run *v1alpha1.EvaluationRun, c collection) {
 			"%d segments of episodes are in no figure: something else than this run has asked for them. Find out who "+
 				"may reach the servers' port %d.", c.missing, v1alpha1.OperationsPort))
 	}
-	wanted := goal(run)
-	if wanted == 0 {
-		return
+	if wanted := goal(run); wanted > 0 {
+		before := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
+		announceProgress(d, before.Scored+before.Failed+before.Errored, c.sums.Opened, wanted, collectedMessage(d, run))
 	}
-	const quarters = 4
-	before := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
-	quarter := c.sums.Opened * quarters / wanted
-	if quarter > (before.Scored+before.Failed+before.Errored)*quarters/wanted && quarter < quarters {
-		d.events = append(d.events, event{
-			kind: corev1.EventTypeNormal, reason: v1alpha1.ReasonProgress,
-			action: fmt.Sprintf("Count%dPercent", quarter*100/quarters),
-			note:   fmt.Sprintf("%s The mean score so far is %s.", collectedMessage(d, run), evaluation.MeanScore(d.status)),
-		})
-	}
-}
-
-// collectionEnd says whether the run has ended, and how. Figures that are complete stand, whatever
-// became of the pool since.
-func collectionEnd(d *decision, s snapshot, c collection) (evaluation.Outcome, bool) {
-	wanted := goal(s.run)
-	if wanted > 0 && c.sums.Opened >= wanted {
-		return completeCollection(d, s, c.sums, v1alpha1.ReasonCompleted,
-			"As many episodes as are wanted are collected"), true
-	}
-	if s.revoked {
-		closeCollection(d, s.run, c.sums)
-		return accessRevoked(), true
-	}
-	if change := cmp.Or(environmentChange(s, s.run.Status.Rollouts.LedgerKey), graderChange(s, c)); change != "" {
-		closeCollection(d, s.run, c.sums)
-		return failed(v1alpha1.ReasonEnvironmentChanged, change), true
-	}
-	return collectionDeadline(d, s, c)
-}
-
-// graderChange says that a server grades otherwise than the pool did when the run began, which the
-// pool's status is yet to tell.
-func graderChange(s snapshot, c collection) string {
-	for _, r := range c.refused {
-		if r.reason == refusedGrader {
-			return fmt.Sprintf("Server %s of pool %s grades otherwise than the pool did when the run began: %v. "+
-				"Scores of two graders are never mixed. Create the run again.", r.pod.Name, poolKeyOf(
-				s.run).Name, r.err)
-		}
-	}
-	return ""
-}
-
-// collectionDeadline ends a run with what it has. A server that doesn't answer is given a while to.
-func collectionDeadline(d *decision, s snapshot, c collection) (evaluation.Outcome, bool) {
-	over, known := deadlineOf(s.run)
-	if !known {
-		return evaluation.Outcome{}, false
-	}
-	if left := over.Sub(s.now); left > 0 {
-		d.wake(left)
-		return evaluation.Outcome{}, false
-	}
-	if c.silent > 0 && s.now.Before(over.Add(collectPatience)) {
-		d.wake(handoverDelay)
-		return evaluation.Outcome{}, false
-	}
-	if c.sums.Opened == 0 {
-		closeCollection(d, s.run, c.sums)
-		return failed(v1alpha1.ReasonDeadlineExceeded,
-			fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers "+
-				"reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
-				*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag)), true
-	}
-	return completeCollection(d, s, c.sums, v1alpha1.ReasonCollectionEnded,
-		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
-}
-
-// deadlineOf is when activeDeadlineSeconds is over for a run that has begun, false where there is
-// none.
-func deadlineOf(run *v1alpha1.EvaluationRun) (time.Time, bool) {
-	if run.Spec.ActiveDeadlineSeconds == nil || run.Status.StartTime == nil {
-		return time.Time{}, false
-	}
-	return run.Status.StartTime.Add(seconds32(*run.Spec.ActiveDeadlineSeconds)), true
-}
-
-func deadlineOver(s snapshot) bool {
-	over, known := deadlineOf(s.run)
-	return known && !s.now.Before(over)
-}
-
-// ending says whether a run that collects comes to its end in this pass.
-func ending(s snapshot) bool {
-	return isExternal(s.run) && ended(decide(s).status.Conditions)
-}
-
-// closeCollection leaves what the figures of any run that has ended are read from: the sums of one
-// shard.
-func closeCollection(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger) {
-	writeCollected(d, run, sums)
-	progressed := d.status.Progress
-	d.folding.completed.Add(0)
-	d.status.Shards = &v1alpha1.Shards{Total: 1}
-	evaluation.WriteFigures(&d.status, d.folding.sums, d.folding.completed)
-	d.status.Progress = progressed
-	d.status.Rollouts.Ledger, d.status.Rollouts.LedgerKey, d.status.Rollouts.Servers = "", "", nil
 }
 
 // completeCollection ends a run with its figures, unless too many episodes errored.
-func completeCollection(d *decision, s snapshot, sums *score.Ledger, reason, why string) evaluation.Outcome {
-	closeCollection(d, s.run, sums)
+func completeCollection(d *decision, s snapshot, reason, why string) evaluation.Outcome {
+	sums := s.collected.sums
 	p, _ := evaluation.Verdict(s.run, d.status, evaluation.Counted{Episodes: sums.Opened, Complete: true,
 		Reason: reason, Why: why,
 		Advice: "See the servers' logs for the causes, then create the run again."})
@@ -409,7 +436,7 @@ func completeCollection(d *decision, s snapshot, sums *score.Ledger, reason, why
 }
 
 // collecting says where a run stands that goes on.
-func collecting(d *decision, s snapshot, c collection) evaluation.Outcome {
+func collecting(d *decision, s snapshot, c collected) evaluation.Outcome {
 	message := collectedMessage(d, s.run)
 	if suspended(s.run) {
 		return running(v1alpha1.ReasonSuspended, message+" Set spec.suspend to false, and the run goes on.")
@@ -425,12 +452,4 @@ func collecting(d *decision, s snapshot, c collection) evaluation.Outcome {
 			"the operator's release.", c.refusing.pod.Name, c.refusing.err)
 	}
 	return running(v1alpha1.ReasonRunning, message)
-}
-
-func collectedMessage(d *decision, run *v1alpha1.EvaluationRun) string {
-	ended := d.status.Episodes.Scored + d.status.Episodes.Failed + d.status.Episodes.Errored
-	if wanted := goal(run); wanted > 0 {
-		return fmt.Sprintf("%d of %d episodes are collected.", ended, wanted)
-	}
-	return fmt.Sprintf("%d episodes are collected.", ended)
 }

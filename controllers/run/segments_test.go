@@ -646,8 +646,8 @@ func TestServersThatGo(t *testing.T) {
 	}
 	a.end(t, score.Scored, "B01", 1_000_000)
 	a.active = 0
-	if got := w.mustPass().RequeueAfter; got != handoverDelay {
-		t.Errorf("a server that is going hears again in %s, want %s", got, handoverDelay)
+	if got := w.mustPass().RequeueAfter; got != acknowledgeDelay {
+		t.Errorf("a server that is going hears again in %s, want %s", got, acknowledgeDelay)
 	}
 	if got := w.mustPass().RequeueAfter; got != collectInterval || a.sealed != nil {
 		t.Errorf("again in %s, sealed %v", got, a.sealed)
@@ -737,9 +737,9 @@ func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
 	}{"one that is going": {maxServers, true}, "any": {1000, false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var servers []handover
+				var servers []segmentReply
 				for i := range tc.servers {
-					servers = append(servers, handover{pod: runningServer(fmt.Sprintf("support-%04d", i),
+					servers = append(servers, segmentReply{pod: runningServer(fmt.Sprintf("support-%04d", i),
 						fmt.Sprint(i))})
 				}
 				last := &servers[tc.servers-1]

@@ -20,11 +20,11 @@ func scoresName(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores
 
 // readScores reads the run's table, and that of its baseline. Neither is worth a failed pass: what
 // can't be read is told at the end.
-func (r *Reconciler) readScores(ctx context.Context, s *snapshot) error {
+func (r *Reconciler) readScores(ctx context.Context, s *snapshot, needed bool) error {
 	if s.run.Status.Provenance == nil {
 		return nil
 	}
-	err := r.readOwnTable(ctx, s)
+	err := r.readOwnTable(ctx, s, needed)
 	if err != nil || s.run.Spec.BaselineRef == nil {
 		return err
 	}
@@ -44,13 +44,13 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot) error {
 	return err
 }
 
-// readOwnTable reads the run's own table. While there are summaries to count, or when a run that
-// collects ends, it looks past the cache for what the cache doesn't have: a table that was just
-// made, or something else of its name.
-func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot) error {
+// readOwnTable reads the run's own table. If the pass is about to
+// write it, the API server is asked for what the cache doesn't have: a table that was just made, or
+// another object of its name.
+func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot, needed bool) error {
 	var err error
 	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil ||
-		len(s.succeeded) == 0 && !ending(*s) {
+		!needed {
 		return err
 	}
 	object := &corev1.ConfigMap{}

@@ -185,10 +185,10 @@ func runnerPodOf(run *v1alpha1.EvaluationRun, shard int) *corev1.Pod {
 			Labels: runLabels(run), Finalizers: []string{summaryFinalizer, batchv1.JobTrackingFinalizer},
 			CreationTimestamp: metav1.NewTime(start()),
 			Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(shard),
-				annotationShards: "0-3", annotationRound: "1"},
+				annotationShards: "0-3", annotationAttempt: "1"},
 		},
 		Spec: runnerJob(snapshot{run: run, options: Options{Image: "csenv:test"}},
-			jobWish{round: 1, shards: allShards()}).Spec.Template.Spec,
+			jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec,
 	}
 }
 

@@ -202,7 +202,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	// 7. Let go of the pods that have told what they had to tell.
-	if err := r.lift(ctx, next.lift); err != nil {
+	if err := r.removeFinalizers(ctx, next.release); err != nil {
 		return pods.IgnoreExpected(err)
 	}
 	if next.deleteRun {
@@ -224,14 +224,14 @@ func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRu
 		}
 	}
 	for _, e := range next.events {
-		r.tell(run, e)
+		r.record(run, e)
 	}
 	r.metrics.observe(next.folding)
 	r.metrics.observeEnd(run, next.status)
 	return nil
 }
 
-func (r *Reconciler) tell(run *v1alpha1.EvaluationRun, e event) {
+func (r *Reconciler) record(run *v1alpha1.EvaluationRun, e event) {
 	// An interface that holds a nil pointer is not nil.
 	var about runtime.Object
 	if e.about != nil {
@@ -334,12 +334,12 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 		list = slices.DeleteFunc(slices.Clone(list),
 			func(pod corev1.Pod) bool { return pod.Labels[labelRunUID] == string(run.UID) })
 	}
-	return r.lift(ctx, list)
+	return r.removeFinalizers(ctx, list)
 }
 
-// lift takes the finalizer off pods. The patch names the finalizer alone, so it can't conflict with
+// removeFinalizers removes the finalizer of pods. The patch names the finalizer alone, so it can't conflict with
 // anybody else's write.
-func (r *Reconciler) lift(ctx context.Context, list []corev1.Pod) error {
+func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
 	for i := range list {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
 			summaryFinalizer)

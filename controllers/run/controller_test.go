@@ -232,11 +232,11 @@ func (w *world) playShards() {
 	for index := range shards.Len() {
 		shard, _ := shards.At(index)
 		message := summaryOf(w.t, plan, int(shard), playing{})
-		if w.forged[int(shard)] && roundOf(job) == 1 {
+		if w.forged[int(shard)] && jobAttemptOf(job) == 1 {
 			message = "forged"
 		}
 		pod := ends(runnerPodOf(w.run(), int(shard)), corev1.PodSucceeded, message)
-		if roundOf(job) > 1 {
+		if jobAttemptOf(job) > 1 {
 			pod = ofJob(pod, job, int(index))
 		}
 		err := w.client.Create(w.t.Context(), pod)
@@ -605,7 +605,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 	}
 	w.mustPass()
 	if job := w.job(); job == nil || *job.Spec.Completions != 1 || job.Annotations[annotationShards] != "1" ||
-		roundOf(job) != 2 {
+		jobAttemptOf(job) != 2 {
 		t.Fatalf("Job %+v, want one of shard 1", job)
 	}
 	w.create(ofJob(ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{})), w.job(), 0))
@@ -619,7 +619,7 @@ func TestRefusedShardIsPlayedAgain(t *testing.T) {
 func ofJob(pod *corev1.Pod, job *batchv1.Job, index int) *corev1.Pod {
 	pod.Name += "-again"
 	pod.UID += "-again"
-	for _, key := range []string{annotationShards, annotationRound} {
+	for _, key := range []string{annotationShards, annotationAttempt} {
 		pod.Annotations[key] = job.Annotations[key]
 	}
 	pod.Annotations[batchv1.JobCompletionIndexAnnotation] = strconv.Itoa(index)

@@ -27,10 +27,10 @@ type decision struct {
 	removePlan bool        // the ConfigMap isn't the plan
 	createPlan *score.Plan // there is no ConfigMap
 	deleteJob  bool
-	createJob  *jobWish
+	createJob  *jobSpec
 	changeJob  jobChange
 
-	lift      []corev1.Pod
+	release   []corev1.Pod // whose finalizer is removed
 	deleteRun bool
 	again     time.Duration
 }
@@ -51,7 +51,7 @@ type event struct {
 	about              *corev1.Pod
 }
 
-func (d *decision) tell(kind, reason, note string) {
+func (d *decision) announce(kind, reason, note string) {
 	d.events = append(d.events, event{kind: kind, reason: reason, note: note})
 }
 
@@ -66,12 +66,12 @@ func (d *decision) wake(after time.Duration) {
 func decide(s snapshot) decision {
 	d := decision{status: *s.run.Status.DeepCopy()}
 	if s.closing {
-		vacate(&d, s)
+		abortForDeletedNamespace(&d, s)
 		return d
 	}
 	d.status.ObservedGeneration = s.run.Generation
 	if ended(s.run.Status.Conditions) {
-		leave(&d, s)
+		reconcileEnded(&d, s)
 		return d
 	}
 	d.status.Agent = evaluation.AgentName(s.run.Spec.Agent)
@@ -92,11 +92,11 @@ func conclude(d *decision, s snapshot, p evaluation.Outcome) {
 		s.source.end(d, s)
 		forget(d)
 		setConditions(d, s, p)
-		retire(d, s)
+		finish(d, s)
 		return
 	}
 	setConditions(d, s, p)
-	d.lift = liftable(d, s)
+	d.release = releasable(d, s)
 }
 
 // advance counts the episodes that are new. The order is the specification: the figures of a

@@ -479,7 +479,7 @@ func TestProceed(t *testing.T) {
 		"the Job is complete, its pods were removed by force too often": {
 			func(_ *testing.T, s *snapshot, _ score.Plan) {
 				jobWith(s, batchv1.JobComplete, "")
-				s.job.Annotations[annotationRound], s.run.Status.Shards.Rounds = "3", 3
+				s.job.Annotations[annotationAttempt], s.run.Status.Shards.Rounds = "3", 3
 				s.now = start().Add(lostDeadline)
 			},
 			envReady + "Complete=False/SummariesLost Failed=True/SummariesLost",
@@ -534,7 +534,7 @@ func TestProceed(t *testing.T) {
 			if got := d.status.Shards.CompletedIndexes; got != tc.completed {
 				t.Errorf("completed %q, want %q", got, tc.completed)
 			}
-			if got := podNames(d.lift); got != tc.lift {
+			if got := podNames(d.release); got != tc.lift {
 				t.Errorf("lifts %q, want %q", got, tc.lift)
 			}
 			if d.again != tc.again {
@@ -622,7 +622,7 @@ func TestEndedRunsStay(t *testing.T) {
 			if d.status.Shards.CompletedIndexes != "" || d.status.Progress != "0/14" {
 				t.Error("a run that has ended counts on")
 			}
-			if got := podNames(d.lift); got != "baseline-0 baseline-1" {
+			if got := podNames(d.release); got != "baseline-0 baseline-1" {
 				t.Errorf("lifts %q, want both pods", got)
 			}
 			if want := map[string]string{v1alpha1.ConditionFailed: "end",

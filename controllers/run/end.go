@@ -53,28 +53,28 @@ func activeDeadline(d *decision, s snapshot) (evaluation.Outcome, bool) {
 
 func seconds32(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// vacate stands aside while the namespace is being deleted: nothing can be created there, and the
+// abortForDeletedNamespace stands aside while the namespace is being deleted: nothing can be created there, and the
 // run is about to go. Kubernetes deletes a namespace's pods before its Jobs, but the Job controller
 // holds the last failed pod of an index until it has made another, which it never can: so the Job
 // has to go first.
-func vacate(d *decision, s snapshot) {
-	d.lift = s.pods
+func abortForDeletedNamespace(d *decision, s snapshot) {
+	d.release = s.pods
 	d.deleteJob = stillActive(s.job)
 }
 
-// leave is all there is to do for a run that has ended: whatever its last pass couldn't finish, and
+// reconcileEnded is all there is to do for a run that has ended: whatever its last pass couldn't finish, and
 // its own removal in the end.
-func leave(d *decision, s snapshot) {
+func reconcileEnded(d *decision, s snapshot) {
 	for i := range d.status.Conditions {
 		d.status.Conditions[i].ObservedGeneration = s.run.Generation
 	}
-	retire(d, s)
+	finish(d, s)
 }
 
-// retire lets the pods of a run that has ended go, ends its Job, and deletes the run when its time
+// finish lets the pods of a run that has ended go, ends its Job, and deletes the run when its time
 // is over.
-func retire(d *decision, s snapshot) {
-	d.lift = s.pods
+func finish(d *decision, s snapshot) {
+	d.release = s.pods
 	endJob(d, s)
 	ttl := s.run.Spec.TTLSecondsAfterFinished
 	if ttl == nil || d.status.CompletionTime == nil || retained(s.run, d.status) {

@@ -34,17 +34,17 @@ const (
 // A run in a queue is suspended by deleting its Job, for the queue alone may say whether a Job of
 // its own is suspended; so the run gives its place up, too.
 func keepJob(d *decision, s snapshot) {
-	wished := nextJob(d, s)
+	next := nextJob(d, s)
 	switch {
 	case s.job == nil:
 		if len(s.taken) == 0 {
-			d.createJob = wished
+			d.createJob = next
 		}
-		if wished != nil {
+		if next != nil {
 			d.wake(waitDelay)
 		}
 	case !s.job.DeletionTimestamp.IsZero():
-	case roundOf(s.job) != d.status.Shards.Rounds, wished == nil && stillActive(s.job):
+	case jobAttemptOf(s.job) != d.status.Shards.Rounds, next == nil && stillActive(s.job):
 		d.deleteJob = true
 	case jobEnded(s.job):
 	default:
@@ -64,11 +64,11 @@ func changeJob(d *decision, s snapshot) {
 }
 
 // nextJob is the Job that plays what is missing, nil while there should be none.
-func nextJob(d *decision, s snapshot) *jobWish {
+func nextJob(d *decision, s snapshot) *jobSpec {
 	if suspended(s.run) && queued(s.run) {
 		return nil
 	}
-	return &jobWish{round: d.status.Shards.Rounds, shards: missing(d), suspended: suspended(s.run) || queued(s.run)}
+	return &jobSpec{attempt: d.status.Shards.Rounds, shards: missing(d), suspended: suspended(s.run) || queued(s.run)}
 }
 
 // missing are the shards that aren't in the figures.
@@ -82,13 +82,13 @@ func missing(d *decision) score.IndexSet {
 	return shards
 }
 
-// roundOf is the round that a Job plays, 0 if that can't be told.
-func roundOf(job *batchv1.Job) int32 {
-	round, err := strconv.ParseInt(job.Annotations[annotationRound], 10, 32)
+// jobAttemptOf is the number of a Job among those of its run, 0 if it has none.
+func jobAttemptOf(job *batchv1.Job) int32 {
+	attempt, err := strconv.ParseInt(job.Annotations[annotationAttempt], 10, 32)
 	if err != nil {
 		return 0
 	}
-	return int32(round)
+	return int32(attempt)
 }
 
 // mayPlayAgain says whether shards may be played by another Job.
@@ -105,7 +105,7 @@ func heldByQueue(s snapshot) bool {
 
 // jobFailure says why the Job can't complete any more, "" while it can.
 func jobFailure(d *decision, s snapshot) (reason, message string) {
-	if s.job == nil || roundOf(s.job) != d.status.Shards.Rounds {
+	if s.job == nil || jobAttemptOf(s.job) != d.status.Shards.Rounds {
 		return "", ""
 	}
 	if c := jobCondition(s.job, batchv1.JobFailed); c != nil {
@@ -169,7 +169,7 @@ func playedWithout(d *decision, s snapshot) (reason, message string) {
 			"finalizers, then create the run again.", s.job.Name, left)
 	}
 	d.status.Shards.Rounds++
-	d.tell(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain,
+	d.announce(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain,
 		fmt.Sprintf("Shards %s are played again: the summaries of %d of them were refused, and those of %d are gone "+
 			"with their pods. "+
 			"This is repetition %d of at most %d (retries.shardBackoffLimit).", pods.Quote(
@@ -181,7 +181,7 @@ func playedWithout(d *decision, s snapshot) (reason, message string) {
 func unseen(shards score.IndexSet, job *batchv1.Job, succeeded []corev1.Pod) int64 {
 	var seen score.IndexSet
 	for i := range succeeded {
-		if succeeded[i].Annotations[annotationRound] != job.Annotations[annotationRound] {
+		if succeeded[i].Annotations[annotationAttempt] != job.Annotations[annotationAttempt] {
 			continue
 		}
 		if shard, err := shardOf(&succeeded[i]); err == nil && shards.Contains(int64(shard)) {
@@ -191,26 +191,26 @@ func unseen(shards score.IndexSet, job *batchv1.Job, succeeded []corev1.Pod) int
 	return shards.Len() - seen.Len()
 }
 
-// liftable are the pods that hold nothing any more that this pass doesn't write, or never will. A
+// releasable are the pods that hold nothing any more that this pass doesn't write, or never will. A
 // pod that is being deleted keeps its finalizer while its runner may still leave a summary, but not
 // beyond its deadline.
-func liftable(d *decision, s snapshot) []corev1.Pod {
-	var lift []corev1.Pod
+func releasable(d *decision, s snapshot) []corev1.Pod {
+	var done []corev1.Pod
 	for i := range s.pods {
 		pod := &s.pods[i]
 		shard, err := shardOf(pod)
 		switch {
 		case pod.Status.Phase == corev1.PodFailed, d.folding.refuses(pod), pod.Status.Phase == corev1.PodSucceeded &&
 			err == nil && d.folding.completed.Contains(int64(shard)):
-			lift = append(lift, *pod)
+			done = append(done, *pod)
 		case pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp.IsZero():
 		case pod.Spec.NodeName == "" || !s.now.Before(pod.DeletionTimestamp.Add(deleteGrace)):
-			lift = append(lift, *pod)
+			done = append(done, *pod)
 		default:
 			d.wake(pod.DeletionTimestamp.Add(deleteGrace).Sub(s.now))
 		}
 	}
-	return lift
+	return done
 }
 
 func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {

@@ -31,8 +31,8 @@ const (
 	queuePrefix = "kueue.x-k8s.io/"
 	// annotationShards lists the shards that a Job plays: its index i is the i-th of them.
 	annotationShards = "csenv.dev/shards"
-	// annotationRound counts the run's Jobs.
-	annotationRound = "csenv.dev/round"
+	// annotationAttempt numbers the Jobs of the run.
+	annotationAttempt = "csenv.dev/round"
 
 	runnerContainer = "runner"
 	agentContainer  = "agent"
@@ -52,9 +52,9 @@ const (
 	volumeGroup = 65532
 )
 
-// jobWish is the Job that a run needs next.
-type jobWish struct {
-	round     int32
+// jobSpec is the Job that a run needs next.
+type jobSpec struct {
+	attempt   int32
 	shards    score.IndexSet
 	suspended bool
 }
@@ -100,15 +100,15 @@ func agentJSON(agent v1alpha1.Agent) (string, error) {
 }
 
 // runnerJob plays some shards of a plan: one index for each.
-func runnerJob(s snapshot, wish jobWish) *batchv1.Job {
+func runnerJob(s snapshot, spec jobSpec) *batchv1.Job {
 	run := s.run
-	shards := int32(wish.shards.Len()) //nolint:gosec // at most as many as the pool has scenarios
-	annotations := map[string]string{annotationShards: wish.shards.String(),
-		annotationRound: strconv.Itoa(int(wish.round))}
+	shards := int32(spec.shards.Len()) //nolint:gosec // at most as many as the pool has scenarios
+	annotations := map[string]string{annotationShards: spec.shards.String(),
+		annotationAttempt: strconv.Itoa(int(spec.attempt))}
 	template := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(run), Annotations: maps.Clone(annotations),
 			Finalizers: []string{summaryFinalizer}},
-		Spec: runnerPod(s, wish.shards),
+		Spec: runnerPod(s, spec.shards),
 	}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
@@ -119,7 +119,7 @@ func runnerJob(s snapshot, wish jobWish) *batchv1.Job {
 			CompletionMode:       new(batchv1.IndexedCompletion),
 			Completions:          new(shards),
 			Parallelism:          new(parallelism(run, shards)),
-			Suspend:              new(wish.suspended),
+			Suspend:              new(spec.suspended),
 			BackoffLimitPerIndex: new(shardBackoffLimit(run)),
 			// A run with a shard missing can't complete, so there is no use in playing the rest.
 			MaxFailedIndexes: new(int32(0)),

@@ -92,7 +92,7 @@ func TestKeysReachRunnersAsReferences(t *testing.T) {
 func TestAgentContainerIsARestrictedSidecar(t *testing.T) {
 	s := snap()
 	s.run.Spec.Agent = agents()["registry.example/agent:1"]
-	pod := runnerJob(s, jobWish{round: 1, shards: allShards()}).Spec.Template.Spec
+	pod := runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
 	if len(pod.InitContainers) != 1 {
 		t.Fatalf("%d init containers, want the agent", len(pod.InitContainers))
 	}
@@ -114,12 +114,12 @@ func TestResultsReachTheStore(t *testing.T) {
 	s := snap()
 	s.run.Spec.Results = &v1alpha1.Results{URL: "s3://bucket/prefix", CredentialsSecretRef: &v1alpha1.ObjectReference{
 		Name: "aws"}}
-	runner := runnerJob(s, jobWish{round: 1, shards: allShards()}).Spec.Template.Spec.Containers[0]
+	runner := runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec.Containers[0]
 	if len(runner.EnvFrom) != 1 || runner.EnvFrom[0].SecretRef.Name != "aws" {
 		t.Errorf("variables from %+v", runner.EnvFrom)
 	}
 	s.run.Spec.Results = &v1alpha1.Results{PersistentVolumeClaim: &v1alpha1.VolumeClaimReference{ClaimName: "episodes"}}
-	pod := runnerJob(s, jobWish{round: 1, shards: allShards()}).Spec.Template.Spec
+	pod := runnerJob(s, jobSpec{attempt: 1, shards: allShards()}).Spec.Template.Spec
 	if pod.Volumes[1].PersistentVolumeClaim.ClaimName != "episodes" ||
 		pod.Containers[0].VolumeMounts[1].MountPath != resultsFolder || *pod.SecurityContext.FSGroup != volumeGroup {
 		t.Errorf("volumes %+v, mounts %+v, security %+v", pod.Volumes, pod.Containers[0].VolumeMounts,

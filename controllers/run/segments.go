@@ -85,7 +85,7 @@ func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	d.status.StartTime = new(metav1.NewTime(s.now))
 	writeCollected(d, s.run, sums)
 	d.wake(time.Second)
-	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
+	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
 		fmt.Sprintf("The run collects from pool %s what trainers tag with it: reset(run=%q).", s.env.Name,
 			d.status.Rollouts.Tag))
 	return collecting(d, s, collected{})
@@ -398,13 +398,13 @@ func announceCollected(d *decision, run *v1alpha1.EvaluationRun, c collected) {
 		})
 	}
 	if c.dropped > 0 {
-		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf(
+		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf(
 			"%d episodes are in no figure: their servers had no room for them until they were collected. That comes "+
 				"of a suspended run, of an operator that was away, of very many tags, or of more scenarios than the "+
 				"sums of one segment hold.", c.dropped))
 	}
 	if c.missing > 0 {
-		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf(
+		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf(
 			"%d segments of episodes are in no figure: something else than this run has asked for them. Find out who "+
 				"may reach the servers' port %d.", c.missing, v1alpha1.OperationsPort))
 	}

@@ -47,16 +47,16 @@ func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
 func announceEnd(d *decision, p evaluation.Outcome, verdict []metav1.Condition) {
 	switch p.State {
 	case evaluation.Completed:
-		d.tell(corev1.EventTypeNormal, p.Reason, p.Message)
+		d.announce(corev1.EventTypeNormal, p.Reason, p.Message)
 	case evaluation.Failed:
-		d.tell(corev1.EventTypeWarning, p.Reason, p.Message)
+		d.announce(corev1.EventTypeWarning, p.Reason, p.Message)
 	default:
 		return
 	}
 	for _, c := range verdict {
 		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored
 		if optional && c.Status == metav1.ConditionFalse {
-			d.tell(corev1.EventTypeWarning, c.Reason, c.Message)
+			d.announce(corev1.EventTypeWarning, c.Reason, c.Message)
 		}
 	}
 }
@@ -83,18 +83,18 @@ var holdUps = map[string]string{
 func announce(d *decision, s snapshot, environment, suspension metav1.Condition, p evaluation.Outcome) {
 	before := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
-		d.tell(environmentEventType(environment.Reason), environment.Reason, environment.Message)
+		d.announce(environmentEventType(environment.Reason), environment.Reason, environment.Message)
 	}
 	was := meta.IsStatusConditionTrue(s.run.Status.Conditions, v1alpha1.ConditionSuspended)
 	switch is := suspension.Status == metav1.ConditionTrue; {
 	case is && !was:
-		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
+		d.announce(corev1.EventTypeNormal, v1alpha1.ReasonSuspended, suspension.Message)
 	case was && !is:
-		d.tell(corev1.EventTypeNormal, v1alpha1.ReasonResumed, s.source.traits().resumed)
+		d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, s.source.traits().resumed)
 	}
 	stood := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
 	if kind := holdUps[p.Reason]; kind != "" && (stood == nil || stood.Reason != p.Reason) && !p.Ended() {
-		d.tell(kind, p.Reason, p.Message)
+		d.announce(kind, p.Reason, p.Message)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestRunnerJob(t *testing.T) {
 	s := snap()
 	run := s.run
 	run.Labels = map[string]string{"team": "a", labelQueue: "gpus", v1alpha1.LabelRun: "another"}
-	wish := jobWish{round: 2}
+	wish := jobSpec{attempt: 2}
 	for _, shard := range []int64{1, 3, 5} {
 		wish.shards.Add(shard)
 	}
@@ -151,8 +151,8 @@ func TestRunnerJob(t *testing.T) {
 		t.Errorf("the Job's labels are %v, its pods' %v: the Job alone waits in a queue", job.Labels,
 			job.Spec.Template.Labels)
 	}
-	if roundOf(job) != 2 {
-		t.Errorf("round %d, want 2", roundOf(job))
+	if jobAttemptOf(job) != 2 {
+		t.Errorf("round %d, want 2", jobAttemptOf(job))
 	}
 	if diff := cmp.Diff(job, runnerJob(s, wish)); diff != "" {
 		t.Errorf("two Jobs of one run differ: %s", diff)
@@ -160,7 +160,7 @@ func TestRunnerJob(t *testing.T) {
 }
 
 func TestRunnerJobFollowsTheSpec(t *testing.T) {
-	s, wish := snap(), jobWish{round: 1, shards: allShards()}
+	s, wish := snap(), jobSpec{attempt: 1, shards: allShards()}
 	s.run.Spec.Parallelism, s.run.Spec.Retries.ShardBackoffLimit = ptr.To[int32](2), ptr.To[int32](0)
 	if job := runnerJob(s, wish); *job.Spec.Parallelism != 2 || *job.Spec.BackoffLimitPerIndex != 0 {
 		t.Errorf("parallelism %d, backoff limit %d, want 2 and 0", *job.Spec.Parallelism,

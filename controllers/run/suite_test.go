@@ -137,7 +137,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		fresh := stale.DeepCopy()
 		fresh.Finalizers = append(fresh.Finalizers, "example.com/theirs")
 		Expect(api.Update(ctx, fresh)).To(Succeed())
-		Expect(c.r.lift(ctx, []corev1.Pod{*stale})).To(Succeed())
+		Expect(c.r.removeFinalizers(ctx, []corev1.Pod{*stale})).To(Succeed())
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(stale), fresh)).To(Succeed())
 		Expect(fresh.Finalizers).To(ConsistOf(batchv1.JobTrackingFinalizer, "example.com/theirs"))
 
@@ -145,7 +145,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		controllerutil.AddFinalizer(fresh, summaryFinalizer)
 		Expect(api.Update(ctx, fresh)).To(Succeed())
 		stale.UID = types.UID("00000000-0000-0000-0000-000000000000")
-		Expect(c.r.lift(ctx, []corev1.Pod{*stale})).To(Succeed())
+		Expect(c.r.removeFinalizers(ctx, []corev1.Pod{*stale})).To(Succeed())
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(fresh), fresh)).To(Succeed())
 		Expect(fresh.Finalizers).To(ContainElement(summaryFinalizer))
 	})
@@ -516,9 +516,9 @@ func (c *cluster) playJob(ctx SpecContext) {
 	for index := range shards.Len() {
 		shard, _ := shards.At(index)
 		pod := ofJob(runnerPodOf(c.run(ctx), int(shard)), &job, int(index))
-		pod.Name += "-" + job.Annotations[annotationRound]
+		pod.Name += "-" + job.Annotations[annotationAttempt]
 		message := summaryOf(GinkgoTB(), plan, int(shard), playing{})
-		if shard == 1 && roundOf(&job) == 1 {
+		if shard == 1 && jobAttemptOf(&job) == 1 {
 			message = strings.Replace(message, `"payload":"`, `"payload":"AAAA`, 1)
 		}
 		if c.tryEndPod(ctx, pod, message) {

@@ -64,7 +64,7 @@ func (jobSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	d.status.Shards.Rounds = 1
 	d.folding.sums = sums
 	d.createPlan, d.createJob = &plan, nextJob(d, s)
-	d.tell(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
+	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
 		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s side by side.",
 			evaluation.Count(plan.Episodes(), "episode"), s.env.Name, evaluation.Count(int64(plan.Shards), "shard"), evaluation.Count(
 				int64(parallelism(s.run, d.status.Shards.Total)), "runner")))
@@ -163,7 +163,7 @@ func announceFolding(d *decision, s snapshot, before score.IndexSet) {
 		})
 	}
 	if note := replayNote(d.folding.counted, s.run); note != "" {
-		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonEpisodesReplayed, note)
+		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonEpisodesReplayed, note)
 	}
 	announceProgress(d, before.Len(), d.folding.completed.Len(), int64(s.run.Status.Shards.Total), shardsMessage(d))
 }

@@ -137,7 +137,7 @@ func publish(d *decision, s snapshot, table *score.ScenarioTable) {
 	if held {
 		d.status.ScoresRef = &v1alpha1.ObjectReference{Name: scoresName(s.run)}
 	} else {
-		d.tell(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut,
+		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut,
 			fmt.Sprintf("There is no table of the scenarios' scores: it takes more than %d bytes, or ConfigMap %s "+
 				"was changed or is somebody else's. The figures are not touched by that.",
 				score.MaxTableBytes, scoresName(s.run)))

@@ -227,7 +227,7 @@ func (g *generator) connectAll(ctx context.Context) {
 
 func (g *generator) connect(ctx context.Context, i int) {
 	began := time.Now()
-	conn, response, err := g.dialer.DialContext(ctx, g.url, g.Header) //nolint:bodyclose // the library says that it needs no closing
+	conn, response, err := g.dialer.DialContext(ctx, g.url, g.Header) //nolint:bodyclose // needs no closing
 	if err != nil {
 		g.fail(fmt.Errorf("%s: %w", refusal(response), err))
 		return

@@ -2,10 +2,8 @@ package load
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,35 +11,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/gorilla/websocket"
-
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
 	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/internal/testkit/server"
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
 )
 
-func serve(t *testing.T, maxSessions int) (*openenv.Server, *httptest.Server) {
+func serve(t *testing.T, maxSessions int) *server.Server {
 	t.Helper()
 	catalog := testkit.Catalog(t)
 	kind, err := ticket.New(catalog, offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := openenv.New(openenv.Config{
-		Kind: kind, MaxSessions: maxSessions, LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)),
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	front := httptest.NewServer(server.Handler())
-	t.Cleanup(func() {
-		server.Close()
-		front.Close()
-	})
-	return server, front
+	return server.Start(t, openenv.Config{Kind: kind, MaxSessions: maxSessions})
 }
 
 func searches(url string, sessions int) Config {
@@ -54,7 +40,7 @@ func searches(url string, sessions int) Config {
 }
 
 func TestRunMeasures(t *testing.T) {
-	_, front := serve(t, 20)
+	front := serve(t, 20)
 	got, err := Run(t.Context(), searches(front.URL, 20))
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +61,7 @@ func TestRunMeasures(t *testing.T) {
 
 // When Run returns the slots are free again.
 func TestRunLeavesNothing(t *testing.T) {
-	_, front := serve(t, 5)
+	front := serve(t, 5)
 	for range 3 {
 		if got, err := Run(t.Context(), searches(front.URL, 5)); err != nil || len(got.Failures) != 0 {
 			t.Errorf("%v %v", got.Failures, err)
@@ -84,7 +70,7 @@ func TestRunLeavesNothing(t *testing.T) {
 }
 
 func TestRunCountsFailures(t *testing.T) {
-	_, front := serve(t, 3)
+	front := serve(t, 3)
 	got, err := Run(t.Context(), searches(front.URL, 5))
 	if err != nil {
 		t.Fatal(err)
@@ -101,13 +87,13 @@ func TestRunCountsFailures(t *testing.T) {
 }
 
 func TestRunCountsSessionsThatBreakOff(t *testing.T) {
-	server, front := serve(t, 10)
+	front := serve(t, 10)
 	cfg := searches(front.URL, 10)
 	cfg.Duration = 2 * time.Second
 	var closing atomic.Bool
 	cfg.Progress = func(p Progress) {
 		if p.Phase == "step" && !closing.Swap(true) {
-			go server.Close()
+			go front.Close()
 		}
 	}
 	got, err := Run(t.Context(), cfg)
@@ -150,7 +136,7 @@ func TestRunErrors(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
-	_, front := serve(t, 5)
+	front := serve(t, 5)
 	cfg := searches(front.URL, 5)
 	cfg.Duration = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())

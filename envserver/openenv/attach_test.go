@@ -33,7 +33,8 @@ func TestAttachedSession(t *testing.T) {
 	}
 	p := attachTo(t, url, id)
 	p.Ask(`{"type":"reset","data":{"seed":5}}`)
-	answer := wire.RPC(t, url, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`, id))
+	answer := wire.RPC(t, url, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`,
+		id))
 	if got := wire.Decoded(t, answer, "result", "data", "observation", "text"); got != "hi" {
 		t.Errorf("tools/call: %s", answer)
 	}
@@ -120,7 +121,8 @@ func TestOwnedSessionID(t *testing.T) {
 	p := wire.NewPeer(t, conn)
 	defer conn.Close()
 	id := response.Header.Get(protocol.SessionHeader)
-	if got := wire.Decoded(t, p.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`),
+	if got := wire.Decoded(t,
+		p.Ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":"x","method":"openenv/session/create"}}`),
 		"data", "result", "session_id"); got != id || id == "" {
 		t.Errorf("the message says %v, the handshake %q", got, id)
 	}
@@ -241,63 +243,65 @@ func TestIdleCreatedSession(t *testing.T) {
 // A session whose socket was lost waits for another one as long as the grace period, with its
 // episode.
 func TestSessionGrace(t *testing.T) {
-	inBubble(t, Config{SessionGrace: time.Minute, MaxSessions: 1}, func(t *testing.T, s *Server, network *wire.PipeNet) {
-		dialer := &websocket.Dialer{NetDialContext: network.Dial}
-		p := wire.ConnectPipe(t, network)
-		p.Ask(`{"type":"reset","data":{"seed":6}}`)
-		id := s.sessions.all()[0].id
-		_ = p.Conn.Close()
-		pass(50 * time.Second)
-		again := wire.DialPeer(t, dialer, "ws://pipe/ws?session_id="+id)
-		if got := wire.Decoded(t, again.Ask(`{"type":"state"}`), "data", "seed"); got != 6.0 {
-			t.Errorf("the seed after attaching again is %v", got)
-		}
-		pass(2 * time.Minute)
-		if got := again.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
-			t.Errorf("a step beyond the first grace period: %s", got)
-		}
-		_ = again.Conn.Close()
-		pass(62 * time.Second)
-		if got := s.sessions.active(); got != 0 {
-			t.Errorf("%d sessions after the grace period", got)
-		}
-		closed := wire.ConnectPipe(t, network)
-		closed.Ask(`{"type":"reset"}`)
-		closed.Leave()
-		if got := s.sessions.active(); got != 0 {
-			t.Errorf("%d sessions after an orderly close, want none: there is no grace for it", got)
-		}
-	})
+	inBubble(t, Config{SessionGrace: time.Minute, MaxSessions: 1},
+		func(t *testing.T, s *Server, network *wire.PipeNet) {
+			dialer := &websocket.Dialer{NetDialContext: network.Dial}
+			p := wire.ConnectPipe(t, network)
+			p.Ask(`{"type":"reset","data":{"seed":6}}`)
+			id := s.sessions.all()[0].id
+			_ = p.Conn.Close()
+			pass(50 * time.Second)
+			again := wire.DialPeer(t, dialer, "ws://pipe/ws?session_id="+id)
+			if got := wire.Decoded(t, again.Ask(`{"type":"state"}`), "data", "seed"); got != 6.0 {
+				t.Errorf("the seed after attaching again is %v", got)
+			}
+			pass(2 * time.Minute)
+			if got := again.Code(`{"type":"step","data":{"kind":"say"}}`); got != "observation" {
+				t.Errorf("a step beyond the first grace period: %s", got)
+			}
+			_ = again.Conn.Close()
+			pass(62 * time.Second)
+			if got := s.sessions.active(); got != 0 {
+				t.Errorf("%d sessions after the grace period", got)
+			}
+			closed := wire.ConnectPipe(t, network)
+			closed.Ask(`{"type":"reset"}`)
+			closed.Leave()
+			if got := s.sessions.active(); got != 0 {
+				t.Errorf("%d sessions after an orderly close, want none: there is no grace for it", got)
+			}
+		})
 }
 
 // A client that asks for a slot just before one becomes free gets it; one that asks much earlier is
 // refused after the wait.
 func TestCapacityWait(t *testing.T) {
-	inBubble(t, Config{MaxSessions: 1, CapacityWait: time.Second}, func(t *testing.T, s *Server, network *wire.PipeNet) {
-		first := wire.ConnectPipe(t, network)
-		first.Ask(`{"type":"reset"}`)
-		began := time.Now()
-		refused := wire.ConnectPipe(t, network)
-		if got := refused.Code(`{"type":"reset"}`); got != protocol.CodeCapacity || time.Since(began) != time.Second {
-			t.Errorf("answered with %s after %v, want CAPACITY_REACHED after 1s", got, time.Since(began))
-		}
-		patient := wire.ConnectPipe(t, network)
-		answer := make(chan string)
-		go func() { answer <- patient.Ask(`{"type":"reset"}`) }()
-		pass(900 * time.Millisecond)
-		first.Leave()
-		if got := wire.CodeOf(t, <-answer); got != "observation" {
-			t.Errorf("the waiting client was answered with %s", got)
-		}
-		late := wire.ConnectPipe(t, network)
-		go func() { answer <- late.Ask(`{"type":"reset"}`) }()
-		pass(100 * time.Millisecond)
-		s.sessions.drain()
-		if got := <-answer; wire.CodeOf(t, got) != protocol.CodeCapacity || !strings.Contains(got, "draining") {
-			t.Errorf("the client that waited when the drain began was answered with %s", got)
-		}
-		patient.Leave()
-	})
+	inBubble(t, Config{MaxSessions: 1, CapacityWait: time.Second},
+		func(t *testing.T, s *Server, network *wire.PipeNet) {
+			first := wire.ConnectPipe(t, network)
+			first.Ask(`{"type":"reset"}`)
+			began := time.Now()
+			refused := wire.ConnectPipe(t, network)
+			if got := refused.Code(`{"type":"reset"}`); got != protocol.CodeCapacity || time.Since(began) != time.Second {
+				t.Errorf("answered with %s after %v, want CAPACITY_REACHED after 1s", got, time.Since(began))
+			}
+			patient := wire.ConnectPipe(t, network)
+			answer := make(chan string)
+			go func() { answer <- patient.Ask(`{"type":"reset"}`) }()
+			pass(900 * time.Millisecond)
+			first.Leave()
+			if got := wire.CodeOf(t, <-answer); got != "observation" {
+				t.Errorf("the waiting client was answered with %s", got)
+			}
+			late := wire.ConnectPipe(t, network)
+			go func() { answer <- late.Ask(`{"type":"reset"}`) }()
+			pass(100 * time.Millisecond)
+			s.sessions.drain()
+			if got := <-answer; wire.CodeOf(t, got) != protocol.CodeCapacity || !strings.Contains(got, "draining") {
+				t.Errorf("the client that waited when the drain began was answered with %s", got)
+			}
+			patient.Leave()
+		})
 }
 
 func TestClientLimit(t *testing.T) {

@@ -36,8 +36,9 @@ func TestSessionThroughEveryServer(t *testing.T) {
 			t.Errorf("server %d: a step over the socket: %s", i, got)
 		}
 		other := members[(i+1)%len(members)].url
-		if got := wire.RPC(t, other, "tools/call", fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`,
-			id)); wire.Decoded(t, got, "result", "data", "observation", "text") != "hi" {
+		if got := wire.RPC(t, other, "tools/call",
+			fmt.Sprintf(`{"name":"say","arguments":{"text":"hi"},"session_id":%q}`,
+				id)); wire.Decoded(t, got, "result", "data", "observation", "text") != "hi" {
 			t.Errorf("server %d: tools/call: %s", i, got)
 		}
 		for _, c := range []struct{ path, body, header string }{
@@ -47,7 +48,8 @@ func TestSessionThroughEveryServer(t *testing.T) {
 		} {
 			request, _ := http.NewRequest(http.MethodPost, other+c.path, strings.NewReader(c.body))
 			request.Header.Set(protocol.SessionHeader, c.header)
-			if status, body := answerTo(t, request); status != 200 || wire.Decoded(t, body, "observation", "seed") != 5.0 {
+			if status, body := answerTo(t, request); status != 200 ||
+				wire.Decoded(t, body, "observation", "seed") != 5.0 {
 				t.Errorf("server %d: %s %s: %d %s", i, c.path, c.body, status, body)
 			}
 		}
@@ -89,7 +91,8 @@ func TestAttachedSessionBehindOneAddress(t *testing.T) {
 		p := attachTo(t, front, id)
 		p.Ask(`{"type":"reset","data":{"seed":5}}`)
 		for range 4 {
-			if got := wire.RPC(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); wire.Decoded(t, got,
+			if got := wire.RPC(t, front, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); wire.Decoded(
+				t, got,
 				"result") == nil {
 				t.Errorf("tools/call: %s", got)
 			}
@@ -301,7 +304,8 @@ func TestPeerDies(t *testing.T) {
 		!strings.Contains(answer, "unknown session") {
 		t.Errorf("attaching to a session that is gone: %s", answer)
 	}
-	if answer := wire.RPC(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id)); wire.Decoded(t,
+	if answer := wire.RPC(t, members[0].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`,
+		id)); wire.Decoded(t,
 		answer, "error", "code") != -32602.0 {
 		t.Errorf("tools/call: %s", answer)
 	}
@@ -411,7 +415,10 @@ func TestForwardingGivesNoAccess(t *testing.T) {
 
 // A peer tells whom a session counts for, and nobody else does.
 func TestClientOfAForwardedRequest(t *testing.T) {
-	s := newTestServer(t, Config{Peers: &mesh.Config{Lookup: func(context.Context) ([]string, error) { return nil, nil },
+	s := newTestServer(t, Config{Peers: &mesh.Config{Lookup: func(context.Context) ([]string, error) {
+		return nil,
+			nil
+	},
 		Self: "192.0.2.1:8000"}})
 	defer s.Close()
 	for proof, want := range map[string]string{"": "192.0.2.9", "made up": "192.0.2.9", proofOf(t): "198.51.100.7"} {
@@ -433,7 +440,8 @@ func TestRelayedMessages(t *testing.T) {
 	for _, size := range []int{0, 1, relayBuffer - 1, relayBuffer, relayBuffer + 1, smallMessage, 1 << 20, 4 << 20} {
 		text := strings.Repeat("é", size/2)
 		answer := p.Ask(`{"type":"step","data":{"kind":"say","text":"` + text + `","bytes":` + fmt.Sprint(size) + `}}`)
-		if got, _ := wire.Decoded(t, answer, "data", "observation", "text").(string); got != text+strings.Repeat("x", size) {
+		if got, _ := wire.Decoded(t, answer, "data", "observation", "text").(string); got != text+strings.Repeat("x",
+			size) {
 			t.Errorf("%d bytes came back as %d", len(text)+size, len(got))
 		}
 	}
@@ -530,7 +538,8 @@ func TestSeatsAreGivenBack(t *testing.T) {
 // What a peer answers instead of taking a handshake is the client's answer.
 func TestRefusedHandshakeIsForwarded(t *testing.T) {
 	members := servePool(t, Config{}, Config{})
-	handshake, _ := http.NewRequest(http.MethodGet, members[0].url+"/ws?session_id="+wire.CreateSession(t, members[1].url), nil)
+	handshake, _ := http.NewRequest(http.MethodGet, members[0].url+"/ws?session_id="+wire.CreateSession(t,
+		members[1].url), nil)
 	handshake.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"8"}}
 	response, err := http.DefaultClient.Do(handshake)
 	if err != nil {
@@ -583,7 +592,10 @@ func TestForwardingIsCounted(t *testing.T) {
 		wire.Eventually(t, "/metrics has "+want, func() bool { return strings.Contains(recorded(), want) })
 	}
 	p.Leave()
-	wire.Eventually(t, "the relay has ended", func() bool { return strings.Contains(recorded(), "csenv_relayed_sockets 0") })
+	wire.Eventually(t, "the relay has ended", func() bool {
+		return strings.Contains(recorded(),
+			"csenv_relayed_sockets 0")
+	})
 }
 
 // waiter has a tool that takes its time.

@@ -107,7 +107,8 @@ func linger(conn *websocket.Conn) {
 
 // writeClose sends a close frame. A peer that doesn't take it is none of our concern.
 func writeClose(conn *websocket.Conn, code int, reason string) {
-	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(closeTimeout))
+	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason),
+		time.Now().Add(closeTimeout))
 }
 
 // isClosed tells a peer that closed the WebSocket from one that was lost.

@@ -74,20 +74,21 @@ func TestKilledClients(t *testing.T) {
 
 // Clients whose hosts vanish without a word lose their slots when the idle time is over.
 func TestVanishedClients(t *testing.T) {
-	inBubble(t, Config{MaxSessions: 50, IdleTimeout: 3 * time.Minute}, func(t *testing.T, s *Server, network *wire.PipeNet) {
-		for range 50 {
-			p := wire.DialPeer(t, &websocket.Dialer{NetDialContext: network.Dial}, "ws://pipe/ws")
-			p.Ask(`{"type":"reset"}`) // and nobody reads any more
-		}
-		pass(3*time.Minute - 5*time.Second)
-		if got := s.sessions.active(); got != 50 {
-			t.Errorf("%d sessions before the idle time is over, want 50", got)
-		}
-		pass(10 * time.Second)
-		if got := s.sessions.active(); got != 0 {
-			t.Errorf("%d sessions after the idle time, want 0", got)
-		}
-	})
+	inBubble(t, Config{MaxSessions: 50, IdleTimeout: 3 * time.Minute},
+		func(t *testing.T, s *Server, network *wire.PipeNet) {
+			for range 50 {
+				p := wire.DialPeer(t, &websocket.Dialer{NetDialContext: network.Dial}, "ws://pipe/ws")
+				p.Ask(`{"type":"reset"}`) // and nobody reads any more
+			}
+			pass(3*time.Minute - 5*time.Second)
+			if got := s.sessions.active(); got != 50 {
+				t.Errorf("%d sessions before the idle time is over, want 50", got)
+			}
+			pass(10 * time.Second)
+			if got := s.sessions.active(); got != 0 {
+				t.Errorf("%d sessions after the idle time, want 0", got)
+			}
+		})
 }
 
 // A trainer that says nothing for two minutes, not even a pong, plays on.

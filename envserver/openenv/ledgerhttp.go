@@ -27,8 +27,9 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 	var body protocol.Receipts
 	if err := json.Unmarshal(text, &body); err != nil || len(body.Receipts) > protocol.MaxReceipts {
-		protocol.WriteDetail(w, http.StatusUnprocessableEntity, fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`,
-			protocol.MaxReceipts))
+		protocol.WriteDetail(w, http.StatusUnprocessableEntity,
+			fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`,
+				protocol.MaxReceipts))
 		return
 	}
 	receipts := make([]score.Receipt, len(body.Receipts))

@@ -52,7 +52,8 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCErro
 	var p rpcParams
 	if c.params != nil {
 		if err := jsonv2.Unmarshal(c.params, &p); err != nil {
-			return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: "the params can't be read: " + err.Error()}
+			return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: "the params can't be read: " +
+				err.Error()}
 		}
 	}
 	switch method {
@@ -83,8 +84,9 @@ func (c rpcCall) session(p rpcParams) (*session, *protocol.RPCError) {
 	id, ok := protocol.ReadText(p.SessionID)
 	ss := c.server.sessions.find(id)
 	if !ok || ss == nil {
-		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: "unknown session_id: begin a session with " +
-			"openenv/session/create"}
+		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams,
+			Message: "unknown session_id: begin a session with " +
+				"openenv/session/create"}
 	}
 	return ss, nil
 }
@@ -93,10 +95,12 @@ func (c rpcCall) session(p rpcParams) (*session, *protocol.RPCError) {
 func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCError) {
 	name, ok := protocol.ReadText(p.Name)
 	if !ok {
-		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: "params.name should be the name of a tool"}
+		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams,
+			Message: "params.name should be the name of a tool"}
 	}
 	if protocol.Given(p.Arguments) && p.Arguments.Kind() != '{' {
-		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: "params.arguments should be a JSON object"}
+		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams,
+			Message: "params.arguments should be a JSON object"}
 	}
 	if !protocol.Given(p.Arguments) {
 		p.Arguments = nil
@@ -146,7 +150,8 @@ func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Con
 func toolFault(err error) *protocol.RPCError {
 	fault := &protocol.RPCError{Code: protocol.RPCInternal, Message: err.Error()}
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		fault.Code, fault.Message, fault.Data = protocol.RPCInvalidParams, "Invalid arguments: "+protocol.Messages(invalid.Items), map[string]any{
+		fault.Code, fault.Message, fault.Data = protocol.RPCInvalidParams, "Invalid arguments: "+protocol.Messages(
+			invalid.Items), map[string]any{
 			"errors": invalid.Items}
 	}
 	if wire, ok := errors.AsType[protocol.Error](err); ok {
@@ -187,7 +192,8 @@ func (c rpcCall) closeSession(p rpcParams) (any, *protocol.RPCError) {
 	case fault != nil:
 		return nil, fault
 	case ss == c.own:
-		return nil, &protocol.RPCError{Code: protocol.RPCInvalidRequest, Message: "this session belongs to the socket: close the socket"}
+		return nil, &protocol.RPCError{Code: protocol.RPCInvalidRequest,
+			Message: "this session belongs to the socket: close the socket"}
 	case ss.closeOnRequest():
 		return map[string]any{"session_id": ss.id, "closed": true}, nil
 	}

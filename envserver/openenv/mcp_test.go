@@ -67,7 +67,8 @@ func TestPlainMCP(t *testing.T) {
 	wire.CreateSession(t, url)
 	refused := wire.RPC(t, url, "openenv/session/create", `{}`)
 	if diff := cmp.Diff(map[string]any{"active_sessions": 1.0, "max_sessions": 1.0},
-		wire.Decoded(t, refused, "error", "data")); diff != "" || wire.Decoded(t, refused, "error", "code") != -32000.0 {
+		wire.Decoded(t, refused, "error", "data")); diff != "" ||
+		wire.Decoded(t, refused, "error", "code") != -32000.0 {
 		t.Errorf("a session too many: %s", refused)
 	}
 }
@@ -183,7 +184,8 @@ func TestMCPActions(t *testing.T) {
 	if got := wire.CodeOf(t, step(`{"type":"call_tool","tool_name":"panic"}`)); got != protocol.CodeExecution {
 		t.Errorf("a panic of a tool: %s", got)
 	}
-	if got := wire.Decoded(t, step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`),
+	if got := wire.Decoded(t,
+		step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`),
 		"data").(map[string]any); got["done"] != true || got["reward"] != 0.5 ||
 		got["metadata"].(map[string]any)["episode_score"] != 0.5 {
 		t.Errorf("the end of an episode by a tool: %v", got)

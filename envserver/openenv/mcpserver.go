@@ -36,9 +36,11 @@ type mcpServer struct {
 
 func newMCPServer(s *Server) *mcpServer {
 	m := &mcpServer{server: s}
-	server := mcp.NewServer(&mcp.Implementation{Name: "csenv-" + s.cfg.Kind.Name(), Version: cmp.Or(s.cfg.Version, "dev")},
+	server := mcp.NewServer(&mcp.Implementation{Name: "csenv-" + s.cfg.Kind.Name(),
+		Version: cmp.Or(s.cfg.Version, "dev")},
 		&mcp.ServerOptions{
-			Instructions: s.cfg.Kind.Description() + " Call " + player.ObserveTool + " first. The results tell the reward of each " +
+			Instructions: s.cfg.Kind.Description() + " Call " + player.ObserveTool +
+				" first. The results tell the reward of each " +
 				"call and when the episode is done.",
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 			GetSessionID: func() string { return newID(s.mesh.SessionPrefix()) },

@@ -46,7 +46,8 @@ func TestStockMCPClient(t *testing.T) {
 	for _, tool := range listed.Tools {
 		names[tool.Name] = true
 	}
-	if !names[player.ObserveTool] || !names["say"] || names["reset"] || names["step"] || names["state"] || names["close"] {
+	if !names[player.ObserveTool] || !names["say"] || names["reset"] || names["step"] || names["state"] ||
+		names["close"] {
 		t.Errorf("tools %v", names)
 	}
 	if _, err := dialMCP(t.Context(), url+"/mcp"); err == nil || !strings.Contains(err.Error(), "1/1") {

@@ -38,11 +38,12 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 // report is the server's /stats.
 func (s *Server) report() score.Report {
 	report := score.Report{
-		Environment: s.cfg.Kind.Name(), ScenarioDigest: s.cfg.Kind.ScenarioDigest(), GraderVersion: s.cfg.Kind.GraderVersion(),
-		Judge:    s.cfg.Kind.Judge(),
-		Draining: s.sessions.slots.Draining(),
-		Sessions: score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.slots.Capacity)},
-		Episodes: s.metrics.episodes(), Tasks: s.cfg.Kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
+		Environment: s.cfg.Kind.Name(), ScenarioDigest: s.cfg.Kind.ScenarioDigest(),
+		GraderVersion: s.cfg.Kind.GraderVersion(),
+		Judge:         s.cfg.Kind.Judge(),
+		Draining:      s.sessions.slots.Draining(),
+		Sessions:      score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.slots.Capacity)},
+		Episodes:      s.metrics.episodes(), Tasks: s.cfg.Kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
 		Cut:  s.metrics.cut.Load(),
 		Runs: s.ledgers.RunReports(s.playedRuns()),
 	}

@@ -1,3 +1,20 @@
+// Package openenv serves an environment over the OpenEnv protocol.
+//
+// A session is an environment that holds one slot of the server's capacity. One registry holds all
+// sessions, whether a socket opened them, a request of OpenEnv's MCP dialect or an MCP client.
+// Sockets, plain HTTP and tools play on a session in turns.
+//
+// A socket costs one goroutine, which reads: so pings are answered, and a close is noticed, during
+// a long step. A second goroutine lives only as long as messages wait for their answers; it answers
+// them one by one, in order. The server sends nothing on a socket but answers and pings.
+//
+// Every end of a session (a close message, a close frame, a lost peer, a timeout, a drain) goes
+// through session.end. It frees the slot first and closes the socket after that, so that a client
+// that closes and reconnects is never refused because of its own session.
+//
+// The packages below it, none of which imports this one: protocol (messages and their encoding),
+// slots (capacity), documents (what needs no session), ledger (episodes of runs), player (plays
+// episodes, on documents and ledger), mesh (peers of a pool, on slots), client.
 package openenv
 
 import (
@@ -63,8 +80,8 @@ type Config struct {
 	// SessionGrace keeps the session of a socket that was lost, so that another one can attach to
 	// it, 0 for not at all.
 	SessionGrace time.Duration
-	// MaxClientSessions is the number of sessions at a time for one client, identified by its address
-	// and token, 0 for any number.
+	// MaxClientSessions is the number of sessions at a time for one client, identified by its
+	// address and token, 0 for any number.
 	MaxClientSessions int
 	// MessageRate is the maximum number of messages per second that a session answers; more wait. 0
 	// is no limit.

@@ -65,8 +65,8 @@ type session struct {
 // errEnded answers an operation on a session that ended before its turn came.
 var errEnded = protocol.Error{Code: protocol.CodeSession, Message: "the session has ended: begin another one"}
 
-// open makes a session of the given id with a slot and an environment. The error is player.ErrFactory or
-// one of registry.admit.
+// open makes a session of the given id with a slot and an environment. The error is
+// player.ErrFactory or one of registry.admit.
 func (s *Server) open(ctx context.Context, id, client string) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
 	if s.cfg.MessageRate > 0 {

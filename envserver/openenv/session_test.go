@@ -173,7 +173,8 @@ func TestFactoryError(t *testing.T) {
 			s, url := serve(t, Config{Kind: kind})
 			p := wire.Connect(t, url)
 			answer := p.Ask(`{"type":"reset"}`)
-			if wire.CodeOf(t, answer) != protocol.CodeFactory || wire.Decoded(t, answer, "data", "factory_name") != "echo" {
+			if wire.CodeOf(t, answer) != protocol.CodeFactory ||
+				wire.Decoded(t, answer, "data", "factory_name") != "echo" {
 				t.Errorf("answer %s", answer)
 			}
 			if code, _ := p.Closed(); code != websocket.CloseNormalClosure {

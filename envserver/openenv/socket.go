@@ -317,7 +317,8 @@ func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 			s.server.log.Error("Answering a message panicked", "cause", fmt.Sprint(cause), "stack",
 				string(debug.Stack()))
 			out.Reset()
-			s.dialect.refuse(out, protocol.Error{Code: protocol.CodeExecution, Message: "the server failed to answer this message"})
+			s.dialect.refuse(out, protocol.Error{Code: protocol.CodeExecution,
+				Message: "the server failed to answer this message"})
 		}
 	}()
 	return s.dialect.respond(s.session.ctx, s.session, out, raw)

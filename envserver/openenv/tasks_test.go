@@ -106,7 +106,8 @@ func TestResetBySplit(t *testing.T) {
 		`{"split":"train","index":-1}`:  `["data","index"]`,
 		`{"split":["train"],"index":0}`: `["data","split"]`,
 	} {
-		if answer := p.Ask(`{"type":"reset","data":` + options + `}`); wire.CodeOf(t, answer) != protocol.CodeValidation ||
+		if answer := p.Ask(`{"type":"reset","data":` + options + `}`); wire.CodeOf(t,
+			answer) != protocol.CodeValidation ||
 			!strings.Contains(answer, `"loc":`+want) {
 			t.Errorf("%s: %s", options, answer)
 		}

@@ -53,8 +53,8 @@ func NewBenchCommand() *cobra.Command {
 		Long: `Measure how fast an OpenEnv server answers, under growing numbers of sessions.
 
 Any server that speaks OpenEnv will do. Each session is a WebSocket with one step in flight; when an
-episode ends it resets. Without --action, the server's schema (GET /schema) suggests one, which is
-tried first. The sessions take slots of the server while they last: don't point it at a pool in use.
+episode ends it resets. A csenv server needs no --action, any other server does. The sessions take
+slots of the server while they last: don't point it at a pool in use.
 
 The token of a protected server is read from ` + envvars.PoolToken + ` where --token isn't given.
 
@@ -132,9 +132,9 @@ func (b *bench) choose(ctx context.Context, url string) ([]json.RawMessage, erro
 	defer cancel()
 	o := client.Options{Token: b.token}
 	if len(b.actions) == 0 {
-		action, err := load.Guess(ctx, url, json.RawMessage(b.reset), o)
+		action, err := load.InferAction(ctx, url, json.RawMessage(b.reset), o)
 		if err != nil && errors.As(err, new(*client.ServerError)) {
-			err = fmt.Errorf("%w; say with --action what to play", err)
+			err = fmt.Errorf("no action of csenv is known to this server: give one with --action: %w", err)
 		}
 		return []json.RawMessage{action}, err
 	}

@@ -124,7 +124,8 @@ type Options struct {
 	// Spread says.
 	SessionID string
 	// Silence is how long the server may send nothing, not even a ping, until the session counts as
-	// lost; 0 for ever. A machine that is gone says nothing. For a csenv server it is protocol.MaxSilence.
+	// lost; 0 for ever. A machine that is gone says nothing. For a csenv server it is
+	// protocol.MaxSilence.
 	Silence time.Duration
 }
 

@@ -107,8 +107,8 @@ func request(ctx context.Context, method string, target *url.URL, body []byte, o
 	return answer, nil
 }
 
-// SendReceipts has a server count episodes of a run's shard that another server of its pool graded, by
-// their receipts, and returns which episodes its ledger has then. Receipts that it has counted
+// SendReceipts has a server count episodes of a run's shard that another server of its pool graded,
+// by their receipts, and returns which episodes its ledger has then. Receipts that it has counted
 // already change nothing. Without receipts, it tells what there is.
 func SendReceipts(ctx context.Context, baseURL, run string, shard int, receipts []string,
 	o Options) (score.IndexSet, error) {

@@ -254,7 +254,8 @@ type taskQuery struct {
 	index, start, stop *int64
 }
 
-func parseTaskQuery(body json.RawMessage, name string, members map[string]bool) (q taskQuery, items []episode.ErrorItem) {
+func parseTaskQuery(body json.RawMessage, name string,
+	members map[string]bool) (q taskQuery, items []episode.ErrorItem) {
 	var given map[string]jsontext.Value
 	r := protocol.OptionReader{Where: "body"}
 	if err := jsonv2.Unmarshal(body, &given); err != nil {

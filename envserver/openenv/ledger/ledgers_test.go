@@ -49,7 +49,8 @@ func TestIdleLedgerMakesRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := store.Open(protocol.RunTag{Run: "made-up"}); err == nil || !strings.Contains(err.Error(), "more servers") {
+		if _, err := store.Open(protocol.RunTag{Run: "made-up"}); err == nil ||
+			!strings.Contains(err.Error(), "more servers") {
 			t.Errorf("a ledger too many was opened with %v", err)
 		}
 		if _, err := store.Open(protocol.RunTag{Run: "u", Shard: 5}); err != nil {

@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/csenv/csenv/envserver/score"
 
-// Recorder is where the episodes of a run are counted: the ledger of one of its shards, or the rollouts
-// that it collects.
+// Recorder is where the episodes of a run are counted: the ledger of one of its shards, or the
+// rollouts that it collects.
 type Recorder interface {
 	// Begin counts an episode that was opened.
 	Begin()

@@ -83,8 +83,8 @@ type segmentRecorder struct {
 	tag   string
 }
 
-// Open finds the recorder of a tag, made on first use. It refuses a further tag while maxTags are being
-// collected.
+// Open finds the recorder of a tag, made on first use. It refuses a further tag while maxTags are
+// being collected.
 func (s *Rollouts) Open(tag string) (segmentRecorder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,8 +280,8 @@ func (s *Rollouts) uncollected() bool {
 	return false
 }
 
-// WaitDrained waits until the runs that collect have acknowledged everything, or have fallen silent, or
-// the context ends. What nobody collects holds nothing up.
+// WaitDrained waits until the runs that collect have acknowledged everything, or have fallen
+// silent, or the context ends. What nobody collects holds nothing up.
 func (s *Rollouts) WaitDrained(ctx context.Context) {
 	for s.uncollected() {
 		select {

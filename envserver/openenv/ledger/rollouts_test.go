@@ -35,7 +35,8 @@ func (s *Rollouts) ask(tb testing.TB, tag, run string, ack int64) score.Segment 
 	if r := s.byTag[tag]; r != nil {
 		instance = r.instance
 	}
-	segment, err := s.Collect(score.CollectRequest{Tag: tag, Run: run, PassScore: score.One, Instance: instance, Ack: ack})
+	segment, err := s.Collect(score.CollectRequest{Tag: tag, Run: run, PassScore: score.One, Instance: instance,
+		Ack: ack})
 	if err != nil {
 		tb.Fatal(err)
 	}

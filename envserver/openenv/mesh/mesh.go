@@ -109,8 +109,8 @@ type Mesh struct {
 	looked  time.Time
 
 	capacityMu sync.Mutex
-	// free are the slots that the peers reported, by address, minus the sessions that were passed on
-	// to them since.
+	// free are the slots that the peers reported, by address, minus the sessions that were passed
+	// on to them since.
 	free  map[string]int64
 	asked time.Time
 }

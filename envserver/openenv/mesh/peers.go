@@ -105,7 +105,8 @@ func (m *Mesh) mostFree(ctx context.Context, tried []string) string {
 	return best
 }
 
-// askCapacity asks all peers how many slots they have free. Those that don't answer in time have none.
+// askCapacity asks all peers how many slots they have free. Those that don't answer in time have
+// none.
 func (m *Mesh) askCapacity(ctx context.Context) map[string]int64 {
 	others := m.others(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), capacityTimeout)

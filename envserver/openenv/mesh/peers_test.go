@@ -52,7 +52,8 @@ func elapse(d time.Duration) { <-time.After(d) }
 func TestTokensOfServers(t *testing.T) {
 	book := &phonebook{}
 	other := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	a, b, foreign := testMesh(t, "192.0.2.1:8000", echo.Key(), book), testMesh(t, "192.0.2.2:8000", echo.Key(), book), testMesh(t, "192.0.2.1:8000", other, book)
+	a, b, foreign := testMesh(t, "192.0.2.1:8000", echo.Key(), book), testMesh(t, "192.0.2.2:8000", echo.Key(),
+		book), testMesh(t, "192.0.2.1:8000", other, book)
 	if len(a.token) != tokenLength || a.token == b.token || a.token != b.tokenOf(a.Self) {
 		t.Errorf("tokens %q and %q", a.token, b.token)
 	}

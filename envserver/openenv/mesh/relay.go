@@ -65,8 +65,9 @@ func (m *Mesh) refuseRelay(w http.ResponseWriter, t target) error {
 		return errDeclined
 	}
 	w.Header().Set("Retry-After", "1")
-	protocol.WriteDetail(w, http.StatusServiceUnavailable, "this server passes on no more connections: try again to reach "+
-		"another one")
+	protocol.WriteDetail(w, http.StatusServiceUnavailable,
+		"this server passes on no more connections: try again to reach "+
+			"another one")
 	return nil
 }
 

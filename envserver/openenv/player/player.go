@@ -168,7 +168,8 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 		}
 		var err error
 		if recorder, err = p.recorderOf(*o.Tag); err != nil {
-			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{protocol.NewErrorItem("value_error", nil, err.Error(),
+			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{protocol.NewErrorItem("value_error", nil,
+				err.Error(),
 				where, "run")}})
 		}
 	}
@@ -303,7 +304,8 @@ func (p *Player) Abandon() protocol.Error {
 			Message: "the environment failed and could not be made anew: connect again"}
 	}
 	p.env = fresh.env
-	return protocol.Error{Code: protocol.CodeExecution, Message: "the environment failed and the episode is lost: send reset to " +
+	return protocol.Error{Code: protocol.CodeExecution, Message: "the environment failed and the episode is lost: " +
+		"send reset to " +
 		"begin another"}
 }
 

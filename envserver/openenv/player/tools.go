@@ -148,7 +148,8 @@ func readMCPAction(data []byte) (mcpAction, bool) {
 			"tool_name"))
 	}
 	if protocol.Given(d.Arguments) && d.Arguments.Kind() != '{' {
-		items = append(items, protocol.NewErrorItem("dict_type", d.Arguments, "arguments should be a JSON object", "arguments"))
+		items = append(items, protocol.NewErrorItem("dict_type", d.Arguments, "arguments should be a JSON object",
+			"arguments"))
 	}
 	if !protocol.Given(d.Arguments) {
 		d.Arguments = nil
@@ -207,7 +208,8 @@ func ToolResult(r Reply, both bool) (json.RawMessage, error) {
 		return nil, err
 	}
 	result := map[string]any{
-		"content":            []map[string]any{{"type": "text", "text": string(structured), "annotations": nil, "meta": nil}},
+		"content": []map[string]any{{"type": "text", "text": string(structured), "annotations": nil,
+			"meta": nil}},
 		"structured_content": structured, "meta": nil, "data": structured, "is_error": false,
 	}
 	if both {

@@ -71,7 +71,8 @@ func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, 
 		return nil, false
 	}
 	if probe.Kind() != '{' {
-		WriteItems(w, []episode.ErrorItem{NewErrorItem("model_attributes_type", probe, "the body should be a JSON object",
+		WriteItems(w, []episode.ErrorItem{NewErrorItem("model_attributes_type", probe,
+			"the body should be a JSON object",
 			"body")})
 		return nil, false
 	}

@@ -137,12 +137,15 @@ func (m *Message) takeData(data jsontext.Value) []episode.ErrorItem {
 	dataless := m.Kind == StateMessage || m.Kind == CloseMessage
 	switch {
 	case dataless && data != nil:
-		return []episode.ErrorItem{NewErrorItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.Kind),
+		return []episode.ErrorItem{NewErrorItem("extra_forbidden", data,
+			fmt.Sprintf("a %s message has no data", m.Kind),
 			"data")}
 	case m.Kind == StepMessage && data == nil:
-		return []episode.ErrorItem{NewErrorItem("missing", nil, "a step message has the action's fields in data", "data")}
+		return []episode.ErrorItem{NewErrorItem("missing", nil, "a step message has the action's fields in data",
+			"data")}
 	case m.Kind == MCPMessage && data == nil:
-		return []episode.ErrorItem{NewErrorItem("missing", nil, "an mcp message has a JSON-RPC request in data", "data")}
+		return []episode.ErrorItem{NewErrorItem("missing", nil, "an mcp message has a JSON-RPC request in data",
+			"data")}
 	case data != nil && data.Kind() != '{':
 		return []episode.ErrorItem{NewErrorItem("dict_type", data, "data should be a JSON object", "data")}
 	}

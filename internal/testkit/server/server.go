@@ -24,8 +24,8 @@ type Server struct {
 	ops http.Handler
 }
 
-// New makes a server that serves nothing yet. By default its environment is echo, its key is echo.Key,
-// and it logs nothing.
+// New makes a server that serves nothing yet. By default its environment is echo, its key is
+// echo.Key, and it logs nothing.
 func New(tb testing.TB, cfg openenv.Config) *Server {
 	tb.Helper()
 	if cfg.Kind == nil {

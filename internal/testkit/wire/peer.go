@@ -1,5 +1,5 @@
-// Package wire talks to env servers in tests, in raw frames and plain HTTP, and replaces the network
-// within a synctest bubble.
+// Package wire talks to env servers in tests, in raw frames and plain HTTP, and replaces the
+// network within a synctest bubble.
 package wire
 
 import (

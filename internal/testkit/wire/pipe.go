@@ -48,7 +48,8 @@ func (p *PipeNet) Dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// bufferedPipe is an end of a pipe whose writes don't wait for the reader, as a socket's buffer makes it.
+// bufferedPipe is an end of a pipe whose writes don't wait for the reader, as a socket's buffer
+// makes it.
 type bufferedPipe struct {
 	net.Conn
 	out    chan []byte

@@ -75,7 +75,8 @@ func (g gym) fence(kind protocol.MessageKind) *protocol.Error {
 	if g.server.cfg.Mode == Simulation || kind == protocol.MCPMessage || kind == protocol.CloseMessage {
 		return nil
 	}
-	return &protocol.Error{Code: protocol.CodeUnknownType, Message: "this server runs in production mode: send mcp or close, not " +
+	return &protocol.Error{Code: protocol.CodeUnknownType, Message: "this server runs in production mode: send mcp " +
+		"or close, not " +
 		string(kind)}
 }
 

@@ -1,0 +1,70 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/openenv"
+	"github.com/csenv/csenv/envserver/openenv/client"
+	"github.com/csenv/csenv/envserver/workflow"
+	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/internal/testkit/server"
+)
+
+// The action for an environment of csenv is one that it plays and that doesn't end the episode.
+func TestInferAction(t *testing.T) {
+	front := serve(t, 2)
+	action, err := InferAction(t.Context(), front.URL, nil, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := searches(front.URL, 2)
+	cfg.Actions = []json.RawMessage{action}
+	if got, err := Run(t.Context(), cfg); err != nil || len(got.Failures) != 0 || got.Steps == 0 {
+		t.Errorf("a load of %s: %d steps, %v, %v", action, got.Steps, got.Failures, err)
+	}
+	if err := Try(t.Context(), front.URL, nil, json.RawMessage(`{"action_type":"fly"}`),
+		client.Options{}); err == nil || !strings.Contains(
+		err.Error(), `refuses the action {"action_type":"fly"}`) {
+		t.Errorf("an unknown action: %v", err)
+	}
+	if err := Try(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action,
+		client.Options{}); err == nil {
+		t.Error("an unknown task")
+	}
+}
+
+func TestInferActionFailsWithTheServersStatus(t *testing.T) {
+	denied := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer denied.Close()
+	_, err := InferAction(t.Context(), denied.URL, nil, client.Options{})
+	if refused, ok := errors.AsType[*client.StatusError](err); !ok || refused.Status != http.StatusUnauthorized {
+		t.Errorf("a server that wants a token: %v", err)
+	}
+}
+
+// The workflow environment plays an action too, and a server with other actions refuses them all.
+func TestInferActionOfOtherServers(t *testing.T) {
+	kind, err := workflow.New(testkit.Catalog(t), offline.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := server.Start(t, openenv.Config{Kind: kind})
+	for _, task := range kind.Tasks() {
+		reset := json.RawMessage(`{"task":"` + task.Name + `"}`)
+		if action, err := InferAction(t.Context(), own.URL, reset, client.Options{}); err != nil {
+			t.Errorf("%s, %s: %v", task.Name, action, err)
+		}
+	}
+	foreign := server.Start(t, openenv.Config{})
+	if _, err := firstPlayed(t.Context(), foreign.URL, nil,
+		[]json.RawMessage{json.RawMessage(`{"kind":"zzz"}`)}, client.Options{}); !errors.As(err, new(*client.ServerError)) {
+		t.Errorf("a foreign server: %v", err)
+	}
+}

@@ -22,7 +22,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Config says what is played.
+// Config is a load.
 type Config struct {
 	// URL is the server's, ws or http; "/ws" is appended to its path.
 	URL string
@@ -40,11 +40,11 @@ type Config struct {
 	// Dialing is the number of handshakes at a time, 0 for 128: as many as a listener's backlog
 	// takes without loss.
 	Dialing int
-	// Progress is told how things stand, about once a second; nil for nobody.
+	// Progress, if not nil, is called about once a second.
 	Progress func(Progress)
 }
 
-// Progress is how a run stands.
+// Progress is the state of a run.
 type Progress struct {
 	// Phase is "connect", "step" or "close".
 	Phase            string
@@ -84,9 +84,8 @@ const (
 	maxReply = 100 << 20
 )
 
-// Run opens the sessions, has them step for the duration and closes them. Its error says that
-// nothing could be measured: no session opened, or the context ended. Sessions that fail meanwhile
-// are counted in the result.
+// Run opens the sessions, steps them for the duration and closes them. It fails if no session
+// opened or the context ended. Sessions that fail later are counted in the result.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.Sessions < 1 || len(cfg.Actions) == 0 {
 		return Result{}, errors.New("a load needs at least one session and one action")
@@ -276,8 +275,7 @@ func (g *generator) stepAll(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, g.Duration)
 	defer cancel()
 	began := time.Now()
-	// One deadline for all that comes: moving it for every message would cost the machine a part of
-	// what is measured.
+	// One deadline for all messages: moving it for each would cost a part of what is measured.
 	g.deadline(began.Add(g.Duration + messageTimeout))
 	var playing sync.WaitGroup
 	for i, s := range g.sessions {
@@ -326,8 +324,8 @@ func (g *generator) deadline(at time.Time) {
 	}
 }
 
-// hangUp closes every session, all at once and within one bound, for a server that answers none of
-// them must not hold the next load up.
+// hangUp closes every session at once and within one bound: a server that doesn't answer must not
+// delay the next load.
 func (g *generator) hangUp(ctx context.Context) {
 	g.phase.Store("close")
 	until := time.Now().Add(closeTimeout)

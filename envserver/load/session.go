@@ -20,8 +20,8 @@ type answerError struct{ code, message string }
 
 func (e *answerError) Error() string { return "answered " + e.code + ": " + e.message }
 
-// exchange sends one message and reads its answer, within the deadline of the connection; done
-// tells that the episode is over.
+// exchange sends one message and reads its answer, within the deadline of the connection. It
+// reports whether the episode is over.
 func (s *session) exchange(message []byte) (done bool, err error) {
 	if err := s.conn.WriteMessage(websocket.TextMessage, message); err != nil {
 		return false, fmt.Errorf("write: %w", err)
@@ -37,8 +37,8 @@ func (s *session) exchange(message []byte) (done bool, err error) {
 	return s.over()
 }
 
-// over looks for what matters in the answer, without decoding it: the type, and "done" true. An
-// environment that has such bytes in a text only costs the measurement a reset.
+// over finds the type and "done" in the answer without decoding it. An environment that has such
+// bytes in a text only costs the measurement a reset.
 func (s *session) over() (bool, error) {
 	answer := s.answer.Bytes()
 	if bytes.Contains(answer[:min(len(answer), 40)], []byte(`"error"`)) {
@@ -60,9 +60,8 @@ const (
 	abortTimeout = time.Second
 )
 
-// close says that the session is over and waits for the server's close frame, so that the slot is
-// free for the next load. A server that answers with a message knows no close: its session ends
-// with the socket, as one that broke off does.
+// close ends the session and waits for the server's close frame, so that the slot is free for the
+// next load.
 func (s *session) close() {
 	defer s.conn.Close()
 	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout))

@@ -14,11 +14,11 @@ import (
 const (
 	// maxMessage is the largest inbound message, in bytes, as in the official server.
 	maxMessage = 16 << 20
-	// smallMessage is the size, in bytes, up to which a message is read without asking; every
-	// action fits.
+	// smallMessage is the size, in bytes, up to which a message counts for no budget; every action
+	// fits.
 	smallMessage = 64 << 10
-	// bulkBudget bounds the memory of all larger messages together: so many sessions may be sending
-	// one at a time, and others wait.
+	// bulkBudget bounds the memory of all larger messages together. A session that would exceed it
+	// waits.
 	bulkBudget = 16 * maxMessage
 	// bulkWait bounds the time in which a large message must have arrived.
 	bulkWait = time.Minute
@@ -44,7 +44,7 @@ func (b *buffers) put(buf *bytes.Buffer) {
 	b.pool.Put(buf)
 }
 
-// frame is an inbound message with what it holds of the server's memory.
+// frame is an inbound message with what it occupies of the server's memory.
 type frame struct {
 	buf  *bytes.Buffer
 	bulk bool
@@ -84,7 +84,7 @@ func (s *socket) receiveBulk(f frame, r io.Reader) (frame, error) {
 	return f, s.conn.SetReadDeadline(time.Time{})
 }
 
-// free gives back what a frame holds.
+// free releases the memory of a frame.
 func (s *Server) free(f frame) {
 	if f.bulk {
 		s.bulk.Release(maxMessage)
@@ -105,13 +105,13 @@ func linger(conn *websocket.Conn) {
 	}
 }
 
-// writeClose sends a close frame. A peer that doesn't take it is none of our concern.
+// writeClose sends a close frame. The error of a peer that doesn't take it is ignored.
 func writeClose(conn *websocket.Conn, code int, reason string) {
 	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason),
 		time.Now().Add(closeTimeout))
 }
 
-// isClosed tells a peer that closed the WebSocket from one that was lost.
+// isClosed reports whether the peer closed the WebSocket; otherwise it was lost.
 func isClosed(err error) bool {
 	closed, ok := errors.AsType[*websocket.CloseError](err)
 	return ok && closed.Code != websocket.CloseAbnormalClosure

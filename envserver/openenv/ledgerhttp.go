@@ -13,9 +13,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// serveReceipts counts episodes in a shard's ledger that another server of the pool graded, and
-// tells which episodes the ledger has. Receipts that it has counted before change nothing; if one
-// doesn't hold, none is counted.
+// serveReceipts adds episodes to a shard's ledger that another server of the pool graded, and
+// answers with the indexes of all episodes in it. Receipts that were counted before change nothing;
+// if one is invalid, none is counted.
 func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	key, ok := ledgerKeyOf(w, r)
 	if !ok {
@@ -51,7 +51,7 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ledgerKeyOf reads which ledger a request is about, or answers what is wrong.
+// ledgerKeyOf reads which ledger a request names, or answers what is wrong.
 func ledgerKeyOf(w http.ResponseWriter, r *http.Request) (ledger.Key, bool) {
 	query := r.URL.Query()
 	shard, err := strconv.Atoi(query.Get("shard"))
@@ -81,7 +81,7 @@ func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveRollouts hands a run what trainers have tagged with its name since it last asked.
+// serveRollouts serves a run the next segment of the episodes that are tagged with its name.
 func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
 	question, err := score.ParseCollectRequest(r.URL.Query())
 	if err != nil {

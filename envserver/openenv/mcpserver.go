@@ -26,9 +26,8 @@ const resetMeta = "openenv/reset"
 const maxMCPBody = 1 << 20
 
 // mcpServer serves MCP itself on the path of OpenEnv's dialect. An MCP session is a session of the
-// registry with one episode, which begins with initialize: by the options in the query of the URL
-// and in _meta, or by default. Resetting is the orchestrator's business, so an agent that wants
-// another episode begins another session.
+// registry with one episode, which begins with initialize: with the options in the query of the URL
+// and in _meta, or the defaults. Agents can't reset: for another episode they open another session.
 type mcpServer struct {
 	server  *Server
 	handler *mcp.StreamableHTTPHandler
@@ -62,7 +61,7 @@ func newMCPServer(s *Server) *mcpServer {
 	return m
 }
 
-// originKey is the context key of the URL and the client that an MCP session began with.
+// originKey is the context key of an origin.
 type originKey struct{}
 
 type origin struct {
@@ -147,7 +146,7 @@ func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*
 	return ss, nil
 }
 
-// wireRPC is the error as the MCP library sends it.
+// wireRPC converts an error to that of the MCP library.
 func wireRPC(fault *protocol.RPCError) error {
 	data, err := json.Marshal(fault.Data)
 	if err != nil {
@@ -156,7 +155,7 @@ func wireRPC(fault *protocol.RPCError) error {
 	return &jsonrpc.Error{Code: int64(fault.Code), Message: protocol.Cut(fault.Message), Data: data}
 }
 
-// resetOptionsOf are the options of an initialize: the query's, and over them those of _meta.
+// resetOptionsOf returns the options of an initialize: those of _meta override the query's.
 func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, error) {
 	options := map[string]any{}
 	for name, values := range query {
@@ -172,8 +171,8 @@ func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, err
 	return json.Marshal(options)
 }
 
-// callTool plays a tool in the session. What the agent did wrong is a result that says so, which
-// its model reads, and not an error of the protocol.
+// callTool plays a tool in the session. A mistake of the agent is a result, which its model reads,
+// and not an error of the protocol.
 func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	ss := m.server.sessions.find(request.Session.ID())
 	if ss == nil {
@@ -195,7 +194,7 @@ func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) 
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: agentError(err)}}}, nil
 }
 
-// agentError says to an agent what went wrong.
+// agentError describes an error for the agent.
 func agentError(err error) string {
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 		return protocol.Cut("Invalid arguments: " + protocol.Messages(invalid.Items))

@@ -21,7 +21,7 @@ func (s *Server) OpsHandler() http.Handler {
 	}.handler())
 }
 
-// serveReady tells Kubernetes whether to send new sessions here.
+// serveReady reports to Kubernetes whether the server takes new sessions.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	status, text := http.StatusOK, "ok"
 	switch {

@@ -111,8 +111,8 @@ func page(body []byte) http.HandlerFunc {
 	}
 }
 
-// authorised answers 401 to requests without one of the server's tokens, if it has any. Liveness is
-// anybody's to ask.
+// authorised answers 401 to requests without one of the server's tokens, if it has any. GET /health
+// needs none.
 func (s *Server) authorised(next http.Handler) http.Handler {
 	if s.cfg.Tokens == nil {
 		return next
@@ -128,8 +128,7 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 	})
 }
 
-// knows reports whether the token is one of the server's, in a time that doesn't depend on how far
-// they agree.
+// knows reports whether the token is one of the server's, in constant time.
 func (s *Server) knows(token string) bool {
 	given, known := sha256.Sum256([]byte(token)), 0
 	for _, t := range s.cfg.Tokens() {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What ended a session, as the metrics name it.
+// The results of sessions in the metrics.
 const (
 	endClosed      = "closed"
 	endLost        = "lost"
@@ -28,9 +28,9 @@ const (
 	endFactory     = "factory_error"
 )
 
-// session is an environment that holds a slot, whatever it is played by. A session is either owned
-// by the socket that made it, and ends with that socket; or it was made by a request, and ends when
-// a request says so or when nobody plays. A socket can be attached to either, one at a time.
+// session is an environment that holds a slot. It is either owned by the socket that opened it, and
+// ends with that socket; or it was opened by a request, and ends on request or when it is idle. One
+// socket at a time can be attached to it.
 type session struct {
 	server *Server
 	id     string
@@ -42,9 +42,9 @@ type session struct {
 	// turn holds a token while an operation runs. It guards player.
 	turn   chan struct{}
 	player *player.Player
-	// tag is that of the episode that is being played, nil while none is or it belongs to no run.
+	// tag is that of the current episode, nil if there is none or it belongs to no run.
 	tag atomic.Pointer[protocol.RunTag]
-	// limiter is nil where messages may come at any rate.
+	// limiter is nil without a message rate.
 	limiter *rate.Limiter
 	// lastActive is the Unix nanosecond of the last operation other than state, or of the last
 	// attaching or detaching.
@@ -99,9 +99,9 @@ func refusalResult(err error) string {
 	return "refused_full"
 }
 
-// do plays on the session: one operation at a time, in whatever way it comes. A panic becomes an
-// EXECUTION_ERROR and costs the session its episode, whose state can't be trusted any more. The
-// error is a protocol.Error, or the context's while another operation ran.
+// do runs one operation on the session at a time. A panic becomes an EXECUTION_ERROR and loses the
+// episode, whose state is no longer reliable. The error is a protocol.Error, or the context's if it
+// ended first.
 func (s *session) do(ctx context.Context, f func(p *player.Player)) (err error) {
 	if s.limiter != nil {
 		if err := s.limiter.Wait(ctx); err != nil {
@@ -148,10 +148,10 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() { stop(); cancel() }
 }
 
-// active notes that the session is played.
+// active records that the session is played.
 func (s *session) active() { s.lastActive.Store(time.Now().UnixNano()) }
 
-// attach binds a socket to the session. The error says why it can't be.
+// attach binds a socket to the session.
 func (s *session) attach(socket *socket, owned bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,8 +167,8 @@ func (s *session) attach(socket *socket, owned bool) error {
 	return nil
 }
 
-// detach lets go of a socket that has ended, and of the session with it if the socket owned it or a
-// close was asked for. A socket that was lost may keep the session for a while.
+// detach releases a socket that has ended, and ends the session if the socket owned it or a close
+// was requested. A socket that was lost may keep the session for a while.
 func (s *session) detach(socket *socket, result string) {
 	s.mu.Lock()
 	if s.socket != socket {
@@ -188,8 +188,8 @@ func (s *session) detach(socket *socket, result string) {
 	}
 }
 
-// closeOnRequest ends the session, or, while a socket is attached, has it end with that. It reports
-// whether the session has ended.
+// closeOnRequest ends the session, or, while a socket is attached, has it end with the socket. It
+// reports whether the session has ended.
 func (s *session) closeOnRequest() (closed bool) {
 	s.mu.Lock()
 	attached := s.socket != nil
@@ -202,9 +202,9 @@ func (s *session) closeOnRequest() (closed bool) {
 	return true
 }
 
-// end frees the slot, stops what the session runs, and closes the socket with the code and the
-// reason, if one is attached: with the code 0 without a word. It does nothing for a session that
-// has ended before.
+// end frees the slot, stops what the session runs, and closes an attached socket with the code and
+// the reason, or without a close frame if the code is 0. It does nothing for a session that has
+// ended before.
 func (s *session) end(result string, code int, reason string) {
 	if !s.server.sessions.release(s) {
 		return
@@ -239,7 +239,7 @@ func (s *session) whenEnded(f func()) {
 	}
 }
 
-// check applies the session's timeouts, and looks after its socket. It never waits for the peer.
+// check applies the session's timeouts and checks its socket. It never waits for the peer.
 func (s *session) check(now time.Time) {
 	server := s.server
 	s.mu.Lock()

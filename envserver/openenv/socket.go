@@ -17,8 +17,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A client that doesn't wait for answers may have so many messages, and so many bytes beyond the
-// first message, waiting in the server. After that the server stops reading from it.
+// A client that doesn't wait for answers may have this many messages, and this many bytes beyond
+// the first message, queued. The server stops reading from it then.
 const (
 	maxQueued      = 32
 	maxQueuedBytes = smallMessage
@@ -31,10 +31,10 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// reliefAfter is how long a message may be answered before another goroutine goes on reading.
+// reliefAfter is how long a message may be answered before another goroutine continues reading.
 const reliefAfter = 20 * time.Millisecond
 
-// dialect is what is spoken on a socket.
+// dialect is the protocol of a socket.
 type dialect interface {
 	// respond writes the reply to a message, and reports whether the message was a close, which has
 	// none.
@@ -45,11 +45,10 @@ type dialect interface {
 
 // socket is one WebSocket connection with the session that it plays.
 //
-// One goroutine reads a message, answers it and reads the next: handing every message to another
-// one would cost more than most steps. A step that takes longer, because a judge is asked or the
-// client is slow to read, must not keep pings and the end of the connection waiting. After
-// reliefAfter a new goroutine goes on reading and the old one answers what is queued, until nothing
-// is left.
+// One goroutine reads a message, answers it and reads the next: passing every message to another
+// goroutine would cost more than most steps. A step that takes longer, because of a judge or a slow
+// client, must not delay pongs and the detection of a lost connection. After reliefAfter a new
+// goroutine continues reading, and the old one answers what is queued until the queue is empty.
 type socket struct {
 	server  *Server
 	session *session
@@ -75,7 +74,7 @@ type socket struct {
 	writing atomic.Int64
 }
 
-// call is what a handshake asked for.
+// call is the request of a handshake.
 type call struct {
 	dialect dialect
 	// sessionID is the session to attach to, "" for a session of the socket's own, whose id is
@@ -86,8 +85,7 @@ type call struct {
 	reservation *slots.Reservation
 }
 
-// connect runs a connection from the handshake to the end of its socket, and then says that it has
-// done.
+// connect runs a connection from the handshake to the end of its socket. It calls running.Done.
 func (s *Server) connect(conn *websocket.Conn, c call) {
 	defer c.reservation.Release()
 	socket := s.newSocket(conn, c.dialect)
@@ -140,7 +138,7 @@ func (s *socket) attachError(err error) *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeSession, Message: "attaching failed: " + err.Error()}
 }
 
-// refuse answers the client's first message with the error and closes. The error goes out at once,
+// refuse answers the client's first message with the error and closes. The error is sent at once,
 // and the socket stays open until that message or for refusalTimeout.
 func (s *Server) refuse(conn *websocket.Conn, d dialect, e protocol.Error) {
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
@@ -189,8 +187,8 @@ func (s *socket) serve() {
 	s.server.running.Done()
 }
 
-// answerInTurn answers a message that no other one waits before. It reports whether the goroutine
-// was relieved meanwhile; if so, it still has to work.
+// answerInTurn answers a message that no other one waits before. It reports whether another
+// goroutine reads now; if so, this one must answer the queue.
 func (s *socket) answerInTurn(f frame) (relieved bool) {
 	s.relief.Reset(reliefAfter)
 	s.answer(f)
@@ -203,8 +201,8 @@ func (s *socket) answerInTurn(f frame) (relieved bool) {
 	return s.relieved
 }
 
-// relieve has a new goroutine read while the one that read answers. It does so at most once until
-// nothing is left to answer.
+// relieve starts a goroutine that reads while this one answers, at most once until nothing is left
+// to answer.
 func (s *socket) relieve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,8 +224,8 @@ func (s *socket) failed(err error) {
 	}
 }
 
-// submit leaves a message to the goroutine that works, by way of the queue, or to the caller if
-// none does (mine). It waits while the queue is full, and reports false when the socket has ended.
+// submit queues a message for the goroutine that answers; if none does, the caller must answer it
+// (mine). It waits while the queue is full, and reports false when the socket has ended.
 func (s *socket) submit(f frame) (mine, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +255,7 @@ func (s *socket) work() {
 	}
 }
 
-// next takes a message from the queue, or retires the worker.
+// next takes a message from the queue, or ends the worker.
 func (s *socket) next() (frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +273,7 @@ func (s *socket) next() (frame, bool) {
 	return f, true
 }
 
-// drop forgets the queue of an ended socket.
+// drop frees the queue of an ended socket.
 func (s *socket) drop() {
 	for _, f := range s.queue {
 		s.server.free(f)
@@ -301,16 +299,16 @@ func (s *socket) answer(f frame) {
 	}
 }
 
-// write sends a message. That a peer doesn't take it in writeTimeout is for the sweep to see: a
-// deadline for every message would cost more than a look every now and then.
+// write sends a message. The sweep notices a peer that doesn't take it in writeTimeout: a deadline
+// for every message would cost more.
 func (s *socket) write(message []byte) error {
 	s.writing.Store(time.Now().UnixNano())
 	defer s.writing.Store(0)
 	return s.conn.WriteMessage(websocket.TextMessage, message)
 }
 
-// respond has the dialect answer. A panic outside the environment is a bug of this package and
-// costs one message.
+// respond answers in the dialect. A panic outside the environment is a bug of this package and
+// fails one message.
 func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -324,7 +322,7 @@ func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 	return s.dialect.respond(s.session.ctx, s.session, out, raw)
 }
 
-// heard notes that the peer lives.
+// heard records that the peer is alive.
 func (s *socket) heard() { s.lastHeard.Store(time.Now().UnixNano()) }
 
 func (s *socket) pong(payload string) error {
@@ -345,7 +343,7 @@ func (s *socket) closedByPeer(code int, _ string) error {
 	return nil
 }
 
-// stop has the socket answer nothing any more. It reports false if it had ended before.
+// stop ends the answering. It reports false if the socket had ended before.
 func (s *socket) stop() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,7 +378,7 @@ func (s *socket) close(result string, code int, reason string) {
 }
 
 // hangUp closes a stopped socket. The goroutine that reads closes the connection when the peer has
-// answered; with the code 0 nobody asks the peer.
+// answered the close frame; with the code 0 none is sent.
 func (s *socket) hangUp(code int, reason string) {
 	if code == 0 {
 		_ = s.conn.Close()

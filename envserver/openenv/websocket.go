@@ -21,8 +21,8 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 	s.upgrade(w, r, call{dialect: gym{s}, sessionID: protocol.SessionIDOf(r)})
 }
 
-// upgrade hands the connection to a goroutine of its own: the one that net/http made has a larger
-// stack and holds on to the request.
+// upgrade serves the connection in a goroutine of its own: that of net/http has a larger stack and
+// keeps the request alive.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
 	c.client = s.clientOf(r)
 	c.reservation = slots.FromContext(r.Context()).Move()
@@ -70,7 +70,7 @@ func (g gym) respond(ctx context.Context, s *session, out *bytes.Buffer, raw []b
 	return false
 }
 
-// fence keeps agents in production from what is the orchestrator's.
+// fence refuses the orchestrator's messages in production mode.
 func (g gym) fence(kind protocol.MessageKind) *protocol.Error {
 	if g.server.cfg.Mode == Simulation || kind == protocol.MCPMessage || kind == protocol.CloseMessage {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// access says who may connect, and how. Both are nil where anybody may, in plain text.
+// access is who may connect, and how. Both fields are nil if any client may, in plain text.
 type access struct {
 	tokens       func() []string
 	certificates *reloaded[*tls.Certificate]
@@ -41,7 +41,7 @@ func newAccess(o *options, log *slog.Logger) (access, error) {
 	return a, nil
 }
 
-// readTokens reads the lines of a file. One that holds none would lock everybody out.
+// readTokens reads the tokens of a file, which must not be empty.
 func readTokens(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -74,8 +74,8 @@ func (a access) secure(plain net.Listener) net.Listener {
 }
 
 // peerTLS is for connections to peers, nil for plain text. All servers of a pool have one key pair.
-// Its certificate is made out to the name that clients know, so that a peer, which is dialled by
-// its address, is known by the key instead.
+// Peers are dialled by address, which their certificate doesn't name, so the key is compared
+// instead.
 func (a access) peerTLS() *tls.Config {
 	if a.certificates == nil {
 		return nil

@@ -1,5 +1,5 @@
 // Package serve is the command that serves one environment over the OpenEnv protocol: the envserver
-// of a pool's pods, and `csenv serve` on somebody's own machine.
+// of a pool's pods, and `csenv serve` on a user's machine.
 package serve
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Setting is what the two programs that serve differ in.
+// Setting is the difference between the two programs.
 type Setting struct {
 	// Use is the command's name, and Example shows how it is called.
 	Use, Example string

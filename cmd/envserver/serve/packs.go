@@ -31,21 +31,20 @@ const (
 	checkTimeout = 2 * time.Minute
 	// maxWatched bounds the files of a folder that are looked at. A pack may hold fewer.
 	maxWatched = 10_000
-	// maxFault bounds, in bytes, what is told of packs at fault.
+	// maxFault bounds, in bytes, the reported faults of packs.
 	maxFault = 2048
 	// checkMemory is the Go runtime's memory limit in a check, a soft one, instead of the server's
 	// own.
 	checkMemory = "128MiB"
 )
 
-// packWatch looks after the packs of a server that runs: what it plays stays what it has loaded,
-// but it says what a server started now would play, or why there would be none.
+// packWatch watches the packs of a running server. The server keeps playing what it has loaded, and
+// reports what a server that is started now would play, or why it couldn't start.
 //
-// A changed pack is checked by loading it as at the start, in a process of its own: with the least
-// priority and on one processor, so that sessions are served as before, and apart, so that a pack
-// that crashes or hangs leaves the server alone. The processes share the container's memory: the
-// check is asked to take little, and where the kernel runs out of it, it takes the check first.
-// Each change is checked once.
+// A changed pack is checked once, by loading it as at the start, in a separate process with the
+// least priority and one processor: sessions are served as before, and a pack that crashes or hangs
+// the check doesn't affect the server. The processes share the container's memory: the check limits
+// its own, and the kernel kills it first when memory runs out.
 type packWatch struct {
 	folders []string
 	check   func(context.Context) (score.Packs, error)
@@ -70,8 +69,8 @@ func newPackWatch(o *options, command []string, log *slog.Logger) *packWatch {
 	return w
 }
 
-// reporter returns what tells of the packs, beginning with the digest of what is loaded; nil for a
-// server without any.
+// reporter returns a function that reports the packs, at first the digest of what is loaded; nil
+// for a server without packs.
 func (w *packWatch) reporter(digest string) func() score.Packs {
 	if w == nil {
 		return nil
@@ -151,7 +150,7 @@ func skip(entry fs.DirEntry) error {
 	return nil
 }
 
-// checkPacks says what a server started now would play.
+// checkPacks reports what a server that is started now would play.
 func checkPacks(o *options) score.Packs {
 	catalog, err := loadCatalog(o)
 	if err != nil {
@@ -178,8 +177,8 @@ func fault(err error) string {
 	return fmt.Sprintf("%s\n… and %d more", text[:end], 1+strings.Count(text[end+1:], "\n"))
 }
 
-// checkApart runs the command again, to check the packs instead of serving them. The error says
-// that this was not possible: the packs' own faults are in what it returns.
+// checkApart runs the command again with --check. The error means that this was not possible;
+// faults of the packs are in the result.
 func checkApart(ctx context.Context, command []string) (score.Packs, error) {
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 // changed secret to a pod.
 const reloadInterval = 10 * time.Second
 
-// reloaded is a value that was read from files, and is read again when they have changed. Files
-// that can't be read leave it as it was.
+// reloaded is a value that was read from files and is read again when they change. If they can't be
+// read, the value stays.
 type reloaded[T any] struct {
 	paths []string
 	read  func() (T, error)
@@ -27,7 +27,7 @@ type reloaded[T any] struct {
 	checked time.Time
 }
 
-// stamp tells a version of a file from another.
+// stamp identifies a version of a file.
 type stamp struct {
 	modified time.Time
 	size     int64

@@ -55,7 +55,7 @@ type Client struct {
 type Observation struct {
 	// Observation is the environment's own part, a JSON object.
 	Observation json.RawMessage
-	// Reward is meant only if HasReward: a server may send null.
+	// Reward is valid only if HasReward: a server may send null.
 	Reward    float64
 	HasReward bool
 	Done      bool
@@ -63,7 +63,7 @@ type Observation struct {
 	Metadata Metadata
 }
 
-// Metadata is what a csenv server says at the end of an episode.
+// Metadata comes with the end of an episode from a csenv server.
 type Metadata struct {
 	// EpisodeScore is from 0 to 1, and nil for an errored episode.
 	EpisodeScore   *float64      `json:"episode_score"`
@@ -72,13 +72,12 @@ type Metadata struct {
 	Judge          string        `json:"judge"`
 	ScenarioDigest string        `json:"scenario_digest"`
 	GraderVersion  string        `json:"grader_version"`
-	// Verdicts are the judge's, in the order in which it was asked, each as it was kept (see
-	// record.Grade).
+	// Verdicts are the judge's, in order, each as it was recorded (see record.Grade).
 	Verdicts []json.RawMessage `json:"verdicts"`
 	// Cause is why an errored episode has no score, for example "judge_timeout".
 	Cause string `json:"cause"`
-	// Receipt is the server's signed word for an episode of a run (see score.VerifyReceipt), "" for
-	// others and where the episode had ended before.
+	// Receipt is the server's signed proof of an episode of a run (see score.VerifyReceipt), "" for
+	// others and for replayed episodes.
 	Receipt string `json:"receipt"`
 }
 
@@ -111,25 +110,24 @@ func (e *ServerError) Error() string {
 	return fmt.Sprintf("server error: %s (code: %s)", e.Message, e.Code)
 }
 
-// Options say how a server is asked. The zero value asks a server without tokens.
+// Options are those of every request to a server. The zero value is for a server without tokens.
 type Options struct {
 	// Token is the bearer token of a protected server, "" for none. Over http or ws it can be read
 	// on the way.
 	Token string
-	// Spread lets a full or draining server pass a new session on to a peer. Whoever wants the
-	// ledger of what is played leaves it false: the ledger is on the server that played, and a
-	// session that was passed on doesn't say which that is.
+	// Spread lets a full or draining server pass a new session on to a peer. Leave it false to
+	// fetch the ledger afterwards: it is on the server that played the session, which the client
+	// can't find out.
 	Spread bool
-	// SessionID names a session to attach to instead of a new one, which may be on a peer whatever
-	// Spread says.
+	// SessionID names a session to attach to instead of a new one. It may be on a peer, also
+	// without Spread.
 	SessionID string
 	// Silence is how long the server may send nothing, not even a ping, until the session counts as
-	// lost; 0 for ever. A machine that is gone says nothing. For a csenv server it is
-	// protocol.MaxSilence.
+	// lost; 0 for ever. For a csenv server it is protocol.MaxSilence.
 	Silence time.Duration
 }
 
-// header is what goes with every request and handshake.
+// header is the header of every request and handshake.
 func (o Options) header() http.Header {
 	h := http.Header{}
 	if o.Token != "" {
@@ -213,7 +211,7 @@ func newClient(conn *websocket.Conn, silence time.Duration) *Client {
 	return c
 }
 
-// heard gives the server its time anew, which is short once the client has said that it closes.
+// heard extends the read deadline, which is short once the client has sent close.
 func (c *Client) heard() {
 	if c.silence == 0 {
 		return
@@ -322,8 +320,8 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inboun
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
-	// A server that refuses the session says why before it closes, and that message can be read
-	// though nothing can be written any more.
+	// A server that refuses the session sends the reason before it closes: it can be read although
+	// the write fails.
 	writeErr := c.conn.WriteMessage(websocket.TextMessage, payload)
 	raw, ok := <-c.answers
 	if !ok {

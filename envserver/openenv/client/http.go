@@ -57,7 +57,7 @@ func FetchLedger(ctx context.Context, baseURL, run string, shard int, o Options)
 	return signed, nil
 }
 
-// Schema is what GET /schema answers: a JSON Schema each.
+// Schema is the answer of GET /schema: a JSON Schema each.
 type Schema struct {
 	Action      json.RawMessage `json:"action"`
 	Observation json.RawMessage `json:"observation"`
@@ -81,7 +81,7 @@ func FetchSchema(ctx context.Context, baseURL string, o Options) (Schema, error)
 	return schema, nil
 }
 
-// request asks by HTTP, with a JSON body unless that is nil, and returns the body of the answer
+// request sends a request, with a JSON body unless that is nil, and returns the body of the answer
 // 200. Any other answer is a *StatusError.
 func request(ctx context.Context, method string, target *url.URL, body []byte, o Options) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
@@ -107,9 +107,9 @@ func request(ctx context.Context, method string, target *url.URL, body []byte, o
 	return answer, nil
 }
 
-// SendReceipts has a server count episodes of a run's shard that another server of its pool graded,
-// by their receipts, and returns which episodes its ledger has then. Receipts that it has counted
-// already change nothing. Without receipts, it tells what there is.
+// SendReceipts sends a server of a pool the receipts of episodes of a run's shard that another
+// server graded, and returns the indexes of all episodes in its ledger. Receipts that were counted
+// before change nothing.
 func SendReceipts(ctx context.Context, baseURL, run string, shard int, receipts []string,
 	o Options) (score.IndexSet, error) {
 	target, err := endpoint(baseURL, "http", "/ledger")
@@ -129,7 +129,7 @@ func SendReceipts(ctx context.Context, baseURL, run string, shard int, receipts 
 	}
 }
 
-// fitting is how many of the receipts fit into one request, at least one if there is one.
+// fitting returns how many of the receipts fit into one request, at least one if there is one.
 func fitting(receipts []string) int {
 	size := 0
 	for i, text := range receipts {

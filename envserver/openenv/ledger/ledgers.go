@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxLedgers bounds the ledgers that a server keeps. The one that was touched longest ago makes
-	// room for a new one, but only after ledgerIdle: anybody may begin episodes of made-up runs,
-	// and must not push out the ledgers of runs that are being played.
+	// maxLedgers bounds the ledgers that a server keeps. The least recently used one is deleted for
+	// a new one, but only after ledgerIdle: any client may begin episodes of made-up runs, which
+	// must not evict the ledgers of active runs.
 	maxLedgers = 4096
 	ledgerIdle = time.Hour
 	// ledgerTTL is how long a ledger is kept after it was last touched.
@@ -32,23 +32,23 @@ type Key struct {
 	Shard int
 }
 
-// ledgers holds a ledger for each shard of each run that played here. It is safe for concurrent
+// Ledgers holds a ledger for each shard of each run that played here. It is safe for concurrent
 // use.
 type Ledgers struct {
 	scenarioDigest, graderVersion, judge string
 
 	mu    sync.Mutex
-	byKey map[Key]*shardLedger
+	byKey map[Key]*ShardLedger
 	// unread are the ledgers that changed since they were last fetched.
 	unread map[Key]struct{}
-	// drained is closed when somebody waits for unread to become empty and it does.
+	// drained is closed when unread becomes empty while WaitDrained waits.
 	drained chan struct{}
 
 	counted, replayed, errored, reads int64
 }
 
-// shardLedger is the ledger of one shard.
-type shardLedger struct {
+// ShardLedger is the ledger of one shard.
+type ShardLedger struct {
 	store *Ledgers
 	key   Key
 
@@ -59,17 +59,18 @@ type shardLedger struct {
 	touched time.Time
 }
 
+// New makes the ledgers of an environment.
 func New(kind episode.Kind) *Ledgers {
 	return &Ledgers{
 		scenarioDigest: kind.ScenarioDigest(), graderVersion: kind.GraderVersion(), judge: kind.Judge(),
-		byKey: map[Key]*shardLedger{}, unread: map[Key]struct{}{},
+		byKey: map[Key]*ShardLedger{}, unread: map[Key]struct{}{},
 	}
 }
 
-// open finds the ledger of an episode's shard, made on first use. It refuses an episode whose pass
-// score is not the ledger's, any once the ledger is full, and one of a further shard while
-// maxLedgers are in use.
-func (s *Ledgers) Open(tag protocol.RunTag) (*shardLedger, error) {
+// Open returns the ledger of an episode's shard, which it makes on first use. It refuses an episode
+// with another pass score, any once the ledger is full, and a further shard while maxLedgers are in
+// use.
+func (s *Ledgers) Open(tag protocol.RunTag) (*ShardLedger, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := Key{tag.Run, tag.Shard}
@@ -79,7 +80,7 @@ func (s *Ledgers) Open(tag protocol.RunTag) (*shardLedger, error) {
 			return nil, fmt.Errorf("this server keeps the ledgers of %d shards, all used within %s, and no more: "+
 				"play the shard on another server, or give the pool more servers", maxLedgers, ledgerIdle)
 		}
-		l = &shardLedger{store: s, key: key, ended: map[int64]struct{}{}, sums: score.Ledger{
+		l = &ShardLedger{store: s, key: key, ended: map[int64]struct{}{}, sums: score.Ledger{
 			Run: tag.Run, Shard: tag.Shard, PassScore: tag.PassScore,
 			ScenarioDigest: s.scenarioDigest, GraderVersion: s.graderVersion, Judge: s.judge,
 		}}
@@ -88,7 +89,7 @@ func (s *Ledgers) Open(tag protocol.RunTag) (*shardLedger, error) {
 	return l, l.accept(tag)
 }
 
-func (l *shardLedger) accept(tag protocol.RunTag) error {
+func (l *ShardLedger) accept(tag protocol.RunTag) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.touched = time.Now()
@@ -103,9 +104,9 @@ func (l *shardLedger) accept(tag protocol.RunTag) error {
 	return nil
 }
 
-// evictIdle forgets the ledger that was touched longest ago, unless that was within ledgerIdle.
+// evictIdle deletes the least recently used ledger, unless it was used within ledgerIdle.
 func (s *Ledgers) evictIdle(now time.Time) bool {
-	var oldest *shardLedger
+	var oldest *ShardLedger
 	for _, l := range s.byKey {
 		if oldest == nil || l.lastTouched().Before(oldest.lastTouched()) {
 			oldest = l
@@ -118,7 +119,7 @@ func (s *Ledgers) evictIdle(now time.Time) bool {
 	return true
 }
 
-// expire forgets the ledgers that nobody has touched for ledgerTTL.
+// Expire deletes ledgers that were not used for ledgerTTL.
 func (s *Ledgers) Expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +135,7 @@ func (s *Ledgers) forget(key Key) {
 	s.read(key)
 }
 
-// read notes that nobody needs to fetch the ledger as it stands.
+// read records that the ledger has been fetched as it is.
 func (s *Ledgers) read(key Key) {
 	delete(s.unread, key)
 	if s.drained != nil && len(s.unread) == 0 {
@@ -143,25 +144,24 @@ func (s *Ledgers) read(key Key) {
 	}
 }
 
-func (l *shardLedger) lastTouched() time.Time {
+func (l *ShardLedger) lastTouched() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.touched
 }
 
-// begin counts an episode that was opened.
-func (l *shardLedger) Begin() {
+// Begin counts an episode that was opened.
+func (l *ShardLedger) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sums.Opened++
 	l.touched = time.Now()
 }
 
-// finish counts the end of an episode: once in the figures, and after that as replayed. An errored
-// episode is in no figure. What went into the figures has a receipt; who plays an episode again on
-// this pod gets none, and so can't choose among this pod's ends. Another pod of the pool knows
-// nothing of them, and would sign its own.
-func (l *shardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
+// Finish counts the end of an episode: once in the figures, and after that as replayed. An errored
+// episode is in no figure. A counted episode gets a receipt; a replayed one doesn't, so that a
+// client can't choose among several results. Another pod of the pool would sign its own.
+func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	if e.Outcome == score.Errored {
 		l.giveUp()
 		return nil, nil
@@ -180,14 +180,14 @@ func (l *shardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*sc
 	return new(l.sums.Receipt(planned, e)), nil
 }
 
-func (l *shardLedger) giveUp() {
+func (l *ShardLedger) giveUp() {
 	l.mu.Lock()
 	l.errored++
 	l.mu.Unlock()
 	l.store.count(&l.store.errored, l.key)
 }
 
-func (l *shardLedger) add(planned score.PlannedEpisode, e score.Episode) (fresh bool, err error) {
+func (l *ShardLedger) add(planned score.PlannedEpisode, e score.Episode) (fresh bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.touched = time.Now()
@@ -215,7 +215,7 @@ func (s *Ledgers) count(counter *int64, key Key) {
 // ErrNoLedger means that no episode of the shard was begun here, or too long ago.
 var ErrNoLedger = errors.New("no episode of this run and shard was played here")
 
-// sign signs a ledger as it stands.
+// Sign signs a ledger as it is.
 func (s *Ledgers) Sign(key Key, private ed25519.PrivateKey) (score.SignedLedger, error) {
 	s.mu.Lock()
 	l := s.byKey[key]
@@ -226,14 +226,14 @@ func (s *Ledgers) Sign(key Key, private ed25519.PrivateKey) (score.SignedLedger,
 	return l.sign(private)
 }
 
-func (l *shardLedger) sign(private ed25519.PrivateKey) (score.SignedLedger, error) {
+func (l *ShardLedger) sign(private ed25519.PrivateKey) (score.SignedLedger, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.touched = time.Now()
 	return l.sums.Sign(private)
 }
 
-// fetched notes that a signed ledger has reached whoever asked for it.
+// Fetched records that a signed ledger was sent.
 func (s *Ledgers) Fetched(key Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +241,7 @@ func (s *Ledgers) Fetched(key Key) {
 	s.read(key)
 }
 
-// settle waits until every ledger has been fetched since it last changed, or the context ends.
+// WaitDrained waits until every ledger has been fetched since it last changed, or the context ends.
 func (s *Ledgers) WaitDrained(ctx context.Context) {
 	s.mu.Lock()
 	if len(s.unread) == 0 {
@@ -265,6 +265,7 @@ type Figures struct {
 	Counted, Replayed, Errored, Reads int64
 }
 
+// Figures returns the counters.
 func (s *Ledgers) Figures() Figures {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// takeOver counts the receipts' episodes, each once. Without receipts it opens no ledger.
+// AddReceipts counts the receipts' episodes, each once. Without receipts it opens no ledger.
 func (s *Ledgers) AddReceipts(key Key, receipts []score.Receipt) (protocol.ReceiptsAnswer, error) {
 	if len(receipts) == 0 {
 		s.mu.Lock()
@@ -37,7 +37,7 @@ func (s *Ledgers) AddReceipts(key Key, receipts []score.Receipt) (protocol.Recei
 	return answer, err
 }
 
-func (l *shardLedger) addReceipts(receipts []score.Receipt) (protocol.ReceiptsAnswer, error) {
+func (l *ShardLedger) addReceipts(receipts []score.Receipt) (protocol.ReceiptsAnswer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.touched = time.Now()

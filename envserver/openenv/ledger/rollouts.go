@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// maxTags bounds the tags that a server keeps. One that nobody collects makes room for another,
-	// those that no run ever asked for first: anybody may make tags up, and must not push out those
-	// that are collected.
+	// maxTags bounds the tags that a server keeps. A tag that is not collected is deleted for a new
+	// one, those that no run ever requested first: any client may make up tags, which must not
+	// evict those of collecting runs.
 	maxTags = 64
 	// maxUncollected bounds the episodes that are remembered until they are collected, and
 	// maxUncollectedOfTag those of one tag: some ten megabytes in all.
 	maxUncollected      = 1 << 18
 	maxUncollectedOfTag = 1 << 16
-	// collectorSilence is how long after its last request a run counts as one that collects.
+	// collectorSilence is how long after its last request a run counts as collecting.
 	collectorSilence = time.Minute
-	// drainPoll is how often a server that waits for runs to collect looks whether they have.
+	// drainPoll is how often WaitDrained checks.
 	drainPoll = 100 * time.Millisecond
 )
 
-// Rollouts are the episodes that trainers bring, by the tag that says which run is to count them.
-// They wait until that run collects them, which may come to be after they have ended. It is safe
-// for concurrent use.
+// Rollouts are the episodes of runs of type External, by the tag that names the run. They are kept
+// until the run collects them, which may start after they have ended. It is safe for concurrent
+// use.
 //
-// A run collects in segments: what has ended since the one before, sealed, numbered and signed. A
-// segment is handed out again and again, and nothing after it, until the run says that it is in its
-// figures. So nothing is counted twice and nothing is lost, whichever message is.
+// A run collects segments: what has ended since the previous one, numbered and signed. A segment is
+// served again, and nothing after it, until the run acknowledges it. So no episode is counted twice
+// or lost when a message is.
 type Rollouts struct {
 	// pod is the name of the server's pod. graded has the scenarios, grader and judge of every
 	// segment.
@@ -50,15 +50,15 @@ type Rollouts struct {
 	counted, errored, dropped int64
 }
 
-// tagged is what is kept of one tag.
+// tagged holds the rollouts of one tag.
 type tagged struct {
-	// instance tells what is kept here from what another process kept, or this one before it forgot
-	// the tag: numbers count within it.
+	// instance identifies what this process keeps of the tag, until it deletes the tag: numbers
+	// count within it.
 	instance string
 	// open is what has ended since the last segment, dropped what there was no room for.
 	open    score.Tally
 	dropped int64
-	// run is the UID of the run that collects, "" before one does, and asked when it last did.
+	// run is the UID of the run that collects, "" before one does, and asked is its last request.
 	run   string
 	asked time.Time
 	// number is that of the last segment, whichever run it was for, and sealed the segment itself,
@@ -69,6 +69,7 @@ type tagged struct {
 	touched  time.Time
 }
 
+// NewRollouts makes the rollouts of an environment, whose segments are signed with the key.
 func NewRollouts(kind episode.Kind, pod string, key ed25519.PrivateKey, log *slog.Logger) *Rollouts {
 	return &Rollouts{
 		pod: pod, key: key, log: log, byTag: map[string]*tagged{},
@@ -77,22 +78,22 @@ func NewRollouts(kind episode.Kind, pod string, key ed25519.PrivateKey, log *slo
 	}
 }
 
-// segmentRecorder counts the episodes of one tag.
-type segmentRecorder struct {
+// SegmentRecorder counts the episodes of one tag.
+type SegmentRecorder struct {
 	store *Rollouts
 	tag   string
 }
 
-// Open finds the recorder of a tag, made on first use. It refuses a further tag while maxTags are
-// being collected.
-func (s *Rollouts) Open(tag string) (segmentRecorder, error) {
+// Open returns the recorder of a tag, which it makes on first use. It refuses a further tag while
+// maxTags are being collected.
+func (s *Rollouts) Open(tag string) (SegmentRecorder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, err := s.find(tag)
-	return segmentRecorder{s, tag}, err
+	return SegmentRecorder{s, tag}, err
 }
 
-// find finds a tag's rollouts, made on first use.
+// find returns a tag's rollouts, which it makes on first use.
 func (s *Rollouts) find(tag string) (*tagged, error) {
 	now := time.Now()
 	r := s.byTag[tag]
@@ -108,8 +109,8 @@ func (s *Rollouts) find(tag string) (*tagged, error) {
 	return r, nil
 }
 
-// evict forgets a tag that nobody collects, if there is one: one that no run has asked for before
-// one whose run is silent, and of these the one that was touched longest ago.
+// evict deletes a tag that is not collected, if there is one: one that no run has requested before
+// one whose run is silent, and of these the least recently used.
 func (s *Rollouts) evict(now time.Time) bool {
 	first := ""
 	for tag, r := range s.byTag {
@@ -124,7 +125,7 @@ func (s *Rollouts) evict(now time.Time) bool {
 	return true
 }
 
-// goesBefore says which of two tags that nobody collects is forgotten.
+// goesBefore reports which of two tags that are not collected is deleted first.
 func (r *tagged) goesBefore(o *tagged) bool {
 	if unasked := r.run == ""; unasked != (o.run == "") {
 		return unasked
@@ -132,7 +133,7 @@ func (r *tagged) goesBefore(o *tagged) bool {
 	return r.touched.Before(o.touched)
 }
 
-// Expire forgets the tags that nobody has touched for ledgerTTL.
+// Expire deletes tags that were not used for ledgerTTL.
 func (s *Rollouts) Expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,20 +155,19 @@ func (s *Rollouts) forget(tag string) {
 	delete(s.byTag, tag)
 }
 
-// collected says whether a run collects the tag's episodes.
+// collected reports whether a run collects the tag's episodes.
 func (r *tagged) collected(now time.Time) bool {
 	return r.run != "" && now.Sub(r.asked) < collectorSilence
 }
 
-// waits says whether something has ended that no segment has.
+// waits reports whether something has ended that no segment has.
 func (r *tagged) waits() bool { return !r.open.Empty() || r.dropped > 0 }
 
-// Begin counts nothing: trainers abandon episodes as they like.
-func (b segmentRecorder) Begin() {}
+// Begin counts nothing: trainers may abandon episodes.
+func (b SegmentRecorder) Begin() {}
 
-// Finish counts the end of an episode, in the segment that is open. There is no receipt: trainers
-// have no use for one.
-func (b segmentRecorder) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
+// Finish counts the end of an episode in the open segment. Trainers get no receipts.
+func (b SegmentRecorder) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	s := b.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (b segmentRecorder) Finish(planned score.PlannedEpisode, e score.Episode) (
 		s.dropped++
 		return nil, err
 	}
-	if e.Outcome != score.Errored && !s.hasRoom(r) {
+	if e.Outcome != score.Errored && !s.hasCapacity(r) {
 		r.dropped++
 		s.dropped++
 		return nil, nil
@@ -194,18 +194,17 @@ func (b segmentRecorder) Finish(planned score.PlannedEpisode, e score.Episode) (
 	return nil, nil
 }
 
-// hasRoom says whether another episode of a tag can be remembered. Tags that are collected take the
-// room of those that aren't.
-func (s *Rollouts) hasRoom(r *tagged) bool {
+// hasCapacity reports whether another episode of a tag can be kept. Tags that are collected evict
+// those that aren't.
+func (s *Rollouts) hasCapacity(r *tagged) bool {
 	for now := time.Now(); s.remembered >= maxUncollected && r.collected(now) && s.evict(now); {
 	}
 	return s.remembered < maxUncollected && r.open.Remembered() < maxUncollectedOfTag
 }
 
-// Collect hands a run the segment that it has not acknowledged, or the next one, which holds
-// everything that has ended until now; or one without a ledger where there is nothing. What ends
-// after the run is done waits for another run of its name. Asking for a tag that nothing is tagged
-// with makes none: runs that nobody plays for take no room from others.
+// Collect returns the segment that the run has not acknowledged, or the next one with everything
+// that has ended until now, or one without a ledger if nothing has. Episodes that end after the run
+// is done are kept for another run of its name. A request for an unknown tag doesn't create it.
 func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,9 +220,9 @@ func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) 
 		}
 		return score.Segment{Pod: s.pod, Instance: r.instance}, nil
 	case request.Run != r.run:
-		// A run that was made again under its name begins with what is open: what the one before
-		// was handed is that one's own. Numbers go on, so that a run whose segment went to another
-		// notices.
+		// A run that was created again under its name begins with what is open: segments of the
+		// previous run are not its own. Numbers continue, so that a run whose segment went to
+		// another detects it.
 		r.run, r.sealed = request.Run, nil
 	case r.sealed != nil && request.Instance == r.instance && request.Ack >= r.sealed.Number:
 		r.sealed = nil
@@ -253,8 +252,8 @@ func (s *Rollouts) seal(r *tagged, passScore int64) (*score.Segment, error) {
 	ledger := r.open.Ledger(identity)
 	signed, err := ledger.Sign(s.key)
 	if err != nil {
-		// More scenarios than a ledger has room for. That they aren't counted has to show, and must
-		// not keep others from it.
+		// The segment has more scenarios than a ledger may hold. Report its episodes as dropped, so
+		// that later segments can be collected.
 		s.log.Error("A segment of rollouts can't be signed, its episodes are dropped", "run", r.run, "error", err)
 		r.dropped += ledger.Scored + ledger.Failed
 		identity.Opened = ledger.Opened - ledger.Scored - ledger.Failed
@@ -267,7 +266,7 @@ func (s *Rollouts) seal(r *tagged, passScore int64) (*score.Segment, error) {
 	return segment, nil
 }
 
-// uncollected says whether a run that collects has yet to acknowledge something.
+// uncollected reports whether a collecting run has yet to acknowledge something.
 func (s *Rollouts) uncollected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,8 +279,8 @@ func (s *Rollouts) uncollected() bool {
 	return false
 }
 
-// WaitDrained waits until the runs that collect have acknowledged everything, or have fallen
-// silent, or the context ends. What nobody collects holds nothing up.
+// WaitDrained waits until the collecting runs have acknowledged everything or are silent, or the
+// context ends. Tags that are not collected are not waited for.
 func (s *Rollouts) WaitDrained(ctx context.Context) {
 	for s.uncollected() {
 		select {
@@ -298,6 +297,7 @@ type RolloutFigures struct {
 	Counted, Errored, Dropped int64
 }
 
+// Figures returns the counters.
 func (s *Rollouts) Figures() RolloutFigures {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ func newTestRollouts() *Rollouts {
 // end counts the end of an episode of a tag.
 func (s *Rollouts) end(tb testing.TB, tag string) {
 	tb.Helper()
-	if _, err := (segmentRecorder{s, tag}).Finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"},
+	if _, err := (SegmentRecorder{s, tag}).Finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"},
 		score.Episode{Outcome: score.Scored, Score: score.One}); err != nil {
 		tb.Fatal(err)
 	}
@@ -181,12 +181,12 @@ func TestForgottenTagIsAnotherInstance(t *testing.T) {
 func TestSegmentTooLargeIsDropped(t *testing.T) {
 	s := newTestRollouts()
 	for i := range 4000 {
-		if _, err := (segmentRecorder{s, "grpo-7"}).Finish(score.PlannedEpisode{Task: "talk", Scenario: fmt.Sprintf(
+		if _, err := (SegmentRecorder{s, "grpo-7"}).Finish(score.PlannedEpisode{Task: "talk", Scenario: fmt.Sprintf(
 			"a-scenario-of-a-long-name-%04d", i)}, score.Episode{Outcome: score.Scored}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := (segmentRecorder{s, "grpo-7"}).Finish(score.PlannedEpisode{},
+	if _, err := (SegmentRecorder{s, "grpo-7"}).Finish(score.PlannedEpisode{},
 		score.Episode{Outcome: score.Errored}); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestRolloutsAreCollectedOnce(t *testing.T) {
 				ended++
 				outcome := rapid.SampledFrom([]score.Outcome{score.Scored, score.Failed, score.Errored}).Draw(t,
 					"outcome")
-				if _, err := (segmentRecorder{s, "grpo-7"}).Finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"},
+				if _, err := (SegmentRecorder{s, "grpo-7"}).Finish(score.PlannedEpisode{Task: "talk", Scenario: "E01"},
 					score.Episode{Outcome: outcome}); err != nil {
 					t.Fatal(err)
 				}

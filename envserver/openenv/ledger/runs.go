@@ -48,7 +48,7 @@ func (s *Ledgers) runs() map[string]*playedRun {
 	return runs
 }
 
-func (l *shardLedger) addTo(run *playedRun) {
+func (l *ShardLedger) addTo(run *playedRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	run.report.Scored += l.sums.Scored

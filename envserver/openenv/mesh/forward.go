@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// passOnTimeout bounds the search for a peer with room, and maxTries the peers that are tried.
+	// passOnTimeout bounds the search for a peer with a free slot, and maxTries the peers that are
+	// tried.
 	passOnTimeout = time.Second
 	maxTries      = 3
 )
 
-// What is forwarded, as the metrics name it.
+// The kinds of forwarding in the metrics.
 const (
 	forwardedSocket  = "socket"
 	forwardedRequest = "request"
 )
 
-// How forwarding ended, as the metrics name it.
+// The results of forwarding in the metrics.
 const (
 	forwardDone        = "done"
 	forwardDeclined    = "declined"
@@ -33,7 +34,7 @@ const (
 	forwardLost        = "lost"
 )
 
-// passOn has a peer begin the session. It reports false if none does.
+// passOn has a peer open the session. It reports false if none does.
 func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), passOnTimeout)
 	defer cancel()
@@ -108,14 +109,14 @@ func (m *Mesh) forwardRequest(w http.ResponseWriter, r *http.Request, t target, 
 	return failure
 }
 
-// address makes the request one for the peer.
+// address directs the request to the peer.
 func (m *Mesh) address(out, in *http.Request, peer string) {
 	out.URL.Scheme, out.URL.Host, out.Host = m.scheme, peer, in.Host
 	out.Header.Set(protocol.DirectHeader, m.proof)
 	out.Header.Set(clientHeader, remoteHost(in))
 }
 
-// answerLost tells the client that nobody knows how far its request got.
+// answerLost answers a request of which it is unknown how far the peer has processed it.
 func (m *Mesh) answerLost(w http.ResponseWriter, r *http.Request, t target) {
 	const message = "the server of this session was lost while it answered"
 	if r.URL.Path != "/mcp" || r.Header.Get(protocol.MCPSessionHeader) != "" {

@@ -105,8 +105,7 @@ func (m *Mesh) mostFree(ctx context.Context, tried []string) string {
 	return best
 }
 
-// askCapacity asks all peers how many slots they have free. Those that don't answer in time have
-// none.
+// askCapacity reads the free slots of all peers, 0 for those that don't answer in time.
 func (m *Mesh) askCapacity(ctx context.Context) map[string]int64 {
 	others := m.others(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), capacityTimeout)

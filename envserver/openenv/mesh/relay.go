@@ -23,13 +23,11 @@ const (
 	// closeTimeout bounds the writing of the answer to a handshake, writeTimeout that of a message.
 	closeTimeout = 5 * time.Second
 	writeTimeout = 2 * time.Minute
-	// relayLinger is how long one direction may go on after the other has ended: a server that is
-	// closed on, or has closed, says no more.
+	// relayLinger is how long one direction may continue after the other has ended.
 	relayLinger = time.Second
 )
 
-// forwardSocket forwards the handshake of a WebSocket, and then whatever the two ends send each
-// other, byte by byte.
+// forwardSocket forwards the handshake of a WebSocket, and then the bytes of both directions.
 func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, peer string) error {
 	if !m.relays.TryAcquire(1) {
 		return m.refuseRelay(w, t)
@@ -58,8 +56,7 @@ func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, p
 	return nil
 }
 
-// refuseRelay answers a client whose session lives elsewhere. One that has none yet may get one
-// here.
+// refuseRelay answers a client when too many sockets are relayed. A new session may be opened here.
 func (m *Mesh) refuseRelay(w http.ResponseWriter, t target) error {
 	if t.opens {
 		return errDeclined
@@ -71,7 +68,7 @@ func (m *Mesh) refuseRelay(w http.ResponseWriter, t target) error {
 	return nil
 }
 
-// shakeHands forwards the handshake. Whatever fails, the client has no answer yet.
+// shakeHands forwards the handshake. If it fails, the client has no answer yet.
 func (m *Mesh) shakeHands(r *http.Request, peer string) (net.Conn, *http.Response, error) {
 	conn, err := m.dial(r.Context(), peer)
 	if err != nil {
@@ -99,7 +96,7 @@ func (m *Mesh) shakeHands(r *http.Request, peer string) (net.Conn, *http.Respons
 	return conn, response, err
 }
 
-// copyResponse answers with a refusal of the peer's.
+// copyResponse answers with the peer's refusal.
 func copyResponse(w http.ResponseWriter, response *http.Response) error {
 	defer response.Body.Close()
 	for name, values := range response.Header {
@@ -112,7 +109,7 @@ func copyResponse(w http.ResponseWriter, response *http.Response) error {
 	return err
 }
 
-// takeOver answers the client's handshake as the peer did, and takes the connection over.
+// takeOver answers the client's handshake as the peer did, and hijacks the connection.
 func takeOver(w http.ResponseWriter, response *http.Response) (net.Conn, error) {
 	conn, buffers, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -135,7 +132,7 @@ type readAhead struct {
 	head []byte
 }
 
-// newConn keeps what the reader has read ahead, and not the reader.
+// newConn keeps the bytes that the reader has read ahead, not the reader.
 func newConn(conn net.Conn, reader *bufio.Reader) *readAhead {
 	ahead, _ := reader.Peek(reader.Buffered())
 	return &readAhead{Conn: conn, head: bytes.Clone(ahead)}
@@ -151,7 +148,7 @@ func (w *readAhead) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// splice carries bytes both ways until both ends have ended, one has failed, or the server is
+// splice copies bytes both ways until both ends have ended, one has failed, or the server is
 // closed.
 func (m *Mesh) splice(client, peer net.Conn) {
 	closeBoth := sync.OnceFunc(func() { _, _ = client.Close(), peer.Close() })
@@ -170,8 +167,8 @@ func (m *Mesh) splice(client, peer net.Conn) {
 	outward.Wait()
 }
 
-// carry copies bytes until the source ends, and tells the destination that it has. An error, or a
-// source that is silent for longer than it may be, closes both.
+// carry copies bytes until the source ends, and closes the destination for writing then. An error,
+// or a source that is silent for too long, closes both.
 func carry(to, from net.Conn, silence time.Duration, closeBoth func()) {
 	err := pump(to, from, silence)
 	if half, ok := to.(*readAhead); ok && errors.Is(err, io.EOF) {
@@ -183,7 +180,7 @@ func carry(to, from net.Conn, silence time.Duration, closeBoth func()) {
 	closeBoth()
 }
 
-// pump copies bytes, and returns why it ended.
+// pump copies bytes and returns the error that ended it.
 func pump(to, from net.Conn, silence time.Duration) error {
 	buffer := make([]byte, relayBuffer)
 	for {

@@ -11,18 +11,17 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// target is what a request wants to be played on.
+// target is the session that a request is meant for.
 type target struct {
-	// session is the id that it names, "" for none.
+	// session is the id in the request, "" for none.
 	session string
-	// opens is true for one that begins a session.
+	// opens is true for a request that opens a session.
 	opens bool
-	// body is the request's, read already. It is nil for requests without one.
+	// body is the body, which has been read already; nil for requests without one.
 	body []byte
 }
 
-// targetOf reads what the request wants, just as the handlers do. A body that is too large or
-// broken is left to them.
+// targetOf reads the target as the handlers do. A body that is too large or broken is left to them.
 func targetOf(r *http.Request) target {
 	switch path := r.URL.Path; {
 	case (path == "/ws" || path == "/mcp") && websocket.IsWebSocketUpgrade(r):
@@ -49,7 +48,7 @@ func targetOf(r *http.Request) target {
 	return target{}
 }
 
-// peek reads the body, and puts it back.
+// peek reads the body and restores it.
 func peek(r *http.Request) (body []byte, ok bool) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, protocol.MaxBody+1))
 	r.Body = struct {
@@ -59,7 +58,7 @@ func peek(r *http.Request) (body []byte, ok bool) {
 	return body, err == nil && len(body) <= protocol.MaxBody
 }
 
-// rewind gives the request its body again.
+// rewind restores the request's body.
 func (t target) rewind(r *http.Request) {
 	if t.body != nil {
 		r.Body = io.NopCloser(bytes.NewReader(t.body))
@@ -74,7 +73,7 @@ func gymSession(r *http.Request, body []byte) string {
 	return protocol.SessionIDOf(r)
 }
 
-// rpcTarget is the session that a POST /mcp names, or whether it begins one.
+// rpcTarget is the session that a POST /mcp names, and whether it opens one.
 func rpcTarget(body []byte) (session string, opens bool) {
 	if method := protocol.MethodOf(body); method == "initialize" || method == "openenv/session/create" {
 		return "", true

@@ -163,7 +163,7 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 	var recorder ledger.Recorder
 	if o.Tag != nil {
 		if !o.Tag.Rollout {
-			// An evaluation is played without hints, whatever the agent's side asks for.
+			// An evaluation is played without hints, whatever reward mode the client requests.
 			o.RewardMode = episode.Terminal
 		}
 		var err error
@@ -198,7 +198,7 @@ func (p *Player) setTag(tag *protocol.RunTag, recorder ledger.Recorder) {
 
 func (p *Player) fail(err error) Reply { return Reply{kind: p.Kind, Err: err} }
 
-// optionError points at the option that asks for what isn't there.
+// optionError names the option whose task or scenario is unknown.
 func optionError(err error, o episode.Options, where string) error {
 	name, value := "", ""
 	switch {
@@ -259,7 +259,7 @@ func (p *Player) logFailure(what string, err error) {
 	}
 }
 
-// finish books the end of an episode.
+// finish records the end of an episode.
 func (p *Player) finish(f *episode.Final) {
 	p.playing = false
 	p.Metrics.Ended(f.Task, f.Outcome, f.Score)
@@ -285,8 +285,8 @@ func (p *Player) finish(f *episode.Final) {
 	p.setTag(nil, nil)
 }
 
-// Abandon gives up the episode after a panic: it is errored, and a fresh environment waits for the
-// next reset.
+// Abandon ends the episode after a panic: it is errored, and the next reset gets a fresh
+// environment.
 func (p *Player) Abandon() protocol.Error {
 	if p.playing {
 		p.playing = false

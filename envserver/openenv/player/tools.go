@@ -18,7 +18,7 @@ import (
 // ObserveTool is the tool that shows an agent its task without playing.
 const ObserveTool = "get_observation"
 
-// reservedTools are the orchestrator's operations, which agents must not reach.
+// reservedTools are the orchestrator's operations, which agents can't use.
 var reservedTools = []string{"reset", "step", "state", "close"}
 
 // Tools are what an environment offers to agents: the actions of its form, and ObserveTool.
@@ -56,13 +56,13 @@ func newTools(kind episode.Kind) (*Tools, error) {
 	return t, err
 }
 
-// noToolError means that there is no tool of the name.
+// noToolError means that no tool has the name.
 type noToolError string
 
 func (e noToolError) Error() string { return fmt.Sprintf("tool %.64q not found", string(e)) }
 
-// Call plays a tool as the action that it means. An agent that nobody has begun an episode for gets
-// one by default.
+// Call plays a tool as the action that it stands for. Without an episode it begins one with default
+// options.
 func (p *Player) Call(ctx context.Context, name string, arguments json.RawMessage) Reply {
 	tool := p.Tools.byName[name]
 	if tool == nil {
@@ -103,7 +103,7 @@ func (p *Player) Act(ctx context.Context, data []byte) Reply {
 	} else if observation.Result, r.Err = ToolResult(r, false); r.Err != nil {
 		return r
 	}
-	// What went wrong is told in the observation, as the official server does; the episode goes on.
+	// The observation has the error, as the official server's does; the episode continues.
 	return Reply{kind: r.kind, result: episode.Result{Observation: observation, Reward: r.result.Reward,
 		Done: r.result.Done || r.Err != nil && p.last.Done, Final: r.result.Final}}
 }
@@ -115,8 +115,8 @@ type mcpAction struct {
 	err       error
 }
 
-// readMCPAction tells {"type":"list_tools"} and {"type":"call_tool","tool_name":…,"arguments":…}
-// from an environment's own action.
+// readMCPAction recognises {"type":"list_tools"} and
+// {"type":"call_tool","tool_name":…,"arguments":…}, which are not actions of the environment.
 func readMCPAction(data []byte) (mcpAction, bool) {
 	if !bytes.Contains(data, []byte(`tool_name"`)) && !bytes.Contains(data, []byte(`"list_tools"`)) {
 		return mcpAction{}, false
@@ -171,8 +171,8 @@ type toolObservation struct {
 	Error    *toolError      `json:"error"`
 }
 
-// toolError says why a tool call failed. Clients know these two members and these types, and no
-// others.
+// toolError is the reason why a tool call failed. Clients know these two members and these types
+// alone.
 type toolError struct {
 	ErrorType string `json:"error_type"`
 	Message   string `json:"message"`
@@ -190,7 +190,7 @@ func newToolError(err error) *toolError {
 	return e
 }
 
-// Structured is what a tool call comes to: {"observation", "reward", "done"} and, at the end of an
+// Structured is the result of a tool call: {"observation", "reward", "done"} and, at the end of an
 // episode, "metadata".
 func (r Reply) Structured() (json.RawMessage, error) {
 	var out bytes.Buffer
@@ -200,8 +200,8 @@ func (r Reply) Structured() (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// ToolResult is the result of a tool call as the official server writes it; and, if asked for, as
-// MCP names the same things too.
+// ToolResult is the result of a tool call as the official server writes it; with both, the members
+// are repeated under MCP's own names.
 func ToolResult(r Reply, both bool) (json.RawMessage, error) {
 	structured, err := r.Structured()
 	if err != nil {

@@ -12,14 +12,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// WriteItems answers 422 with the faults of a body.
 func WriteItems(w http.ResponseWriter, items []episode.ErrorItem) {
 	WriteJSON(w, http.StatusUnprocessableEntity, map[string]any{"detail": items})
 }
 
+// WriteDetail answers with an error.
 func WriteDetail(w http.ResponseWriter, status int, detail string) {
 	WriteJSON(w, status, map[string]string{"detail": detail})
 }
 
+// WriteJSON answers with the JSON of v.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	var out bytes.Buffer
 	if err := Encode(&out, v); err != nil {
@@ -29,13 +32,14 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	WriteBytes(w, status, out.Bytes())
 }
 
+// WriteBytes answers with JSON text.
 func WriteBytes(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
-// BodyRule says whether a request may come without a body.
+// BodyRule is whether a request may come without a body.
 type BodyRule bool
 
 const (

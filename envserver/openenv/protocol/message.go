@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The messages that a client may send on /ws.
+// MessageKind is the type of a message that a client may send on /ws.
 type MessageKind string
 
 const (
@@ -34,15 +34,15 @@ type Message struct {
 	Data jsontext.Value
 }
 
-// envelope takes a message apart without looking at the data.
+// envelope splits a message without decoding the data.
 type envelope struct {
 	Type  jsontext.Value            `json:"type"`
 	Data  jsontext.Value            `json:"data"`
 	Extra map[string]jsontext.Value `json:",embed"`
 }
 
-// DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and nothing but
-// type and data may be there. What is wrong comes back as the error to answer with.
+// DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and only type
+// and data are allowed. Its error is the answer.
 func DecodeMessage(raw []byte) (Message, *Error) {
 	if data := stepData(raw); data != nil {
 		return Message{Kind: StepMessage, Data: data}, nil
@@ -85,7 +85,7 @@ func stepData(raw []byte) jsontext.Value {
 	return nil
 }
 
-// ExtraItems refuses what is beside type and data, ordered by name.
+// ExtraItems refuses members beside type and data, ordered by name.
 func ExtraItems(kind MessageKind, extra map[string]jsontext.Value) []episode.ErrorItem {
 	if len(extra) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func ExtraItems(kind MessageKind, extra map[string]jsontext.Value) []episode.Err
 	return items
 }
 
-// envelopeError tells text that is no JSON from JSON that is no object.
+// envelopeError distinguishes text that is not JSON from JSON that is not an object.
 func envelopeError(raw []byte, err error) *Error {
 	if _, semantic := errors.AsType[*jsonv2.SemanticError](err); semantic && jsontext.Value(raw).IsValid() {
 		return notAnObject()
@@ -156,7 +156,7 @@ func (m *Message) takeData(data jsontext.Value) []episode.ErrorItem {
 // maxEcho bounds, in bytes, the input that an error repeats.
 const maxEcho = 512
 
-// NewErrorItem is one fault in the shape of pydantic's.
+// NewErrorItem makes an error in the shape of pydantic's.
 func NewErrorItem(kind string, input jsontext.Value, msg string, loc ...any) episode.ErrorItem {
 	item := episode.ErrorItem{Type: kind, Loc: loc, Msg: msg}
 	if loc == nil {
@@ -168,7 +168,7 @@ func NewErrorItem(kind string, input jsontext.Value, msg string, loc ...any) epi
 	return item
 }
 
-// shown quotes a value for a person, in short.
+// shown quotes the beginning of a value.
 func shown(value jsontext.Value) string {
 	if value == nil {
 		return "(none)"

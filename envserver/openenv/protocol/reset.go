@@ -24,11 +24,11 @@ const (
 	maxIntegerDigits = 4300
 	// MaxRunID bounds, in bytes, the UID of a run.
 	MaxRunID = 64
-	// defaultPassScore is for a run that doesn't say, in micro-points.
+	// defaultPassScore applies to runs that don't send one, in micro-points.
 	defaultPassScore = 800_000
 )
 
-// SeedRule says what happens to a seed that is negative or above score.MaxSeed.
+// SeedRule is how a seed that is negative or above score.MaxSeed is read.
 type SeedRule bool
 
 const (
@@ -39,8 +39,8 @@ const (
 	StrictSeed SeedRule = true
 )
 
-// RunTag says which evaluation run an episode belongs to: one that planned it, with its UID, or one
-// that counts what trainers bring, with its name.
+// RunTag names the run of an episode: one that planned it, by its UID, or one of type External, by
+// its name.
 type RunTag struct {
 	Run       string
 	Rollout   bool
@@ -49,7 +49,7 @@ type RunTag struct {
 	PassScore int64
 }
 
-// ResetOptions are the options of a reset that this server knows.
+// ResetOptions are the known options of a reset.
 type ResetOptions struct {
 	episode.Options
 	// Tag is nil for an episode that belongs to no run.
@@ -116,8 +116,10 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 	return o, r.Items
 }
 
+// Given reports whether a member is present and not null.
 func Given(value jsontext.Value) bool { return value != nil && value.Kind() != 'n' }
 
+// Faultf adds a fault of an option, or of all if the name is Where.
 func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format string, args ...any) {
 	loc := []any{r.Where}
 	if name != r.Where {
@@ -126,6 +128,7 @@ func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format st
 	r.Items = append(r.Items, NewErrorItem(kind, value, fmt.Sprintf(format, args...), loc...))
 }
 
+// Text reads an optional text, "" by default.
 func (r *OptionReader) Text(name string, value jsontext.Value) string {
 	if !Given(value) {
 		return ""
@@ -151,7 +154,7 @@ func (r *OptionReader) rewardMode(value jsontext.Value) episode.RewardMode {
 	return mode
 }
 
-// flag reads an option that is on or off, and off when it is missing.
+// flag reads an optional boolean, false by default.
 func (r *OptionReader) flag(name string, value jsontext.Value) bool {
 	if Given(value) && value.Kind() != 't' && value.Kind() != 'f' {
 		r.Faultf("bool_parsing", name, value, "%s should be true or false", name)
@@ -177,7 +180,7 @@ func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
 	return new(big.Int).Mod(seed, big.NewInt(score.MaxSeed+1)).Int64()
 }
 
-// integer reads an option that must lie between 0 and most.
+// Integer reads an option that must lie between 0 and most.
 func (r *OptionReader) Integer(name string, value jsontext.Value, most int64) int64 {
 	if !Given(value) {
 		r.Faultf("missing", name, nil, "%s is required here", name)
@@ -208,7 +211,7 @@ func (r *OptionReader) tag(d resetData) *RunTag {
 	return tag
 }
 
-// rolloutTag reads the tag of an episode that a trainer brings.
+// rolloutTag reads the tag of an episode for a run of type External.
 func (r *OptionReader) rolloutTag(value jsontext.Value) *RunTag {
 	tag := &RunTag{Run: r.Text("run", value), Rollout: true}
 	if len(r.Items) == 0 && !score.ValidTag(tag.Run) {
@@ -242,7 +245,7 @@ func readInteger(value jsontext.Value) (*big.Int, bool) {
 	return n, true
 }
 
-// bound reads an integer of either sign, nil where there is none.
+// Bound reads an integer of either sign, nil if there is none.
 func (r *OptionReader) Bound(name string, value jsontext.Value, required bool) *int64 {
 	if value == nil && required {
 		r.Faultf("missing", name, nil, "Field required")

@@ -1,5 +1,4 @@
-// Package slots counts the session slots of a server: who waits for one, who has reserved one, and
-// whether any are handed out.
+// Package slots counts the session slots of a server, those that wait for one, and reservations.
 package slots
 
 import (

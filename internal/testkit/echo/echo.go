@@ -29,6 +29,7 @@ func (Kind) ScenarioDigest() string { return "sha256:00ff" }
 func (Kind) GraderVersion() string  { return "echo.1" }
 func (Kind) Judge() string          { return "rules" }
 
+// Tasks implements episode.Kind.
 func (Kind) Tasks() []score.Task {
 	return []score.Task{{Name: "talk", Scenarios: []score.Scenario{
 		{ID: "E01", Category: "billing", Difficulty: "easy", Language: "en", Split: "public-train"},
@@ -37,6 +38,7 @@ func (Kind) Tasks() []score.Task {
 	}}}
 }
 
+// Schemas implements episode.Kind.
 func (Kind) Schemas() episode.Schemas {
 	return episode.Schemas{
 		Action: json.RawMessage(
@@ -58,6 +60,7 @@ var Tools = []episode.Tool{
 	{Name: "panic", Description: "Panics.", InputSchema: json.RawMessage(`{"type":"object"}`)},
 }
 
+// New implements episode.Kind.
 func (k Kind) New() episode.Environment {
 	switch {
 	case k.Explosive:
@@ -78,6 +81,7 @@ type echo struct {
 	done    bool
 }
 
+// Action is an action of the environment.
 type Action struct {
 	Type   string        `json:"action_type"`
 	Kind   string        `json:"kind"`
@@ -88,6 +92,7 @@ type Action struct {
 	Wait   time.Duration `json:"wait"`
 }
 
+// Observation answers a reset or an action.
 type Observation struct {
 	Text string `json:"text"`
 	Seed int64  `json:"seed"`

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -37,5 +38,32 @@ func BenchmarkSearch(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		findArticles(articles, "refund for a duplicate charge")
+	}
+}
+
+func TestSearchRanksByWords(t *testing.T) {
+	ids := func(query string) (ids []string) {
+		for _, a := range findArticles(testTicket().Articles, query) {
+			ids = append(ids, a.ID)
+		}
+		return ids
+	}
+	tests := map[string]struct {
+		query string
+		want  []string
+	}{
+		"title before body":     {"warranty refunds", []string{"POL-WAR", "POL-REF"}},
+		"more words first":      {"finance team refund", []string{"POL-REF", "POL-WAR"}},
+		"ties by id":            {"settled hour", []string{"POL-DUP", "POL-SLA"}},
+		"at most three":         {"duplicate refund urgent claim", []string{"POL-WAR", "POL-DUP", "POL-REF"}},
+		"short words don't hit": {"is an up to", nil},
+		"whatever case":         {"WARRANTY!", []string{"POL-WAR"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, ids(tc.query)); diff != "" {
+				t.Errorf("found (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

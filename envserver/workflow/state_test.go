@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -18,10 +17,6 @@ import (
 	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/scenarios"
 )
-
-// plainReader takes a fact as stated when its value is in the reply, and a verb as a promise when
-// that is.
-type plainReader struct{}
 
 func (plainReader) FactsStated(reply string, facts []scenarios.Fact, _ []string, _ string) []bool {
 	stated := make([]bool, len(facts))
@@ -34,87 +29,6 @@ func (plainReader) FactsStated(reply string, facts []scenarios.Fact, _ []string,
 func (plainReader) Commits(reply string, verbs []string, _ string) bool {
 	return slices.ContainsFunc(verbs, func(v string) bool { return strings.Contains(reply, v) })
 }
-
-// theOrder constrains an action to the order that the issue is about.
-func theOrder() []scenarios.Arg { return []scenarios.Arg{{Name: "order_id", In: []any{"LD-1"}}} }
-
-// testWorkflow needs the order and the payment looked up, a refund of 12.50, and a reply that
-// states it. Its payments and the escalation are out of the ordinary: the first look-up of a
-// payment fails, and any escalation is forbidden.
-func testWorkflow() *scenarios.Workflow {
-	refund := append(theOrder(), scenarios.Arg{Name: "amount", In: []any{int64(1250)}})
-	return &scenarios.Workflow{
-		ScenarioID: "C99", Now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), Language: "en", MaxSteps: 8,
-		Customer: scenarios.Customer{Name: "Ada Moss", AccountLevel: "basic"}, Query: "Where is my money?",
-		Visible: scenarios.Visible{OrderStatus: "unknown"},
-		State: scenarios.Backend{
-			Orders: []scenarios.Order{{ID: "LD-1", Status: "delivered", Total: 1250, Notes: []string{"porch"}},
-				{ID: "LD-2", Status: "packed"}},
-			Payments: []scenarios.Payment{{ID: "PAY-1", OrderID: "LD-1", Status: "captured", Amount: 1250},
-				{ID: "PAY-2", OrderID: "LD-1", Status: "authorised", Amount: 1250}},
-		},
-		Steps: []scenarios.WorkflowStep{
-			{ID: "s1", Action: scenarios.CheckOrderStatus, Args: theOrder()},
-			{ID: "s2", Action: scenarios.CheckPayment, Args: theOrder()},
-			{ID: "s3", Action: scenarios.InitiateRefund, Args: refund, Requires: []string{"s1", "s2"}},
-			{ID: "s4", Action: scenarios.RespondUser, Requires: []string{"s3"}, Terminal: true},
-		},
-		Neutral: []scenarios.NeutralAction{{Action: scenarios.CheckOrderStatus,
-			Args: []scenarios.Arg{{Name: "order_id", Any: true}}, Max: 1}},
-		Forbidden: []scenarios.ForbiddenAction{{ID: "n1", Action: scenarios.EscalateIssue},
-			{ID: "n2", Action: scenarios.RespondUser, Verbs: []string{"voucher"}}},
-		Facts:  []scenarios.Fact{{ID: "f1", Value: "$12.50"}, {ID: "f2", Value: "five days", Optional: true}},
-		Faults: []scenarios.Fault{{Action: scenarios.CheckPayment, Call: 1, Error: "503 backend unavailable"}},
-	}
-}
-
-// calm is testWorkflow without faults.
-func calm() *scenarios.Workflow {
-	w := testWorkflow()
-	w.Faults = nil
-	return w
-}
-
-func start(w *scenarios.Workflow, mode episode.RewardMode) *environment {
-	schemas, err := actionForm.Schemas(schemas)
-	if err != nil {
-		panic(err)
-	}
-	e := &environment{kind: &Kind{reader: plainReader{}, schemas: schemas}}
-	e.begin(&task{name: "refund", class: "medium"}, w, episode.Options{Seed: 7, EpisodeID: "e1", RewardMode: mode})
-	return e
-}
-
-func step(t testing.TB, e *environment, action string) episode.Result {
-	t.Helper()
-	r, err := e.Step(context.Background(), json.RawMessage(action))
-	if err != nil {
-		t.Fatalf("Step(%s) error = %v", action, err)
-	}
-	return r
-}
-
-func play(t testing.TB, e *environment, actions ...string) (rewards []int64, last episode.Result) {
-	t.Helper()
-	for _, a := range actions {
-		last = step(t, e, a)
-		rewards = append(rewards, last.Reward)
-	}
-	return rewards, last
-}
-
-const (
-	order      = `{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`
-	otherOrder = `{"action_type":"check_order_status","payload":{"order_id":"LD-2"}}`
-	noOrder    = `{"action_type":"check_order_status","payload":{"order_id":"LD-9"}}`
-	payment    = `{"action_type":"check_payment","payload":{"order_id":"LD-1"}}`
-	refundGood = `{"action_type":"initiate_refund","payload":{"order_id":"LD-1","amount":12.5}}`
-	refundMore = `{"action_type":"initiate_refund","payload":{"order_id":"LD-1","amount":25}}`
-	escalate   = `{"action_type":"escalate_issue","payload":{"team":"finance"}}`
-	reply      = `{"action_type":"respond_user","payload":{"message":"We sent $12.50 back."}}`
-	emptyWords = `{"action_type":"respond_user","payload":{"message":"All is well."}}`
-	promise    = `{"action_type":"respond_user","payload":{"message":"We sent $12.50 back and add a voucher."}}`
-)
 
 func TestRewards(t *testing.T) {
 	tests := map[string]struct {
@@ -198,14 +112,6 @@ func TestRewards(t *testing.T) {
 	}
 }
 
-func sum(values []int64) int64 {
-	var total int64
-	for _, v := range values {
-		total += v
-	}
-	return total
-}
-
 func TestFinalBreaksTheScoreDown(t *testing.T) {
 	_, last := play(t, start(calm(), episode.Dense), otherOrder, order, payment, refundGood, reply)
 	want := &episode.Final{
@@ -240,123 +146,6 @@ func TestQuestionGoesOn(t *testing.T) {
 	}
 	if got, last := play(t, start(w, episode.Dense), emptyWords); !last.Done || sum(got) != -100 {
 		t.Errorf("a reply in place of the question = %v, done %v, want -100, done", got, last.Done)
-	}
-}
-
-func TestToolsAnswer(t *testing.T) {
-	e := start(testWorkflow(), episode.Dense)
-	first := e.state.observation()
-	if first.OrderStatus != nil || first.PaymentStatus != nil || testkit.JSON(first.LastResult) != "null" {
-		t.Errorf("first observation = %+v, want nothing looked up", first)
-	}
-	answers := []struct{ action, want string }{
-		{payment, `{"ok":false,"error":"503 backend unavailable"}`},
-		{payment,
-			`{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50},{"payment_id":"PAY-2","order_id":"LD-1","status":"authorised","amount":12.50}]}`},
-		{order, `{"ok":true,"order":{"order_id":"LD-1","status":"delivered","total":12.50,"notes":["porch"]}}`},
-		{`{"action_type":"check_order_status","payload":{"order_id":" #ld-9 "}}`,
-			`{"ok":false,"error":"there is no order LD-9"}`},
-		{`{"action_type":"initiate_refund","payload":{"order_id":"LD-9","amount":1}}`,
-			`{"ok":false,"error":"there is no such order or payment"}`},
-		{`{"action_type":"initiate_refund","payload":{"order_id":"LD-1","payment_id":"PAY-1","amount":"$12.50"}}`,
-			`{"ok":true,"refund":{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}}`},
-		{`{"action_type":"check_payment","payload":{"payment_id":"PAY-1"}}`,
-			`{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50}],"refunds":[{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}]}`},
-	}
-	var last Observation
-	for _, a := range answers {
-		last = step(t, e, a.action).Observation.(Observation)
-		if got := string(last.LastResult); got != a.want {
-			t.Errorf("%s:\n got %s\nwant %s", a.action, got, a.want)
-		}
-	}
-	if *last.OrderStatus != "delivered" || *last.PaymentStatus != "captured" {
-		t.Errorf("statuses = %q, %q, want those looked up last", *last.OrderStatus, *last.PaymentStatus)
-	}
-	want := Entry{Step: 6, ActionType: "initiate_refund",
-		Payload: `{"amount":12.50,"order_id":"LD-1","payment_id":"PAY-1"}`, Result: document(answers[5].want)}
-	if diff := cmp.Diff(want, last.History[5]); diff != "" {
-		t.Errorf("history (-want +got):\n%s", diff)
-	}
-	escalated := step(t, e,
-		`{"action_type":"escalate_issue","payload":{"team":"Trade Compliance team","reason":"why"}}`).Observation.(Observation)
-	if got, want := string(
-		escalated.LastResult), `{"ok":true,"case":{"case_id":"CASE-1","team":"trade-compliance","reason":"why"}}`; got != want {
-		t.Errorf("escalated: got %s, want %s", got, want)
-	}
-}
-
-func TestTheClockRunsByTheScenario(t *testing.T) {
-	w := calm()
-	w.StepMinutes = map[string]int{scenarios.CheckOrderStatus: 1, scenarios.InitiateRefund: 3, scenarios.RespondUser: 4}
-	e := start(w, episode.Dense)
-	for _, tc := range []struct {
-		action string
-		want   int
-	}{{order, 1}, {refundMore, 4}, {order, 5}, {payment, 5}, {reply, 9}, {reply, 9}} {
-		if got := step(t, e, tc.action).Observation.(Observation).MinutesUsed; got != tc.want {
-			t.Errorf("after %s: %d minutes used, want %d", tc.action, got, tc.want)
-		}
-	}
-}
-
-func TestBackendOfTheScenarioIsLeftAlone(t *testing.T) {
-	w := calm()
-	before := w.State.Clone()
-	play(t, start(w, episode.Dense), order, payment, refundGood, escalate, reply)
-	if diff := cmp.Diff(before, w.State); diff != "" {
-		t.Errorf("the scenario's state changed (-before +after):\n%s", diff)
-	}
-}
-
-func TestRefundsAreBookedToOnePayment(t *testing.T) {
-	w := calm()
-	w.State.Orders = append(w.State.Orders, scenarios.Order{ID: "LD-3"})
-	w.State.Payments = append(w.State.Payments, scenarios.Payment{ID: "PAY-3", OrderID: "LD-3", Status: "captured",
-		Amount: 900}, scenarios.Payment{ID: "PAY-4", OrderID: "LD-3", Status: "captured", Amount: 900})
-	tests := map[string]struct{ payload, want string }{
-		"the only captured payment": {`{"order_id":"LD-1","amount":1}`, ""},
-		"one of two": {`{"order_id":"LD-3","amount":1}`,
-			"payment_id is missing: order LD-3 has several payments"},
-		"one of two, named": {`{"order_id":"LD-3","payment_id":"PAY-4","amount":1}`, ""},
-		"payment alone":     {`{"payment_id":"PAY-4","amount":1}`, ""},
-		"payment of another order": {`{"order_id":"LD-1","payment_id":"PAY-4","amount":1}`,
-			"payment PAY-4 is not of order LD-1"},
-		"order without payment": {`{"order_id":"LD-2","amount":1}`, "there is no such order or payment"},
-		"unknown payment": {`{"order_id":"LD-1","payment_id":"PAY-9","amount":1}`,
-			"there is no such order or payment"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			e := start(w, episode.Dense)
-			play(t, e, order, payment, `{"action_type":"initiate_refund","payload":`+tc.payload+`}`)
-			var got struct {
-				Error string `json:"error"`
-			}
-			if err := json.Unmarshal([]byte(e.state.last), &got); err != nil {
-				t.Fatal(err)
-			}
-			if got.Error != tc.want || len(e.state.backend.Refunds) != map[bool]int{true: 1}[tc.want == ""] {
-				t.Errorf("error %q, %d refunds, want %q", got.Error, len(e.state.backend.Refunds), tc.want)
-			}
-		})
-	}
-}
-
-func TestParseCents(t *testing.T) {
-	tests := map[string]struct {
-		want scenarios.Cents
-		ok   bool
-	}{
-		"12.5": {1250, true}, "12.50": {1250, true}, "$12.50": {1250, true}, "1e2": {10000, true}, "0.07": {7, true},
-		"999999999.99": {99999999999, true},
-		"12.505":       {}, "0": {}, "-1": {}, "NaN": {}, "Inf": {}, "1e400": {}, "1e10": {}, "12,50": {}, "": {}, "all": {},
-		"0.001": {}, "0x10p0": {},
-	}
-	for text, tc := range tests {
-		if got, ok := parseCents(text); got != tc.want || ok != tc.ok {
-			t.Errorf("parseCents(%q) = %v, %v, want %v, %v", text, got, ok, tc.want, tc.ok)
-		}
 	}
 }
 
@@ -482,19 +271,6 @@ func TestRepeatsNeverPay(t *testing.T) {
 	}
 }
 
-func TestBlockedActionsAreNotCarriedOut(t *testing.T) {
-	for _, action := range []string{refundGood, refundMore, `{"action_type":"initiate_refund","payload":{}}`} {
-		e := start(calm(), episode.Dense)
-		r := step(t, e, action)
-		got := r.Observation.(Observation)
-		if want := `{"ok":false,"error":"not done: something has to be looked up or settled first"}`; string(
-			got.LastResult) != want || len(e.state.backend.Refunds) != 0 || r.Reward != -100 {
-			t.Errorf("%s: result %s, refunds %v, reward %d; want %s, none and -100", action, got.LastResult,
-				e.state.backend.Refunds, r.Reward, want)
-		}
-	}
-}
-
 // TestSessionsOfOneInstance plays two episodes on the same instance, whose list of refunds has room
 // for more.
 func TestSessionsOfOneInstance(t *testing.T) {
@@ -514,29 +290,5 @@ func TestSessionsOfOneInstance(t *testing.T) {
 	seen.History[0].ActionType = "changed by the client"
 	if got := a.state.history[0].ActionType; got != scenarios.CheckOrderStatus {
 		t.Errorf("the history reads %q after a client wrote into an observation", got)
-	}
-}
-
-// TestTwoRefundsAreMadeTwice repeats the refund, which the backend makes twice.
-func TestTwoRefundsAreMadeTwice(t *testing.T) {
-	e := start(calm(), episode.Dense)
-	play(t, e, order, payment, refundGood, refundGood)
-	if got := len(e.state.backend.Refunds); got != 2 {
-		t.Errorf("the backend has %d refunds, want 2", got)
-	}
-}
-
-func BenchmarkStep(b *testing.B) {
-	actions := []json.RawMessage{json.RawMessage(order), json.RawMessage(payment), json.RawMessage(refundGood),
-		json.RawMessage(reply)}
-	e, w := start(calm(), episode.Dense), calm()
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if i%len(actions) == 0 {
-			e.state = newState(e.state.task, w, plainReader{}, episode.Dense)
-		}
-		if _, err := e.Step(b.Context(), actions[i%len(actions)]); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

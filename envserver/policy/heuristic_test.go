@@ -45,7 +45,7 @@ func TestPhrasesBeginWords(t *testing.T) {
 	}
 }
 
-func TestClerkJudgesTickets(t *testing.T) {
+func TestHeuristicClassifiesTickets(t *testing.T) {
 	tests := map[string]struct {
 		text                     string
 		category, priority, team string
@@ -74,7 +74,7 @@ func TestClerkJudgesTickets(t *testing.T) {
 	}
 }
 
-func TestClerkReadsLimitsInArticles(t *testing.T) {
+func TestHeuristicReadsLimitsInArticles(t *testing.T) {
 	text := "you charged me $190.00 too much on this invoice"
 	c := heuristicTicket{articles: []article{{ID: "POL-REF", Body: "# Refunds\n## 3. Limit\nAn agent may refund up to " +
 		"$180.00 in one case."}}}
@@ -83,7 +83,7 @@ func TestClerkReadsLimitsInArticles(t *testing.T) {
 	}
 }
 
-func TestClerkQuotesWhatMatters(t *testing.T) {
+func TestHeuristicQuotesRelevantSentences(t *testing.T) {
 	c := heuristicTicket{articles: []article{{Body: "# Recovery\nUnplug the hub for 30 seconds. Nothing of interest " +
 		"stands in here. An agent may send 2 of them today."}}}
 	reply := c.reply(&ticketView{CustomerName: "Ada Moss", Description: "My hub INV-1234 is dead"})
@@ -97,7 +97,7 @@ func TestClerkQuotesWhatMatters(t *testing.T) {
 	}
 }
 
-// talk lets the workflow's clerk act on a list of observations and returns its actions.
+// talk runs the heuristic for workflows on a list of observations and returns its actions.
 func talk(t *testing.T, observations ...string) []string {
 	t.Helper()
 	var c heuristicWorkflow

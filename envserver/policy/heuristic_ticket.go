@@ -21,42 +21,42 @@ type heuristicTicket struct {
 }
 
 // Act goes through the stages: search, label, reply, decide. In ticket-classify it only labels.
-func (c *heuristicTicket) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
+func (h *heuristicTicket) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	v, err := observed[ticketView](turn)
 	switch {
 	case err != nil:
 		return nil, err
 	case !v.allows("respond"):
-		return c.label(&v)
+		return h.label(&v)
 	}
-	return c.handle(&v)
+	return h.handle(&v)
 }
 
 // handle takes the next stage. It skips a reply that isn't allowed any more, as in a queue.
-func (c *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
-	c.articles = append(c.articles, v.KnowledgeBase...)
-	c.stage++
-	if c.stage == 3 && !v.allows("respond") {
-		c.stage++
+func (h *heuristicTicket) handle(v *ticketView) (json.RawMessage, error) {
+	h.articles = append(h.articles, v.KnowledgeBase...)
+	h.stage++
+	if h.stage == 3 && !v.allows("respond") {
+		h.stage++
 	}
-	switch c.stage {
+	switch h.stage {
 	case 1:
 		query := v.Subject + " " + v.Description
 		query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
 		return action("search_knowledge_base", map[string]any{"query": query})
 	case 2:
-		return c.label(v)
+		return h.label(v)
 	case 3:
-		return action("respond", map[string]any{"message": c.reply(v)})
+		return action("respond", map[string]any{"message": h.reply(v)})
 	default:
-		return c.decide(v)
+		return h.decide(v)
 	}
 }
 
 // maxQuery is the longest query, in bytes, that the heuristic sends.
 const maxQuery = 390
 
-func (c *heuristicTicket) label(v *ticketView) (json.RawMessage, error) {
+func (h *heuristicTicket) label(v *ticketView) (json.RawMessage, error) {
 	text := v.text()
 	return action("classify", map[string]any{"category": category(text), "priority": priority(text)})
 }
@@ -120,7 +120,7 @@ const (
 )
 
 // team is the team that must take over the ticket, "" if an agent can resolve it.
-func (c *heuristicTicket) team(text string) string {
+func (h *heuristicTicket) team(text string) string {
 	sum := largest(text)
 	switch {
 	case is(text, "dangerous"):
@@ -131,14 +131,14 @@ func (c *heuristicTicket) team(text string) string {
 		return "security"
 	case has(text, "personal data", "gdpr", "my data"):
 		return "privacy"
-	case has(text, "invoice", "charge", "bill", "payment", "refund") && sum > c.limit("refund", refundLimit):
+	case has(text, "invoice", "charge", "bill", "payment", "refund") && sum > h.limit("refund", refundLimit):
 		return "finance"
 	case has(text, "parcel", "deliver", "order", "pallet") && has(text, "wrong house", "wrong", "number", "missing",
-		"lost") && sum > c.limit("replacement", replacementLimit):
+		"lost") && sum > h.limit("replacement", replacementLimit):
 		return "logistics"
 	case number(devicesPattern, text) >= incidentDevices && has(text, "offline", "gone", "dead"):
 		return "incident"
-	case has(text, "4.8", "known issue") && c.found("KI-"):
+	case has(text, "4.8", "known issue") && h.found("KI-"):
 		return "engineering"
 	default:
 		return ""
@@ -146,8 +146,8 @@ func (c *heuristicTicket) team(text string) string {
 }
 
 // limit is the limit, in cents, that an article about the act names.
-func (c *heuristicTicket) limit(act string, otherwise int64) int64 {
-	for _, a := range c.articles {
+func (h *heuristicTicket) limit(act string, otherwise int64) int64 {
+	for _, a := range h.articles {
 		for _, s := range sentencePattern.FindAllString(strings.ReplaceAll(a.Body, ".00", ""), -1) {
 			if m := limitPattern.FindStringSubmatch(s); m != nil && strings.Contains(s, act) {
 				return cents(m[1], m[2])
@@ -157,31 +157,31 @@ func (c *heuristicTicket) limit(act string, otherwise int64) int64 {
 	return otherwise
 }
 
-func (c *heuristicTicket) found(prefix string) bool {
-	return slices.ContainsFunc(c.articles, func(a article) bool { return strings.HasPrefix(a.ID, prefix) })
+func (h *heuristicTicket) found(prefix string) bool {
+	return slices.ContainsFunc(h.articles, func(a article) bool { return strings.HasPrefix(a.ID, prefix) })
 }
 
-func (c *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
-	if team := c.team(v.text()); team != "" && v.allows("escalate") {
+func (h *heuristicTicket) decide(v *ticketView) (json.RawMessage, error) {
+	if team := h.team(v.text()); team != "" && v.allows("escalate") {
 		return action("escalate", map[string]any{"team": team, "reason": "This is beyond what an agent may decide."})
 	}
 	return action("resolve", nil)
 }
 
 // reply thanks, names the ticket's ids, states the decision and quotes the knowledge base.
-func (c *heuristicTicket) reply(v *ticketView) string {
+func (h *heuristicTicket) reply(v *ticketView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Dear %s,\n\nthank you for writing to us. I am sorry for the trouble", firstName(v.CustomerName))
 	if ids := findIDs(v.Subject + " " + v.Description); len(ids) > 0 {
 		fmt.Fprintf(&b, " with %s", strings.Join(ids, " and "))
 	}
 	b.WriteString(" and I understand that you need a clear answer.\n\n")
-	if team := c.team(v.text()); team != "" {
+	if team := h.team(v.text()); team != "" {
 		fmt.Fprintf(&b, "I have passed your case to our %s team, and they will contact you about it. ", team)
 	} else {
 		b.WriteString("I can settle this for you here, and this is what you need to know. ")
 	}
-	for _, s := range c.relevant(v) {
+	for _, s := range h.relevant(v) {
 		b.WriteString(s + " ")
 	}
 	b.WriteString("\n\nPlease answer to this message if anything is still open.\n\nKind regards,\nLarkfield Support")
@@ -198,14 +198,14 @@ const quoted = 3
 
 // relevant are the sentences of the articles that share most words with the ticket; a number counts
 // as two words.
-func (c *heuristicTicket) relevant(v *ticketView) []string {
+func (h *heuristicTicket) relevant(v *ticketView) []string {
 	type candidate struct {
 		text   string
 		weight int
 	}
 	var all []candidate
 	text := v.text()
-	for _, a := range c.articles {
+	for _, a := range h.articles {
 		for _, s := range sentences(a.Body) {
 			n := 0
 			for w := range strings.FieldsSeq(strings.ToLower(s)) {

@@ -37,91 +37,83 @@ const (
 	dayFormat = "January 2, 2006"
 )
 
-// Act goes through the heuristic's stages: ask for the order if need be, look up, decide, reply. An
-// action that failed is played again once.
-func (c *heuristicWorkflow) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
+// Act goes through the stages: ask for the order if necessary, look up, decide, reply. It repeats a
+// failed action once.
+func (h *heuristicWorkflow) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	v, err := observed[workflowView](turn)
 	if err != nil {
 		return nil, err
 	}
 	if v.LastResult != nil {
-		if !v.LastResult.OK && !c.retried {
-			c.retried = true
-			return c.last, nil
+		if !v.LastResult.OK && !h.retried {
+			h.retried = true
+			return h.last, nil
 		}
-		c.read(v.LastResult)
+		h.read(v.LastResult)
 	}
-	raw, err := c.next(&v)
-	c.last, c.retried = raw, false
+	raw, err := h.next(&v)
+	h.last, h.retried = raw, false
 	return raw, err
 }
 
-func (c *heuristicWorkflow) read(r *toolResult) {
+func (h *heuristicWorkflow) read(r *toolResult) {
 	if r.Order != nil {
-		c.order = r.Order
+		h.order = r.Order
 	}
 	if r.Payments != nil {
-		c.payments, c.refunds = r.Payments, r.Refunds
+		h.payments, h.refunds = r.Payments, r.Refunds
 	}
 	if ids := findIDs(r.Answer); len(ids) > 0 {
-		c.id = ids[0]
+		h.id = ids[0]
 	}
 }
 
-func (c *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
-	if ids := findIDs(v.UserQuery); c.id == "" && len(ids) > 0 {
-		c.id = ids[0]
+func (h *heuristicWorkflow) next(v *workflowView) (json.RawMessage, error) {
+	if ids := findIDs(v.UserQuery); h.id == "" && len(ids) > 0 {
+		h.id = ids[0]
 	}
-	if c.id == "" && !c.asked {
-		c.asked = true
+	if h.id == "" && !h.asked {
+		h.asked = true
 		return call(scenarios.RespondUser, map[string]any{
 			"message": "Could you tell me the number of your order, please?"})
 	}
-	c.stage++
+	h.stage++
 	switch {
-	case c.stage == 1:
-		return call(scenarios.CheckOrderStatus, map[string]any{"order_id": c.id})
-	case c.stage == 2 && c.aboutMoney(v):
-		return call(scenarios.CheckPayment, map[string]any{"order_id": c.id})
-	case c.done == "":
-		if raw, err := c.act(v); raw != nil || err != nil {
+	case h.stage == 1:
+		return call(scenarios.CheckOrderStatus, map[string]any{"order_id": h.id})
+	case h.stage == 2 && is(strings.ToLower(v.UserQuery), "money"):
+		return call(scenarios.CheckPayment, map[string]any{"order_id": h.id})
+	case h.done == "":
+		if raw, err := h.act(v); raw != nil || err != nil {
 			return raw, err
 		}
 	}
-	return call(scenarios.RespondUser, map[string]any{"message": c.reply(v)})
+	return call(scenarios.RespondUser, map[string]any{"message": h.reply(v)})
 }
 
-func (c *heuristicWorkflow) aboutMoney(v *workflowView) bool {
-	return is(strings.ToLower(v.UserQuery), "money")
-}
-
-// act refunds or escalates; it returns nothing where neither is called for.
-func (c *heuristicWorkflow) act(v *workflowView) (json.RawMessage, error) {
-	c.done = "nothing"
-	captured := c.captured()
+// act refunds or escalates, or returns nil if neither is needed.
+func (h *heuristicWorkflow) act(v *workflowView) (json.RawMessage, error) {
+	h.done = "nothing"
+	captured := h.captured()
 	switch {
-	case c.order == nil || len(c.refunds) > 0:
+	case h.order == nil || len(h.refunds) > 0:
 		return nil, nil
-	case strings.Contains(c.order.Status, "hold"):
-		return c.escalate("logistics")
-	case c.order.Status == "payment_failed" && captured != "":
-		return c.escalate("finance")
-	case captured == "" || !c.wantsMoneyBack(v) || !c.returnable(v.Now):
+	case strings.Contains(h.order.Status, "hold"):
+		return h.escalate("logistics")
+	case h.order.Status == "payment_failed" && captured != "":
+		return h.escalate("finance")
+	case captured == "" || !is(strings.ToLower(v.UserQuery), "refund") || !h.returnable(v.Now):
 		return nil, nil
 	case largest("$"+captured) > refundLimit:
-		return c.escalate("finance")
+		return h.escalate("finance")
 	}
-	c.done = "refunded $" + captured
-	return call(scenarios.InitiateRefund, map[string]any{"order_id": c.id, "amount": json.Number(captured)})
+	h.done = "refunded $" + captured
+	return call(scenarios.InitiateRefund, map[string]any{"order_id": h.id, "amount": json.Number(captured)})
 }
 
-func (c *heuristicWorkflow) wantsMoneyBack(v *workflowView) bool {
-	return is(strings.ToLower(v.UserQuery), "refund")
-}
-
-// captured is the amount of the last payment that was taken, "" without any.
-func (c *heuristicWorkflow) captured() string {
-	for _, p := range slices.Backward(c.payments) {
+// captured is the amount of the last captured payment, "" for none.
+func (h *heuristicWorkflow) captured() string {
+	for _, p := range slices.Backward(h.payments) {
 		if p.Status == "captured" {
 			return p.Amount.String()
 		}
@@ -129,29 +121,29 @@ func (c *heuristicWorkflow) captured() string {
 	return ""
 }
 
-func (c *heuristicWorkflow) returnable(now time.Time) bool {
-	return c.order.Delivered != nil && now.Sub(*c.order.Delivered) <= returnDays*24*time.Hour
+func (h *heuristicWorkflow) returnable(now time.Time) bool {
+	return h.order.Delivered != nil && now.Sub(*h.order.Delivered) <= returnDays*24*time.Hour
 }
 
-func (c *heuristicWorkflow) escalate(team string) (json.RawMessage, error) {
-	c.done = "passed your case to our " + team + " team"
-	return call(scenarios.EscalateIssue, map[string]any{"team": team, "order_id": c.id})
+func (h *heuristicWorkflow) escalate(team string) (json.RawMessage, error) {
+	h.done = "passed your case to our " + team + " team"
+	return call(scenarios.EscalateIssue, map[string]any{"team": team, "order_id": h.id})
 }
 
-// reply says what was done and lists what the records hold.
-func (c *heuristicWorkflow) reply(v *workflowView) string {
+// reply states what was done and lists the records.
+func (h *heuristicWorkflow) reply(v *workflowView) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Dear %s,\n\nthank you for your message about %s. ", firstName(v.CustomerName), c.id)
-	if c.done != "" && c.done != "nothing" {
-		fmt.Fprintf(&b, "I have %s. ", c.done)
+	fmt.Fprintf(&b, "Dear %s,\n\nthank you for your message about %s. ", firstName(v.CustomerName), h.id)
+	if h.done != "nothing" && h.done != "" {
+		fmt.Fprintf(&b, "I have %s. ", h.done)
 	}
-	if o := c.order; o != nil {
-		c.describeOrder(&b, o)
+	if o := h.order; o != nil {
+		h.describeOrder(&b, o)
 	}
-	for _, p := range c.payments {
+	for _, p := range h.payments {
 		fmt.Fprintf(&b, "Your payment of $%s is %s. ", p.Amount, p.Status)
 	}
-	for _, r := range c.refunds {
+	for _, r := range h.refunds {
 		fmt.Fprintf(&b, "The refund %s of $%s was made", r.ID, r.Amount)
 		if r.At != nil {
 			fmt.Fprintf(&b, " on %s", r.At.Format(dayFormat))
@@ -162,7 +154,7 @@ func (c *heuristicWorkflow) reply(v *workflowView) string {
 	return b.String()
 }
 
-func (c *heuristicWorkflow) describeOrder(b *strings.Builder, o *orderRecord) {
+func (h *heuristicWorkflow) describeOrder(b *strings.Builder, o *orderRecord) {
 	fmt.Fprintf(b, "Your order is %s", strings.ReplaceAll(o.Status, "_", " "))
 	if o.Carrier != "" {
 		fmt.Fprintf(b, " with the carrier %s", o.Carrier)

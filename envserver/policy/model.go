@@ -102,10 +102,7 @@ func (m *model) play(planned score.PlannedEpisode) (Policy, error) {
 	return &modelPlayer{model: m, planned: planned}, nil
 }
 
-// Usage implements Metered.
 func (p *modelPlayer) Usage() Usage { return p.usage }
-
-// Said implements Speaker.
 func (p *modelPlayer) Said() string { return p.said }
 
 // Act requests an action of the model.

@@ -34,18 +34,25 @@ func (r *random) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 
 func (r *random) pick(from []string) string { return from[r.rand.IntN(len(from))] }
 
-func (r *random) category() string { return r.pick(scenarios.Categories()) }
-
-func (r *random) priority() string { return r.pick(scenarios.Priorities()) }
-
-func (r *random) message() string {
-	return r.pick([]string{"Thank you for your message.", "We are looking into it.", "Please try it again later.",
-		"We are sorry for the trouble."})
+// The values that Random draws for an action's fields.
+var values = map[string][]string{
+	"category": scenarios.Categories(),
+	"priority": scenarios.Priorities(),
+	"query":    scenarios.Categories(),
+	"decision": {"resolve", "escalate"},
+	"message": {"Thank you for your message.", "We are looking into it.", "Please try it again later.",
+		"We are sorry for the trouble."},
+	"team": {"finance", "logistics", "security", "safety", "incident", "privacy", "legal", "trust", "engineering"},
 }
 
-func (r *random) team() string {
-	return r.pick([]string{"finance", "logistics", "security", "safety", "incident", "privacy", "legal", "trust",
-		"engineering"})
+// fieldsOf lists the fields that Random sets, by the type of the action.
+var fieldsOf = map[string][]string{
+	"classify":              {"category", "priority"},
+	"respond":               {"message"},
+	"resolve":               {"message"},
+	"escalate":              {"team"},
+	"search_knowledge_base": {"query"},
+	"submit":                {"category", "priority", "message", "decision"},
 }
 
 func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
@@ -57,24 +64,15 @@ func (r *random) ticketAction(turn Turn) (json.RawMessage, error) {
 		return nil, fmt.Errorf("the observation %.200s allows no action", turn.Observation)
 	}
 	kind := r.pick(seen.AllowedActions)
-	switch kind {
-	case "select_ticket":
+	if kind == "select_ticket" {
 		open := slices.DeleteFunc(seen.Queue, queuedTicket.closed)
 		return selectTicket(open[r.rand.IntN(len(open))].TicketID)
-	case "classify":
-		return action(kind, map[string]any{"category": r.category(), "priority": r.priority()})
-	case "respond", "resolve":
-		return action(kind, map[string]any{"message": r.message()})
-	case "escalate":
-		return action(kind, map[string]any{"team": r.team()})
-	case "search_knowledge_base":
-		return action(kind, map[string]any{"query": r.category()})
-	default:
-		return action(kind, map[string]any{
-			"category": r.category(), "priority": r.priority(), "message": r.message(),
-			"decision": r.pick([]string{"resolve", "escalate"}),
-		})
 	}
+	members := map[string]any{}
+	for _, field := range fieldsOf[kind] {
+		members[field] = r.pick(values[field])
+	}
+	return action(kind, members)
 }
 
 func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
@@ -88,9 +86,9 @@ func (r *random) workflowAction(turn Turn) (json.RawMessage, error) {
 	case scenarios.InitiateRefund:
 		return call(kind, map[string]any{"order_id": id, "amount": 1 + r.rand.IntN(200)})
 	case scenarios.EscalateIssue:
-		return call(kind, map[string]any{"team": r.team()})
+		return call(kind, map[string]any{"team": r.pick(values["team"])})
 	case scenarios.RespondUser:
-		return call(kind, map[string]any{"message": r.message()})
+		return call(kind, map[string]any{"message": r.pick(values["message"])})
 	default:
 		return call(kind, map[string]any{"order_id": id})
 	}

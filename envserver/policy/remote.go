@@ -93,10 +93,7 @@ type remotePlayer struct {
 	said    string
 }
 
-// Usage implements Metered.
 func (p *remotePlayer) Usage() Usage { return p.usage }
-
-// Said implements Speaker.
 func (p *remotePlayer) Said() string { return p.said }
 
 // Act requests an action.

@@ -23,15 +23,8 @@ type messageReader interface {
 	Settled(t *scenarios.Ticket, messages string) grader.Settled
 }
 
-// The moods, from calm to angry.
-const (
-	calm int = iota
-	uneasy
-	annoyed
-	angry
-)
-
-func moodNames() []string { return []string{"calm", "uneasy", "annoyed", "angry"} }
+// moods are in the order of rising anger; a customer's mood is an index.
+var moods = [...]string{"calm", "uneasy", "annoyed", "angry"}
 
 // customer plays a ticket's script. Its messages and moods depend on gold in one case: it falls
 // silent once the agent has stated the outcome. That reveals that the reply was right, so it is
@@ -49,14 +42,7 @@ type customer struct {
 }
 
 func newCustomer(t *scenarios.Ticket) customer {
-	c := customer{script: t.UserSim}
-	switch t.Tone {
-	case "worried":
-		c.mood = uneasy
-	case "angry":
-		c.mood = angry
-	}
-	return c
+	return customer{script: t.UserSim, mood: map[string]int{"worried": 1, "angry": len(moods) - 1}[t.Tone]}
 }
 
 // feels is the mood's name, "" for a customer without a script.
@@ -64,7 +50,7 @@ func (c *customer) feels() string {
 	if c.script == nil {
 		return ""
 	}
-	return moodNames()[c.mood]
+	return moods[c.mood]
 }
 
 // answer is the customer's message after the agent's last one, "" for none. Late means that the
@@ -118,7 +104,7 @@ func (c *customer) feel(message grader.Interpretation, again, late bool) {
 		c.soothed = true
 		c.mood--
 	}
-	c.mood = min(max(c.mood, calm), angry)
+	c.mood = min(max(c.mood, 0), len(moods)-1)
 }
 
 // settled reports whether the customer has nothing to add.

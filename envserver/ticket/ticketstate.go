@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/csenv/csenv/envserver/episode"
@@ -66,12 +67,8 @@ func (t *ticketState) relabels(a episode.Action) bool {
 }
 
 func (t *ticketState) label(a episode.Action) {
-	if category := a.Get("category"); category != "" {
-		t.category = category
-	}
-	if priority := a.Get("priority"); priority != "" {
-		t.priority = priority
-	}
+	t.category = cmp.Or(a.Get("category"), t.category)
+	t.priority = cmp.Or(a.Get("priority"), t.priority)
 }
 
 // reply sends a message to the customer, if there is one.

@@ -1,6 +1,5 @@
-// Package model is a language model by script, for tests: an OpenAI-compatible endpoint that
-// plays as a built-in policy does, with nothing to go by but the messages and the tools of each
-// request, and that fails where it is told to.
+// Package model is a scripted language model for tests: an OpenAI-compatible endpoint that plays as
+// a built-in policy does, from the messages and tools of each request alone, and fails on demand.
 package model
 
 import (
@@ -11,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -19,7 +19,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// What every answer is said to have taken.
+// The usage that every answer reports.
 const (
 	PromptTokens     = 100
 	CompletionTokens = 7
@@ -54,7 +54,7 @@ type Tool struct {
 	} `json:"function"`
 }
 
-// Request is what the endpoint was asked.
+// Request is a request for a chat completion.
 type Request struct {
 	// N counts the requests from 1.
 	N int64 `json:"-"`
@@ -64,11 +64,11 @@ type Request struct {
 	Messages []Message       `json:"messages"`
 	Tools    []Tool          `json:"tools"`
 	Format   json.RawMessage `json:"response_format"`
-	// Raw are all members as they were sent.
+	// Raw are all members of the body.
 	Raw map[string]json.RawMessage `json:"-"`
 }
 
-// Task is what the request's first message names.
+// Task is the task that the request's first message names.
 func (r Request) Task() string {
 	if len(r.Messages) < 2 {
 		return ""
@@ -77,21 +77,21 @@ func (r Request) Task() string {
 	return task
 }
 
-// SeedOf is the seed that an endpoint is sent for an episode: endpoints with seeds of 32 bits are
-// many.
+// SeedOf is the seed, of 32 bits, that an endpoint receives for an episode.
 func SeedOf(planned score.PlannedEpisode) int64 { return planned.Seed & 0x7fff_ffff }
 
-// Endpoint answers chat completions. Its fields are set before it serves; the functions are called
-// by several goroutines at a time.
+// Endpoint answers chat completions. Its fields are set before it serves; its functions must be
+// safe for concurrent use.
 type Endpoint struct {
-	// Episodes are those that are played, by SeedOf; nil for any, which will do for policies that
-	// look at nothing but the observation.
+	// Episodes are those that are played, by SeedOf; nil for policies that read the observation
+	// alone.
 	Episodes map[int64]score.PlannedEpisode
-	// Trouble answers a request in place of the model, and says whether it did; nil for no trouble.
+	// Trouble may answer a request in place of the model and reports whether it did; nil for no
+	// trouble.
 	Trouble func(w http.ResponseWriter, r *http.Request, asked Request) bool
 	// Shape changes the message that answers; nil for no change.
 	Shape func(asked Request, answer map[string]any)
-	// Fault hears of requests that no agent should send; they are answered with 418.
+	// Fault is called for requests that no agent should send; they are answered with 418.
 	Fault func(error)
 
 	calls atomic.Int64
@@ -164,8 +164,7 @@ func read(r *http.Request) (Request, error) {
 	return asked, nil
 }
 
-// answer is the model's message: a call of one of the tools, or an action in text where there are
-// none.
+// answer is the model's message: a call of a tool, or an action in text if there are no tools.
 func (e *Endpoint) answer(ctx context.Context, asked Request) (map[string]any, error) {
 	action, err := e.act(ctx, asked)
 	if err != nil {
@@ -178,8 +177,8 @@ func (e *Endpoint) answer(ctx context.Context, asked Request) (map[string]any, e
 	return map[string]any{"role": "assistant", "content": "I think so.", "tool_calls": []any{call}}, err
 }
 
-// act plays the episode from its messages: the policy is told every observation again, put together
-// from what was told of it.
+// act plays the episode from its messages: the policy gets every observation again, reconstructed
+// from its changes.
 func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, error) {
 	planned, ok := e.Episodes[asked.Seed]
 	if !ok && e.Episodes != nil {
@@ -217,8 +216,7 @@ func (e *Endpoint) act(ctx context.Context, asked Request) (json.RawMessage, err
 	return action, nil
 }
 
-// observed puts an observation together from the one before it and what a message tells of its
-// changes.
+// observed reconstructs an observation from the one before it and a message with its changes.
 func observed(before json.RawMessage, content string) (json.RawMessage, error) {
 	_, text, ok := strings.Cut(content, "Observation: ")
 	if _, full, long := strings.Cut(content, "The observation in full: "); long {
@@ -230,7 +228,7 @@ func observed(before json.RawMessage, content string) (json.RawMessage, error) {
 	was, is := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if before != nil {
 		if err := json.Unmarshal(before, &was); err != nil {
-			return nil, fmt.Errorf("reading %.200s: %w", before, err)
+			return nil, err
 		}
 	}
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(&is); err != nil {
@@ -245,19 +243,18 @@ func observed(before json.RawMessage, content string) (json.RawMessage, error) {
 		if err := json.Unmarshal(was[name], &list); err != nil {
 			return nil, fmt.Errorf("%s grew, and was no list: %w", name, err)
 		}
-		whole, err := json.Marshal(append(list, grown.Added...))
-		if err != nil {
-			return nil, fmt.Errorf("writing %s: %w", name, err)
+		var err error
+		if is[name], err = json.Marshal(append(list, grown.Added...)); err != nil {
+			return nil, err
 		}
-		is[name] = whole
 	}
 	maps.Copy(was, is)
 	return json.Marshal(was)
 }
 
-// Call is the call of a tool that means the action. It goes by the schemas of the tools: a field
-// that the tool doesn't take is an object whose members are the arguments, and what a strict schema
-// requires and the action leaves out is null. The error says what of the action no tool takes.
+// Call is the call of a tool that means the action. A field that the tool's schema doesn't have is
+// an object whose members are the arguments; arguments that a strict schema requires and the action
+// leaves out are null. It is an error if no tool takes a part of the action.
 func Call(tools []Tool, id string, action json.RawMessage) (map[string]any, error) {
 	var fields map[string]json.RawMessage
 	var name string
@@ -268,31 +265,25 @@ func Call(tools []Tool, id string, action json.RawMessage) (map[string]any, erro
 		return nil, fmt.Errorf("reading the type of the action %.200s: %w", action, err)
 	}
 	delete(fields, "action_type")
-	for _, tool := range tools {
-		if tool.Function.Name != name {
-			continue
-		}
-		arguments, err := tool.arguments(fields)
-		if err != nil {
-			return nil, err
-		}
-		return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name,
-			"arguments": arguments}}, nil
+	at := slices.IndexFunc(tools, func(t Tool) bool { return t.Function.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no tool %s", name)
 	}
-	return nil, fmt.Errorf("there is no tool %s", name)
+	arguments, err := tools[at].arguments(fields)
+	function := map[string]any{"name": name, "arguments": arguments}
+	return map[string]any{"id": id, "type": "function", "function": function}, err
 }
 
 func (t Tool) arguments(fields map[string]json.RawMessage) (string, error) {
 	takes := t.Function.Parameters
 	arguments := map[string]json.RawMessage{}
 	for name, value := range fields {
-		if takes.Properties[name] != nil {
-			arguments[name] = value
-			continue
-		}
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(value, &members); err != nil {
-			return "", fmt.Errorf("tool %s takes no %s", t.Function.Name, name)
+		members := map[string]json.RawMessage{name: value}
+		if takes.Properties[name] == nil {
+			members = nil
+			if err := json.Unmarshal(value, &members); err != nil {
+				return "", fmt.Errorf("tool %s takes no %s", t.Function.Name, name)
+			}
 		}
 		maps.Copy(arguments, members)
 	}
@@ -307,8 +298,5 @@ func (t Tool) arguments(fields map[string]json.RawMessage) (string, error) {
 		}
 	}
 	data, err := json.Marshal(arguments)
-	if err != nil {
-		return "", fmt.Errorf("writing the arguments of tool %s: %w", t.Function.Name, err)
-	}
-	return string(data), nil
+	return string(data), err
 }

@@ -64,15 +64,18 @@ func TestToolsSayWhatTheyTake(t *testing.T) {
 
 func TestToolAction(t *testing.T) {
 	for name, c := range map[string]struct{ tool, arguments, want string }{
-		"own fields": {"say", `{"text":"a","colour":null}`, `{"action_type":"say","colour":null,"text":"a"}`},
-		"an object field": {"pay", `{"id":"a","amount":12.50}`,
-			`{"action_type":"pay","payload":{"amount":12.50,"id":"a"}}`},
-		"no arguments":    {"stop", ``, `{"action_type":"stop"}`},
-		"empty arguments": {"pay", `{}`, `{"action_type":"pay","payload":{}}`},
-		"a type inside": {"pay", `{"action_type":"stop"}`,
-			`{"action_type":"pay","payload":{"action_type":"stop"}}`},
-		"twice the same":    {"say", `{"text":"a","text":"b"}`, `{"action_type":"say","text":"b"}`},
-		"another's payload": {"pay", `{"other":"x"}`, `{"action_type":"pay","payload":{"other":"x"}}`},
+		"own fields": {tool: "say", arguments: `{"text":"a","colour":null}`,
+			want: `{"action_type":"say","colour":null,"text":"a"}`},
+		"an object field": {tool: "pay", arguments: `{"id":"a","amount":12.50}`,
+			want: `{"action_type":"pay","payload":{"amount":12.50,"id":"a"}}`},
+		"no arguments":    {tool: "stop", arguments: ``, want: `{"action_type":"stop"}`},
+		"empty arguments": {tool: "pay", arguments: `{}`, want: `{"action_type":"pay","payload":{}}`},
+		"a type inside": {tool: "pay", arguments: `{"action_type":"stop"}`,
+			want: `{"action_type":"pay","payload":{"action_type":"stop"}}`},
+		"twice the same": {tool: "say", arguments: `{"text":"a","text":"b"}`,
+			want: `{"action_type":"say","text":"b"}`},
+		"another's payload": {tool: "pay", arguments: `{"other":"x"}`,
+			want: `{"action_type":"pay","payload":{"other":"x"}}`},
 	} {
 		action, err := tools(t)[c.tool].Action(json.RawMessage(c.arguments))
 		if err != nil || string(action) != c.want {

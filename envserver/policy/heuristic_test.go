@@ -30,13 +30,13 @@ func TestPhrasesBeginWords(t *testing.T) {
 		text, phrase string
 		want         bool
 	}{
-		"whole word":   {"a fee today", "fee", true},
-		"beginning":    {"we were charged", "charge", true},
-		"inside":       {"my coffee", "fee", false},
-		"second try":   {"coffee fee", "fee", true},
-		"first":        {"fee", "fee", true},
-		"after a mark": {"(fee)", "fee", true},
-		"nothing":      {"", "fee", false},
+		"whole word":   {text: "a fee today", phrase: "fee", want: true},
+		"beginning":    {text: "we were charged", phrase: "charge", want: true},
+		"inside":       {text: "my coffee", phrase: "fee", want: false},
+		"second try":   {text: "coffee fee", phrase: "fee", want: true},
+		"first":        {text: "fee", phrase: "fee", want: true},
+		"after a mark": {text: "(fee)", phrase: "fee", want: true},
+		"nothing":      {text: "", phrase: "fee", want: false},
 	}
 	for name, tc := range tests {
 		if got := has(tc.text, tc.phrase); got != tc.want {
@@ -50,18 +50,26 @@ func TestHeuristicClassifiesTickets(t *testing.T) {
 		text                     string
 		category, priority, team string
 	}{
-		"danger in passing": {"the delivery was late, and the lock opened by itself at night", "technical", "urgent",
-			"safety"},
-		"shouting":         {"urgent!!! where do i find my invoice", "billing", "low", ""},
-		"over the limit":   {"you charged me $640.00 too much on this invoice", "billing", "high", "finance"},
-		"within the limit": {"you charged me $64.00 twice on this invoice", "billing", "medium", ""},
-		"a deadline": {"the courier unloads my parcel at the wrong address in 40 minutes", "shipping", "urgent",
-			""},
-		"too dear a parcel": {"my parcel worth $180.00 went to the wrong house", "shipping", "medium", "logistics"},
-		"many devices":      {"9 cameras are offline since the update", "technical", "high", "incident"},
-		"charges in process": {"three charges of $80.00 that i do not recognise, and they go on", "billing", "urgent",
-			"security"},
-		"a question": {"do you support zigbee?", "general", "low", ""},
+		"danger in passing": {text: "the delivery was late, and the lock opened by itself at night",
+			category: "technical", priority: "urgent",
+			team: "safety"},
+		"shouting": {text: "urgent!!! where do i find my invoice", category: "billing", priority: "low",
+			team: ""},
+		"over the limit": {text: "you charged me $640.00 too much on this invoice", category: "billing",
+			priority: "high", team: "finance"},
+		"within the limit": {text: "you charged me $64.00 twice on this invoice", category: "billing",
+			priority: "medium", team: ""},
+		"a deadline": {text: "the courier unloads my parcel at the wrong address in 40 minutes", category: "shipping",
+			priority: "urgent",
+			team:     ""},
+		"too dear a parcel": {text: "my parcel worth $180.00 went to the wrong house", category: "shipping",
+			priority: "medium", team: "logistics"},
+		"many devices": {text: "9 cameras are offline since the update", category: "technical", priority: "high",
+			team: "incident"},
+		"charges in process": {text: "three charges of $80.00 that i do not recognise, and they go on",
+			category: "billing", priority: "urgent",
+			team: "security"},
+		"a question": {text: "do you support zigbee?", category: "general", priority: "low", team: ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +84,9 @@ func TestHeuristicClassifiesTickets(t *testing.T) {
 
 func TestHeuristicReadsLimitsInArticles(t *testing.T) {
 	text := "you charged me $190.00 too much on this invoice"
-	c := heuristicTicket{articles: []article{{ID: "POL-REF", Body: "# Refunds\n## 3. Limit\nAn agent may refund up to " +
-		"$180.00 in one case."}}}
+	c := heuristicTicket{articles: []article{{ID: "POL-REF",
+		Body: "# Refunds\n## 3. Limit\nAn agent may refund up to " +
+			"$180.00 in one case."}}}
 	if got := c.team(text); got != "finance" {
 		t.Errorf("team() = %q, want finance: the article's limit is lower", got)
 	}

@@ -189,14 +189,14 @@ func TestToolsAreTheEnvironments(t *testing.T) {
 func TestModelsWithoutTools(t *testing.T) {
 	for environment, tc := range map[string]struct{ answer, action, told string }{
 		"ticket": {
-			`{"action_type": "respond", "message": "Hello", "category": null}`,
-			`{"action_type":"respond","category":null,"message":"Hello"}`,
-			`{"action_type": "classify", "category": "billing | shipping | technical | general", "priority": "low | medium | high | urgent"}`,
+			answer: `{"action_type": "respond", "message": "Hello", "category": null}`,
+			action: `{"action_type":"respond","category":null,"message":"Hello"}`,
+			told:   `{"action_type": "classify", "category": "billing | shipping | technical | general", "priority": "low | medium | high | urgent"}`,
 		},
 		"workflow": {
-			"Well:\n```json\n{\"action_type\": \"check_order_status\", \"payload\": {\"order_id\": " +
-				"\"LD-1\"}}\n```\nThat is it.", `{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`,
-			`{"action_type": "check_order_status", "payload": {"order_id": "<An order's id. At most 64 characters.>"}}`,
+			answer: "Well:\n```json\n{\"action_type\": \"check_order_status\", \"payload\": {\"order_id\": " +
+				"\"LD-1\"}}\n```\nThat is it.", action: `{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`,
+			told: `{"action_type": "check_order_status", "payload": {"order_id": "<An order's id. At most 64 characters.>"}}`,
 		},
 	} {
 		agent, asked := model(t, func(c *policy.OpenAIConfig) { c.Mode = policy.ModeJSON }, text(t, tc.answer))

@@ -218,11 +218,12 @@ func TestBuiltinRefuses(t *testing.T) {
 	tests := map[string]struct {
 		name, environment, want string
 	}{
-		"unknown policy": {"Genius", "ticket",
-			`unknown policy "Genius": use one of Heuristic, Random, Oracle, Null`},
-		"unknown environment": {policy.Null, "chess",
-			`no built-in policy plays environment "chess": use ticket or workflow`},
-		"oracle in the dark": {policy.Oracle, "ticket", "policy Oracle needs the catalogue of scenarios"},
+		"unknown policy": {name: "Genius", environment: "ticket",
+			want: `unknown policy "Genius": use one of Heuristic, Random, Oracle, Null`},
+		"unknown environment": {name: policy.Null, environment: "chess",
+			want: `no built-in policy plays environment "chess": use ticket or workflow`},
+		"oracle in the dark": {name: policy.Oracle, environment: "ticket",
+			want: "policy Oracle needs the catalogue of scenarios"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -21,15 +21,15 @@ func TestFactor(t *testing.T) {
 		answered int
 		want     int64
 	}{
-		"at once":           {"urgent", 1, 1000},
-		"at the limit":      {"urgent", 10, 1000},
-		"a minute late":     {"urgent", 11, 940},
-		"half as long":      {"high", 30, 700},
-		"at twice":          {"urgent", 20, 400},
-		"after twice":       {"urgent", 36, 400},
-		"never":             {"low", queue.Never, 400},
-		"rounded":           {"medium", 46, 987},
-		"low is in no rush": {"low", 36, 1000},
+		"at once":           {priority: "urgent", answered: 1, want: 1000},
+		"at the limit":      {priority: "urgent", answered: 10, want: 1000},
+		"a minute late":     {priority: "urgent", answered: 11, want: 940},
+		"half as long":      {priority: "high", answered: 30, want: 700},
+		"at twice":          {priority: "urgent", answered: 20, want: 400},
+		"after twice":       {priority: "urgent", answered: 36, want: 400},
+		"never":             {priority: "low", answered: queue.Never, want: 400},
+		"rounded":           {priority: "medium", answered: 46, want: 987},
+		"low is in no rush": {priority: "low", answered: 36, want: 1000},
 	}
 	for name, tc := range tests {
 		if got := queue.Factor(tc.priority, tc.answered); got != tc.want {
@@ -79,15 +79,18 @@ func TestPlay(t *testing.T) {
 		weighted int64
 		skipped  int
 	}{
-		"nothing":    {nil, 0, 0},
-		"in time":    {[]queue.Act{reply(0)}, 4 * 500 * 1000, 0},
-		"late":       {[]queue.Act{reply(1), reply(2), reply(0)}, 3*500*1000 + 2*500*1000 + 4*500*700, 0},
-		"unanswered": {[]queue.Act{escalate(1)}, 3 * 200 * 400, 0},
-		"two slots":  {[]queue.Act{escalate(1), escalate(2), escalate(3)}, 3*200*400 + 2*200*400, 1},
-		"what doesn't fit": {[]queue.Act{reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(0),
-			reply(4), {Ticket: 4, Kind: queue.Category, Points: 200}}, 7*4*500*1000 + 200*400, 1},
-		"only the first time": {[]queue.Act{{Ticket: 0, Kind: queue.Reply}, reply(1), reply(2), reply(0)}, 3*500*1000 +
-			2*500*1000 + 4*500*1000, 0},
+		"nothing": {acts: nil, weighted: 0, skipped: 0},
+		"in time": {acts: []queue.Act{reply(0)}, weighted: 4 * 500 * 1000, skipped: 0},
+		"late": {acts: []queue.Act{reply(1), reply(2), reply(0)}, weighted: 3*500*1000 + 2*500*1000 + 4*500*700,
+			skipped: 0},
+		"unanswered": {acts: []queue.Act{escalate(1)}, weighted: 3 * 200 * 400, skipped: 0},
+		"two slots": {acts: []queue.Act{escalate(1), escalate(2), escalate(3)}, weighted: 3*200*400 + 2*200*400,
+			skipped: 1},
+		"what doesn't fit": {acts: []queue.Act{reply(0), reply(0), reply(0), reply(0), reply(0), reply(0), reply(0),
+			reply(4), {Ticket: 4, Kind: queue.Category, Points: 200}}, weighted: 7*4*500*1000 + 200*400, skipped: 1},
+		"only the first time": {acts: []queue.Act{{Ticket: 0, Kind: queue.Reply}, reply(1), reply(2), reply(0)},
+			weighted: 3*500*1000 +
+				2*500*1000 + 4*500*1000, skipped: 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +123,8 @@ func TestBestIsBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cases := casesGen().Draw(t, "cases")
 		best := queue.Best(cases)
-		if weighted, played := queue.Play(cases, best.Acts); weighted != best.WeightedScore || len(played) != len(best.Acts) {
+		if weighted, played := queue.Play(cases, best.Acts); weighted != best.WeightedScore ||
+			len(played) != len(best.Acts) {
 			t.Fatalf("its acts are worth %d and %d of %d fit, it says %d", weighted, len(played), len(best.Acts),
 				best.WeightedScore)
 		}

@@ -64,9 +64,10 @@ func TestSchemasAreWhatClientsExpect(t *testing.T) {
 		additional bool
 		properties []string
 	}{
-		"action":      {schemas.Action, false, []string{"action_type", "metadata"}},
-		"observation": {schemas.Observation, false, []string{"done", "reward", "metadata"}},
-		"state":       {schemas.State, true, []string{"episode_id", "step_count"}},
+		"action": {schema: schemas.Action, additional: false, properties: []string{"action_type", "metadata"}},
+		"observation": {schema: schemas.Observation, additional: false,
+			properties: []string{"done", "reward", "metadata"}},
+		"state": {schema: schemas.State, additional: true, properties: []string{"episode_id", "step_count"}},
 	} {
 		var s struct {
 			Type                 string
@@ -107,9 +108,10 @@ func TestResetRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		"task": {episode.Options{Task: "chess"}, episode.ErrUnknownTask, "ticket-classify, ticket-resolve"},
-		"scenario": {episode.Options{Task: "ticket-resolve", Scenario: "X99"}, episode.ErrUnknownScenario,
-			`"X99" of task ticket-resolve`},
+		"task": {opts: episode.Options{Task: "chess"}, want: episode.ErrUnknownTask,
+			text: "ticket-classify, ticket-resolve"},
+		"scenario": {opts: episode.Options{Task: "ticket-resolve", Scenario: "X99"}, want: episode.ErrUnknownScenario,
+			text: `"X99" of task ticket-resolve`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -15,17 +15,21 @@ func TestPressure(t *testing.T) {
 		actions  []string
 		want     int64
 	}{
-		"in time": {"urgent", []string{labels("billing", "urgent"), say(respond, goodReply),
-			escalateFinance}, 1000},
-		"three searches": {"urgent", append(searches(3), labels("billing", "urgent"), say(respond, goodReply),
-			escalateFinance), 1000},
-		"six searches": {"urgent", append(searches(6), labels("billing", "urgent"), say(respond, goodReply),
-			escalateFinance), 820},
-		"not urgent": {"high", append(searches(6), labels("billing", "high"), say(respond, goodReply),
-			escalateFinance), 1000},
-		"never": {"urgent", []string{labels("billing", "urgent"), escalateFinance}, 200},
-		"second reply later": {"urgent", []string{say(respond, goodReply), say(respond, goodReply), escalateFinance},
-			300},
+		"in time": {priority: "urgent", actions: []string{labels("billing", "urgent"), say(respond, goodReply),
+			escalateFinance}, want: 1000},
+		"three searches": {priority: "urgent", actions: append(searches(3), labels("billing", "urgent"),
+			say(respond, goodReply),
+			escalateFinance), want: 1000},
+		"six searches": {priority: "urgent", actions: append(searches(6), labels("billing", "urgent"),
+			say(respond, goodReply),
+			escalateFinance), want: 820},
+		"not urgent": {priority: "high", actions: append(searches(6), labels("billing", "high"),
+			say(respond, goodReply),
+			escalateFinance), want: 1000},
+		"never": {priority: "urgent", actions: []string{labels("billing", "urgent"), escalateFinance}, want: 200},
+		"second reply later": {priority: "urgent", actions: []string{say(respond, goodReply), say(respond, goodReply),
+			escalateFinance},
+			want: 300},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

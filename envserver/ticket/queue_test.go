@@ -231,10 +231,12 @@ func TestShiftEnds(t *testing.T) {
 		outcome score.Outcome
 		message string
 	}{
-		"all closed": {closing, score.Scored, "The ticket is resolved."},
-		"out of minutes": {append(replies, `{"action_type":"classify","priority":"low"}`), score.Scored,
-			"The minutes have run out."},
-		"out of steps": {slices.Repeat([]string{turnTo(1)}, 40), score.Failed, "The steps have run out."},
+		"all closed": {actions: closing, outcome: score.Scored, message: "The ticket is resolved."},
+		"out of minutes": {actions: append(replies, `{"action_type":"classify","priority":"low"}`),
+			outcome: score.Scored,
+			message: "The minutes have run out."},
+		"out of steps": {actions: slices.Repeat([]string{turnTo(1)}, 40), outcome: score.Failed,
+			message: "The steps have run out."},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

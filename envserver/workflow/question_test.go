@@ -9,16 +9,17 @@ func TestAsks(t *testing.T) {
 		about   []string
 		want    bool
 	}{
-		"question":                     {"Which order is it?", order, true},
-		"request":                      {"Please send me the number of your order.", order, true},
-		"let me know":                  {"Hello!\nLet me know what you bought and I will look.", order, true},
-		"question of something else":   {"How are you today? Your order is fine.", order, false},
-		"statement":                    {"I have looked up your order.", order, false},
-		"any question":                 {"How are you?", nil, true},
-		"any question, and no request": {"Please be patient.", nil, false},
-		"part of a word":               {"Do you live near the border?", order, false},
-		"ending":                       {"Which of your orders?", order, true},
-		"nothing":                      {"", nil, false},
+		"question": {message: "Which order is it?", about: order, want: true},
+		"request":  {message: "Please send me the number of your order.", about: order, want: true},
+		"let me know": {message: "Hello!\nLet me know what you bought and I will look.", about: order,
+			want: true},
+		"question of something else":   {message: "How are you today? Your order is fine.", about: order, want: false},
+		"statement":                    {message: "I have looked up your order.", about: order, want: false},
+		"any question":                 {message: "How are you?", about: nil, want: true},
+		"any question, and no request": {message: "Please be patient.", about: nil, want: false},
+		"part of a word":               {message: "Do you live near the border?", about: order, want: false},
+		"ending":                       {message: "Which of your orders?", about: order, want: true},
+		"nothing":                      {message: "", about: nil, want: false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,8 @@ func testForm() *episode.Form {
 
 func TestDecodeReadsFields(t *testing.T) {
 	action, err := testForm().Decode(json.RawMessage(
-		` {"action_type":"say","text":"h\u00e9","payload":{"id":"a1","amount":12.50},"colour":null,"metadata":{"x":[1]}} `))
+		` {"action_type":"say","text":"h\u00e9","payload":{"id":"a1","amount":12.50},"colour":null,` +
+			`"metadata":{"x":[1]}} `))
 	if err != nil {
 		t.Fatalf("Decode() error = %v", err)
 	}
@@ -102,7 +103,8 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 			[]episode.ErrorItem{
 				{Type: "extra_forbidden", Loc: []any{"payload", "x"}, Msg: `payload has no field "x": leave it out`,
 					Input: raw("0")},
-				{Type: "string_too_long", Loc: []any{"payload", "id"}, Msg: "payload.id should have at most 4 characters",
+				{Type: "string_too_long", Loc: []any{"payload", "id"},
+					Msg:   "payload.id should have at most 4 characters",
 					Input: raw(`"12345"`)},
 				{Type: "string_type", Loc: []any{"payload", "amount"}, Msg: "payload.amount should be a string",
 					Input: raw("true")},
@@ -135,7 +137,8 @@ func TestDecodeEchoesNoHugeInput(t *testing.T) {
 func TestDecodeAgreesWithSchema(t *testing.T) {
 	schema := testkit.CompileSchema(t, testForm().Schema())
 	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`, `[]`,
-		`{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`, `{"amount":""}`, `-0.5`, `"paint"`, `"say"`, `"stop"`}
+		`{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`, `{"amount":""}`,
+		`-0.5`, `"paint"`, `"say"`, `"stop"`}
 	keys := []string{"action_type", "colour", "text", "payload", "metadata", "other"}
 	sound := [][]string{{`"action_type":"paint"`, `"colour":"red"`}, {`"action_type":"say"`, `"text":"abcde"`,
 		`"payload":{"id":"x"}`}, {`"action_type":"stop"`, `"metadata":{}`}}

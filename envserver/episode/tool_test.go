@@ -47,10 +47,14 @@ func tools(tb testing.TB) map[string]episode.Tool {
 
 func TestToolsSayWhatTheyTake(t *testing.T) {
 	for name, want := range map[string]string{
-		"say": `{"additionalProperties":false,"properties":{"colour":{"anyOf":[{"enum":["red","green"],"type":"string"},{"type":"null"}],"default":null,"description":"A colour."},` +
-			`"text":{"description":"A text.","maxLength":5,"minLength":1,"type":"string"}},"required":["text"],"type":"object"}`,
-		"pay": `{"additionalProperties":false,"properties":{"amount":{"anyOf":[{"type":"number"},{"maxLength":6,"minLength":1,"type":"string"},{"type":"null"}],"default":null,"description":""},` +
-			`"id":{"anyOf":[{"maxLength":4,"minLength":1,"type":"string"},{"type":"null"}],"default":null,"description":"An id."}},"type":"object"}`,
+		"say": `{"additionalProperties":false,"properties":{"colour":{"anyOf":[{"enum":["red","green"],` +
+			`"type":"string"},{"type":"null"}],"default":null,"description":"A colour."},` +
+			`"text":{"description":"A text.","maxLength":5,"minLength":1,"type":"string"}},"required":["text"],` +
+			`"type":"object"}`,
+		"pay": `{"additionalProperties":false,"properties":{"amount":{"anyOf":[{"type":"number"},{"maxLength":6,` +
+			`"minLength":1,"type":"string"},{"type":"null"}],"default":null,"description":""},` +
+			`"id":{"anyOf":[{"maxLength":4,"minLength":1,"type":"string"},{"type":"null"}],"default":null,` +
+			`"description":"An id."}},"type":"object"}`,
 		"stop": `{"additionalProperties":false,"properties":{},"type":"object"}`,
 	} {
 		if diff := cmp.Diff(want, string(tools(t)[name].InputSchema)); diff != "" {

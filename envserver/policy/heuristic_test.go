@@ -124,7 +124,8 @@ func talk(t *testing.T, observations ...string) []string {
 const (
 	asksForRefund = `"now":"2026-03-14T09:00:00Z","customer_name":"Ada Moss","user_query":"Please refund LD-123456."`
 	delivered     = `{` + asksForRefund +
-		`,"last_result":{"ok":true,"order":{"order_id":"LD-123456","status":"delivered","delivered":"2026-03-01T09:00:00Z","carrier":"Norvik"}}}`
+		`,"last_result":{"ok":true,"order":{"order_id":"LD-123456","status":"delivered",` +
+		`"delivered":"2026-03-01T09:00:00Z","carrier":"Norvik"}}}`
 )
 
 func paid(amount string) string {

@@ -101,7 +101,8 @@ func see(t *testing.T, environment, task, observation string) policy.Turn {
 		Schema: schema(t, environment)}
 }
 
-const answer = `{"role": "assistant", "content": "Let me see.", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "respond", "arguments": "{\"message\":\"Hello\"}"}}]}`
+const answer = `{"role": "assistant", "content": "Let me see.", "tool_calls": [{"id": "c1", "type": "function",` +
+	` "function": {"name": "respond", "arguments": "{\"message\":\"Hello\"}"}}]}`
 
 // text is an answer without a call.
 func text(t *testing.T, content string) string {
@@ -191,12 +192,15 @@ func TestModelsWithoutTools(t *testing.T) {
 		"ticket": {
 			answer: `{"action_type": "respond", "message": "Hello", "category": null}`,
 			action: `{"action_type":"respond","category":null,"message":"Hello"}`,
-			told:   `{"action_type": "classify", "category": "billing | shipping | technical | general", "priority": "low | medium | high | urgent"}`,
+			told: `{"action_type": "classify", "category": "billing | shipping | technical | general",` +
+				` "priority": "low | medium | high | urgent"}`,
 		},
 		"workflow": {
 			answer: "Well:\n```json\n{\"action_type\": \"check_order_status\", \"payload\": {\"order_id\": " +
-				"\"LD-1\"}}\n```\nThat is it.", action: `{"action_type":"check_order_status","payload":{"order_id":"LD-1"}}`,
-			told: `{"action_type": "check_order_status", "payload": {"order_id": "<An order's id. At most 64 characters.>"}}`,
+				"\"LD-1\"}}\n```\nThat is it.", action: `{"action_type":"check_order_status",` +
+				`"payload":{"order_id":"LD-1"}}`,
+			told: `{"action_type": "check_order_status",` +
+				` "payload": {"order_id": "<An order's id. At most 64 characters.>"}}`,
 		},
 	} {
 		agent, asked := model(t, func(c *policy.OpenAIConfig) { c.Mode = policy.ModeJSON }, text(t, tc.answer))

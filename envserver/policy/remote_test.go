@@ -79,8 +79,10 @@ func TestHTTPPolicyIsAsked(t *testing.T) {
 			t.Errorf("Act() = %s, %v", action, err)
 		}
 	}
-	want := `{"observation":{"step":2},"history":[{"observation":{"step":0},"action":{"n":1},"refused":"no such thing"},{"observation":{"step":1},"action":{"n":2}}],` +
-		`"schema":{"type":"object"},"environment":"ticket","task":"ticket-resolve","episode":{"index":7,"trial":2},"step":2}`
+	want := `{"observation":{"step":2},"history":[{"observation":{"step":0},"action":{"n":1},` +
+		`"refused":"no such thing"},{"observation":{"step":1},"action":{"n":2}}],` +
+		`"schema":{"type":"object"},"environment":"ticket","task":"ticket-resolve","episode":{"index":7,` +
+		`"trial":2},"step":2}`
 	if diff := cmp.Diff(want, asked[2]); diff != "" {
 		t.Errorf("the third request (-want +got)\n%s", diff)
 	}

@@ -138,7 +138,8 @@ func TestCustomersTellNoGold(t *testing.T) {
 	other := talkative()
 	other.Gold = scenarios.TicketGold{Category: "shipping", Priority: "low"}
 	messages := []string{"Which invoice is it?", "How many seats?", "This is your own fault.",
-		"I understand that this is worrying.", "Hm.", "We have passed this on to finance.", "Please send the price per seat."}
+		"I understand that this is worrying.", "Hm.", "We have passed this on to finance.",
+		"Please send the price per seat."}
 	rapid.Check(t, func(rt *rapid.T) {
 		sent := rapid.SliceOfN(rapid.SampledFrom(messages), 1, 6).Draw(rt, "messages")
 		said, moods := talk(t, episode.Options{Seed: 7}, talkative(), sent...)

@@ -143,7 +143,8 @@ func roomy(t *task) *task {
 func TestFirstObservationOfAQueue(t *testing.T) {
 	k := testKind(judgeFunc(goodJudge))
 	e := &environment{kind: k}
-	got := e.begin(k.one(queue.Task), testQueue(), episode.Options{Seed: 7, RewardMode: episode.Terminal}).Observation.(Observation)
+	got := e.begin(k.one(queue.Task), testQueue(), episode.Options{Seed: 7,
+		RewardMode: episode.Terminal}).Observation.(Observation)
 	zero := 0
 	want := &QueueStatus{MinutesLeft: 36, EscalationsLeft: 2}
 	for i := range queue.Size {

@@ -20,7 +20,8 @@ func TestToolsAnswer(t *testing.T) {
 	answers := []struct{ action, want string }{
 		{payment, `{"ok":false,"error":"503 backend unavailable"}`},
 		{payment,
-			`{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50},{"payment_id":"PAY-2","order_id":"LD-1","status":"authorised","amount":12.50}]}`},
+			`{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50},` +
+				`{"payment_id":"PAY-2","order_id":"LD-1","status":"authorised","amount":12.50}]}`},
 		{order, `{"ok":true,"order":{"order_id":"LD-1","status":"delivered","total":12.50,"notes":["porch"]}}`},
 		{`{"action_type":"check_order_status","payload":{"order_id":" #ld-9 "}}`,
 			`{"ok":false,"error":"there is no order LD-9"}`},
@@ -29,7 +30,8 @@ func TestToolsAnswer(t *testing.T) {
 		{`{"action_type":"initiate_refund","payload":{"order_id":"LD-1","payment_id":"PAY-1","amount":"$12.50"}}`,
 			`{"ok":true,"refund":{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}}`},
 		{`{"action_type":"check_payment","payload":{"payment_id":"PAY-1"}}`,
-			`{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50}],"refunds":[{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}]}`},
+			`{"ok":true,"payments":[{"payment_id":"PAY-1","order_id":"LD-1","status":"captured","amount":12.50}],` +
+				`"refunds":[{"refund_id":"RF-1","order_id":"LD-1","payment_id":"PAY-1","amount":12.50}]}`},
 	}
 	var last Observation
 	for _, a := range answers {
@@ -47,9 +49,11 @@ func TestToolsAnswer(t *testing.T) {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	escalated := step(t, e,
-		`{"action_type":"escalate_issue","payload":{"team":"Trade Compliance team","reason":"why"}}`).Observation.(Observation)
+		`{"action_type":"escalate_issue","payload":{"team":"Trade Compliance team",`+
+			`"reason":"why"}}`).Observation.(Observation)
 	if got, want := string(
-		escalated.LastResult), `{"ok":true,"case":{"case_id":"CASE-1","team":"trade-compliance","reason":"why"}}`; got != want {
+		escalated.LastResult), `{"ok":true,"case":{"case_id":"CASE-1","team":"trade-compliance",`+
+		`"reason":"why"}}`; got != want {
 		t.Errorf("escalated: got %s, want %s", got, want)
 	}
 }

@@ -143,7 +143,8 @@ func TestQuestionGoesOn(t *testing.T) {
 	ask := `{"action_type":"respond_user","payload":{"message":"Which order is it?"}}`
 	e := start(w, episode.Dense)
 	asked := step(t, e, ask)
-	if got, want := string(asked.Observation.(Observation).LastResult), `{"ok":true,"sent":"Which order is it?","answer":"It is LD-1."}`; got != want ||
+	if got, want := string(asked.Observation.(Observation).LastResult), `{"ok":true,"sent":"Which order is it?",`+
+		`"answer":"It is LD-1."}`; got != want ||
 		asked.Done || asked.Reward != 200 {
 		t.Errorf("asked = %s, done %v, reward %d; want %s, false, 200", got, asked.Done, asked.Reward, want)
 	}

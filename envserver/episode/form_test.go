@@ -136,9 +136,9 @@ func TestDecodeEchoesNoHugeInput(t *testing.T) {
 // Schema validator reads it.
 func TestDecodeAgreesWithSchema(t *testing.T) {
 	schema := testkit.CompileSchema(t, testForm().Schema())
-	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`, `[]`,
-		`{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`, `{"amount":""}`,
-		`-0.5`, `"paint"`, `"say"`, `"stop"`}
+	values := []string{`null`, `"red"`, `"green"`, `"blue"`, `""`, `"abcde"`, `"abcdef"`, `"ééééé"`, `5`, `true`,
+		`[]`, `{}`, `{"a":{"b":1}}`, `{"id":"x","amount":1e3}`, `{"id":null,"amount":"$12"}`, `{"id":1}`,
+		`{"amount":""}`, `-0.5`, `"paint"`, `"say"`, `"stop"`}
 	keys := []string{"action_type", "colour", "text", "payload", "metadata", "other"}
 	sound := [][]string{{`"action_type":"paint"`, `"colour":"red"`}, {`"action_type":"say"`, `"text":"abcde"`,
 		`"payload":{"id":"x"}`}, {`"action_type":"stop"`, `"metadata":{}`}}

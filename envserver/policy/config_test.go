@@ -16,8 +16,8 @@ func TestParseConfig(t *testing.T) {
 		"builtin": {`{"type":"Builtin","builtin":{"policy":"Heuristic"}}`, ""},
 		"model": {
 			`{"type":"OpenAI","openAI":{"baseURL":"https://api.openai.com/v1","model":"gpt","mode":"Tools",` +
-				`"temperature":"0.7","maxTokens":9,"requestsPerMinute":5,"timeoutSeconds":9,"systemPrompt":"Be kind.",` +
-				`"extraBody":{"top_k":1}}}`, ""},
+				`"temperature":"0.7","maxTokens":9,"requestsPerMinute":5,"timeoutSeconds":9,` +
+				`"systemPrompt":"Be kind.","extraBody":{"top_k":1}}}`, ""},
 		"http": {`{"type":"HTTP","http":{"url":"http://agent:8080/act?mode=fast","timeoutSeconds":3600}}`,
 			""},
 		"container": {`{"type":"Container","container":{}}`, ""},

@@ -62,14 +62,14 @@ func (v *ticketView) allows(action string) bool { return slices.Contains(v.Allow
 
 // text is everything that came with the ticket, in lower case.
 func (v *ticketView) text() string {
-	texts := []string{v.Subject, v.Description}
+	text := v.Subject + "\n" + v.Description
 	for _, a := range v.Attachments {
-		texts = append(texts, a.Content)
+		text += "\n" + a.Content
 	}
 	for _, m := range v.History {
-		texts = append(texts, m.Content)
+		text += "\n" + m.Content
 	}
-	return strings.ToLower(strings.Join(texts, "\n"))
+	return strings.ToLower(text)
 }
 
 // workflowView are the fields of the workflow environment's observation that built-in policies

@@ -111,8 +111,9 @@ const categoryQueue = "queue"
 // Tasks are ticket-classify, the default, ticket-resolve, both with every ticket, and
 // queue-management with the queues that the tickets make up.
 func (k *Kind) Tasks() []score.Task {
-	var tickets, queues []score.Scenario
-	for _, s := range k.catalog.Tickets() {
+	catalog := k.catalog.Tickets()
+	tickets, queues := make([]score.Scenario, 0, len(catalog)), make([]score.Scenario, 0, len(k.queues))
+	for _, s := range catalog {
 		tickets = append(tickets, score.Scenario{ID: s.ID, Category: s.Category, Difficulty: s.Difficulty,
 			Language: s.Language, Split: s.Split})
 	}

@@ -46,9 +46,7 @@ func (o *Judge) Assess(c grader.Case) (*Assessment, error) {
 }
 
 // singleSpaced folds a text for comparing quotes: case, diacritics and white space don't count.
-func singleSpaced(s string) string {
-	return strings.Join(strings.Fields(text.Fold(s)), " ")
-}
+func singleSpaced(s string) string { return strings.Join(strings.Fields(text.Fold(s)), " ") }
 
 // Text is the reply normalised: what the customer sees, without invisible characters.
 func (r *Assessment) Text() string { return r.analysis.text }
@@ -213,9 +211,7 @@ func (r *analysis) fact(id string) *fact {
 }
 
 // measured reports whether the fact's value can't be said in other words.
-func (f *fact) measured() bool {
-	return len(f.forms) > 0 && len(f.forms[0].values) > 0
-}
+func (f *fact) measured() bool { return len(f.forms) > 0 && len(f.forms[0].values) > 0 }
 
 // said reports whether a sentence asserts the fact's value, in whatever context.
 func (f *fact) said(r *analysis) bool {

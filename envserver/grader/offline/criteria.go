@@ -2,6 +2,7 @@ package offline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -165,4 +166,144 @@ func (r *analysis) gradeConsistency() (earned, offered int64, reason string) {
 		return 0, 1, "doesn't tell of the hand-over"
 	}
 	return 1, 1, ""
+}
+
+// greeting is within how many tokens the customer has to be addressed. A name further down may be
+// the customer's own signature, quoted.
+const greeting = 12
+
+// addressed reports whether the reply begins by calling the customer by a name.
+func addressed(d *text.Document, names wordSet) bool {
+	return slices.ContainsFunc(d.Tokens[:min(greeting, len(d.Tokens))],
+		func(t text.Token) bool { return t.Kind == text.WordToken && names.has(t.Text) })
+}
+
+// placeholder reports whether a template's gap was left in the text: {name}, [NAME], <order id>,
+// XXXX.
+func placeholder(reply string) bool {
+	if strings.Contains(reply, "{{") || strings.Contains(reply, "xxxx") || strings.Contains(reply, "____") {
+		return true
+	}
+	for _, pair := range []string{"{}", "[]", "<>"} {
+		if bracketed(reply, pair[0], pair[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxGap is how long the text of a placeholder may be.
+const maxGap = 40
+
+// bracketed reports whether a short text that starts with a letter stands between the marks.
+func bracketed(reply string, left, right byte) bool {
+	for {
+		i := strings.IndexByte(reply, left)
+		if i < 0 {
+			return false
+		}
+		reply = reply[i+1:]
+		j := strings.IndexByte(reply, right)
+		if j > 0 && j <= maxGap && text.Letters(reply) > 0 && !strings.Contains(reply[:j], "@") &&
+			!strings.HasPrefix(reply, "http") {
+			return true
+		}
+	}
+}
+
+// acknowledges reports whether a sentence of the reply takes up the customer's situation: an apology
+// or a word of empathy for an angry or worried customer, thanks will do for others, and it has to
+// be about the ticket's matter. A courtesy that fits every ticket acknowledges nothing.
+func acknowledges(d *text.Document, p *prepared) bool {
+	for _, s := range d.Sentences {
+		empathy := d.AnyStem(text.Empathy, s) >= 0
+		sorry := d.AnyStem(text.Apology, s) >= 0
+		thanks := d.AnyStem(text.Thanks, s) >= 0
+		recognised := d.AnyPhrase(text.Recognise, s)
+		if !empathy && !recognised && !sorry && (!thanks || p.upset) {
+			continue
+		}
+		if empathy || recognised || !stock(d, s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// stock reports whether a sentence is made of nothing but courtesies.
+func stock(d *text.Document, s text.Span, p *prepared) bool {
+	for _, t := range d.Tokens[s.Lo:s.Hi] {
+		switch {
+		case t.Kind == text.PunctToken, t.Is(text.Stopwords), p.names.has(t.Text):
+		case t.StemIs(text.Courtesy), t.StemIs(text.Apology), t.StemIs(text.Thanks), t.StemIs(text.Empathy):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// relevantWords counts the words of the distinct sentences that speak of the ticket's matter or
+// state a value.
+func relevantWords(d *text.Document, p *prepared) int {
+	n := 0
+	seen := map[uint64]bool{}
+	for _, s := range d.Sentences {
+		if !topical(d, s, p) && !d.StatesValue(s) {
+			continue
+		}
+		if h := hashTokens(d.Tokens[s.Lo:s.Hi]); !seen[h] {
+			seen[h] = true
+			n += d.CountWords(s)
+		}
+	}
+	return n
+}
+
+// topical reports whether two words of the span are about the ticket's matter.
+func topical(d *text.Document, s text.Span, p *prepared) bool {
+	n := 0
+	for i := s.Lo; i < s.Hi && n < 2; i++ {
+		if d.Tokens[i].Kind == text.WordToken && p.topic.has(d.Tokens[i].Stem) {
+			n++
+		}
+	}
+	return n == 2
+}
+
+func hashTokens(tokens []text.Token) uint64 {
+	h := uint64(0)
+	for i := range tokens {
+		if tokens[i].Kind != text.PunctToken {
+			h = h*1099511628211 ^ tokens[i].Hash()
+		}
+	}
+	return h
+}
+
+// handedOver reports whether the reply says that the ticket went or goes to a team. Naming the right
+// team is a hint of it, a verb of handing over makes it plain.
+func handedOver(d *text.Document, p *prepared, plain bool) bool {
+	clauses := d.Clauses()
+	for i := range clauses {
+		c := clauses[i].Span
+		named := d.Find(p.teams, c, false) >= 0
+		given := d.AnyStem(text.Handover, c) >= 0 && (named || d.AnyStem(text.Teams, c) >= 0)
+		given = given || d.AnyPhrase(text.Handed, c) && p.namesTeam(d)
+		if !given && (plain || !named) {
+			continue
+		}
+		s := d.SentenceOf(c.Lo)
+		if d.NegatorIn(text.Between(d.RunOf(s, c.Lo), c.Hi)) < 0 &&
+			d.AnyWord(text.Conditions, text.Between(d.PartOf(s, c.Lo), c.Hi)) < 0 && !text.LeavesOpen(d, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesTeam reports whether the reply names a team that the ticket may go to: what "them" stands for.
+func (p *prepared) namesTeam(d *text.Document) bool {
+	whole := d.Whole()
+	return d.Find(p.teams, whole, false) >= 0 || d.AnyStem(text.Teams, whole) >= 0
 }

@@ -111,9 +111,7 @@ func (p *prepared) timeFollows(c text.Value) bool {
 }
 
 // clockOf is a time of day in minutes.
-func clockOf(t time.Time) int64 {
-	return int64(t.Hour()*60 + t.Minute())
-}
+func clockOf(t time.Time) int64 { return int64(t.Hour()*60 + t.Minute()) }
 
 // spanFollows reports whether a duration is the number of days, or of minutes, between now and what
 // was told.

@@ -90,9 +90,7 @@ func (s *patternStep) matches(w string) bool {
 }
 
 // begins reports whether the pattern starts at the first of the words.
-func (p *injectionPattern) begins(words []string) bool {
-	return p.follows(words, 0)
-}
+func (p *injectionPattern) begins(words []string) bool { return p.follows(words, 0) }
 
 func (p *injectionPattern) follows(words []string, step int) bool {
 	if step == len(p.steps) {

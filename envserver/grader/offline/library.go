@@ -45,9 +45,7 @@ type extract struct {
 }
 
 // extract returns what there is in a text.
-func (l *library) extract(wording string) *extract {
-	return cached(l.texts, wording, l.newExtract)
-}
+func (l *library) extract(wording string) *extract { return cached(l.texts, wording, l.newExtract) }
 
 func (l *library) newExtract(wording string) *extract {
 	d := l.read(wording)
@@ -82,9 +80,7 @@ func (l *library) terms(texts []string) []text.Term {
 }
 
 // form returns a value as a reply would state it.
-func (l *library) form(wording string) form {
-	return cached(l.forms, wording, l.newForm)
-}
+func (l *library) form(wording string) form { return cached(l.forms, wording, l.newForm) }
 
 // promiseReader returns what finds the promises of a document in the library's language.
 func (l *library) promiseReader(d *text.Document) *promiseReader {

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -33,3 +34,67 @@ func (o *Judge) read(reply, language string, spec scenarios.ReplySpec) *analysis
 	plain, _ := text.Bound(reply)
 	return &analysis{prepared: p, doc: text.Parse(text.Fold(plain), p.lex)}
 }
+
+// Interpret reads a message to the ticket's customer as the judge reads replies.
+func (o *Judge) Interpret(t *scenarios.Ticket, message string) grader.Interpretation {
+	p := o.prepared(t)
+	plain, _ := text.Bound(message)
+	d := text.Parse(text.Fold(plain), p.lex)
+	h := grader.Interpretation{Blames: d.AnyPhrase(text.Blame, d.Whole()), Acknowledges: acknowledges(d, p)}
+	if t.UserSim == nil {
+		return h
+	}
+	for i := range t.UserSim.Answers {
+		if asks(d, t.UserSim.Answers[i].Ask) {
+			h.Asked = append(h.Asked, i)
+		}
+	}
+	return h
+}
+
+// Settled reads all messages to the ticket's customer together, as the judge does.
+func (o *Judge) Settled(t *scenarios.Ticket, messages string) grader.Settled {
+	r := o.prepared(t).readReply(messages, grader.Actions{})
+	if r.findings == nil {
+		return grader.Settled{}
+	}
+	outcome, offered, _ := r.gradeOutcome()
+	return grader.Settled{Facts: r.stated == r.required, Outcome: outcome == offered}
+}
+
+// asks reports whether a question or a request of the message holds one of the phrases.
+func asks(d *text.Document, phrases []string) bool {
+	for _, s := range d.Sentences {
+		if !d.IsQuestion(s) && !requests(d, s) {
+			continue
+		}
+		for _, phrase := range phrases {
+			if holds(d.Tokens[s.Lo:s.Hi], text.Parse(text.Fold(phrase), d.Lexicon).Tokens) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// requests reports whether a sentence begins with an imperative or says please.
+func requests(d *text.Document, s text.Span) bool {
+	return d.Tokens[s.Lo].Is(text.Imperatives) || d.AnyPhrase(text.Please, s)
+}
+
+// holds reports whether the words of the phrase follow each other in the sentence, whatever their
+// endings.
+func holds(sentence, phrase []text.Token) bool {
+	for at := 0; len(phrase) > 0 && at+len(phrase) <= len(sentence); at++ {
+		same := true
+		for k := range phrase {
+			same = same && sameWord(&sentence[at+k], &phrase[k])
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+func sameWord(a, b *text.Token) bool { return a.Kind == b.Kind && a.Key() == b.Key() }

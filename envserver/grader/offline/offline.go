@@ -1,3 +1,9 @@
+// Package offline judges replies by rules alone: no network, no clock and no floating point, so the
+// same bytes earn the same points on every machine.
+//
+// A ticket is [prepared] once: its facts, gates and texts. A reply is read into an [analysis], whose
+// detectors look for facts, promises, invented values, copies and stuffing; the criteria and gates
+// add them up. An [Assessment] hands what rules can't decide to a judge of language.
 package offline
 
 import (
@@ -41,9 +47,7 @@ func New() *Judge {
 }
 
 // Name is OfflineName.
-func (*Judge) Name() string {
-	return Name
-}
+func (*Judge) Name() string { return Name }
 
 // Judge grades the reply. It never blocks, ignores the context and fails only without a ticket.
 func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {

@@ -26,9 +26,7 @@ type Clause struct {
 }
 
 // Hedged reports whether a word before the token leaves the matter open.
-func (c *Clause) Hedged(before int) bool {
-	return c.hedge < min(before, c.Hi)
-}
+func (c *Clause) Hedged(before int) bool { return c.hedge < min(before, c.Hi) }
 
 // Clauses returns the clauses of the text. They are read once, at the first call.
 func (d *Document) Clauses() []Clause {
@@ -86,9 +84,7 @@ func (d *Document) SpeaksOfMoney(c Span) bool {
 
 // asks reports whether a sentence is a question in its form too: "you will get a refund, okay?" is
 // none.
-func (d *Document) asks(s Span) bool {
-	return d.IsQuestion(s) && d.Tokens[s.Lo].Is(Aux)
-}
+func (d *Document) asks(s Span) bool { return d.IsQuestion(s) && d.Tokens[s.Lo].Is(Aux) }
 
 // hedges reports whether token i leaves open what its clause says. A word that only gives the ground
 // for it doesn't: "as I said", "per our policy".

@@ -97,14 +97,10 @@ func (d *Document) endsSentence(i int) bool {
 }
 
 // ClauseOf returns the clause that holds the token.
-func (d *Document) ClauseOf(at int) Span {
-	return spanOf(d.spans, at)
-}
+func (d *Document) ClauseOf(at int) Span { return spanOf(d.spans, at) }
 
 // SentenceOf returns the sentence that holds the token.
-func (d *Document) SentenceOf(at int) Span {
-	return spanOf(d.Sentences, at)
-}
+func (d *Document) SentenceOf(at int) Span { return spanOf(d.Sentences, at) }
 
 // wholeSentenceOf returns the sentence that holds the token, be it an echo of the customer's.
 func (d *Document) wholeSentenceOf(at int) Span {
@@ -155,6 +151,4 @@ func (d *Document) CountWords(s Span) int {
 }
 
 // IsQuestion reports whether a sentence ends in a question mark.
-func (d *Document) IsQuestion(s Span) bool {
-	return d.Tokens[s.Hi-1].Text == "?"
-}
+func (d *Document) IsQuestion(s Span) bool { return d.Tokens[s.Hi-1].Text == "?" }

@@ -44,9 +44,7 @@ type Lexicon struct {
 }
 
 // Languages are those that the judge can read, in the order in which they are tried.
-func Languages() []string {
-	return []string{"en", "de", "es", "fr"}
-}
+func Languages() []string { return []string{"en", "de", "es", "fr"} }
 
 // Lexicons reads the lexicons of all languages. It panics when one can't be read, because they
 // are part of the binary.
@@ -266,9 +264,7 @@ func numbers(lines []string) map[string]int64 {
 }
 
 // fields reads the words of all lines.
-func fields(lines []string) []string {
-	return strings.Fields(strings.Join(lines, " "))
-}
+func fields(lines []string) []string { return strings.Fields(strings.Join(lines, " ")) }
 
 // expand spells a contraction's ending out, so that "can't" holds "not".
 func (lex *Lexicon) expand(t Token, glued bool) Token {
@@ -318,9 +314,7 @@ func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 }
 
 // clip reads a whole number and keeps it small enough for arithmetic.
-func clip(s string) int64 {
-	return atoi(s[:min(len(s), 9)])
-}
+func clip(s string) int64 { return atoi(s[:min(len(s), 9)]) }
 
 // RemedyOf returns the remedy that a stem stands for, "" for none.
 func (lex *Lexicon) RemedyOf(stem string) string {

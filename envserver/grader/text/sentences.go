@@ -86,9 +86,7 @@ func (d *Document) Quote(s Span) string {
 }
 
 // StatesValue reports whether the span states a value.
-func (d *Document) StatesValue(s Span) bool {
-	return len(d.ValuesWithin(s)) > 0
-}
+func (d *Document) StatesValue(s Span) bool { return len(d.ValuesWithin(s)) > 0 }
 
 // InLanguage reports whether the reply is in the lexicon's language, by the share of its commonest
 // words. A short reply is given the benefit of the doubt.

@@ -29,13 +29,9 @@ func termPrefilter(text, stem string) prefilter {
 	return prefilterOf(text, stem)
 }
 
-func headBit(s string) uint64 {
-	return bitOf(s[:min(len(s), 3)])
-}
+func headBit(s string) uint64 { return bitOf(s[:min(len(s), 3)]) }
 
-func tailBit(s string) uint64 {
-	return bitOf(s[max(len(s)-3, 0):])
-}
+func tailBit(s string) uint64 { return bitOf(s[max(len(s)-3, 0):]) }
 
 func bitOf(s string) uint64 {
 	h := uint64(0)
@@ -46,9 +42,7 @@ func bitOf(s string) uint64 {
 }
 
 // meet reports whether two sets of marks have one in common.
-func (p prefilter) meets(o prefilter) bool {
-	return p.heads&o.heads|p.tails&o.tails != 0
-}
+func (p prefilter) meets(o prefilter) bool { return p.heads&o.heads|p.tails&o.tails != 0 }
 
 // NewTerm makes a term of a text's tokens.
 func NewTerm(tokens []Token) Term {

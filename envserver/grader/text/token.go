@@ -45,14 +45,10 @@ func (t *Token) IsWord(words ...string) bool {
 }
 
 // Is reports whether the token is a word of the class.
-func (t *Token) Is(c WordClass) bool {
-	return t.classes&c != 0
-}
+func (t *Token) Is(c WordClass) bool { return t.classes&c != 0 }
 
 // StemIs reports whether the token is a word whose stem is of the class.
-func (t *Token) StemIs(c StemClass) bool {
-	return t.root != nil && t.root.classes&c != 0
-}
+func (t *Token) StemIs(c StemClass) bool { return t.root != nil && t.root.classes&c != 0 }
 
 // groups are the groups of words of one meaning that a word belongs to.
 func (t *Token) groups() uint64 {
@@ -71,9 +67,7 @@ func (t *Token) Remedy() string {
 }
 
 // among reports whether the token is one of the given marks.
-func (t *Token) among(marks string) bool {
-	return strings.Contains(marks, t.Text)
-}
+func (t *Token) among(marks string) bool { return strings.Contains(marks, t.Text) }
 
 // Hash is the hash of a token's text.
 func (t *Token) Hash() uint64 {

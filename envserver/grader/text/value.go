@@ -104,9 +104,7 @@ func sameID(a, b string) bool {
 
 // Soft claims are values that a reply may state without support: a bare number may count steps or
 // attempts.
-func (c Value) Soft() bool {
-	return c.Kind == NumberValue || c.Loose
-}
+func (c Value) Soft() bool { return c.Kind == NumberValue || c.Loose }
 
 // Contains reports whether the set holds a claim equal to c.
 func Contains(set []Value, c Value) bool {

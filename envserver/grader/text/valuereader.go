@@ -108,9 +108,7 @@ func (r *valueReader) ofNext(j int) bool {
 }
 
 // clockMinutes reads the hours before "pm" or "Uhr", with the minutes of "10.15" after the point.
-func clockMinutes(thousandths int64) int64 {
-	return thousandths/1000*60 + thousandths%1000/10
-}
+func clockMinutes(thousandths int64) int64 { return thousandths/1000*60 + thousandths%1000/10 }
 
 // readHour reads a time of day with an "h" at token j after the number i: "à 13 h", "13 h 15".
 func (r *valueReader) readHour(i, j int) (Value, bool) {

@@ -27,7 +27,7 @@ func day(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// follows reports whether the claim follows from now and what the ticket, its facts and the articles
+// follows reports whether the value follows from now and what the ticket, its facts and the articles
 // say.
 func (p *prepared) follows(c text.Value) bool {
 	switch c.Kind {
@@ -129,7 +129,7 @@ func (p *prepared) spanFollows(c text.Value) bool {
 	return false
 }
 
-// sets are the sets of claims that a reply may count with.
+// sets are the sets of values that a reply may count with.
 func (p *prepared) sets() [][]text.Value {
 	out := make([][]text.Value, 0, 2+len(p.shelf))
 	out = append(out, p.known, p.allowed)

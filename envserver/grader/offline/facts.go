@@ -101,7 +101,7 @@ func (f *fact) counts(u text.Unit) bool {
 	})
 }
 
-// nearest returns the place of the context word that is nearest to a claim, -1 where none stands
+// nearest returns the place of the context word that is nearest to a value, -1 where none stands
 // near.
 func (f *fact) nearest(d *text.Document, s, at text.Span) int {
 	for reach := 1; reach <= maxReach; reach++ {
@@ -201,7 +201,7 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	return nil
 }
 
-// near reports whether the claim is the fact's duration in round words: "an hour and a quarter or so"
+// near reports whether the value is the fact's duration in round words: "an hour and a quarter or so"
 // for 73 minutes.
 func (f *fact) near(c text.Value) bool {
 	for i := range f.forms {
@@ -264,7 +264,7 @@ func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 	return false
 }
 
-// states reports whether a form of the fact makes the claim alone.
+// states reports whether a form of the fact makes the value alone.
 func (f *fact) states(c text.Value) bool {
 	for i := range f.forms {
 		if len(f.forms[i].values) == 1 && f.forms[i].values[0].Equal(c) {

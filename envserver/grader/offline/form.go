@@ -2,13 +2,13 @@ package offline
 
 import "github.com/csenv/csenv/envserver/grader/text"
 
-// form is one way to state a value: the claims that it makes or, when it makes none, its words.
+// form is one way to state a value: the values that it makes or, when it makes none, its words.
 type form struct {
 	values []text.Value
 	words  []text.Term
 	// negated forms hold a negator themselves: "do not charge it".
 	negated bool
-	// distinct forms make claims that neither the ticket nor another fact makes.
+	// distinct forms make values that neither the ticket nor another fact makes.
 	distinct bool
 	// derived forms follow from the value and the time of the ticket.
 	derived bool
@@ -31,7 +31,7 @@ func (l *library) newForm(wording string) form {
 }
 
 // in returns the place in the span at which the form is stated, the last token of it, or -1. All of
-// its claims must be there; a form without claims needs its words close together, in any order,
+// its values must be there; a form without values needs its words close together, in any order,
 // with a quarter of them spared.
 func (f *form) in(d *text.Document, s text.Span) int {
 	if len(f.values) == 0 {

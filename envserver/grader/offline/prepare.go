@@ -24,12 +24,12 @@ type prepared struct {
 	discriminating int
 	outcome        []form
 	gates          []gate
-	// known are the claims that the ticket itself or a fact makes, allowed those that a reply may
+	// known are the values that the ticket itself or a fact makes, allowed those that a reply may
 	// make besides.
 	known, allowed []text.Value
 	// bases are the days that were told.
 	bases []time.Time
-	// shelf are the articles, whose claims a reply may make too.
+	// shelf are the articles, whose values a reply may make too.
 	shelf []*extract
 	// served are the runs of words of the ticket, sources those of the articles and the rubric as
 	// well.
@@ -95,7 +95,7 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 	}
 }
 
-// readTexts reads what was served and what may be said: claims, the topic's words, and the runs of
+// readTexts reads what was served and what may be said: values, the topic's words, and the runs of
 // words that would be copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
 	p.topic, p.servedSentences = wordSet{}, map[uint64]bool{}
@@ -144,7 +144,7 @@ func holdsText(articles []scenarios.Article, wording string) bool {
 	return slices.ContainsFunc(articles, func(a scenarios.Article) bool { return a.Body == wording })
 }
 
-// supports reports whether a reply may state the claim: the ticket tells it, or its facts, what lies
+// supports reports whether a reply may state the value: the ticket tells it, or its facts, what lies
 // behind it, or an article.
 func (p *prepared) supports(c text.Value) bool {
 	if text.Contains(p.known, c) || text.Contains(p.allowed, c) {
@@ -165,7 +165,7 @@ func servedTexts(t *scenarios.Ticket) []string {
 	return served
 }
 
-// deadlines are the claims of the time in which the ticket has to be answered.
+// deadlines are the values of the time in which the ticket has to be answered.
 func (p *prepared) deadlines(t *scenarios.Ticket) []text.Value {
 	minutes := int64(t.SLAMinutes)
 	if minutes <= 0 {
@@ -188,7 +188,7 @@ func (p *prepared) markVisible(d *text.Document) {
 }
 
 // markDistinct marks the forms of values that can't be another fact's. What is told are the
-// ticket's own claims.
+// ticket's own values.
 func (p *prepared) markDistinct() {
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
@@ -201,7 +201,7 @@ func (p *prepared) markDistinct() {
 	}
 }
 
-// statedElsewhere reports whether a fact other than the i-th makes the claim.
+// statedElsewhere reports whether a fact other than the i-th makes the value.
 func (p *prepared) statedElsewhere(c text.Value, i int) bool {
 	for k := range p.facts {
 		if k != i && slices.ContainsFunc(p.facts[k].forms, func(f form) bool { return text.Contains(f.values, c) }) {

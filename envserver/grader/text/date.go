@@ -48,7 +48,7 @@ func lastDay(month int64) int64 {
 	return 31
 }
 
-// DayValue is the claim that a date makes.
+// DayValue is the value that a date makes.
 func DayValue(t time.Time) Value {
 	return Value{Kind: DateValue, Amount: int64(t.Year())*10000 + int64(t.Month())*100 + int64(t.Day())}
 }
@@ -64,7 +64,7 @@ const maxDerivedDays = 1100
 
 const MinutesPerDay = 24 * 60
 
-// Days returns the days that a date claim may mean: all three of the years around now where it
+// Days returns the days that a date value may mean: all three of the years around now where it
 // names none.
 func (c Value) Days(now time.Time) []time.Time {
 	if c.Kind != DateValue || c.Amount < 100 {
@@ -82,7 +82,7 @@ func (c Value) Days(now time.Time) []time.Time {
 }
 
 // Shift moves a day by a duration of whole days or months, forwards or backwards. It fails for
-// other claims and for spans beyond years.
+// other values and for spans beyond years.
 func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 	n := int(c.Amount / 1000)
 	switch {
@@ -103,7 +103,7 @@ func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Minutes is the length of a duration of less than two days, 0 for any other claim.
+// Minutes is the length of a duration of less than two days, 0 for any other value.
 func (c Value) Minutes() int64 {
 	if c.Kind != DurationValue || c.Unit != Seconds || c.Amount > 2*SecondsPerDay*1000 {
 		return 0

@@ -62,7 +62,7 @@ func TestImpossibleDates(t *testing.T) {
 	for language, cases := range tests {
 		for text, want := range cases {
 			got := int64(-1)
-			for _, c := range claimsOf(text, lexicons[language]) {
+			for _, c := range valuesOf(text, lexicons[language]) {
 				if c.Kind == DateValue {
 					got = c.Amount
 				}

@@ -15,7 +15,7 @@ type Span struct{ Lo, Hi int }
 func Between(lo, hi int) Span { return Span{lo, hi} }
 
 // Document is a text made ready for matching: tokens, sentences, the clauses within them, and the
-// claims it makes.
+// values it makes.
 type Document struct {
 	Lexicon   *Lexicon
 	Text      string
@@ -38,7 +38,7 @@ func Parse(text string, lex *Lexicon) *Document {
 	for s.next() {
 		d.Tokens = append(d.Tokens, s.tok)
 	}
-	d.Values = (&valueReader{d.Tokens, lex}).extractClaims()
+	d.Values = (&valueReader{d.Tokens, lex}).readAll()
 	d.segment()
 	return d
 }
@@ -120,7 +120,7 @@ func spanOf(spans []Span, at int) Span {
 	return Span{at, at + 1}
 }
 
-// ValuesWithin returns the claims that the span holds whole. Claims are in order and apart.
+// ValuesWithin returns the values that the span holds whole. Claims are in order and apart.
 func (d *Document) ValuesWithin(s Span) []Value {
 	lo := sort.Search(len(d.Values), func(i int) bool { return d.Values[i].At.Lo >= s.Lo })
 	hi := lo
@@ -130,7 +130,7 @@ func (d *Document) ValuesWithin(s Span) []Value {
 	return d.Values[lo:hi]
 }
 
-// ValueAt returns the claim that token i is part of, or nil.
+// ValueAt returns the value that token i is part of, or nil.
 func (d *Document) ValueAt(i int) *Value {
 	k := sort.Search(len(d.Values), func(k int) bool { return d.Values[k].At.Hi > i })
 	if k < len(d.Values) && d.Values[k].At.Lo <= i {

@@ -169,9 +169,9 @@ func TestNumbers(t *testing.T) {
 	lexicons := Lexicons()
 	for language, cases := range tests {
 		for text, want := range cases {
-			got := claimsOf(text, lexicons[language])
+			got := valuesOf(text, lexicons[language])
 			if len(got) != 1 || got[0].Kind != want.Kind || got[0].Amount != want.Amount || got[0].Unit != want.Unit {
-				t.Errorf("%s: %q claims %+v, want kind %d, value %d, unit %d", language, text, got, want.Kind,
+				t.Errorf("%s: %q states %+v, want kind %d, value %d, unit %d", language, text, got, want.Kind,
 					want.Amount, want.Unit)
 			}
 		}
@@ -199,11 +199,11 @@ func TestNumbersInCompany(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []Value
-			for _, c := range claimsOf(tc.text, lexicons[tc.language]) {
+			for _, c := range valuesOf(tc.text, lexicons[tc.language]) {
 				got = append(got, Value{Kind: c.Kind, Amount: c.Amount, Unit: c.Unit})
 			}
 			if !slices.Equal(got, tc.want) {
-				t.Errorf("%q claims %+v, want %+v", tc.text, got, tc.want)
+				t.Errorf("%q states %+v, want %+v", tc.text, got, tc.want)
 			}
 		})
 	}
@@ -213,9 +213,9 @@ func TestNumbersInCompany(t *testing.T) {
 func TestAmountsWithoutSign(t *testing.T) {
 	amount := Value{Kind: MoneyValue, Amount: 8_400}
 	for text, want := range map[string]bool{"8,40": true, "8,4": false, "8": false, "8,45": false, "8,40 Tage": false} {
-		got := claimsOf(text, Lexicons()["de"])
+		got := valuesOf(text, Lexicons()["de"])
 		if len(got) != 1 || got[0].Equal(amount) != want || amount.Equal(got[0]) != want {
-			t.Errorf("%q claims %+v, want equal to 8.40: %t", text, got, want)
+			t.Errorf("%q states %+v, want equal to 8.40: %t", text, got, want)
 		}
 	}
 }
@@ -229,9 +229,9 @@ func TestNumbersThatAreIDs(t *testing.T) {
 		"a.b@acme.example": "a.b@acme.example", "CL-990121.": "cl990121", "(LD-104233)": "ld104233",
 	} {
 		for _, language := range Languages() {
-			got := claimsOf(text, lexicons[language])
+			got := valuesOf(text, lexicons[language])
 			if len(got) != 1 || got[0].Kind != IDValue || got[0].ID != want {
-				t.Errorf("%s: %q claims %+v, want the id %s", language, text, got, want)
+				t.Errorf("%s: %q states %+v, want the id %s", language, text, got, want)
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 package text
 
-// InValue reports whether token i is part of a claim.
+// InValue reports whether token i is part of a value.
 func (d *Document) InValue(i int) bool { return d.ValueAt(i) != nil }
 
 // NegatorIn returns the first token of the span that negates, or -1. Idioms ("no doubt", "not

@@ -27,9 +27,9 @@ type Value struct {
 	ID string
 	// Slack is how many minutes a time of day may differ.
 	Slack int64
-	// Loose claims may mean something else: "the 2nd", "1/2".
+	// Loose values may mean something else: "the 2nd", "1/2".
 	Loose bool
-	// At are the tokens that state the claim.
+	// At are the tokens that state the value.
 	At Span
 }
 
@@ -44,7 +44,7 @@ const (
 	Months
 )
 
-// Equal reports whether two claims state the same value. A date without a year or a month equals that
+// Equal reports whether two values state the same value. A date without a year or a month equals that
 // day of any, and an id equals its bare number.
 func (c Value) Equal(o Value) bool {
 	if c.Kind != o.Kind {
@@ -102,11 +102,11 @@ func sameID(a, b string) bool {
 	return a == b || len(a) >= 5 && digits(a) == len(a) && strings.HasSuffix(b, a)
 }
 
-// Soft claims are values that a reply may state without support: a bare number may count steps or
+// Soft values are values that a reply may state without support: a bare number may count steps or
 // attempts.
 func (c Value) Soft() bool { return c.Kind == NumberValue || c.Loose }
 
-// Contains reports whether the set holds a claim equal to c.
+// Contains reports whether the set holds a value equal to c.
 func Contains(set []Value, c Value) bool {
 	for _, s := range set {
 		if s.Equal(c) {
@@ -116,7 +116,7 @@ func Contains(set []Value, c Value) bool {
 	return false
 }
 
-// AppendNew appends the claims that the set lacks.
+// AppendNew appends the values that the set lacks.
 func AppendNew(set []Value, claims []Value) []Value {
 	for _, c := range claims {
 		if !Contains(set, c) {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestClaimsOfOneValueAreEqual(t *testing.T) {
+func TestValuesOfOneValueAreEqual(t *testing.T) {
 	tests := map[string]map[string][]string{
 		"en": {
 			"$1,482.00": {"$1482", "$1,482", "1482 dollars", "1,482.00 USD", "USD 1,482.00", "1482 bucks"},
@@ -56,54 +56,54 @@ func TestClaimsOfOneValueAreEqual(t *testing.T) {
 	lexicons := Lexicons()
 	for language, values := range tests {
 		for value, others := range values {
-			want := claimsOf(value, lexicons[language])
+			want := valuesOf(value, lexicons[language])
 			if len(want) == 0 {
-				t.Errorf("%s: %q makes no claim", language, value)
+				t.Errorf("%s: %q states no value", language, value)
 				continue
 			}
 			for _, other := range others {
-				if got := claimsOf(other, lexicons[language]); len(got) != 1 || !got[0].Equal(want[0]) {
-					t.Errorf("%s: %q claims %+v, want %+v as %q does", language, other, got, want, value)
+				if got := valuesOf(other, lexicons[language]); len(got) != 1 || !got[0].Equal(want[0]) {
+					t.Errorf("%s: %q states %+v, want %+v as %q does", language, other, got, want, value)
 				}
 			}
 		}
 	}
 }
 
-func TestClaimsOfDifferentValuesDiffer(t *testing.T) {
+func TestValuesOfDifferentValuesDiffer(t *testing.T) {
 	lex := Lexicons()["en"]
 	values := []string{"$14.82", "$1,482.00", "$1,482.50", "5 days", "5 business days", "5 hours", "5 months", "5",
 		"5 %", "5 May", "5 June", "5 May 2026", "INV-104233", "INV-104234", "23:59"}
 	for i, a := range values {
 		for k, b := range values {
 			same := i == k || strings.HasPrefix(a, "5 May") && strings.HasPrefix(b, "5 May")
-			if got := claimsOf(a, lex)[0].Equal(claimsOf(b, lex)[0]); got != same {
+			if got := valuesOf(a, lex)[0].Equal(valuesOf(b, lex)[0]); got != same {
 				t.Errorf("%q equals %q: %v", a, b, got)
 			}
 		}
 	}
 }
 
-func TestClaimsOfRanges(t *testing.T) {
+func TestValuesOfRanges(t *testing.T) {
 	lex := Lexicons()["en"]
 	for _, text := range []string{"3 to 5 business days", "3-5 business days", "three to five working days",
 		"3–5 business days"} {
 		plain := Normalise(text)
-		got := claimsOf(plain, lex)
+		got := valuesOf(plain, lex)
 		if len(got) != 2 || got[0].Amount != 3000 || got[0].Unit != BusinessDays || got[1].Amount != 5000 ||
 			got[1].Unit != BusinessDays {
-			t.Errorf("%q claims %+v, want 3 and 5 business days", text, got)
+			t.Errorf("%q states %+v, want 3 and 5 business days", text, got)
 		}
 	}
 }
 
-func TestTextWithoutClaims(t *testing.T) {
+func TestTextWithoutValues(t *testing.T) {
 	lex := Lexicons()["en"]
 	for _, text := range []string{"We are here 24/7 for you.", "Have a nice day!", "You may reply to this.",
 		"One of our specialists helps you.", "e.g. this or that"} {
-		for _, c := range claimsOf(text, lex) {
+		for _, c := range valuesOf(text, lex) {
 			if !c.Soft() {
-				t.Errorf("%q claims %+v", text, c)
+				t.Errorf("%q states %+v", text, c)
 			}
 		}
 	}
@@ -116,15 +116,15 @@ func TestMoneyRoundTrips(t *testing.T) {
 		for language, text := range map[string]string{"en": "$" + grouped(cents/100, ",") + "." + twoDigits(cents),
 			"de": grouped(cents/100, ".") + "," + twoDigits(cents) + " $", "fr": grouped(cents/100, " ") + "," +
 				twoDigits(cents) + " €"} {
-			got := claimsOf(text, lexicons[language])
+			got := valuesOf(text, lexicons[language])
 			if len(got) != 1 || got[0].Kind != MoneyValue || got[0].Amount != cents*10 {
-				t.Errorf("%s: %q claims %+v", language, text, got)
+				t.Errorf("%s: %q states %+v", language, text, got)
 			}
 		}
 	})
 }
 
-func claimsOf(text string, lex *Lexicon) []Value {
+func valuesOf(text string, lex *Lexicon) []Value {
 	plain := Normalise(text)
 	return Parse(Fold(plain), lex).Values
 }

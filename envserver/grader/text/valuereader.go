@@ -8,24 +8,35 @@ type valueReader struct {
 	lex    *Lexicon
 }
 
-// extractClaims reads the claims of a text's tokens, in order and without overlap.
-func (r *valueReader) extractClaims() []Value {
-	var claims []Value
+// readAll reads the values of a text's tokens, in order and without overlap.
+func (r *valueReader) readAll() []Value {
+	var values []Value
 	for i := 0; i < len(r.tokens); {
-		c, ok := r.readClaim(i)
+		c, ok := r.read(i)
 		if !ok {
 			i++
 			continue
 		}
-		claims = append(claims, c)
+		values = append(values, c)
 		i = c.At.Hi
 	}
-	return r.inheritUnits(claims)
+	return r.inheritUnits(values)
 }
 
-// readClaim reads the claim that starts at token i.
-func (r *valueReader) readClaim(i int) (Value, bool) {
-	switch t := r.tokens[i]; t.Kind {
+// end stands for the token after the last one.
+var end = &Token{Kind: PunctToken}
+
+// at returns token i, or end.
+func (r *valueReader) at(i int) *Token {
+	if i < len(r.tokens) {
+		return &r.tokens[i]
+	}
+	return end
+}
+
+// read reads the value that starts at token i.
+func (r *valueReader) read(i int) (Value, bool) {
+	switch t := r.at(i); t.Kind {
 	case IDToken:
 		if c, ok := r.readHourID(t.Text, i); ok {
 			return c, true
@@ -39,9 +50,9 @@ func (r *valueReader) readClaim(i int) (Value, bool) {
 	case CurrencyToken:
 		return r.readPrefixedMoney(i)
 	case NumberToken:
-		return r.readNumberClaim(i), true
+		return r.readNumber(i), true
 	case WordToken:
-		return r.readWordClaim(i)
+		return r.readWord(i)
 	case PunctToken:
 	}
 	return Value{}, false
@@ -58,16 +69,16 @@ func compactID(s string) string {
 
 // readPrefixedMoney reads "$1,482".
 func (r *valueReader) readPrefixedMoney(i int) (Value, bool) {
-	if i+1 < len(r.tokens) && r.tokens[i+1].Kind == NumberToken {
-		return Value{Kind: MoneyValue, Amount: r.tokens[i+1].Value, At: Span{i, i + 2}}, true
+	if r.at(i+1).Kind == NumberToken {
+		return Value{Kind: MoneyValue, Amount: r.at(i + 1).Value, At: Span{i, i + 2}}, true
 	}
 	return Value{}, false
 }
 
-// readNumberClaim reads what a number at token i counts: money, time, a day of a month, a
+// readNumber reads what a number at token i counts: money, time, a day of a month, a
 // percentage or plain things.
-func (r *valueReader) readNumberClaim(i int) Value {
-	c := Value{Kind: NumberValue, Amount: r.tokens[i].Value, ID: r.tokens[i].Text, At: Span{i, i + 1}}
+func (r *valueReader) readNumber(i int) Value {
+	c := Value{Kind: NumberValue, Amount: r.at(i).Value, ID: r.at(i).Text, At: Span{i, i + 1}}
 	if d, ok := r.readDayMonth(i); ok {
 		return d
 	}
@@ -75,20 +86,17 @@ func (r *valueReader) readNumberClaim(i int) Value {
 		return d
 	}
 	j := r.skipHyphen(i + 1)
-	if j >= len(r.tokens) {
-		return c
-	}
-	next := &r.tokens[j]
+	next := r.at(j)
 	switch {
 	case next.Kind == CurrencyToken && !r.ofNext(j), next.Kind == WordToken && next.Is(Currencies):
 		c.Kind, c.At.Hi = MoneyValue, j+1
 	case next.Text == "%", next.Is(Percents):
 		c.Kind, c.At.Hi = PercentValue, j+1
-	case next.IsWord("por", "pour", "per") && j+1 < len(r.tokens) && r.tokens[j+1].IsWord("ciento", "cent"):
+	case next.IsWord("por", "pour", "per") && r.at(j+1).IsWord("ciento", "cent"):
 		c.Kind, c.At.Hi = PercentValue, j+2
 	case next.IsWord("am", "pm") || next.IsWord("uhr"):
 		return clock(clockMinutes(c.Amount), next.Text, Span{i, j + 1})
-	case next.IsWord("a", "p") && j+2 < len(r.tokens) && r.tokens[j+2].IsWord("m"):
+	case next.IsWord("a", "p") && r.at(j+2).IsWord("m"):
 		return clock(clockMinutes(c.Amount), next.Text+"m", Span{i, j + 3})
 	default:
 		if d, ok := r.readHour(i, j); ok {
@@ -104,7 +112,7 @@ func (r *valueReader) readNumberClaim(i int) Value {
 // ofNext reports whether the currency's sign at token j belongs to the number after it: "one of the
 // two $82.00 charges".
 func (r *valueReader) ofNext(j int) bool {
-	return j+1 < len(r.tokens) && r.tokens[j+1].Kind == NumberToken && r.tokens[j+1].glued
+	return r.at(j+1).Kind == NumberToken && r.at(j+1).glued
 }
 
 // clockMinutes reads the hours before "pm" or "Uhr", with the minutes of "10.15" after the point.
@@ -112,18 +120,18 @@ func clockMinutes(thousandths int64) int64 { return thousandths/1000*60 + thousa
 
 // readHour reads a time of day with an "h" at token j after the number i: "à 13 h", "13 h 15".
 func (r *valueReader) readHour(i, j int) (Value, bool) {
-	hour := r.tokens[i].Value
-	if !r.tokens[j].IsWord("h") || r.lex.Language == "en" || r.lex.Language == "de" || hour%1000 != 0 || hour >= 24_000 {
+	hour := r.at(i).Value
+	if !r.at(j).IsWord("h") || r.lex.Language == "en" || r.lex.Language == "de" || hour%1000 != 0 || hour >= 24_000 {
 		return Value{}, false
 	}
 	c := Value{Kind: ClockValue, Amount: hour / 1000 * 60, At: Span{i, j + 1}}
-	if j+1 < len(r.tokens) && r.tokens[j+1].Kind == NumberToken && len(r.tokens[j+1].Text) == 2 &&
-		r.tokens[j+1].Value < 60_000 {
-		c.Amount += r.tokens[j+1].Value / 1000
+	if r.at(j+1).Kind == NumberToken && len(r.at(j+1).Text) == 2 &&
+		r.at(j+1).Value < 60_000 {
+		c.Amount += r.at(j+1).Value / 1000
 		c.At.Hi++
 		return c, true
 	}
-	return c, i > 0 && r.tokens[i-1].IsWord("a")
+	return c, i > 0 && r.at(i-1).IsWord("a")
 }
 
 // readHourID reads "17h30", which looks like an id.
@@ -138,7 +146,7 @@ func (r *valueReader) readHourID(s string, i int) (Value, bool) {
 
 // skipHyphen steps over the hyphen of "30-day".
 func (r *valueReader) skipHyphen(j int) int {
-	if j < len(r.tokens) && r.tokens[j].Text == "-" && r.tokens[j].glued {
+	if r.at(j).Text == "-" && r.at(j).glued {
 		return j + 1
 	}
 	return j
@@ -148,25 +156,25 @@ func (r *valueReader) skipHyphen(j int) int {
 // days.
 func (r *valueReader) readDuration(c Value, j int) (Value, bool) {
 	business := false
-	if j < len(r.tokens) && r.tokens[j].Is(Extra) {
+	if r.at(j).Is(Extra) {
 		j++
 	}
-	if j < len(r.tokens) && r.tokens[j].Kind == WordToken && r.tokens[j].Is(Business) {
+	if r.at(j).Kind == WordToken && r.at(j).Is(Business) {
 		business = true
 		// "Werktage" is the unit too.
-		if _, whole := r.lex.units[r.tokens[j].Text]; !whole {
+		if _, whole := r.lex.units[r.at(j).Text]; !whole {
 			j = r.skipHyphen(j + 1)
 		}
 	}
-	if j >= len(r.tokens) || r.tokens[j].Kind != WordToken {
+	if r.at(j).Kind != WordToken {
 		return Value{}, false
 	}
-	u, ok := r.lex.units[r.tokens[j].Text]
+	u, ok := r.lex.units[r.at(j).Text]
 	if !ok {
 		return Value{}, false
 	}
 	j++
-	if j < len(r.tokens) && r.tokens[j].Kind == WordToken && r.tokens[j].Is(Business) {
+	if r.at(j).Kind == WordToken && r.at(j).Is(Business) {
 		business = true
 		j++
 	}
@@ -183,13 +191,13 @@ func (r *valueReader) readDuration(c Value, j int) (Value, bool) {
 // it, j for none.
 func (r *valueReader) readHalf(j int) int {
 	k := j
-	if k >= len(r.tokens) || !r.tokens[k].Is(NumberJoins) {
+	if !r.at(k).Is(NumberJoins) {
 		return j
 	}
-	if k++; k < len(r.tokens) && r.tokens[k].Is(Articles) {
+	if k++; r.at(k).Is(Articles) {
 		k++
 	}
-	if k < len(r.tokens) && r.lex.fractions[r.tokens[k].Text] == 500 {
+	if r.lex.fractions[r.at(k).Text] == 500 {
 		return k + 1
 	}
 	return j
@@ -213,10 +221,10 @@ func (u timeUnit) convert(thousandths int64, business bool) (int64, Unit) {
 
 // readClock reads "23:59" or "5:30 pm".
 func (r *valueReader) readClock(i int) Value {
-	h, m, _ := strings.Cut(r.tokens[i].Text, ":")
+	h, m, _ := strings.Cut(r.at(i).Text, ":")
 	minutes := 60*atoi(h) + atoi(m)
-	if i+1 < len(r.tokens) && r.tokens[i+1].IsWord("am", "pm") {
-		return clock(minutes, r.tokens[i+1].Text, Span{i, i + 2})
+	if r.at(i+1).IsWord("am", "pm") {
+		return clock(minutes, r.at(i+1).Text, Span{i, i + 2})
 	}
 	return Value{Kind: ClockValue, Amount: minutes, At: Span{i, i + 1}}
 }
@@ -235,27 +243,26 @@ func clock(minutes int64, half string, at Span) Value {
 // readDayMonth reads "14 March 2026", "the 14th of March", "14. März", "14 de marzo de 2026", "1er
 // avril".
 func (r *valueReader) readDayMonth(i int) (Value, bool) {
-	day := r.tokens[i].Value
+	day := r.at(i).Value
 	if day%1000 != 0 || day < 1000 || day > 31_000 {
 		return Value{}, false
 	}
 	j := i + 1
-	for j < len(r.tokens) && j < i+4 && (r.tokens[j].Is(Ordinals) || r.tokens[j].Text == "." && r.tokens[j].glued) {
+	for j < i+4 && (r.at(j).Is(Ordinals) || r.at(j).Text == "." && r.at(j).glued) {
 		j++
 	}
-	if j >= len(r.tokens) || r.lex.months[r.tokens[j].Text] == 0 {
+	if r.lex.months[r.at(j).Text] == 0 {
 		return Value{}, false
 	}
-	month := r.lex.months[r.tokens[j].Text]
+	month := r.lex.months[r.at(j).Text]
 	year, hi := r.readYear(j + 1)
 	return Value{Kind: DateValue, Amount: year*10000 + month*100 + day/1000, At: Span{i, hi}}, true
 }
 
 // readOrdinal reads the day of "the 14th", of whatever month.
 func (r *valueReader) readOrdinal(i int) (Value, bool) {
-	day := r.tokens[i].Value
-	if r.lex.Language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || i+1 == len(r.tokens) ||
-		!r.tokens[i+1].glued || !r.tokens[i+1].IsWord("st", "nd", "rd", "th") {
+	day := r.at(i).Value
+	if r.lex.Language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || !r.at(i+1).glued || !r.at(i+1).IsWord("st", "nd", "rd", "th") {
 		return Value{}, false
 	}
 	return Value{Kind: DateValue, Amount: day / 1000, Loose: true, At: Span{i, i + 2}}, true
@@ -264,31 +271,31 @@ func (r *valueReader) readOrdinal(i int) (Value, bool) {
 // readYear reads the year that follows a day and a month, or 0. It returns the token after it.
 func (r *valueReader) readYear(j int) (year int64, hi int) {
 	k := j
-	for k < len(r.tokens) && k < j+2 && (r.tokens[k].Text == "," || r.tokens[k].IsWord("de", "del")) {
+	for k < j+2 && (r.at(k).Text == "," || r.at(k).IsWord("de", "del")) {
 		k++
 	}
-	if k < len(r.tokens) && r.tokens[k].Kind == NumberToken && digits(r.tokens[k].Text) == 4 && len(r.tokens[k].Text) == 4 {
-		return r.tokens[k].Value / 1000, k + 1
+	if r.at(k).Kind == NumberToken && digits(r.at(k).Text) == 4 && len(r.at(k).Text) == 4 {
+		return r.at(k).Value / 1000, k + 1
 	}
 	return 0, j
 }
 
-// readWordClaim reads a claim that starts with a word: a month's name, a written number, or the
+// readWord reads a value that starts with a word: a month's name, a written number, or the
 // article of "within an hour".
-func (r *valueReader) readWordClaim(i int) (Value, bool) {
-	if month := r.lex.months[r.tokens[i].Text]; month != 0 {
+func (r *valueReader) readWord(i int) (Value, bool) {
+	if month := r.lex.months[r.at(i).Text]; month != 0 {
 		return r.readMonthDay(i, month)
 	}
-	if r.tokens[i].Text == "usd" || r.tokens[i].Text == "eur" {
+	if r.at(i).Text == "usd" || r.at(i).Text == "eur" {
 		return r.readPrefixedMoney(i)
 	}
-	if part := r.lex.fractions[r.tokens[i].Text]; part > 0 {
+	if part := r.lex.fractions[r.at(i).Text]; part > 0 {
 		return r.readPart(i, part)
 	}
-	if r.tokens[i].Is(Articles) {
+	if r.at(i).Is(Articles) {
 		return r.readArticle(i)
 	}
-	if r.tokens[i].Value == 0 {
+	if r.at(i).Value == 0 {
 		return Value{}, false
 	}
 	value, hi := r.readNumberWords(i)
@@ -300,9 +307,8 @@ func (r *valueReader) readWordClaim(i int) (Value, bool) {
 	if k := r.readHalf(hi); k > hi {
 		value, hi = value+500, k
 	}
-	written := append([]Token(nil), Token{Kind: NumberToken, Value: value})
-	written = append(written, r.tokens[hi:min(hi+4, len(r.tokens))]...)
-	c := (&valueReader{written, r.lex}).readNumberClaim(0)
+	written := append([]Token{{Kind: NumberToken, Value: value}}, r.tokens[hi:min(hi+4, len(r.tokens))]...)
+	c := (&valueReader{written, r.lex}).readNumber(0)
 	c.At = Span{i, c.At.Hi + hi - 1}
 	return c, true
 }
@@ -310,32 +316,32 @@ func (r *valueReader) readWordClaim(i int) (Value, bool) {
 // readArticle reads the one unit of "within an hour", "one day" and "an hour and a half".
 func (r *valueReader) readArticle(i int) (Value, bool) {
 	c, ok := r.readDuration(Value{Amount: 1000, At: Span{i, i + 1}}, r.skipHyphen(i+1))
-	if r.tokens[i].Value > 0 || ok && c.At.Hi > i+3 && r.lex.fractions[r.tokens[c.At.Hi-1].Text] == 500 {
+	if r.at(i).Value > 0 || ok && c.At.Hi > i+3 && r.lex.fractions[r.at(c.At.Hi-1).Text] == 500 {
 		return c, ok
 	}
-	return c, ok && i > 0 && r.tokens[i-1].Is(Within) && !r.idle(i)
+	return c, ok && i > 0 && r.at(i-1).Is(Within) && !r.idle(i)
 }
 
 // partAt is the part of a unit that the word at token j counts, as in "three quarters of an hour",
 // or 0.
 func (r *valueReader) partAt(j int) int64 {
-	if j >= len(r.tokens) || r.tokens[j].Kind != WordToken {
+	if r.at(j).Kind != WordToken {
 		return 0
 	}
-	return r.lex.fractions[r.tokens[j].Text]
+	return r.lex.fractions[r.at(j).Text]
 }
 
 // idle reports whether the article at token i begins no measure of time but a manner of speaking: "in
 // a minute".
 func (r *valueReader) idle(i int) bool {
-	return r.tokens[i-1].IsWord("in") && i+1 < len(r.tokens) && r.tokens[i+1].IsWord("minute", "min", "second", "sec")
+	return r.at(i-1).IsWord("in") && r.at(i+1).IsWord("minute", "min", "second", "sec")
 }
 
 // readPart reads "half an hour", "a quarter of an hour", "demi-heure".
 func (r *valueReader) readPart(i int, part int64) (Value, bool) {
 	j := i + 1
-	for j < len(r.tokens) && j < i+4 && (r.tokens[j].Is(Articles) || r.tokens[j].IsWord("of", "de", "d") ||
-		r.tokens[j].Text == "-") {
+	for j < i+4 && (r.at(j).Is(Articles) || r.at(j).IsWord("of", "de", "d") ||
+		r.at(j).Text == "-") {
 		j++
 	}
 	return r.readDuration(Value{Amount: part, At: Span{i, i + 1}}, j)
@@ -344,16 +350,16 @@ func (r *valueReader) readPart(i int, part int64) (Value, bool) {
 // readMonthDay reads "March 14", "March 14th, 2026".
 func (r *valueReader) readMonthDay(i int, month int64) (Value, bool) {
 	j := i + 1
-	if j < len(r.tokens) && (r.tokens[j].Text == "the" || r.tokens[j].Text == ".") {
+	if r.at(j).Text == "the" || r.at(j).Text == "." {
 		j++
 	}
-	if j >= len(r.tokens) || r.tokens[j].Kind != NumberToken || r.tokens[j].Value%1000 != 0 || r.tokens[j].Value < 1000 ||
-		r.tokens[j].Value > 31_000 {
+	if r.at(j).Kind != NumberToken || r.at(j).Value%1000 != 0 || r.at(j).Value < 1000 ||
+		r.at(j).Value > 31_000 {
 		return Value{}, false
 	}
-	day := r.tokens[j].Value / 1000
+	day := r.at(j).Value / 1000
 	j++
-	if j < len(r.tokens) && r.tokens[j].glued && r.tokens[j].Is(Ordinals) {
+	if r.at(j).glued && r.at(j).Is(Ordinals) {
 		j++
 	}
 	year, hi := r.readYear(j)
@@ -363,16 +369,16 @@ func (r *valueReader) readMonthDay(i int, month int64) (Value, bool) {
 // readNumberWords adds up "forty-eight", "one hundred and thirty-seven", "cuarenta y ocho", "vingt
 // et un", "quatre-vingt-dix". It returns the value in thousandths and the token after it.
 func (r *valueReader) readNumberWords(i int) (value int64, hi int) {
-	value, hi = r.tokens[i].Value, i+1
-	for hi < len(r.tokens) {
+	value, hi = r.at(i).Value, i+1
+	for {
 		j := hi
-		for j < len(r.tokens) && j < hi+1 && (r.tokens[j].Text == "-" || r.tokens[j].Is(NumberJoins)) {
+		for j < hi+1 && (r.at(j).Text == "-" || r.at(j).Is(NumberJoins)) {
 			j++
 		}
-		if j >= len(r.tokens) || r.tokens[j].Kind != WordToken || r.tokens[j].Value == 0 {
+		if r.at(j).Kind != WordToken || r.at(j).Value == 0 {
 			break
 		}
-		sum := r.joinNumbers(value, r.tokens[j].Value)
+		sum := r.joinNumbers(value, r.at(j).Value)
 		if sum == 0 {
 			break
 		}
@@ -406,11 +412,11 @@ func (r *valueReader) inheritUnits(claims []Value) []Value {
 		if a.Kind != NumberValue || gap != 1 || b.Kind != DurationValue && b.Kind != PercentValue {
 			continue
 		}
-		if !r.tokens[a.At.Hi].IsWord("to", "or", "bis", "a", "o", "oder", "ou") && r.tokens[a.At.Hi].Text != "-" {
+		if !r.at(a.At.Hi).IsWord("to", "or", "bis", "a", "o", "oder", "ou") && r.at(a.At.Hi).Text != "-" {
 			continue
 		}
-		per := r.tokens[b.At.Lo].Value
-		if r.tokens[b.At.Lo].Kind == WordToken {
+		per := r.at(b.At.Lo).Value
+		if r.at(b.At.Lo).Kind == WordToken {
 			per, _ = r.readNumberWords(b.At.Lo)
 		}
 		if per == 0 {

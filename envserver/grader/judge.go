@@ -21,19 +21,19 @@ type Judge interface {
 	Judge(ctx context.Context, c Case) (Verdict, error)
 }
 
-// Case is what a judge may know: the ticket, the reply and what the agent really did. It never sees
+// Case is the input of a judge: the ticket, the reply and the agent's actions. It never contains
 // the agent's name, its other scores or its reasoning.
 type Case struct {
 	Ticket *scenarios.Ticket
 	// Reply is what the agent wrote to the customer, "" for nothing; several messages are joined by
 	// blank lines. It is untrusted.
 	Reply string
-	// Actions are read from the environment's state, never from the reply.
+	// Actions come from the environment's state, never from the reply.
 	Actions Actions
 }
 
-// Digest tells the cases of an episode apart: 16 hex digits of SHA-256 over the scenario, the reply
-// and the actions.
+// Digest identifies the case within its episode: 16 hex digits of SHA-256 over the scenario, the
+// reply and the actions.
 func (c Case) Digest() string {
 	h := sha256.New()
 	for _, part := range []string{c.Ticket.ScenarioID, c.Reply, string(c.Actions.Ending), c.Actions.Team} {
@@ -50,22 +50,21 @@ type Actions struct {
 	Team   string
 }
 
-// Status says where a verdict comes from.
+// Status is the origin of a verdict.
 type Status string
 
 const (
-	// StatusOK is a fresh verdict. The zero Status is no verdict at all.
+	// StatusOK is a new verdict. The zero Status is no verdict.
 	StatusOK Status = "ok"
-	// StatusCached is a verdict that was formed before for the same case.
+	// StatusCached is an earlier verdict on the same case.
 	StatusCached Status = "ok_cached"
-	// StatusFallback is a verdict of the offline judge in place of a model's, asked for explicitly.
+	// StatusFallback is a verdict of the offline judge in place of a model's, if configured.
 	StatusFallback Status = "fallback_offline"
-	// StatusError is a failure to judge. Its points mean nothing.
+	// StatusError is a failure to judge. Its points have no meaning.
 	StatusError Status = "error"
 )
 
-// Verdict is a judge's opinion of one reply: what each criterion earned, which gates it tripped and
-// why. Points are milli-points.
+// Verdict is a judge's grading of one reply, in milli-points.
 type Verdict struct {
 	Judge string `json:"judge"`
 	// Case is the digest of the case that the verdict is on, set where a verdict is kept.
@@ -83,10 +82,9 @@ type Verdict struct {
 	// PostGate is the sum of the criteria under the lowest cap of the tripped gates, less the same
 	// price: what the reply earns, 0 to 500.
 	PostGate int64 `json:"postGate"`
-	// Usage is what the verdict took, also when it failed.
+	// Usage counts the resources that a verdict took, apart from those of the agent.
 	Usage Usage `json:"usage,omitzero"`
-	// Cause says why there is no verdict of the judge that was asked: set with StatusError and
-	// StatusFallback alone.
+	// Cause is the class of the failure, set with StatusError and StatusFallback only.
 	Cause Cause `json:"cause,omitempty"`
 }
 
@@ -97,11 +95,11 @@ type Usage struct {
 	PromptTokens     int64 `json:"promptTokens,omitempty"`
 	CompletionTokens int64 `json:"completionTokens,omitempty"`
 	Retries          int64 `json:"retries,omitempty"`
-	// CacheHits are answers that were there already: they cost nothing.
+	// CacheHits are answers from the cache, which cost nothing.
 	CacheHits int64 `json:"cacheHits,omitempty"`
 }
 
-// Add adds another usage up.
+// Add adds another usage.
 func (u *Usage) Add(other Usage) {
 	u.Calls += other.Calls
 	u.PromptTokens += other.PromptTokens
@@ -114,9 +112,9 @@ func (u *Usage) Add(other Usage) {
 type Cause string
 
 const (
-	// CauseFailed means that the judge was refused, couldn't decide, or gave itself away.
+	// CauseFailed means that the judge was refused, could not decide, or revealed its instructions.
 	CauseFailed Cause = score.ClassJudgeFailed
-	// CauseUnparsable means that what the judge answered isn't a verdict.
+	// CauseUnparsable means that the judge's answer is not a verdict.
 	CauseUnparsable Cause = score.ClassJudgeUnparsable
 	// CauseTimeout means that the time for a judgement ran out.
 	CauseTimeout Cause = score.ClassJudgeTimeout
@@ -149,18 +147,18 @@ type Evidence struct {
 	// Quote are the words of the reply that the verdict rests on. A claim isn't met without them.
 	Quote  string `json:"quote,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Refused says why the rules don't accept a verdict of met, "" when they do.
+	// Refused is the reason why the rules reject a verdict of met, or "".
 	Refused string `json:"refused,omitempty"`
 }
 
-// Gate is a condition that caps a reply whatever its criteria earned.
+// Gate is a condition that caps the points of a reply.
 type Gate struct {
 	ID     string `json:"id"`
 	Cap    int64  `json:"cap"`
 	Reason string `json:"reason"`
 }
 
-// Scored tells whether the verdict's points count.
+// Scored reports whether the verdict's points count.
 func (v Verdict) Scored() bool {
 	return v.Status == StatusOK || v.Status == StatusCached || v.Status == StatusFallback
 }
@@ -170,11 +168,10 @@ func (v Verdict) Scored() bool {
 type Interpretation struct {
 	// Asked are the places of the script's answers that the message asks for, in order.
 	Asked []int
-	// Blames tells that the message blames the customer, Acknowledges that it takes up the
-	// customer's situation.
+	// Blames reports whether the message blames the customer, Acknowledges whether it acknowledges
+	// the customer's situation.
 	Blames, Acknowledges bool
 }
 
-// Settled is what the agent's messages so far state: all the facts wanted, and the next step that
-// policy allows.
+// Settled reports whether the agent's messages so far state all required facts, and the next step.
 type Settled struct{ Facts, Outcome bool }

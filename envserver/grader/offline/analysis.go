@@ -7,7 +7,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// analysis is a reply as the judge has read it.
+// analysis is a reply as the rules have read it.
 type analysis struct {
 	*prepared
 	// text is the reply normalised.
@@ -31,18 +31,18 @@ func (p *prepared) judge(reply string, actions grader.Actions) grader.Verdict {
 	return p.readReply(reply, actions).total()
 }
 
-// readReply reads one reply to the ticket, for everything but the sum.
+// readReply reads a reply and grades its criteria, without the sum.
 func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
 	plain, whole := text.Bound(reply)
 	r := &analysis{prepared: p, text: plain, actions: actions, verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK,
 		Criteria: offers(p.ticket.Reply.Points)}}
 	r.doc = text.Parse(text.Fold(plain), p.lex)
 	if !whole {
-		r.trip("overlong", 0, fmt.Sprintf("longer than the %d characters that are read", text.MaxReplyRunes))
+		r.trip("overlong", 0, fmt.Sprintf("longer than the limit of %d characters", text.MaxReplyRunes))
 		return r
 	}
 	if r.doc.CountWords(r.doc.Whole()) == 0 {
-		r.trip("empty", 0, "the reply holds no words")
+		r.trip("empty", 0, "the reply contains no words")
 		return r
 	}
 	r.copied = copied(r.doc, p)
@@ -64,7 +64,7 @@ func (r *analysis) findFacts() {
 	}
 }
 
-// count adds a required fact's finding up.
+// count adds a fact's finding to the counts of required facts.
 func (r *analysis) count(f *fact, found finding) {
 	switch {
 	case f.optional:
@@ -111,9 +111,8 @@ func (r *analysis) supportedTime() bool {
 	return false
 }
 
-// total adds up the criteria under the lowest cap, less the price of invented values. The price
-// comes after the cap: below it, a reply that states another ticket's values would otherwise earn
-// as much as one that states none.
+// total adds up the criteria, applies the lowest cap, and deducts the price of invented values
+// last: otherwise a reply with another ticket's values would earn as much as one without any.
 func (r *analysis) total() grader.Verdict {
 	v := r.verdict
 	for _, c := range v.Criteria {

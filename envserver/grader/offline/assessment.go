@@ -13,21 +13,19 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Assessment is a reply as the rules have read it, for judges that know more of language than the
-// rules do. Whatever can be decided in code is decided: the gates, the price of invented values,
-// the facts that are stated in plain words, form and consistency. Claims is the rest, and Grade
-// adds the answers up.
-//
-// A judge of language can only fill in what the rules couldn't find. It lifts no gate but the one
-// on replies without facts, and that one only by a fact whose value stands in the reply.
+// Assessment is a reply as the rules have read it, for judges that understand more language than
+// the rules. The rules decide the gates, the price of invented values, the facts stated in plain
+// words, form and consistency. Claims returns the rest, and Grade adds up the answers. Answers can
+// only add what the rules couldn't find. They lift no gate but the one on replies without facts,
+// and only by a fact whose value is in the reply.
 type Assessment struct {
 	analysis *analysis
 	// folded is the reply with single spaces, for quotes.
 	folded string
 }
 
-// Claim is one statement about a reply that the rules leave to a judge of language. Exactly one of
-// Fact and Question is set where Criterion is Q1 or Q3.
+// Claim is a statement about a reply that the rules leave to a judge of language. Fact is set if
+// Criterion is Q1, Question if it is Q3.
 type Claim struct {
 	// ID is the criterion and what it is about: "Q1.f2", "Q3.q1", "Q5".
 	ID        string
@@ -54,8 +52,8 @@ func (r *Assessment) Text() string { return r.analysis.text }
 // Rules is the verdict of the rules alone.
 func (r *Assessment) Rules() grader.Verdict { return r.analysis.total() }
 
-// Claims are what is left to ask, in the order of the criteria. There are none where the reply
-// earns nothing whatever the answers.
+// Claims returns the statements that are left to ask, in the order of the criteria. There are none
+// if the reply earns nothing in any case.
 func (r *Assessment) Claims() []Claim {
 	if r.worthless() {
 		return nil
@@ -94,7 +92,7 @@ func (r *Assessment) offers(criterion int) bool {
 	return r.analysis.verdict.Criteria[criterion].Offered > 0
 }
 
-// worthless reports whether the gates that stay and the invented values leave nothing to earn.
+// worthless reports whether the permanent gates and the invented values leave nothing to earn.
 func (r *Assessment) worthless() bool {
 	limit := int64(grader.ResponsePoints)
 	for _, g := range r.analysis.verdict.Gates {
@@ -119,10 +117,9 @@ func (r *Assessment) blames() bool {
 	return r.analysis.doc.AnyPhrase(text.Blame, r.analysis.doc.Whole())
 }
 
-// Grade adds the rules and the answers up to a verdict of the named judge. It returns an error
-// unless there is exactly one answer, met or unmet, to each of Claims. What an answer rests on is
-// checked: a quote that isn't in the reply, or lacks the fact's value, is no evidence, and its
-// claim isn't met.
+// Grade adds up the rules and the answers to a verdict of the named judge. It returns an error
+// unless each of Claims has exactly one answer, met or unmet. A claim isn't met if its quote isn't
+// in the reply or lacks the fact's value.
 func (r *Assessment) Grade(judge string, answers []grader.Evidence) (grader.Verdict, error) {
 	claims := r.Claims()
 	checked, err := r.check(claims, answers)
@@ -171,7 +168,7 @@ func (r *Assessment) check(claims []Claim, answers []grader.Evidence) ([]grader.
 // minQuote is how many letters and digits make a quote.
 const minQuote = 4
 
-// Refuse says why words that were quoted for a claim are no evidence of it, "" when they are.
+// Refuse returns the reason why a quote is no evidence of a claim, or "".
 func (r *Assessment) Refuse(c Claim, quote string) string {
 	folded := singleSpaced(text.Normalise(quote))
 	letters := 0
@@ -189,9 +186,8 @@ func (r *Assessment) Refuse(c Claim, quote string) string {
 	return ""
 }
 
-// bears reports whether a quote can be evidence for a fact: where the value is an amount, a date, a
-// duration, a number or an id, the quote has to hold it, and a sentence of the reply has to assert
-// it.
+// bears reports whether a quote can be evidence of a fact: if the value is measured, the quote has
+// to contain it, and a sentence of the reply has to assert it.
 func (r *analysis) bears(id, quote string) bool {
 	f := r.fact(id)
 	if f == nil || !f.measured() {
@@ -210,10 +206,11 @@ func (r *analysis) fact(id string) *fact {
 	return &r.facts[i]
 }
 
-// measured reports whether the fact's value can't be said in other words.
+// measured reports whether the value is an amount, a date, a duration, a number or an id, which has
+// no other words.
 func (f *fact) measured() bool { return len(f.forms) > 0 && len(f.forms[0].values) > 0 }
 
-// said reports whether a sentence asserts the fact's value, in whatever context.
+// said reports whether a sentence asserts the fact's value, in any context.
 func (f *fact) said(r *analysis) bool {
 	for _, s := range r.doc.Sentences {
 		if r.doc.IsQuestion(s) {
@@ -267,8 +264,8 @@ func (r *analysis) lift(met map[string]bool) {
 	}
 }
 
-// judgeOutcome (Q2) wants the facts that make up the next step, which the rules know, and the next
-// step itself, which the judge has looked for.
+// judgeOutcome (Q2) requires the facts that make up the next step, by the rules, and the next step
+// itself, by the judge.
 func (r *analysis) judgeOutcome(met map[string]bool) {
 	c := &r.verdict.Criteria[1]
 	for _, id := range r.ticket.Reply.Outcome.Facts {
@@ -281,11 +278,11 @@ func (r *analysis) judgeOutcome(met map[string]bool) {
 		set(c, 1, 1, "")
 		return
 	}
-	set(c, 0, 1, "the next step isn't named")
+	set(c, 0, 1, "the next step isn't stated")
 }
 
-// judgeQuestions (Q3) pays a question in full when it is taken up and the facts that answer it are
-// stated, and half of it for some of those facts or for the facts alone.
+// judgeQuestions (Q3) pays a question in full if it is answered and the facts of its answer are
+// stated, and half of it for some of the facts or for the facts alone.
 func (r *analysis) judgeQuestions(met map[string]bool) {
 	questions := r.ticket.Reply.Questions
 	var earned int64
@@ -315,9 +312,8 @@ func (r *analysis) judgeQuestions(met map[string]bool) {
 	}
 }
 
-// judgeClaim grades a criterion of one claim. Time (Q4) is the judge's where the rules found none,
-// tone (Q5) is the judge's unless the rules found blame, and of shape (Q6) the rules have the
-// length.
+// judgeClaim grades a criterion of one claim. The judge decides time (Q4) if the rules found none,
+// tone (Q5) unless the rules found blame, and of shape (Q6) everything but the length.
 func (r *analysis) judgeClaim(i int) func(met map[string]bool) {
 	return func(met map[string]bool) {
 		c := &r.verdict.Criteria[i]
@@ -325,9 +321,9 @@ func (r *analysis) judgeClaim(i int) func(met map[string]bool) {
 		switch {
 		case !asked:
 		case !verdict && c.ID == "Q4" && c.Earned > 0:
-			// A fact in other words says when.
+			// A fact in other words states the time.
 		case !verdict:
-			set(c, 0, 1, "not met, says the judge")
+			set(c, 0, 1, "not met, according to the judge")
 		case c.ID != "Q6":
 			set(c, 1, 1, "")
 		}

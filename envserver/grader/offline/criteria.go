@@ -25,7 +25,7 @@ func (r *analysis) gradeCriteria() {
 	}
 }
 
-// gradeFacts (Q1) shares the points among the required facts.
+// gradeFacts (Q1) divides the points among the required facts.
 func (r *analysis) gradeFacts() (earned, offered int64, reason string) {
 	var missed []string
 	for i := range r.facts {
@@ -36,7 +36,7 @@ func (r *analysis) gradeFacts() (earned, offered int64, reason string) {
 	return int64(r.stated), int64(r.required), strings.Join(missed, ", ")
 }
 
-// gradeOutcome (Q2) wants the facts that make up the next step, and one of its phrasings.
+// gradeOutcome (Q2) requires the facts that make up the next step, and one of its phrasings.
 func (r *analysis) gradeOutcome() (earned, offered int64, reason string) {
 	for _, id := range r.ticket.Reply.Outcome.Facts {
 		if !r.states(id) {
@@ -51,16 +51,16 @@ func (r *analysis) gradeOutcome() (earned, offered int64, reason string) {
 			return 1, 1, ""
 		}
 	}
-	// Whoever states everything, and hands over what has to be, has named the next step in words of
-	// their own.
+	// A reply that states every fact, or a due hand-over, names the next step in other words.
 	if r.stated == r.required || r.ticket.Gold.Escalate && len(r.ticket.Reply.Outcome.Facts) > 0 &&
 		handedOver(r.doc, r.prepared, true) {
 		return 1, 1, ""
 	}
-	return 0, 1, "the next step isn't named"
+	return 0, 1, "the next step isn't stated"
 }
 
-// gradeQuestions (Q3) pays half a question for some of its answer's facts and all of it for all.
+// gradeQuestions (Q3) pays half a question if some of its answer's facts are stated, and all of it
+// if all are.
 func (r *analysis) gradeQuestions() (earned, offered int64, reason string) {
 	questions := r.ticket.Reply.Questions
 	if len(questions) == 0 {
@@ -90,8 +90,8 @@ func (r *analysis) gradeQuestions() (earned, offered int64, reason string) {
 	return earned, 2 * int64(len(questions)), reason
 }
 
-// gradeTime (Q4) wants one of the facts that say when or who. Where the scenario has none, a
-// supported time will do, or all of its facts: the matter is settled then.
+// gradeTime (Q4) requires one of the facts that state a time or an owner. If the scenario has none,
+// a supported time is enough, or all of its facts.
 func (r *analysis) gradeTime() (earned, offered int64, reason string) {
 	timed, met := false, false
 	for i := range r.facts {
@@ -107,24 +107,25 @@ func (r *analysis) gradeTime() (earned, offered int64, reason string) {
 	if met || !timed && r.stated > 0 && (r.stated == r.required || r.supportedTime()) {
 		return 1, 1, ""
 	}
-	return 0, 1, "no time frame or owner"
+	return 0, 1, "states no time frame or owner"
 }
 
-// gradeTone (Q5) wants the customer's situation taken up, and nobody blamed.
+// gradeTone (Q5) requires that the reply acknowledges the customer's situation and doesn't blame
+// the customer.
 func (r *analysis) gradeTone() (earned, offered int64, reason string) {
 	switch {
 	case r.doc.AnyPhrase(text.Blame, r.doc.Whole()):
 		return 0, 1, "blames the customer"
 	case placeholder(r.doc.Text):
-		return 0, 1, "a placeholder is left"
+		return 0, 1, "contains a placeholder"
 	case !acknowledges(r.doc, r.prepared):
 		return 0, 1, "doesn't acknowledge the situation"
 	}
 	return 1, 1, ""
 }
 
-// gradeShape (Q6) loses points evenly from the longest good length to twice as much, and below half
-// of the shortest one, where only words to the point count.
+// gradeShape (Q6) deducts points linearly from the longest good length to twice that length, and
+// below half of the shortest one, for which only relevant words count.
 func (r *analysis) gradeShape() (earned, offered int64, reason string) {
 	lo, hi := int64(r.ticket.Reply.MinWords), int64(r.ticket.Reply.MaxWords)
 	n := int64(r.doc.CountWords(r.doc.Whole()))
@@ -132,7 +133,7 @@ func (r *analysis) gradeShape() (earned, offered int64, reason string) {
 		return 0, 1, fmt.Sprintf("longer than %d characters", text.MaxMessageRunes)
 	}
 	if placeholder(r.doc.Text) {
-		return 0, 1, "a placeholder is left"
+		return 0, 1, "contains a placeholder"
 	}
 	if hi > 0 && n > hi {
 		return 2*hi - n, hi, fmt.Sprintf("%d words, at most %d wanted", n, hi)
@@ -143,33 +144,33 @@ func (r *analysis) gradeShape() (earned, offered int64, reason string) {
 	return 1, 1, ""
 }
 
-// gradeAddress (Q7) wants the customer's language, no gaps of a template, and for its second half
+// gradeAddress (Q7) requires the customer's language without placeholders, and for its second half
 // the customer's name.
 func (r *analysis) gradeAddress() (earned, offered int64, reason string) {
 	switch {
 	case !r.doc.InLanguage():
 		return 0, 2, "not in the customer's language"
 	case placeholder(r.doc.Text):
-		return 0, 2, "a placeholder is left"
+		return 0, 2, "contains a placeholder"
 	case !addressed(r.doc, r.names):
-		return 1, 2, "doesn't name the customer"
+		return 1, 2, "doesn't address the customer by name"
 	}
 	return 2, 2, ""
 }
 
-// gradeConsistency (Q8) wants the reply to tell of a hand-over exactly when there was one.
+// gradeConsistency (Q8) requires that the reply mentions a hand-over if and only if there was one.
 func (r *analysis) gradeConsistency() (earned, offered int64, reason string) {
 	switch escalated := r.actions.Ending == grader.Escalated; {
 	case !escalated && handedOver(r.doc, r.prepared, true):
-		return 0, 1, "speaks of a hand-over that didn't happen"
+		return 0, 1, "mentions a hand-over that didn't happen"
 	case escalated && !handedOver(r.doc, r.prepared, false):
-		return 0, 1, "doesn't tell of the hand-over"
+		return 0, 1, "doesn't mention the hand-over"
 	}
 	return 1, 1, ""
 }
 
-// greeting is within how many tokens the customer has to be addressed. A name further down may be
-// the customer's own signature, quoted.
+// greeting is the number of tokens within which the customer has to be addressed. A later name may
+// be the customer's own signature, quoted.
 const greeting = 12
 
 // addressed reports whether the reply begins by calling the customer by a name.
@@ -178,8 +179,8 @@ func addressed(d *text.Document, names wordSet) bool {
 		func(t text.Token) bool { return t.Kind == text.WordToken && names.has(t.Text) })
 }
 
-// placeholder reports whether a template's gap was left in the text: {name}, [NAME], <order id>,
-// XXXX.
+// placeholder reports whether the reply contains a placeholder of a template: {name}, [NAME],
+// <order id>, XXXX.
 func placeholder(reply string) bool {
 	if strings.Contains(reply, "{{") || strings.Contains(reply, "xxxx") || strings.Contains(reply, "____") {
 		return true
@@ -192,7 +193,7 @@ func placeholder(reply string) bool {
 	return false
 }
 
-// maxGap is how long the text of a placeholder may be.
+// maxGap is the maximum length of a placeholder.
 const maxGap = 40
 
 // bracketed reports whether a short text that starts with a letter stands between the marks.
@@ -211,9 +212,9 @@ func bracketed(reply string, left, right byte) bool {
 	}
 }
 
-// acknowledges reports whether a sentence of the reply takes up the customer's situation: an apology
-// or a word of empathy for an angry or worried customer, thanks will do for others, and it has to
-// be about the ticket's matter. A courtesy that fits every ticket acknowledges nothing.
+// acknowledges reports whether a sentence of the reply acknowledges the customer's situation: an
+// apology or empathy for an upset customer; thanks are enough for others. A courtesy that fits
+// every ticket doesn't count.
 func acknowledges(d *text.Document, p *prepared) bool {
 	for _, s := range d.Sentences {
 		empathy := d.AnyStem(text.Empathy, s) >= 0
@@ -230,7 +231,7 @@ func acknowledges(d *text.Document, p *prepared) bool {
 	return false
 }
 
-// stock reports whether a sentence is made of nothing but courtesies.
+// stock reports whether a sentence contains only courtesies.
 func stock(d *text.Document, s text.Span, p *prepared) bool {
 	for _, t := range d.Tokens[s.Lo:s.Hi] {
 		switch {
@@ -243,8 +244,8 @@ func stock(d *text.Document, s text.Span, p *prepared) bool {
 	return true
 }
 
-// relevantWords counts the words of the distinct sentences that speak of the ticket's matter or
-// state a value.
+// relevantWords counts the words of the distinct sentences that are about the ticket or state a
+// value.
 func relevantWords(d *text.Document, p *prepared) int {
 	n := 0
 	seen := map[uint64]bool{}
@@ -260,7 +261,7 @@ func relevantWords(d *text.Document, p *prepared) int {
 	return n
 }
 
-// topical reports whether two words of the span are about the ticket's matter.
+// topical reports whether at least two words of the span are about the ticket.
 func topical(d *text.Document, s text.Span, p *prepared) bool {
 	n := 0
 	for i := s.Lo; i < s.Hi && n < 2; i++ {
@@ -281,8 +282,8 @@ func hashTokens(tokens []text.Token) uint64 {
 	return h
 }
 
-// handedOver reports whether the reply says that the ticket went or goes to a team. Naming the right
-// team is a hint of it, a verb of handing over makes it plain.
+// handedOver reports whether the reply states that the ticket went or goes to a team. If plain is
+// set, a verb of handing over is required; otherwise naming the right team is enough.
 func handedOver(d *text.Document, p *prepared, plain bool) bool {
 	clauses := d.Clauses()
 	for i := range clauses {
@@ -302,7 +303,8 @@ func handedOver(d *text.Document, p *prepared, plain bool) bool {
 	return false
 }
 
-// namesTeam reports whether the reply names a team that the ticket may go to: what "them" stands for.
+// namesTeam reports whether the reply names a team that the ticket may go to, which "them" may
+// refer to.
 func (p *prepared) namesTeam(d *text.Document) bool {
 	whole := d.Whole()
 	return d.Find(p.teams, whole, false) >= 0 || d.AnyStem(text.Teams, whole) >= 0

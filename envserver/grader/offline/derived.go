@@ -42,8 +42,8 @@ func (p *prepared) follows(c text.Value) bool {
 	return false
 }
 
-// dayFollows reports whether a date is beside now or a date that was told, or a supported duration
-// away from one.
+// dayFollows reports whether a date is at most a day from now or from a known date, or a supported
+// duration away.
 func (p *prepared) dayFollows(c text.Value) bool {
 	for _, target := range c.Days(p.ticket.Now) {
 		today := day(p.ticket.Now)
@@ -61,7 +61,7 @@ func (p *prepared) dayFollows(c text.Value) bool {
 	return false
 }
 
-// beside reports whether a day is beside one that was told, or a told duration after one.
+// beside reports whether a day is at most a day from a known one, or a known duration after one.
 func (p *prepared) beside(target time.Time) bool {
 	for _, t := range p.bases {
 		if apart(target, t) <= nearDays {
@@ -113,8 +113,7 @@ func (p *prepared) timeFollows(c text.Value) bool {
 // clockOf is a time of day in minutes.
 func clockOf(t time.Time) int64 { return int64(t.Hour()*60 + t.Minute()) }
 
-// spanFollows reports whether a duration is the number of days, or of minutes, between now and what
-// was told.
+// spanFollows reports whether a duration is the number of days between now and a known day.
 func (p *prepared) spanFollows(c text.Value) bool {
 	today := day(p.ticket.Now)
 	for _, t := range p.bases {
@@ -139,7 +138,7 @@ func (p *prepared) sets() [][]text.Value {
 	return out
 }
 
-// readBases collects the days that were told, with that of every message.
+// readBases collects the known days, and those of all messages.
 func (p *prepared) readBases() {
 	for _, m := range p.ticket.History {
 		p.bases = append(p.bases, day(m.At))

@@ -39,7 +39,7 @@ func (l *library) fact(f scenarios.Fact) fact {
 	return out
 }
 
-// finding says what a reply does with a fact. The worst of several findings is the greatest one.
+// finding is the result of looking for a fact in a reply. Of several findings, the greatest counts.
 type finding uint8
 
 const (
@@ -52,8 +52,8 @@ const (
 
 func (f finding) String() string { return [...]string{"missing", "stated", "contradicted"}[f] }
 
-// find tells what the reply does with the fact. It is stated by a sentence that holds one of the
-// value's forms and a context word with the right polarity, unless another sentence takes it back.
+// find looks for the fact. A sentence states it if it contains one of the value's forms and a
+// context word with the right polarity, unless another sentence contradicts it.
 func (f *fact) find(d *text.Document, p *prepared) finding {
 	result := missing
 	var saying []text.Span
@@ -80,9 +80,9 @@ func (f *fact) find(d *text.Document, p *prepared) finding {
 	return result
 }
 
-// competes reports whether a rival in one sentence speaks of what the others state: of the very thing
-// that stands nearest to it, and, where an article tells of it, in the same unit. The other desk's
-// three days and the postman's two are no rivals of the fact's.
+// competes reports whether a rival value in one sentence is about the same thing as the sentences
+// that state the fact: it stands nearest to the same context word and, if an article supports it,
+// has the same unit.
 func (f *fact) competes(d *text.Document, s text.Span, c *text.Value, saying []text.Span, p *prepared) bool {
 	if p.supports(*c) && !f.counts(c.Unit) {
 		return false
@@ -119,8 +119,7 @@ func (f *fact) nearest(d *text.Document, s, at text.Span) int {
 	return -1
 }
 
-// carries reports whether the subject of a sentence is the fact's: it speaks of it, and neither asks
-// nor denies.
+// carries reports whether the subject of a sentence is about the fact, and neither asks nor denies.
 func (f *fact) carries(d *text.Document, subject text.Span) bool {
 	return subject.Hi > 0 && !d.IsQuestion(subject) && d.NegatorIn(subject) < 0 &&
 		d.Find(f.context, subject, false) >= 0
@@ -153,7 +152,8 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) findi
 	return result
 }
 
-// polarity tells what a sentence that holds the value at a token says of it.
+// polarity returns whether a sentence that contains the value at a token states or contradicts the
+// fact.
 func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) finding {
 	if text.LeavesOpen(d, s) {
 		return contradicted
@@ -181,8 +181,8 @@ func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) fin
 	return stated
 }
 
-// rival returns what a sentence about the fact gives as another time than the fact's: an answer
-// within four hours, and within two days.
+// rival returns another time than the fact's in a sentence about the fact: an answer within two
+// days where four hours are right.
 func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	if d.IsQuestion(s) {
 		return nil
@@ -201,8 +201,8 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 	return nil
 }
 
-// near reports whether the value is the fact's duration in round words: "an hour and a quarter or so"
-// for 73 minutes.
+// near reports whether the value is the fact's duration rounded: "an hour and a quarter" for 73
+// minutes.
 func (f *fact) near(c text.Value) bool {
 	for i := range f.forms {
 		for _, own := range f.forms[i].values {
@@ -226,7 +226,7 @@ func (f *fact) isOf(kind text.ValueKind) bool {
 	return false
 }
 
-// timed reports whether the fact says when or who: what the time frame criterion wants.
+// timed reports whether the fact states a time or an owner, as Q4 requires.
 func (f *fact) timed() bool {
 	for _, slot := range []string{"time", "when", "date", "deadline", "sla", "until", "window", "eta", "team", "owner",
 		"desk", "hours", "days", "answer"} {
@@ -237,10 +237,9 @@ func (f *fact) timed() bool {
 	return f.isOf(text.DurationValue) || f.isOf(text.DateValue) || f.isOf(text.ClockValue)
 }
 
-// misplaced reports whether the fact's value, stated at a token, stands where another fact's belongs:
-// it counts what another fact counts, or is nearer to the words of another fact whose value is
-// nearer to this one's. "Each hub takes 7 sensors, so you need 121 hubs" holds the right numbers
-// and is wrong.
+// misplaced reports whether the fact's value, stated at a token, stands where another fact's value
+// belongs. "Each hub takes 7 sensors, so you need 121 hubs" contains the right numbers and is
+// wrong.
 func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 	c := d.ValueAt(at)
 	if c == nil {

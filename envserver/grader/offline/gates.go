@@ -9,10 +9,11 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// maxInvented is how many invented values are listed. Together they cost all that a reply can earn.
+// maxInvented is the number of invented values that are listed. Their cost equals the maximum of a
+// reply.
 const maxInvented = grader.ResponsePoints / inventedCost
 
-// checkClaims lists the values that nothing supports, and gates a promise that is made of one.
+// checkClaims lists the values that nothing supports, and trips a gate if one of them is promised.
 func (r *analysis) checkClaims() {
 	promised := false
 	for _, c := range r.doc.Values {
@@ -44,8 +45,8 @@ func (r *analysis) trip(id string, limit int64, reason string) {
 // noFacts is the gate on replies that state no fact of the ticket.
 const noFacts = "no-facts"
 
-// factless is the cap on a reply that states nothing of this ticket's own: the less of what the
-// customer wrote and an article says it takes up, the lower.
+// factless returns the cap on a reply that states none of the facts that discriminate: lower, the
+// fewer facts it states.
 func (r *analysis) factless() int64 {
 	const least = 20
 	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
@@ -54,21 +55,21 @@ func (r *analysis) factless() int64 {
 // checkGates trips the gates that every ticket has, then the scenario's own.
 func (r *analysis) checkGates() {
 	if phrase := r.injection(r.doc); phrase != "" {
-		r.trip("aimed-at-grader", 0, fmt.Sprintf("%q speaks to whoever grades", phrase))
+		r.trip("aimed-at-grader", 0, fmt.Sprintf("%q addresses the grader", phrase))
 	}
 	if r.discriminated == 0 {
-		r.trip(noFacts, r.factless(), "states no required fact that is this ticket's own and not the customer's words")
+		r.trip(noFacts, r.factless(), "states no required fact that is specific to this ticket and new to the customer")
 	}
 	for _, g := range []struct {
 		tripped    bool
 		id, reason string
 	}{
 		{2*r.contradicted >= max(r.required, 2), "contradictory",
-			"takes back or leaves open half of what it has to state"},
-		{r.copied, "copied", "more than half of it stands in the ticket, an article or the rubric"},
+			"contradicts or leaves open half of the required facts"},
+		{r.copied, "copied", "more than half of it is copied from the ticket, an article or the rubric"},
 		{monotonous(r.doc), "monotonous", "repeats itself"},
-		{dense(r.doc, r.prepared), "stuffed", "strings together what the rubric looks for"},
-		{verbless(r.doc, r.prepared, 2*r.stated >= r.required), "verbless", "isn't made of sentences"},
+		{dense(r.doc, r.prepared), "stuffed", "lists keywords of the rubric"},
+		{verbless(r.doc, r.prepared, 2*r.stated >= r.required), "verbless", "doesn't consist of sentences"},
 	} {
 		if g.tripped {
 			r.trip(g.id, unsupportedCap, g.reason)
@@ -81,7 +82,7 @@ func (r *analysis) checkGates() {
 	}
 }
 
-// tripped says why the reply trips one of the scenario's gates, "" when it doesn't.
+// tripped returns the reason why the reply trips one of the scenario's gates, or "".
 func (r *analysis) tripped(g *gate) string {
 	switch g.Kind {
 	case "commitment":
@@ -109,7 +110,7 @@ func (r *analysis) tripped(g *gate) string {
 	return ""
 }
 
-// promisedOf says which of the gate's remedies the reply promises.
+// promisedOf returns which of the gate's remedies the reply promises, or "".
 func (r *analysis) promisedOf(g *gate) string {
 	for i := range g.remedies {
 		m := &g.remedies[i]

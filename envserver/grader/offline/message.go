@@ -77,13 +77,13 @@ func asks(d *text.Document, phrases []string) bool {
 	return false
 }
 
-// requests reports whether a sentence begins with an imperative or says please.
+// requests reports whether a sentence asks for something: it begins with an imperative or contains
+// "please".
 func requests(d *text.Document, s text.Span) bool {
 	return d.Tokens[s.Lo].Is(text.Imperatives) || d.AnyPhrase(text.Please, s)
 }
 
-// holds reports whether the words of the phrase follow each other in the sentence, whatever their
-// endings.
+// holds reports whether the sentence contains the words of the phrase in a row, in any inflection.
 func holds(sentence, phrase []text.Token) bool {
 	for at := 0; len(phrase) > 0 && at+len(phrase) <= len(sentence); at++ {
 		same := true

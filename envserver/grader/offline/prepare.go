@@ -27,7 +27,7 @@ type prepared struct {
 	// known are the values that the ticket itself or a fact makes, allowed those that a reply may
 	// make besides.
 	known, allowed []text.Value
-	// bases are the days that were told.
+	// bases are the known days.
 	bases []time.Time
 	// shelf are the articles, whose values a reply may make too.
 	shelf []*extract
@@ -51,8 +51,7 @@ type gate struct {
 	allowed  []text.Value
 }
 
-// prepare reads a ticket. Its language is the first of its tag that a lexicon knows, English
-// otherwise.
+// prepare reads a ticket, in the language of its tag or else in English.
 func prepare(t *scenarios.Ticket, libraries map[string]*library) *prepared {
 	language, _, _ := strings.Cut(strings.ToLower(t.Language), "-")
 	lib := libraries[language]
@@ -144,8 +143,8 @@ func holdsText(articles []scenarios.Article, wording string) bool {
 	return slices.ContainsFunc(articles, func(a scenarios.Article) bool { return a.Body == wording })
 }
 
-// supports reports whether a reply may state the value: the ticket tells it, or its facts, what lies
-// behind it, or an article.
+// supports reports whether a reply may state the value: the ticket, a fact or an article states it,
+// or it follows from them.
 func (p *prepared) supports(c text.Value) bool {
 	if text.Contains(p.known, c) || text.Contains(p.allowed, c) {
 		return true
@@ -174,8 +173,8 @@ func (p *prepared) deadlines(t *scenarios.Ticket) []text.Value {
 	return []text.Value{{Kind: text.DurationValue, Unit: text.Seconds, Amount: minutes * 60 * 1000}}
 }
 
-// markVisible marks the facts whose value a served text holds. A day that it names is nobody's
-// answer, so it doesn't state a duration.
+// markVisible marks the facts whose value is in a text that the agent was given. Derived forms in
+// such a text are removed, because they don't state the fact.
 func (p *prepared) markVisible(d *text.Document) {
 	for i := range p.facts {
 		f := &p.facts[i]
@@ -187,8 +186,8 @@ func (p *prepared) markVisible(d *text.Document) {
 	}
 }
 
-// markDistinct marks the forms of values that can't be another fact's. What is told are the
-// ticket's own values.
+// markDistinct marks the forms whose values neither another fact nor the ticket states. The known
+// values are still the ticket's alone.
 func (p *prepared) markDistinct() {
 	for i := range p.facts {
 		for k := range p.facts[i].forms {
@@ -211,8 +210,7 @@ func (p *prepared) statedElsewhere(c text.Value, i int) bool {
 	return false
 }
 
-// addNearDays adds the names of days that are near to the facts whose value is the date: nobody
-// writes one for tomorrow.
+// addNearDays adds weekdays to the facts whose value is a date in the coming week.
 func (p *prepared) addNearDays(now time.Time) {
 	for i := range p.facts {
 		f := &p.facts[i]
@@ -230,9 +228,9 @@ func (p *prepared) addNearDays(now time.Time) {
 	}
 }
 
-// markDiscriminating marks the required facts that show an answer to this very ticket: those that the seed
-// decides and the ticket doesn't tell. Where it has none, what the seed decides will do, then what
-// the ticket doesn't tell, then any.
+// markDiscriminating marks the required facts that show an answer to this very ticket: those that
+// depend on the seed and aren't visible in the ticket. If there are none, those that depend on the
+// seed; then those that aren't visible; then all.
 func (p *prepared) markDiscriminating() {
 	for _, key := range []func(f *fact) bool{
 		func(f *fact) bool { return f.seeded && !f.visible },
@@ -253,7 +251,7 @@ func (p *prepared) markDiscriminating() {
 	}
 }
 
-// addTopic adds the words that tell what a served text is about.
+// addTopic adds the words that characterise a text.
 func (p *prepared) addTopic(d *text.Document) {
 	for _, t := range d.Tokens {
 		if t.Kind == text.WordToken && len(t.Text) >= 4 && !t.Is(text.Stopwords) && !t.StemIs(text.Courtesy) {
@@ -262,8 +260,8 @@ func (p *prepared) addTopic(d *text.Document) {
 	}
 }
 
-// readRubric reads what a reply must not be made of: the rubric's texts as runs, and the words of
-// facts, contexts and outcome as a list.
+// readRubric reads the texts that a reply must not be copied from, and the words of facts, contexts
+// and outcome, which it must not list.
 func (p *prepared) readRubric(spec scenarios.ReplySpec) {
 	var words []uint64
 	for _, wording := range spec.Rubric {

@@ -91,8 +91,8 @@ func (d *promiseReader) promised(t *text.Term) bool {
 	return false
 }
 
-// remedyAt names the remedy that token i speaks of, "" for none. Money that comes back is a refund,
-// whatever the words.
+// remedyAt returns the remedy that token i is about, or "". Money that comes back is a refund,
+// however it is worded.
 func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 	t := &d.Tokens[i]
 	if d.otherSense(i) || d.bankAct(v, i) {
@@ -107,7 +107,8 @@ func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 	return ""
 }
 
-// bankAct reports whether a chargeback is only spoken of as something that somebody else's bank does.
+// bankAct reports whether the token is a chargeback by the customer's bank rather than by the
+// company.
 func (d *promiseReader) bankAct(v *text.Clause, i int) bool {
 	return d.Tokens[i].IsWord("chargeback", "chargebacks") && d.AnyWord(text.FirstPerson, v.Span) < 0
 }
@@ -115,8 +116,8 @@ func (d *promiseReader) bankAct(v *text.Clause, i int) bool {
 // maxSense is how many tokens before a word a phrase may begin that gives it another sense.
 const maxSense = 3
 
-// otherSense reports whether token i is part of a phrase in which it stands for no remedy: "credit
-// card", "get back to you".
+// otherSense reports whether token i is part of a phrase in which it is no remedy: "credit card",
+// "get back to you".
 func (d *promiseReader) otherSense(i int) bool {
 	for j := max(0, i-maxSense); j <= i; j++ {
 		if n := d.PhraseAt(text.Senses, j); j+n > i {
@@ -142,9 +143,8 @@ func (d *promiseReader) committed(v *text.Clause, at text.Span) bool {
 	return !v.Hedged(v.Hi) && d.asserted(v.Span, at)
 }
 
-// asserted reports whether the clause says that the remedy comes or came: as what somebody gives or
-// gets ("you will receive a refund"), or as what something happens to ("your refund has been
-// issued"). That it is the clause's own verb is for active to tell.
+// asserted reports whether the clause states that the remedy comes or came: something given or
+// received ("you will receive a refund"), or something completed ("your refund has been issued").
 func (d *promiseReader) asserted(c, at text.Span) bool {
 	back := d.Tokens[at.Lo].Is(text.Back) && d.AnyWord(text.Aux, text.Between(c.Lo, at.Lo)) >= 0
 	return back || d.given(c, at.Lo) || d.completed(c, at.Hi)
@@ -210,7 +210,7 @@ func (d *promiseReader) given(c text.Span, i int) bool {
 	return false
 }
 
-// completed reports whether what follows the remedy says that it happened or comes: "has been
+// completed reports whether the words after the remedy state that it happened or will: "has been
 // issued", "is on its way", "approved".
 func (d *promiseReader) completed(c text.Span, from int) bool {
 	for j := from; j < c.Hi && j < from+maxReach; j++ {
@@ -225,11 +225,10 @@ func (d *promiseReader) completed(c text.Span, from int) bool {
 	return false
 }
 
-// commitPattern is a way to commit the company that grammar alone doesn't show: "consider it
-// refunded", "you can count on a refund". A line of a lexicon is a row of steps as in patterns of
-// what is aimed at graders; "@" stands for a word of a remedy, "$" in front for a clause that
-// speaks of money, and "=name" at the end names a remedy that the steps don't; "=it" is the one
-// that the customer was just said to ask for.
+// commitPattern is a commitment that grammar alone doesn't show: "consider it refunded". It is a
+// line of a lexicon: steps as in patterns of injections, "@" for a word of a remedy, a leading "$"
+// for clauses about money, and "=name" for a remedy that the steps don't name; "=it" is the remedy
+// that the customer has asked for.
 type commitPattern struct {
 	steps  []patternStep
 	money  bool
@@ -239,7 +238,7 @@ type commitPattern struct {
 // remedyStep is how a pattern writes a word of a remedy.
 const remedyStep = "@"
 
-// antecedent is how a pattern names the remedy that a pronoun stands for.
+// antecedent is the name of the remedy that a pronoun refers to.
 const antecedent = "it"
 
 // loadCommits reads the patterns, by the words that they begin with; those that begin with a remedy
@@ -325,8 +324,8 @@ func (d *promiseReader) follows(v *text.Clause, steps []patternStep, i int, name
 	return false
 }
 
-// demanded returns the remedy that the clause before this one, or the sentence before that, says
-// the customer asks for.
+// demanded returns the remedy that the customer asks for according to the clauses before this one,
+// from the sentence before on.
 func (d *promiseReader) demanded(v *text.Clause) string {
 	from := d.sentenceBefore(v.Sentence).Lo
 	for c := v.Lo; c > from; {

@@ -39,8 +39,7 @@ func monotonous(d *text.Document) bool {
 	return n >= minVaried && 5*len(types) < 2*n
 }
 
-// dense reports whether the reply strings together what the rubric looks for, over its length or
-// within one sentence.
+// dense reports whether the reply, or one of its sentences, is a list of keywords of the rubric.
 func dense(d *text.Document, p *prepared) bool {
 	if denser(d.Tokens, p, 2*minDense, maxDensity) {
 		return true
@@ -53,9 +52,8 @@ func dense(d *text.Document, p *prepared) bool {
 	return false
 }
 
-// crammed reports whether the tokens around a value are a list of keywords rather than a statement. A
-// label of a word or two before the value, as in "Estimated delivery: March 26, 2026", is how
-// people write lists.
+// crammed reports whether the tokens around a value are a list of keywords. A label of a word or
+// two, as in "Estimated delivery: March 26, 2026", is allowed.
 func crammed(d *text.Document, s text.Span, at int, p *prepared) bool {
 	around := text.Between(max(at-nearby, s.Lo), min(at+nearby+1, s.Hi))
 	return d.CountUnvalued(around) > maxLabel && denser(d.Tokens[around.Lo:around.Hi], p, nearby, maxNearby)
@@ -64,8 +62,8 @@ func crammed(d *text.Document, s text.Span, at int, p *prepared) bool {
 // maxLabel is how many words a label has.
 const maxLabel = 2
 
-// denser reports whether more than the given share of the words, in percent, are the rubric's, among
-// at least so many. Small words show a sentence.
+// denser reports whether more than the given percentage of the words, of at least so many, are the
+// rubric's. Stopwords indicate a sentence.
 func denser(tokens []text.Token, p *prepared, least, percent int) bool {
 	hits, small, n := 0, 0, 0
 	for i := range tokens {
@@ -93,9 +91,9 @@ func denser(tokens []text.Token, p *prepared, least, percent int) bool {
 // shorter.
 const minSentence = 5
 
-// verbless reports whether fewer than three in five of the reply's sentences have a finite verb: a
-// pile of words isn't an answer. Two sentences say too little to tell, and courtesies don't count.
-// Of a reply that states much, one in four will do: people answer in labels and bullets.
+// verbless reports whether fewer than three in five of the reply's sentences have a finite verb,
+// or, of a reply that states many facts, fewer than one in four: people answer in labels and
+// bullets. At least three sentences are required, and courtesies don't count.
 func verbless(d *text.Document, p *prepared, statesMuch bool) bool {
 	sentences, finite := 0, 0
 	for _, s := range d.Sentences {
@@ -113,8 +111,8 @@ func verbless(d *text.Document, p *prepared, statesMuch bool) bool {
 	return sentences > 2 && 5*finite < 3*sentences
 }
 
-// hasVerb reports whether a sentence seems to have a finite verb: one of the common ones, a personal
-// pronoun, or a word with an object ("accepts a trace").
+// hasVerb reports whether a sentence seems to have a finite verb: a common one, a personal pronoun,
+// or a word with an object ("accepts a trace").
 func hasVerb(d *text.Document, s text.Span) bool {
 	if d.AnyStem(text.Finite, s) >= 0 || d.AnyWord(text.FirstPerson|text.SecondPerson, s) >= 0 {
 		return true

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Clause is a clause as all detectors read it: what decides whether it commits its writer to
+// Clause is a clause with the properties that detectors need: whether it commits its writer to
 // anything.
 type Clause struct {
 	Span
@@ -82,12 +82,12 @@ func (d *Document) SpeaksOfMoney(c Span) bool {
 	return slices.ContainsFunc(d.ValuesWithin(c), func(cl Value) bool { return cl.Kind == MoneyValue })
 }
 
-// asks reports whether a sentence is a question in its form too: "you will get a refund, okay?" is
-// none.
+// asks reports whether a sentence has the word order of a question. "You will get a refund, okay?"
+// hasn't.
 func (d *Document) asks(s Span) bool { return d.IsQuestion(s) && d.Tokens[s.Lo].Is(Aux) }
 
-// hedges reports whether token i leaves open what its clause says. A word that only gives the ground
-// for it doesn't: "as I said", "per our policy".
+// hedges reports whether token i leaves the clause open. A word within a ground doesn't: "as I
+// said", "per our policy".
 func (d *Document) hedges(c Span, i int) bool {
 	t := &d.Tokens[i]
 	if t.StemIs(Teams) && d.AnyWord(Toward, Span{max(c.Lo, i-2), i}) >= 0 {
@@ -98,8 +98,7 @@ func (d *Document) hedges(c Span, i int) bool {
 		!d.settled(c, i)
 }
 
-// settled reports whether the word says that the company itself has made up its mind: "we have
-// decided to".
+// settled reports whether the word states that the company has decided: "we have decided to".
 func (d *Document) settled(c Span, i int) bool {
 	return d.Tokens[i].Is(Enablers) && d.AnyWord(FirstPerson, Span{max(c.Lo, i-2), i}) >= 0
 }
@@ -107,8 +106,8 @@ func (d *Document) settled(c Span, i int) bool {
 // maxGround is how many tokens a ground may begin before the word that it makes harmless.
 const maxGround = 4
 
-// grounded reports whether the word belongs to a phrase that gives a ground. Only small words and
-// remedies stand within one, so that "as finance decides" is none.
+// grounded reports whether the word belongs to a phrase that gives a ground. Only stopwords,
+// persons and remedies may stand within one, so "as finance decides" isn't one.
 func (d *Document) grounded(c Span, i int) bool {
 	for j := i - 1; j >= max(c.Lo, i-maxGround); j-- {
 		t := &d.Tokens[j]
@@ -122,8 +121,8 @@ func (d *Document) grounded(c Span, i int) bool {
 	return false
 }
 
-// supposes reports whether the sentence holds a condition that can fail, or waits for something other
-// than the calendar: not "if you like", nor "before Friday".
+// supposes reports whether the sentence contains a condition that can fail, or waits for something
+// other than a date: not "if you like", nor "before Friday".
 func (d *Document) supposes(s Span) bool {
 	for i := s.Lo; i < s.Hi; {
 		if n := d.PhraseAt(EmptyConditions, i); n > 0 {
@@ -140,8 +139,8 @@ func (d *Document) supposes(s Span) bool {
 	return false
 }
 
-// statement is the part of a sentence that a clause belongs to: a condition with a statement of its
-// own begins another, as in "I will refund it today, and if you need more, write to us".
+// statement returns the part of a sentence that a clause belongs to. A condition with its own
+// statement begins another part: "I will refund it today, and if you need more, write to us".
 func (d *Document) statement(s, c Span) Span {
 	for i := s.Lo + 1; i < s.Hi; i++ {
 		if !d.Tokens[i].Is(Simple) || !d.begins(s, i) ||
@@ -163,14 +162,14 @@ func (d *Document) begins(s Span, i int) bool {
 		(d.Tokens[i-2].Text == "," || d.Tokens[i-2].Text == ";")
 }
 
-// mood is what a statement says of the clauses within it.
+// mood is the mood of a statement, which all clauses within it share.
 type mood struct {
 	statement              Span
 	asks, supposes, wagers bool
 }
 
-// moodOf reads the mood of a sentence's statement, once for all of its clauses: a long one has
-// many.
+// moodOf returns the mood of a sentence's statement. The last one is kept, because a long sentence
+// has many clauses.
 func (d *Document) moodOf(sentence, s Span) mood {
 	if d.mood.statement != s {
 		d.mood = mood{statement: s, asks: d.asks(sentence), supposes: d.supposes(s)}
@@ -179,8 +178,8 @@ func (d *Document) moodOf(sentence, s Span) mood {
 	return d.mood
 }
 
-// wagers reports whether the sentence's condition is something that happens and that nobody has to
-// decide: "if they don't drop off, we will refund all three".
+// wagers reports whether the sentence's condition is an event that needs no decision: "if they
+// don't drop off, we will refund all three".
 func (d *Document) wagers(s Span) bool {
 	if d.AnyWord(Times, s) >= 0 || d.AnyPhrase(OpenPhrases, s) {
 		return false
@@ -195,7 +194,7 @@ func (d *Document) wagers(s Span) bool {
 	return true
 }
 
-// undertakes reports whether a clause says what the company will do.
+// undertakes reports whether a clause states an action of the company in the future.
 func (d *Document) undertakes(c Span) bool {
 	if d.Lexicon.Language != "en" {
 		return d.AnyWord(FirstPerson, c) >= 0 || d.inflected(c)
@@ -205,7 +204,7 @@ func (d *Document) undertakes(c Span) bool {
 }
 
 // inverted reports whether a sentence begins with a condition by its word order: "should finance
-// agree". What the customer may wish is none.
+// agree". A wish of the customer isn't one.
 func (d *Document) inverted(s Span) bool {
 	return d.Tokens[s.Lo].IsWord("should", "sollte", "sollten") && s.Lo+1 < s.Hi && !d.Tokens[s.Lo+1].Is(SecondPerson)
 }
@@ -224,8 +223,8 @@ func (d *Document) dated(s Span, i int) bool {
 	return false
 }
 
-// beyond reports whether the clause names the limit of what the writer can do: "more than I can
-// refund". "What I can do is" begins an offer.
+// beyond reports whether the clause names a limit of the writer's authority: "more than I can
+// refund". "What I can do is" begins an offer instead.
 func (d *Document) beyond(c Span) bool {
 	from := c.Hi
 	for i := c.Lo; i < c.Hi; i++ {
@@ -239,15 +238,15 @@ func (d *Document) beyond(c Span) bool {
 	return false
 }
 
-// assertedLoosely is asserted for languages whose word order the judge doesn't know: any sign of a
-// finished or coming action will do.
+// assertedLoosely reports whether the clause shows any sign of a completed or coming action, for
+// languages whose word order isn't known.
 func (d *Document) assertedLoosely(c Span) bool {
 	return d.AnyWord(Aux, c) >= 0 || d.AnyWord(FirstPerson, c) >= 0 ||
 		d.SharesSubject(c) ||
 		d.AnyStem(Givers, c) >= 0 || d.AnyStem(Completions, c) >= 0 || d.inflected(c)
 }
 
-// inflected reports whether a verb's ending alone says "we".
+// inflected reports whether a verb's ending implies "we".
 func (d *Document) inflected(c Span) bool {
 	for _, t := range d.Tokens[c.Lo:c.Hi] {
 		for _, ending := range d.Lexicon.endings {
@@ -259,8 +258,8 @@ func (d *Document) inflected(c Span) bool {
 	return false
 }
 
-// SharesSubject reports whether the clause before this one, in the same sentence, says what the
-// company does.
+// SharesSubject reports whether the clause before this one, in the same sentence, states an action
+// of the company.
 func (d *Document) SharesSubject(c Span) bool {
 	if c.Lo == d.SentenceOf(c.Lo).Lo || !d.Tokens[c.Lo].Is(Conjunctions) && d.Lexicon.Language != "en" {
 		return false

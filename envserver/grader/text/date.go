@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// digitDate reads a date in digits, with the month first where the language writes it so and the
-// number can be a month. It returns 0 for what can't be a date, and for a day that its month lacks
-// unless a full year shows that a date is meant: "3.0." and "31.2." number versions and sections.
+// digitDate reads a date in digits, with the month first if the language writes it so. It returns 0
+// for no date, and for a day that its month lacks unless a full year follows: "3.0." and "31.2."
+// are versions and sections.
 func digitDate(s string, monthFirst bool) int64 {
 	parts := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("-./", r) })
 	if len(parts[0]) == 4 {
@@ -28,8 +28,8 @@ func digitDate(s string, monthFirst bool) int64 {
 	return dateOf(year, month, day, lastDay(month))
 }
 
-// dateOf makes a date of its parts, or 0 when they can't be one. A day that the month lacks passes
-// where the caller's last day lets it: plainly meant as a date, it is a false one rather than none.
+// dateOf returns the date of its parts, or 0 if they can't be one. A day past the month's end is a
+// wrong date rather than none if last allows it.
 func dateOf(year, month, day, last int64) int64 {
 	if month < 1 || month > 12 || day < 1 || day > last {
 		return 0

@@ -4,9 +4,7 @@
 // values; none of them parses a text by itself.
 package text
 
-import (
-	"sort"
-)
+import "sort"
 
 // Span is a half-open range of token indexes.
 type Span struct{ Lo, Hi int }
@@ -14,14 +12,14 @@ type Span struct{ Lo, Hi int }
 // Between returns the span from token lo to the one before hi.
 func Between(lo, hi int) Span { return Span{lo, hi} }
 
-// Document is a text made ready for matching: tokens, sentences, the clauses within them, and the
-// values it makes.
+// Document is a parsed text: tokens, sentences, clauses and values, and the lexicon that it was
+// parsed with. One goroutine at a time may use it.
 type Document struct {
 	Lexicon   *Lexicon
 	Text      string
 	Tokens    []Token
 	Sentences []Span
-	// echoes are sentences set apart because they repeat the customer's.
+	// echoes are the sentences set aside.
 	echoes []Span
 	spans  []Span
 	// clauses are the clauses in the order of their spans, nil before they are asked for.
@@ -102,7 +100,7 @@ func (d *Document) ClauseOf(at int) Span { return spanOf(d.spans, at) }
 // SentenceOf returns the sentence that holds the token.
 func (d *Document) SentenceOf(at int) Span { return spanOf(d.Sentences, at) }
 
-// wholeSentenceOf returns the sentence that holds the token, be it an echo of the customer's.
+// wholeSentenceOf returns the sentence that contains the token, set aside or not.
 func (d *Document) wholeSentenceOf(at int) Span {
 	if s := spanOf(d.echoes, at); s.Hi > at+1 || s.Lo < at {
 		return s
@@ -110,8 +108,7 @@ func (d *Document) wholeSentenceOf(at int) Span {
 	return d.SentenceOf(at)
 }
 
-// spanOf returns the one of the spans, which are in order, that holds the token, or the token
-// alone.
+// spanOf returns the span that contains the token, of spans in order, or the token alone.
 func spanOf(spans []Span, at int) Span {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].Hi > at })
 	if i < len(spans) && at >= spans[i].Lo {
@@ -120,7 +117,7 @@ func spanOf(spans []Span, at int) Span {
 	return Span{at, at + 1}
 }
 
-// ValuesWithin returns the values that the span holds whole. Claims are in order and apart.
+// ValuesWithin returns the values within the span. Values are in order and don't overlap.
 func (d *Document) ValuesWithin(s Span) []Value {
 	lo := sort.Search(len(d.Values), func(i int) bool { return d.Values[i].At.Lo >= s.Lo })
 	hi := lo

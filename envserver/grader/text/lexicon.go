@@ -14,7 +14,7 @@ import (
 //go:embed lexicon/*.txt
 var lexicons embed.FS
 
-// Lexicon is what the judge knows of a language. It is immutable after loadLexicon.
+// Lexicon contains the words of a language. It is immutable.
 type Lexicon struct {
 	Language string
 	// decimal is the mark before a number's fraction. Other marks between digits group thousands.
@@ -109,7 +109,7 @@ func newLexicon(language, text string) (*Lexicon, error) {
 	return lex, nil
 }
 
-// loadStems fills the classes of stems and what else is known of them.
+// loadStems fills the classes of stems, their remedies and groups.
 func (lex *Lexicon) loadStems(lines map[string][]string) error {
 	for key, class := range stemKeys() {
 		for _, w := range fields(lines[key]) {
@@ -130,7 +130,7 @@ func (lex *Lexicon) loadStems(lines map[string][]string) error {
 	return nil
 }
 
-// loadWords fills the classes of words and what else is known of them. Stems come first.
+// loadWords fills the classes, phrases and values of words. It comes after loadStems.
 func (lex *Lexicon) loadWords(lines map[string][]string) {
 	for key, class := range wordKeys() {
 		for _, w := range fields(lines[key]) {
@@ -191,7 +191,7 @@ func (lex *Lexicon) NearDay(now, day time.Time) string {
 	return lex.weekdays[(int(day.Weekday())+6)%7]
 }
 
-// word is what a lexicon knows of a word.
+// word is the entry of a word.
 type word struct {
 	classes WordClass
 	heads   Phrases
@@ -200,7 +200,7 @@ type word struct {
 	root  *root
 }
 
-// root is what a lexicon knows of the words of one stem.
+// root is the entry of all words of one stem.
 type root struct {
 	stem    string
 	classes StemClass
@@ -232,7 +232,7 @@ func (lex *Lexicon) rootOf(w string) *root {
 	return lex.roots[stem]
 }
 
-// look fills in what the lexicon knows of a word.
+// look fills in the entry of a word.
 func (lex *Lexicon) look(t *Token) {
 	if w := lex.words[t.Text]; w != nil {
 		t.classes, t.heads, t.Value = w.classes, w.heads, w.value

@@ -10,14 +10,15 @@ import (
 
 // The lengths of messages, in characters.
 const (
-	// MaxMessageRunes is the length of a message from which it loses the points for form.
+	// MaxMessageRunes is the maximum length of a message without a deduction for form.
 	MaxMessageRunes = 4000
-	// MaxReplyRunes is how much of a reply is read: ten such messages and what joins them. Whatever
-	// is longer earns nothing, so that nothing hides behind the end of the judge's attention.
+	// MaxReplyRunes is the maximum length of a reply: ten such messages and what joins them. Longer
+	// replies earn nothing, so that nothing can hide behind the part that is read.
 	MaxReplyRunes = 10*MaxMessageRunes + 1000
 )
 
-// Bound normalises an untrusted text. One that is too long to be read is cut, and whole is false.
+// Bound normalises an untrusted text. It cuts a text that is too long, and reports whether it is
+// whole.
 func Bound(s string) (text string, whole bool) {
 	runes := 0
 	for i := range s {
@@ -29,14 +30,14 @@ func Bound(s string) (text string, whole bool) {
 }
 
 // Normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and
-// hyphens. Invisible characters are how a word is hidden from a matcher yet shown to a person.
+// hyphens. Invisible characters could hide a word from a matcher but not from a person.
 func Normalise(s string) string {
 	// Invisible characters go before composition, which they would keep apart, and after it, as it
 	// may leave marks that matchers know otherwise.
 	return strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
 }
 
-// plain maps a rune to the one that matchers know, or to -1 when it is invisible.
+// plain maps a rune to its plain form, or to -1 if it is invisible.
 func plain(r rune) rune {
 	switch {
 	case r == '\n', r >= ' ' && r < 0x7f:
@@ -86,8 +87,7 @@ func Fold(s string) string {
 	return b.String()
 }
 
-// latin maps a lower-case letter of another script that looks like a Latin one to it, so that no
-// word hides behind it.
+// latin maps a lower-case letter of another script to the Latin letter that it looks like.
 func latin(r rune) rune {
 	const others, twins = "аеорсухіјѕԁһмвткngοαερτυνικ", "aeopcyxijsdhmbtkngoaeptuvik"
 	if r < 0x370 || r > 0x52f {

@@ -1,6 +1,6 @@
 package text
 
-// narrowScope is how many tokens after it a word like "without" negates.
+// narrowScope is the number of tokens that a word like "without" negates.
 const narrowScope = 3
 
 // LeavesOpen reports whether a sentence leaves its statement open: "either … or …", "or not".
@@ -26,14 +26,14 @@ func (d *Document) greeted(s Span) bool {
 	return s.Lo == 0 && c.Hi < s.Hi && c.Hi-c.Lo <= maxEllipsis+1 && d.Tokens[c.Hi-1].Text == ","
 }
 
-// echoed reports whether the "or no" at token i leaves nothing open: "yes or no", "card or no card".
+// echoed reports whether the "or no" at token i leaves nothing open: "yes or no", "card or no
+// card", "update or not, it opens".
 func (d *Document) echoed(s Span, i int) bool {
 	if i == s.Lo {
 		return false
 	}
 	before := &d.Tokens[i-1]
 	if i-1 == s.Lo || d.Tokens[i-2].Kind == PunctToken {
-		// "Update or not, it opens": whichever of the two it is doesn't matter.
 		return true
 	}
 	return before.IsWord("yes", "ja", "si", "oui") || i+2 < s.Hi && before.Kind == WordToken &&
@@ -52,8 +52,7 @@ func (d *Document) relative(s Span, neg int) bool {
 	return false
 }
 
-// Excused reports whether the clause only says what nobody has to do, which neither states a fact nor
-// denies it.
+// Excused reports whether the clause only denies a duty, which neither states a fact nor denies it.
 func Excused(d *Document, at int) bool {
 	c := d.ClauseOf(at)
 	neg := d.NegatorIn(Span{c.Lo, at})
@@ -69,8 +68,8 @@ func lasting(d *Document, at int) bool {
 }
 
 // DeniedAt reports whether the clause around a value negates it: a negator stands before the value,
-// or between the value and all of its context. What follows "until" or "more than" is not negated
-// by what stands before it, what isn't lost is there, and what a condition supposes is not said.
+// or between the value and all of its context. Exceptions are values after "until" or "more than",
+// negated losses, and conditions.
 func DeniedAt(d *Document, s Span, at int, context []Term) bool {
 	c := d.ClauseOf(at)
 	if d.conditional(Span{c.Lo, min(c.Lo+2, c.Hi)}) || d.inverted(c) {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// paragraph is the text of the mark that stands for a break between paragraphs or list items.
+// paragraph is the text of the token for a break between paragraphs or list items.
 const paragraph = "\n"
 
 // scanner cuts a folded text into tokens.

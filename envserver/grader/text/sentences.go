@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxEllipsis is how many words a sentence may have that leaves its subject out.
+// maxEllipsis is the maximum number of words of a sentence that may omit its subject.
 const maxEllipsis = 4
 
-// Subject returns the sentence that tells what sentence i goes on about: the one before it where it
-// begins with a pronoun or is hardly one, and for an item of a list what introduces the list.
+// Subject returns the sentence that sentence i continues: the one before it if it begins with a
+// pronoun or is very short, and for a list item the introduction of the list.
 func (d *Document) Subject(i int) Span {
 	s := d.Sentences[i]
 	item := d.listed(s)
@@ -33,8 +33,8 @@ func (d *Document) listed(s Span) bool {
 	return first.Kind == PunctToken && first.among("-*•")
 }
 
-// PartOf returns where the part of a sentence begins that token i stands in: what is said after a
-// semicolon holds on its own.
+// PartOf returns the beginning of the part of a sentence, between semicolons, that contains token
+// i.
 func (d *Document) PartOf(s Span, i int) int {
 	for i > s.Lo && d.Tokens[i-1].Text != ";" {
 		i--
@@ -42,8 +42,8 @@ func (d *Document) PartOf(s Span, i int) int {
 	return i
 }
 
-// RunOf returns where the words begin that lead up to token i without a mark between them: "no form
-// or other team involved" denies both.
+// RunOf returns the beginning of the run of words without punctuation that leads to token i: "no
+// form or other team involved" denies both.
 func (d *Document) RunOf(s Span, i int) int {
 	for i > s.Lo && d.Tokens[i-1].Kind != PunctToken {
 		i--
@@ -51,7 +51,7 @@ func (d *Document) RunOf(s Span, i int) int {
 	return i
 }
 
-// CountUnvalued counts the words of a span that are no part of a value.
+// CountUnvalued counts the words of a span outside values.
 func (d *Document) CountUnvalued(s Span) int {
 	n := 0
 	for i := s.Lo; i < s.Hi; i++ {
@@ -62,7 +62,7 @@ func (d *Document) CountUnvalued(s Span) int {
 	return n
 }
 
-// Words are the text's words and numbers without what stands between them.
+// Words returns the words and numbers of the text without punctuation.
 func (d *Document) Words() []string {
 	words := make([]string, 0, len(d.Tokens))
 	for i := range d.Tokens {
@@ -73,7 +73,7 @@ func (d *Document) Words() []string {
 	return words
 }
 
-// Quote spells a span out.
+// Quote returns the text of a span.
 func (d *Document) Quote(s Span) string {
 	var b strings.Builder
 	for i, t := range d.Tokens[s.Lo:s.Hi] {
@@ -88,8 +88,8 @@ func (d *Document) Quote(s Span) string {
 // StatesValue reports whether the span states a value.
 func (d *Document) StatesValue(s Span) bool { return len(d.ValuesWithin(s)) > 0 }
 
-// InLanguage reports whether the reply is in the lexicon's language, by the share of its commonest
-// words. A short reply is given the benefit of the doubt.
+// InLanguage reports whether the text is in the lexicon's language, by its commonest words. Short
+// texts pass.
 func (d *Document) InLanguage() bool {
 	own, most := 0, 0
 	for i, language := range Languages() {
@@ -112,8 +112,8 @@ func (d *Document) countClass(c WordClass) int {
 	return n
 }
 
-// SetAside takes the sentences for which the function returns true out of Sentences. They state
-// nothing, but stay part of the text.
+// SetAside removes the sentences for which the function returns true from Sentences. They remain
+// part of the text.
 func (d *Document) SetAside(aside func(s Span) bool) {
 	d.Sentences = slices.DeleteFunc(d.Sentences, func(s Span) bool {
 		if !aside(s) {

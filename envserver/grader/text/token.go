@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// TokenKind is the kind of a token.
 type TokenKind uint8
 
 // The kinds of tokens.
@@ -12,9 +13,9 @@ const (
 	WordToken TokenKind = iota
 	// NumberToken is a decimal number; its value is in thousandths.
 	NumberToken
-	// IDToken is what names a thing: INV-104233, KI-118, an e-mail address, a link.
+	// IDToken is an identifier: INV-104233, KI-118, an e-mail address, a link.
 	IDToken
-	// DateToken and clockToken are written in digits alone: 2026-03-14, 23:59.
+	// DateToken and ClockToken are in digits: 2026-03-14, 23:59.
 	DateToken
 	ClockToken
 	CurrencyToken
@@ -28,14 +29,14 @@ type Token struct {
 	Kind    TokenKind
 	classes WordClass
 	heads   Phrases
-	// root is what the lexicon knows of a word's stem, nil for nothing.
+	// root is the entry of a word's stem, or nil.
 	root *root
-	// hash is that of a word's text.
+	// hash is the hash of a word's text.
 	hash      uint64
 	prefilter prefilter
-	// Value is in thousandths: that of a number, or of a word that writes one.
+	// Value is the value of a number, or of a word that writes one, in thousandths.
 	Value int64
-	// glued tokens follow their predecessor without a space.
+	// glued tokens follow the one before without a space.
 	glued bool
 }
 
@@ -44,13 +45,13 @@ func (t *Token) IsWord(words ...string) bool {
 	return t.Kind == WordToken && slices.Contains(words, t.Text)
 }
 
-// Is reports whether the token is a word of the class.
+// Is reports whether the token is a word of one of the classes.
 func (t *Token) Is(c WordClass) bool { return t.classes&c != 0 }
 
-// StemIs reports whether the token is a word whose stem is of the class.
+// StemIs reports whether the token is a word whose stem is of one of the classes.
 func (t *Token) StemIs(c StemClass) bool { return t.root != nil && t.root.classes&c != 0 }
 
-// groups are the groups of words of one meaning that a word belongs to.
+// groups returns the groups of synonyms that a word belongs to, a bit each.
 func (t *Token) groups() uint64 {
 	if t.root == nil {
 		return 0
@@ -58,7 +59,7 @@ func (t *Token) groups() uint64 {
 	return t.root.groups
 }
 
-// Remedy is what a word stands for, "" for none.
+// Remedy returns the remedy that a word stands for, or "".
 func (t *Token) Remedy() string {
 	if t.root == nil {
 		return ""
@@ -69,7 +70,7 @@ func (t *Token) Remedy() string {
 // among reports whether the token is one of the given marks.
 func (t *Token) among(marks string) bool { return strings.Contains(marks, t.Text) }
 
-// Hash is the hash of a token's text.
+// Hash returns the hash of the token's text.
 func (t *Token) Hash() uint64 {
 	if t.Kind == WordToken {
 		return t.hash
@@ -86,7 +87,7 @@ func hashWord(s string) uint64 {
 	return h
 }
 
-// Remedial reports whether a word may speak of a remedy.
+// Remedial reports whether a word may be about a remedy.
 func (t *Token) Remedial() bool {
 	return t.Kind == WordToken && (t.Remedy() != "" || t.Is(Back) || t.StemIs(Returns))
 }

@@ -2,10 +2,12 @@ package text
 
 import "strings"
 
+// ValueKind is the kind of a value.
 type ValueKind uint8
 
+// The kinds of values.
 const (
-	// MoneyValue is an amount; its value is in thousandths of the currency's unit.
+	// MoneyValue is an amount, in thousandths of the currency's unit.
 	MoneyValue ValueKind = iota
 	DateValue
 	DurationValue
@@ -37,6 +39,7 @@ type Value struct {
 // so few remain.
 type Unit uint8
 
+// The units of durations.
 const (
 	NoUnit Unit = iota
 	Seconds
@@ -44,8 +47,8 @@ const (
 	Months
 )
 
-// Equal reports whether two values state the same value. A date without a year or a month equals that
-// day of any, and an id equals its bare number.
+// Equal reports whether two values are the same. A date without a year or a month equals that day
+// of any, and an id equals its bare number.
 func (c Value) Equal(o Value) bool {
 	if c.Kind != o.Kind {
 		if c.Kind == MoneyValue && o.Kind == NumberValue || c.Kind == NumberValue && o.Kind == MoneyValue {
@@ -67,15 +70,14 @@ func (c Value) Equal(o Value) bool {
 	return c.Amount == o.Amount && c.Unit == o.Unit
 }
 
-// cents reports whether a bare number is written as amounts are, with two digits after the mark:
-// "8.40".
+// cents reports whether a bare number is written like an amount, with two decimals: "8.40".
 func (c Value) cents() bool {
 	n := len(c.ID)
 	return c.Kind == NumberValue && n > 3 && (c.ID[n-3] == '.' || c.ID[n-3] == ',') && digits(c.ID[n-2:]) == 2
 }
 
-// swapped reads a day and a month without a year the other way round, as the other half of the
-// English-speaking world does.
+// swapped returns a day and a month without a year in the other order, as American and British
+// English differ.
 func swapped(date int64) int64 {
 	if date < 100 || date >= 10000 {
 		return date
@@ -93,8 +95,7 @@ func sameDate(a, b int64) bool {
 	return a/10000 == b/10000 || a < 10000 || b < 10000
 }
 
-// sameID lets a customer's number stand without its prefix, once it is long enough not to be an
-// accident.
+// sameID compares ids, of which a long number may lack its prefix.
 func sameID(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -102,8 +103,7 @@ func sameID(a, b string) bool {
 	return a == b || len(a) >= 5 && digits(a) == len(a) && strings.HasSuffix(b, a)
 }
 
-// Soft values are values that a reply may state without support: a bare number may count steps or
-// attempts.
+// Soft values need no support: a bare number may count steps or attempts.
 func (c Value) Soft() bool { return c.Kind == NumberValue || c.Loose }
 
 // Contains reports whether the set holds a value equal to c.

@@ -203,12 +203,13 @@ func (r *valueReader) readHalf(j int) int {
 	return j
 }
 
-// timeUnit is a unit's name read: its length in thousandths of seconds or of months.
+// timeUnit is a named unit: its length in thousandths of seconds or of months.
 type timeUnit struct {
 	length int64
 	unit   Unit
 }
 
+// SecondsPerDay is the number of seconds of a day.
 const SecondsPerDay = 24 * 60 * 60
 
 // convert turns a number of units, in thousandths, into the units that durations are compared in.
@@ -259,7 +260,7 @@ func (r *valueReader) readDayMonth(i int) (Value, bool) {
 	return Value{Kind: DateValue, Amount: year*10000 + month*100 + day/1000, At: Span{i, hi}}, true
 }
 
-// readOrdinal reads the day of "the 14th", of whatever month.
+// readOrdinal reads the day of "the 14th", of any month.
 func (r *valueReader) readOrdinal(i int) (Value, bool) {
 	day := r.at(i).Value
 	if r.lex.Language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || !r.at(i+1).glued || !r.at(i+1).IsWord("st", "nd", "rd", "th") {
@@ -331,8 +332,7 @@ func (r *valueReader) partAt(j int) int64 {
 	return r.lex.fractions[r.at(j).Text]
 }
 
-// idle reports whether the article at token i begins no measure of time but a manner of speaking: "in
-// a minute".
+// idle reports whether the article at token i begins a figure of speech: "in a minute".
 func (r *valueReader) idle(i int) bool {
 	return r.at(i-1).IsWord("in") && r.at(i+1).IsWord("minute", "min", "second", "sec")
 }

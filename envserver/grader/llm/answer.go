@@ -1,75 +1,46 @@
 package llm
 
 import (
+	stdjson "encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// cannotJudge is the third answer that a model may give. It decides nothing, and is never kept.
+// cannotJudge is the third answer of a model. It decides nothing and is not cached.
 const cannotJudge = "cannot_judge"
 
 const (
-	// maxContent bounds what a model writes, in bytes.
+	// maxContent bounds the answer of a model, in bytes.
 	maxContent = 64 << 10
-	// maxReason and maxQuote bound what is kept of it, in characters.
+	// maxReason and maxQuote bound the parts that are kept, in characters.
 	maxReason, maxQuote = 500, 1000
 )
 
-// schema is the JSON schema of an answer. Quote and reason stand before the verdict, so that the
-// verdict follows from them.
+// schema returns the JSON schema of an answer. Endpoints generate properties in the order of the
+// schema, so quote and reason come before the verdict that follows from them.
 func schema(ids []string) map[string]any {
+	properties := `{"id":{"enum":["` + strings.Join(ids, `","`) + `"],"type":"string"},` +
+		`"evidence_quote":{"type":"string"},"reason":{"type":"string"},` +
+		`"verdict":{"enum":["met","unmet","cannot_judge"],"type":"string"}}`
 	return map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"verdicts"},
 		"properties": map[string]any{"verdicts": map[string]any{
 			"type": "array",
 			"items": map[string]any{
-				"type": "object", "additionalProperties": false, "required": []string{"id", "evidence_quote", "reason",
-					"verdict"},
-				"properties": ordered{
-					{"id", map[string]any{"type": "string", "enum": ids}},
-					{"evidence_quote", map[string]any{"type": "string"}},
-					{"reason", map[string]any{"type": "string"}},
-					{"verdict", map[string]any{"type": "string", "enum": []string{grader.Met, grader.Unmet,
-						cannotJudge}}},
-				},
+				"type": "object", "additionalProperties": false,
+				"required":   []string{"id", "evidence_quote", "reason", "verdict"},
+				"properties": stdjson.RawMessage(properties),
 			},
 		}},
 	}
 }
 
-// ordered is a JSON object that keeps its order: endpoints generate properties in the order of the
-// schema.
-type ordered []property
-
-type property struct {
-	name  string
-	value map[string]any
-}
-
-// MarshalJSON writes the properties in order.
-func (o ordered) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
-	for i, p := range o {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		value, err := json.Marshal(p.value, json.Deterministic(true))
-		if err != nil {
-			return nil, fmt.Errorf("writing the schema's %s: %w", p.name, err)
-		}
-		out, _ = jsontext.AppendQuote(out, p.name) // a name of ours is valid UTF-8
-		out = append(append(out, ':'), value...)
-	}
-	return append(out, '}'), nil
-}
-
-// answer is what a model writes.
+// answer is a model's answer.
 type answer struct {
 	Verdicts []struct {
 		ID       string `json:"id"`
@@ -79,9 +50,8 @@ type answer struct {
 	} `json:"verdicts"`
 }
 
-// parse reads an answer to the question, one for each claim and in their order. It never guesses:
-// whatever isn't exactly one known verdict for each id is an error, whose text is ours and can be
-// shown to the model.
+// parse reads one answer for each claim of the question, in their order. Anything but exactly one
+// known verdict for each id is an error, whose text is sent to the model.
 func parse(content string, q *question) ([]grader.Evidence, error) {
 	if len(content) > maxContent {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxContent)

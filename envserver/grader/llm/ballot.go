@@ -14,12 +14,12 @@ type ballot struct {
 	first string
 	votes [][]grader.Evidence
 	usage grader.Usage
-	// fresh tells whether the model was asked for one of the votes.
+	// fresh reports whether the model was asked for one of the votes.
 	fresh bool
 }
 
-// count decides each claim by the most votes and grades the reply. A claim without a majority of
-// met or of unmet is a failure: it would be a guess.
+// count decides each claim by majority and grades the reply. A claim without a majority is a
+// failure.
 func (b *ballot) count(scale string) (grader.Verdict, error) {
 	answers := make([]grader.Evidence, len(b.question.claims))
 	for i, claim := range b.question.claims {
@@ -41,8 +41,8 @@ func (b *ballot) count(scale string) (grader.Verdict, error) {
 	return v, nil
 }
 
-// majority is the first answer on the winning side of a claim. A vote of met without evidence is
-// one of unmet.
+// majority returns the first answer of the majority. A vote of met without evidence counts as
+// unmet.
 func (b *ballot) majority(i int, claim offline.Claim) (grader.Evidence, bool) {
 	var met, unmet []grader.Evidence
 	for _, vote := range b.votes {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -14,19 +15,19 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// CacheMode says what the cache of answers is used for.
+// CacheMode is the use of the cache of answers.
 type CacheMode string
 
 const (
 	// CacheReadWrite looks answers up and keeps new ones.
 	CacheReadWrite CacheMode = "readwrite"
-	// CacheOff asks the model each time, also when two sessions ask the same at once.
+	// CacheOff always asks the model, even if two sessions ask the same at the same time.
 	CacheOff CacheMode = "off"
 	// CacheRead keeps nothing new.
 	CacheRead CacheMode = "read"
-	// CacheWrite looks nothing up: the answers that are kept are made anew.
+	// CacheWrite looks nothing up and replaces the answers in the cache.
 	CacheWrite CacheMode = "write"
-	// CacheFrozen fails where an answer isn't kept. The model is never asked.
+	// CacheFrozen never asks the model, and fails if an answer is missing.
 	CacheFrozen CacheMode = "frozen"
 )
 
@@ -39,7 +40,7 @@ func (m CacheMode) reads() bool { return m == CacheReadWrite || m == CacheRead |
 
 func (m CacheMode) writes() bool { return m == CacheReadWrite || m == CacheWrite }
 
-// entry is one vote as it is kept. Its file is named by the key.
+// entry is a cached vote. Its file is named by the key.
 type entry struct {
 	Key      string            `json:"key"`
 	Model    string            `json:"model"`
@@ -52,8 +53,8 @@ type entry struct {
 	Usage grader.Usage `json:"usage"`
 }
 
-// cache keeps votes in memory, the latest used ones, and in a folder, if there is one, all of them.
-// Pods may share the folder: a file is written whole or not at all, and never changes its meaning.
+// cache keeps the most recently used votes in memory and, if configured, all votes in a folder.
+// Pods may share the folder, because files are written atomically and never change.
 type cache struct {
 	mode   CacheMode
 	memory *lru.Cache[string, entry]
@@ -73,7 +74,7 @@ func newCache(c *Config) (*cache, error) {
 	return &cache{mode: c.CacheMode, memory: memory, folder: c.CacheDir}, nil
 }
 
-// get looks a vote up. An entry that can't be read, or isn't one for the question, is none.
+// get looks a vote up. Unreadable entries and those of another question are ignored.
 func (c *cache) get(key string, q *question) (entry, bool) {
 	if !c.mode.reads() {
 		return entry{}, false
@@ -96,7 +97,7 @@ func (c *cache) get(key string, q *question) (entry, bool) {
 	return e, true
 }
 
-// put keeps a vote, if it decides every claim.
+// put keeps a vote that decides every claim.
 func (c *cache) put(e entry) error {
 	if !c.mode.writes() || !decided(e.Answers) {
 		return nil
@@ -115,10 +116,10 @@ func (c *cache) put(e entry) error {
 	return nil
 }
 
-// file is where a vote is kept. Keys are hexadecimal.
+// file returns the path of a vote. Keys are hexadecimal.
 func (c *cache) file(key string) string { return filepath.Join(c.folder, key[:2], key+".json") }
 
-// writeFile writes a file whole: readers see the old one or the new one.
+// writeFile writes a file atomically.
 func writeFile(path string, data []byte) error {
 	folder := filepath.Dir(path)
 	if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -138,12 +139,9 @@ func writeFile(path string, data []byte) error {
 	return err
 }
 
-// decided tells whether every answer is met or unmet.
+// decided reports whether every answer is met or unmet.
 func decided(answers []grader.Evidence) bool {
-	for _, a := range answers {
-		if a.Verdict != grader.Met && a.Verdict != grader.Unmet {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(answers, func(a grader.Evidence) bool {
+		return a.Verdict != grader.Met && a.Verdict != grader.Unmet
+	})
 }

@@ -17,21 +17,19 @@ import (
 )
 
 const (
-	// maxAttempts is how often a request is sent before the endpoint counts as unavailable.
+	// maxAttempts is the number of attempts before the endpoint counts as unavailable.
 	maxAttempts = 4
-	// firstBackoff is the most that is waited before the second attempt. It doubles up to
-	// maxBackoff.
+	// firstBackoff is the maximum wait before the second attempt. It doubles up to maxBackoff.
 	firstBackoff, maxBackoff = 500 * time.Millisecond, 8 * time.Second
 	// maxBody bounds an endpoint's response, in bytes.
 	maxBody = 1 << 20
-	// minRequests is how many requests the breaker looks at, breakerWindow for how long it
-	// remembers them, and breakerPause how long it stays open.
+	// minRequests is the number of requests before the breaker may open, breakerWindow the period
+	// that it observes, and breakerPause the time that it stays open.
 	minRequests                 = 20
 	breakerWindow, breakerPause = time.Minute, 15 * time.Second
 )
 
-// client sends prompts to an endpoint: one at a time for each caller, under the breaker, with
-// retries.
+// client sends prompts to an endpoint, through the breaker and with retries.
 type client struct {
 	config      *Config
 	completions *endpoint.Completions
@@ -76,7 +74,7 @@ const (
 	maxTokens
 )
 
-// features are named as the protocol does.
+// features are named as in the protocol.
 var features = [...]struct {
 	feature feature
 	names   []string
@@ -86,8 +84,7 @@ var features = [...]struct {
 	{maxTokens, []string{"max_tokens"}},
 }
 
-// complete sends a prompt until it is answered, and returns what the model wrote. Usage counts
-// every attempt.
+// complete sends a prompt until it is answered, and returns the answer. Usage counts every attempt.
 func (c *client) complete(ctx context.Context, build func(fenced bool) (prompt, error),
 	usage *grader.Usage) (text string, p prompt, err error) {
 	err = c.caller.Do(ctx, func(ctx context.Context) error {
@@ -112,7 +109,7 @@ func (c *client) complete(ctx context.Context, build func(fenced bool) (prompt, 
 	return text, p, failed(ctx, err)
 }
 
-// failed gives a call's error the cause that verdicts report.
+// failed wraps a call's error with its cause.
 func failed(ctx context.Context, err error) error {
 	class := endpoint.ClassOf(err)
 	switch {
@@ -154,8 +151,7 @@ func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*open
 	return answer, err
 }
 
-// count adds the tokens up. They are the endpoint's word, and paid for also when the answer is of
-// no use.
+// count adds up the tokens as the endpoint reports them, also of useless answers.
 func (c *client) count(answer *openai.ChatCompletion, usage *grader.Usage) {
 	in, out := max(answer.Usage.PromptTokens, 0), max(answer.Usage.CompletionTokens, 0)
 	usage.PromptTokens += in
@@ -164,7 +160,7 @@ func (c *client) count(answer *openai.ChatCompletion, usage *grader.Usage) {
 	c.metrics.completionTokens.Add(float64(out))
 }
 
-// content is what the model wrote.
+// content returns the text of an answer.
 func content(answer *openai.ChatCompletion) (string, error) {
 	if len(answer.Choices) == 0 {
 		return "", &endpoint.Error{Class: endpoint.Unparsable, Err: errors.New("no choices")}
@@ -179,7 +175,7 @@ func content(answer *openai.ChatCompletion) (string, error) {
 	return choice.Message.Content, nil
 }
 
-// params is a request with the features.
+// params returns a request with the features.
 func (c *client) params(p prompt, with feature) openai.ChatCompletionNewParams {
 	params := openai.ChatCompletionNewParams{
 		Model: c.config.Model, Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(p.system),
@@ -208,7 +204,7 @@ func (c *client) params(p prompt, with feature) openai.ChatCompletionNewParams {
 	return params
 }
 
-// named is the feature that a complaint names.
+// named returns the feature that a complaint names.
 func named(complaint string) feature {
 	for _, f := range features {
 		for _, name := range f.names {

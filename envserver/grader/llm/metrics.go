@@ -9,7 +9,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader"
 )
 
-// metrics counts what the judge does. Every label has a fixed set of values.
+// metrics are the metrics of the judge. Every label has a fixed set of values.
 type metrics struct {
 	verdicts, failures, calls, retries *prometheus.CounterVec
 	promptTokens, completionTokens     prometheus.Counter

@@ -27,20 +27,20 @@ const RubricVersion = "r1"
 var promptFiles embed.FS
 
 const (
-	// maxShown is how much of a reply the model is shown, in characters.
+	// maxShown is the part of a reply that the model gets, in characters.
 	maxShown = 4000
 	// maxPolicy bounds the articles in a prompt, in bytes.
 	maxPolicy = 16000
-	// mark joins the words of untrusted texts, after Spotlighting (arXiv 2403.14720): a model so
-	// tells data from instructions.
+	// mark joins the words of untrusted texts, so that the model can distinguish data from
+	// instructions: Spotlighting (arXiv 2403.14720).
 	mark = "^"
 )
 
-// templates are the prompt's. They are executed over data once, so that a reply that holds
-// {{.Facts}} stays as it is.
+// templates are those of the prompt. They are executed once, so {{.Facts}} in a reply stays as it
+// is.
 type templates struct {
 	*template.Template
-	// digest is that of the files, so that an edit of them never finds the answers to other words.
+	// digest is the digest of the files, so that the cache misses after an edit.
 	digest string
 }
 
@@ -80,8 +80,8 @@ func (t templates) render(name string, data any) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// question is all that a model is told, but for what differs from vote to vote. Its JSON form is
-// what cache keys are made of.
+// question is the content of a prompt but for what differs from vote to vote. Its JSON form is part
+// of cache keys.
 type question struct {
 	Model, Endpoint, Rubric string
 	Templates               string
@@ -101,12 +101,12 @@ type question struct {
 	assessment *offline.Assessment
 }
 
-// asked is a claim as the model sees it: under an id that tells nothing of the rubric.
+// asked is a claim as the model gets it, with a neutral id.
 type asked struct {
 	ID, Statement string
 }
 
-// ask makes the question of what the rules leave open.
+// ask makes the question of the claims.
 func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offline.Claim) (*question, error) {
 	t := c.Ticket
 	q := &question{
@@ -128,7 +128,7 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 	return q, nil
 }
 
-// claimData is what the claims' templates are executed over.
+// claimData is the input of the claims' templates.
 type claimData struct {
 	offline.Claim
 	Slot, Outcome, Tone string
@@ -147,7 +147,7 @@ func newClaimData(t *scenarios.Ticket, c offline.Claim) claimData {
 
 func words(id string) string { return strings.ReplaceAll(id, "_", " ") }
 
-// policy returns the ticket's articles, the one that decides first, as many as fit.
+// policy returns as many of the articles as fit, the deciding one first.
 func policy(t *scenarios.Ticket) []scenarios.Article {
 	decisive, _, _ := strings.Cut(t.Gold.Policy, "#")
 	articles := slices.Clone(t.Articles)
@@ -167,7 +167,7 @@ func policy(t *scenarios.Ticket) []scenarios.Article {
 	})
 }
 
-// facts lists what is true of the case.
+// facts lists the facts of the case.
 func facts(t *scenarios.Ticket) []string {
 	var out []string
 	for _, f := range t.Reply.Facts {
@@ -180,7 +180,7 @@ func facts(t *scenarios.Ticket) []string {
 	return append(out, "next step: "+words(t.Reply.Outcome.Value))
 }
 
-// actions says what the agent did with the ticket. The team is one of a closed list.
+// actions describes the agent's actions. The team is one of a closed list.
 func actions(a grader.Actions) string {
 	switch {
 	case a.Ending == grader.Resolved:
@@ -193,7 +193,7 @@ func actions(a grader.Actions) string {
 	return "The agent left the ticket open."
 }
 
-// shown is as much of a text as the model is shown.
+// shown returns the part of a text that the model gets, and whether it was cut.
 func shown(text string) (string, bool) {
 	if utf8.RuneCountInString(text) <= maxShown {
 		return text, false
@@ -208,7 +208,7 @@ func shown(text string) (string, bool) {
 	return text, false
 }
 
-// datamark joins the words of each line by the mark, which doesn't stand in the text otherwise.
+// datamark joins the words of each line by the mark, which is removed from the text first.
 func datamark(text string) string {
 	lines := strings.Split(strings.ReplaceAll(text, mark, " "), "\n")
 	for i, line := range lines {
@@ -217,7 +217,7 @@ func datamark(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// unmarked undoes datamark in a quote.
+// unmarked removes the marks from a quote.
 func unmarked(quote string) string { return strings.ReplaceAll(quote, mark, " ") }
 
 // key is the cache key of a vote: a digest of everything that the answer depends on.
@@ -233,9 +233,8 @@ func (q *question) key(vote int) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// address is the key under which an answer is kept that was given without the refused features. The
-// tokens of a prompt and the sample come from the key itself: they stay the same when an endpoint's
-// refusals become known.
+// address returns the key of an answer that was given without the refused features. Tokens and the
+// sample depend on the key itself, so they stay the same when refusals become known.
 func address(key string, refused feature) string {
 	if refused == 0 {
 		return key
@@ -244,8 +243,8 @@ func address(key string, refused feature) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// derive makes a token of the cache key. It can be made again for a replay, and a reply can't hold
-// the one of its own prompt, because the key depends on the reply.
+// derive returns a token derived from the cache key. It is reproducible for a replay, and a reply
+// can't contain the token of its own prompt, because the key depends on the reply.
 func derive(key, purpose string, attempt int) []byte {
 	mac := hmac.New(sha256.New, []byte(key))
 	fmt.Fprintf(mac, "%s %d", purpose, attempt)
@@ -271,7 +270,7 @@ type prompt struct {
 	refused feature
 }
 
-// write makes the prompt of an attempt at a vote. A complaint says what was wrong with the answer
+// write makes the prompt of an attempt at a vote. The complaint describes the error in the answer
 // before.
 func (j *Judge) write(q *question, key string, attempt int, complaint string, fenced bool) (prompt, error) {
 	p := prompt{canary: hex.EncodeToString(derive(key, "canary", attempt)[:8]), seed: seed(key, attempt)}
@@ -290,7 +289,7 @@ func (j *Judge) write(q *question, key string, attempt int, complaint string, fe
 	return p, err
 }
 
-// seed is below 2^31, which every endpoint takes.
+// seed returns a seed below 2^31, which every endpoint accepts.
 func seed(key string, attempt int) int64 {
 	b := derive(key, "seed", attempt)
 	return int64(b[0]&0x7f)<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])

@@ -10,9 +10,8 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 )
 
-// Replay grades replies from verdicts that were kept, without a model: the rules read a reply
-// again, its verdict's evidence answers the claims, and today's points, caps and gates add them up.
-// It so tells what an episode of old would earn now.
+// Replay grades replies with stored verdicts instead of a model: the rules read a reply again, the
+// stored evidence answers the claims, and today's points, caps and gates apply.
 type Replay struct {
 	rules *offline.Judge
 	scale string
@@ -21,8 +20,8 @@ type Replay struct {
 
 var _ grader.Judge = (*Replay)(nil)
 
-// NewReplay makes a judge of the cases that the verdicts of an episode are on. The scale is that of
-// their run, as Judge.Name gives it.
+// NewReplay makes a judge of the cases of an episode's verdicts. The scale is the Judge.Name of
+// their run.
 func NewReplay(rules *offline.Judge, scale string, verdicts ...grader.Verdict) *Replay {
 	r := &Replay{rules, scale, map[string]grader.Verdict{}}
 	for _, v := range verdicts {
@@ -42,7 +41,7 @@ func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error)
 	failed := grader.Verdict{Judge: model, Status: grader.StatusError, Cause: grader.CauseFailed}
 	kept, ok := r.kept[c.Digest()]
 	if !ok {
-		return failed, errors.New("replaying a verdict: none was kept of this reply: judge it again")
+		return failed, errors.New("replaying a verdict: none is stored for this reply: judge it again")
 	}
 	fallback := mixed && kept.Status == grader.StatusFallback && kept.Judge == offlinePrefix+standIn
 	if !fallback && (kept.Judge != model || !kept.Scored() || kept.Status == grader.StatusFallback) {
@@ -73,7 +72,7 @@ const (
 	standInPrefix = "+" + offlinePrefix
 )
 
-// evidenceIn are those answers of a verdict that are asked for today.
+// evidenceIn returns the answers of a verdict to the claims of today.
 func evidenceIn(kept grader.Verdict, assessment *offline.Assessment) []grader.Evidence {
 	wanted := map[string]bool{}
 	for _, c := range assessment.Claims() {

@@ -1,0 +1,146 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csenv/csenv/envserver/endpoint"
+)
+
+// OnFailure is the handling of replies that the model fails to judge.
+type OnFailure string
+
+const (
+	// FailureIsError returns an error: the episode has no score.
+	FailureIsError OnFailure = "error"
+	// FailureIsOffline uses the offline judge's verdict. The judge's name then contains both
+	// scales.
+	FailureIsOffline OnFailure = "offline"
+)
+
+// The defaults of Config.
+const (
+	DefaultTimeout        = time.Minute
+	DefaultMaxConcurrency = 64
+	DefaultVotes          = 3
+)
+
+// Config configures a judge. BaseURL and Model are required; zero values are replaced by defaults.
+type Config struct {
+	// BaseURL is the URL of the endpoint without /chat/completions: "https://api.openai.com/v1".
+	BaseURL string
+	// Model is the name of the model at the endpoint. Use a dated version, because scores of
+	// different models are not comparable.
+	Model string
+	// APIKey is sent as a bearer token if set.
+	APIKey string
+	// Timeout bounds one judgement, including waiting, retries and votes.
+	Timeout time.Duration
+	// MaxConcurrency bounds the concurrent requests, MaxQueue the waiting ones.
+	MaxConcurrency, MaxQueue int
+	// Votes is the number of votes on a reply that is hard to judge; the majority decides each
+	// claim. It is odd; 1 means a single vote always.
+	Votes int
+	// PassLine is the points of a reply in an episode that just passes, and Margin the distance
+	// from it within which further votes are taken, in milli-points. The default PassLine is that
+	// of an episode at 0.8 with the right labels.
+	PassLine, Margin int64
+	// Sample is the share of the other replies with further votes, in thousandths, to measure the
+	// model's reliability.
+	Sample int
+	// OnFailure is FailureIsError unless set.
+	OnFailure OnFailure
+	// CacheMode is CacheReadWrite by default. The CacheSize most recent answers are kept in memory,
+	// and all of them in CacheDir if set.
+	CacheMode CacheMode
+	CacheDir  string
+	CacheSize int
+	// MaxTokens bounds the tokens of an answer.
+	MaxTokens int64
+	// HTTPClient sends the requests.
+	HTTPClient *http.Client
+	// Now, Random (from 0 to 1) and Wait are the clock and the randomness of retries.
+	Now    func() time.Time
+	Random func() float64
+	Wait   func(ctx context.Context, d time.Duration) error
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Timeout, DefaultTimeout)
+	setDefault(&c.MaxConcurrency, DefaultMaxConcurrency)
+	setDefault(&c.MaxQueue, 4096)
+	setDefault(&c.Votes, DefaultVotes)
+	setDefault(&c.PassLine, 300)
+	setDefault(&c.Margin, 50)
+	setDefault(&c.OnFailure, FailureIsError)
+	setDefault(&c.CacheMode, CacheReadWrite)
+	setDefault(&c.CacheSize, 10_000)
+	setDefault(&c.MaxTokens, 4096)
+	setDefault(&c.HTTPClient, &http.Client{})
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	if c.Wait == nil {
+		c.Wait = endpoint.Wait
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// maxModel bounds the length of a model's name, which is part of the scale.
+const maxModel = 128
+
+// Validate reports all invalid fields.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if !plainURL(c.BaseURL) {
+		errs = append(errs, errors.New("the judge's base URL must be http(s)://host[:port]/path, without a user, a "+
+			"password, a query or a fragment, for example https://api.openai.com/v1"))
+	}
+	if !plainName(c.Model) {
+		errs = append(errs, fmt.Errorf("the judge's model is %.40q: name the endpoint's model in at most %d ASCII "+
+			"characters without spaces", c.Model, maxModel))
+	}
+	if c.Votes < 0 || c.Votes%2 == 0 || c.Votes > 9 {
+		errs = append(errs, fmt.Errorf("the judge has %d votes: it must be 1, 3, 5, 7 or 9", c.Votes))
+	}
+	if c.Timeout < 0 || c.MaxConcurrency < 0 || c.MaxQueue < 0 || c.CacheSize < 0 || c.MaxTokens < 0 {
+		errs = append(errs, errors.New("the judge's timeout, concurrency, queue, cache size and token bound must be "+
+			"positive"))
+	}
+	if !slices.Contains([]OnFailure{FailureIsError, FailureIsOffline}, c.OnFailure) {
+		errs = append(errs, fmt.Errorf("the judge's handling of failures is %q: choose error or offline", c.OnFailure))
+	}
+	if !slices.Contains(CacheModes(), c.CacheMode) {
+		errs = append(errs, fmt.Errorf("the judge's cache is %q: choose one of %v", c.CacheMode, CacheModes()))
+	}
+	return errors.Join(errs...)
+}
+
+func plainURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil &&
+		!strings.ContainsAny(text, "?#")
+}
+
+func plainName(text string) bool {
+	return text != "" && len(text) <= maxModel && !strings.ContainsFunc(text,
+		func(r rune) bool { return r <= ' ' || r > '~' })
+}

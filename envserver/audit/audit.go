@@ -1,11 +1,9 @@
 // Package audit measures what shortcuts earn on a catalogue.
 //
-// A benchmark is worth what it takes to score on it. Here are the policies that understand nothing:
-// constants, keywords, the customer's tone or account level. Each is graded by the grader itself,
-// without a reply, so that the figures are those an agent would get. Where a shortcut has to know
-// more than it could (the team to escalate to, the answer key from which a map is fitted), it is
-// told, so every figure is an upper bound. A catalogue on which one of them comes near the pass
-// line tests nothing.
+// The shortcuts are policies that understand nothing: constants, keywords, the customer's tone or
+// account level. The grader itself grades them, without a reply. Knowledge that a shortcut would need
+// (the team to escalate to, the answers that a map is fitted to) is given to it, so every figure is
+// an upper bound. A catalogue on which a shortcut comes near the pass line measures nothing.
 package audit
 
 import (
@@ -16,7 +14,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// Figures are what a shortcut earns on average, each as a share of what is offered, in thousandths.
+// Figures are the average earnings of a shortcut as shares of the maximum, in thousandths.
 type Figures struct {
 	Policy string `json:"policy"`
 	// Category, Priority and Escalation are the shares of the three decisions.
@@ -25,14 +23,14 @@ type Figures struct {
 	Escalation int64 `json:"escalation"`
 	// Classify is the score of ticket-classify.
 	Classify int64 `json:"classify"`
-	// Rules is what the three decisions earn in ticket-resolve, of 1000 with the reply.
+	// Rules is the share that the three decisions earn in ticket-resolve, of 1000 with the reply.
 	Rules int64 `json:"rules"`
 }
 
-// Reader says which category a ticket seems to belong to.
+// Reader returns the category that a ticket seems to belong to.
 type Reader func(*scenarios.Ticket) string
 
-// Declared reads the cues that the files of a catalogue state, for its tickets.
+// Declared reads the cues of the files of a catalogue.
 func Declared(c *scenarios.Catalog) Reader {
 	return func(t *scenarios.Ticket) string {
 		s, ok := c.Ticket(t.ScenarioID)
@@ -43,8 +41,8 @@ func Declared(c *scenarios.Catalog) Reader {
 	}
 }
 
-// Tickets grades the shortcuts on all wordings of all tickets at the seeds, with the reader's word
-// for the category. Every ticket weighs the same.
+// Tickets grades the shortcuts on all wordings of all tickets at the seeds, with the reader's
+// category. Every ticket has the same weight.
 func Tickets(c *scenarios.Catalog, read Reader, seeds ...int64) ([]Figures, error) {
 	cases, err := instantiate(c, read, seeds)
 	if err != nil || len(cases) == 0 {
@@ -61,11 +59,12 @@ func Tickets(c *scenarios.Catalog, read Reader, seeds ...int64) ([]Figures, erro
 	return out, nil
 }
 
-// instance is a ticket with what a shortcut may look at.
+// instance is a ticket with its cue, as a shortcut may see it.
 type instance struct {
 	ticket *scenarios.Ticket
 	cue    string
-	// weight makes the tickets of all scenarios weigh the same, however many wordings each has.
+	// weight gives the tickets of all scenarios the same weight, regardless of the number of
+	// wordings.
 	weight float64
 }
 
@@ -85,10 +84,10 @@ func instantiate(c *scenarios.Catalog, read Reader, seeds []int64) ([]instance, 
 	return out, nil
 }
 
-// shortcut is a policy. Those that fit themselves to the answers do so over all cases first.
+// shortcut is a policy. Some are fitted to the answers of all cases first.
 type shortcut struct {
 	name string
-	// candidates are the deciders from which each figure takes its best.
+	// candidates are the deciders of which each figure takes the best.
 	candidates func(cases []instance) []decider
 }
 
@@ -108,7 +107,7 @@ func (s shortcut) figures(cases []instance) (Figures, error) {
 	return best, nil
 }
 
-// figuresOf grades one decider. The verdict is that on no reply.
+// figuresOf grades one decider, without a reply.
 func figuresOf(cases []instance, decide decider) (Figures, error) {
 	var classify, rules float64
 	shares := map[string]float64{}
@@ -139,7 +138,7 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 
 func thousandths(share float64) int64 { return int64(share*1000 + 0.5) }
 
-// decide makes decisions; an escalation goes to the right team, as if the shortcut knew it.
+// decide makes decisions. An escalation goes to the right team.
 func decide(in instance, category, priority string, escalate bool) grader.Decisions {
 	d := grader.Decisions{Category: category, Priority: priority, Ending: grader.Resolved}
 	if escalate {
@@ -183,7 +182,7 @@ func shortcuts() []shortcut {
 	}
 }
 
-// constants are all answers that don't look at the ticket.
+// constants are all answers that ignore the ticket.
 func constants() []decider {
 	out := make([]decider, 0, 32)
 	for _, c := range scenarios.Categories() {
@@ -196,7 +195,7 @@ func constants() []decider {
 	return out
 }
 
-// fitted is the best map from a feature to the three decisions, fitted on the very cases that it is
+// fitted is the best map from a feature to the three decisions, fitted on the cases that it is
 // graded on.
 func fitted(cases []instance, feature func(instance) string) []decider {
 	type answer struct {
@@ -236,7 +235,7 @@ func credit(cases []instance, right func(instance) bool) float64 {
 	return sum
 }
 
-// bestOf is the first of the values with the highest worth.
+// bestOf returns the first of the values with the highest worth.
 func bestOf(values []string, worth func(string) float64) string {
 	return slices.MaxFunc(values, func(a, b string) int {
 		switch x, y := worth(a), worth(b); {

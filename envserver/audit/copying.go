@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// toolResult is what a tool answered, read without knowing its records.
+// toolResult is the result of a tool, with its records as plain maps.
 type toolResult struct {
 	OK      bool           `json:"ok"`
 	Records map[string]any `json:"-"`
@@ -35,8 +35,8 @@ func readResult(document any) (toolResult, error) {
 	return r, nil
 }
 
-// copyFields writes a reply that understands nothing and leaves nothing out: a sentence for every
-// field that a tool has shown, with the words of the actions that were carried out.
+// copyFields writes a reply with a sentence for every field that a tool has shown, and for the
+// actions that were carried out.
 func copyFields(p *player) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Hello %s, thank you for your message.", p.workflow.Customer.Name)
@@ -56,7 +56,7 @@ func copyFields(p *player) (string, error) {
 	return b.String(), nil
 }
 
-// copyRecord writes the fields below a value, each with the names on the way to it.
+// copyRecord writes the fields below a value, each with its path.
 func copyRecord(b *strings.Builder, name string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -74,7 +74,7 @@ func copyRecord(b *strings.Builder, name string, value any) {
 	}
 }
 
-// currency is the sign before a sum of money, which alone has two decimals.
+// currency returns the sign of a sum of money, which is the only kind of number with two decimals.
 func currency(n json.Number) string {
 	if i := strings.IndexByte(n.String(), '.'); i >= 0 && len(n)-i == 3 {
 		return "$"
@@ -82,7 +82,7 @@ func currency(n json.Number) string {
 	return ""
 }
 
-// readable writes a time as a day, and a status or any other text as it stands.
+// readable writes a time as a day, and any other text unchanged.
 func readable(text string) string {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t.Format("January 2, 2006")

@@ -11,7 +11,7 @@ import (
 
 // Marginal counts the tickets that have something in common, at seed 0.
 type Marginal struct {
-	// Of is what they have in common, such as "category billing".
+	// Of is the common property, such as "category billing".
 	Of string `json:"of"`
 	// Counts are by column, see Columns. A column without tickets is left out.
 	Counts map[string]int `json:"counts"`
@@ -23,8 +23,8 @@ func Columns() []string {
 		[]string{"escalate", "resolve", "basic", "premium", "enterprise"})
 }
 
-// Distribution counts the tickets of a catalogue at seed 0, where every branch takes its canonical
-// value. Rows are in the order of Columns, or of the alphabet.
+// Distribution counts the tickets of a catalogue at seed 0, where every branch has its canonical
+// value. Rows are in the order of Columns, or alphabetical.
 func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 	var rows []Marginal
 	count := func(of string, columns []string) {

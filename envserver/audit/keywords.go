@@ -1,75 +1,46 @@
 package audit
 
 import (
+	_ "embed"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/csenv/csenv/scenarios"
 )
 
-// lexicon are the beginnings of words that speak for a category, in one language.
-type lexicon map[string][]string
+//go:embed keywords.txt
+var keywordsFile string
 
-// lexicons are what a triage rule written in an afternoon would hold: no more than the everyday
-// words of each category. They are closed. A ticket whose texts don't bear out its cue is
-// rewritten; the lists don't follow the tickets.
-func lexicons() map[string]lexicon {
-	return map[string]lexicon{
-		"en": {
-			"billing": {
-				"invoice", "charge", "payment", "paid", "pay", "refund", "bill", "price", "card", "fee", "fees", "bank",
-				"statement", "vat", "instalment", "credit", "overdraft", "discount",
-				"subscription", "seats",
-			},
-			"shipping": {
-				"parcel", "deliver", "courier", "tracking", "shipment", "shipping", "shipped", "carrier", "address",
-				"pallet", "locker", "package", "depot", "truck", "dock", "pickup", "signature",
-				"signed", "box", "customs",
-			},
-			"technical": {
-				"camera", "hub", "lock", "sensor", "controller", "siren", "app", "login", "log", "device", "offline",
-				"update", "firmware", "software", "error", "alert", "router", "recording",
-				"footage", "radio", "protocol", "api", "code", "reset", "restart", "battery", "wifi", "network",
-				"export", "phone",
-			},
-			"general": {"account", "e-mail", "email", "plan", "question", "policy", "privacy", "terms", "newsletter",
-				"feature", "logo", "brand", "press", "future", "preference", "profile", "contract"},
-		},
-		"de": {
-			"billing": {"rechnung", "bezahl", "zahl", "betrag", "berechn", "preis", "karte", "gebühr", "erstatt",
-				"abbuch", "gutschrift", "abo", "tarif", "kosten"},
-			"shipping": {"paket", "liefer", "sendung", "versand", "zustell", "kurier", "adresse", "abhol", "spediteur",
-				"palette"},
-			"technical": {"kamera", "hub", "schloss", "sensor", "sirene", "app", "gerät", "offline", "update",
-				"firmware", "software", "fehler", "router", "aufnahme", "zurücksetz"},
-			"general": {"konto", "e-mail", "frage", "richtlinie", "datenschutz", "newsletter", "funktion", "vertrag"},
-		},
-		"es": {
-			"billing": {"factura", "pago", "pagar", "cobr", "cargo", "precio", "tarjeta", "reembols", "importe",
-				"abono", "cuota"},
-			"shipping": {"paquete", "envío", "envio", "entrega", "repart", "mensajer", "dirección", "almacén", "recog",
-				"seguimiento", "transport", "depósito"},
-			"technical": {"cámara", "camara", "hub", "cerradura", "sensor", "sirena", "app", "aplicación",
-				"dispositivo", "conexión", "router", "wifi", "actualiz", "firmware", "error", "red", "señal"},
-			"general": {"cuenta", "correo", "pregunta", "política", "privacidad", "boletín", "función", "contrato"},
-		},
-		"fr": {
-			"billing": {"factur", "paiement", "payer", "prélèvement", "débit", "prix", "carte", "rembours", "montant",
-				"avoir", "tarif"},
-			"shipping": {"colis", "livraison", "livrer", "expédi", "transport", "coursier", "suivi", "dépôt",
-				"palette"},
-			"technical": {"caméra", "hub", "serrure", "capteur", "sirène", "application", "hors ligne", "mise à jour",
-				"logiciel", "erreur", "routeur", "réseau", "enregistrement"},
-			"general": {"compte", "mail", "e-mail", "messagerie", "question", "adresse", "confidentialité",
-				"fonction", "contrat"},
-		},
+// lexicons returns the beginnings of words that indicate a category, by language and category.
+var lexicons = sync.OnceValue(func() map[string]map[string][]string {
+	all := map[string]map[string][]string{}
+	for heading, words := range entries(keywordsFile) {
+		language, category, _ := strings.Cut(heading, " ")
+		if all[language] == nil {
+			all[language] = map[string][]string{}
+		}
+		all[language][category] = strings.Split(words, ", ")
+	}
+	return all
+})
+
+// entries yields the lines "heading: text" of a file.
+func entries(file string) iter.Seq2[string, string] {
+	return func(yield func(heading, text string) bool) {
+		for line := range strings.Lines(file) {
+			heading, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			if !strings.HasPrefix(line, "#") && !yield(heading, text) {
+				return
+			}
+		}
 	}
 }
 
-// Keywords is the category that a reader of keywords says of a ticket: the one most of whose words
-// occur in the subject and the description, a word of the subject counting twice. Ties go to
-// billing, shipping, technical and general, in this order.
+// Keywords returns the category most of whose keywords occur in the subject and the description of
+// a ticket. A word of the subject counts twice. Ties go to the first category.
 func Keywords(t *scenarios.Ticket) string {
 	words := lexicons()[t.Language[:2]]
 	counts := make([]int, len(scenarios.Categories()))
@@ -83,8 +54,8 @@ func Keywords(t *scenarios.Ticket) string {
 	return scenarios.Categories()[slices.Index(counts, best)]
 }
 
-// hits counts the words of a text that begin as one of the keywords does. Keywords of up to three
-// letters stand for themselves and their plural alone.
+// hits counts the words of a text that begin with a keyword. Keywords of up to three letters match
+// only themselves and their plural.
 func hits(text string, keywords []string) int {
 	n := 0
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool {

@@ -1,8 +1,11 @@
 package audit
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/csenv/csenv/scenarios"
 	"github.com/csenv/csenv/scenarios/pack"
@@ -21,15 +24,15 @@ const publicPack = "csenv-public"
 
 func isPublic(p pack.Info) bool { return p.Name == publicPack }
 
-// maxReadOnly is the largest share of workflows, in percent, that may be settled by looking things
-// up and answering. Beyond it a fixed sequence of look-ups would pass too often.
+// maxReadOnly is the maximum share of workflows, in percent, that look-ups and an answer alone may
+// resolve. Above it a fixed sequence of look-ups would pass too often.
 const maxReadOnly = 45
 
-// minWorkflows is the number of workflows of a pack from which on that share means something.
+// minWorkflows is the number of workflows of a pack that makes that share meaningful.
 const minWorkflows = 8
 
-// Lint checks what scenarios.Catalog.Lint can't, because it takes all tickets together or a reader
-// of keywords.
+// Lint checks the rules that scenarios.Catalog.Lint can't check, because they concern all tickets
+// together or the keywords.
 func Lint(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	var findings []scenarios.Finding
 	for _, check := range []func(*scenarios.Catalog) ([]scenarios.Finding, error){cues, distribution, readOnly,
@@ -43,7 +46,7 @@ func Lint(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	return findings, nil
 }
 
-// cues checks that at least half of a ticket's wordings read as its cue says.
+// cues checks that keywords indicate the cue in at least half of the wordings of each ticket.
 func cues(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	var findings []scenarios.Finding
 	for _, s := range c.Tickets() {
@@ -71,51 +74,24 @@ func cues(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 // publicTickets is the number of tickets of the complete public pack.
 const publicTickets = 40
 
-// publicMarginals is how the public tickets are spread at seed 0: priority and escalation are
-// independent of category, and neither follows account level or tone.
+//go:embed distribution.txt
+var distributionFile string
+
+// publicMarginals returns the required distribution of the public tickets.
 func publicMarginals() []Marginal {
-	prio := func(tickets, low, medium, high, urgent, escalate, resolve int) map[string]int {
-		return map[string]int{"tickets": tickets, "low": low, "medium": medium, "high": high, "urgent": urgent,
-			"escalate": escalate, "resolve": resolve}
-	}
-	levels := func(m map[string]int, basic, premium, enterprise int) map[string]int {
-		m["basic"], m["premium"], m["enterprise"] = basic, premium, enterprise
-		return m
-	}
-	held := func() map[string]int {
-		m := prio(8, 2, 2, 2, 2, 4, 4)
-		for _, c := range scenarios.Categories() {
-			m[c] = 2
+	var rows []Marginal
+	for of, text := range entries(distributionFile) {
+		row := Marginal{of, map[string]int{}}
+		for count := range strings.FieldsSeq(text) {
+			column, n, _ := strings.Cut(count, "=")
+			row.Counts[column], _ = strconv.Atoi(n)
 		}
-		return m
+		rows = append(rows, row)
 	}
-	return []Marginal{
-		{"all", levels(prio(40, 10, 10, 10, 10, 20, 20), 14, 13, 13)},
-		{"category billing", levels(prio(10, 3, 2, 3, 2, 5, 5), 4, 3, 3)},
-		{"category shipping", levels(prio(10, 2, 3, 2, 3, 5, 5), 3, 3, 4)},
-		{"category technical", levels(prio(10, 3, 2, 2, 3, 5, 5), 4, 4, 2)},
-		{"category general", levels(prio(10, 2, 3, 3, 2, 5, 5), 3, 3, 4)},
-		{"escalate", levels(prio(20, 5, 5, 5, 5, 20, 0), 6, 7, 7)},
-		{"resolve", levels(prio(20, 5, 5, 5, 5, 0, 20), 8, 6, 6)},
-		{"level basic", prio(14, 3, 3, 4, 4, 6, 8)},
-		{"level premium", prio(13, 4, 4, 2, 3, 7, 6)},
-		{"level enterprise", prio(13, 3, 3, 4, 3, 7, 6)},
-		{"tone angry", prio(10, 3, 3, 2, 2, 5, 5)},
-		{"tone calm", map[string]int{"tickets": 11, "urgent": 4}},
-		{"tone neutral", map[string]int{"tickets": 15}},
-		{"tone worried", map[string]int{"tickets": 4}},
-		{"cue wrong", map[string]int{"tickets": 16}},
-		{"language en", map[string]int{"tickets": 36}},
-		{"language es", map[string]int{"tickets": 2}},
-		{"language de", map[string]int{"tickets": 1}},
-		{"language fr", map[string]int{"tickets": 1}},
-		{"split public-train", map[string]int{"tickets": 24}},
-		{"split public-dev", held()},
-		{"split public-test", held()},
-	}
+	return rows
 }
 
-// distribution compares the public pack with what is laid down. A pack that isn't complete must not
+// distribution compares the public pack with the required distribution. An incomplete pack must not
 // have too many of anything.
 func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	pack := c.Only(isPublic)
@@ -143,7 +119,7 @@ func distribution(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	return findings, nil
 }
 
-// readOnly looks for packs in which too many workflows change nothing.
+// readOnly finds packs in which too many workflows change nothing.
 func readOnly(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	workflows, reading := map[pack.Info]int{}, map[pack.Info]int{}
 	for _, s := range c.Workflows() {

@@ -9,18 +9,18 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// QueueFigures are what a way of working through queues earns on average, in thousandths.
+// QueueFigures are the average earnings of a way of working through queues, in thousandths.
 type QueueFigures struct {
 	Policy string `json:"policy"`
-	// Raw is the share of all points of all five tickets, Relative the score: what the best
-	// schedule earns is 1000.
+	// Raw is the share of all points of all five tickets, Relative the score: the best schedule
+	// earns 1000.
 	Raw      int64 `json:"raw"`
 	Relative int64 `json:"relative"`
 }
 
-// Queues works through every queue of the catalogue at the seeds in the ways that the task is to
-// tell apart. The reader says what a reader of keywords takes a ticket to be about. Where a
-// catalogue makes no queue, there are no figures.
+// Queues works through every queue of the catalogue at the seeds, in the ways that the task has to
+// distinguish. The reader returns the category that keywords indicate. Without queues there are no
+// figures.
 func Queues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, error) {
 	composed, err := queue.Compose(c)
 	if err != nil {
@@ -42,11 +42,11 @@ func Queues(c *scenarios.Catalog, read Reader, seeds ...int64) ([]QueueFigures, 
 // queuePass is the pass line of the task, in thousandths of the best schedule.
 const queuePass = 850
 
-// minQueues is the number of queues of a catalogue from which on their means say something.
+// minQueues is the number of queues that makes their means meaningful.
 const minQueues = 10
 
-// orders checks that the queues can be passed by the order of urgency and by no other way of
-// working, however good the answers.
+// orders checks that only working in the order of urgency passes the queues, even with perfect
+// answers.
 func orders(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	composed, err := queue.Compose(c)
 	if err != nil || len(composed) < minQueues {
@@ -70,11 +70,11 @@ func orders(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	return findings, nil
 }
 
-// queued is a ticket of a queue as the ways of working see it.
+// queued is a ticket of a queue with the properties that the ways of working use.
 type queued struct {
 	queue.Case
 	level, tone string
-	// cueRight tells whether a reader of keywords gets the category right.
+	// cueRight reports whether keywords indicate the right category.
 	cueRight bool
 }
 

@@ -14,26 +14,24 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// PassMark is the least score of a workflow that counts as passed, in micro-points. The issue has
-// to be resolved as well.
+// PassMark is the minimum score of a passed workflow, in micro-points. The issue has to be resolved
+// as well.
 const PassMark = 750_000
 
-// SequenceRow is what a fixed sequence of actions earns on the workflows: it looks nothing up that
-// it would act on.
+// SequenceRow is the result of a fixed sequence of actions on the workflows.
 type SequenceRow struct {
-	// Policy spells the sequence: O looks the order up, P the payment, R refunds the whole payment,
-	// E escalates, A answers.
+	// Policy is the sequence: O looks up the order, P the payment, R refunds the whole payment, E
+	// escalates, A answers.
 	Policy string `json:"policy"`
-	// Episodes is how many were played of each kind.
+	// Episodes is the number of episodes of each kind.
 	Episodes int `json:"episodes"`
-	// UpperBound is reached by a reply that states all facts, which the sequence can't know; it is
-	// told.
+	// UpperBound is the outcome with a reply that states all facts, which the sequence can't know.
 	UpperBound Outcome `json:"upper_bound"`
-	// Template is reached by a reply that copies every field which a tool has shown.
+	// Template is the outcome with a reply that copies every field that a tool has shown.
 	Template Outcome `json:"template"`
 }
 
-// Outcome is a mean score, in thousandths, and how many episodes passed.
+// Outcome is a mean score, in thousandths, and the number of passed episodes.
 type Outcome struct {
 	Score  int64 `json:"score"`
 	Passed int   `json:"passed"`
@@ -45,9 +43,9 @@ func Sequences() []string {
 		"junk"}
 }
 
-// Workflows plays the fixed sequences on every workflow of the catalogue at each of the seeds,
-// through the environment itself. The sequences know the right ids and the right team and repeat a
-// look-up that failed, so their figures are upper bounds of what acting without reading earns.
+// Workflows plays the fixed sequences on every workflow of the catalogue at each of the seeds, in
+// the environment itself. The sequences know the right ids and the right team and repeat a look-up
+// that failed, so their figures are upper bounds.
 func Workflows(c *scenarios.Catalog, reader workflow.Reader, seeds ...int64) ([]SequenceRow, error) {
 	kind, err := workflow.New(c, reader)
 	if err != nil {
@@ -157,7 +155,7 @@ func (p *player) play(policy string, answer reply) (*episode.Final, error) {
 	return &episode.Final{}, nil
 }
 
-// step plays an action, and plays it once more when it is a look-up that failed.
+// step plays an action, and repeats a look-up that failed.
 func (p *player) step(action map[string]any) (*episode.Final, error) {
 	final, ok, err := p.send(action)
 	if look := action["action_type"] == scenarios.CheckOrderStatus ||
@@ -167,7 +165,7 @@ func (p *player) step(action map[string]any) (*episode.Final, error) {
 	return final, err
 }
 
-// send plays an action. An action that is refused is no failure: the sequence goes on.
+// send plays an action. If it is refused, the sequence goes on.
 func (p *player) send(action map[string]any) (final *episode.Final, ok bool, err error) {
 	raw, err := json.Marshal(action)
 	if err != nil {
@@ -214,7 +212,7 @@ func call(action string, payload map[string]any) map[string]any {
 	return map[string]any{"action_type": action, "payload": payload}
 }
 
-// team is the one to escalate to, or any where the issue is not to be escalated.
+// team returns the team to escalate to, or any if the issue is not to be escalated.
 func (p *player) team() any {
 	for _, s := range p.workflow.Steps {
 		for _, arg := range s.Args {

@@ -2,9 +2,9 @@
 // completions.
 //
 // The rules of package offline read the reply first. What they can't decide (a fact in other words,
-// the next step, whether a question was answered, tone, order) becomes claims of one statement each,
-// and each answer has to quote its evidence. Points, caps and gates stay in code. A reply is data to
-// the model, never an instruction; if it deceives the model, the gates bound the damage.
+// the next step, whether a question was answered, tone, order) becomes claims of one statement
+// each, and each answer has to quote its evidence. Points, caps and gates stay in code. A reply is
+// data to the model, never an instruction; if it deceives the model, the gates bound the damage.
 //
 // A failure is never a score: it is an error with a cause or, if configured, the offline judge's
 // verdict under that judge's name. Answers are cached under a digest of everything that they depend

@@ -18,7 +18,7 @@ type analysis struct {
 	findings []finding
 	// stated counts the required facts that the reply states.
 	stated int
-	// discriminated counts the key facts among them.
+	// discriminated counts the discriminating facts among them.
 	discriminated int
 	// contradicted counts the required facts that the reply states and takes back.
 	contradicted int
@@ -34,8 +34,9 @@ func (p *prepared) judge(reply string, actions grader.Actions) grader.Verdict {
 // readReply reads a reply and grades its criteria, without the sum.
 func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
 	plain, whole := text.Bound(reply)
-	r := &analysis{prepared: p, text: plain, actions: actions, verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK,
-		Criteria: offers(p.ticket.Reply.Points)}}
+	r := &analysis{prepared: p, text: plain, actions: actions,
+		verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK,
+			Criteria: offers(p.ticket.Reply.Points)}}
 	r.doc = text.Parse(text.Fold(plain), p.lex)
 	if !whole {
 		r.trip("overlong", 0, fmt.Sprintf("longer than the limit of %d characters", text.MaxReplyRunes))

@@ -260,7 +260,8 @@ func (r *analysis) lift(met map[string]bool) {
 		}
 	}
 	if r.discriminated > 0 {
-		r.verdict.Gates = slices.DeleteFunc(slices.Clone(r.verdict.Gates), func(g grader.Gate) bool { return g.ID == noFacts })
+		r.verdict.Gates = slices.DeleteFunc(slices.Clone(r.verdict.Gates),
+			func(g grader.Gate) bool { return g.ID == noFacts })
 	}
 }
 

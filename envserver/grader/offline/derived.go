@@ -27,8 +27,8 @@ func day(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// follows reports whether the value follows from now and what the ticket, its facts and the articles
-// say.
+// follows reports whether the value follows from now and what the ticket, its facts and the
+// articles say.
 func (p *prepared) follows(c text.Value) bool {
 	switch c.Kind {
 	case text.DateValue:

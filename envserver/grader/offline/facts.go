@@ -16,12 +16,12 @@ type fact struct {
 	context  []text.Term
 	negative bool
 	optional bool
-	// visible facts have their value in what the agent was served: stating them shows only that the
-	// ticket was read.
+	// visible facts have their value in a text that the agent was given: stating them shows only
+	// that the ticket was read.
 	visible bool
 	// seeded facts differ from seed to seed.
 	seeded bool
-	// discriminating facts are those that lift the cap on replies without facts.
+	// discriminating facts lift the cap on replies without facts.
 	discriminating bool
 }
 
@@ -97,7 +97,9 @@ func (f *fact) competes(d *text.Document, s text.Span, c *text.Value, saying []t
 // counts reports whether the fact's value is in the unit.
 func (f *fact) counts(u text.Unit) bool {
 	return slices.ContainsFunc(f.forms, func(form form) bool {
-		return slices.ContainsFunc(form.values, func(c text.Value) bool { return c.Kind == text.DurationValue && c.Unit == u })
+		return slices.ContainsFunc(form.values, func(c text.Value) bool {
+			return c.Kind == text.DurationValue && c.Unit == u
+		})
 	})
 }
 
@@ -206,7 +208,8 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 func (f *fact) near(c text.Value) bool {
 	for i := range f.forms {
 		for _, own := range f.forms[i].values {
-			if own.Kind == c.Kind && own.Unit == c.Unit && 20*max(own.Amount-c.Amount, c.Amount-own.Amount) <= own.Amount {
+			if own.Kind == c.Kind && own.Unit == c.Unit &&
+				20*max(own.Amount-c.Amount, c.Amount-own.Amount) <= own.Amount {
 				return true
 			}
 		}
@@ -300,8 +303,8 @@ func (f *fact) placed(d *text.Document) bool {
 	return false
 }
 
-// crossed reports whether the words of g are nearer to f's value at own than those of f, and those of
-// f nearer to g's value at other.
+// crossed reports whether the words of g are nearer to f's value at own than those of f, and those
+// of f nearer to g's value at other.
 func (f *fact) crossed(g *fact, d *text.Document, own, other text.Span) bool {
 	mine, theirs := f.reach(g, d, own)
 	if theirs >= mine {

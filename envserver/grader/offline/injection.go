@@ -30,8 +30,8 @@ type injectionPattern struct {
 	steps []patternStep
 }
 
-// injectionIndex holds the patterns by the words that they can begin with, and those that begin with
-// any ending of a word.
+// injectionIndex holds the patterns by the words that they can begin with, and those that begin
+// with any ending of a word.
 type injectionIndex struct {
 	byWord map[string][]*injectionPattern
 	// byHead are the patterns that begin with a word's beginning of this many bytes.

@@ -21,7 +21,8 @@ type library struct {
 }
 
 func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
-	return &library{Lexicon: lex, injections: aimed, commits: loadCommits(lex.Commitments), texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts)}
+	return &library{Lexicon: lex, injections: aimed, commits: loadCommits(lex.Commitments),
+		texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts)}
 }
 
 // newLibraries makes a library for each language.

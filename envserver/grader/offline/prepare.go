@@ -20,12 +20,12 @@ type prepared struct {
 	facts  []fact
 	// required counts the facts that share Q1.
 	required int
-	// discriminating counts the facts among them that show an answer to this very ticket.
+	// discriminating counts the required facts that show an answer to this very ticket.
 	discriminating int
 	outcome        []form
 	gates          []gate
-	// known are the values that the ticket itself or a fact makes, allowed those that a reply may
-	// make besides.
+	// known are the values that the ticket or a fact states, allowed the other values that a reply
+	// may state.
 	known, allowed []text.Value
 	// bases are the known days.
 	bases []time.Time
@@ -294,7 +294,8 @@ func (p *prepared) addRubric(texts ...string) {
 func nameSet(c scenarios.Customer) wordSet {
 	plain := text.Normalise(c.Name)
 	set := wordSet{}
-	for _, w := range strings.FieldsFunc(text.Fold(plain), func(r rune) bool { return strings.ContainsRune(" -.'", r) }) {
+	for _, w := range strings.FieldsFunc(text.Fold(plain),
+		func(r rune) bool { return strings.ContainsRune(" -.'", r) }) {
 		if len(w) > 1 {
 			set[w] = struct{}{}
 		}

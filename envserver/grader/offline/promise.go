@@ -127,8 +127,8 @@ func (d *promiseReader) otherSense(i int) bool {
 	return false
 }
 
-// committed reports whether a clause asserts the remedy at the span: not as a question, a condition,
-// a possibility, a request or a denial.
+// committed reports whether a clause asserts the remedy at the span: not as a question, a
+// condition, a possibility, a request or a denial.
 func (d *promiseReader) committed(v *text.Clause, at text.Span) bool {
 	switch {
 	case v.Withheld:
@@ -175,8 +175,8 @@ func (d *promiseReader) active(c text.Span, i int) bool {
 	return d.continued(c, i) && j == c.Lo && t.Is(text.Conjunctions)
 }
 
-// continued reports whether the clause goes on with the subject of the one before it: "I have checked
-// the charge and refunded it".
+// continued reports whether the clause goes on with the subject of the one before it: "I have
+// checked the charge and refunded it".
 func (d *promiseReader) continued(c text.Span, i int) bool {
 	word := d.Tokens[i].Text
 	return len(word) >= 5 && word[len(word)-2:] == "ed" && d.SharesSubject(c) &&
@@ -303,7 +303,8 @@ func (d *promiseReader) commitsTo(v *text.Clause, p *commitPattern, i int) strin
 	return name
 }
 
-// follows reports whether the steps follow one another from token i, and names the remedy among them.
+// follows reports whether the steps follow one another from token i, and names the remedy among
+// them.
 func (d *promiseReader) follows(v *text.Clause, steps []patternStep, i int, name *string) bool {
 	if len(steps) == 0 {
 		return true

@@ -298,8 +298,8 @@ func (lex *Lexicon) readNumber(s string) (n int, thousandths int64) {
 	return n, value*1000 + atoi((fraction + "000")[:3])
 }
 
-// groups reports whether a mark before three digits groups thousands, given the digits before it and
-// the text after them.
+// groups reports whether a mark before three digits groups thousands, given the digits before it
+// and the text after them.
 func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 	switch {
 	case before > 3:

@@ -76,7 +76,8 @@ func DeniedAt(d *Document, s Span, at int, context []Term) bool {
 		return false
 	}
 	if neg := d.NegatorIn(Span{c.Lo, at}); neg >= 0 && !lasting(d, at) {
-		return !d.relative(s, neg) && d.AnyWord(Untils, Span{neg, at}) < 0 && d.AnyWord(Losses, Span{neg, c.Hi}) < 0 && (at-neg <= narrowScope || !d.Tokens[neg].Is(Narrow))
+		return !d.relative(s, neg) && d.AnyWord(Untils, Span{neg, at}) < 0 && d.AnyWord(Losses, Span{neg, c.Hi}) < 0 &&
+			(at-neg <= narrowScope || !d.Tokens[neg].Is(Narrow))
 	}
 	neg := d.NegatorIn(Span{at, c.Hi})
 	if neg < 0 || neg > at+6 || d.AnyWord(Untils, Span{neg, c.Hi}) >= 0 {

@@ -66,7 +66,8 @@ func stemRomance(w string) string {
 		"mente", "ment", "iones", "ion",
 		"aremos", "eremos", "iremos", "erons", "irons", "amos", "emos", "imos", "erez", "irez", "ando", "iendo", "ados",
 		"adas", "idos", "idas",
-		"ado", "ada", "ido", "ida", "ent", "ant", "ons", "ees", "era", "ara", "ira", "ar", "er", "ir", "ez", "re", "ee", "an", "en", "es")
+		"ado", "ada", "ido", "ida", "ent", "ant", "ons", "ees", "era", "ara",
+		"ira", "ar", "er", "ir", "ez", "re", "ee", "an", "en", "es")
 	w = trim(w, 4, "e", "a", "o", "i")
 	return w
 }

@@ -11,9 +11,9 @@ type Term struct {
 	prefilter prefilter
 }
 
-// marks tell quickly what can't match: a bit each for the first three bytes of a word's stem and of
-// its text, and for the last three of its text. A token holds those that it has, a term those that
-// one of its matches has to have.
+// prefilter quickly excludes matches: a bit each for the first three bytes of a word's stem and of
+// its text, and for the last three of its text. A token has the bits of its own, a term those of
+// which a match has at least one.
 type prefilter struct{ heads, tails uint64 }
 
 // prefilterOf are a token's marks.
@@ -21,7 +21,7 @@ func prefilterOf(text, stem string) prefilter {
 	return prefilter{headBit(text) | headBit(stem), tailBit(text)}
 }
 
-// marks are those that what matches the term has at least one of.
+// termPrefilter returns the bits of which a match of the term has at least one.
 func termPrefilter(text, stem string) prefilter {
 	if len(text) < minPrefix {
 		return prefilter{headBit(stem), 0}
@@ -41,7 +41,7 @@ func bitOf(s string) uint64 {
 	return 1 << (h * 0x9e3779b97f4a7c15 >> 58)
 }
 
-// meet reports whether two sets of marks have one in common.
+// meets reports whether two prefilters have a bit in common.
 func (p prefilter) meets(o prefilter) bool { return p.heads&o.heads|p.tails&o.tails != 0 }
 
 // NewTerm makes a term of a text's tokens.
@@ -94,6 +94,7 @@ func (t *Term) At(tokens []Token, i int, synonyms bool) bool {
 	return true
 }
 
+// Matches reports whether a token matches the term of a single word.
 func (t *Term) Matches(tok *Token, synonyms bool) bool {
 	if !tok.prefilter.meets(t.prefilter) {
 		return synonyms && tok.groups()&t.groups != 0

@@ -43,8 +43,9 @@ func (r *valueReader) read(i int) (Value, bool) {
 		}
 		return Value{Kind: IDValue, ID: compactID(t.Text), At: Span{i, i + 1}}, true
 	case DateToken:
-		return Value{Kind: DateValue, Amount: digitDate(t.Text, r.lex.monthFirst), Loose: strings.Count(t.Text, "/") == 1,
-			At: Span{i, i + 1}}, true
+		return Value{Kind: DateValue, Amount: digitDate(t.Text, r.lex.monthFirst),
+			Loose: strings.Count(t.Text, "/") == 1,
+			At:    Span{i, i + 1}}, true
 	case ClockToken:
 		return r.readClock(i), true
 	case CurrencyToken:
@@ -263,7 +264,8 @@ func (r *valueReader) readDayMonth(i int) (Value, bool) {
 // readOrdinal reads the day of "the 14th", of any month.
 func (r *valueReader) readOrdinal(i int) (Value, bool) {
 	day := r.at(i).Value
-	if r.lex.Language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || !r.at(i+1).glued || !r.at(i+1).IsWord("st", "nd", "rd", "th") {
+	if r.lex.Language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || !r.at(i+1).glued ||
+		!r.at(i+1).IsWord("st", "nd", "rd", "th") {
 		return Value{}, false
 	}
 	return Value{Kind: DateValue, Amount: day / 1000, Loose: true, At: Span{i, i + 2}}, true

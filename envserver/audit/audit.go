@@ -1,9 +1,10 @@
 // Package audit measures what shortcuts earn on a catalogue.
 //
 // The shortcuts are policies that understand nothing: constants, keywords, the customer's tone or
-// account level. The grader itself grades them, without a reply. Knowledge that a shortcut would need
-// (the team to escalate to, the answers that a map is fitted to) is given to it, so every figure is
-// an upper bound. A catalogue on which a shortcut comes near the pass line measures nothing.
+// account level. The grader itself grades them, without a reply. Knowledge that a shortcut would
+// need (the team to escalate to, the answers that a map is fitted to) is given to it, so every
+// figure is an upper bound. A catalogue on which a shortcut comes near the pass line measures
+// nothing.
 package audit
 
 import (

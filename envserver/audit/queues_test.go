@@ -30,14 +30,22 @@ var publicQueues = []QueueFigures{
 
 // table is the public tickets at seed 0: id, level, priority, whether to escalate, tone, and
 // whether keywords tell the category.
-const table = `B01 premium low no angry right;B02 basic low no worried right;B03 enterprise low yes neutral right;B04 premium medium no neutral right;B05 basic medium yes neutral right;
-B06 basic high no angry right;B07 enterprise high yes neutral right;B08 premium high yes calm right;B09 enterprise urgent no neutral wrong;B10 basic urgent yes calm right;
-S01 premium low no neutral wrong;S02 enterprise low yes calm wrong;S03 enterprise medium no angry right;S04 premium medium yes neutral right;S05 enterprise medium yes neutral wrong;
-S06 basic high no worried right;S07 premium high yes calm right;S08 basic urgent no neutral right;S09 enterprise urgent no calm wrong;S10 basic urgent yes angry right;
-T01 basic low no angry right;T02 premium low yes calm right;T03 premium low yes calm right;T04 enterprise medium no neutral right;T05 basic medium yes angry right;
-T06 basic high no neutral right;T07 enterprise high yes angry wrong;T08 premium urgent no calm wrong;T09 premium urgent no neutral right;T10 basic urgent yes angry wrong;
-G01 enterprise low no neutral wrong;G02 basic low yes angry right;G03 premium medium no calm right;G04 basic medium no angry wrong;G05 premium medium yes neutral wrong;
-G06 enterprise high no worried wrong;G07 basic high no calm wrong;G08 enterprise high yes worried wrong;G09 premium urgent yes neutral wrong;G10 enterprise urgent yes calm wrong`
+const table = `B01 premium low no angry right;B02 basic low no worried right;B03 enterprise low yes neutral right;
+B04 premium medium no neutral right;B05 basic medium yes neutral right;
+B06 basic high no angry right;B07 enterprise high yes neutral right;B08 premium high yes calm right;
+B09 enterprise urgent no neutral wrong;B10 basic urgent yes calm right;
+S01 premium low no neutral wrong;S02 enterprise low yes calm wrong;S03 enterprise medium no angry right;
+S04 premium medium yes neutral right;S05 enterprise medium yes neutral wrong;
+S06 basic high no worried right;S07 premium high yes calm right;S08 basic urgent no neutral right;
+S09 enterprise urgent no calm wrong;S10 basic urgent yes angry right;
+T01 basic low no angry right;T02 premium low yes calm right;T03 premium low yes calm right;
+T04 enterprise medium no neutral right;T05 basic medium yes angry right;
+T06 basic high no neutral right;T07 enterprise high yes angry wrong;T08 premium urgent no calm wrong;
+T09 premium urgent no neutral right;T10 basic urgent yes angry wrong;
+G01 enterprise low no neutral wrong;G02 basic low yes angry right;G03 premium medium no calm right;
+G04 basic medium no angry wrong;G05 premium medium yes neutral wrong;
+G06 enterprise high no worried wrong;G07 basic high no calm wrong;G08 enterprise high yes worried wrong;
+G09 premium urgent yes neutral wrong;G10 enterprise urgent yes calm wrong`
 
 // row is a ticket of the table with its category's letter.
 type row struct {

@@ -73,7 +73,8 @@ func TestGradeTicketResolvedByAgent(t *testing.T) {
 }
 
 func TestGradeTicketRefuses(t *testing.T) {
-	for name, v := range map[string]Verdict{"no verdict": {}, "failure": {Judge: "llm:x", Status: StatusError, Cause: CauseFailed},
+	for name, v := range map[string]Verdict{"no verdict": {}, "failure": {Judge: "llm:x", Status: StatusError,
+		Cause: CauseFailed},
 		"failure with points": {Status: StatusError, PostGate: 250}} {
 		if dims, err := GradeTicket(overbilled(), TaskResolve, Decisions{}, v); !errors.Is(err, ErrUnjudged) ||
 			dims != nil {

@@ -37,7 +37,8 @@ func TestGatesReadEveryMessage(t *testing.T) {
 
 func TestOverlongReplyEarnsNothing(t *testing.T) {
 	o := New()
-	if v := judgeReply(t, o, overbilled(), padded(text.MaxReplyRunes+2000, "")); v.PostGate != 0 || !hasGate(v, "overlong") {
+	if v := judgeReply(t, o, overbilled(), padded(text.MaxReplyRunes+2000, "")); v.PostGate != 0 ||
+		!hasGate(v, "overlong") {
 		t.Errorf("a reply too long to be read earned %d with gates %+v", v.PostGate, v.Gates)
 	}
 	// Ten messages of the longest kind are read, however many bytes their characters take.

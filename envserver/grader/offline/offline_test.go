@@ -145,7 +145,8 @@ func TestOfflineChargesInventedValues(t *testing.T) {
 
 func TestOfflineReadsActionsNotWords(t *testing.T) {
 	o := New()
-	v, err := o.Judge(t.Context(), grader.Case{Ticket: overbilled(), Reply: goodReply, Actions: grader.Actions{Ending: grader.Resolved}})
+	v, err := o.Judge(t.Context(), grader.Case{Ticket: overbilled(), Reply: goodReply,
+		Actions: grader.Actions{Ending: grader.Resolved}})
 	if err != nil || v.Criteria[7].Earned != 0 {
 		t.Errorf("Q8 earned %d (%v) for a hand-over that didn't happen", v.Criteria[7].Earned, err)
 	}

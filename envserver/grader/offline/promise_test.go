@@ -166,7 +166,8 @@ func TestPromisedVerb(t *testing.T) {
 	}
 	forbidden := lib.remedyOf("send the footage")
 	for wording, want := range tests {
-		if got := lib.promiseReader(text.Parse(text.Fold(wording), lib.Lexicon)).promised(&forbidden.term); got != want {
+		if got := lib.promiseReader(text.Parse(text.Fold(wording), lib.Lexicon)).promised(
+			&forbidden.term); got != want {
 			t.Errorf("%q promises it: %v, want %v", wording, got, want)
 		}
 	}

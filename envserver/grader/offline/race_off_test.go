@@ -2,6 +2,6 @@
 
 package offline
 
-// raced tells that the race detector is on: tests that judge thousands of replies judge a part of
+// raced reports that the race detector is on: tests that judge thousands of replies judge a part of
 // them.
 const raced = false

@@ -94,7 +94,8 @@ func TestClauses(t *testing.T) {
 // TestSpansAreFoundByToken checks the look-ups against a plain search.
 func TestSpansAreFoundByToken(t *testing.T) {
 	lex := Lexicons()["en"]
-	d := Parse(Fold(Normalise("Hello Maria,\n\nthank you for the clear figures, they help. It was $5.00, or 5 days, on 3 May. Gone.")), lex)
+	d := Parse(Fold(Normalise("Hello Maria,\n\nthank you for the clear figures, they help. It was $5.00, or 5 days, "+
+		"on 3 May. Gone.")), lex)
 	d.Sentences = append(d.Sentences[:1:1], d.Sentences[2:]...)
 	for i := range d.Tokens {
 		wantSentence, wantClause, wantClaim := Span{i, i + 1}, Span{i, i + 1}, false

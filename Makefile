@@ -28,7 +28,7 @@ test: ## Run unit, property and envtest suites (real etcd and kube-apiserver).
 	@echo "==> finding etcd and kube-apiserver (built from Go modules where they can't be downloaded: about 4 minutes, once)"
 	@assets="$$($(CLUSTER) envtest)"; \
 	echo "==> go test ./... (KUBEBUILDER_ASSETS=$$assets)"; \
-	KUBEBUILDER_ASSETS="$$assets" go test $(GOTESTFLAGS) ./...
+	CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" go test $(GOTESTFLAGS) ./...
 
 ##@ Development
 

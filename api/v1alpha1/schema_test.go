@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,21 +17,15 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
-// apiServer is a real API server that knows the CRDs, started by the first test that needs it.
-var apiServer = struct {
-	envtest.Environment
-	start func() (*rest.Config, error)
-}{}
+var apiServer apiserver.Shared
 
 func TestMain(m *testing.M) {
-	apiServer.CRDDirectoryPaths, apiServer.ErrorIfCRDPathMissing = []string{crdFolder}, true
-	apiServer.start = sync.OnceValues(apiServer.Start)
 	code := m.Run()
 	if err := apiServer.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
@@ -44,11 +37,7 @@ func TestMain(m *testing.M) {
 // newClient returns a client of the default namespace.
 func newClient(t *testing.T) (client.Client, *rest.Config) {
 	t.Helper()
-	config, err := apiServer.start()
-	if err != nil {
-		t.Fatalf("starting an API server: %v\nRun make test, or set KUBEBUILDER_ASSETS to what `go run "+
-			"./hack/cluster envtest` prints.", err)
-	}
+	config := apiServer.Get(t).Config
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, autoscalingv1.AddToScheme} {
 		if err := add(scheme); err != nil {

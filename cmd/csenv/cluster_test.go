@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
@@ -26,29 +25,18 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/rollout"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/apiserver"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // apiServer starts a real API server for the test and points the kubeconfig at it.
 func apiServer(t *testing.T, crds bool) *cluster.Connection {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export " +
-			"KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
-	}
-	server := &envtest.Environment{}
+	start := apiserver.Start
 	if crds {
-		server.CRDDirectoryPaths, server.ErrorIfCRDPathMissing = []string{filepath.Join("..", "..", "config", "crd",
-			"bases")}, true
+		start = apiserver.StartWithCRDs
 	}
-	if _, err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := start(t)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, server.KubeConfig, 0o600); err != nil {
 		t.Fatal(err)

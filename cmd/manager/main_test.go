@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
 func TestParse(t *testing.T) {
@@ -87,17 +88,8 @@ func TestOwnNamespace(t *testing.T) {
 // The whole program, as it is installed: as its ServiceAccount, with the roles of config/rbac and
 // no more.
 func TestRunAsInstalled(t *testing.T) {
-	server := &envtest.Environment{}
-	config, err := server.Start()
-	if err != nil {
-		t.Fatalf("starting an API server: %v\nRun make test, or set KUBEBUILDER_ASSETS to what `go run "+
-			"./hack/cluster envtest` prints.", err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := apiserver.Start(t)
+	config := server.Config
 	install(t, server)
 	admin := newAdmin(t, config)
 	checkInstalled(t, admin)

@@ -24,33 +24,28 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
 // The suite reconciles by hand against a real API server: its defaults, validation, field ownership
 // and Pod Security admission. What the Deployment controller would do, the specs do.
 func TestSuite(t *testing.T) {
+	apiserver.Require(t)
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "environment controller")
 }
 
-var (
-	apiServer *envtest.Environment
-	k8s       client.WithWatch
-)
+var k8s client.WithWatch
 
 var _ = BeforeSuite(func(SpecContext) {
 	logf.SetLogger(GinkgoLogr)
-	apiServer = &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd/bases"}, ErrorIfCRDPathMissing: true}
-	DeferCleanup(func() { Expect(apiServer.Stop()).To(Succeed()) })
-	config, err := apiServer.Start()
-	Expect(err).NotTo(HaveOccurred(), "Run make test, or set KUBEBUILDER_ASSETS to what `go run ./hack/cluster "+
-		"envtest` prints.")
+	config := apiserver.StartWithCRDs(GinkgoTB()).Config
+	var err error
 	k8s, err = client.NewWithWatch(config, client.Options{Scheme: newScheme(GinkgoTB())})
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(2*time.Minute))

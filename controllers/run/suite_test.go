@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,21 +25,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/envserver/score"
+	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
 // TestAgainstAPIServer reconciles against a real API server, one pass at a time, without a manager:
 // what a fake client can't tell is whether the API server takes our objects, patches and statuses
 // as we mean them.
 func TestAgainstAPIServer(t *testing.T) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to test against. Run: export " +
-			"KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
-	}
+	apiserver.Require(t)
 	RegisterFailHandler(Fail)
 	logf.SetLogger(logr.Discard())
 	suite, reporter := GinkgoConfiguration()
@@ -58,9 +53,8 @@ type cluster struct {
 
 var _ = Describe("EvaluationRun", Ordered, func() {
 	var (
-		server *envtest.Environment
-		c      *cluster
-		api    client.WithWatch
+		c   *cluster
+		api client.WithWatch
 	)
 
 	BeforeAll(func() {
@@ -69,16 +63,10 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 			v1alpha1.AddToScheme} {
 			Expect(add(types)).To(Succeed())
 		}
-		server = &envtest.Environment{
-			CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
-			ErrorIfCRDPathMissing: true,
-		}
-		config, err := server.Start()
-		Expect(err).NotTo(HaveOccurred())
-		api, err = client.NewWithWatch(config, client.Options{Scheme: types})
+		var err error
+		api, err = client.NewWithWatch(apiserver.StartWithCRDs(GinkgoTB()).Config, client.Options{Scheme: types})
 		Expect(err).NotTo(HaveOccurred())
 	})
-	AfterAll(func() { Expect(server.Stop()).To(Succeed()) })
 
 	BeforeEach(func(ctx SpecContext) {
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "run-"}}

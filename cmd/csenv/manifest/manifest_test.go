@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
 // aRun is the least that a run is, and more of its spec.
@@ -40,22 +41,7 @@ func read(t *testing.T, text string) (*Objects, error) {
 // What the API server makes of a manifest is what Read makes of it: the same defaults, or a refusal
 // by both.
 func TestAgreesWithTheAPIServer(t *testing.T) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set, so there is no API server to compare with. Run: export " +
-			"KUBEBUILDER_ASSETS=$(go run ./hack/cluster envtest)")
-	}
-	server := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd",
-		"bases")}, ErrorIfCRDPathMissing: true}
-	config, err := server.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	api, err := client.New(config, client.Options{})
+	api, err := client.New(apiserver.StartWithCRDs(t).Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

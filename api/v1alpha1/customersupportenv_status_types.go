@@ -1,0 +1,143 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CustomerSupportEnvStatus is the pool as it was last seen.
+type CustomerSupportEnvStatus struct {
+	// conditions are Available, Progressing and Degraded, and ScalingLimited with autoscaling.
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status describes.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// endpoint is the URL that OpenEnv clients in the cluster connect to, for example
+	// ws://support.default.svc:8000.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// replicas is the number of servers that exist, terminating ones left out.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// readyReplicas is the number of servers that accept sessions.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+
+	// updatedReplicas is the number of servers that run the newest template.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
+
+	// drainingReplicas is the number of servers that are going and still serve sessions.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	DrainingReplicas *int32 `json:"drainingReplicas,omitempty"`
+
+	// selector selects the pool's pods, for the scale subresource.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// sessions are the pool's sessions.
+	// +optional
+	Sessions *SessionCounts `json:"sessions,omitempty"`
+
+	// episodes are the episodes that the present servers have ended since they started.
+	// +optional
+	Episodes *PoolEpisodes `json:"episodes,omitempty"`
+
+	// tasks are the tasks that the pool offers.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Tasks []OfferedTask `json:"tasks,omitempty"`
+
+	// image is the container image that the newest template runs.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// scenarioDigest is the digest of the scenarios that the servers play, "sha256:" and 64 hex
+	// digits.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	ScenarioDigest string `json:"scenarioDigest,omitempty"`
+
+	// graderVersion changes whenever the same episode could get another score.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	GraderVersion string `json:"graderVersion,omitempty"`
+
+	// judge names the scale on which replies are judged.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Judge string `json:"judge,omitempty"`
+
+	// ledgerPublicKey is the Ed25519 key, in base64, that verifies the scores which the servers
+	// sign.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	LedgerPublicKey string `json:"ledgerPublicKey,omitempty"`
+}
+
+// SessionCounts are sessions over all servers of a pool.
+type SessionCounts struct {
+	// active is the number of open sessions.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Active int64 `json:"active"`
+
+	// capacity is the number of sessions that the servers accept at the same time.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Capacity int64 `json:"capacity"`
+}
+
+// PoolEpisodes counts episodes by outcome.
+type PoolEpisodes struct {
+	// scored is the number of episodes that ran to their end.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Scored int64 `json:"scored"`
+
+	// failed is the number of episodes that ended by the agent's fault, scored as they stood.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Failed int64 `json:"failed"`
+
+	// errored is the number of episodes that ended by a failure on our side and have no score.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Errored int64 `json:"errored"`
+
+	// meanScore is the mean score of scored and failed episodes, 0 to 1, four decimals.
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	MeanScore string `json:"meanScore,omitempty"`
+}
+
+// OfferedTask is a task that a pool offers.
+type OfferedTask struct {
+	// name is what EvaluationRuns and reset options call the task.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Name string `json:"name"`
+
+	// scenarios is the number of scenarios of the task.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Scenarios int32 `json:"scenarios"`
+}

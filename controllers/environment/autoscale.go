@@ -283,7 +283,7 @@ func loadOf(s snapshot) load {
 // serverSize is how many sessions a server takes: what the spec says, or less where the servers of
 // the newest template say so.
 func serverSize(s snapshot) int64 {
-	size, isNewest := int64(max(1, s.env.Spec.Sessions.PerPod)), describes(s)
+	size, isNewest := int64(max(1, s.env.Spec.Sessions.PerPod)), describes(s, annotatedScenarios(s))
 	sum, n := int64(0), int64(0)
 	for _, pod := range s.pods {
 		if report, ok := s.reports[pod.Name]; ok && !report.Draining && isNewest(pod) {

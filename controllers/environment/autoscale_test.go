@@ -279,8 +279,8 @@ func TestAutoscaleDoesNotFlap(t *testing.T) {
 }
 
 // newest makes the pod one of the newest template.
-func newest(s snapshot, pod corev1.Pod) corev1.Pod {
-	pod.Annotations = podTemplate(s).Annotations
+func newest(s decision, pod corev1.Pod) corev1.Pod {
+	pod.Annotations = podTemplate(s.snapshot, s.scenarios).Annotations
 	return pod
 }
 
@@ -315,7 +315,7 @@ func TestLoadOf(t *testing.T) {
 				s.reports[name] = *answer
 			}
 		}
-		return loadOf(s)
+		return loadOf(s.snapshot)
 	}
 	tests := map[string]load{
 		"busy":              {size: 10, awaited: true, stay: 1, active: 4},
@@ -356,47 +356,47 @@ func TestServerSize(t *testing.T) {
 		}
 	}
 	playing(8)
-	if got := serverSize(s); got != 8 {
+	if got := serverSize(s.snapshot); got != 8 {
 		t.Errorf("servers that take more than the spec says count %d", got)
 	}
 	playing(100)
-	if got := serverSize(s); got != 10 {
+	if got := serverSize(s.snapshot); got != 10 {
 		t.Errorf("servers that take less than the spec says count %d", got)
 	}
 	for i := range s.pods {
 		outdated(&s.pods[i])
 	}
-	if got := serverSize(s); got != 100 {
+	if got := serverSize(s.snapshot); got != 100 {
 		t.Errorf("servers to come count %d", got)
 	}
 }
 
 func TestDecideReplicas(t *testing.T) {
 	t.Parallel()
-	suspended := func(s *snapshot) { s.env.Spec.OperatingMode = v1alpha1.SuspendedMode }
-	autoscaled := func(a *v1alpha1.Autoscaling) func(*snapshot) {
-		return func(s *snapshot) { s.env.Spec.Autoscaling, s.env.Spec.Sessions.PerPod = a, 10 }
+	suspended := func(s *decision) { s.env.Spec.OperatingMode = v1alpha1.SuspendedMode }
+	autoscaled := func(a *v1alpha1.Autoscaling) func(*decision) {
+		return func(s *decision) { s.env.Spec.Autoscaling, s.env.Spec.Sessions.PerPod = a, 10 }
 	}
 	tests := map[string]struct {
-		edits []func(*snapshot)
+		edits []func(*decision)
 		want  scaling
 	}{
 		"as the spec says":         {nil, scaling{from: 2, to: 2}},
-		"the spec says more":       {[]func(*snapshot){wants(5)}, scaling{from: 2, to: 5, reason: scaleSpec}},
-		"no Deployment yet":        {[]func(*snapshot){empty}, scaling{from: 2, to: 2}},
-		"suspended":                {[]func(*snapshot){suspended}, scaling{from: 2, to: 0, reason: scaleSuspended}},
-		"suspended before it came": {[]func(*snapshot){suspended, empty}, scaling{from: 0, to: 0}},
-		"suspended though scaled": {[]func(*snapshot){autoscaled(bounds(1, 5)), suspended},
+		"the spec says more":       {[]func(*decision){wants(5)}, scaling{from: 2, to: 5, reason: scaleSpec}},
+		"no Deployment yet":        {[]func(*decision){empty}, scaling{from: 2, to: 2}},
+		"suspended":                {[]func(*decision){suspended}, scaling{from: 2, to: 0, reason: scaleSuspended}},
+		"suspended before it came": {[]func(*decision){suspended, empty}, scaling{from: 0, to: 0}},
+		"suspended though scaled": {[]func(*decision){autoscaled(bounds(1, 5)), suspended},
 			scaling{from: 2, to: 0, reason: scaleSuspended}},
-		"autoscaled": {[]func(*snapshot){autoscaled(bounds(3, 5))},
+		"autoscaled": {[]func(*decision){autoscaled(bounds(3, 5))},
 			scaling{from: 2, to: 3, reason: scaleMinimum, limit: v1alpha1.ReasonAtMinimum}},
-		"autoscaled from nothing": {[]func(*snapshot){autoscaled(bounds(0, 5)), empty},
+		"autoscaled from nothing": {[]func(*decision){autoscaled(bounds(0, 5)), empty},
 			scaling{from: 1, to: 1, limit: v1alpha1.ReasonWithinLimits}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, _ := decideReplicas(healthy(tt.edits...), history{})
+			got, _ := decideReplicas(healthy(tt.edits...).snapshot, history{})
 			tt.want.why, tt.want.needed = got.why, got.needed
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(scaling{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -422,7 +422,7 @@ type farmed struct {
 	silent, leaving bool
 }
 
-func (f *farm) snapshot(a *v1alpha1.Autoscaling, lag int, now time.Time) snapshot {
+func (f *farm) snapshot(a *v1alpha1.Autoscaling, lag int, now time.Time) decision {
 	s := healthy()
 	s.env.Spec.Autoscaling, s.env.Spec.Sessions.PerPod, s.now, s.awaited = a, 10, now, f.awaited
 	d := rolledOut(s.env)
@@ -523,7 +523,7 @@ func TestReplicasNeverRunAway(t *testing.T) {
 		step := func(want int64, lag int) {
 			f.play(want)
 			var got scaling
-			got, past = decideReplicas(f.snapshot(a, lag, now), past)
+			got, past = decideReplicas(f.snapshot(a, lag, now).snapshot, past)
 			// As plan does: what the cache has already isn't written.
 			if got.to != got.from {
 				f.replicas = got.to

@@ -92,7 +92,7 @@ func rolledOut(env *v1alpha1.CustomerSupportEnv, edits ...func(*appsv1.Deploymen
 
 // server is a pod of the newest template that runs and is ready.
 func server(name string, edits ...func(*corev1.Pod)) corev1.Pod {
-	template := podTemplate(snapshot{env: pool(), image: testImage})
+	template := podTemplate(snapshot{env: pool(), image: testImage}, "")
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID(name), Labels: template.Labels,
 			Annotations: template.Annotations},
@@ -156,26 +156,26 @@ func report(active int64) score.Report {
 }
 
 // healthy is the snapshot of a pool of two servers at rest.
-func healthy(edits ...func(*snapshot)) snapshot {
+func healthy(edits ...func(*decision)) decision {
 	env := pool()
-	s := snapshot{
-		env: env, image: testImage, now: noon, scaling: scaling{from: 2, to: 2},
+	s := decision{scaling: scaling{from: 2, to: 2}, snapshot: snapshot{
+		env: env, image: testImage, now: noon,
 		live:    map[childID]client.Object{{kindDeployment, env.Name}: rolledOut(env)},
 		pods:    []corev1.Pod{server("support-a"), server("support-b")},
 		reports: map[string]score.Report{"support-a": report(1), "support-b": report(2)},
-	}
+	}}
 	for _, edit := range edits {
 		edit(&s)
 	}
 	return s
 }
 
-func withDeployment(edit func(*appsv1.Deployment)) func(*snapshot) {
-	return func(s *snapshot) {
+func withDeployment(edit func(*appsv1.Deployment)) func(*decision) {
+	return func(s *decision) {
 		s.live[childID{kindDeployment, s.env.Name}] = rolledOut(s.env, edit)
 	}
 }
 
-func withPod(pod corev1.Pod) func(*snapshot) {
-	return func(s *snapshot) { s.pods = append(s.pods, pod) }
+func withPod(pod corev1.Pod) func(*decision) {
+	return func(s *decision) { s.pods = append(s.pods, pod) }
 }

@@ -81,18 +81,18 @@ type child struct {
 
 // children are the objects of a pool. Its key's Secret is none of them: the operator can't read
 // that (see ensureKey).
-func children(s snapshot) []child {
-	env := s.env
+func children(d decision) []child {
+	env := d.env
 	policy := child{id: childID{kindNetworkPolicy, env.Name}}
 	if env.Spec.NetworkPolicy != v1alpha1.UnmanagedNetworkPolicy {
-		policy.config = networkPolicy(env, s.operator)
+		policy.config = networkPolicy(env, d.operator)
 	}
 	return []child{
 		{id: childID{kindService, env.Name}, config: service(env)},
 		{id: childID{kindService, v1alpha1.PodsServiceName(env.Name)}, config: podsService(env)},
 		{id: childID{kindBudget, env.Name}, config: budget(env)},
 		policy,
-		{id: childID{kindDeployment, env.Name}, config: deployment(s)},
+		{id: childID{kindDeployment, env.Name}, config: deployment(d)},
 	}
 }
 
@@ -148,21 +148,22 @@ func budget(env *v1alpha1.CustomerSupportEnv) *policyv1ac.PodDisruptionBudgetApp
 }
 
 // deployment runs the servers. New ones are ready before old ones drain.
-func deployment(s snapshot) *appsv1ac.DeploymentApplyConfiguration {
-	env := s.env
-	d := appsv1ac.Deployment(env.Name, env.Namespace).
+func deployment(d decision) *appsv1ac.DeploymentApplyConfiguration {
+	env := d.env
+	config := appsv1ac.Deployment(env.Name, env.Namespace).
 		WithLabels(poolLabels(env.Name)).
 		WithOwnerReferences(owner(env)).
 		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(s.scaling.to).
+			WithReplicas(d.scaling.to).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(pods.Selector(env.Name))).
 			WithStrategy(appsv1ac.DeploymentStrategy().
 				WithType("RollingUpdate").
 				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
 					WithMaxSurge(intstr.FromString("25%")).
 					WithMaxUnavailable(intstr.FromInt32(0)))).
-			WithTemplate(configuration[corev1ac.PodTemplateSpecApplyConfiguration](podTemplate(s))))
-	return d.WithAnnotations(map[string]string{appliedHash: hash(d)})
+			WithTemplate(configuration[corev1ac.PodTemplateSpecApplyConfiguration](
+				podTemplate(d.snapshot, d.scenarios))))
+	return config.WithAnnotations(map[string]string{appliedHash: hash(config)})
 }
 
 // configuration is a value of Kubernetes' own types as the apply configuration T of them: both have
@@ -179,7 +180,7 @@ func configuration[T any](value any) *T {
 	return config
 }
 
-func podTemplate(s snapshot) *corev1.PodTemplateSpec {
+func podTemplate(s snapshot, scenarios string) *corev1.PodTemplateSpec {
 	env := s.env
 	base := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: poolLabels(env.Name), Annotations: map[string]string{}},
@@ -192,8 +193,8 @@ func podTemplate(s snapshot) *corev1.PodTemplateSpec {
 	if _, userSays := userAnnotations(env)[safeToEvict]; !userSays {
 		base.Annotations[safeToEvict] = "false"
 	}
-	if s.scenarios != "" {
-		base.Annotations[scenariosAnnotation] = s.scenarios
+	if scenarios != "" {
+		base.Annotations[scenariosAnnotation] = scenarios
 	}
 	t := pods.Finish(base, pods.ServerContainer, env.Spec.Template)
 	t.Annotations[templateHash] = hash(t)

@@ -18,7 +18,7 @@ import (
 func builtDeployment(t *testing.T, env *v1alpha1.CustomerSupportEnv) *appsv1.Deployment {
 	t.Helper()
 	d, ok := materialise(t, child{id: childID{kindDeployment, env.Name}, config: deployment(
-		snapshot{env: env, image: testImage, scaling: scaling{to: *env.Spec.Replicas}})}).(*appsv1.Deployment)
+		decision{snapshot: snapshot{env: env, image: testImage}, scaling: scaling{to: *env.Spec.Replicas}})}).(*appsv1.Deployment)
 	if !ok {
 		t.Fatal("not a Deployment")
 	}
@@ -204,7 +204,7 @@ func TestDeploymentSelectsItsPods(t *testing.T) {
 func TestTemplateHash(t *testing.T) {
 	t.Parallel()
 	hashOf := func(env *v1alpha1.CustomerSupportEnv, image string) string {
-		return podTemplate(snapshot{env: env, image: image}).Annotations[templateHash]
+		return podTemplate(snapshot{env: env, image: image}, "").Annotations[templateHash]
 	}
 	same := hashOf(pool(), testImage)
 	if got := hashOf(pool(replicas(7)), testImage); got != same {

@@ -182,37 +182,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	// 4. Count what has happened to the servers since the last pass, and tell of those that went.
-	r.lament(env, memory)
-	memory.look(snap, r.metrics)
+	r.reportTerminated(env, memory)
+	memory.observe(snap, r.metrics)
 	r.metrics.show(snap)
 
 	// 5. Decide how many servers there are to be and what they are to play, and apply what
 	//    differs. A refusal goes into the status as well: a user sees that, but not our log.
-	snap.scaling, memory.history = decideReplicas(snap, memory.history)
-	markErr := r.prepare(ctx, &snap, memory)
-	snap.scenarios = nextScenarios(snap)
-	steps := plan(snap)
-	snap.applying = snap.applying || len(steps) > 0
-	snap.applyErr = errors.Join(markErr, r.apply(ctx, steps))
-	r.announceScaling(snap, memory)
-	r.announcePacks(snap)
+	d := decide(snap, memory)
+	markErr := r.annotate(ctx, env.Namespace, marks(d, memory))
+	if markErr != nil && needsCosts(d) {
+		d.hold()
+	}
+	steps := plan(d)
+	d.applying = d.applying || len(steps) > 0
+	d.applyErr = errors.Join(markErr, r.apply(ctx, steps))
+	r.announceScaling(d, memory)
+	r.announcePacks(d)
 
 	// 6. Tell what was seen, then what has changed since the last time.
-	if err := r.writeStatus(ctx, env, computeStatus(snap), memory); err != nil {
-		return pods.IgnoreExpected(errors.Join(snap.applyErr, err))
+	if err := r.writeStatus(ctx, env, computeStatus(d), memory); err != nil {
+		return pods.IgnoreExpected(errors.Join(d.applyErr, err))
 	}
 
 	// 7. Try again soon, with a growing delay, where a write failed. Otherwise come back for the
 	//    statistics.
-	if snap.applyErr != nil {
-		return ctrl.Result{}, snap.applyErr
+	if d.applyErr != nil {
+		return ctrl.Result{}, d.applyErr
 	}
-	return ctrl.Result{RequeueAfter: wait.Jitter(pollEvery(snap), pollJitter)}, nil
+	return ctrl.Result{RequeueAfter: wait.Jitter(pollEvery(d), pollJitter)}, nil
 }
 
 // pollEvery is short for pools whose number of servers depends on what they say.
-func pollEvery(s snapshot) time.Duration {
-	if s.env.Spec.Autoscaling != nil || s.held {
+func pollEvery(d decision) time.Duration {
+	if d.env.Spec.Autoscaling != nil || d.held {
 		return scalePollInterval
 	}
 	return pollInterval
@@ -220,22 +222,22 @@ func pollEvery(s snapshot) time.Duration {
 
 // announceScaling tells of another number of servers once the API server has it, and not again
 // while the cache hasn't.
-func (r *Reconciler) announceScaling(s snapshot, m *memory) {
-	if s.applyErr != nil || s.scaling.reason == "" {
+func (r *Reconciler) announceScaling(d decision, m *memory) {
+	if d.applyErr != nil || d.scaling.reason == "" {
 		return
 	}
-	change := fmt.Sprintf("%s to %d", s.deployment().ResourceVersion, s.scaling.to)
+	change := fmt.Sprintf("%s to %d", d.deployment().ResourceVersion, d.scaling.to)
 	if m.scaled == change {
 		return
 	}
 	m.scaled = change
-	r.metrics.decided(s)
+	r.metrics.decided(d)
 	reason, word := v1alpha1.ReasonScaledUp, "up"
-	if s.scaling.to < s.scaling.from {
+	if d.scaling.to < d.scaling.from {
 		reason, word = v1alpha1.ReasonScaledDown, "down"
 	}
-	r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, reason, "Reconcile", "Scaled %s from %d to %d servers: %s.",
-		word, s.scaling.from, s.scaling.to, s.scaling.why)
+	r.recorder.Eventf(d.env, nil, corev1.EventTypeNormal, reason, "Reconcile", "Scaled %s from %d to %d servers: %s.",
+		word, d.scaling.from, d.scaling.to, d.scaling.why)
 }
 
 // apply applies and deletes as many objects as it can: one that is refused doesn't hold up the

@@ -417,7 +417,7 @@ func TestReconcileOverAStaleStatus(t *testing.T) {
 func TestReconcileFollowsThePods(t *testing.T) {
 	t.Parallel()
 	env := pool()
-	template := podTemplate(snapshot{env: env, image: testImage})
+	template := podTemplate(snapshot{env: env, image: testImage}, "")
 	pod := server("support-a")
 	pod.Labels, pod.Annotations = template.Labels, template.Annotations
 	w := newWorld(t, env, &pod)

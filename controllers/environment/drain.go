@@ -58,19 +58,19 @@ type mark struct {
 }
 
 // marks are the annotations to write before the Deployment is applied.
-func marks(s snapshot, m *memory) []mark {
+func marks(d decision, m *memory) []mark {
 	var all []mark
-	costs := needsCosts(s)
-	for i := range s.pods {
-		pod := &s.pods[i]
+	costs := needsCosts(d)
+	for i := range d.pods {
+		pod := &d.pods[i]
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
 		changes := map[string]*string{}
 		if costs {
-			maps.Copy(changes, costChange(s, pod))
+			maps.Copy(changes, costChange(d.snapshot, pod))
 		}
-		maps.Copy(changes, evictionChange(s, pod, m.servers[pod.UID]))
+		maps.Copy(changes, evictionChange(d.snapshot, pod, m.servers[pod.UID]))
 		if len(changes) > 0 {
 			all = append(all, mark{pod.Name, changes})
 		}
@@ -79,9 +79,9 @@ func marks(s snapshot, m *memory) []mark {
 }
 
 // needsCosts reports whether servers are about to be removed and it matters which.
-func needsCosts(s snapshot) bool {
-	l := loadOf(s)
-	return 0 < s.scaling.to && s.scaling.to < s.scaling.from && l.idle < l.stay
+func needsCosts(d decision) bool {
+	l := loadOf(d.snapshot)
+	return 0 < d.scaling.to && d.scaling.to < d.scaling.from && l.idle < l.stay
 }
 
 func costChange(s snapshot, pod *corev1.Pod) map[string]*string {
@@ -132,35 +132,23 @@ func userAnnotations(env *v1alpha1.CustomerSupportEnv) map[string]string {
 
 // holdBack keeps the number of servers while a full server would be removed in place of an idle
 // one.
-func (m *memory) holdBack(s snapshot) bool {
-	l := loadOf(s)
-	wouldHit := s.scaling.reason == scaleSpec && 0 < s.scaling.to && s.scaling.to < s.scaling.from-l.unready &&
+func (m *memory) holdBack(d decision) bool {
+	l := loadOf(d.snapshot)
+	wouldHit := d.scaling.reason == scaleSpec && 0 < d.scaling.to && d.scaling.to < d.scaling.from-l.unready &&
 		l.exposed > 0 && l.idle > l.unready
 	switch {
 	case !wouldHit:
 		m.held = time.Time{}
 	case m.held.IsZero():
-		m.held = s.now
+		m.held = d.now
 	}
-	return wouldHit && s.now.Sub(m.held) < fullPatience
-}
-
-// prepare does what has to be done before the number of servers may go down. Until then it stays.
-func (r *Reconciler) prepare(ctx context.Context, s *snapshot, m *memory) error {
-	if m.holdBack(*s) {
-		s.hold()
-	}
-	err := r.annotate(ctx, s.env.Namespace, marks(*s, m))
-	if err != nil && needsCosts(*s) {
-		s.hold()
-	}
-	return err
+	return wouldHit && d.now.Sub(m.held) < fullPatience
 }
 
 // hold keeps the number of servers for this time. The pool isn't where it is to be, and says so.
-func (s *snapshot) hold() {
-	s.scaling.to, s.scaling.reason, s.scaling.why = s.scaling.from, "", ""
-	s.held, s.applying = true, true
+func (d *decision) hold() {
+	d.scaling.to, d.scaling.reason, d.scaling.why = d.scaling.from, "", ""
+	d.held, d.applying = true, true
 }
 
 // annotate writes the marks. A pod that went meanwhile needs none.
@@ -186,8 +174,8 @@ func (r *Reconciler) annotate(ctx context.Context, namespace string, marks []mar
 	return errors.Join(group.Wait(), errors.Join(failed...))
 }
 
-// look compares the servers with what is remembered of them, and counts what has happened to them.
-func (m *memory) look(s snapshot, metrics *poolMetrics) {
+// observe compares the servers with what is remembered of them, and counts what has happened to them.
+func (m *memory) observe(s snapshot, metrics *poolMetrics) {
 	namespace, name := s.env.Namespace, s.env.Name
 	servers := make(map[types.UID]serverMemory, len(s.pods))
 	for _, pod := range s.pods {
@@ -236,7 +224,7 @@ func (r *Reconciler) podEvents() handler.EventHandler {
 			pod, isPod := e.Object.(*corev1.Pod)
 			for _, pool := range poolOfPod(ctx, e.Object) {
 				if isPod {
-					r.memories.bury(pool.NamespacedName, pod)
+					r.memories.recordDeleted(pool.NamespacedName, pod)
 				}
 			}
 			wake.Delete(ctx, e, queue)
@@ -244,9 +232,9 @@ func (r *Reconciler) podEvents() handler.EventHandler {
 	}
 }
 
-// farewellOf is what the pod's server said of its drain, false where it said nothing. Its image is
+// drainReportOf is what the pod's server said of its drain, false where it said nothing. Its image is
 // the user's choice, so it is believed within bounds.
-func farewellOf(pod *corev1.Pod) (score.DrainReport, bool) {
+func drainReportOf(pod *corev1.Pod) (score.DrainReport, bool) {
 	var f score.DrainReport
 	status := pods.Container(pod, pods.ServerContainer)
 	if status == nil || status.State.Terminated == nil || json.Unmarshal([]byte(status.State.Terminated.Message),
@@ -258,14 +246,14 @@ func farewellOf(pod *corev1.Pod) (score.DrainReport, bool) {
 		Seconds: bound(f.Seconds, int64((7 * 24 * time.Hour).Seconds()))}, true
 }
 
-// lament counts the servers that went, and tells of those that had sessions.
-func (r *Reconciler) lament(env *v1alpha1.CustomerSupportEnv, m *memory) {
+// reportTerminated counts the servers that went, and tells of those that had sessions.
+func (r *Reconciler) reportTerminated(env *v1alpha1.CustomerSupportEnv, m *memory) {
 	namespace, name := env.Namespace, env.Name
 	tell := func(kind, reason, format string, args ...any) {
 		r.recorder.Eventf(env, nil, kind, reason, "Reconcile", format, args...)
 	}
 	for _, pod := range r.memories.takeEnded(client.ObjectKeyFromObject(env)) {
-		farewell, said := farewellOf(pod)
+		farewell, said := drainReportOf(pod)
 		if !said {
 			if lost := m.servers[pod.UID].active; lost > 0 {
 				r.metrics.cut.WithLabelValues(namespace, name).Add(float64(lost))

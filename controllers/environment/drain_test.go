@@ -143,7 +143,7 @@ func TestIdleServersGoFirst(t *testing.T) {
 		}
 		from := int32(n)
 		s.live[childID{kindDeployment, s.env.Name}].(*appsv1.Deployment).Spec.Replicas = &from
-		s.scaling, _ = decideReplicas(s, watched(s.env.Spec.Autoscaling, rapid.Int64Range(0, 12).Draw(r, "needed")))
+		s.scaling, _ = decideReplicas(s.snapshot, watched(s.env.Spec.Autoscaling, rapid.Int64Range(0, 12).Draw(r, "needed")))
 		if s.scaling.to >= from {
 			return
 		}
@@ -227,11 +227,11 @@ func TestEviction(t *testing.T) {
 func TestTemplateForbidsEviction(t *testing.T) {
 	t.Parallel()
 	s := healthy()
-	if got := podTemplate(s).Annotations[safeToEvict]; got != "false" {
+	if got := podTemplate(s.snapshot, s.scenarios).Annotations[safeToEvict]; got != "false" {
 		t.Errorf("the template says %q", got)
 	}
 	s.env.Spec.Template = &v1alpha1.PodOverrides{Annotations: map[string]string{safeToEvict: "true"}}
-	if got := podTemplate(s).Annotations[safeToEvict]; got != "true" {
+	if got := podTemplate(s.snapshot, s.scenarios).Annotations[safeToEvict]; got != "true" {
 		t.Errorf("the template says %q, the user's says true", got)
 	}
 }
@@ -241,7 +241,7 @@ func scaledDown(t *testing.T) *world {
 	t.Helper()
 	env := pool(replicas(3))
 	objects := []client.Object{env}
-	template := podTemplate(snapshot{env: env, image: testImage})
+	template := podTemplate(snapshot{env: env, image: testImage}, "")
 	for i, name := range []string{"support-a", "support-b", "support-c"} {
 		pod := server(name)
 		pod.Labels, pod.Annotations, pod.Status.PodIP = template.Labels, maps.Clone(template.Annotations), fmt.Sprintf(
@@ -394,7 +394,7 @@ func TestReconcileSuspends(t *testing.T) {
 	}
 }
 
-func TestFarewellOf(t *testing.T) {
+func TestDrainReportOf(t *testing.T) {
 	t.Parallel()
 	said := func(message string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
@@ -420,7 +420,7 @@ func TestFarewellOf(t *testing.T) {
 		"a number alone": {server("a", said(`7`)), score.DrainReport{}, false},
 	}
 	for name, tt := range tests {
-		if got, said := farewellOf(&tt.pod); got != tt.want || said != tt.said {
+		if got, said := drainReportOf(&tt.pod); got != tt.want || said != tt.said {
 			t.Errorf("%s: %+v, %v, want %+v, %v", name, got, said, tt.want, tt.said)
 		}
 	}
@@ -500,9 +500,9 @@ func TestReconcileTellsOfDrains(t *testing.T) {
 			})
 			m := w.reconciler.memories.of(env)
 			m.servers = map[types.UID]serverMemory{pod.UID: {active: 6}}
-			w.reconciler.memories.bury(client.ObjectKeyFromObject(env), &pod)
-			w.reconciler.lament(env, m)
-			w.reconciler.lament(env, m)
+			w.reconciler.memories.recordDeleted(client.ObjectKeyFromObject(env), &pod)
+			w.reconciler.reportTerminated(env, m)
+			w.reconciler.reportTerminated(env, m)
 			if diff := cmp.Diff(tt.want, w.announced()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
@@ -515,14 +515,14 @@ func TestMemories(t *testing.T) {
 	var m memories
 	key := client.ObjectKeyFromObject(pool())
 	pod := server("support-a")
-	m.bury(key, &pod)
+	m.recordDeleted(key, &pod)
 	if got := m.takeEnded(key); len(got) > 0 {
 		t.Error("a pod is kept of a pool that nobody has looked at")
 	}
 	first := m.of(pool())
 	first.counted = noon
 	for range mostEnded + 1 {
-		m.bury(key, &pod)
+		m.recordDeleted(key, &pod)
 	}
 	if m.of(pool()) != first || len(m.takeEnded(key)) != mostEnded || len(m.takeEnded(key)) > 0 {
 		t.Error("the memory isn't kept, or holds more or fewer pods than it may")
@@ -553,7 +553,7 @@ func TestLook(t *testing.T) {
 			r.JudgeFailures = unjudged
 			s.reports[pod.Name] = r
 		}
-		m.look(s, metrics)
+		m.observe(s.snapshot, metrics)
 	}
 	old, young := server("old", at(-time.Hour, -time.Minute)), server("young", at(0, 7*time.Second))
 	notYet := server("young", unready)

@@ -28,36 +28,36 @@ func faultf(reason, format string, args ...any) *fault {
 
 // findFault returns the first fault in order of cause: what stops the pool's objects, then its
 // pods, then its servers.
-func findFault(s snapshot) *fault {
-	for _, find := range []func(snapshot) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault,
+func findFault(d decision) *fault {
+	for _, find := range []func(decision) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault,
 		serversUnreachable, rolloutStuck} {
-		if f := find(s); f != nil {
+		if f := find(d); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-func nameTaken(s snapshot) *fault {
-	if len(s.taken) == 0 {
+func nameTaken(d decision) *fault {
+	if len(d.taken) == 0 {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonNameTaken, "%s in namespace %s belongs to something else and is left alone. "+
-		"Delete it, or create this CustomerSupportEnv under another name.", s.taken[0], s.env.Namespace)
+		"Delete it, or create this CustomerSupportEnv under another name.", d.taken[0], d.env.Namespace)
 }
 
-func applyFailed(s snapshot) *fault {
-	if s.applyErr == nil {
+func applyFailed(d decision) *fault {
+	if d.applyErr == nil {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonApplyFailed, "The API server refused an object of the pool; it is tried again. "+
 		"Correct what it objects to: %s",
-		pods.Quote(s.applyErr.Error()))
+		pods.Quote(d.applyErr.Error()))
 }
 
 // podsRefused: the ReplicaSet can't create pods.
-func podsRefused(s snapshot) *fault {
-	c := deploymentCondition(s.deployment(), appsv1.DeploymentReplicaFailure)
+func podsRefused(d decision) *fault {
+	c := deploymentCondition(d.deployment(), appsv1.DeploymentReplicaFailure)
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return nil
 	}
@@ -67,14 +67,14 @@ func podsRefused(s snapshot) *fault {
 }
 
 // serverFault is the first fault of a pod that isn't terminating, in order of their names.
-func serverFault(s snapshot) *fault {
-	for _, pod := range s.pods {
+func serverFault(d decision) *fault {
+	for _, pod := range d.pods {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		for _, find := range []func(snapshot, corev1.Pod) *fault{unschedulable, imagePullFailed, startFailed,
+		for _, find := range []func(decision, corev1.Pod) *fault{unschedulable, imagePullFailed, startFailed,
 			crashLoop} {
-			if f := find(s, pod); f != nil {
+			if f := find(d, pod); f != nil {
 				return f
 			}
 		}
@@ -82,7 +82,7 @@ func serverFault(s snapshot) *fault {
 	return nil
 }
 
-func unschedulable(_ snapshot, pod corev1.Pod) *fault {
+func unschedulable(_ decision, pod corev1.Pod) *fault {
 	c := pods.Condition(&pod, corev1.PodScheduled)
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return nil
@@ -91,37 +91,37 @@ func unschedulable(_ snapshot, pod corev1.Pod) *fault {
 		pod.Name, pods.Quote(c.Message))
 }
 
-func imagePullFailed(s snapshot, pod corev1.Pod) *fault {
+func imagePullFailed(d decision, pod corev1.Pod) *fault {
 	waiting := pods.Waiting(pods.Container(&pod, pods.ServerContainer))
 	if !pods.ImagePullFailed(waiting) {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonImagePullFailed, "Image %q of server %s can't be pulled. Correct spec.image, or "+
-		"make the image available to the nodes: %s", s.image, pod.Name, pods.Quote(waiting.Message))
+		"make the image available to the nodes: %s", d.image, pod.Name, pods.Quote(waiting.Message))
 }
 
-func startFailed(s snapshot, pod corev1.Pod) *fault {
+func startFailed(d decision, pod corev1.Pod) *fault {
 	waiting := pods.Waiting(pods.Container(&pod, pods.ServerContainer))
 	switch {
 	case pods.CreationFailed(waiting):
 		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name, pods.Quote(waiting.Message))
 	case waiting.Reason == "ContainerCreating":
 		scheduled := pods.Condition(&pod, corev1.PodScheduled)
-		if scheduled == nil || s.now.Sub(scheduled.LastTransitionTime.Time) < creationPatience {
+		if scheduled == nil || d.now.Sub(scheduled.LastTransitionTime.Time) < creationPatience {
 			return nil
 		}
 		return faultf(v1alpha1.ReasonStartFailed, "Server %s has waited for more than %s to be created. `kubectl "+
 			"describe pod -n %s %s` says what for. "+
 			"If Secret %s is gone, clear status.ledgerPublicKey of this CustomerSupportEnv to get a new key.",
-			pod.Name, creationPatience, pod.Namespace, pod.Name, keySecretName(s.env.Name,
-				s.env.Status.LedgerPublicKey))
+			pod.Name, creationPatience, pod.Namespace, pod.Name, keySecretName(d.env.Name,
+				d.env.Status.LedgerPublicKey))
 	}
 	return nil
 }
 
 // crashLoop: the server has ended and isn't up again. One that runs and has started is forgiven its
 // past.
-func crashLoop(s snapshot, pod corev1.Pod) *fault {
+func crashLoop(d decision, pod corev1.Pod) *fault {
 	status := pods.Container(&pod, pods.ServerContainer)
 	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {
 		return nil
@@ -137,8 +137,8 @@ func crashLoop(s snapshot, pod corev1.Pod) *fault {
 		return faultf(v1alpha1.ReasonCrashLoop, "Server %s ran out of memory. Lower spec.sessions.perPod and raise "+
 			"spec.replicas, or raise spec.template.resources.limits.memory.", pod.Name)
 	}
-	says := pods.Quote(named(s.env, pods.LastWords(ended.Message)))
-	if token := s.env.Spec.Access.TokenSecretRef; token != nil && strings.Contains(ended.Message, tokenFolder) {
+	says := pods.Quote(named(d.env, pods.LastWords(ended.Message)))
+	if token := d.env.Spec.Access.TokenSecretRef; token != nil && strings.Contains(ended.Message, tokenFolder) {
 		return faultf(v1alpha1.ReasonCrashLoop, "Server %s doesn't start without a token. Put one under key %q of "+
 			"Secret %s, which spec.access.tokenSecretRef names: %s",
 			pod.Name, token.Key, token.Name, says)
@@ -149,10 +149,10 @@ func crashLoop(s snapshot, pod corev1.Pod) *fault {
 }
 
 // serversUnreachable: the kubelet reaches servers that the operator doesn't.
-func serversUnreachable(s snapshot) *fault {
+func serversUnreachable(d decision) *fault {
 	var deaf []string
-	for _, pod := range s.pods {
-		if _, ok := s.reports[pod.Name]; !ok && pod.DeletionTimestamp == nil && pods.IsReady(&pod) {
+	for _, pod := range d.pods {
+		if _, ok := d.reports[pod.Name]; !ok && pod.DeletionTimestamp == nil && pods.IsReady(&pod) {
 			deaf = append(deaf, pod.Name)
 		}
 	}
@@ -162,16 +162,16 @@ func serversUnreachable(s snapshot) *fault {
 	return faultf(v1alpha1.ReasonServersUnreachable, "Servers are ready but don't answer the operator on port %d: %d "+
 		"of %d, %s among them. "+
 		"Check that network policies admit the operator's namespace to that port.", v1alpha1.OperationsPort, len(
-		deaf), len(s.pods), deaf[0])
+		deaf), len(d.pods), deaf[0])
 }
 
-func rolloutStuck(s snapshot) *fault {
-	if !deadlineExceeded(s) {
+func rolloutStuck(d decision) *fault {
+	if !deadlineExceeded(d.snapshot) {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonProgressDeadlineExceeded, "The newest servers don't become ready. `kubectl describe "+
 		"deployment -n %s %s` says more.",
-		s.env.Namespace, s.env.Name)
+		d.env.Namespace, d.env.Name)
 }
 
 // deadlineExceeded reports whether the rollout got stuck. Full servers aren't ready, and hold it up

@@ -70,9 +70,9 @@ func (m *memories) forget(key types.NamespacedName) {
 	delete(m.pools, key)
 }
 
-// bury keeps a pod that is gone until its pool's next pass. Pools that nobody has looked at have
+// recordDeleted keeps a pod that is gone until its pool's next pass. Pools that nobody has looked at have
 // nothing to compare it with.
-func (m *memories) bury(key types.NamespacedName, pod *corev1.Pod) {
+func (m *memories) recordDeleted(key types.NamespacedName, pod *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.pools[key]; known != nil && len(known.ended) < mostEnded {

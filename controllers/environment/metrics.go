@@ -102,12 +102,12 @@ func (m *poolMetrics) show(s snapshot) {
 }
 
 // decided counts a change of the number of servers.
-func (m *poolMetrics) decided(s snapshot) {
+func (m *poolMetrics) decided(d decision) {
 	direction := "up"
-	if s.scaling.to < s.scaling.from {
+	if d.scaling.to < d.scaling.from {
 		direction = "down"
 	}
-	m.decisions.WithLabelValues(s.env.Namespace, s.env.Name, direction, s.scaling.reason).Inc()
+	m.decisions.WithLabelValues(d.env.Namespace, d.env.Name, direction, d.scaling.reason).Inc()
 }
 
 // serverStates counts the pool's pods by state, those that have ended left out. Every state is

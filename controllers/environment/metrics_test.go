@@ -76,7 +76,7 @@ func TestPoolMetrics(t *testing.T) {
 		withPod(server("gone", terminating, waiting("", ""))), withPod(server("unready", unready)))
 	s.reports["full"], s.reports["going"], s.reports["unready"] = report(10), report(4), report(0)
 	s.scaling = scaling{from: 1, to: 2, reason: scaleFree}
-	m.show(s)
+	m.show(s.snapshot)
 	m.decided(s)
 	m.timeToReady.WithLabelValues("shop", "support").Observe(3)
 	m.drains.WithLabelValues("shop", "support").Observe(3)

@@ -40,19 +40,20 @@ func annotatedScenarios(s snapshot) string {
 
 // nextScenarios is the digest that the servers are to be annotated with from now on.
 func nextScenarios(s snapshot) string {
+	current := annotatedScenarios(s)
 	if !mayReplace(s) {
-		return s.scenarios
+		return current
 	}
 	next, isPlayed := "", true
-	for _, report := range newestReports(s) {
+	for _, report := range newestReports(s, current) {
 		packs := report.Packs
 		if packs == nil || packs.Error != "" || packs.Digest == "" || next != "" && packs.Digest != next {
-			return s.scenarios
+			return current
 		}
 		next, isPlayed = packs.Digest, isPlayed && packs.Digest == report.ScenarioDigest
 	}
 	if isPlayed {
-		return s.scenarios
+		return current
 	}
 	return next
 }
@@ -70,9 +71,9 @@ func mayReplace(s snapshot) bool {
 
 // newestReports are what the servers say that play what the pool plays from now on, in order of the
 // pods' names.
-func newestReports(s snapshot) []score.Report {
+func newestReports(s snapshot, scenarios string) []score.Report {
 	var reports []score.Report
-	isNewest := describes(s)
+	isNewest := describes(s, scenarios)
 	for _, pod := range s.pods {
 		if report, ok := s.reports[pod.Name]; ok && !report.Draining && isNewest(pod) {
 			reports = append(reports, report)
@@ -82,12 +83,12 @@ func newestReports(s snapshot) []score.Report {
 }
 
 // invalidPack: packs have changed, and a server started now would refuse them.
-func invalidPack(s snapshot) *fault {
-	for _, report := range newestReports(s) {
+func invalidPack(d decision) *fault {
+	for _, report := range newestReports(d.snapshot, d.scenarios) {
 		if report.Packs != nil && report.Packs.Error != "" {
 			return faultf(v1alpha1.ReasonInvalidPack, "The changed scenario packs aren't rolled out, and servers "+
 				"play on with what they have loaded; no new one would start. Correct %s",
-				pods.Quote(named(s.env, report.Packs.Error)))
+				pods.Quote(named(d.env, report.Packs.Error)))
 		}
 	}
 	return nil
@@ -112,9 +113,9 @@ func named(env *v1alpha1.CustomerSupportEnv, text string) string {
 }
 
 // announcePacks tells of a rollout for changed packs once the API server knows of it.
-func (r *Reconciler) announcePacks(s snapshot) {
-	if s.applyErr == nil && s.scenarios != annotatedScenarios(s) && s.scenarios != "" {
-		r.recorder.Eventf(s.env, nil, corev1.EventTypeNormal, v1alpha1.ReasonPacksChanged, "Reconcile",
-			"The scenario packs have changed: servers are replaced to play %s.", s.scenarios)
+func (r *Reconciler) announcePacks(d decision) {
+	if d.applyErr == nil && d.scenarios != annotatedScenarios(d.snapshot) && d.scenarios != "" {
+		r.recorder.Eventf(d.env, nil, corev1.EventTypeNormal, v1alpha1.ReasonPacksChanged, "Reconcile",
+			"The scenario packs have changed: servers are replaced to play %s.", d.scenarios)
 	}
 }

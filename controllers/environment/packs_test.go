@@ -38,13 +38,13 @@ func playing(loaded, mounted, fault string) score.Report {
 
 // packed is the snapshot of a pool with packs, whose servers say this, and whose last rollout ended
 // an hour ago.
-func packed(annotated string, reports ...score.Report) snapshot {
+func packed(annotated string, reports ...score.Report) decision {
 	env := pool(withPacks)
-	s := snapshot{
-		env: env, image: testImage, now: noon, scaling: scaling{from: 2, to: 2}, reports: map[string]score.Report{},
+	s := decision{scaling: scaling{from: 2, to: 2}, snapshot: snapshot{
+		env: env, image: testImage, now: noon, reports: map[string]score.Report{},
 		live: map[childID]client.Object{{kindDeployment, env.Name}: finishedRollout(env, annotated, time.Hour)},
-	}
-	s.scenarios = annotatedScenarios(s)
+	}}
+	s.scenarios = annotatedScenarios(s.snapshot)
 	for i, report := range reports {
 		pod := server(fmt.Sprintf("support-%d", i))
 		s.pods = append(s.pods, newest(s, pod))
@@ -56,12 +56,12 @@ func packed(annotated string, reports ...score.Report) snapshot {
 func TestNextScenarios(t *testing.T) {
 	t.Parallel()
 	same, changed := playing("a", "a", ""), playing("a", "b", "")
-	with := func(s snapshot, edit func(*snapshot)) snapshot {
+	with := func(s decision, edit func(*decision)) decision {
 		edit(&s)
 		return s
 	}
 	tests := map[string]struct {
-		s    snapshot
+		s    decision
 		want string
 	}{
 		"nothing has changed":             {packed("", same, same), ""},
@@ -77,42 +77,42 @@ func TestNextScenarios(t *testing.T) {
 		"a digest that was annotated already":    {packed("b", changed, changed), "b"},
 		"a server that says nothing of packs":    {packed("", changed, report(0)), ""},
 		"a server that says nothing at all": {
-			with(packed("", changed, changed), func(s *snapshot) { delete(s.reports, "support-1") }), "b"},
-		"no server says anything": {with(packed("", changed), func(s *snapshot) { s.reports = nil }),
+			with(packed("", changed, changed), func(s *decision) { delete(s.reports, "support-1") }), "b"},
+		"no server says anything": {with(packed("", changed), func(s *decision) { s.reports = nil }),
 			""},
 		"no digest": {packed("", playing("a", "", "")), ""},
-		"a draining server hasn't seen it": {with(packed("", changed, same), func(s *snapshot) {
+		"a draining server hasn't seen it": {with(packed("", changed, same), func(s *decision) {
 			s.pods[1].DeletionTimestamp = new(metav1.NewTime(noon))
 		}), "b"},
 		"an older server has another fault": {with(packed("", changed, playing("a", "", "wrong")),
-			func(s *snapshot) { outdated(&s.pods[1]) }), "b"},
-		"the packs are gone from the spec": {with(packed("a", changed), func(s *snapshot) {
+			func(s *decision) { outdated(&s.pods[1]) }), "b"},
+		"the packs are gone from the spec": {with(packed("a", changed), func(s *decision) {
 			s.env.Spec.Scenarios.Packs,
 				s.scenarios = nil, ""
 		}), ""},
-		"the last rollout ended just now": {with(packed("", changed), func(s *snapshot) {
+		"the last rollout ended just now": {with(packed("", changed), func(s *decision) {
 			s.live[childID{kindDeployment, "support"}] = finishedRollout(s.env, "", replacePause-1)
 		}), ""},
-		"a rollout is going on": {with(packed("", changed), func(s *snapshot) {
+		"a rollout is going on": {with(packed("", changed), func(s *decision) {
 			s.deployment().Status.UpdatedReplicas = 1
 		}), ""},
-		"a surge is going": {with(packed("", changed), func(s *snapshot) {
+		"a surge is going": {with(packed("", changed), func(s *decision) {
 			s.deployment().Status.Replicas = 3
 		}), ""},
-		"a rollout is about to begin": {with(packed("", changed), func(s *snapshot) {
+		"a rollout is about to begin": {with(packed("", changed), func(s *decision) {
 			s.deployment().Generation = 2
 		}), ""},
-		"a rollout got stuck": {with(packed("", changed), func(s *snapshot) {
+		"a rollout got stuck": {with(packed("", changed), func(s *decision) {
 			s.deployment().Status.Conditions[0].Reason = "ProgressDeadlineExceeded"
 		}), ""},
-		"nothing is known of rollouts": {with(packed("", changed), func(s *snapshot) {
+		"nothing is known of rollouts": {with(packed("", changed), func(s *decision) {
 			s.deployment().Status.Conditions = nil
 		}), ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := nextScenarios(tt.s); got != tt.want {
+			if got := nextScenarios(tt.s.snapshot); got != tt.want {
 				t.Errorf("annotated with %q, want %q", got, tt.want)
 			}
 		})
@@ -132,7 +132,7 @@ func TestRolloutsAreBounded(t *testing.T) {
 			s := packed(annotated, playing(digest.Draw(r, "loaded"), digest.Draw(r, "mounted"),
 				rapid.SampledFrom([]string{"", "", "wrong"}).Draw(r, "fault")))
 			s.now, s.live[childID{kindDeployment, "support"}] = now, finishedRollout(s.env, annotated, noon.Sub(ended))
-			if next := nextScenarios(s); next != annotated {
+			if next := nextScenarios(s.snapshot); next != annotated {
 				if now.Sub(ended) < replacePause {
 					r.Fatalf("a rollout %v after the last one", now.Sub(ended))
 				}
@@ -149,9 +149,9 @@ func TestRolloutsAreBounded(t *testing.T) {
 func TestScenariosAreOfTheTemplate(t *testing.T) {
 	t.Parallel()
 	s := packed("")
-	before := podTemplate(s)
+	before := podTemplate(s.snapshot, s.scenarios)
 	s.scenarios = "b"
-	after := podTemplate(s)
+	after := podTemplate(s.snapshot, s.scenarios)
 	if after.Annotations[scenariosAnnotation] != "b" ||
 		after.Annotations[templateHash] == before.Annotations[templateHash] {
 		t.Errorf("annotations %v, before %v", after.Annotations, before.Annotations)

@@ -12,12 +12,12 @@ import (
 // plan lists the objects to apply: those that are missing and those that don't hold all that is
 // wanted; and those to delete, which are no longer wanted. A name that something else has is left
 // alone, for good or until it's free.
-func plan(s snapshot) []child {
+func plan(d decision) []child {
 	var steps []child
-	for _, c := range children(s) {
-		live, exists := s.live[c.id]
+	for _, c := range children(d) {
+		live, exists := d.live[c.id]
 		switch {
-		case slices.Contains(s.taken, c.id) || slices.Contains(s.leaving, c.id):
+		case slices.Contains(d.taken, c.id) || slices.Contains(d.leaving, c.id):
 		case c.config == nil && exists:
 			c.obsolete = live
 			steps = append(steps, c)

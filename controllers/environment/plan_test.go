@@ -33,7 +33,7 @@ func materialise(t *testing.T, c child) client.Object {
 func existing(t *testing.T, env *v1alpha1.CustomerSupportEnv) map[childID]client.Object {
 	t.Helper()
 	live := map[childID]client.Object{}
-	for _, c := range children(snapshot{env: env, image: testImage, scaling: scaling{to: *env.Spec.Replicas}}) {
+	for _, c := range children(decision{snapshot: snapshot{env: env, image: testImage}, scaling: scaling{to: *env.Spec.Replicas}}) {
 		if c.config != nil {
 			live[c.id] = materialise(t, c)
 		}
@@ -47,67 +47,67 @@ func TestPlan(t *testing.T) {
 		"Deployment support"}
 	deploymentID, policyID := childID{kindDeployment, "support"}, childID{kindNetworkPolicy, "support"}
 	tests := map[string]struct {
-		change func(*snapshot)
+		change func(*decision)
 		want   []string
 	}{
-		"nothing exists":    {func(s *snapshot) { s.live = nil }, all},
-		"everything exists": {func(*snapshot) {}, nil},
-		"a name is taken": {func(s *snapshot) {
+		"nothing exists":    {func(s *decision) { s.live = nil }, all},
+		"everything exists": {func(*decision) {}, nil},
+		"a name is taken": {func(s *decision) {
 			s.live, s.taken = nil,
 				[]childID{{kindService, "support"}}
 		}, all[1:]},
-		"an earlier pool's object is going": {func(s *snapshot) { s.live, s.leaving = nil, []childID{deploymentID} },
+		"an earlier pool's object is going": {func(s *decision) { s.live, s.leaving = nil, []childID{deploymentID} },
 			all[:4]},
-		"defaults and fields of others are no difference": {func(s *snapshot) {
+		"defaults and fields of others are no difference": {func(s *decision) {
 			d := s.live[deploymentID].(*appsv1.Deployment)
 			d.Spec.RevisionHistoryLimit = new(int32(10))
 			d.Labels["team"] = "support"
 			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar"}},
 				d.Spec.Template.Spec.Containers...)
 		}, nil},
-		"the kind of a typed object is no difference": {func(s *snapshot) {
+		"the kind of a typed object is no difference": {func(s *decision) {
 			s.live[deploymentID].(*appsv1.Deployment).Kind = ""
 		}, nil},
-		"replicas scaled by hand": {func(s *snapshot) {
+		"replicas scaled by hand": {func(s *decision) {
 			s.live[deploymentID].(*appsv1.Deployment).Spec.Replicas = new(
 				int32(9))
 		}, all[4:]},
-		"an argument added by hand": {func(s *snapshot) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) },
+		"an argument added by hand": {func(s *decision) { addArgument(s.live[deploymentID].(*appsv1.Deployment)) },
 			all[4:]},
-		"a label removed by hand": {func(s *snapshot) { s.live[childID{kindService, "support"}].SetLabels(nil) },
+		"a label removed by hand": {func(s *decision) { s.live[childID{kindService, "support"}].SetLabels(nil) },
 			all[:1]},
-		"the owner removed by hand": {func(s *snapshot) {
+		"the owner removed by hand": {func(s *decision) {
 			s.live[childID{kindBudget, "support"}].SetOwnerReferences(
 				nil)
 		}, all[2:3]},
-		"the budget loosened by hand": {func(s *snapshot) {
+		"the budget loosened by hand": {func(s *decision) {
 			s.live[childID{kindBudget, "support"}].(*policyv1.PodDisruptionBudget).Spec.MaxUnavailable = nil
 		}, all[2:3]},
-		"the spec scales": {func(s *snapshot) { s.scaling.to = 0 }, all[4:]},
-		"the spec's reward mode changes": {func(s *snapshot) { s.env.Spec.RewardMode = v1alpha1.TerminalReward },
+		"the spec scales": {func(s *decision) { s.scaling.to = 0 }, all[4:]},
+		"the spec's reward mode changes": {func(s *decision) { s.env.Spec.RewardMode = v1alpha1.TerminalReward },
 			all[4:]},
-		"the image changes": {func(s *snapshot) { s.image = "csenv:next" }, all[4:]},
-		"a new key pair":    {func(s *snapshot) { s.env.Status.LedgerPublicKey = "other" }, all[4:]},
-		"a rule added to the network policy by hand": {func(s *snapshot) {
+		"the image changes": {func(s *decision) { s.image = "csenv:next" }, all[4:]},
+		"a new key pair":    {func(s *decision) { s.env.Status.LedgerPublicKey = "other" }, all[4:]},
+		"a rule added to the network policy by hand": {func(s *decision) {
 			policy := s.live[policyID].(*networkingv1.NetworkPolicy)
 			policy.Spec.Ingress = append(policy.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
 		}, all[3:4]},
-		"a rule of the network policy widened by hand": {func(s *snapshot) {
+		"a rule of the network policy widened by hand": {func(s *decision) {
 			rule := &s.live[policyID].(*networkingv1.NetworkPolicy).Spec.Ingress[0]
 			rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}})
 		}, all[3:4]},
 		"the network policy is no longer wanted": {
-			func(s *snapshot) { s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy },
+			func(s *decision) { s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy },
 			[]string{"NetworkPolicy support, deleted"}},
-		"a network policy that was never wanted": {func(s *snapshot) {
+		"a network policy that was never wanted": {func(s *decision) {
 			s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy
 			delete(s.live, policyID)
 		}, nil},
-		"somebody else's network policy isn't wanted": {func(s *snapshot) {
+		"somebody else's network policy isn't wanted": {func(s *decision) {
 			s.env.Spec.NetworkPolicy, s.taken = v1alpha1.UnmanagedNetworkPolicy, []childID{policyID}
 		}, nil},
-		"the servers' pods are overridden": {func(s *snapshot) { s.env.Spec.Template = everyOverride() }, all[4:]},
-		"a version that wanted something more": {func(s *snapshot) {
+		"the servers' pods are overridden": {func(s *decision) { s.env.Spec.Template = everyOverride() }, all[4:]},
+		"a version that wanted something more": {func(s *decision) {
 			s.live[childID{kindService, "support"}].SetAnnotations(
 				map[string]string{appliedHash: "of an older version"})
 		}, all[:1]},
@@ -116,7 +116,7 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := pool()
-			s := snapshot{env: env, image: testImage, live: existing(t, env), scaling: scaling{from: 2, to: 2}}
+			s := decision{snapshot: snapshot{env: env, image: testImage, live: existing(t, env)}, scaling: scaling{from: 2, to: 2}}
 			tt.change(&s)
 			var got []string
 			for _, step := range plan(s) {
@@ -173,7 +173,7 @@ func TestPlanSettles(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		env, other := drawPool(r, "first"), drawPool(r, "second")
-		s := snapshot{env: env, image: testImage, live: existing(t, env)}
+		s := decision{snapshot: snapshot{env: env, image: testImage, live: existing(t, env)}}
 		s.scaling.to = *env.Spec.Replicas
 		if steps := plan(s); len(steps) > 0 {
 			r.Fatalf("a pool at rest has %v applied again", steps[0].id)

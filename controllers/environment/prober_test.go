@@ -43,7 +43,7 @@ func TestReadReports(t *testing.T) {
 		server("pending", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending }),
 		server("crashed", waiting("CrashLoopBackOff", "")),
 		server("without-container", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }),
-	}, describes(snapshot{env: pool(), image: testImage}))
+	}, describes(snapshot{env: pool(), image: testImage}, ""))
 	var names []string
 	for name := range got {
 		names = append(names, name)
@@ -81,7 +81,7 @@ func TestReadReportsKeepsOneOffer(t *testing.T) {
 			pods = append(pods, server(fmt.Sprintf("support-%d", i), edit,
 				func(pod *corev1.Pod) { pod.Status.PodIP = fmt.Sprintf("10.0.0.%d", i) }))
 		}
-		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}))
+		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}, ""))
 		packs := &score.Packs{Digest: "sha256:" + strings.Repeat("d", maxDigest-7),
 			Error: strings.Repeat("e", maxPackError)}
 		bare := score.Report{Sessions: answer.Sessions, Episodes: answer.Episodes,
@@ -110,7 +110,7 @@ func TestReadReportsIsBounded(t *testing.T) {
 			pods[i] = server(fmt.Sprintf("support-%d", i))
 		}
 		start := time.Now()
-		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}))
+		got := readReports(t.Context(), stats, pods, describes(snapshot{env: pool(), image: testImage}, ""))
 		if took := time.Since(start); took != statsBudget || len(got) != 0 {
 			t.Errorf("%d reports after %s, want none after %s", len(got), took, statsBudget)
 		}

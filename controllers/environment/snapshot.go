@@ -19,26 +19,40 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// snapshot is what one pass knows. What comes after now was decided, and says what came of the
-// writes; everything else was read.
+// snapshot is everything that a pass has read. It isn't changed afterwards.
 type snapshot struct {
-	env   *v1alpha1.CustomerSupportEnv
-	image string // that the servers are to run
-	// digest of the packs for which the servers are replaced, "" before their first change
-	scenarios string
-	operator  string                    // namespace of the operator, "" for one outside of the cluster
-	live      map[childID]client.Object // the pool's objects that exist
-	taken     []childID                 // names that something else has
-	leaving   []childID                 // names of objects that go with an earlier pool of the same name
-	pods      []corev1.Pod              // ordered by name
-	reports   map[string]score.Report   // by name of the pod; one that couldn't be read is absent
-	awaited   bool                      // an EvaluationRun wants to play
-	now       time.Time
+	env      *v1alpha1.CustomerSupportEnv
+	image    string                    // that the servers are to run
+	operator string                    // namespace of the operator, "" for one outside of the cluster
+	live     map[childID]client.Object // the pool's objects that exist
+	taken    []childID                 // names that something else has
+	leaving  []childID                 // names of objects that go with an earlier pool of the same name
+	pods     []corev1.Pod              // ordered by name
+	reports  map[string]score.Report   // by name of the pod; one that couldn't be read is absent
+	awaited  bool                      // an EvaluationRun wants to play
+	now      time.Time
+}
 
-	scaling  scaling
-	held     bool  // fewer servers are wanted, and the number waits
-	applying bool  // something differed from what is wanted
-	applyErr error // of the objects that the API server refused
+// decision is what a pass makes of its snapshot.
+type decision struct {
+	snapshot
+	scaling scaling
+	// scenarios is the digest of the packs for which the servers were last replaced, "" before the
+	// first change.
+	scenarios string
+	held      bool  // the number of servers waits before it becomes smaller
+	applying  bool  // an object differed from its intended state
+	applyErr  error // what the API server refused
+}
+
+// decide chooses the number of servers and the scenarios that they play.
+func decide(s snapshot, m *memory) decision {
+	d := decision{snapshot: s, scenarios: nextScenarios(s)}
+	d.scaling, m.history = decideReplicas(s, m.history)
+	if m.holdBack(d) {
+		d.hold()
+	}
+	return d
 }
 
 // deployment is the pool's Deployment, nil while there is none.
@@ -56,7 +70,7 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 		live:     map[childID]client.Object{},
 		now:      r.clock.Now(),
 	}
-	for _, c := range children(s) {
+	for _, c := range children(decision{snapshot: s}) {
 		object, err := r.readChild(ctx, env.Namespace, c.id)
 		switch {
 		case err != nil:
@@ -79,8 +93,8 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 	if err != nil {
 		return snapshot{}, err
 	}
-	s.pods, s.scenarios = servers, annotatedScenarios(s)
-	s.reports = readReports(ctx, r.stats, servers, describes(s))
+	s.pods = servers
+	s.reports = readReports(ctx, r.stats, servers, describes(s, annotatedScenarios(s)))
 	return s, nil
 }
 

@@ -20,30 +20,30 @@ import (
 
 // computeStatus is the status that a snapshot calls for. What the snapshot can't tell stays as it
 // was.
-func computeStatus(s snapshot) v1alpha1.CustomerSupportEnvStatus {
-	status := *s.env.Status.DeepCopy()
-	if s.applyErr == nil {
-		status.ObservedGeneration = s.env.Generation
+func computeStatus(d decision) v1alpha1.CustomerSupportEnvStatus {
+	status := *d.env.Status.DeepCopy()
+	if d.applyErr == nil {
+		status.ObservedGeneration = d.env.Generation
 	}
-	status.Endpoint = endpoint(s.env)
-	status.Selector = labels.SelectorFromSet(pods.Selector(s.env.Name)).String()
-	status.Image = s.image
-	counts := replicaCounts(s)
+	status.Endpoint = endpoint(d.env)
+	status.Selector = labels.SelectorFromSet(pods.Selector(d.env.Name)).String()
+	status.Image = d.image
+	counts := replicaCounts(d.snapshot)
 	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = new(counts.exist), new(counts.ready), new(
 		counts.updated)
-	status.DrainingReplicas = new(drainingServers(s))
-	status.Sessions = sessions(s)
-	status.Episodes = episodes(s)
-	describeOffer(s, &status)
-	conditions := []metav1.Condition{available(s), progressing(s), degraded(s)}
-	if s.scaling.limit == "" {
+	status.DrainingReplicas = new(drainingServers(d.snapshot))
+	status.Sessions = sessions(d.snapshot)
+	status.Episodes = episodes(d.snapshot)
+	describeOffer(d, &status)
+	conditions := []metav1.Condition{available(d), progressing(d), degraded(d)}
+	if d.scaling.limit == "" {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionScalingLimited)
 	} else {
-		conditions = append(conditions, scalingLimited(s))
+		conditions = append(conditions, scalingLimited(d))
 	}
 	for _, condition := range conditions {
-		condition.ObservedGeneration = s.env.Generation
-		condition.LastTransitionTime = metav1.NewTime(s.now)
+		condition.ObservedGeneration = d.env.Generation
+		condition.LastTransitionTime = metav1.NewTime(d.now)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	return status
@@ -54,23 +54,23 @@ func endpoint(env *v1alpha1.CustomerSupportEnv) string {
 }
 
 // available says whether an agent that connects now is served.
-func available(s snapshot) metav1.Condition {
-	wanted, counts := s.scaling.to, replicaCounts(s)
+func available(d decision) metav1.Condition {
+	wanted, counts := d.scaling.to, replicaCounts(d.snapshot)
 	switch {
-	case isSuspended(s):
+	case isSuspended(d.snapshot):
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonSuspended,
 			"operatingMode is Suspended. Set it to Running to have servers to connect to.")
 	case wanted == 0:
-		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "%s", whyNone(s))
+		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "%s", whyNone(d.snapshot))
 	case counts.ready > 0:
 		return condition(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonServersReady,
-			"%d of %d servers accept sessions at %s.", counts.ready, wanted, endpoint(s.env))
+			"%d of %d servers accept sessions at %s.", counts.ready, wanted, endpoint(d.env))
 	case counts.full > 0:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersFull,
-			"Every server that runs is full. Wait for sessions to end, or raise %s or spec.sessions.perPod.", replicasField(s))
+			"Every server that runs is full. Wait for sessions to end, or raise %s or spec.sessions.perPod.", replicasField(d.snapshot))
 	default:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoServerReady,
-			"None of %d servers accepts sessions. %s", wanted, whatNext(s))
+			"None of %d servers accepts sessions. %s", wanted, whatNext(d))
 	}
 }
 
@@ -93,18 +93,18 @@ func replicasField(s snapshot) string {
 }
 
 // progressing says whether the pool is on its way to what its spec wants.
-func progressing(s snapshot) metav1.Condition {
-	wanted, counts := s.scaling.to, replicaCounts(s)
+func progressing(d decision) metav1.Condition {
+	wanted, counts := d.scaling.to, replicaCounts(d.snapshot)
 	switch {
-	case deadlineExceeded(s):
+	case deadlineExceeded(d.snapshot):
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonProgressDeadlineExceeded,
 			"The rollout got stuck: %d of %d servers run the newest template. Older ones go on serving. See what "+
 				"Degraded says.", counts.updated, wanted)
-	case s.applying, !observed(
-		s.deployment()), counts.exist != wanted, counts.updated != wanted, counts.ready+counts.full < wanted:
+	case d.applying, !observed(
+		d.deployment()), counts.exist != wanted, counts.updated != wanted, counts.ready+counts.full < wanted:
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
-			"%d of %d servers run the newest template and %d are ready. %s", counts.updated, wanted, counts.ready, whatNext(s))
-	case isSuspended(s):
+			"%d of %d servers run the newest template and %d are ready. %s", counts.updated, wanted, counts.ready, whatNext(d))
+	case isSuspended(d.snapshot):
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonSuspended,
 			"No servers are wanted. Those that are left end their sessions.")
 	default:
@@ -114,9 +114,9 @@ func progressing(s snapshot) metav1.Condition {
 }
 
 // scalingLimited says whether autoscaling would have another number of servers than it may.
-func scalingLimited(s snapshot) metav1.Condition {
-	a, kind := s.env.Spec.Autoscaling, v1alpha1.ConditionScalingLimited
-	switch s.scaling.limit {
+func scalingLimited(d decision) metav1.Condition {
+	a, kind := d.env.Spec.Autoscaling, v1alpha1.ConditionScalingLimited
+	switch d.scaling.limit {
 	case v1alpha1.ReasonAtMaximum:
 		return condition(kind, true, v1alpha1.ReasonAtMaximum,
 			"The sessions call for more servers than spec.autoscaling.maxReplicas, %d. Raise it, or accept that "+
@@ -132,16 +132,16 @@ func scalingLimited(s snapshot) metav1.Condition {
 
 // degraded says what keeps servers from running: the first fault, for the others often follow from
 // it.
-func degraded(s snapshot) metav1.Condition {
-	if f := findFault(s); f != nil {
+func degraded(d decision) metav1.Condition {
+	if f := findFault(d); f != nil {
 		return condition(v1alpha1.ConditionDegraded, true, f.reason, "%s", f.message)
 	}
 	return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonHealthy, "Nothing is known to be wrong.")
 }
 
 // whatNext is what to do about servers that aren't there yet.
-func whatNext(s snapshot) string {
-	if findFault(s) != nil {
+func whatNext(d decision) string {
+	if findFault(d) != nil {
 		return "See what Degraded says."
 	}
 	return "Nothing to do but wait."
@@ -241,10 +241,10 @@ func episodes(s snapshot) *v1alpha1.PoolEpisodes {
 
 // describeOffer sets what the pool plays and how it grades, as the servers of the newest template
 // say. Until one of them answers it stays as it was: what older ones say is on its way out.
-func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
-	describes := describes(s)
-	for _, pod := range s.pods {
-		report, ok := s.reports[pod.Name]
+func describeOffer(d decision, status *v1alpha1.CustomerSupportEnvStatus) {
+	describes := describes(d.snapshot, d.scenarios)
+	for _, pod := range d.pods {
+		report, ok := d.reports[pod.Name]
 		if !ok || !describes(pod) {
 			continue
 		}
@@ -258,8 +258,8 @@ func describeOffer(s snapshot, status *v1alpha1.CustomerSupportEnvStatus) {
 
 // describes tells the servers that play what the pool plays from now on: those of the newest
 // template that stay.
-func describes(s snapshot) func(corev1.Pod) bool {
-	newest := podTemplate(s).Annotations[templateHash]
+func describes(s snapshot, scenarios string) func(corev1.Pod) bool {
+	newest := podTemplate(s, scenarios).Annotations[templateHash]
 	return func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp == nil && pod.Annotations[templateHash] == newest
 	}

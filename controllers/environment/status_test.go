@@ -34,7 +34,7 @@ func (w wantCondition) check(t *testing.T, got metav1.Condition) {
 	}
 }
 
-func full(s *snapshot) {
+func full(s *decision) {
 	for i := range s.pods {
 		unready(&s.pods[i])
 		s.reports[s.pods[i].Name] = report(10)
@@ -43,21 +43,21 @@ func full(s *snapshot) {
 		func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })
 }
 
-func empty(s *snapshot) { s.live, s.pods, s.reports = map[childID]client.Object{}, nil, nil }
+func empty(s *decision) { s.live, s.pods, s.reports = map[childID]client.Object{}, nil, nil }
 
-func suspended(s *snapshot) { s.env.Spec.OperatingMode, s.scaling.to = v1alpha1.SuspendedMode, 0 }
+func suspended(s *decision) { s.env.Spec.OperatingMode, s.scaling.to = v1alpha1.SuspendedMode, 0 }
 
-func wants(n int32) func(*snapshot) {
-	return func(s *snapshot) { s.env.Spec.Replicas, s.scaling.to = new(n), n }
+func wants(n int32) func(*decision) {
+	return func(s *decision) { s.env.Spec.Replicas, s.scaling.to = new(n), n }
 }
 
 func TestAvailable(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		edit func(*snapshot)
+		edit func(*decision)
 		want wantCondition
 	}{
-		"all ready": {func(*snapshot) {}, wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady,
+		"all ready": {func(*decision) {}, wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady,
 			"2 of 2 servers accept sessions at ws://support.shop.svc:8000"}},
 		"one ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }),
 			wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "1 of 2"}},
@@ -65,7 +65,7 @@ func TestAvailable(t *testing.T) {
 			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
 				"None of 2 servers accepts sessions. Nothing to do but wait."}},
 		"none ready, and it is known why": {
-			func(s *snapshot) {
+			func(s *decision) {
 				withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })(s)
 				withPod(server("support-c", waiting("ImagePullBackOff", "no such host")))(s)
 			}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
@@ -76,7 +76,7 @@ func TestAvailable(t *testing.T) {
 		"nothing yet": {empty, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
 		"scaled to zero": {wants(0), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero,
 			"spec.replicas is 0"}},
-		"nobody plays": {func(s *snapshot) { s.env.Spec.Autoscaling, s.scaling.to = bounds(0, 5), 0 },
+		"nobody plays": {func(s *decision) { s.env.Spec.Autoscaling, s.scaling.to = bounds(0, 5), 0 },
 			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "An EvaluationRun brings a server back"}},
 		"suspended": {suspended, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended,
 			"Set it to Running"}},
@@ -95,15 +95,15 @@ func TestProgressing(t *testing.T) {
 		return wantCondition{metav1.ConditionTrue, v1alpha1.ReasonRollingOut, words}
 	}
 	tests := map[string]struct {
-		edit func(*snapshot)
+		edit func(*decision)
 		want wantCondition
 	}{
-		"at rest": {func(*snapshot) {}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut,
+		"at rest": {func(*decision) {}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut,
 			"All 2 servers"}},
 		"full":        {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut, "All 2 servers"}},
 		"nothing yet": {empty, rolling("0 of 2 servers run the newest template")},
 		// The Deployment that was read is older than what was just applied: its counts say nothing.
-		"just applied": {func(s *snapshot) { s.applying = true }, rolling("2 of 2")},
+		"just applied": {func(s *decision) { s.applying = true }, rolling("2 of 2")},
 		"not yet observed": {withDeployment(func(d *appsv1.Deployment) { d.Generation = 2 }),
 			rolling("2 of 2")},
 		"one older server": {withDeployment(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }),
@@ -115,9 +115,9 @@ func TestProgressing(t *testing.T) {
 		"scaling up": {wants(3), rolling("2 of 3")},
 		"stuck": {withDeployment(stuck),
 			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "got stuck: 1 of 2"}},
-		"held up by a full server": {func(s *snapshot) { full(s); withDeployment(stuck)(s) }, rolling("1 of 2")},
+		"held up by a full server": {func(s *decision) { full(s); withDeployment(stuck)(s) }, rolling("1 of 2")},
 		"suspending":               {suspended, rolling("2 of 0")},
-		"suspended": {func(s *snapshot) {
+		"suspended": {func(s *decision) {
 			suspended(s)
 			withDeployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1} })(s)
 		}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "No servers are wanted"}},
@@ -140,7 +140,7 @@ func TestScalingLimited(t *testing.T) {
 		v1alpha1.ReasonWithinLimits: {metav1.ConditionFalse, v1alpha1.ReasonWithinLimits, "from 2 to 9"},
 	}
 	for limit, want := range limits {
-		s := healthy(func(s *snapshot) { s.env.Spec.Autoscaling, s.scaling.limit = bounds(2, 9), limit })
+		s := healthy(func(s *decision) { s.env.Spec.Autoscaling, s.scaling.limit = bounds(2, 9), limit })
 		c := meta.FindStatusCondition(computeStatus(s).Conditions, v1alpha1.ConditionScalingLimited)
 		if c == nil {
 			t.Fatalf("no condition for %s", limit)
@@ -214,15 +214,15 @@ func TestDegraded(t *testing.T) {
 	fine := wantCondition{metav1.ConditionFalse, v1alpha1.ReasonHealthy, "Nothing is known"}
 	broken := waiting("CrashLoopBackOff", "back-off 5m0s")
 	tests := map[string]struct {
-		edit func(*snapshot)
+		edit func(*decision)
 		want wantCondition
 	}{
-		"at rest":     {func(*snapshot) {}, fine},
+		"at rest":     {func(*decision) {}, fine},
 		"nothing yet": {empty, fine},
 		"full":        {full, fine},
-		"a name is taken": {func(s *snapshot) { s.taken = []childID{{kindService, "support"}} },
+		"a name is taken": {func(s *decision) { s.taken = []childID{{kindService, "support"}} },
 			fault(v1alpha1.ReasonNameTaken, "Service support in namespace shop belongs to something else")},
-		"an object is refused": {func(s *snapshot) { s.applyErr = errors.New("applying Deployment support: no\nway") },
+		"an object is refused": {func(s *decision) { s.applyErr = errors.New("applying Deployment support: no\nway") },
 			fault(v1alpha1.ReasonApplyFailed, "applying Deployment support: no way")},
 		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "exceeded quota: small")},
 		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable",
@@ -254,25 +254,25 @@ func TestDegraded(t *testing.T) {
 			fault(v1alpha1.ReasonCrashLoop, "Lower spec.sessions.perPod")},
 		"up again after an end":   {withPod(server("support-c", unready, ended("Error", 1, "once"))), fine},
 		"a terminating pod fails": {withPod(server("support-c", terminating, broken, ended("Error", 1, "late"))), fine},
-		"a server doesn't answer": {func(s *snapshot) { delete(s.reports, "support-b") },
+		"a server doesn't answer": {func(s *decision) { delete(s.reports, "support-b") },
 			fault(v1alpha1.ReasonServersUnreachable, "on port 9000: 1 of 2, support-b among them")},
 		"a server that isn't ready doesn't answer": {withPod(server("support-c", unready)), fine},
 		"a terminating server doesn't answer":      {withPod(server("support-c", terminating)), fine},
 		"stuck": {withDeployment(stuck),
 			fault(v1alpha1.ReasonProgressDeadlineExceeded, "kubectl describe deployment -n shop support")},
-		"a pack is at fault": {func(s *snapshot) {
+		"a pack is at fault": {func(s *decision) {
 			s.reports["support-a"] = score.Report{
 				Packs: &score.Packs{Error: "tickets/B07.yaml:31: unknown key\ntickets/B08.yaml:2: no id"}}
 		}, fault(v1alpha1.ReasonInvalidPack, "Correct tickets/B07.yaml:31: unknown key tickets/B08.yaml:2: no id")},
-		"a pack is at fault for older servers": {func(s *snapshot) {
+		"a pack is at fault for older servers": {func(s *decision) {
 			outdated(&s.pods[0])
 			s.reports["support-a"] = score.Report{Packs: &score.Packs{Error: "B07.yaml:31: unknown key"}}
 		}, fine},
-		"the packs are fine": {func(s *snapshot) {
+		"the packs are fine": {func(s *decision) {
 			s.reports["support-a"] = score.Report{Packs: &score.Packs{Digest: "sha256:new"}}
 		}, fine},
-		"held up by a full server": {func(s *snapshot) { full(s); withDeployment(stuck)(s) }, fine},
-		"the cause comes before what follows": {func(s *snapshot) {
+		"held up by a full server": {func(s *decision) { full(s); withDeployment(stuck)(s) }, fine},
+		"the cause comes before what follows": {func(s *decision) {
 			withDeployment(stuck)(s)
 			withPod(server("support-c", waiting("ErrImagePull", "no such host")))(s)
 		}, fault(v1alpha1.ReasonImagePullFailed, "no such host")},
@@ -314,29 +314,29 @@ func TestComputeStatus(t *testing.T) {
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		edit func(*snapshot)
+		edit func(*decision)
 		want *v1alpha1.SessionCounts
 	}{
-		"two servers":               {func(*snapshot) {}, &v1alpha1.SessionCounts{Active: 3, Capacity: 20}},
+		"two servers":               {func(*decision) {}, &v1alpha1.SessionCounts{Active: 3, Capacity: 20}},
 		"no servers":                {empty, &v1alpha1.SessionCounts{}},
-		"servers that don't answer": {func(s *snapshot) { s.reports = nil }, nil},
-		"a terminating server": {func(s *snapshot) {
+		"servers that don't answer": {func(s *decision) { s.reports = nil }, nil},
+		"a terminating server": {func(s *decision) {
 			withPod(server("support-old", terminating))(s)
 			s.reports["support-old"] = report(5)
 		}, &v1alpha1.SessionCounts{Active: 8, Capacity: 20}},
-		"a draining server": {func(s *snapshot) {
+		"a draining server": {func(s *decision) {
 			draining := report(5)
 			draining.Draining = true
 			s.reports["support-b"] = draining
 		}, &v1alpha1.SessionCounts{Active: 6, Capacity: 10}},
-		"a server that reports nonsense": {func(s *snapshot) {
+		"a server that reports nonsense": {func(s *decision) {
 			s.reports["support-b"] = score.Report{Sessions: score.Sessions{Active: -5, Capacity: -5}}
 		}, &v1alpha1.SessionCounts{Active: 1, Capacity: 10}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, sessions(healthy(tt.edit))); diff != "" {
+			if diff := cmp.Diff(tt.want, sessions(healthy(tt.edit).snapshot)); diff != "" {
 				t.Errorf("sessions (-want +got):\n%s", diff)
 			}
 		})
@@ -356,20 +356,20 @@ func TestDescribeOffer(t *testing.T) {
 			score.Task{Name: strings.Repeat("x", 64)}, score.Task{})
 	}
 	tests := map[string]struct {
-		edit      func(*snapshot)
+		edit      func(*decision)
 		digest    string
 		taskCount int
 	}{
-		"nobody has answered yet": {func(s *snapshot) { s.reports = nil }, "sha256:before", 0},
-		"only older servers": {func(s *snapshot) { s.pods = []corev1.Pod{server("support-a", outdated)} },
+		"nobody has answered yet": {func(s *decision) { s.reports = nil }, "sha256:before", 0},
+		"only older servers": {func(s *decision) { s.pods = []corev1.Pod{server("support-a", outdated)} },
 			"sha256:before", 0},
-		"a newer server among older ones": {func(s *snapshot) {
+		"a newer server among older ones": {func(s *decision) {
 			s.pods = []corev1.Pod{server("support-a", outdated), server("support-b")}
 			s.reports["support-a"] = older
 		}, "sha256:new", 2},
-		"a newer server on its way out": {func(s *snapshot) { s.pods = []corev1.Pod{server("support-a", terminating)} },
+		"a newer server on its way out": {func(s *decision) { s.pods = []corev1.Pod{server("support-a", terminating)} },
 			"sha256:before", 0},
-		"more than the API allows": {func(s *snapshot) { s.reports["support-a"] = long }, strings.Repeat("é", 64),
+		"more than the API allows": {func(s *decision) { s.reports["support-a"] = long }, strings.Repeat("é", 64),
 			32},
 	}
 	for name, tt := range tests {
@@ -388,7 +388,7 @@ func TestDescribeOffer(t *testing.T) {
 // A status that describes a refused spec must not claim to have observed it.
 func TestObservedGenerationWaitsForTheWrites(t *testing.T) {
 	t.Parallel()
-	s := healthy(func(s *snapshot) { s.applyErr, s.env.Status.ObservedGeneration = errors.New("no"), 2 })
+	s := healthy(func(s *decision) { s.applyErr, s.env.Status.ObservedGeneration = errors.New("no"), 2 })
 	if got := computeStatus(s).ObservedGeneration; got != 2 {
 		t.Errorf("observedGeneration = %d, want 2", got)
 	}
@@ -452,7 +452,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Whatever is read, every condition is set, in the form that the API takes, and the same snapshot
+// Whatever is read, every condition is set, in the form that the API takes, and the same decision
 // gives the same status.
 func TestStatusIsTotal(t *testing.T) {
 	t.Parallel()
@@ -473,7 +473,7 @@ func TestStatusIsTotal(t *testing.T) {
 	})
 }
 
-func drawSnapshot(r *rapid.T) snapshot {
+func drawSnapshot(r *rapid.T) decision {
 	s := healthy(wants(rapid.Int32Range(0, 5).Draw(r, "wanted")))
 	if rapid.Bool().Draw(r, "no deployment") {
 		empty(&s)

@@ -33,8 +33,8 @@ const (
 	// limitSpan is how long autoscaling stays limited by maxReplicas after it last wanted more, so
 	// that a noisy load doesn't make news of it again and again.
 	limitSpan = time.Minute
-	// mostSessions bounds what is believed of one server. It is the greatest spec.sessions.perPod.
-	mostSessions = 100_000
+	// maxSessions bounds what is believed of one server. It is the greatest spec.sessions.perPod.
+	maxSessions = 100_000
 	// defaultFree is spec.autoscaling.freeSessions where the API server hasn't filled it in.
 	defaultFree = "20%"
 )
@@ -248,7 +248,7 @@ func loadOf(s snapshot) load {
 			continue
 		}
 		report, answered := s.reports[pod.Name]
-		active := min(max(0, report.Sessions.Active), mostSessions)
+		active := min(max(0, report.Sessions.Active), maxSessions)
 		isSilent := pods.IsServing(&pod) && !answered
 		if pod.DeletionTimestamp != nil {
 			if pods.IsServing(&pod) {

@@ -34,7 +34,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -193,7 +192,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if markErr != nil && needsCosts(d) {
 		d.hold()
 	}
-	steps := plan(d)
+	steps := changes(d)
 	d.applying = d.applying || len(steps) > 0
 	d.applyErr = errors.Join(markErr, r.apply(ctx, steps))
 	r.announceScaling(d, memory)
@@ -240,34 +239,6 @@ func (r *Reconciler) announceScaling(d decision, m *memory) {
 		word, d.scaling.from, d.scaling.to, d.scaling.why)
 }
 
-// apply applies and deletes as many objects as it can: one that is refused doesn't hold up the
-// others.
-func (r *Reconciler) apply(ctx context.Context, steps []child) error {
-	var failed []error
-	for _, step := range steps {
-		if step.obsolete != nil {
-			failed = append(failed, r.remove(ctx, step))
-			continue
-		}
-		if err := r.client.Apply(ctx, step.config, fieldOwner, client.ForceOwnership); err != nil {
-			failed = append(failed, fmt.Errorf("applying %s: %w", step.id, err))
-			continue
-		}
-		logf.FromContext(ctx).Info("Applied", "object", step.id.String())
-	}
-	return errors.Join(failed...)
-}
-
-// remove deletes the object that was seen, and none that has taken its name since.
-func (r *Reconciler) remove(ctx context.Context, step child) error {
-	if err := r.client.Delete(ctx, step.obsolete, client.Preconditions{
-		UID: new(step.obsolete.GetUID())}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting %s: %w", step.id, err)
-	}
-	logf.FromContext(ctx).Info("Deleted", "object", step.id.String())
-	return nil
-}
-
 // writeStatus writes the status if it differs, guarded by the resource version, and then announces
 // what changed. Counts change all the time in a pool that is played: alone they are written every
 // countsInterval at most.
@@ -275,7 +246,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupp
 	status v1alpha1.CustomerSupportEnvStatus, m *memory) error {
 	now := r.clock.Now()
 	if equality.Semantic.DeepEqual(env.Status, status) || onlyCountsDiffer(env.Status, status) &&
-		now.Sub(m.counted) < countsInterval {
+		now.Sub(m.written) < countsInterval {
 		return nil
 	}
 	before := env.Status.Conditions
@@ -284,7 +255,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupp
 	if err := r.client.Status().Update(ctx, updated); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
-	m.counted = now
+	m.written = now
 	for _, t := range transitions(before, status.Conditions) {
 		r.recorder.Eventf(env, nil, t.eventType(), t.Reason, "Reconcile", "%s", t.note())
 	}

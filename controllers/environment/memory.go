@@ -10,46 +10,44 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// memory is what is remembered of a pool from one pass to the next, and forgotten when the operator
-// restarts: what that costs is a delay that starts again, and what the metrics count meanwhile. The
-// passes of one pool come one after the other, so all but the pods that ended needs no lock.
+// memory is the state that is kept of a pool between passes. It is lost when the operator restarts:
+// delays start again, and the metrics miss what happened meanwhile. The passes of one pool run one
+// after another, so only the deleted pods need a lock.
 type memory struct {
 	uid     types.UID
 	history history
-	// counted is when the status was last written: counts alone wait.
-	counted time.Time
-	// scaled is the version of the Deployment over which the number of servers was last changed,
-	// and the number.
+	// written is when the status was last written.
+	written time.Time
+	// scaled is the last announced change of the number of servers.
 	scaled string
-	// held is since when a scale-down waits for a server that is full to be ready again, the zero
-	// time while none does.
-	held time.Time
-	// looked says that the servers were looked at before, and servers holds what was seen.
-	looked  bool
-	servers map[types.UID]serverMemory
-	// ended are pods that went since the last pass.
-	ended []*corev1.Pod
+	// heldSince is when a scale-down began to wait for a full server, the zero time if none waits.
+	heldSince time.Time
+	// observed reports whether there was an earlier pass, whose servers are in servers.
+	observed bool
+	servers  map[types.UID]serverMemory
+	// deleted are the pods that were deleted since the last pass.
+	deleted []*corev1.Pod
 }
 
-// serverMemory is what is remembered of a server.
+// serverMemory is the state that is kept of a server.
 type serverMemory struct {
 	wasReady  bool
-	missed    bool      // it was gone at the last look
+	missed    bool      // it wasn't listed in the last pass
 	idleSince time.Time // the zero time while it isn't known to be idle
-	active    int64     // open sessions when it last answered
-	unjudged  int64     // replies that it could not judge when it last answered
+	active    int64     // open sessions in its last report
+	unjudged  int64     // judge failures in its last report
 }
 
-// mostEnded bounds the pods that wait to be counted: no pool has more.
-const mostEnded = 2000
+// maxDeleted bounds the deleted pods that are kept for the next pass.
+const maxDeleted = 2000
 
-// memories are those of all pools.
+// memories holds the memories of all pools.
 type memories struct {
 	mu    sync.Mutex
 	pools map[types.NamespacedName]*memory
 }
 
-// of returns a pool's memory. Nothing is remembered of an earlier pool of the name.
+// of returns a pool's memory, an empty one for a new pool of a known name.
 func (m *memories) of(env *v1alpha1.CustomerSupportEnv) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,25 +68,24 @@ func (m *memories) forget(key types.NamespacedName) {
 	delete(m.pools, key)
 }
 
-// recordDeleted keeps a pod that is gone until its pool's next pass. Pools that nobody has looked at have
-// nothing to compare it with.
+// recordDeleted keeps a deleted pod until its pool's next pass.
 func (m *memories) recordDeleted(key types.NamespacedName, pod *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.pools[key]; known != nil && len(known.ended) < mostEnded {
-		known.ended = append(known.ended, pod)
+	if known := m.pools[key]; known != nil && len(known.deleted) < maxDeleted {
+		known.deleted = append(known.deleted, pod)
 	}
 }
 
-// takeEnded returns the pods that went since the last pass.
-func (m *memories) takeEnded(key types.NamespacedName) []*corev1.Pod {
+// takeDeleted returns the pods that were deleted since the last pass.
+func (m *memories) takeDeleted(key types.NamespacedName) []*corev1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.pools[key]
 	if known == nil {
 		return nil
 	}
-	ended := known.ended
-	known.ended = nil
-	return ended
+	deleted := known.deleted
+	known.deleted = nil
+	return deleted
 }

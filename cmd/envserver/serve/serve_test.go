@@ -309,8 +309,8 @@ func TestDrains(t *testing.T) {
 }
 
 func TestDrainTimeoutEndsTheServer(t *testing.T) {
-	farewell := filepath.Join(t.TempDir(), "termination-log")
-	r := start(t, func(o *options) { o.drainTimeout, o.terminationLog = time.Millisecond, farewell })
+	report := filepath.Join(t.TempDir(), "termination-log")
+	r := start(t, func(o *options) { o.drainTimeout, o.terminationLog = time.Millisecond, report })
 	c, err := client.Dial(t.Context(), r.protocol, client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -326,7 +326,7 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 	if !strings.Contains(r.logs.String(), "drain timeout is over") {
 		t.Errorf("the log doesn't say why the session was closed:\n%s", r.logs)
 	}
-	got, err := os.ReadFile(farewell)
+	got, err := os.ReadFile(report)
 	if want := `{"sessions":1,"cut":1,"seconds":0}`; err != nil || string(got) != want {
 		t.Errorf("left %s, %v, want %s", got, err, want)
 	}

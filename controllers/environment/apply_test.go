@@ -41,7 +41,7 @@ func existing(t *testing.T, env *v1alpha1.CustomerSupportEnv) map[childID]client
 	return live
 }
 
-func TestPlan(t *testing.T) {
+func TestChanges(t *testing.T) {
 	t.Parallel()
 	all := []string{"Service support", "Service support-pods", "PodDisruptionBudget support", "NetworkPolicy support",
 		"Deployment support"}
@@ -119,7 +119,7 @@ func TestPlan(t *testing.T) {
 			s := decision{snapshot: snapshot{env: env, image: testImage, live: existing(t, env)}, scaling: scaling{from: 2, to: 2}}
 			tt.change(&s)
 			var got []string
-			for _, step := range plan(s) {
+			for _, step := range changes(s) {
 				if step.obsolete != nil {
 					got = append(got, step.id.String()+", deleted")
 				} else {
@@ -175,12 +175,12 @@ func TestPlanSettles(t *testing.T) {
 		env, other := drawPool(r, "first"), drawPool(r, "second")
 		s := decision{snapshot: snapshot{env: env, image: testImage, live: existing(t, env)}}
 		s.scaling.to = *env.Spec.Replicas
-		if steps := plan(s); len(steps) > 0 {
+		if steps := changes(s); len(steps) > 0 {
 			r.Fatalf("a pool at rest has %v applied again", steps[0].id)
 		}
 		s.env, s.scaling.to = other, *other.Spec.Replicas
-		if same := cmp.Equal(env.Spec, other.Spec); same != (len(plan(s)) == 0) {
-			r.Fatalf("equal specs: %v, objects to apply: %d", same, len(plan(s)))
+		if same := cmp.Equal(env.Spec, other.Spec); same != (len(changes(s)) == 0) {
+			r.Fatalf("equal specs: %v, objects to apply: %d", same, len(changes(s)))
 		}
 	})
 }

@@ -1,18 +1,20 @@
 package environment
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// plan lists the objects to apply: those that are missing and those that don't hold all that is
-// wanted; and those to delete, which are no longer wanted. A name that something else has is left
-// alone, for good or until it's free.
-func plan(d decision) []child {
+// changes lists the objects to apply, which are missing or lack an intended field, and those to
+// delete. A name that another object has is left alone.
+func changes(d decision) []child {
 	var steps []child
 	for _, c := range children(d) {
 		live, exists := d.live[c.id]
@@ -21,16 +23,16 @@ func plan(d decision) []child {
 		case c.config == nil && exists:
 			c.obsolete = live
 			steps = append(steps, c)
-		case c.config != nil && (!exists || !settled(c, live)):
+		case c.config != nil && (!exists || !isUpToDate(c, live)):
 			steps = append(steps, c)
 		}
 	}
 	return steps
 }
 
-// settled reports whether the object that exists is as it is wanted. Each rule of a NetworkPolicy
-// admits somebody, so that it must have no more of them than are wanted.
-func settled(c child, live client.Object) bool {
+// isUpToDate reports whether the live object has every intended field. Each rule of a NetworkPolicy
+// admits clients, so it must have no other rules.
+func isUpToDate(c child, live client.Object) bool {
 	got, want := fields(live), fields(c.config)
 	if c.id.kind == kindNetworkPolicy && !reflect.DeepEqual(got["spec"], want["spec"]) {
 		return false
@@ -38,8 +40,31 @@ func settled(c child, live client.Object) bool {
 	return holds(got, want)
 }
 
-// fields is an object as its JSON has it, so that a typed object and an apply configuration can be
-// compared. Its kind is left out: typed objects often come without.
+// apply applies and deletes as many objects as it can: a refused one doesn't hold up the others.
+func (r *Reconciler) apply(ctx context.Context, steps []child) error {
+	var failed []error
+	for _, step := range steps {
+		var err error
+		verb := "applying"
+		if step.obsolete == nil {
+			err = r.client.Apply(ctx, step.config, fieldOwner, client.ForceOwnership)
+		} else {
+			// Another object may have taken the name.
+			verb = "deleting"
+			err = client.IgnoreNotFound(r.client.Delete(ctx, step.obsolete,
+				client.Preconditions{UID: new(step.obsolete.GetUID())}))
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s %s: %w", verb, step.id, err))
+			continue
+		}
+		logf.FromContext(ctx).Info("Changed an object of the pool", "change", verb, "object", step.id.String())
+	}
+	return errors.Join(failed...)
+}
+
+// fields decodes an object's JSON, so that typed objects and apply configurations can be compared.
+// The kind is dropped, because typed objects often have none.
 func fields(object any) map[string]any {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -54,9 +79,8 @@ func fields(object any) map[string]any {
 	return decoded
 }
 
-// holds reports whether live has everything that is wanted. It may have more: defaults of the API
-// server, and fields and items of other owners. Items of a list of objects may stand in any order;
-// a list of plain values must be equal.
+// holds reports whether live has every intended value. It may have more: defaults, and fields and
+// items of other owners. Lists of objects may have another order; lists of plain values must be equal.
 func holds(live, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:

@@ -1,0 +1,105 @@
+package environment
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+func stuck(d *appsv1.Deployment) {
+	d.Status.UpdatedReplicas = 1
+	d.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
+	}
+}
+
+func refused(d *appsv1.Deployment) {
+	d.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+			Message: `pods "x" is forbidden: exceeded quota: small`},
+	}
+}
+
+func TestDegraded(t *testing.T) {
+	t.Parallel()
+	fault := func(reason, words string) wantCondition { return wantCondition{metav1.ConditionTrue, reason, words} }
+	fine := wantCondition{metav1.ConditionFalse, v1alpha1.ReasonHealthy, "Nothing is known"}
+	broken := waiting("CrashLoopBackOff", "back-off 5m0s")
+	tests := map[string]struct {
+		edit func(*decision)
+		want wantCondition
+	}{
+		"at rest":     {func(*decision) {}, fine},
+		"nothing yet": {empty, fine},
+		"full":        {full, fine},
+		"a name is taken": {func(s *decision) { s.taken = []childID{{kindService, "support"}} },
+			fault(v1alpha1.ReasonNameTaken, "Service support in namespace shop belongs to something else")},
+		"an object is refused": {func(s *decision) { s.applyErr = errors.New("applying Deployment support: no\nway") },
+			fault(v1alpha1.ReasonApplyFailed, "applying Deployment support: no way")},
+		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "exceeded quota: small")},
+		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable",
+			"0/3 nodes are available", 0))),
+			fault(v1alpha1.ReasonUnschedulable, "No node takes server support-c. Add nodes, or lower spec.replicas: "+
+				"0/3 nodes are available")},
+		"no image": {withPod(server("support-c", waiting("ImagePullBackOff", "no such host"))),
+			fault(v1alpha1.ReasonImagePullFailed,
+				`Image "csenv:test" of server support-c can't be pulled. Correct spec.image`)},
+		"an image that runs as root": {withPod(server("support-c",
+			waiting("CreateContainerConfigError", "image will run as root"))),
+			fault(v1alpha1.ReasonStartFailed, "support-c can't be started: image will run as root")},
+		"a container that is being created": {withPod(server("support-c", waiting("ContainerCreating", ""),
+			scheduled(corev1.ConditionTrue, "", "", time.Minute))), fine},
+		"a container that isn't created in time": {
+			withPod(server("support-c", waiting("ContainerCreating", ""),
+				scheduled(corev1.ConditionTrue, "", "", 3*time.Minute))),
+			fault(v1alpha1.ReasonStartFailed, "If Secret "+keySecretName("support", "public")+" is gone")},
+		"a broken scenario": {withPod(server("support-c", broken,
+			ended("Error", 2, "reading scenarios:\ntickets/B07.yaml:31: unknown key \"prioritiy\"\n"))),
+			fault(v1alpha1.ReasonCrashLoop,
+				`exit code 2. Correct what it reports (`+"`kubectl logs -n shop support-c --previous`"+
+					` has all of it): reading scenarios: tickets/B07.yaml:31: unknown key "prioritiy"`)},
+		"a panic": {withPod(server("support-c", broken, ended("Error", 2, "log line\npanic: nil map\n\tgoroutine 1"))),
+			fault(v1alpha1.ReasonCrashLoop, "has all of it): panic: nil map goroutine 1")},
+		"a silent end": {withPod(server("support-c", broken, ended("Error", 1, ""))),
+			fault(v1alpha1.ReasonCrashLoop, "(no message)")},
+		"out of memory": {withPod(server("support-c", broken, ended("OOMKilled", 137, ""))),
+			fault(v1alpha1.ReasonCrashLoop, "Lower spec.sessions.perPod")},
+		"up again after an end":   {withPod(server("support-c", unready, ended("Error", 1, "once"))), fine},
+		"a terminating pod fails": {withPod(server("support-c", terminating, broken, ended("Error", 1, "late"))), fine},
+		"a server doesn't answer": {func(s *decision) { delete(s.reports, "support-b") },
+			fault(v1alpha1.ReasonServersUnreachable, "on port 9000: 1 of 2, support-b among them")},
+		"a server that isn't ready doesn't answer": {withPod(server("support-c", unready)), fine},
+		"a terminating server doesn't answer":      {withPod(server("support-c", terminating)), fine},
+		"stuck": {withDeployment(stuck),
+			fault(v1alpha1.ReasonProgressDeadlineExceeded, "kubectl describe deployment -n shop support")},
+		"a pack is at fault": {func(s *decision) {
+			s.reports["support-a"] = score.Report{
+				Packs: &score.Packs{Error: "tickets/B07.yaml:31: unknown key\ntickets/B08.yaml:2: no id"}}
+		}, fault(v1alpha1.ReasonInvalidPack, "Correct tickets/B07.yaml:31: unknown key tickets/B08.yaml:2: no id")},
+		"a pack is at fault for older servers": {func(s *decision) {
+			outdated(&s.pods[0])
+			s.reports["support-a"] = score.Report{Packs: &score.Packs{Error: "B07.yaml:31: unknown key"}}
+		}, fine},
+		"the packs are fine": {func(s *decision) {
+			s.reports["support-a"] = score.Report{Packs: &score.Packs{Digest: "sha256:new"}}
+		}, fine},
+		"held up by a full server": {func(s *decision) { full(s); withDeployment(stuck)(s) }, fine},
+		"the cause comes before what follows": {func(s *decision) {
+			withDeployment(stuck)(s)
+			withPod(server("support-c", waiting("ErrImagePull", "no such host")))(s)
+		}, fault(v1alpha1.ReasonImagePullFailed, "no such host")},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.want.check(t, degraded(healthy(tt.edit)))
+		})
+	}
+}

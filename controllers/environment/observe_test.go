@@ -1,0 +1,261 @@
+package environment
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+func TestDrainReportOf(t *testing.T) {
+	t.Parallel()
+	said := func(message string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Message: message}}
+		}
+	}
+	tests := map[string]struct {
+		pod  corev1.Pod
+		want score.DrainReport
+		said bool
+	}{
+		"drained": {server("a", said(`{"sessions":12,"cut":3,"seconds":60}`)),
+			score.DrainReport{Sessions: 12, Cut: 3, Seconds: 60}, true},
+		"later release": {server("a", said(`{"sessions":1,"more":true}`)), score.DrainReport{Sessions: 1}, true},
+		"out of bounds": {server("a", said(`{"sessions":-1,"cut":1000000000000,"seconds":99999999}`)),
+			score.DrainReport{Cut: maxSessions, Seconds: 604800}, true},
+		"a log's end":   {server("a", said("panic: out of luck")), score.DrainReport{}, false},
+		"nothing":       {server("a", said("")), score.DrainReport{}, false},
+		"still running": {server("a"), score.DrainReport{}, false},
+		"never started": {server("a", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }), score.DrainReport{},
+			false},
+		"a number alone": {server("a", said(`7`)), score.DrainReport{}, false},
+	}
+	for name, tt := range tests {
+		if got, said := drainReportOf(&tt.pod); got != tt.want || said != tt.said {
+			t.Errorf("%s: %+v, %v, want %+v, %v", name, got, said, tt.want, tt.said)
+		}
+	}
+}
+
+// What a server said at its end is told and counted once, though its pod is gone from the cache by
+// then.
+func TestReconcileReportsDeletedServers(t *testing.T) {
+	t.Parallel()
+	w := scaledDown(t)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	for name, message := range map[string]string{"support-a": `{"sessions":4,"cut":1,"seconds":3600}`,
+		"support-b": `{"sessions":0,"cut":0,"seconds":2}`, "support-c": ""} {
+		pod := &corev1.Pod{}
+		if err := w.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, pod); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.reconciler.live.(client.Client).Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Message: message}}
+		if name == "support-c" {
+			w.mustReconcile(t) // a pass that doesn't find the pod any more, before its end is told
+			w.announced()
+		}
+		w.reconciler.podEvents().Delete(t.Context(), event.DeleteEvent{Object: pod}, queue)
+		if queue.Len() != 1 {
+			t.Fatalf("%d pools wake up", queue.Len())
+		}
+	}
+	for range 2 {
+		w.mustReconcile(t)
+	}
+	var got []string
+	for _, e := range w.announced() {
+		if strings.Contains(e, "Server support-") {
+			got = append(got, e)
+		}
+	}
+	m := w.reconciler.metrics
+	if cut := testutil.ToFloat64(m.cut.WithLabelValues("shop", "support")); cut != 1+2 {
+		t.Errorf("%v sessions were cut, want the one of support-a and the two that support-c last had; events %q", cut,
+			got)
+	}
+	if n := testutil.CollectAndCount(m.drains); n != 1 {
+		t.Errorf("%d series of drains", n)
+	}
+}
+
+func TestReconcileReportsDrains(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		message string
+		want    []string
+	}{
+		"drained": {`{"sessions":4,"cut":0,"seconds":75}`,
+			[]string{"Normal Drained Server support-a drained its 4 sessions in 1m15s."}},
+		"cut": {`{"sessions":4,"cut":1,"seconds":3600}`,
+			[]string{"Warning SessionsCut Server support-a cut 1 of its 4 sessions after 1h0m0s. To " +
+				"let all sessions end, raise spec.drainTimeoutSeconds above spec.sessions.maxDurationSeconds."}},
+		"idle": {`{"sessions":0,"cut":0,"seconds":0}`, nil},
+		"no word": {``, []string{"Warning SessionsCut Server support-a ended without a drain report. It last " +
+			"reported 6 open sessions. Check its node and its memory limit."}},
+		"not known": {`x`, []string{"Warning SessionsCut Server support-a ended without a drain report. It " +
+			"last reported 6 open sessions. Check its node and its memory limit."}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			env := pool()
+			pod := server("support-a", func(pod *corev1.Pod) {
+				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{Message: tt.message}}
+			})
+			m := w.reconciler.memories.of(env)
+			m.servers = map[types.UID]serverMemory{pod.UID: {active: 6}}
+			w.reconciler.memories.recordDeleted(client.ObjectKeyFromObject(env), &pod)
+			w.reconciler.reportTerminated(env, m)
+			w.reconciler.reportTerminated(env, m)
+			if diff := cmp.Diff(tt.want, w.announced()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMemories(t *testing.T) {
+	t.Parallel()
+	var m memories
+	key := client.ObjectKeyFromObject(pool())
+	pod := server("support-a")
+	m.recordDeleted(key, &pod)
+	if got := m.takeDeleted(key); len(got) > 0 {
+		t.Error("a pod is kept of a pool that nobody has looked at")
+	}
+	first := m.of(pool())
+	first.written = noon
+	for range maxDeleted + 1 {
+		m.recordDeleted(key, &pod)
+	}
+	if m.of(pool()) != first || len(m.takeDeleted(key)) != maxDeleted || len(m.takeDeleted(key)) > 0 {
+		t.Error("the memory isn't kept, or holds more or fewer pods than it may")
+	}
+	if other := m.of(pool(func(env *v1alpha1.CustomerSupportEnv) { env.UID = "another" })); !other.written.IsZero() {
+		t.Error("a pool remembers what happened to an earlier one of its name")
+	}
+	m.forget(key)
+	if len(m.pools) > 0 {
+		t.Error("a pool that is gone is remembered")
+	}
+}
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	at := func(created, ready time.Duration) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.NewTime(noon.Add(created))
+			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(ready))
+		}
+	}
+	metrics, m := newPoolMetrics(), &memory{}
+	look := func(unjudged int64, active int64, pods ...corev1.Pod) {
+		s := healthy()
+		s.pods, s.reports = pods, map[string]score.Report{}
+		for _, pod := range pods {
+			r := report(active)
+			r.JudgeFailures = unjudged
+			s.reports[pod.Name] = r
+		}
+		m.observe(s.snapshot, metrics)
+	}
+	old, young := server("old", at(-time.Hour, -time.Minute)), server("young", at(0, 7*time.Second))
+	notYet := server("young", unready)
+	look(5, 0, old, notYet)
+	if n := testutil.CollectAndCount(metrics.timeToReady); n != 0 {
+		t.Error("how long a server took that was ready before the first look is no news")
+	}
+	if m.servers["old"].idleSince != noon {
+		t.Errorf("remembered %+v", m.servers["old"])
+	}
+	look(7, 1, old, young)
+	look(6, 1, old, young) // started again
+	look(6, 1, old, young)
+	if n := testutil.CollectAndCount(metrics.timeToReady); n != 1 {
+		t.Error("a server that became ready wasn't counted")
+	}
+	if got := testutil.ToFloat64(metrics.unjudged.WithLabelValues("shop", "support")); got != 4 {
+		t.Errorf("%v failures to judge, want two of each server", got)
+	}
+	if !m.servers["old"].idleSince.IsZero() || m.servers["old"].active != 1 {
+		t.Errorf("remembered %+v", m.servers["old"])
+	}
+	look(6, 1, young)
+	if _, known := m.servers["old"]; !known {
+		t.Error("a server is forgotten before its end can be told")
+	}
+	look(6, 1, young)
+	if _, known := m.servers["old"]; known {
+		t.Error("a server that is gone is remembered for ever")
+	}
+}
+
+// lagging has the reconciler read a Deployment as it was before the last write, while it is asked
+// to.
+func (w *world) lagging(t *testing.T, lags *bool) {
+	t.Helper()
+	before := &appsv1.Deployment{}
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), before); err != nil {
+		t.Fatal(err)
+	}
+	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			opts ...client.GetOption) error {
+			if d, isDeployment := object.(*appsv1.Deployment); isDeployment && *lags {
+				before.DeepCopyInto(d)
+				return nil
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+}
+
+// A pass over a cache that hasn't seen the last one decides the same, and tells nothing twice.
+func TestReconcileOverALaggingCache(t *testing.T) {
+	t.Parallel()
+	w := scaledDown(t)
+	lags := true
+	w.lagging(t, &lags)
+	for range 3 {
+		w.mustReconcile(t)
+		if got := w.replicas(t); got != 1 {
+			t.Fatalf("%d servers", got)
+		}
+	}
+	told := slices.DeleteFunc(w.announced(), func(e string) bool { return !strings.HasPrefix(e, "Normal ScaledDown") })
+	if got := testutil.ToFloat64(w.reconciler.metrics.decisions.WithLabelValues("shop", "support", "down",
+		scaleSpec)); len(told) != 1 || got != 1 {
+		t.Errorf("told %q and counted %v decisions, want one", told, got)
+	}
+	lags = false
+	w.mustReconcile(t)
+	w.mustReconcile(t)
+	if len(w.writes) > 0 || w.replicas(t) != 1 {
+		t.Errorf("the pool doesn't come to rest: %v", w.writes)
+	}
+}

@@ -5,36 +5,36 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// AgentType names what plays a run.
+// AgentType names the kind of an agent.
 // +kubebuilder:validation:Enum=Builtin;OpenAI;HTTP;Container;External
 type AgentType string
 
 const (
-	// BuiltinAgent is a policy that comes with csenv.
+	// BuiltinAgent is a built-in policy.
 	BuiltinAgent AgentType = "Builtin"
 	// OpenAIAgent is a model behind an OpenAI-compatible endpoint.
 	OpenAIAgent AgentType = "OpenAI"
-	// HTTPAgent is a policy behind a URL: it is sent observations and answers with actions.
+	// HTTPAgent is a policy behind a URL, which answers observations with actions.
 	HTTPAgent AgentType = "HTTP"
-	// ContainerAgent is such a policy in a container beside each runner.
+	// ContainerAgent is an HTTP policy in a container beside each runner.
 	ContainerAgent AgentType = "Container"
-	// ExternalAgent is whoever tags sessions with the run's name: nobody plays on the run's behalf,
-	// trainers bring the episodes.
+	// ExternalAgent stands for trainers that tag their sessions with the run's name. The run starts
+	// no runners.
 	ExternalAgent AgentType = "External"
 )
 
-// ActionMode names how a model says its action.
+// ActionMode is the way in which a model returns its actions.
 // +kubebuilder:validation:Enum=Tools;JSON
 type ActionMode string
 
 const (
-	// ToolsMode has the model call tools that the environment's action schema becomes.
+	// ToolsMode offers the environment's actions to the model as tools.
 	ToolsMode ActionMode = "Tools"
-	// JSONMode has the model answer with a JSON object, for endpoints without tools.
+	// JSONMode makes the model answer with a JSON object, for endpoints without tools.
 	JSONMode ActionMode = "JSON"
 )
 
-// BuiltinPolicy names a policy that comes with csenv.
+// BuiltinPolicy names a built-in policy.
 // +kubebuilder:validation:Enum=Heuristic;Random;Oracle;Null
 type BuiltinPolicy string
 
@@ -49,7 +49,7 @@ const (
 	NullPolicy BuiltinPolicy = "Null"
 )
 
-// Agent is who plays a run.
+// Agent chooses the player of a run.
 // +kubebuilder:validation:XValidation:rule="self.type == 'Builtin' ? has(self.builtin) : !has(self.builtin)",message="builtin is required when type is Builtin, and forbidden otherwise"
 // +kubebuilder:validation:XValidation:rule="self.type == 'OpenAI' ? has(self.openAI) : !has(self.openAI)",message="openAI is required when type is OpenAI, and forbidden otherwise"
 // +kubebuilder:validation:XValidation:rule="self.type == 'HTTP' ? has(self.http) : !has(self.http)",message="http is required when type is HTTP, and forbidden otherwise"
@@ -57,117 +57,119 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.type == 'External' || !has(self.external)",message="external is forbidden unless type is External"
 // +union
 type Agent struct {
-	// type of the agent: Builtin, OpenAI, HTTP, Container or External.
+	// type is the kind of the agent: Builtin, OpenAI, HTTP, Container or External.
 	// +unionDiscriminator
 	// +required
 	Type AgentType `json:"type,omitempty"`
 
-	// builtin is a policy that comes with csenv, when type is Builtin.
+	// builtin chooses a built-in policy, if type is Builtin.
 	// +optional
 	Builtin *BuiltinAgentSpec `json:"builtin,omitempty"`
 
-	// openAI is a model behind an OpenAI-compatible endpoint, when type is OpenAI.
+	// openAI configures a model behind an OpenAI-compatible endpoint, if type is OpenAI.
 	// +optional
 	OpenAI *OpenAIAgentSpec `json:"openAI,omitempty"`
 
-	// http is a policy behind a URL, when type is HTTP.
+	// http configures a policy behind a URL, if type is HTTP.
 	// +optional
 	HTTP *HTTPAgentSpec `json:"http,omitempty"`
 
-	// container is a policy in a container beside each runner, when type is Container.
+	// container configures a policy in a container beside each runner, if type is Container.
 	// +optional
 	Container *ContainerAgentSpec `json:"container,omitempty"`
 
-	// external says how much trainers bring, when type is External.
+	// external configures the collection of trainers' episodes, if type is External.
 	// +optional
 	External *ExternalAgentSpec `json:"external,omitempty"`
 }
 
-// ExternalAgentSpec says how much of what trainers bring is wanted. They tag their sessions with
-// the run's name: reset(run="NAME"), or reset(run="NAMESPACE/NAME") where the pool is in another
+// ExternalAgentSpec configures the collection of trainers' episodes. Trainers tag their sessions
+// with the run's name: reset(run="NAME"), or reset(run="NAMESPACE/NAME") if the pool is in another
 // namespace than the run.
 type ExternalAgentSpec struct {
-	// episodes is the number of episodes, errored ones too, with which the run is complete, from 1
-	// to 2147483648. Servers hand over what they have, so there may be more in the end. Without it,
-	// the run goes on until activeDeadlineSeconds is over.
+	// episodes is the number of episodes, including errored ones, after which the run is complete,
+	// from 1 to 2147483648. The final number may be higher, because servers deliver episodes in
+	// batches. If unset, the run ends with activeDeadlineSeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483648
 	// +optional
 	Episodes *int64 `json:"episodes,omitempty"`
 }
 
-// OpenAIAgentSpec is a model behind an OpenAI-compatible endpoint.
+// OpenAIAgentSpec configures a model behind an OpenAI-compatible endpoint.
 type OpenAIAgentSpec struct {
-	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1: without a
-	// user, a password, a query or a fragment.
+	// baseURL is the URL of the endpoint up to its version, for example https://api.openai.com/v1,
+	// without user, password, query or fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s?#]*)?$"
 	// +required
 	BaseURL string `json:"baseURL,omitempty"`
 
-	// model is what the endpoint calls the model, in printable ASCII without spaces.
+	// model is the endpoint's name of the model, in printable ASCII without spaces.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern="^[!-~]+$"
 	// +required
 	Model string `json:"model,omitempty"`
 
-	// apiKeySecretRef is where the key of the endpoint is, in the run's namespace. The runners read
-	// it; the operator never does.
+	// apiKeySecretRef names the key of a Secret in the run's namespace that holds the endpoint's
+	// API key. Only the runners read it. If unset, requests carry no key.
 	// +optional
 	APIKeySecretRef *SecretKeyReference `json:"apiKeySecretRef,omitempty"`
 
-	// mode is Tools: the model calls tools made of the environment's actions; or JSON: it answers
+	// mode is Tools: the model calls tools made from the environment's actions; or JSON: it answers
 	// with a JSON object, for endpoints without tools. Defaults to Tools.
 	// +kubebuilder:default=Tools
 	// +optional
 	Mode ActionMode `json:"mode,omitempty"`
 
-	// temperature of sampling, a decimal from "0" to "2". The endpoint's own default when unset.
+	// temperature is the sampling temperature, a decimal from "0" to "2". Defaults to the
+	// endpoint's own.
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,4})?|2(\.0{1,4})?)$`
 	// +optional
 	Temperature string `json:"temperature,omitempty"`
 
-	// maxTokens is the most that one answer may have, from 1 to 1048576. The endpoint's own default
-	// when unset.
+	// maxTokens is the maximum number of tokens per answer, from 1 to 1048576. Defaults to the
+	// endpoint's own limit.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1048576
 	// +optional
 	MaxTokens *int32 `json:"maxTokens,omitempty"`
 
-	// requestsPerMinute bounds what all runners of the run send together, from 1 to 1000000. Each
-	// of them gets an equal share. Without it, only the endpoint's answers slow them down.
+	// requestsPerMinute limits the requests of all runners of the run together, from 1 to 1000000.
+	// Each runner gets an equal share. If unset, there is no limit.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	RequestsPerMinute *int32 `json:"requestsPerMinute,omitempty"`
 
-	// timeoutSeconds bounds one request, in seconds, from 1 to 3600. Defaults to 120.
+	// timeoutSeconds limits the duration of one request, in seconds, from 1 to 3600. Defaults to
+	// 120.
 	// +kubebuilder:default=120
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
 	// +optional
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// systemPrompt replaces the instructions that csenv gives.
+	// systemPrompt replaces the built-in instructions.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32768
 	// +optional
 	SystemPrompt string `json:"systemPrompt,omitempty"`
 
-	// extraBody is a JSON object whose members are added to every request, for what the endpoint
-	// has beyond the standard.
+	// extraBody is a JSON object whose members are added to every request, for extensions of the
+	// endpoint.
 	// +kubebuilder:validation:XPreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
 	ExtraBody *apiextensionsv1.JSON `json:"extraBody,omitempty"`
 }
 
-// HTTPAgentSpec is a policy behind a URL.
+// HTTPAgentSpec configures a policy behind a URL.
 type HTTPAgentSpec struct {
-	// url is sent the observation, the history and the action schema by POST, and answers with an
+	// url receives the observation, the history and the action schema by POST, and answers with an
 	// action.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
@@ -175,11 +177,13 @@ type HTTPAgentSpec struct {
 	// +required
 	URL string `json:"url,omitempty"`
 
-	// tokenSecretRef is where the bearer token is that the policy asks for, in the run's namespace.
+	// tokenSecretRef names the key of a Secret in the run's namespace that holds the policy's
+	// bearer token. If unset, requests carry no token.
 	// +optional
 	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
 
-	// timeoutSeconds bounds one request, in seconds, from 1 to 3600. Defaults to 120.
+	// timeoutSeconds limits the duration of one request, in seconds, from 1 to 3600. Defaults to
+	// 120.
 	// +kubebuilder:default=120
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
@@ -187,10 +191,10 @@ type HTTPAgentSpec struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// ContainerAgentSpec is a policy in a container beside each runner. It serves what an HTTP policy
-// serves, on localhost.
+// ContainerAgentSpec configures a policy in a container beside each runner. It serves the protocol
+// of an HTTP policy on localhost.
 type ContainerAgentSpec struct {
-	// image of the container.
+	// image is the image of the container.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
@@ -217,25 +221,26 @@ type ContainerAgentSpec struct {
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// resources of the container.
+	// resources are the requests and limits of the container.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// port that the policy listens on, from 1 to 65535. Defaults to 8080.
+	// port is the port that the policy listens on, from 1 to 65535. Defaults to 8080.
 	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	Port int32 `json:"port,omitempty"`
 
-	// path that the policy answers on. Defaults to /.
+	// path is the URL path that the policy serves. Defaults to /.
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern="^/[^\\s#]*$"
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// timeoutSeconds bounds one request, in seconds, from 1 to 3600. Defaults to 120.
+	// timeoutSeconds limits the duration of one request, in seconds, from 1 to 3600. Defaults to
+	// 120.
 	// +kubebuilder:default=120
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
@@ -243,10 +248,10 @@ type ContainerAgentSpec struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// BuiltinAgentSpec chooses a policy that comes with csenv.
+// BuiltinAgentSpec chooses a built-in policy.
 type BuiltinAgentSpec struct {
-	// policy is Heuristic (simple rules over what it observes), Random (legal actions drawn by the
-	// episode's seed), Oracle (knows the right answers: a benchmark's upper bound) or Null
+	// policy is Heuristic (simple rules on observations), Random (legal actions drawn from the
+	// episode's seed), Oracle (knows the right answers: the upper bound of a benchmark) or Null
 	// (achieves nothing: the lower bound).
 	// +required
 	Policy BuiltinPolicy `json:"policy,omitempty"`

@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CustomerSupportEnvStatus is the pool as it was last seen.
+// CustomerSupportEnvStatus is the observed state of a pool.
 type CustomerSupportEnvStatus struct {
-	// conditions are Available, Progressing and Degraded, and ScalingLimited with autoscaling.
+	// conditions are Available, Progressing and Degraded, and with autoscaling ScalingLimited.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -18,13 +18,13 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// endpoint is the URL that OpenEnv clients in the cluster connect to, for example
+	// endpoint is the URL for OpenEnv clients in the cluster, for example
 	// ws://support.default.svc:8000.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
 
-	// replicas is the number of servers that exist, terminating ones left out.
+	// replicas is the number of servers, without terminating ones.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -39,7 +39,7 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 
-	// drainingReplicas is the number of servers that are going and still serve sessions.
+	// drainingReplicas is the number of terminating servers that still serve sessions.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	DrainingReplicas *int32 `json:"drainingReplicas,omitempty"`
@@ -49,11 +49,11 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// sessions are the pool's sessions.
+	// sessions counts the sessions of all servers.
 	// +optional
 	Sessions *SessionCounts `json:"sessions,omitempty"`
 
-	// episodes are the episodes that the present servers have ended since they started.
+	// episodes counts the episodes that the current servers have ended since their start.
 	// +optional
 	Episodes *PoolEpisodes `json:"episodes,omitempty"`
 
@@ -75,7 +75,8 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	ScenarioDigest string `json:"scenarioDigest,omitempty"`
 
-	// graderVersion changes whenever the same episode could get another score.
+	// graderVersion is the version of the grading rules. It changes if the same episode could get
+	// another score.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`
@@ -85,21 +86,21 @@ type CustomerSupportEnvStatus struct {
 	// +optional
 	Judge string `json:"judge,omitempty"`
 
-	// ledgerPublicKey is the Ed25519 key, in base64, that verifies the scores which the servers
-	// sign.
+	// ledgerPublicKey is the Ed25519 key, in base64, that verifies the servers' signatures of
+	// scores.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	LedgerPublicKey string `json:"ledgerPublicKey,omitempty"`
 }
 
-// SessionCounts are sessions over all servers of a pool.
+// SessionCounts counts the sessions of all servers of a pool.
 type SessionCounts struct {
 	// active is the number of open sessions.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Active int64 `json:"active"`
 
-	// capacity is the number of sessions that the servers accept at the same time.
+	// capacity is the maximum number of concurrent sessions of the servers that accept new ones.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Capacity int64 `json:"capacity"`
@@ -107,17 +108,19 @@ type SessionCounts struct {
 
 // PoolEpisodes counts episodes by outcome.
 type PoolEpisodes struct {
-	// scored is the number of episodes that ran to their end.
+	// scored is the number of episodes that were played to their end.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Scored int64 `json:"scored"`
 
-	// failed is the number of episodes that ended by the agent's fault, scored as they stood.
+	// failed is the number of episodes that ended because of the agent. They are scored as they
+	// stood.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Failed int64 `json:"failed"`
 
-	// errored is the number of episodes that ended by a failure on our side and have no score.
+	// errored is the number of episodes that ended with an infrastructure failure. They have no
+	// score.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Errored int64 `json:"errored"`
@@ -130,7 +133,7 @@ type PoolEpisodes struct {
 
 // OfferedTask is a task that a pool offers.
 type OfferedTask struct {
-	// name is what EvaluationRuns and reset options call the task.
+	// name is the name of the task in EvaluationRuns and reset options.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required

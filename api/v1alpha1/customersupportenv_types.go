@@ -16,12 +16,12 @@ const (
 	WorkflowEnvironment EnvironmentType = "Workflow"
 )
 
-// RewardMode says when an episode's reward is paid.
+// RewardMode is the time when an episode's reward is paid.
 // +kubebuilder:validation:Enum=Dense;Terminal
 type RewardMode string
 
 const (
-	// DenseReward pays each step what it changed.
+	// DenseReward pays each step for its change of the score.
 	DenseReward RewardMode = "Dense"
 	// TerminalReward pays everything on the last step.
 	TerminalReward RewardMode = "Terminal"
@@ -39,29 +39,29 @@ const (
 	PrivateSplit ScenarioSplit = "Private"
 )
 
-// OperatingMode says whether a pool has servers.
+// OperatingMode is whether a pool runs servers.
 // +kubebuilder:validation:Enum=Running;Suspended
 type OperatingMode string
 
 const (
-	// RunningMode keeps as many servers as the spec asks for.
+	// RunningMode runs the number of servers that the spec asks for.
 	RunningMode OperatingMode = "Running"
-	// SuspendedMode keeps none: those that run end their sessions and go.
+	// SuspendedMode runs no servers. Existing ones end their sessions first.
 	SuspendedMode OperatingMode = "Suspended"
 )
 
-// NetworkPolicyMode says who writes the pool's NetworkPolicy.
+// NetworkPolicyMode is whether the operator manages the pool's NetworkPolicy.
 // +kubebuilder:validation:Enum=Managed;Unmanaged
 type NetworkPolicyMode string
 
 const (
-	// ManagedNetworkPolicy has the operator keep a NetworkPolicy for the pool.
+	// ManagedNetworkPolicy makes the operator create a NetworkPolicy for the pool.
 	ManagedNetworkPolicy NetworkPolicyMode = "Managed"
-	// UnmanagedNetworkPolicy leaves the traffic of the pool's pods to others.
+	// UnmanagedNetworkPolicy creates no NetworkPolicy.
 	UnmanagedNetworkPolicy NetworkPolicyMode = "Unmanaged"
 )
 
-// ServiceType says how a pool is reached from outside the cluster, if at all.
+// ServiceType is the type of a pool's Service.
 // +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 type ServiceType string
 
@@ -72,135 +72,134 @@ const (
 	LoadBalancerService ServiceType = "LoadBalancer"
 )
 
-// NamespacesFrom says which namespaces are meant.
+// NamespacesFrom selects a set of namespaces.
 // +kubebuilder:validation:Enum=Same;All;Selector
 type NamespacesFrom string
 
 const (
-	// SameNamespace is the object's own.
+	// SameNamespace selects the object's own namespace.
 	SameNamespace NamespacesFrom = "Same"
-	// AllNamespaces are all of the cluster.
+	// AllNamespaces selects all namespaces of the cluster.
 	AllNamespaces NamespacesFrom = "All"
-	// SelectedNamespaces are those whose labels a selector selects, the object's own included.
+	// SelectedNamespaces selects the object's own namespace and those that match a label selector.
 	SelectedNamespaces NamespacesFrom = "Selector"
 )
 
-// CustomerSupportEnvSpec is the pool that is wanted.
-// +kubebuilder:validation:XValidation:rule="!(has(self.environment) && self.environment == 'Workflow' && has(self.judge) && has(self.judge.type) && self.judge.type == 'LLM')",message="judge.type LLM is for environment Ticket: rules alone grade the workflows, so leave judge out"
+// CustomerSupportEnvSpec is the desired state of a pool.
+// +kubebuilder:validation:XValidation:rule="!(has(self.environment) && self.environment == 'Workflow' && has(self.judge) && has(self.judge.type) && self.judge.type == 'LLM')",message="judge.type LLM requires environment Ticket: workflows are graded by rules alone"
 type CustomerSupportEnvSpec struct {
-	// environment is what the pool serves: Ticket (classify, prioritise, reply, resolve or
-	// escalate) or Workflow (multi-step tool use over order and payment backends). Defaults to
-	// Ticket. Immutable.
+	// environment is the software that the pool serves: Ticket (classify, prioritise, reply,
+	// resolve or escalate) or Workflow (multi-step tool use over order and payment backends).
+	// Defaults to Ticket. Immutable.
 	// +kubebuilder:default=Ticket
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="environment is immutable: create another CustomerSupportEnv for the other environment"
 	// +optional
 	Environment EnvironmentType `json:"environment,omitempty"`
 
-	// scenarios chooses what is played. Defaults to all scenarios that are built into the servers.
+	// scenarios chooses the scenarios to play. Defaults to all built-in scenarios.
 	// +optional
 	Scenarios PoolScenarios `json:"scenarios,omitzero"`
 
 	// image is the container image of the environment servers. Defaults to the operator's own
-	// image, which fits its version.
+	// image, which has the matching version.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// operatingMode is Running, or Suspended: no servers, whatever replicas and autoscaling say.
-	// Servers that run end their sessions first, for as long as drainTimeoutSeconds. Defaults to
-	// Running.
+	// operatingMode is Running, or Suspended: no servers, regardless of replicas and autoscaling.
+	// Existing servers end their sessions first, within drainTimeoutSeconds. Defaults to Running.
 	// +kubebuilder:default=Running
 	// +optional
 	OperatingMode OperatingMode `json:"operatingMode,omitempty"`
 
-	// replicas is the number of environment servers, from 0 to 1000. Means nothing while
-	// autoscaling is set. Defaults to 1.
+	// replicas is the number of environment servers, from 0 to 1000. Ignored if autoscaling is set.
+	// Defaults to 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// autoscaling keeps some sessions free by adding and removing servers. Without it, replicas or
-	// a HorizontalPodAutoscaler decides.
+	// autoscaling adds and removes servers to keep sessions free. If unset, replicas or a
+	// HorizontalPodAutoscaler decides.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
-	// sessions bounds what one server carries.
+	// sessions limits the sessions of each server.
 	// +kubebuilder:default={}
 	// +optional
 	Sessions SessionLimits `json:"sessions,omitzero"`
 
-	// drainTimeoutSeconds is how long a terminating server goes on serving the sessions that it
-	// has, in seconds, from 0 to 86400. Sessions that outlive it are cut. Defaults to 3600.
+	// drainTimeoutSeconds is the time that a terminating server continues to serve its sessions, in
+	// seconds, from 0 to 86400. Sessions that last longer are cut. Defaults to 3600.
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	DrainTimeoutSeconds *int32 `json:"drainTimeoutSeconds,omitempty"`
 
-	// rewardMode is what clients get that don't ask for one: Dense pays each step what it changed,
-	// Terminal pays everything on the last step. Evaluation runs are always played with Terminal.
-	// Defaults to Dense.
+	// rewardMode is the reward mode of clients that don't request one: Dense pays each step for its
+	// change of the score, Terminal pays everything on the last step. Evaluation runs always use
+	// Terminal. Defaults to Dense.
 	// +kubebuilder:default=Dense
 	// +optional
 	RewardMode RewardMode `json:"rewardMode,omitempty"`
 
-	// judge grades replies. Defaults to the offline judge.
+	// judge configures the judge of replies. Defaults to the offline judge.
 	// +kubebuilder:default={type: Offline}
 	// +optional
 	Judge Judge `json:"judge,omitzero"`
 
-	// access says who may use the pool.
+	// access controls who may use the pool.
 	// +kubebuilder:default={}
 	// +optional
 	Access Access `json:"access,omitzero"`
 
-	// service says how the pool is reached.
+	// service configures the pool's Service.
 	// +kubebuilder:default={}
 	// +optional
 	Service PoolService `json:"service,omitzero"`
 
-	// networkPolicy is Managed: clients reach port 8000 from the namespaces that access allows, or
-	// from anywhere with a Service of type NodePort or LoadBalancer; and only the operator's
-	// namespace and those with the label metrics=enabled reach port 9000. Or Unmanaged: no
-	// NetworkPolicy is kept. Defaults to Managed.
+	// networkPolicy is Managed: port 8000 admits the namespaces that access allows, or every client
+	// if the Service has type NodePort or LoadBalancer, and port 9000 admits only the operator's
+	// namespace and those with the label metrics=enabled; or Unmanaged: there is no NetworkPolicy.
+	// Defaults to Managed.
 	// +kubebuilder:default=Managed
 	// +optional
 	NetworkPolicy NetworkPolicyMode `json:"networkPolicy,omitempty"`
 
-	// template changes the servers' pods: where they run and what they may use.
+	// template changes the server pods, for example their resources and placement.
 	// +optional
 	Template *PodOverrides `json:"template,omitempty"`
 }
 
-// Autoscaling keeps some sessions free.
-// +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="minReplicas is more than maxReplicas"
+// Autoscaling adds and removes servers to keep sessions free.
+// +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="minReplicas must not exceed maxReplicas"
 type Autoscaling struct {
-	// minReplicas is the least number of servers, from 0 to 1000. With 0, a pool without sessions
-	// has no server once scaleDownDelaySeconds have passed, and gets one again when an
-	// EvaluationRun wants to play. Defaults to 1.
+	// minReplicas is the minimum number of servers, from 0 to 1000. With 0, a pool without sessions
+	// is scaled to zero after scaleDownDelaySeconds, and gets a server again when an EvaluationRun
+	// waits for it. Defaults to 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// maxReplicas is the greatest number of servers, from 1 to 1000.
+	// maxReplicas is the maximum number of servers, from 1 to 1000.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +required
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
 
-	// freeSessions is how many sessions the pool is to have free at any time: a number, or a share
-	// of its capacity as in "25%". Defaults to "20%".
+	// freeSessions is the number of sessions to keep free, or a share of the capacity, for example
+	// "25%". Defaults to "20%".
 	// +kubebuilder:default="20%"
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 100000000 : string(self).matches('^[1-9]?[0-9]%$')",message="freeSessions is a number of sessions or a share from \"0%\" to \"99%\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 100000000 : string(self).matches('^[1-9]?[0-9]%$')",message="freeSessions must be a number of sessions or a share from \"0%\" to \"99%\""
 	// +optional
 	FreeSessions *intstr.IntOrString `json:"freeSessions,omitempty"`
 
-	// scaleDownDelaySeconds is how long servers have to be superfluous before they are removed, in
+	// scaleDownDelaySeconds is the time that servers must be unneeded before they are removed, in
 	// seconds, from 0 to 86400. Defaults to 300.
 	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=0
@@ -209,53 +208,52 @@ type Autoscaling struct {
 	ScaleDownDelaySeconds *int32 `json:"scaleDownDelaySeconds,omitempty"`
 }
 
-// Access says who may use a pool.
+// Access controls who may use a pool.
 type Access struct {
-	// tokenSecretRef is where the bearer token is that every client has to send. Each line of the
-	// key's value is a token, so that tokens can be exchanged without a gap. The servers read it,
-	// again when it changes, without a restart; the operator never does. Without it, whoever
-	// reaches the port may play.
+	// tokenSecretRef names the key of a Secret that holds the bearer tokens of clients. Each line
+	// of the value is a valid token, so that tokens can be rotated without a gap. Only the servers
+	// read it, and they follow its changes without a restart. If unset, clients need no token.
 	// +optional
 	TokenSecretRef *SecretKeyReference `json:"tokenSecretRef,omitempty"`
 
 	// allowedNamespaces are the namespaces whose EvaluationRuns may use the pool. Defaults to the
-	// pool's own.
+	// pool's own namespace.
 	// +kubebuilder:default={from: Same}
 	// +optional
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
 }
 
-// AllowedNamespaces are namespaces.
-// +kubebuilder:validation:XValidation:rule="self.from == 'Selector' ? has(self.selector) : !has(self.selector)",message="selector says which namespaces are meant: give it with from Selector, and only then"
+// AllowedNamespaces selects namespaces.
+// +kubebuilder:validation:XValidation:rule="self.from == 'Selector' ? has(self.selector) : !has(self.selector)",message="selector is required if from is Selector, and forbidden otherwise"
 type AllowedNamespaces struct {
-	// from is Same: the pool's own namespace; All; or Selector: the pool's own and those that
-	// selector selects.
+	// from is Same (the pool's own namespace), All, or Selector (the pool's own and those that
+	// selector matches). Defaults to Same.
 	// +kubebuilder:default=Same
 	// +optional
 	From NamespacesFrom `json:"from,omitempty"`
 
-	// selector selects namespaces by their labels, with from Selector.
+	// selector matches namespaces by their labels, if from is Selector.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// PoolService says how a pool is reached.
+// PoolService configures a pool's Service.
 type PoolService struct {
-	// type of the Service: ClusterIP (from inside the cluster alone), NodePort or LoadBalancer.
-	// Defaults to ClusterIP.
+	// type is the type of the Service: ClusterIP (reachable only from the cluster), NodePort or
+	// LoadBalancer. Defaults to ClusterIP.
 	// +kubebuilder:default=ClusterIP
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
 
-	// annotations are added to the Service, for a load balancer's controller, say. Those of
-	// csenv.dev/ are csenv's own.
+	// annotations are added to the Service, for example for a load balancer's controller. The
+	// prefix csenv.dev/ is reserved.
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('csenv.dev/'))",message="annotations of csenv.dev/ are csenv's own"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('csenv.dev/'))",message="the annotation prefix csenv.dev/ is reserved"
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// SessionLimits bounds what one environment server carries.
+// SessionLimits limits the sessions of one environment server.
 type SessionLimits struct {
 	// perPod is the number of sessions that one server accepts at the same time, from 1 to 100000.
 	// Defaults to 2000.
@@ -265,16 +263,16 @@ type SessionLimits struct {
 	// +optional
 	PerPod int32 `json:"perPod,omitempty"`
 
-	// idleTimeoutSeconds ends a session that has sent nothing for so long, in seconds, from 0
-	// (never) to 86400. Defaults to 600.
+	// idleTimeoutSeconds is the idle time after which a session ends, in seconds, from 0 (never) to
+	// 86400. Defaults to 600.
 	// +kubebuilder:default=600
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
 
-	// maxDurationSeconds ends a session of that age, in seconds, from 0 (never) to 604800. Defaults
-	// to 7200.
+	// maxDurationSeconds is the age at which a session ends, in seconds, from 0 (never) to 604800.
+	// Defaults to 7200.
 	// +kubebuilder:default=7200
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=604800
@@ -282,39 +280,38 @@ type SessionLimits struct {
 	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
 }
 
-// PoolScenarios chooses what is played.
+// PoolScenarios chooses the scenarios to play.
 type PoolScenarios struct {
-	// splits are the parts of the scenarios that are played: Train, Dev, Test and Private. Defaults
-	// to all of them.
+	// splits are the splits of the scenarios to play: Train, Dev, Test and Private. Defaults to
+	// all.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
 	// +optional
 	Splits []ScenarioSplit `json:"splits,omitempty"`
 
-	// packs are scenarios of your own, played beside those that are built in: splits [Private]
-	// leaves the built-in ones out. A change of their files is tried by the servers that run and
-	// rolled out if nothing is wrong with it; a pack at fault leaves the running servers as they
-	// are.
+	// packs are folders of custom scenarios, played beside the built-in ones; splits [Private]
+	// excludes the built-in ones. Running servers validate changed files, and valid changes are
+	// rolled out. Invalid ones leave the running servers as they are.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Packs []ScenarioPack `json:"packs,omitempty"`
 }
 
-// ScenarioPack is a folder of scenario files, a key of the object each: B07.yaml, POL-REF.md,
-// names-en.yaml.
-// +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="a pack is either a configMap or a secret"
+// ScenarioPack is a folder of scenario files. Each key of the object is a file, for example
+// B07.yaml, POL-REF.md or names-en.yaml.
+// +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="exactly one of configMap and secret is required"
 type ScenarioPack struct {
-	// configMap holds the files of a pack that anybody may read.
+	// configMap names a ConfigMap in the pool's namespace that holds the files.
 	// +optional
 	ConfigMap *ObjectReference `json:"configMap,omitempty"`
 
-	// secret holds the files of a pack that only the servers may read.
+	// secret names a Secret in the pool's namespace that holds the files. Only the servers read it.
 	// +optional
 	Secret *ObjectReference `json:"secret,omitempty"`
 }
 
-// ObjectReference names an object in the namespace of what refers to it.
+// ObjectReference names an object in the namespace of the referring object.
 type ObjectReference struct {
 	// name is the object's name.
 	// +kubebuilder:validation:MinLength=1
@@ -323,7 +320,7 @@ type ObjectReference struct {
 	Name string `json:"name"`
 }
 
-// SecretKeyReference names a key of a Secret in the namespace of what refers to it.
+// SecretKeyReference names a key of a Secret in the namespace of the referring object.
 type SecretKeyReference struct {
 	// name is the Secret's name.
 	// +kubebuilder:validation:MinLength=1
@@ -331,15 +328,15 @@ type SecretKeyReference struct {
 	// +required
 	Name string `json:"name"`
 
-	// key is the key whose value is meant.
+	// key is the key of the value.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Key string `json:"key"`
 }
 
-// CustomerSupportEnv is a pool of environment servers: AI agents play customer-support episodes
-// there over the OpenEnv protocol, and the servers grade them.
+// CustomerSupportEnv is a pool of environment servers. AI agents play customer-support episodes on
+// them over the OpenEnv protocol, and the servers grade the episodes.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
@@ -352,7 +349,7 @@ type SecretKeyReference struct {
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].reason`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.status.endpoint`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name names Services too: at most 50 lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name is also the name of Services: use at most 50 lower-case letters, digits and '-', beginning with a letter"
 type CustomerSupportEnv struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -361,12 +358,12 @@ type CustomerSupportEnv struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the pool that is wanted.
+	// spec is the desired state of the pool.
 	// +kubebuilder:default={}
 	// +optional
 	Spec CustomerSupportEnvSpec `json:"spec,omitzero"`
 
-	// status is the pool as it was last seen.
+	// status is the observed state of the pool.
 	// +optional
 	Status CustomerSupportEnvStatus `json:"status,omitzero"`
 }

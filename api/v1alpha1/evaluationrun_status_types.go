@@ -4,22 +4,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Pressure says under which pressure episodes are played.
+// Pressure is the time pressure under which episodes are played.
 // +kubebuilder:validation:Enum=None;ResponseTime
 type Pressure string
 
 const (
-	// NoPressure leaves agents all the time that they want.
+	// NoPressure sets no time limits.
 	NoPressure Pressure = "None"
 	// ResponseTimePressure plays tickets under simulated time.
 	ResponseTimePressure Pressure = "ResponseTime"
 )
 
-// EvaluationRunStatus is the run as it was last seen. Its figures hold exactly the shards that
-// shards.completedIndexes lists, or the episodes that servers have handed over of those that
-// trainers bring.
+// EvaluationRunStatus is the observed state of a run. Its figures cover exactly the shards in
+// shards.completedIndexes, or the episodes collected from servers if agent.type is External.
 type EvaluationRunStatus struct {
-	// conditions are EnvironmentReady, Suspended, Complete, Failed, and, where the spec asks for
+	// conditions are EnvironmentReady, Suspended, Complete and Failed, and if the spec asks for
 	// them, ThresholdsMet and ResultsStored.
 	// +listType=map
 	// +listMapKey=type
@@ -32,27 +31,30 @@ type EvaluationRunStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// agent is who plays, in a word: the policy, the model, the URL's host, the image, or External.
+	// agent is a short name of the agent: the policy, the model, the URL's host, the image, or
+	// External.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Agent string `json:"agent,omitempty"`
 
-	// startTime is when the plan was fixed and runners were asked for, or when collecting began.
+	// startTime is the time when the plan was fixed and runners were requested, or when collecting
+	// began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the run completed or failed.
+	// completionTime is the time when the run completed or failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// progress is the number of episodes that have ended, errored ones too, over the total, as in
-	// "38/40"; or without one, as in "38", where trainers bring as many as they like.
+	// progress is the number of episodes that have ended, including errored ones, over the total,
+	// for example "38/40". A run of type External without a total has the number alone, for example
+	// "38".
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Progress string `json:"progress,omitempty"`
 
-	// estimatedCompletionTime is when the run will be complete if it goes on as it has so far.
-	// Unset before there is anything to go by, and at the end.
+	// estimatedCompletionTime extrapolates the time of completion from the progress so far. Unset
+	// until there is progress, and after the end.
 	// +optional
 	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
 
@@ -60,7 +62,7 @@ type EvaluationRunStatus struct {
 	// +optional
 	Episodes *RunEpisodes `json:"episodes,omitempty"`
 
-	// score is over all scored and failed episodes.
+	// score summarises the scores of all scored and failed episodes.
 	// +optional
 	Score *Score `json:"score,omitempty"`
 
@@ -90,29 +92,28 @@ type EvaluationRunStatus struct {
 	// +optional
 	Tasks []TaskResult `json:"tasks,omitempty"`
 
-	// categories are the figures of each category of scenarios.
+	// categories are the figures of each scenario category.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Categories []CategoryResult `json:"categories,omitempty"`
 
-	// difficulties are the figures of each difficulty of scenarios.
+	// difficulties are the figures of each scenario difficulty.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Difficulties []CategoryResult `json:"difficulties,omitempty"`
 
-	// languages are the figures of each language of scenarios.
+	// languages are the figures of each scenario language.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Languages []CategoryResult `json:"languages,omitempty"`
 
-	// errors counts the attempts that failed by class, those that were mended by another attempt
-	// too.
+	// errors counts the failed attempts by class, including those that a later attempt recovered.
 	// +listType=map
 	// +listMapKey=class
 	// +kubebuilder:validation:MaxItems=16
@@ -123,64 +124,64 @@ type EvaluationRunStatus struct {
 	// +optional
 	Baseline *BaselineResult `json:"baseline,omitempty"`
 
-	// tokens are what the agent's model used, as its endpoint counts them.
+	// tokens are the tokens that the agent's model used, as reported by its endpoint.
 	// +optional
 	Tokens *Tokens `json:"tokens,omitempty"`
 
-	// scoresRef names a ConfigMap of the run's namespace that holds the score of every scenario.
+	// scoresRef names a ConfigMap in the run's namespace that holds the score of every scenario.
 	// +optional
 	ScoresRef *ObjectReference `json:"scoresRef,omitempty"`
 
-	// results is where the episodes are stored, as a URL: that of the spec with the run's own
-	// folder.
+	// results is the URL of the stored episodes: that of the spec with the run's own folder.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Results string `json:"results,omitempty"`
 
-	// durations are how long episodes took, as runners measured them. Unset while none has ended.
+	// durations are the durations of episodes, as measured by the runners. Unset until an episode
+	// has ended.
 	// +optional
 	Durations *Durations `json:"durations,omitempty"`
 
-	// provenance is what the score was made with.
+	// provenance describes the versions and inputs behind the score.
 	// +optional
 	Provenance *Provenance `json:"provenance,omitempty"`
 
 	// shards are the parts of the run, each played by one runner pod. A run of type External has
-	// one, from its end on.
+	// one after its end.
 	// +optional
 	Shards *Shards `json:"shards,omitempty"`
 
-	// rollouts are what a run of type External has collected.
+	// rollouts describe the episodes that a run of type External has collected.
 	// +optional
 	Rollouts *Rollouts `json:"rollouts,omitempty"`
 }
 
-// Rollouts are what a run of type External has collected: episodes that trainers tagged with its
-// name. The pool's servers hand them over in segments, each signed and counted once.
+// Rollouts describe the episodes that a run of type External has collected from trainers. The
+// pool's servers deliver them in signed segments, each counted once.
 type Rollouts struct {
-	// tag is what trainers give as run in their resets.
+	// tag is the value that trainers pass as run in their resets.
 	// +kubebuilder:validation:MaxLength=128
 	// +required
 	Tag string `json:"tag,omitempty"`
 
-	// dropped is the number of episodes that ended with the tag and are in no figure: their servers
-	// had no room left for them before they were collected.
+	// dropped is the number of tagged episodes that are in no figure, because their servers ran out
+	// of room before they were collected.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Dropped int64 `json:"dropped"`
 
-	// ledgerKey is the pool's public key when collecting began. Segments are signed with it.
+	// ledgerKey is the pool's public key at the start of collecting. It verifies the segments.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	LedgerKey string `json:"ledgerKey,omitempty"`
 
-	// ledger holds the exact sums behind the figures, for the controller to add the next segments
-	// to. Its format may change. Unset at the end, when shards.accumulator has what is needed.
+	// ledger holds the exact sums behind the figures, to which the controller adds the next
+	// segments. Its format may change. Unset after the end, when shards.accumulator replaces it.
 	// +kubebuilder:validation:MaxLength=87384
 	// +optional
 	Ledger string `json:"ledger,omitempty"`
 
-	// servers are those whose segments are in the figures, as long as they live. Unset at the end.
+	// servers are the running servers whose segments are in the figures. Unset after the end.
 	// +listType=map
 	// +listMapKey=pod
 	// +kubebuilder:validation:MaxItems=2048
@@ -188,20 +189,20 @@ type Rollouts struct {
 	Servers []RolloutServer `json:"servers,omitempty"`
 }
 
-// RolloutServer says how far a server's rollouts are in the figures.
+// RolloutServer records the last segment of a server that is in the figures.
 type RolloutServer struct {
 	// pod is the name of the server's pod.
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Pod string `json:"pod,omitempty"`
 
-	// instance is the random id of what the server keeps of the tag: a container that is started
-	// again has another.
+	// instance is the random id of the server's collection for the tag. It changes when the
+	// container restarts.
 	// +kubebuilder:validation:MaxLength=64
 	// +required
 	Instance string `json:"instance,omitempty"`
 
-	// segment is the number of the last segment that is in the figures, from 1.
+	// segment is the number of the last segment in the figures, starting at 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483648
 	// +required
@@ -210,36 +211,35 @@ type RolloutServer struct {
 
 // RunEpisodes counts a run's episodes.
 type RunEpisodes struct {
-	// total is the number of episodes that the run plans, or wants of trainers. If those have
-	// brought more, or may bring any number, it is what they have brought.
+	// total is the number of episodes that the run plans, or requests from trainers. If trainers
+	// have played more, or there is no limit, it is the number that they have played.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Total int64 `json:"total"`
 
-	// scored is the number of episodes that ran to their end.
+	// scored is the number of episodes that were played to their end.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Scored int64 `json:"scored"`
 
-	// failed is the number of episodes that ended by the agent's fault (invalid actions, out of
-	// steps), scored as they stood.
+	// failed is the number of episodes that ended because of the agent (invalid actions, out of
+	// steps). They are scored as they stood.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Failed int64 `json:"failed"`
 
-	// errored is the number of episodes that ended by a failure of the infrastructure. They are in
-	// no figure.
+	// errored is the number of episodes that ended with an infrastructure failure. They are in no
+	// figure.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Errored int64 `json:"errored"`
 
-	// active is the number of episodes that are being played, as the servers last told.
+	// active is the number of episodes that are being played, as last reported by the servers.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Active *int64 `json:"active,omitempty"`
 
-	// retried is the number of episodes that were begun again after a failure of the
-	// infrastructure.
+	// retried is the number of episodes that were started again after an infrastructure failure.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Retried int64 `json:"retried"`
@@ -247,38 +247,38 @@ type RunEpisodes struct {
 
 // ErrorCount counts failed attempts of one class.
 type ErrorCount struct {
-	// class of the failure, for example env_unreachable or judge_timeout.
+	// class is the class of the failure, for example env_unreachable or judge_timeout.
 	// +kubebuilder:validation:MaxLength=32
 	// +required
 	Class string `json:"class,omitempty"`
 
-	// retried is the number of attempts that failed so and were made again.
+	// retried is the number of failed attempts that were followed by another attempt.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Retried int64 `json:"retried"`
 
-	// errored is the number of episodes that were given up for it.
+	// errored is the number of episodes that were given up because of this class.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Errored int64 `json:"errored"`
 }
 
-// Tokens are what a model used.
+// Tokens are the tokens that a model used.
 type Tokens struct {
-	// prompt is the number of tokens that the model read.
+	// prompt is the number of input tokens.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Prompt int64 `json:"prompt"`
 
-	// completion is the number of tokens that the model wrote.
+	// completion is the number of output tokens.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Completion int64 `json:"completion"`
 }
 
-// Durations are quantiles of what episodes took, in seconds, as decimals of three digits. Each is
-// the upper edge of a bin of a logarithmic histogram, so it is too long by at most a factor of the
-// square root of two.
+// Durations are quantiles of the durations of episodes, in seconds, as decimals of three digits.
+// Each is the upper edge of a bin of a logarithmic histogram, so it is too high by at most a factor
+// of the square root of two.
 type Durations struct {
 	// episodeP50 is the median.
 	// +kubebuilder:validation:MaxLength=16
@@ -291,10 +291,10 @@ type Durations struct {
 	EpisodeP99 string `json:"episodeP99,omitempty"`
 }
 
-// Provenance is what a score was made with. Scores compare only where scenarioDigest, graderVersion
-// and judge agree.
+// Provenance describes the versions and inputs behind a score. Scores are comparable only if
+// scenarioDigest, graderVersion and judge agree.
 type Provenance struct {
-	// image of the environment servers.
+	// image is the image of the environment servers.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Image string `json:"image,omitempty"`
@@ -304,12 +304,12 @@ type Provenance struct {
 	// +optional
 	OperatorVersion string `json:"operatorVersion,omitempty"`
 
-	// scenarioDigest is the digest of the scenarios that were played.
+	// scenarioDigest is the digest of the played scenarios.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	ScenarioDigest string `json:"scenarioDigest,omitempty"`
 
-	// graderVersion is the version of the rules that graded.
+	// graderVersion is the version of the grading rules.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	GraderVersion string `json:"graderVersion,omitempty"`
@@ -324,7 +324,7 @@ type Provenance struct {
 	// +optional
 	AgentDigest string `json:"agentDigest,omitempty"`
 
-	// seed of the run.
+	// seed is the seed of the run.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Seed *int64 `json:"seed,omitempty"`
@@ -337,25 +337,25 @@ type Provenance struct {
 
 // Shards are the parts of a run.
 type Shards struct {
-	// total is the number of shards. All trials of a scenario lie in one.
+	// total is the number of shards. All trials of a scenario are in the same shard.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Total int32 `json:"total"`
 
-	// rounds is the number of Jobs that the run has needed: 1, and another for each time that
-	// shards had to be played again because their summaries were refused or lost. At most one more
-	// than retries.shardBackoffLimit.
+	// rounds is the number of Jobs of the run: 1, and one more each time that shards had to be
+	// played again because their summaries were refused or lost. At most one more than
+	// retries.shardBackoffLimit.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Rounds int32 `json:"rounds,omitempty"`
 
-	// completedIndexes lists the shards whose summaries are in the figures, as in "0-12,14".
+	// completedIndexes lists the shards whose summaries are in the figures, for example "0-12,14".
 	// +kubebuilder:validation:MaxLength=8192
 	// +optional
 	CompletedIndexes string `json:"completedIndexes,omitempty"`
 
-	// accumulator holds the exact sums behind the figures, for the controller to add the next shard
-	// to. Its format may change.
+	// accumulator holds the exact sums behind the figures, to which the controller adds the next
+	// shard. Its format may change.
 	// +kubebuilder:validation:MaxLength=32768
 	// +optional
 	Accumulator string `json:"accumulator,omitempty"`

@@ -1,5 +1,5 @@
-// Package v1alpha1 is the contract of csenv.dev: CustomerSupportEnv, a pool of environment servers,
-// and EvaluationRun, an agent's episodes against such a pool and their aggregated score.
+// Package v1alpha1 defines the API of csenv.dev: CustomerSupportEnv, a pool of environment servers,
+// and EvaluationRun, an agent's episodes on such a pool and their aggregated score.
 // +kubebuilder:object:generate=true
 // +groupName=csenv.dev
 package v1alpha1

@@ -1,8 +1,5 @@
 package v1alpha1
 
-import (
-)
-
 // JudgeType names the judge of replies.
 // +kubebuilder:validation:Enum=Offline;LLM
 type JudgeType string
@@ -14,66 +11,65 @@ const (
 	LLMJudge JudgeType = "LLM"
 )
 
-// JudgeFailurePolicy says what becomes of a reply that the model can't judge.
+// JudgeFailurePolicy is the handling of a reply that the model can't judge.
 // +kubebuilder:validation:Enum=Error;Offline
 type JudgeFailurePolicy string
 
 const (
 	// JudgeFailureError makes the episode errored: it has no score and is played again.
 	JudgeFailureError JudgeFailurePolicy = "Error"
-	// JudgeFailureOffline has the offline judge grade the reply instead, on a scale of its own.
+	// JudgeFailureOffline grades the reply with the offline judge, whose scale differs.
 	JudgeFailureOffline JudgeFailurePolicy = "Offline"
 )
 
-// Judge chooses who grades replies.
-// +kubebuilder:validation:XValidation:rule="self.type == 'LLM' ? has(self.llm) : !has(self.llm)",message="llm says which model judges: give it with type LLM, and only then"
+// Judge configures the judge of replies.
+// +kubebuilder:validation:XValidation:rule="self.type == 'LLM' ? has(self.llm) : !has(self.llm)",message="llm is required if type is LLM, and forbidden otherwise"
 type Judge struct {
-	// type is Offline: the deterministic judge inside the environment server, which calls nobody;
-	// or LLM: a model judges what words alone can show, while facts with values, promises and gates
-	// stay with rules.
+	// type is Offline, the deterministic judge inside the environment server; or LLM: a model
+	// judges the wording, while rules judge facts with values, promises and gates. Defaults to
+	// Offline.
 	// +kubebuilder:default=Offline
 	// +optional
 	Type JudgeType `json:"type,omitempty"`
 
-	// llm is the model that judges, with type LLM.
+	// llm configures the model, if type is LLM.
 	// +optional
 	LLM *LLMJudgeSpec `json:"llm,omitempty"`
 }
 
-// LLMJudgeSpec is a model behind an OpenAI-compatible endpoint.
+// LLMJudgeSpec configures a model behind an OpenAI-compatible endpoint.
 type LLMJudgeSpec struct {
-	// baseURL is the endpoint up to its version, for example https://api.openai.com/v1: without a
-	// user, a password, a query or a fragment.
+	// baseURL is the URL of the endpoint up to its version, for example https://api.openai.com/v1,
+	// without user, password, query or fragment.
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern="^https?://[^\\s@/?#]+(/[^\\s?#]*)?$"
 	// +required
 	BaseURL string `json:"baseURL"`
 
-	// model is what the endpoint calls the model, in printable ASCII without spaces. Prefer a dated
-	// version: scores of different models can't be compared.
+	// model is the endpoint's name of the model, in printable ASCII without spaces. Prefer a dated
+	// version, because scores of different models can't be compared.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern="^[!-~]+$"
 	// +required
 	Model string `json:"model"`
 
-	// apiKeySecretRef is where the key of the endpoint is. The servers read it; the operator never
-	// does.
+	// apiKeySecretRef names the key of a Secret that holds the endpoint's API key. Only the servers
+	// read it. If unset, requests carry no key.
 	// +optional
 	APIKeySecretRef *SecretKeyReference `json:"apiKeySecretRef,omitempty"`
 
-	// maxConcurrency is the number of requests that one server has in flight at the same time, from
-	// 1 to 1024. It shrinks by itself where the endpoint answers that it is too much. Defaults to
-	// 64.
+	// maxConcurrency is the maximum number of concurrent requests of one server, from 1 to 1024. It
+	// is lowered automatically while the endpoint reports overload. Defaults to 64.
 	// +kubebuilder:default=64
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	// +optional
 	MaxConcurrency int32 `json:"maxConcurrency,omitempty"`
 
-	// timeoutSeconds bounds the judging of one reply, all repetitions included, in seconds, from 1
-	// to 600. Defaults to 60.
+	// timeoutSeconds limits the judging of one reply, including retries, in seconds, from 1 to 600.
+	// Defaults to 60.
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=600
@@ -81,7 +77,7 @@ type LLMJudgeSpec struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
 	// onFailure is Error: an episode whose reply can't be judged is errored and played again; or
-	// Offline: the offline judge grades it, which mixes two scales. Defaults to Error.
+	// Offline: the offline judge grades the reply, which mixes two scales. Defaults to Error.
 	// +kubebuilder:default=Error
 	// +optional
 	OnFailure JudgeFailurePolicy `json:"onFailure,omitempty"`

@@ -3,14 +3,14 @@ package v1alpha1
 // Labels of the objects that make up a pool or a run. The names of both kinds are short enough to
 // be label values as they are.
 const (
-	// LabelName is the same on every object: LabelNameValue.
+	// LabelName is LabelNameValue on every object.
 	LabelName = "app.kubernetes.io/name"
 	// LabelInstance names the pool.
 	LabelInstance = "app.kubernetes.io/instance"
-	// LabelComponent tells servers from runners.
+	// LabelComponent distinguishes servers from runners.
 	LabelComponent = "app.kubernetes.io/component"
-	// LabelManagedBy is the same on every object: LabelManagedByValue. The operator's caches hold
-	// only objects that carry it.
+	// LabelManagedBy is LabelManagedByValue on every object. The operator's caches hold only such
+	// objects.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// LabelEnvironment names the CustomerSupportEnv.
 	LabelEnvironment = "csenv.dev/environment"
@@ -41,6 +41,6 @@ const (
 // ScoresKey is the key of a run's ConfigMap under which the table of scenarios is stored.
 const ScoresKey = "scores.csv"
 
-// PodsServiceName names the headless Service that lists the addresses of a pool's servers, full
-// ones and ones that are starting too: a run's shard stays with the server that holds its ledger.
+// PodsServiceName returns the name of the headless Service that lists all servers of a pool,
+// including full and starting ones, because a shard stays with the server that holds its ledger.
 func PodsServiceName(environment string) string { return environment + "-pods" }

@@ -1,16 +1,14 @@
 package v1alpha1
 
-import (
-)
-
-// Score describes scores from 0 to 1, as decimals of four digits.
+// Score summarises scores from 0 to 1, as decimals of four digits.
 type Score struct {
-	// mean over the episodes.
+	// mean is the mean over the episodes.
 	// +kubebuilder:validation:MaxLength=16
 	// +required
 	Mean string `json:"mean,omitempty"`
 
-	// standardError of the mean, clustered by scenario. Unset with fewer than two scenarios.
+	// standardError is the standard error of the mean, clustered by scenario. Unset with fewer than
+	// two scenarios.
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	StandardError string `json:"standardError,omitempty"`
@@ -35,10 +33,10 @@ type Score struct {
 	Max string `json:"max,omitempty"`
 }
 
-// BaselineResult compares a run with another, paired by scenario: each scenario's mean of this run
-// less that of the other.
+// BaselineResult compares a run with another, paired by scenario: each scenario's mean in this run
+// minus its mean in the other.
 type BaselineResult struct {
-	// name of the other run.
+	// name is the name of the other run.
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name,omitempty"`
@@ -48,12 +46,12 @@ type BaselineResult struct {
 	// +required
 	Scenarios int64 `json:"scenarios"`
 
-	// delta is the mean difference, a decimal of four digits. Positive where this run is better.
+	// delta is the mean difference, a decimal of four digits. It is positive if this run is better.
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	Delta string `json:"delta,omitempty"`
 
-	// standardError of delta.
+	// standardError is the standard error of delta.
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	StandardError string `json:"standardError,omitempty"`
@@ -62,7 +60,7 @@ type BaselineResult struct {
 	// +optional
 	CI95 *Interval `json:"ci95,omitempty"`
 
-	// message says why the runs can't be compared. Unset where they can.
+	// message explains why the runs can't be compared. Unset if they can.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -70,12 +68,12 @@ type BaselineResult struct {
 
 // Interval is an interval of scores.
 type Interval struct {
-	// low end of the interval.
+	// low is the lower bound of the interval.
 	// +kubebuilder:validation:MaxLength=16
 	// +required
 	Low string `json:"low,omitempty"`
 
-	// high end of the interval.
+	// high is the upper bound of the interval.
 	// +kubebuilder:validation:MaxLength=16
 	// +required
 	High string `json:"high,omitempty"`
@@ -97,7 +95,7 @@ type PassHat struct {
 
 // TaskResult are the figures of one task.
 type TaskResult struct {
-	// name of the task.
+	// name is the name of the task.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name,omitempty"`
@@ -107,16 +105,16 @@ type TaskResult struct {
 	// +required
 	Episodes int64 `json:"episodes"`
 
-	// score of the task's episodes.
+	// score summarises the scores of the task's episodes.
 	// +optional
 	Score *Score `json:"score,omitempty"`
 
-	// passRate of the task's episodes, 0 to 1, four decimals.
+	// passRate is the pass rate of the task's episodes, 0 to 1, four decimals.
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	PassRate string `json:"passRate,omitempty"`
 
-	// dimensions are the parts of the task's rubric.
+	// dimensions are the dimensions of the task's rubric.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
@@ -124,19 +122,19 @@ type TaskResult struct {
 	Dimensions []DimensionResult `json:"dimensions,omitempty"`
 }
 
-// DimensionResult is what one part of a rubric earned on average.
+// DimensionResult is the average result of one dimension of a rubric.
 type DimensionResult struct {
-	// name of the dimension.
+	// name is the name of the dimension.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// mean points earned by an episode, four decimals. Negative for penalties.
+	// mean is the mean number of points per episode, four decimals. It is negative for penalties.
 	// +kubebuilder:validation:MaxLength=16
 	// +required
 	Mean string `json:"mean,omitempty"`
 
-	// max is the mean of the points that the episodes offered, four decimals.
+	// max is the mean of the maximum points per episode, four decimals.
 	// +kubebuilder:validation:MaxLength=16
 	// +required
 	Max string `json:"max,omitempty"`
@@ -144,7 +142,7 @@ type DimensionResult struct {
 
 // CategoryResult are the figures of one category of scenarios.
 type CategoryResult struct {
-	// name of the category.
+	// name is the name of the category.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name,omitempty"`
@@ -154,11 +152,11 @@ type CategoryResult struct {
 	// +required
 	Episodes int64 `json:"episodes"`
 
-	// score of the category's episodes.
+	// score summarises the scores of the category's episodes.
 	// +optional
 	Score *Score `json:"score,omitempty"`
 
-	// passRate of the category's episodes, 0 to 1, four decimals.
+	// passRate is the pass rate of the category's episodes, 0 to 1, four decimals.
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
 	PassRate string `json:"passRate,omitempty"`

@@ -312,7 +312,7 @@ func TestValidation(t *testing.T) {
 		"a split that isn't": {pool("bad", "{scenarios: {splits: [Public]}}"),
 			"supported values: \"Train\", \"Dev\", \"Test\", \"Private\""},
 		"a label of csenv's own": {pool("bad", "{template: {labels: {csenv.dev/environment: other}}}"),
-			"annotation prefixes csenv.dev/ and app.kubernetes.io/ are reserved"},
+			"label prefixes csenv.dev/ and app.kubernetes.io/ are reserved"},
 		"a name of Kubernetes' own": {pool("bad", "{template: {labels: {app.kubernetes.io/component: runner}}}"),
 			"are reserved"},
 		"an annotation of csenv's": {pool("bad", "{template: {annotations: {csenv.dev/template-hash: '1'}}}"),

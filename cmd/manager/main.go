@@ -1,5 +1,4 @@
-// Command manager is the operator: it turns CustomerSupportEnvs into pools of environment servers,
-// and EvaluationRuns into scores.
+// Command manager runs the operator, which reconciles CustomerSupportEnvs and EvaluationRuns.
 package main
 
 import (
@@ -37,7 +36,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// leaderElectionID names the Lease that replicas of the operator compete for.
+// leaderElectionID names the Lease for which replicas of the operator compete.
 const leaderElectionID = "csenv-manager"
 
 func main() {
@@ -66,7 +65,7 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// options are the command line's.
+// options are the command line flags.
 type options struct {
 	metricsAddress string
 	probeAddress   string
@@ -79,10 +78,10 @@ type options struct {
 	log            zap.Options
 }
 
-// namespaceFile is where a pod's service account says its namespace.
+// namespaceFile holds the namespace of a pod's service account.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// ownNamespace is that of the pod, "" outside of a cluster.
+// ownNamespace returns the pod's namespace, "" outside of a cluster.
 func ownNamespace(getenv func(string) string, file string) string {
 	if namespace := getenv("POD_NAMESPACE"); namespace != "" {
 		return namespace
@@ -182,8 +181,8 @@ func managerOptions(o options, scheme *runtime.Scheme) ctrl.Options {
 	}
 }
 
-// metricsOptions serve metrics with a certificate of the process's own, to clients whose token the
-// API server authorises to get /metrics.
+// metricsOptions serves metrics with a self-signed certificate to clients that the API server
+// authorises to get /metrics.
 func metricsOptions(o options) metricsserver.Options {
 	if o.insecure {
 		return metricsserver.Options{BindAddress: o.metricsAddress}
@@ -198,8 +197,7 @@ func metricsOptions(o options) metricsserver.Options {
 	}
 }
 
-// cacheOptions keep what isn't ours out of memory: a cluster has many pods, and few of them are
-// servers or runners.
+// cacheOptions keeps objects of others out of memory: few pods of a cluster are servers or runners.
 func cacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(
 		labels.Set{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue})}

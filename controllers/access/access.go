@@ -1,5 +1,5 @@
-// Package access says which namespaces may use a pool. Runs are refused by it, and the pool's
-// NetworkPolicy admits the same namespaces.
+// Package access decides which namespaces may use a pool, for runs and for the pool's
+// NetworkPolicy.
 package access
 
 import (
@@ -37,8 +37,7 @@ func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels
 	return false, nil
 }
 
-// Peers are the pods of the namespaces that may use the pool, as a NetworkPolicy of the pool's
-// namespace selects them.
+// Peers returns the pods of the namespaces that may use the pool, as peers of a NetworkPolicy.
 func Peers(pool *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
 	same := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{}}
 	allowed := pool.Spec.Access.AllowedNamespaces
@@ -52,7 +51,7 @@ func Peers(pool *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
 	}
 }
 
-// Namespace selects a namespace by its name: every one has it as a label.
+// Namespace selects a namespace by its name, which every namespace has as a label.
 func Namespace(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}
 }

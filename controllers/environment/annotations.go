@@ -18,14 +18,14 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
-// A ReplicaSet chooses which pods it removes: those that aren't ready first, then those of the
-// lowest controller.kubernetes.io/pod-deletion-cost. So before the Deployment's replicas are lowered,
-// each busy pod gets its number of sessions as its cost. If one of them can't be written, the
-// replicas stay. The costs remain afterwards, because nothing else reads them.
+// A ReplicaSet chooses which pods it removes: first those that aren't ready, then those of the
+// lowest controller.kubernetes.io/pod-deletion-cost. So before the Deployment's replicas are
+// lowered, each busy pod gets its number of sessions as its cost. If one of them can't be written,
+// the replicas stay. The costs remain afterwards, because nothing else reads them.
 //
-// A full server isn't ready and would be removed before an idle one. Autoscaling never asks for that
-// (see removable). If a user lowers spec.replicas, the change waits until the server has a free slot
-// or fullPatience is over.
+// A full server isn't ready and would be removed before an idle one. Autoscaling never asks for
+// that (see removable). If a user lowers spec.replicas, the change waits until the server has a
+// free slot or fullPatience is over.
 
 const (
 	// deletionCost is the annotation that a ReplicaSet compares. An unset one counts as 0.

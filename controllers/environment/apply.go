@@ -80,7 +80,8 @@ func fields(object any) map[string]any {
 }
 
 // holds reports whether live has every intended value. It may have more: defaults, and fields and
-// items of other owners. Lists of objects may have another order; lists of plain values must be equal.
+// items of other owners. Objects of a list may be in any order; lists of plain values must be
+// equal.
 func holds(live, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:

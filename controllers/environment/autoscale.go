@@ -28,14 +28,15 @@ import (
 // again.
 
 const (
-	// maxGap is the longest time between two looks that counts as having looked all the time.
+	// maxGap is the longest time between two passes that counts as uninterrupted.
 	maxGap = time.Minute
-	// limitSpan is how long autoscaling stays limited by maxReplicas after it last wanted more, so
-	// that a noisy load doesn't make news of it again and again.
+	// limitSpan is the time that autoscaling stays AtMaximum after it last needed more, to avoid
+	// frequent changes of the condition.
 	limitSpan = time.Minute
-	// maxSessions bounds what is believed of one server. It is the greatest spec.sessions.perPod.
+	// maxSessions bounds the sessions that a server reports. It is the maximum of
+	// spec.sessions.perPod.
 	maxSessions = 100_000
-	// defaultFree is spec.autoscaling.freeSessions where the API server hasn't filled it in.
+	// defaultFree is the default of spec.autoscaling.freeSessions.
 	defaultFree = "20%"
 )
 
@@ -52,7 +53,7 @@ const (
 	scaleSuspended = "Suspended"
 )
 
-// load is what the servers of a pool carry, as one look found it.
+// load summarises the sessions of a pool's servers.
 type load struct {
 	size    int64 // sessions that one server takes
 	active  int64 // open sessions of the servers that stay and answered
@@ -69,16 +70,16 @@ type load struct {
 	awaited bool  // an EvaluationRun that hasn't ended wants to play
 }
 
-// needs is how many servers the load calls for, limits aside: low if the servers that didn't answer
-// are empty, high if they are full.
+// needs returns the number of servers for the load without limits: low if the servers that didn't
+// answer are empty, high if they are full.
 func (l load) needs(a *v1alpha1.Autoscaling) (low, high int64) {
 	sessions, isPlayed := l.active, l.active+l.lasting > 0 || l.awaited
 	isSilent := l.silent > 0 || l.unsure
 	return l.serversFor(a, sessions, isPlayed), l.serversFor(a, sessions+int64(l.silent)*l.size, isPlayed || isSilent)
 }
 
-// serversFor is the least number of servers that holds the sessions and leaves as many free as is
-// asked for. A pool that may go without servers gets none while nobody plays.
+// serversFor returns the minimum number of servers for the sessions and the free ones. A pool with
+// minReplicas 0 gets none while it isn't used.
 func (l load) serversFor(a *v1alpha1.Autoscaling, sessions int64, isPlayed bool) int64 {
 	if ptr.Deref(a.MinReplicas, 1) == 0 && !isPlayed {
 		return 0
@@ -87,7 +88,7 @@ func (l load) serversFor(a *v1alpha1.Autoscaling, sessions int64, isPlayed bool)
 	return max(1, ceilDiv(100*(sessions+number), l.size*(100-percent)))
 }
 
-// freeSessions is what is to be free: a number of sessions, or a share of the capacity in percent.
+// freeSessions returns the sessions to keep free: a number, or a percentage of the capacity.
 func freeSessions(a *v1alpha1.Autoscaling) (number, percent int64) {
 	free := ptr.Deref(a.FreeSessions, intstr.FromString(defaultFree))
 	if free.Type == intstr.Int {
@@ -103,17 +104,17 @@ func freeSessions(a *v1alpha1.Autoscaling) (number, percent int64) {
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-// sample is how many servers were needed at a time.
+// sample is the number of servers needed at a time.
 type sample struct {
 	at time.Time
 	n  int64
 }
 
-// window holds what is needed to tell the greatest sample of a span of time: those that no later
-// one reaches. Its numbers fall, so it holds at most one of each.
+// window keeps the samples that determine the maximum of a time span: those that no later one
+// reaches.
 type window []sample
 
-// with returns the window after one more sample.
+// with returns the window with another sample.
 func (w window) with(s sample, span time.Duration) window {
 	next := make(window, 0, len(w)+1)
 	for _, old := range w {
@@ -124,7 +125,7 @@ func (w window) with(s sample, span time.Duration) window {
 	return append(next, s)
 }
 
-// greatest is the greatest number of the span, 0 of none.
+// greatest returns the maximum of the span, 0 without samples.
 func (w window) greatest() int64 {
 	if len(w) == 0 {
 		return 0
@@ -132,14 +133,14 @@ func (w window) greatest() int64 {
 	return w[0].n
 }
 
-// history is what autoscaling remembers of a pool.
+// history is the autoscaling state of a pool.
 type history struct {
 	since, last time.Time // of the looks, without a gap
 	high        window    // over scaleDownDelaySeconds
 	low         window    // over limitSpan
 }
 
-// after returns the history after one more look.
+// after returns the history with another pass.
 func (h history) after(now time.Time, low, high int64, a *v1alpha1.Autoscaling) history {
 	if gap := now.Sub(h.last); h.since.IsZero() || gap > maxGap || gap < 0 {
 		h = history{since: now}
@@ -170,7 +171,7 @@ type scaling struct {
 	needed   int64  // that autoscaling would have, limits aside
 }
 
-// autoscale decides how many of servers there should be when there are from, and what to remember.
+// autoscale decides the number of servers, given the current number, and returns the new history.
 func autoscale(a *v1alpha1.Autoscaling, l load, from int32, past history, now time.Time) (scaling, history) {
 	low, high := l.needs(a)
 	past = past.after(now, low, high, a)
@@ -210,8 +211,8 @@ func (l load) whyUp(a *v1alpha1.Autoscaling, wish, least int32) (reason, why str
 	}
 }
 
-// shrink goes down to the target by as many servers as surely have no session. Where all have some,
-// one goes at a time: it serves them out, and takes no more.
+// shrink removes as many servers as are surely idle. If all have sessions, it removes one at a
+// time, which drains.
 func (l load) shrink(s scaling, a *v1alpha1.Autoscaling, target int32, longEnough bool) scaling {
 	if s.from <= target || !longEnough {
 		return s
@@ -227,8 +228,8 @@ func (l load) shrink(s scaling, a *v1alpha1.Autoscaling, target int32, longEnoug
 	return s
 }
 
-// removable is how many of so many servers may go now. What differs between that number and the
-// servers that stay is on its way already: not yet created, or not yet removed.
+// removable returns how many servers may be removed now. The difference between the Deployment's
+// number and the servers that stay is already being created or removed.
 func (l load) removable(from int32) int32 {
 	pending := from - l.stay
 	if l.exposed > 0 {
@@ -240,7 +241,7 @@ func (l load) removable(from int32) int32 {
 	return max(0, l.idle+pending)
 }
 
-// loadOf sums up what a look at the servers found.
+// loadOf summarises the servers of a snapshot.
 func loadOf(s snapshot) load {
 	l := load{size: serverSize(s), awaited: s.awaited}
 	for _, pod := range s.pods {
@@ -280,8 +281,8 @@ func loadOf(s snapshot) load {
 	return l
 }
 
-// serverSize is how many sessions a server takes: what the spec says, or less where the servers of
-// the newest template say so.
+// serverSize returns the sessions of one server: those of the spec, or fewer if the servers of the
+// newest template report so.
 func serverSize(s snapshot) int64 {
 	size, isNewest := int64(max(1, s.env.Spec.Sessions.PerPod)), describes(s, annotatedScenarios(s))
 	sum, n := int64(0), int64(0)
@@ -296,8 +297,8 @@ func serverSize(s snapshot) int64 {
 	return sum / n
 }
 
-// decideReplicas is how many servers there are to be. The Deployment alone holds the number that
-// autoscaling chooses: the spec is the user's.
+// decideReplicas returns the number of servers. Only the Deployment stores the number that
+// autoscaling chooses, because the spec belongs to the user.
 func decideReplicas(s snapshot, past history) (scaling, history) {
 	from, a := int32(-1), s.env.Spec.Autoscaling
 	if d := s.deployment(); d != nil {
@@ -321,7 +322,7 @@ func decideReplicas(s snapshot, past history) (scaling, history) {
 	}
 }
 
-// fixed is a number that nothing observed decides. A pool without a Deployment has no number to
+// fixed is a decision that doesn't depend on the load. A pool without a Deployment has no number to
 // change.
 func fixed(from, to int32, reason, why string) scaling {
 	if from < 0 || from == to {

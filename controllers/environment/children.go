@@ -35,20 +35,19 @@ const (
 	tokenFolder = "/etc/csenv/token" //nolint:gosec // a path
 	tokenEntry  = "token"
 
-	// addressVariable is where the server finds its own address among its peers.
+	// addressVariable holds the server's own address among its peers.
 	addressVariable = "POD_IP"
 
-	// appliedHash tells when something that used to be wanted no longer is, which the object's
-	// content alone can't show.
+	// appliedHash shows that an applied field is no longer intended, which the live object alone
+	// can't show.
 	appliedHash = "csenv.dev/applied-hash"
-	// templateHash tells a pod of the newest template from older ones without a look at
-	// ReplicaSets.
+	// templateHash distinguishes pods of the newest template from older ones.
 	templateHash = "csenv.dev/template-hash"
 	// scenariosAnnotation is the digest of the scenarios for which the servers were last replaced.
 	scenariosAnnotation = "csenv.dev/scenarios"
 
-	// exitSeconds is what a server gets beyond its drain timeout to end the last sessions and exit
-	// by itself.
+	// exitSeconds is added to the drain timeout, so that a server can end its last sessions and
+	// exit by itself.
 	exitSeconds = 30
 
 	cpuRequest    = "50m"
@@ -65,22 +64,22 @@ const (
 	kindNetworkPolicy = "NetworkPolicy"
 )
 
-// childID names one of a pool's objects.
+// childID identifies an object of a pool.
 type childID struct{ kind, name string }
 
 func (id childID) String() string { return id.kind + " " + id.name }
 
-// child is an object that a pool wants, or one that it no longer does.
+// child is an intended or obsolete object of a pool.
 type child struct {
 	id childID
-	// config is nil for an object that isn't wanted.
+	// config is nil for an object that isn't intended.
 	config runtime.ApplyConfiguration
-	// obsolete is an object to delete, nil for one to apply.
+	// obsolete is the object to delete, nil for one to apply.
 	obsolete client.Object
 }
 
-// children are the objects of a pool. Its key's Secret is none of them: the operator can't read
-// that (see ensureKey).
+// children returns the objects of a pool without its key's Secret, which the operator can't read
+// (see ensureKey).
 func children(d decision) []child {
 	env := d.env
 	policy := child{id: childID{kindNetworkPolicy, env.Name}}
@@ -96,7 +95,7 @@ func children(d decision) []child {
 	}
 }
 
-// service is where clients connect: it leads to servers that accept sessions.
+// service selects the servers that accept sessions.
 func service(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfiguration {
 	s := corev1ac.Service(env.Name, env.Namespace).
 		WithLabels(poolLabels(env.Name)).
@@ -113,8 +112,8 @@ func serviceType(env *v1alpha1.CustomerSupportEnv) corev1.ServiceType {
 	return corev1.ServiceType(cmp.Or(env.Spec.Service.Type, v1alpha1.ClusterIPService))
 }
 
-// podsService lists the servers one by one, full and starting ones too: a runner goes back to the
-// server that holds its shard's ledger.
+// podsService lists all servers, including full and starting ones: a runner returns to the server
+// that holds its shard's ledger.
 func podsService(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfiguration {
 	s := corev1ac.Service(v1alpha1.PodsServiceName(env.Name), env.Namespace).
 		WithLabels(poolLabels(env.Name)).
@@ -133,9 +132,9 @@ func servicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguratio
 		intstr.FromString(name))
 }
 
-// budget lets node drains take one server at a time, a single one too: a draining server goes on
-// serving its sessions. Servers that aren't ready may always be taken: full ones serve their
-// sessions out as any, and would otherwise hold up every drain for as long as they are full.
+// budget allows one eviction at a time, also of a single server, because a draining server
+// continues to serve its sessions. Servers that aren't ready may always be evicted; otherwise full
+// ones would block every node drain.
 func budget(env *v1alpha1.CustomerSupportEnv) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	b := policyv1ac.PodDisruptionBudget(env.Name, env.Namespace).
 		WithLabels(poolLabels(env.Name)).
@@ -166,8 +165,7 @@ func deployment(d decision) *appsv1ac.DeploymentApplyConfiguration {
 	return config.WithAnnotations(map[string]string{appliedHash: hash(config)})
 }
 
-// configuration is a value of Kubernetes' own types as the apply configuration T of them: both have
-// the same JSON.
+// configuration converts a Kubernetes type into its apply configuration T, which has the same JSON.
 func configuration[T any](value any) *T {
 	data, err := json.Marshal(value)
 	config := new(T)
@@ -201,9 +199,8 @@ func podTemplate(s snapshot, scenarios string) *corev1.PodTemplateSpec {
 	return t
 }
 
-// volumes are what the server reads: its key, the packs and the token. Without its key no server
-// starts. The others may be missing, for then the server says so at once, and which one it is,
-// where the kubelet would wait in silence.
+// volumes returns the server's key, packs and token. Only the key is required: if another object is
+// missing, the server reports it at once, whereas the kubelet would wait in silence.
 func volumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
 	all := []corev1.Volume{{Name: keyVolume, VolumeSource: secretVolume(
 		keySecretName(env.Name, env.Status.LedgerPublicKey))}}
@@ -227,9 +224,8 @@ func volumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
 	return all
 }
 
-// secretVolume may be read by any user of the pod: the image's isn't known here, and a group of our
-// choice would be refused where ranges are assigned. The pod has no other process that could read
-// it.
+// secretVolume is readable by every user of the pod, because the image's user isn't known, and an
+// own group would be refused where ranges are assigned.
 func secretVolume(secret string) corev1.VolumeSource {
 	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o444))}}
 }
@@ -249,8 +245,8 @@ func mounts(env *v1alpha1.CustomerSupportEnv) []corev1.VolumeMount {
 	return all
 }
 
-// variables are the server's. The judge's key goes from its Secret to the server: neither the
-// operator nor the pod's arguments see it.
+// variables returns the server's environment. The judge's key is read from its Secret by the
+// kubelet, not by the operator.
 func variables(env *v1alpha1.CustomerSupportEnv) []corev1.EnvVar {
 	all := []corev1.EnvVar{{Name: addressVariable,
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
@@ -276,18 +272,18 @@ func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) corev1.Cont
 			{Name: "ops", ContainerPort: v1alpha1.OperationsPort, Protocol: corev1.ProtocolTCP},
 		},
 		Resources: pods.Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit),
-		// A server that doesn't start says why on standard error, and the status quotes it.
+		// The status quotes the standard error of a server that doesn't start.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		VolumeMounts:             mounts(env),
 		StartupProbe:             probe("/health", "http", 1, 60),
 		ReadinessProbe:           probe("/readyz", "ops", 2, 1),
-		// A restart ends every session of the server, so only a server that has been deaf for a
-		// minute is restarted.
+		// A restart ends every session, so a server is restarted only after a minute without an
+		// answer.
 		LivenessProbe: probe("/health", "http", 10, 6),
 	}
 }
 
-// serverArgs are the flags of cmd/envserver.
+// serverArgs returns the flags of cmd/envserver.
 func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 	sessions := env.Spec.Sessions
 	return slices.Concat([]string{
@@ -320,7 +316,7 @@ func scenarioArgs(s v1alpha1.PoolScenarios) []string {
 		for i, split := range s.Splits {
 			splits[i] = splitNames[split]
 		}
-		// The order in a set means nothing, and must not restart the servers.
+		// The order of a set is arbitrary and must not restart the servers.
 		slices.Sort(splits)
 		args = append(args, "--split", strings.Join(splits, ","))
 	}
@@ -330,13 +326,13 @@ func scenarioArgs(s v1alpha1.PoolScenarios) []string {
 	return args
 }
 
-// splitNames are those of the servers.
+// splitNames are the servers' names of splits.
 var splitNames = map[v1alpha1.ScenarioSplit]string{
 	v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test",
 	v1alpha1.PrivateSplit: "private",
 }
 
-// judgeArgs are empty for the servers' own judge.
+// judgeArgs returns nothing for the offline judge.
 func judgeArgs(judge v1alpha1.Judge) []string {
 	llm := judge.LLM
 	if llm == nil {
@@ -385,8 +381,8 @@ func owner(env *v1alpha1.CustomerSupportEnv) *metav1ac.OwnerReferenceApplyConfig
 		WithBlockOwnerDeletion(true)
 }
 
-// hash tells apply configurations apart. Their JSON is stable: fields in the order of the type,
-// keys of maps sorted.
+// hash returns a digest of an apply configuration. Its JSON is stable: fields are in the order of
+// the type, keys of maps are sorted.
 func hash(config any) string {
 	data, err := json.Marshal(config)
 	if err != nil {

@@ -1,14 +1,12 @@
-// Package environment turns a CustomerSupportEnv into a pool of environment servers, and tells in
-// its status how the pool fares.
+// Package environment reconciles CustomerSupportEnvs: it creates a pool of environment servers for
+// each, and reports the pool's state in its status.
 //
-// One pass reads everything into a snapshot, decides with pure functions over it, and writes last:
-// what differs of the pool's objects, then the status. A Deployment is the engine: rollouts, surge
-// and progress deadlines are its own. What the servers say of themselves (sessions, episodes,
-// digests) is polled from their /stats, for nothing in the cluster tells when it changes.
+// A pass reads everything into a snapshot, decides with pure functions, and then writes the changed
+// objects and the status. A Deployment performs rolling updates. Sessions, episodes and digests are
+// polled from the servers' /stats, because nothing in the cluster announces their changes.
 //
-// The pool's objects are applied by server-side apply, and only when the object that exists doesn't
-// hold all that is wanted: a pool at rest costs reads alone, and a change that somebody made by
-// hand is put right.
+// The pool's objects are applied by server-side apply, and only if the live object lacks an
+// intended value. So a pool at rest needs no writes, and manual changes are reverted.
 package environment
 
 import (
@@ -44,26 +42,24 @@ import (
 )
 
 const (
-	// fieldOwner owns the fields that are applied, whichever replica or version of the operator
-	// applies them.
+	// fieldOwner owns the applied fields in all replicas and versions of the operator.
 	fieldOwner = client.FieldOwner("csenv-environment")
-	// pollInterval is how often a pool's servers are asked for their statistics. Up to pollJitter
-	// of it is added, so that pools spread out.
+	// pollInterval is the time between two polls of a pool's servers. Up to pollJitter of it is
+	// added, so that pools spread out.
 	pollInterval = 15 * time.Second
-	// scalePollInterval is that of a pool that autoscaling has to keep up with: a burst is answered
-	// within ten seconds.
+	// scalePollInterval is the pollInterval of autoscaled pools, which must follow a burst within
+	// ten seconds.
 	scalePollInterval = 5 * time.Second
 	pollJitter        = 0.2
-	// countsInterval is how often the status is written at most when nothing in it differs but the
-	// counts of sessions and episodes.
+	// countsInterval is the minimum time between two status writes that change only the counts of
+	// sessions and episodes.
 	countsInterval = 15 * time.Second
-	// pools are reconciled side by side, for a pass waits on the network while it polls, and for
-	// seconds where a network policy swallows the question. All of them together ask no more than
-	// concurrentPools * statsInFlight servers at a time.
+	// concurrentPools are reconciled at the same time, because a pass waits for the network. They
+	// poll at most concurrentPools * statsInFlight servers at a time.
 	concurrentPools = 16
 )
 
-// Reconciler keeps pools as their CustomerSupportEnvs want them.
+// Reconciler reconciles CustomerSupportEnvs.
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader // past the cache, which holds only objects that carry our labels
@@ -78,12 +74,12 @@ type Reconciler struct {
 	namespace string
 }
 
-// Options are what the operator gives its pools.
+// Options configure all pools.
 type Options struct {
-	// Image is run by pools whose spec names none.
+	// Image is the image of pools whose spec names none.
 	Image string
-	// Namespace is the operator's own. Without it, the operator runs outside of the cluster, and
-	// managed NetworkPolicies admit everybody to the port that it reads statistics from.
+	// Namespace is the operator's own, empty outside of the cluster. Without it, managed
+	// NetworkPolicies admit every client to the port of statistics.
 	Namespace string
 }
 
@@ -114,8 +110,8 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager has the manager reconcile a pool when its spec, one of its objects or one of its
-// pods changes.
+// SetupWithManager registers the reconciler. A pool is reconciled when its spec, one of its objects
+// or one of its pods changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for _, c := range append(r.metrics.collectors(), newCollector(mgr.GetClient())) {
 		if err := metrics.Registry.Register(c); err != nil {
@@ -141,8 +137,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// poolOfPod finds a pod's pool by its labels: between the two stand the Deployment and a
-// ReplicaSet.
+// poolOfPod finds a pod's pool by its labels, because the pod's owner is a ReplicaSet.
 func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	labels := pod.GetLabels()
 	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentEnvServer || labels[v1alpha1.LabelEnvironment] == "" {
@@ -152,10 +147,9 @@ func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 		Name: labels[v1alpha1.LabelEnvironment]}}}
 }
 
-// Reconcile brings one pool a step nearer to its spec and its status up to date.
+// Reconcile reconciles one pool.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	// 1. A pool that is gone or going needs nothing: its objects have it as their owner and go
-	//    with it.
+	// 1. A deleted pool needs nothing: the garbage collector deletes its objects.
 	env := &v1alpha1.CustomerSupportEnv{}
 	err := r.client.Get(ctx, req.NamespacedName, env)
 	if client.IgnoreNotFound(err) != nil {
@@ -168,8 +162,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	memory := r.memories.of(env)
 
-	// 2. The ledger key comes first: the servers start with it, and the status is the only place
-	//    that remembers its public half.
+	// 2. Create the ledger key first: the servers start with it, and only the status stores its
+	// public half.
 	if err := r.ensureKey(ctx, env); err != nil {
 		return pods.IgnoreExpected(err)
 	}
@@ -180,13 +174,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 
-	// 4. Count what has happened to the servers since the last pass, and tell of those that went.
+	// 4. Count the changes of the servers since the last pass.
 	r.reportTerminated(env, memory)
 	memory.observe(snap, r.metrics)
 	r.metrics.show(snap)
 
-	// 5. Decide how many servers there are to be and what they are to play, and apply what
-	//    differs. A refusal goes into the status as well: a user sees that, but not our log.
+	// 5. Decide the number of servers and their scenarios, and apply what differs. A refusal is
+	// shown in the status too, because users can't read the operator's log.
 	d := decide(snap, memory)
 	markErr := r.annotate(ctx, env.Namespace, marks(d, memory))
 	if markErr != nil && needsCosts(d) {
@@ -198,20 +192,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.announceScaling(d, memory)
 	r.announcePacks(d)
 
-	// 6. Tell what was seen, then what has changed since the last time.
+	// 6. Write the status.
 	if err := r.writeStatus(ctx, env, computeStatus(d), memory); err != nil {
 		return pods.IgnoreExpected(errors.Join(d.applyErr, err))
 	}
 
-	// 7. Try again soon, with a growing delay, where a write failed. Otherwise come back for the
-	//    statistics.
+	// 7. If a write failed, retry with a growing delay. Otherwise return for the next poll.
 	if d.applyErr != nil {
 		return ctrl.Result{}, d.applyErr
 	}
 	return ctrl.Result{RequeueAfter: wait.Jitter(pollEvery(d), pollJitter)}, nil
 }
 
-// pollEvery is short for pools whose number of servers depends on what they say.
+// pollEvery returns the time to the next poll, which is short if the number of servers depends on
+// it.
 func pollEvery(d decision) time.Duration {
 	if d.env.Spec.Autoscaling != nil || d.held {
 		return scalePollInterval
@@ -219,8 +213,8 @@ func pollEvery(d decision) time.Duration {
 	return pollInterval
 }
 
-// announceScaling tells of another number of servers once the API server has it, and not again
-// while the cache hasn't.
+// announceScaling emits an event once for each change of the number of servers, after it was
+// applied.
 func (r *Reconciler) announceScaling(d decision, m *memory) {
 	if d.applyErr != nil || d.scaling.reason == "" {
 		return
@@ -239,9 +233,8 @@ func (r *Reconciler) announceScaling(d decision, m *memory) {
 		word, d.scaling.from, d.scaling.to, d.scaling.why)
 }
 
-// writeStatus writes the status if it differs, guarded by the resource version, and then announces
-// what changed. Counts change all the time in a pool that is played: alone they are written every
-// countsInterval at most.
+// writeStatus writes the status if it differs, and then emits events for changed conditions. Counts
+// alone are written at most every countsInterval.
 func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupportEnv,
 	status v1alpha1.CustomerSupportEnvStatus, m *memory) error {
 	now := r.clock.Now()

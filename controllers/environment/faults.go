@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// creationPatience is how long a container may take to be created, pulling its image aside: a
-	// volume that can't be mounted shows as nothing else.
+	// creationPatience limits the creation of a container without the pull of its image. A volume
+	// that can't be mounted shows as nothing else.
 	creationPatience = 2 * time.Minute
 )
 
-// fault is something that keeps servers from running, and what to do about it.
+// fault is a reason why servers can't run, and its remedy.
 type fault struct{ reason, message string }
 
 func faultf(reason, format string, args ...any) *fault {
 	return &fault{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// findFault returns the first fault in order of cause: what stops the pool's objects, then its
-// pods, then its servers.
+// findFault returns the first fault in order of cause: of the pool's objects, of its pods, of its
+// servers.
 func findFault(d decision) *fault {
 	for _, find := range []func(decision) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault,
 		serversUnreachable, rolloutStuck} {
@@ -55,7 +55,7 @@ func applyFailed(d decision) *fault {
 		pods.Quote(d.applyErr.Error()))
 }
 
-// podsRefused: the ReplicaSet can't create pods.
+// podsRefused reports that the ReplicaSet can't create pods.
 func podsRefused(d decision) *fault {
 	c := deploymentCondition(d.deployment(), appsv1.DeploymentReplicaFailure)
 	if c == nil || c.Status != corev1.ConditionTrue {
@@ -66,7 +66,7 @@ func podsRefused(d decision) *fault {
 		pods.Quote(c.Message))
 }
 
-// serverFault is the first fault of a pod that isn't terminating, in order of their names.
+// serverFault returns the first fault of a pod that isn't terminating, in order of their names.
 func serverFault(d decision) *fault {
 	for _, pod := range d.pods {
 		if pod.DeletionTimestamp != nil {
@@ -119,8 +119,7 @@ func startFailed(d decision, pod corev1.Pod) *fault {
 	return nil
 }
 
-// crashLoop: the server has ended and isn't up again. One that runs and has started is forgiven its
-// past.
+// crashLoop reports a server that has ended and hasn't started again.
 func crashLoop(d decision, pod corev1.Pod) *fault {
 	status := pods.Container(&pod, pods.ServerContainer)
 	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {
@@ -148,7 +147,7 @@ func crashLoop(d decision, pod corev1.Pod) *fault {
 		pod.Name, ended.ExitCode, pod.Namespace, pod.Name, says)
 }
 
-// serversUnreachable: the kubelet reaches servers that the operator doesn't.
+// serversUnreachable reports servers that the kubelet reaches and the operator doesn't.
 func serversUnreachable(d decision) *fault {
 	var deaf []string
 	for _, pod := range d.pods {
@@ -174,8 +173,8 @@ func rolloutStuck(d decision) *fault {
 		d.env.Namespace, d.env.Name)
 }
 
-// deadlineExceeded reports whether the rollout got stuck. Full servers aren't ready, and hold it up
-// without anything being wrong.
+// deadlineExceeded reports whether the rolling update is stuck. Full servers aren't ready and delay
+// it without a fault.
 func deadlineExceeded(s snapshot) bool {
 	c := deploymentCondition(s.deployment(), appsv1.DeploymentProgressing)
 	return replicaCounts(s).full == 0 && c != nil && c.Status == corev1.ConditionFalse &&

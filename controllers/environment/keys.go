@@ -20,10 +20,10 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// keyFile is the Secret's entry that holds the private key, PKCS#8 in PEM.
+// keyFile is the Secret's entry of the private key, PKCS#8 in PEM.
 const keyFile = "key.pem"
 
-// ensureKey gives a pool that has none the key pair with which its servers sign their ledgers.
+// ensureKey creates the key pair with which a pool's servers sign their ledgers, if it has none.
 //
 // The operator may create and delete Secrets, but read none. So the public half's only memory is
 // the status, and the Secret's name is derived from it (keySecretName). A pass over a stale status
@@ -53,7 +53,7 @@ func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSuppor
 }
 
 // discard removes a Secret whose public half was surely not written. After any other error it may
-// have been: then a Secret too many is the lesser evil.
+// have been, and an unused Secret does no harm.
 func (r *Reconciler) discard(ctx context.Context, secret *corev1.Secret, cause error) error {
 	if !apierrors.IsConflict(cause) && !apierrors.IsNotFound(cause) {
 		return cause
@@ -87,7 +87,7 @@ func keySecret(env *v1alpha1.CustomerSupportEnv, public string, private []byte) 
 	}
 }
 
-// keySecretName names the Secret of a public key: 40 bits of its hash tell pairs of one pool apart.
+// keySecretName returns the name of a public key's Secret, which has 40 bits of the key's hash.
 func keySecretName(env, public string) string {
 	sum := sha256.Sum256([]byte(public))
 	return env + "-ledger-key-" + hex.EncodeToString(sum[:5])

@@ -26,8 +26,8 @@ const (
 	stateDraining    = "draining"
 )
 
-// poolMetrics are what the operator knows of each pool, by its namespace and name. They go when the
-// pool goes.
+// poolMetrics are the metrics of each pool, labelled with its namespace and name. They are dropped
+// with the pool.
 type poolMetrics struct {
 	active, capacity, free   *prometheus.GaugeVec
 	servers                  *prometheus.GaugeVec
@@ -73,7 +73,7 @@ func (m *poolMetrics) collectors() []prometheus.Collector {
 		m.pollsLost, m.decisions}
 }
 
-// forget drops the series of a pool that is gone.
+// forget drops the series of a deleted pool.
 func (m *poolMetrics) forget(key types.NamespacedName) {
 	labels := prometheus.Labels{"namespace": key.Namespace, "pool": key.Name}
 	for _, vector := range []interface {
@@ -83,8 +83,7 @@ func (m *poolMetrics) forget(key types.NamespacedName) {
 	}
 }
 
-// show sets the gauges of a pool to what was seen. Counters begin at 0, so that the first increase
-// shows.
+// show sets the gauges of a pool. Counters start at 0, so that the first increase is visible.
 func (m *poolMetrics) show(s snapshot) {
 	namespace, name := s.env.Namespace, s.env.Name
 	for _, c := range []*prometheus.CounterVec{m.cut, m.unjudged, m.pollsLost} {
@@ -110,8 +109,8 @@ func (m *poolMetrics) decided(d decision) {
 	m.decisions.WithLabelValues(d.env.Namespace, d.env.Name, direction, d.scaling.reason).Inc()
 }
 
-// serverStates counts the pool's pods by state, those that have ended left out. Every state is
-// there, at 0 too.
+// serverStates counts the pool's pods by state, without ended ones. Every state is present, also at
+// 0.
 func serverStates(s snapshot) map[string]int {
 	states := map[string]int{stateReady: 0, stateFull: 0, stateStarting: 0, stateUnreachable: 0, stateDraining: 0}
 	for _, pod := range s.pods {
@@ -145,8 +144,7 @@ func silentServers(s snapshot) int {
 	return n
 }
 
-// freeSlots are those of the servers that stay: what draining ones still carry takes no room from
-// others.
+// freeSlots sums the free sessions of servers that aren't draining.
 func freeSlots(s snapshot) int64 {
 	free := int64(0)
 	for _, pod := range s.pods {
@@ -191,8 +189,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// tallies counts pools by environment and availability. Every series is there, at 0 too, so that
-// none vanishes.
+// tallies counts pools by environment and availability. Every series is present, also at 0.
 func tallies(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int {
 	sums := map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int{}
 	for _, environment := range []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment} {

@@ -12,12 +12,11 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
-// metricsLabel marks the namespaces of whatever scrapes metrics. It is kubebuilder's convention.
+// metricsLabel marks the namespaces that scrape metrics, by kubebuilder's convention.
 const metricsLabel = "metrics"
 
-// networkPolicy admits clients, the operator and Prometheus, each to its port. What the servers
-// themselves connect to is not restricted. The kubelet needs no rule: networks admit a node to its
-// own pods.
+// networkPolicy admits clients, the operator and Prometheus, each to its port. Egress isn't
+// restricted. The kubelet needs no rule, because networks admit a node to its own pods.
 func networkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	spec := networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: pods.Selector(env.Name)},
@@ -34,10 +33,8 @@ func networkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkin
 	return p.WithAnnotations(map[string]string{appliedHash: hash(p)})
 }
 
-// clients are the pods of the namespaces that access allows, the pool's own among them, which pass
-// sessions on to each other. A Service that is reached from outside has clients whose addresses
-// nobody knows beforehand, and many load balancers put a node's address in their place: then
-// everybody is admitted, which nil says.
+// clients returns the admitted pods, nil for every client. A Service that is reachable from outside
+// admits every client, because many load balancers replace the client's address by a node's.
 func clients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
 	if serviceType(env) != corev1.ServiceTypeClusterIP {
 		return nil
@@ -45,8 +42,8 @@ func clients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer 
 	return access.Peers(env)
 }
 
-// watchers are who reads statistics and metrics. An operator outside of the cluster has no
-// namespace to be known by: then everybody is, which nil says.
+// watchers returns the readers of statistics and metrics, nil for every client. An operator outside
+// of the cluster has no namespace.
 func watchers(operator string) []networkingv1.NetworkPolicyPeer {
 	if operator == "" {
 		return nil

@@ -22,14 +22,15 @@ import (
 // annotated last isn't annotated again, and never while servers are being replaced anyway. So an
 // image that reports nonsense causes a rollout every replacePause at worst.
 
-// replacePause is between the end of a rollout and the next one for changed packs.
+// replacePause is the minimum time between two rolling updates for changed packs.
 const replacePause = 2 * time.Minute
 
 // newRolloutReason is that of a Deployment's Progressing condition from the end of a rollout on.
 // (k8s.io/kubernetes/pkg/controller/deployment/util names it so.)
 const newRolloutReason = "NewReplicaSetAvailable"
 
-// annotatedScenarios is the digest for which the servers were last replaced, "" if they never were.
+// annotatedScenarios returns the digest for which the servers were last replaced, "" if they never
+// were.
 func annotatedScenarios(s snapshot) string {
 	d := s.deployment()
 	if d == nil || len(s.env.Spec.Scenarios.Packs) == 0 {
@@ -38,7 +39,7 @@ func annotatedScenarios(s snapshot) string {
 	return d.Spec.Template.Annotations[scenariosAnnotation]
 }
 
-// nextScenarios is the digest that the servers are to be annotated with from now on.
+// nextScenarios returns the digest with which the servers are annotated next.
 func nextScenarios(s snapshot) string {
 	current := annotatedScenarios(s)
 	if !mayReplace(s) {
@@ -58,7 +59,7 @@ func nextScenarios(s snapshot) string {
 	return next
 }
 
-// mayReplace reports whether a rollout may begin: the last one has been over for a while.
+// mayReplace reports whether the last rolling update ended at least replacePause ago.
 func mayReplace(s snapshot) bool {
 	d := s.deployment()
 	if d == nil || len(s.env.Spec.Scenarios.Packs) == 0 || !observed(d) || d.Spec.Replicas == nil {
@@ -69,8 +70,7 @@ func mayReplace(s snapshot) bool {
 		d.Status.Replicas == *d.Spec.Replicas && d.Status.UpdatedReplicas == *d.Spec.Replicas
 }
 
-// newestReports are what the servers say that play what the pool plays from now on, in order of the
-// pods' names.
+// newestReports returns the reports of the servers of the newest template, ordered by pod name.
 func newestReports(s snapshot, scenarios string) []score.Report {
 	var reports []score.Report
 	isNewest := describes(s, scenarios)
@@ -82,7 +82,7 @@ func newestReports(s snapshot, scenarios string) []score.Report {
 	return reports
 }
 
-// invalidPack: packs have changed, and a server started now would refuse them.
+// invalidPack reports that packs have changed and new servers would refuse them.
 func invalidPack(d decision) *fault {
 	for _, report := range newestReports(d.snapshot, d.scenarios) {
 		if report.Packs != nil && report.Packs.Error != "" {
@@ -94,7 +94,7 @@ func invalidPack(d decision) *fault {
 	return nil
 }
 
-// named puts the objects' names in the place of the paths under which servers know them.
+// named replaces the servers' paths by the names of the mounted objects.
 func named(env *v1alpha1.CustomerSupportEnv, text string) string {
 	var names []string
 	for i, pack := range env.Spec.Scenarios.Packs {
@@ -112,7 +112,7 @@ func named(env *v1alpha1.CustomerSupportEnv, text string) string {
 	return strings.NewReplacer(names...).Replace(text)
 }
 
-// announcePacks tells of a rollout for changed packs once the API server knows of it.
+// announcePacks emits an event when a rolling update for changed packs was applied.
 func (r *Reconciler) announcePacks(d decision) {
 	if d.applyErr == nil && d.scenarios != annotatedScenarios(d.snapshot) && d.scenarios != "" {
 		r.recorder.Eventf(d.env, nil, corev1.EventTypeNormal, v1alpha1.ReasonPacksChanged, "Reconcile",

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// statsBudget is for all pods of a pool: a pass must end although a network policy swallows
+	// statsBudget limits the polls of a pool, so that a pass ends even if a network policy drops
 	// every packet.
 	statsBudget = 10 * time.Second
-	// statsInFlight is how many pods of a pool are asked at the same time.
+	// statsInFlight bounds the concurrent polls of a pool.
 	statsInFlight = 32
 	// maxDigest is the longest digest that the status holds, and maxPackError bounds what a server
 	// says of its packs, in bytes.
@@ -25,15 +25,14 @@ const (
 	maxPackError = 4096
 )
 
-// statsReader reads what the environment server at a pod's address says of itself.
+// statsReader reads the report of the server at an address.
 type statsReader interface {
 	Report(ctx context.Context, podIP string) (score.Report, error)
 }
 
-// readReports asks every pod that runs, terminating ones too, and returns the answers by name of
-// the pod. A pod that doesn't answer is left out. Of all but the first pod that describes the
-// pool's offer only the counts are kept: a pool may have many servers, and the same list of
-// scenarios from each.
+// readReports polls every running pod and returns the reports by pod name. A pod that doesn't
+// answer is left out. Only the first pod that describes the pool's tasks keeps its list of them,
+// because a pool may have many servers.
 func readReports(ctx context.Context, stats statsReader, servers []corev1.Pod,
 	describes func(corev1.Pod) bool) map[string]score.Report {
 	ctx, cancel := context.WithTimeout(ctx, statsBudget)
@@ -74,7 +73,7 @@ func readReports(ctx context.Context, stats statsReader, servers []corev1.Pod,
 	return reports
 }
 
-// withoutOffer is what is wanted of a report by every pod.
+// withoutOffer drops the list of tasks from a report.
 func withoutOffer(r score.Report) score.Report {
 	if r.Packs != nil {
 		r.Packs = &score.Packs{Digest: pods.Clip(r.Packs.Digest, maxDigest), Error: pods.Clip(r.Packs.Error, maxPackError)}

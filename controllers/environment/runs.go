@@ -17,7 +17,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// poolNameField is the field by which runs are looked up: the API server selects by it, too.
+// poolNameField is the selectable field that indexes runs by their pool.
 const poolNameField = "spec.environmentRef.name"
 
 func poolName(object client.Object) []string {
@@ -28,8 +28,7 @@ func poolName(object client.Object) []string {
 	return []string{run.Spec.EnvironmentRef.Name}
 }
 
-// isAwaited reports whether an EvaluationRun of any namespace keeps the pool from going without
-// servers. Only that question costs a look.
+// isAwaited reports whether an EvaluationRun of any namespace keeps the pool from scaling to zero.
 func (r *Reconciler) isAwaited(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (bool, error) {
 	if a := env.Spec.Autoscaling; a == nil || ptr.Deref(a.MinReplicas, 1) > 0 {
 		return false, nil
@@ -47,9 +46,8 @@ func poolNamespace(run *v1alpha1.EvaluationRun) string {
 	return cmp.Or(run.Spec.EnvironmentRef.Namespace, run.Namespace)
 }
 
-// wantsToPlay reports whether the run goes on as soon as its pool has a server, or goes on now. One
-// that the pool doesn't admit says so in its condition, and wakes nobody; neither does one that
-// nobody has looked at yet.
+// wantsToPlay reports whether the run is played or waits only for its pool. A run that the pool
+// doesn't admit, or without conditions, doesn't wait.
 func wantsToPlay(run *v1alpha1.EvaluationRun) bool {
 	conditions := run.Status.Conditions
 	if !run.DeletionTimestamp.IsZero() || ptr.Deref(run.Spec.Suspend, false) ||
@@ -64,7 +62,7 @@ func wantsToPlay(run *v1alpha1.EvaluationRun) bool {
 	}, c.Reason)
 }
 
-// poolOfRun finds the pool that a run is played against.
+// poolOfRun finds the pool of a run.
 func poolOfRun(_ context.Context, object client.Object) []reconcile.Request {
 	run, ok := object.(*v1alpha1.EvaluationRun)
 	if !ok {
@@ -74,7 +72,8 @@ func poolOfRun(_ context.Context, object client.Object) []reconcile.Request {
 		Name: run.Spec.EnvironmentRef.Name}}}
 }
 
-// beginsToWait lets through what may wake a pool. That nobody waits any more is seen soon enough.
+// beginsToWait passes events of runs that begin to wait for a pool. The end of waiting is noticed
+// by the next poll.
 func beginsToWait() predicate.Predicate {
 	wants := func(object client.Object) bool {
 		run, ok := object.(*v1alpha1.EvaluationRun)

@@ -33,7 +33,7 @@ type snapshot struct {
 	now      time.Time
 }
 
-// decision is what a pass makes of its snapshot.
+// decision is the result of a pass over a snapshot.
 type decision struct {
 	snapshot
 	scaling scaling
@@ -55,13 +55,13 @@ func decide(s snapshot, m *memory) decision {
 	return d
 }
 
-// deployment is the pool's Deployment, nil while there is none.
+// deployment returns the pool's Deployment, nil if there is none.
 func (s snapshot) deployment() *appsv1.Deployment {
 	d, _ := s.live[childID{kindDeployment, s.env.Name}].(*appsv1.Deployment)
 	return d
 }
 
-// takeSnapshot reads everything that a pass needs, and writes nothing.
+// takeSnapshot reads everything that a pass needs.
 func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (snapshot, error) {
 	s := snapshot{
 		env:      env,
@@ -98,8 +98,8 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 	return s, nil
 }
 
-// readChild looks past the cache for what the cache doesn't have: an object of somebody else's
-// carries none of our labels, and a forced apply would take it over.
+// readChild reads past the cache if the cache has no such object: another owner's object has none
+// of our labels, and a forced apply would take it over.
 func (r *Reconciler) readChild(ctx context.Context, namespace string, id childID) (client.Object, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: id.name}
 	for _, reader := range []client.Reader{r.client, r.live} {
@@ -128,8 +128,8 @@ func newObject(kind string) client.Object {
 	}
 }
 
-// isOurs reports whether the pool may apply the object: its own, or one that an earlier pool of the
-// name left behind without an owner.
+// isOurs reports whether the pool may apply the object: it is its own, or an earlier pool of the
+// name left it without an owner.
 func isOurs(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 	if metav1.GetControllerOf(object) == nil {
 		return object.GetLabels()[v1alpha1.LabelEnvironment] == env.Name
@@ -137,8 +137,8 @@ func isOurs(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 	return metav1.IsControlledBy(object, env)
 }
 
-// isPredecessors reports whether the object belongs to a pool of the same name that was deleted.
-// The garbage collector is about to take it, which wakes us.
+// isPredecessors reports whether the object belongs to a deleted pool of the same name. Its garbage
+// collection triggers another pass.
 func isPredecessors(env *v1alpha1.CustomerSupportEnv, object client.Object) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID != env.UID && owner.Kind == "CustomerSupportEnv" && owner.Name == env.Name

@@ -18,8 +18,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// computeStatus is the status that a snapshot calls for. What the snapshot can't tell stays as it
-// was.
+// computeStatus returns the status for a decision. Fields without new information keep their
+// values.
 func computeStatus(d decision) v1alpha1.CustomerSupportEnvStatus {
 	status := *d.env.Status.DeepCopy()
 	if d.applyErr == nil {
@@ -53,7 +53,7 @@ func endpoint(env *v1alpha1.CustomerSupportEnv) string {
 	return fmt.Sprintf("ws://%s.%s.svc:%d", env.Name, env.Namespace, v1alpha1.EnvironmentPort)
 }
 
-// available says whether an agent that connects now is served.
+// available reports whether a new client is served.
 func available(d decision) metav1.Condition {
 	wanted, counts := d.scaling.to, replicaCounts(d.snapshot)
 	switch {
@@ -84,7 +84,7 @@ func whyNone(s snapshot) string {
 		"clients raise it."
 }
 
-// replicasField is what decides how many servers there may be.
+// replicasField names the field that limits the number of servers.
 func replicasField(s snapshot) string {
 	if s.env.Spec.Autoscaling == nil {
 		return "spec.replicas"
@@ -92,7 +92,7 @@ func replicasField(s snapshot) string {
 	return "spec.autoscaling.maxReplicas"
 }
 
-// progressing says whether the pool is on its way to what its spec wants.
+// progressing reports whether the pool hasn't reached the state of its spec.
 func progressing(d decision) metav1.Condition {
 	wanted, counts := d.scaling.to, replicaCounts(d.snapshot)
 	switch {
@@ -113,7 +113,7 @@ func progressing(d decision) metav1.Condition {
 	}
 }
 
-// scalingLimited says whether autoscaling would have another number of servers than it may.
+// scalingLimited reports whether minReplicas or maxReplicas limits autoscaling.
 func scalingLimited(d decision) metav1.Condition {
 	a, kind := d.env.Spec.Autoscaling, v1alpha1.ConditionScalingLimited
 	switch d.scaling.limit {
@@ -130,8 +130,7 @@ func scalingLimited(d decision) metav1.Condition {
 	}
 }
 
-// degraded says what keeps servers from running: the first fault, for the others often follow from
-// it.
+// degraded reports the first fault, because the others often follow from it.
 func degraded(d decision) metav1.Condition {
 	if f := findFault(d); f != nil {
 		return condition(v1alpha1.ConditionDegraded, true, f.reason, "%s", f.message)
@@ -139,7 +138,7 @@ func degraded(d decision) metav1.Condition {
 	return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonHealthy, "Nothing is known to be wrong.")
 }
 
-// whatNext is what to do about servers that aren't there yet.
+// whatNext returns the remedy for missing servers.
 func whatNext(d decision) string {
 	if findFault(d) != nil {
 		return "See what Degraded says."
@@ -155,8 +154,8 @@ func condition(kind string, holds bool, reason, format string, args ...any) meta
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// counts are numbers of servers, terminating ones left out. A full server isn't ready, but nothing
-// is wrong with it.
+// counts are numbers of servers without terminating ones. A full server isn't ready, but has no
+// fault.
 type counts struct{ exist, updated, ready, full int32 }
 
 func replicaCounts(s snapshot) counts {
@@ -173,7 +172,7 @@ func replicaCounts(s snapshot) counts {
 	return c
 }
 
-// drainingServers are going and still serve sessions, as far as is known.
+// drainingServers counts the terminating servers that may still serve sessions.
 func drainingServers(s snapshot) int32 {
 	n := int32(0)
 	for _, pod := range s.pods {
@@ -194,7 +193,7 @@ func onlyCountsDiffer(a, b v1alpha1.CustomerSupportEnvStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// isLeaving reports whether the server serves out the sessions that it has and takes no more.
+// isLeaving reports whether the server only finishes its sessions.
 func isLeaving(pod corev1.Pod, report score.Report) bool {
 	return pod.DeletionTimestamp != nil || report.Draining
 }
@@ -204,8 +203,8 @@ func observed(d *appsv1.Deployment) bool {
 	return d != nil && d.Status.ObservedGeneration >= d.Generation
 }
 
-// sessions are summed over the servers that answered, and unset when servers run of which none did.
-// Sessions of draining servers are active, but those servers add no capacity.
+// sessions sums over the servers that answered; it is unset if servers run and none answered.
+// Draining servers add active sessions, but no capacity.
 func sessions(s snapshot) *v1alpha1.SessionCounts {
 	if len(s.reports) == 0 && slices.ContainsFunc(s.pods, func(pod corev1.Pod) bool { return pods.IsServing(&pod) }) {
 		return nil
@@ -221,7 +220,7 @@ func sessions(s snapshot) *v1alpha1.SessionCounts {
 	return sum
 }
 
-// episodes are summed over the servers that answered.
+// episodes sums over the servers that answered.
 func episodes(s snapshot) *v1alpha1.PoolEpisodes {
 	if len(s.reports) == 0 {
 		return nil
@@ -239,8 +238,8 @@ func episodes(s snapshot) *v1alpha1.PoolEpisodes {
 	return sum
 }
 
-// describeOffer sets what the pool plays and how it grades, as the servers of the newest template
-// say. Until one of them answers it stays as it was: what older ones say is on its way out.
+// describeOffer sets the pool's tasks and grading from a server of the newest template. Until one
+// answers, they stay as they were.
 func describeOffer(d decision, status *v1alpha1.CustomerSupportEnvStatus) {
 	describes := describes(d.snapshot, d.scenarios)
 	for _, pod := range d.pods {
@@ -256,8 +255,7 @@ func describeOffer(d decision, status *v1alpha1.CustomerSupportEnvStatus) {
 	}
 }
 
-// describes tells the servers that play what the pool plays from now on: those of the newest
-// template that stay.
+// describes selects the servers of the newest template that aren't terminating.
 func describes(s snapshot, scenarios string) func(corev1.Pod) bool {
 	newest := podTemplate(s, scenarios).Annotations[templateHash]
 	return func(pod corev1.Pod) bool {
@@ -265,11 +263,11 @@ func describes(s snapshot, scenarios string) func(corev1.Pod) bool {
 	}
 }
 
-// maxTasks is what status.tasks holds.
+// maxTasks bounds status.tasks.
 const maxTasks = 32
 
-// offeredTasks are in order of their names. An image of the user's own may report what the API
-// doesn't allow: that is left out.
+// offeredTasks returns the tasks ordered by name. Values of custom images that the API doesn't
+// allow are dropped.
 func offeredTasks(tasks []score.Task) []v1alpha1.OfferedTask {
 	offered := make([]v1alpha1.OfferedTask, 0, len(tasks))
 	for _, task := range tasks {
@@ -282,11 +280,11 @@ func offeredTasks(tasks []score.Task) []v1alpha1.OfferedTask {
 	return offered[:min(len(offered), maxTasks)]
 }
 
-// transition is a condition that changed.
+// transition is a changed condition.
 type transition struct{ metav1.Condition }
 
-// transitions are the conditions whose status or reason changed. What holds from the beginning
-// without being so is no news.
+// transitions returns the conditions whose status or reason changed. A new condition that isn't
+// True is no change.
 func transitions(before, after []metav1.Condition) []transition {
 	var changed []transition
 	for _, now := range after {

@@ -1,11 +1,9 @@
-// Package pods finishes the pods that csenv makes: the servers of a pool and the runners of a run.
+// Package pods builds and reads the pods of csenv: the servers of a pool and the runners of a run.
 //
-// A controller builds the template that it needs, of Kubernetes' own types. Finish then changes it
-// as the user's overrides say and secures it, in this order, so that no override can make a pod
-// less secure: it meets the restricted Pod Security Standard and has no access to the Kubernetes
-// API, whatever it was before. What the controller has set stands; overrides add to it. They can't
-// take the place of a label, an annotation or a variable that csenv needs, and where the API server
-// has the schemas of this version, it refuses to store any that try.
+// A controller builds the template that it needs. Finish then applies the user's overrides and
+// secures the result, in this order, so that no override can weaken it: it meets the restricted Pod
+// Security Standard and has no access to the Kubernetes API. Overrides add to the template and
+// can't replace a label, an annotation or a variable that csenv needs.
 package pods
 
 import (
@@ -22,17 +20,15 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// MemoryLimitVariable is the Go runtime's soft limit of memory, in bytes. It follows the
-// container's limit.
+// MemoryLimitVariable is the Go runtime's soft memory limit, in bytes.
 const MemoryLimitVariable = "GOMEMLIMIT"
 
-// goMemoryPercent of the container's memory is the Go runtime's soft limit: the rest is for what it
-// doesn't count.
+// goMemoryPercent of the container's memory is the soft limit. The rest is for memory that the Go
+// runtime doesn't count.
 const goMemoryPercent = 90
 
-// Finish returns the template as overrides change it, and secured. Resources and variables are
-// those of the container of the given name, which runs a program of csenv's; labels, annotations
-// and placement are the pod's. The template may have further containers. It isn't changed itself.
+// Finish returns a secured copy of the template with the overrides. Resources and variables apply
+// to the container of the given name; labels, annotations and placement apply to the pod.
 func Finish(template *corev1.PodTemplateSpec, container string,
 	overrides *v1alpha1.PodOverrides) *corev1.PodTemplateSpec {
 	finished := template.DeepCopy()
@@ -41,7 +37,7 @@ func Finish(template *corev1.PodTemplateSpec, container string,
 	return finished
 }
 
-// Resources are requests and limits of a container, in the notation of Kubernetes.
+// Resources returns the requests and limits of a container.
 func Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.ResourceRequirements {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
@@ -50,8 +46,7 @@ func Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.R
 	return corev1.ResourceRequirements{Requests: list(cpuRequest, memoryRequest), Limits: list(cpuLimit, memoryLimit)}
 }
 
-// ownContainer panics without such a container: that is a mistake in the program, not in what it
-// was given.
+// ownContainer panics if there is no such container, because that is a programming error.
 func ownContainer(spec *corev1.PodSpec, name string) *corev1.Container {
 	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 	return &spec.Containers[i]
@@ -72,7 +67,7 @@ func override(template *corev1.PodTemplateSpec, own *corev1.Container, o v1alpha
 	place(&template.Spec, *o.DeepCopy())
 }
 
-// place says where pods run, and what admits and pulls them. Nothing of it is csenv's own choice.
+// place sets where pods run, and what admits and pulls them.
 func place(spec *corev1.PodSpec, o v1alpha1.PodOverrides) {
 	spec.NodeSelector = o.NodeSelector
 	spec.Tolerations = o.Tolerations
@@ -86,8 +81,7 @@ func place(spec *corev1.PodSpec, o v1alpha1.PodOverrides) {
 	spec.ImagePullSecrets = o.ImagePullSecrets
 }
 
-// memoryLimit is a variable where the container's memory is limited. GOMAXPROCS needs none: the
-// runtime follows the limit of CPU by itself.
+// memoryLimit sets GOMEMLIMIT if the memory is limited. GOMAXPROCS follows the CPU limit by itself.
 func memoryLimit(r corev1.ResourceRequirements) []corev1.EnvVar {
 	limit, limited := r.Limits[corev1.ResourceMemory]
 	if !limited {
@@ -96,7 +90,7 @@ func memoryLimit(r corev1.ResourceRequirements) []corev1.EnvVar {
 	return []corev1.EnvVar{{Name: MemoryLimitVariable, Value: strconv.FormatInt(limit.Value()/100*goMemoryPercent, 10)}}
 }
 
-// merged adds what is neither set nor reserved.
+// merged adds the keys that are neither set nor reserved.
 func merged(ours, theirs map[string]string) map[string]string {
 	all := map[string]string{}
 	for key, value := range theirs {
@@ -108,8 +102,7 @@ func merged(ours, theirs map[string]string) map[string]string {
 	return all
 }
 
-// reserved are labels by which csenv finds its pods, and annotations that loosened a container's
-// profile before there were fields for it.
+// reserved reports whether a key selects csenv's pods, or once loosened a container's profile.
 func reserved(key string) bool {
 	return slices.ContainsFunc([]string{
 		"csenv.dev/", "app.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/",
@@ -118,8 +111,8 @@ func reserved(key string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// secure has every container meet the restricted Pod Security Standard, and gives csenv's own a
-// root that can't be written to.
+// secure makes every container meet the restricted Pod Security Standard, and the own container's
+// root read-only.
 func secure(spec *corev1.PodSpec, own string) {
 	spec.AutomountServiceAccountToken = new(false)
 	spec.EnableServiceLinks = new(false)

@@ -1,6 +1,6 @@
-// Package stats reads what environment servers say on their operations port: of themselves on
-// /stats, and of trainers' episodes on /rollouts. A pool's image is its owner's choice, so an
-// answer is anybody's: it is bounded in time and size, and followed nowhere else.
+// Package stats reads the operations port of environment servers: their reports on /stats and the
+// episodes of trainers on /rollouts. Users choose the image of a pool, so answers are bounded in
+// time and size, and redirects aren't followed.
 package stats
 
 import (
@@ -53,21 +53,21 @@ func NewReader() *Reader {
 	}
 }
 
-// Report asks the server at a pod's address for its statistics.
+// Report reads the statistics of the server at a pod's address.
 func (r *Reader) Report(ctx context.Context, podIP string) (score.Report, error) {
 	return get[score.Report](ctx, r, podIP, "/stats", "report", maxReport)
 }
 
-// Rollouts asks the server at a pod's address for the next segment of a run's rollouts.
+// Rollouts reads the next segment of a run's rollouts from the server at a pod's address.
 func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.CollectRequest) (score.Segment, error) {
 	return get[score.Segment](ctx, r, podIP, "/rollouts?"+question.Query().Encode(), "rollouts", maxSegment)
 }
 
-// StatusError means that a server answered with another status than 200.
+// StatusError is an answer with another status than 200.
 type StatusError struct {
 	Path string
 	Code int
-	// Detail is what it says of that, "" if nothing, of at most maxDetail bytes.
+	// Detail is the detail of the answer, "" if there is none, of at most maxDetail bytes.
 	Detail string
 }
 
@@ -78,7 +78,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s is answered with %d %q", e.Path, e.Code, e.Detail)
 }
 
-// detailOf reads what an answer says of its status.
+// detailOf reads the detail of an error's answer.
 func detailOf(answer io.Reader) string {
 	var said struct{ Detail string }
 	_ = json.NewDecoder(io.LimitReader(answer, maxReport)).Decode(&said) // what isn't ours says nothing

@@ -43,73 +43,83 @@ func TestBegin(t *testing.T) {
 		begins  bool
 	}{
 		"begins": {
-			func(*snapshot) {}, envReady + "Complete=False/Running" + notFailed, "0 of 4 shards", true,
+			change:  func(*snapshot) {},
+			states:  envReady + "Complete=False/Running" + notFailed,
+			message: "0 of 4 shards",
+			begins:  true,
 		},
 		"no pool": {
-			func(s *snapshot) { s.env, s.report = nil, nil }, envMissing + "Complete=False/WaitingForEnvironment" +
-				notFailed, "no CustomerSupportEnv support", false,
+			change: func(s *snapshot) { s.env, s.report = nil, nil },
+			states: envMissing + "Complete=False/WaitingForEnvironment" +
+				notFailed,
+			message: "no CustomerSupportEnv support",
 		},
 		"a pool without status": {
-			func(s *snapshot) { s.env.Status, s.report = v1alpha1.CustomerSupportEnvStatus{}, nil },
-			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
-			"no status yet", false,
+			change:  func(s *snapshot) { s.env.Status, s.report = v1alpha1.CustomerSupportEnvStatus{}, nil },
+			states:  "EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
+			message: "no status yet",
 		},
 		"a pool that isn't available": {
-			func(s *snapshot) {
+			change: func(s *snapshot) {
 				s.env.Status.Conditions[0].Status, s.env.Status.Conditions[0].Message, s.report = metav1.ConditionFalse, "None of 2 servers accepts sessions.", nil
 			},
-			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
-			"None of 2 servers", false,
+			states:  "EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
+			message: "None of 2 servers",
 		},
 		"a pool without a key": {
-			func(s *snapshot) { s.env.Status.LedgerPublicKey, s.report = "", nil },
-			"EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
-			"ledger key", false,
+			change:  func(s *snapshot) { s.env.Status.LedgerPublicKey, s.report = "", nil },
+			states:  "EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
+			message: "ledger key",
 		},
 		"a pool that can't be read": {
-			func(s *snapshot) { s.report, s.reportErr = nil, errCrash },
-			"EnvironmentReady=False/EnvironmentUnreachable Complete=False/WaitingForEnvironment" + notFailed,
-			"the operator crashed", false,
+			change:  func(s *snapshot) { s.report, s.reportErr = nil, errCrash },
+			states:  "EnvironmentReady=False/EnvironmentUnreachable Complete=False/WaitingForEnvironment" + notFailed,
+			message: "the operator crashed",
 		},
 		"a name that is taken": {
-			func(s *snapshot) { s.taken = []string{"Job baseline"} }, envReady + "Complete=False/NameTaken" + notFailed,
-			"Job baseline belongs to something else", false,
+			change:  func(s *snapshot) { s.taken = []string{"Job baseline"} },
+			states:  envReady + "Complete=False/NameTaken" + notFailed,
+			message: "Job baseline belongs to something else",
 		},
 		"a task that isn't offered": {
-			func(s *snapshot) { s.run.Spec.Tasks[0].Name = "refund" },
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
-			`no task "refund", use ticket-classify, ticket-resolve`, false,
+			change:  func(s *snapshot) { s.run.Spec.Tasks[0].Name = "refund" },
+			states:  envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			message: `no task "refund", use ticket-classify, ticket-resolve`,
 		},
 		"a scenario that isn't offered": {
-			func(s *snapshot) {
+			change: func(s *snapshot) {
 				s.run.Spec.Tasks[0].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01", "T01", "X99"}}
 			},
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
-			"ticket-classify has no scenario T01, X99, use B01, B02, S01", false,
+			states:  envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			message: "ticket-classify has no scenario T01, X99, use B01, B02, S01",
 		},
 		"a category that isn't offered": {
-			func(s *snapshot) {
+			change: func(s *snapshot) {
 				s.run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{Categories: []string{"billig"}}
 			},
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
-			"no category billig, use billing, shipping, technical", false,
+			states:  envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			message: "no category billig, use billing, shipping, technical",
 		},
 		"more categories than the status lists": {
-			func(s *snapshot) { s.report.Tasks[1].Scenarios = scenariosOf(evaluation.MaxCategories + 1) },
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
-			"scenarios of 35 categories, and a run has figures for 32 at most", false,
+			change:  func(s *snapshot) { s.report.Tasks[1].Scenarios = scenariosOf(evaluation.MaxCategories + 1) },
+			states:  envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			message: "scenarios of 35 categories, and a run has figures for 32 at most",
 		},
 		"as many categories as the status lists": {
-			func(s *snapshot) {
+			change: func(s *snapshot) {
 				s.run.Spec.Tasks, s.report.Tasks[1].Scenarios = s.run.Spec.Tasks[1:], scenariosOf(evaluation.MaxCategories)
-			}, envReady + "Complete=False/Running" + notFailed, "0 of 4 shards", true,
+			},
+			states:  envReady + "Complete=False/Running" + notFailed,
+			message: "0 of 4 shards",
+			begins:  true,
 		},
 		"two lists that nothing meets": {
-			func(s *snapshot) {
+			change: func(s *snapshot) {
 				s.run.Spec.Tasks[1].Scenarios = &v1alpha1.ScenarioSelection{IDs: []string{"B01"},
 					Categories: []string{"shipping"}}
 			},
-			envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan", "no scenario that meets both", false,
+			states:  envReady + "Complete=False/InvalidPlan Failed=True/InvalidPlan",
+			message: "no scenario that meets both",
 		},
 	}
 	for name, tc := range cases {
@@ -217,305 +227,377 @@ func TestProceed(t *testing.T) {
 		states    string
 		message   string // of Complete
 		completed string
-		lift      string
+		released  string
 		again     time.Duration
 		job       string // what becomes of it: "", create, delete or resize
 	}{
 		"nothing has ended": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) { addPods(s, runnerPodOf(s.run, 0)) },
-			envReady + runs, "0 of 4 shards", "", "", 0, "",
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { addPods(s, runnerPodOf(s.run, 0)) },
+			states:  envReady + runs,
+			message: "0 of 4 shards",
 		},
 		"several have ended": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, runnerPodOf(s.run, 0), succeeded(t, s.run, p, 1), succeeded(t, s.run, p, 3))
 			},
-			envReady + runs, "2 of 4 shards", "1,3", "baseline-1 baseline-3", 0, "",
+			states:    envReady + runs,
+			message:   "2 of 4 shards",
+			completed: "1,3",
+			released:  "baseline-1 baseline-3",
 		},
 		"all have ended": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				for i := range 4 {
 					addPods(s, succeeded(t, s.run, p, i))
 				}
 			},
-			envReady + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3",
-			"baseline-0 baseline-1 baseline-2 baseline-3", 0, "delete",
+			states:    envReady + "Complete=True/Completed" + notFailed,
+			message:   "Every shard is in the figures",
+			completed: "0-3",
+			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
+			job:       "delete",
 		},
 		"all have ended, the pool went": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				for i := range 4 {
 					addPods(s, succeeded(t, s.run, p, i))
 				}
 				s.env = nil
 			},
-			envMissing + "Complete=True/Completed" + notFailed, "Every shard is in the figures", "0-3",
-			"baseline-0 baseline-1 baseline-2 baseline-3", 0, "delete",
+			states:    envMissing + "Complete=True/Completed" + notFailed,
+			message:   "Every shard is in the figures",
+			completed: "0-3",
+			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
+			job:       "delete",
 		},
 		"the same index twice": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				again := succeeded(t, s.run, p, 1)
 				again.Name = "baseline-1-again"
 				addPods(s, succeeded(t, s.run, p, 1), again)
 			},
-			envReady + runs, "1 of 4 shards", "1", "baseline-1 baseline-1-again", 0, "",
+			states:    envReady + runs,
+			message:   "1 of 4 shards",
+			completed: "1",
+			released:  "baseline-1 baseline-1-again",
 		},
 		"a runner failed and is tried again": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				addPods(s, ends(runnerPodOf(s.run, 2), corev1.PodFailed, "error: timeout"))
 			},
-			envReady + runs, "0 of 4 shards", "", "baseline-2", 0, "",
+			states:   envReady + runs,
+			message:  "0 of 4 shards",
+			released: "baseline-2",
 		},
 		"a shard failed for good": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 2), corev1.PodFailed,
 					"error: the pool can't be reached\n"))
 				jobWith(s, batchv1.JobFailed, "Job has failed indexes")
 				s.job.Status.FailedIndexes = new("2")
 			},
-			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
-			"Shards 2 failed more often than retries.shardBackoffLimit allows. Pod baseline-2 said: error: the pool " +
-				"can't be reached. Put", "0", "baseline-0 baseline-2", 0, "",
+			states: envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
+			message: "Shards 2 failed more often than retries.shardBackoffLimit allows. Pod baseline-2 said: error: the pool " +
+				"can't be reached. Put",
+			completed: "0",
+			released:  "baseline-0 baseline-2",
 		},
 		"the Job failed otherwise": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				pod := ends(runnerPodOf(s.run, 2), corev1.PodFailed, "")
 				pod.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
 				addPods(s, pod)
 				jobWith(s, batchv1.JobFailed, "Job was active longer than specified deadline.")
 			},
-			envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
-			"longer than specified deadline. Pod baseline-2 said: exit code 1 OOMKilled.", "", "baseline-2", 0, "",
+			states:   envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
+			message:  "longer than specified deadline. Pod baseline-2 said: exit code 1 OOMKilled.",
+			released: "baseline-2",
 		},
 		"a summary with a foreign signature": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded,
 					summaryOf(t, p, 1, playing{key: otherKey()})))
 			},
-			envReady + runs, "1 of 4 shards", "0", "baseline-0 baseline-1", 0, "",
+			states:    envReady + runs,
+			message:   "1 of 4 shards",
+			completed: "0",
+			released:  "baseline-0 baseline-1",
 		},
 		"a summary with a foreign signature, and no shard may be played again": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				s.run.Spec.Retries.ShardBackoffLimit = new(int32(0))
 				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded,
 					summaryOf(t, p, 1, playing{key: otherKey()})))
 			},
-			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
-			"pod baseline-1 is not counted: the ledger's signature", "0", "baseline-0 baseline-1", 0, "end",
+			states:    envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
+			message:   "pod baseline-1 is not counted: the ledger's signature",
+			completed: "0",
+			released:  "baseline-0 baseline-1",
+			job:       "end",
 		},
 		"too many errored": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded,
 					summaryOf(t, p, 0, playing{errored: []int64{0, 1}})))
 			},
-			envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored",
-			"2 of 14 episodes errored (timeout 2), more than the 10 %", "0", "baseline-0", 0, "end",
+			states:    envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored",
+			message:   "2 of 14 episodes errored (timeout 2), more than the 10 %",
+			completed: "0",
+			released:  "baseline-0",
+			job:       "end",
 		},
 		"as many errored as allowed": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded,
 					summaryOf(t, p, 0, playing{errored: []int64{1}})))
 			},
-			envReady + runs, "1 of 4", "0", "baseline-0", 0, "",
+			states:    envReady + runs,
+			message:   "1 of 4",
+			completed: "0",
+			released:  "baseline-0",
 		},
 		"the pool's scenarios changed": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				s.env.Status.ScenarioDigest = "sha256:bb"
 				addPods(s, succeeded(t, s.run, p, 0), runnerPodOf(s.run, 1))
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
-			"The scenarios of pool support changed from " + digestA + " to sha256:bb", "0", "baseline-0 baseline-1", 0,
-			"end",
+			states:    envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			message:   "The scenarios of pool support changed from " + digestA + " to sha256:bb",
+			completed: "0",
+			released:  "baseline-0 baseline-1",
+			job:       "end",
 		},
 		"the pool's judge changed": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status.Judge = "offline-v2" },
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The judge of", "", "", 0,
-			"end",
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status.Judge = "offline-v2" },
+			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			message: "The judge of",
+			job:     "end",
 		},
 		"the pool's key changed": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.env.Status.LedgerPublicKey = publicText(otherKey())
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "The ledger key of", "", "",
-			0, "end",
+			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			message: "The ledger key of",
+			job:     "end",
 		},
 		"the pool starts anew and tells nothing yet": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status = v1alpha1.CustomerSupportEnvStatus{} },
-			"EnvironmentReady=False/EnvironmentNotAvailable " + runs, "0 of 4", "", "", 0, "",
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status = v1alpha1.CustomerSupportEnvStatus{} },
+			states:  "EnvironmentReady=False/EnvironmentNotAvailable " + runs,
+			message: "0 of 4",
 		},
 		"an image that can't be pulled": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(4 * time.Minute)
 				addPods(s, pulling(runnerPodOf(s.run, 0)))
 			},
-			envReady + stuck,
-			`A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`, "", "",
-			6 * time.Minute, "",
+			states:  envReady + stuck,
+			message: `A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`,
+			again:   6 * time.Minute,
 		},
 		"an image that can't be pulled for long": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
 				addPods(s, pulling(runnerPodOf(s.run, 0)))
 			},
-			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
-			"could not start for 10m0s: pod baseline-0: ImagePullBackOff", "", "baseline-0", 0, "end",
+			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			message:  "could not start for 10m0s: pod baseline-0: ImagePullBackOff",
+			released: "baseline-0",
+			job:      "end",
 		},
 		"an image that can't be pulled, after a long wait for a node": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline + time.Hour)
 				pod := pulling(runnerPodOf(s.run, 0))
 				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start().Add(time.Hour + 9*time.Minute))
 				addPods(s, pod)
 			},
-			envReady + stuck, "A runner can't start: pod baseline-0: ImagePullBackOff", "", "", 9 * time.Minute, "",
+			states:  envReady + stuck,
+			message: "A runner can't start: pod baseline-0: ImagePullBackOff",
+			again:   9 * time.Minute,
 		},
 		"an agent's image that can't be pulled for long": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
 				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{State: waits("ErrImagePull")}))
 			},
-			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
-			"could not start for 10m0s: pod baseline-0: the agent's container: ErrImagePull.", "", "baseline-0", 0,
-			"end",
+			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			message:  "could not start for 10m0s: pod baseline-0: the agent's container: ErrImagePull.",
+			released: "baseline-0",
+			job:      "end",
 		},
 		"an agent that ends before it listens": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(4 * time.Minute)
 				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false),
 					State: waits("CrashLoopBackOff"), LastTerminationState: endsWith(2)}))
 			},
-			envReady + stuck, "A runner can't start: pod baseline-0: the agent's container doesn't listen on port " +
-				"9000, and ended with exit code 2.", "", "", 6 * time.Minute, "",
+			states: envReady + stuck,
+			message: "A runner can't start: pod baseline-0: the agent's container doesn't listen on port " +
+				"9000, and ended with exit code 2.",
+			again: 6 * time.Minute,
 		},
 		"an agent that never listens": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
 				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false),
 					RestartCount: 1, LastTerminationState: endsWith(137)}))
 			},
-			envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
-			"the agent's container doesn't listen on port 9000, and ended with exit code 137.", "", "baseline-0", 0,
-			"end",
+			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			message:  "the agent's container doesn't listen on port 9000, and ended with exit code 137.",
+			released: "baseline-0",
+			job:      "end",
 		},
 		"an agent that takes its time": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
 				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false)}))
 			},
-			envReady + runs, "0 of 4", "", "", 0, "",
+			states:  envReady + runs,
+			message: "0 of 4",
 		},
 		"an agent that ends while its runner plays": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				s.now = start().Add(stuckDeadline)
 				pod := agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 3,
 					State: waits("CrashLoopBackOff")})
 				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 				addPods(s, pod)
 			},
-			envReady + runs, "0 of 4", "", "", 0, "",
+			states:  envReady + runs,
+			message: "0 of 4",
 		},
 		"no node takes a runner": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				pod := runnerPodOf(s.run, 0)
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 					Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}
 				addPods(s, pod)
 			},
-			envReady + "Complete=False/Unschedulable" + notFailed, "No node takes runner pod baseline-0: 0/1 nodes", "",
-			"", 0, "",
+			states:  envReady + "Complete=False/Unschedulable" + notFailed,
+			message: "No node takes runner pod baseline-0: 0/1 nodes",
 		},
 		"a pod is deleted before it ran": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				addPods(s, deleting(runnerPodOf(s.run, 0), time.Minute))
 			},
-			envReady + runs, "0 of 4", "", "baseline-0", 0, "",
+			states:   envReady + runs,
+			message:  "0 of 4",
+			released: "baseline-0",
 		},
 		"a pod is deleted while it runs": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				pod := deleting(runnerPodOf(s.run, 0), 30*time.Second)
 				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 				addPods(s, pod)
 			},
-			envReady + runs, "0 of 4", "", "", 90 * time.Second, "",
+			states:  envReady + runs,
+			message: "0 of 4",
+			again:   90 * time.Second,
 		},
 		"a deleted pod's node is lost": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				pod := deleting(runnerPodOf(s.run, 0), -deleteGrace)
 				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
 				addPods(s, pod)
 			},
-			envReady + runs, "0 of 4", "", "baseline-0", 0, "",
+			states:   envReady + runs,
+			message:  "0 of 4",
+			released: "baseline-0",
 		},
 		"a pod that has ended is deleted": {
-			func(t *testing.T, s *snapshot, p score.Plan) { addPods(s, deleting(succeeded(t, s.run, p, 0), 0)) },
-			envReady + runs, "1 of 4", "0", "baseline-0", 0, "",
+			change:    func(t *testing.T, s *snapshot, p score.Plan) { addPods(s, deleting(succeeded(t, s.run, p, 0), 0)) },
+			states:    envReady + runs,
+			message:   "1 of 4",
+			completed: "0",
+			released:  "baseline-0",
 		},
 		"somebody deleted the Job": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) { s.job = nil },
-			envReady + runs, "0 of 4", "", "", waitDelay, "create",
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.job = nil },
+			states:  envReady + runs,
+			message: "0 of 4",
+			again:   waitDelay,
+			job:     "create",
 		},
 		"the Job's name was taken meanwhile": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) { s.job, s.taken = nil, []string{"Job baseline"} },
-			envReady + "Complete=False/NameTaken" + notFailed, "Job baseline belongs to something else", "", "",
-			waitDelay, "",
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.job, s.taken = nil, []string{"Job baseline"} },
+			states:  envReady + "Complete=False/NameTaken" + notFailed,
+			message: "Job baseline belongs to something else",
+			again:   waitDelay,
 		},
 		"parallelism was lowered": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](2) },
-			envReady + runs, "0 of 4", "", "", 0, "resize",
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](2) },
+			states:  envReady + runs,
+			message: "0 of 4",
+			job:     "resize",
 		},
 		"parallelism was raised above the shards": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](400) },
-			envReady + runs, "0 of 4", "", "", 0, "",
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](400) },
+			states:  envReady + runs,
+			message: "0 of 4",
 		},
 		"the Job is complete, its last pod isn't seen yet": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) { jobWith(s, batchv1.JobComplete, "") },
-			envReady + runs, "0 of 4", "", "", lostDeadline, "",
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { jobWith(s, batchv1.JobComplete, "") },
+			states:  envReady + runs,
+			message: "0 of 4",
+			again:   lostDeadline,
 		},
 		"the Job is complete, its pods were removed by force": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				jobWith(s, batchv1.JobComplete, "")
 				s.now = start().Add(lostDeadline)
 			},
-			envReady + runs, "0 of 4", "", "", 0, "delete",
+			states:  envReady + runs,
+			message: "0 of 4",
+			job:     "delete",
 		},
 		"the Job is complete, its pods were removed by force too often": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				jobWith(s, batchv1.JobComplete, "")
 				s.job.Annotations[annotationAttempt], s.run.Status.Shards.Rounds = "3", 3
 				s.now = start().Add(lostDeadline)
 			},
-			envReady + "Complete=False/SummariesLost Failed=True/SummariesLost",
-			"or their pods were removed before they were read", "", "", 0, "",
+			states:  envReady + "Complete=False/SummariesLost Failed=True/SummariesLost",
+			message: "or their pods were removed before they were read",
 		},
 		"the plan is gone and the pool too": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				s.planMap, s.env = nil, nil
 				addPods(s, succeeded(t, s.run, p, 0))
 			},
-			envMissing + runs, "making it again has to wait", "", "", waitDelay, "",
+			states:  envMissing + runs,
+			message: "making it again has to wait",
+			again:   waitDelay,
 		},
 		"the plan was changed": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				p.Seed++
 				changePlan(t, s, p)
 				addPods(s, succeeded(t, s.run, p, 0))
 			},
-			envReady + runs, "its content was changed", "", "", waitDelay, "",
+			states:  envReady + runs,
+			message: "its content was changed",
+			again:   waitDelay,
 		},
 		"the plan is gone and the pool offers another": {
-			func(_ *testing.T, s *snapshot, _ score.Plan) {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
 				report := offer()
 				report.Tasks[1].Scenarios = report.Tasks[1].Scenarios[:3]
 				s.planMap, s.report = nil, &report
 			},
-			envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged", "offers other scenarios", "",
-			"", 0, "end",
+			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			message: "offers other scenarios",
+			job:     "end",
 		},
 		"the status was changed by hand": {
-			func(t *testing.T, s *snapshot, p score.Plan) {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
 				s.run.Status.Shards.Accumulator = "AAAA"
 				addPods(s, succeeded(t, s.run, p, 0))
 			},
-			envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused", "status.shards.accumulator", "",
-			"baseline-0", 0, "end",
+			states:   envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
+			message:  "status.shards.accumulator",
+			released: "baseline-0",
+			job:      "end",
 		},
 	}
 	for name, tc := range cases {
@@ -534,8 +616,8 @@ func TestProceed(t *testing.T) {
 			if got := d.status.Shards.CompletedIndexes; got != tc.completed {
 				t.Errorf("completed %q, want %q", got, tc.completed)
 			}
-			if got := podNames(d.release); got != tc.lift {
-				t.Errorf("lifts %q, want %q", got, tc.lift)
+			if got := podNames(d.release); got != tc.released {
+				t.Errorf("releases %q, want %q", got, tc.released)
 			}
 			if d.again != tc.again {
 				t.Errorf("comes back after %v, want %v", d.again, tc.again)
@@ -623,7 +705,7 @@ func TestEndedRunsStay(t *testing.T) {
 				t.Error("a run that has ended counts on")
 			}
 			if got := podNames(d.release); got != "baseline-0 baseline-1" {
-				t.Errorf("lifts %q, want both pods", got)
+				t.Errorf("releases %q, want both pods", got)
 			}
 			if want := map[string]string{v1alpha1.ConditionFailed: "end",
 				v1alpha1.ConditionComplete: "delete"}[kind]; jobDecision(d) != want {

@@ -11,7 +11,7 @@ import (
 // WritePlan writes the numbers of episodes and of shards of a plan.
 func WritePlan(status *v1alpha1.EvaluationRunStatus, plan score.Plan) {
 	status.Episodes = &v1alpha1.RunEpisodes{Total: plan.Episodes()}
-	status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // at most as many as the pool has scenarios
+	status.Shards = &v1alpha1.Shards{Total: int32(plan.Shards)} //nolint:gosec // few
 }
 
 // WriteFigures writes the figures of the shards that are done into a status that WritePlan has
@@ -49,7 +49,8 @@ func WriteTotals(status *v1alpha1.EvaluationRunStatus, f score.Figures) {
 	status.PassRate, status.PassRateCI95 = score.Decimal(f.PassRate), interval(f.PassRateCI95)
 	status.PassHatK = nil
 	for _, p := range f.PassHatK {
-		status.PassHatK = append(status.PassHatK, v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)}) //nolint:gosec // at most stats.MaxK
+		hat := v1alpha1.PassHat{K: int32(p.K), Value: score.Decimal(p.Value)} //nolint:gosec // at most stats.MaxK
+		status.PassHatK = append(status.PassHatK, hat)
 	}
 	status.Tasks, status.Categories = taskResults(f.Tasks), groupResults(f.Categories)
 	status.Difficulties, status.Languages = groupResults(f.Difficulties), groupResults(f.Languages)

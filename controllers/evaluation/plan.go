@@ -148,7 +148,7 @@ func selectScenarios(selection v1alpha1.TaskSelection, offered []score.Task,
 	return selected, nil
 }
 
-// asks says whether a list asks for a name. An empty one asks for all.
+// asks reports whether a list asks for a name. An empty one asks for all.
 func asks(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
 
 func unknown(task, kind string, wanted []string, known map[string]bool) error {

@@ -8,8 +8,8 @@
 // A shard is counted exactly once. The runner leaves a summary as its container's termination
 // message, and the pod template carries a finalizer, so that a finished pod can't vanish before it
 // was read. The pass that reads it adds the summary to the accumulator and its index to the
-// completed ones in one status write, guarded by the resource version; only then is the finalizer
-// lifted. A crash before the write loses nothing, for the pod is still there; a crash after it
+// completed ones in one status write, guarded by the resource version; the finalizer is removed
+// after that. A crash before the write loses nothing, for the pod is still there; a crash after it
 // counts nothing twice, for the index is there. Nothing else is remembered anywhere.
 //
 // A run of type External has neither plan nor Job: trainers bring the episodes, tagged with its
@@ -18,7 +18,7 @@
 // together with their numbers; the next pass that reads those numbers acknowledges them. So a
 // segment counts once, too, whatever is lost or crashes in between.
 //
-// What lies in the run's namespace is anybody's: a summary counts only if its ledger carries the
+// Objects in the run's namespace aren't trusted: a summary counts only if its ledger carries the
 // pool's signature and holds the planned episodes, and the plan in the ConfigMap only if it has the
 // fingerprint that the status holds.
 package run
@@ -116,7 +116,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("run").
-		// Our own status writes wake nobody.
+		// Status writes of this controller need no pass.
 		For(&v1alpha1.EvaluationRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).
 		Owns(&corev1.ConfigMap{}).
@@ -162,7 +162,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 
-	// 2. Pods of a run that is gone wait for nobody.
+	// 2. Release the pods of runs that no longer exist.
 	if err := r.releaseForeign(ctx, req.NamespacedName, snap.foreign); err != nil {
 		return pods.IgnoreExpected(err)
 	}
@@ -188,7 +188,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 
-	// 5. Tell the servers that have handed something over when it was the last time.
+	// 5. Notify the servers that handed over segments when the run has ended.
 	if ended(next.status.Conditions) {
 		r.notifyDone(ctx, snap)
 	}
@@ -201,7 +201,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 
-	// 7. Let go of the pods that have told what they had to tell.
+	// 7. Remove the finalizer of pods whose summaries are counted or refused.
 	if err := r.removeFinalizers(ctx, next.release); err != nil {
 		return pods.IgnoreExpected(err)
 	}
@@ -237,7 +237,8 @@ func (r *Reconciler) record(run *v1alpha1.EvaluationRun, e event) {
 	if e.about != nil {
 		about = e.about
 	}
-	r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s", pods.Shorten(e.note, pods.MaxNote))
+	note := pods.Shorten(e.note, pods.MaxNote)
+	r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s", note)
 }
 
 // writeScores writes the table of scenarios, guarded by its resource version.
@@ -308,8 +309,8 @@ func (c jobChange) apply(spec *batchv1.JobSpec) {
 	}
 }
 
-// create creates one of the run's objects. One that came in between is seen by the next pass, which
-// tells whose it is.
+// create creates one of the run's objects. If another was created meanwhile, the next pass reads
+// it.
 func (r *Reconciler) create(ctx context.Context, object client.Object) error {
 	if err := r.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
@@ -337,8 +338,8 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 	return r.removeFinalizers(ctx, list)
 }
 
-// removeFinalizers removes the finalizer of pods. The patch names the finalizer alone, so it can't conflict with
-// anybody else's write.
+// removeFinalizers removes the finalizer of pods. The patch names the finalizer alone, so it can't
+// conflict with anybody else's write.
 func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
 	for i := range list {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
@@ -356,7 +357,7 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) er
 	return nil
 }
 
-// ended says whether a run has completed or failed.
+// ended reports whether a run has completed or failed.
 func ended(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
 		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)

@@ -13,8 +13,8 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// waitDelay is how long a run waits for what nothing in the cluster tells: a pool that can't be
-// read, a name that is taken.
+// waitDelay is the time between two looks at what no event reports: a pool that can't be read, a
+// name that is taken.
 const waitDelay = 15 * time.Second
 
 // decision is what a pass is going to write, in the order of the fields.
@@ -62,7 +62,7 @@ func (d *decision) wake(after time.Duration) {
 	}
 }
 
-// decide says what follows from a snapshot of a run that exists.
+// decide derives what to write from the snapshot of a run that exists.
 func decide(s snapshot) decision {
 	d := decision{status: *s.run.Status.DeepCopy()}
 	if s.closing {
@@ -83,7 +83,7 @@ func decide(s snapshot) decision {
 	return d
 }
 
-// conclude writes the conditions and what follows from an end, and lets go of pods.
+// conclude writes the conditions and what follows from an end, and selects the pods to release.
 func conclude(d *decision, s snapshot, p evaluation.Outcome) {
 	if p.Ended() {
 		d.status.CompletionTime = new(metav1.NewTime(s.now))
@@ -151,8 +151,8 @@ func obstacle(s snapshot) evaluation.Outcome {
 	return evaluation.Outcome{State: evaluation.Running}
 }
 
-// environmentChange says what of the pool is no longer what the run began with, "" if nothing is,
-// or if the pool doesn't tell.
+// environmentChange describes what of the pool differs from what the run began with, "" if nothing
+// does, or if the pool doesn't report it.
 func environmentChange(s snapshot, key string) string {
 	if s.env == nil {
 		return ""

@@ -17,8 +17,8 @@ const endedJobDeadline = 1
 
 func suspended(run *v1alpha1.EvaluationRun) bool { return ptr.Deref(run.Spec.Suspend, false) }
 
-// startDeadline says whether a run has waited too long for what keeps it from beginning. It waits
-// anew each time that it is resumed.
+// startDeadline reports whether a run has waited too long for what keeps it from beginning. It
+// waits anew each time that it is resumed.
 func startDeadline(d *decision, s snapshot, p evaluation.Outcome) (evaluation.Outcome, bool) {
 	deadline := s.run.Spec.StartDeadlineSeconds
 	if deadline == nil {
@@ -38,7 +38,7 @@ func startDeadline(d *decision, s snapshot, p evaluation.Outcome) (evaluation.Ou
 			*deadline, p.Message)), true
 }
 
-// activeDeadline says whether a run has gone on for too long.
+// activeDeadline reports whether a run has gone on for too long.
 func activeDeadline(d *decision, s snapshot) (evaluation.Outcome, bool) {
 	deadline := s.run.Spec.ActiveDeadlineSeconds
 	if deadline == nil || s.run.Status.StartTime == nil {
@@ -53,17 +53,17 @@ func activeDeadline(d *decision, s snapshot) (evaluation.Outcome, bool) {
 
 func seconds32(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// abortForDeletedNamespace stands aside while the namespace is being deleted: nothing can be created there, and the
-// run is about to go. Kubernetes deletes a namespace's pods before its Jobs, but the Job controller
-// holds the last failed pod of an index until it has made another, which it never can: so the Job
-// has to go first.
+// abortForDeletedNamespace stands aside while the namespace is being deleted: nothing can be
+// created there, and the run is about to go. Kubernetes deletes a namespace's pods before its Jobs,
+// but the Job controller holds the last failed pod of an index until it has made another, which it
+// never can: so the Job has to go first.
 func abortForDeletedNamespace(d *decision, s snapshot) {
 	d.release = s.pods
 	d.deleteJob = stillActive(s.job)
 }
 
-// reconcileEnded is all there is to do for a run that has ended: whatever its last pass couldn't finish, and
-// its own removal in the end.
+// reconcileEnded finishes what the last pass of a run that has ended couldn't, and deletes the run
+// when its time is over.
 func reconcileEnded(d *decision, s snapshot) {
 	for i := range d.status.Conditions {
 		d.status.Conditions[i].ObservedGeneration = s.run.Generation
@@ -84,7 +84,7 @@ func finish(d *decision, s snapshot) {
 		d.wake(left)
 		return
 	}
-	// Not before the end is written down: whoever watches has to see it.
+	// The end has to be in the status first, so that watchers see it.
 	if ended(s.run.Status.Conditions) {
 		d.deleteRun = true
 	} else {
@@ -110,7 +110,7 @@ func endJob(d *decision, s snapshot) {
 	}
 }
 
-// retained says whether the pods of a run that has ended are kept, and the run itself beyond its
+// retained reports whether the pods of a run that has ended are kept, and the run itself beyond its
 // time.
 func retained(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) bool {
 	switch run.Spec.Retain {

@@ -404,8 +404,8 @@ func TestThresholds(t *testing.T) {
 	}
 	s.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"}}
 	d := decide(s)
-	if got, want := states(
-		d.status.Conditions), envReady+"Complete=True/Completed"+notFailed+" ThresholdsMet=False/ThresholdsMissed"; got != want {
+	want := envReady + "Complete=True/Completed" + notFailed + " ThresholdsMet=False/ThresholdsMissed"
+	if got := states(d.status.Conditions); got != want {
 		t.Errorf("conditions %s, want %s", got, want)
 	}
 	if got := told(d, v1alpha1.ReasonThresholdsMissed); len(got) != 1 ||

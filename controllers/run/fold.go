@@ -54,7 +54,7 @@ type countedShard struct {
 	errored map[string]int64
 }
 
-// suspect says whether the servers saw more of the shard's episodes than its runner tells of.
+// suspect reports whether the servers saw more of the shard's episodes than its runner tells of.
 func (c countedShard) suspect() bool { return c.replayed > 0 || c.unreported > 0 }
 
 // refusal is a summary that is not counted. Its Job will not play the index again, for the pod
@@ -106,7 +106,7 @@ func erroredByClass(summary score.Summary) map[string]int64 {
 	return classes
 }
 
-// replayNote says which of the shards that were just counted were played more than their runners
+// replayNote lists which of the shards that were just counted were played more than their runners
 // tell, "" if none was. The figures stand: only the first end of an episode is in them.
 func replayNote(counted []countedShard, run *v1alpha1.EvaluationRun) string {
 	var shards score.IndexSet
@@ -186,7 +186,7 @@ func played(pod *corev1.Pod) time.Duration {
 	return end.FinishedAt.Sub(end.StartedAt.Time)
 }
 
-// refuses says whether the pod's summary is refused.
+// refuses reports whether the pod's summary is refused.
 func (f folding) refuses(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(f.refused, func(r refusal) bool { return r.pod.UID == pod.UID })
 }

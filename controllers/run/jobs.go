@@ -91,19 +91,19 @@ func jobAttemptOf(job *batchv1.Job) int32 {
 	return int32(attempt)
 }
 
-// mayPlayAgain says whether shards may be played by another Job.
+// mayPlayAgain reports whether shards may be played by another Job.
 func mayPlayAgain(run *v1alpha1.EvaluationRun) bool {
 	return run.Status.Shards.Rounds <= shardBackoffLimit(run)
 }
 
 func queued(run *v1alpha1.EvaluationRun) bool { return run.Labels[labelQueue] != "" }
 
-// heldByQueue says whether the queue hasn't admitted the Job.
+// heldByQueue reports whether the queue hasn't admitted the Job.
 func heldByQueue(s snapshot) bool {
 	return queued(s.run) && s.job != nil && ptr.Deref(s.job.Spec.Suspend, false) && !jobEnded(s.job)
 }
 
-// jobFailure says why the Job can't complete any more, "" while it can.
+// jobFailure is why the Job can't complete any more, "" while it can.
 func jobFailure(d *decision, s snapshot) (reason, message string) {
 	if s.job == nil || jobAttemptOf(s.job) != d.status.Shards.Rounds {
 		return "", ""
@@ -131,7 +131,7 @@ func shardsFailedMessage(s snapshot, c *batchv1.JobCondition) string {
 	return message + lastWords(s.failed) + ". Put that right, then create the run again."
 }
 
-// shardsOf says which shards some of a Job's indexes are.
+// shardsOf lists which shards some of a Job's indexes are.
 func shardsOf(job *batchv1.Job, indexes string) string {
 	set, err := score.ParseIndexSet(indexes)
 	all, allErr := score.ParseIndexSet(job.Annotations[annotationShards])
@@ -226,7 +226,7 @@ func jobEnded(job *batchv1.Job) bool {
 	return jobCondition(job, batchv1.JobComplete) != nil || jobCondition(job, batchv1.JobFailed) != nil
 }
 
-// stillActive says whether a Job would go on. One that has ended is kept, with its pods' logs.
+// stillActive reports whether a Job would go on. One that has ended is kept, with its pods' logs.
 func stillActive(job *batchv1.Job) bool {
 	return job != nil && job.DeletionTimestamp.IsZero() && !jobEnded(job)
 }
@@ -235,7 +235,7 @@ func stillActive(job *batchv1.Job) bool {
 func lastWords(list []corev1.Pod) string {
 	var last *corev1.Pod
 	for i := range list {
-		if last == nil || pods.Terminated(&list[i], runnerContainer).FinishedAt.After(pods.Terminated(last, runnerContainer).FinishedAt.Time) {
+		if last == nil || finishedAt(&list[i]).After(finishedAt(last)) {
 			last = &list[i]
 		}
 	}
@@ -329,4 +329,8 @@ func scheduledAt(pod *corev1.Pod) time.Time {
 		return c.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
+}
+
+func finishedAt(pod *corev1.Pod) time.Time {
+	return pods.Terminated(pod, runnerContainer).FinishedAt.Time
 }

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -29,16 +30,16 @@ const (
 	// maxPolled bounds the servers that are asked, and pollWidth how many of them at a time.
 	maxPolled = 256
 	pollWidth = 8
-	// forgetAfter is when a pool that nobody asks for is forgotten, and a run that shows nothing.
+	// forgetAfter is the time after which pools and runs without requests are removed.
 	forgetAfter = 10 * time.Minute
 )
 
-// liveFigures are what the servers say of a run's episodes: for whoever waits for it, and never for
-// the score.
+// liveFigures are the servers' counts of a run's episodes. They show progress, and never enter the
+// score.
 type liveFigures struct {
 	// known is false before the servers have answered.
 	known bool
-	// due says whether it is time to write them down.
+	// due reports whether it is time to write them down.
 	due bool
 	// active and ended are numbers of episodes, ended ones including those of shards that are
 	// counted. Servers that are gone took theirs with them.
@@ -68,7 +69,7 @@ func newLivePoller(reader poolReader) *livePoller {
 		shown: map[types.UID]time.Time{}}
 }
 
-// figures are the run's as far as they are known. If they are old it has the servers asked.
+// figures returns the run's counts as far as they are known. If they are old, it asks the servers.
 func (p *livePoller) figures(pool types.NamespacedName, servers []string, run types.UID, interval time.Duration,
 	now time.Time) *liveFigures {
 	p.mu.Lock()
@@ -91,7 +92,7 @@ func (p *livePoller) figures(pool types.NamespacedName, servers []string, run ty
 	return live
 }
 
-// sweep forgets what nobody asked for in a while.
+// sweep removes what hasn't been requested for a while.
 func (p *livePoller) sweep(now time.Time) {
 	for key, state := range p.pools {
 		if now.Sub(state.asked) >= forgetAfter {
@@ -194,7 +195,8 @@ func progressBefore(run *v1alpha1.EvaluationRun) int64 {
 	return done
 }
 
-// estimatedEnd is when the rest is done at the pace of what is done, nil if that can't be estimated.
+// estimatedEnd is when the rest is done at the pace of what is done, nil if that can't be
+// estimated.
 func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
 	left, known := evaluation.TimeLeft(now.Sub(began), done, total)
 	if !known {
@@ -216,5 +218,23 @@ func forget(d *decision) {
 	d.status.EstimatedCompletionTime = nil
 	if d.status.Episodes != nil {
 		d.status.Episodes.Active = nil
+	}
+}
+
+// showActive writes what is for the eye alone, when the status is written anyway, or when playing
+// begins or ends.
+func showActive(d *decision, s snapshot, c collected) {
+	before := ptr.Deref(ptr.Deref(s.run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
+	if suspended(s.run) {
+		forget(d)
+		return
+	}
+	if len(c.counted) == 0 && (before > 0) == (c.active > 0) {
+		return
+	}
+	d.status.Episodes.Active = &c.active
+	if goal(s.run) > 0 {
+		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, c.sums.Opened,
+			d.status.Episodes.Total)
 	}
 }

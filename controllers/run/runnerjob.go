@@ -43,7 +43,7 @@ const (
 	resultsFolder   = "/results"
 	resultsVolume   = "results"
 
-	// exitStopped is the exit code of a runner that was told to stop: 128 and SIGTERM's number, as
+	// exitStopped is the exit code of a runner that was stopped: 128 and SIGTERM's number, as
 	// shells have it.
 	exitStopped = 143
 	// agentStartSeconds is how long an agent's container may take until it listens.
@@ -251,7 +251,7 @@ func runnerArgs(run *v1alpha1.EvaluationRun, shards score.IndexSet) []string {
 		fmt.Sprintf("--pool=%s.%s.svc:%d", v1alpha1.PodsServiceName(spec.EnvironmentRef.Name), poolKeyOf(run).Namespace,
 			v1alpha1.EnvironmentPort),
 		"--agent=@" + planFolder + "/" + agentKey,
-		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(shards.Len())))), //nolint:gosec // at most as many as the pool has scenarios
+		"--agent-share=" + strconv.Itoa(int(parallelism(run, int32(shards.Len())))), //nolint:gosec // few
 		"--concurrency=" + strconv.Itoa(int(ptr.Deref(spec.Concurrency, 16))),
 		"--episode-attempts=" + strconv.Itoa(int(max(spec.Retries.EpisodeAttempts, 1))),
 		"--termination-log=" + corev1.TerminationMessagePathDefault,

@@ -128,8 +128,8 @@ func (serverSource) change(_ *decision, s snapshot) string {
 	return cmp.Or(environmentChange(s, s.run.Status.Rollouts.LedgerKey), graderChange(s, *s.collected))
 }
 
-// graderChange says that a server grades otherwise than the pool did when the run began, which the
-// pool's status is yet to tell.
+// graderChange describes a server that grades otherwise than the pool did when the run began, which
+// the pool's status doesn't show yet.
 func graderChange(s snapshot, c collected) string {
 	for _, r := range c.refused {
 		if r.reason == refusedGrader {
@@ -141,7 +141,7 @@ func graderChange(s snapshot, c collected) string {
 	return ""
 }
 
-// overdue ends a run with the episodes that it has. A server that doesn't answer gets some time to.
+// overdue ends a run with the episodes that it has. Silent servers get some time to answer.
 func (serverSource) overdue(d *decision, s snapshot) (evaluation.Outcome, bool) {
 	c := s.collected
 	over, known := deadlineOf(s.run)
@@ -166,7 +166,7 @@ func (serverSource) overdue(d *decision, s snapshot) (evaluation.Outcome, bool) 
 		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
 }
 
-// proceed asks again soon. A server that is about to go is told at once that its segment is counted.
+// proceed asks again soon, at once if a draining server waits for its segment to be acknowledged.
 func (serverSource) proceed(d *decision, s snapshot) evaluation.Outcome {
 	c := s.collected
 	switch {
@@ -349,24 +349,6 @@ func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger
 	}
 }
 
-// showActive writes what is for the eye alone, when the status is written anyway, or when playing
-// begins or ends.
-func showActive(d *decision, s snapshot, c collected) {
-	before := ptr.Deref(ptr.Deref(s.run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
-	if suspended(s.run) {
-		forget(d)
-		return
-	}
-	if len(c.counted) == 0 && (before > 0) == (c.active > 0) {
-		return
-	}
-	d.status.Episodes.Active = &c.active
-	if goal(s.run) > 0 {
-		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, c.sums.Opened,
-			d.status.Episodes.Total)
-	}
-}
-
 // deadlineOf is when activeDeadlineSeconds is over for a run that has begun, false where there is
 // none.
 func deadlineOf(run *v1alpha1.EvaluationRun) (time.Time, bool) {
@@ -435,7 +417,7 @@ func completeCollection(d *decision, s snapshot, reason, why string) evaluation.
 	return p
 }
 
-// collecting says where a run stands that goes on.
+// collecting is the outcome of a run that goes on.
 func collecting(d *decision, s snapshot, c collected) evaluation.Outcome {
 	message := collectedMessage(d, s.run)
 	if suspended(s.run) {

@@ -31,7 +31,7 @@ const (
 	maxLookups = 64
 )
 
-// segmentReply is what a server of the pool answered when it was asked for rollouts.
+// segmentReply is the answer of a server to the request for the segments of a run.
 type segmentReply struct {
 	pod     *corev1.Pod
 	segment score.Segment
@@ -101,8 +101,8 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 		errors.New("the run has changed since it was read"))
 }
 
-// notifyDone tells the servers that a run has ended, so that none of them waits for it when it is
-// told to go. One that doesn't hear it finds out by itself within a minute.
+// notifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for
+// it. A server that isn't reached stops waiting within a minute.
 func (r *Reconciler) notifyDone(ctx context.Context, s snapshot) {
 	r.ask(ctx, slices.Clone(s.segments), func(string) score.CollectRequest {
 		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}

@@ -132,7 +132,7 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 	return r.readNamespace(ctx, key.Namespace, s)
 }
 
-// readNamespace is asked when pods of the run are being deleted, for nothing else tells why.
+// readNamespace is called when pods of the run are being deleted, to find out why.
 func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot) error {
 	namespace := &corev1.Namespace{}
 	err := r.direct.Get(ctx, types.NamespacedName{Name: name}, namespace)
@@ -172,8 +172,8 @@ func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// admits says whether a pool admits runs of a namespace. A selector that can't be read admits
-// nobody, and is for the pool's status to tell.
+// admits reports whether a pool admits runs of a namespace. A selector that can't be read admits no
+// other namespace; the pool's status reports it.
 func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
 	space := &metav1.PartialObjectMetadata{}
 	space.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -240,7 +240,7 @@ func (r *Reconciler) askReport(ctx context.Context, env *v1alpha1.CustomerSuppor
 	return nil, failed[len(failed)-1]
 }
 
-// sameGrader says whether a server plays and grades what its pool's status says.
+// sameGrader reports whether a server plays and grades what its pool's status says.
 func sameGrader(env *v1alpha1.CustomerSupportEnv, report score.Report) error {
 	for _, field := range []struct{ what, status, server string }{
 		{"scenarios", env.Status.ScenarioDigest, report.ScenarioDigest},

@@ -8,14 +8,14 @@ import (
 )
 
 // source is the way in which a run's episodes arrive: in the summaries of a Job's runners, or in
-// segments that the pool's servers hand over. A pass chooses it once.
+// segments of the pool's servers. A pass chooses it once.
 type source interface {
 	// read reads what is new, and what only this source needs.
 	read(ctx context.Context, r *Reconciler, s *snapshot) error
 	// begin writes to the status what the run begins with.
 	begin(d *decision, s snapshot) evaluation.Outcome
-	// fold adds to the figures what is new and announces what is refused. It returns an outcome that
-	// has ended if nothing can be counted.
+	// fold adds to the figures what is new and announces what is refused. It returns an outcome
+	// that has ended if nothing can be counted.
 	fold(d *decision, s snapshot) evaluation.Outcome
 	// complete reports whether the episodes that are counted, or refused, end the run.
 	complete(d *decision, s snapshot) (evaluation.Outcome, bool)

@@ -120,8 +120,8 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: pods.Shorten(message, pods.MaxNote)}
 }
 
-// environmentCondition says whether the pool exists, may be used, accepts sessions and can be read.
-// Of a pool in another namespace that doesn't admit the run's, a run learns nothing, not even
+// environmentCondition reports whether the pool exists, may be used, accepts sessions and can be
+// read. Of a pool in another namespace that doesn't admit the run's, a run learns nothing, not even
 // whether it exists.
 func environmentCondition(s snapshot) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
@@ -184,7 +184,7 @@ func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 	}
 }
 
-// inProgress says where a run stands that goes on.
+// inProgress is the outcome of a run that goes on.
 func inProgress(d *decision, s snapshot) evaluation.Outcome {
 	switch {
 	case suspended(s.run):
@@ -202,7 +202,7 @@ func shardsMessage(d *decision) string {
 	return fmt.Sprintf("%d of %d shards are in the figures.", d.folding.completed.Len(), d.status.Shards.Total)
 }
 
-// inPlay says how far the run is, and what holds it up if something does.
+// inPlay reports how far the run is, and what delays it.
 func inPlay(d *decision, s snapshot) evaluation.Outcome {
 	going := func(reason, format string, args ...any) evaluation.Outcome {
 		return running(reason, shardsMessage(d)+" "+fmt.Sprintf(format, args...))

@@ -65,9 +65,9 @@ func (jobSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	d.folding.sums = sums
 	d.createPlan, d.createJob = &plan, nextJob(d, s)
 	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
-		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s side by side.",
-			evaluation.Count(plan.Episodes(), "episode"), s.env.Name, evaluation.Count(int64(plan.Shards), "shard"), evaluation.Count(
-				int64(parallelism(s.run, d.status.Shards.Total)), "runner")))
+		fmt.Sprintf("Planned %s against pool %s, in %s; up to %s at a time.",
+			evaluation.Count(plan.Episodes(), "episode"), s.env.Name, evaluation.Count(int64(plan.Shards), "shard"),
+			evaluation.Count(int64(parallelism(s.run, d.status.Shards.Total)), "runner")))
 	return inProgress(d, s)
 }
 

@@ -106,7 +106,8 @@ func keepScores(d *decision, s snapshot, plan score.Plan) {
 		table.Fold(ledger)
 	}
 	// A table that is too large is left out, and complete says so.
-	if text, err := table.MarshalText(); err == nil && (s.scores == nil || s.scores.Data[v1alpha1.ScoresKey] != string(text)) {
+	text, err := table.MarshalText()
+	if err == nil && (s.scores == nil || s.scores.Data[v1alpha1.ScoresKey] != string(text)) {
 		d.scores = new(string(text))
 	}
 }

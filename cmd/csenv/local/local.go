@@ -73,7 +73,7 @@ type Progress struct {
 
 // Play plays the run and writes its status. It returns nil once the run has ended, well or not: its
 // conditions say which. When the context ends early, the status holds what was scored until then.
-// An error means that nothing could be played. If the reason is the spec, the conditions say it too.
+// An error means that nothing could be played. An invalid plan is in the conditions, too.
 func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	g, err := newGame(run, o)
 	if err != nil {

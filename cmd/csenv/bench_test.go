@@ -112,9 +112,9 @@ func TestBenchErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no URL":           {nil, "takes one URL"},
+		"no URL":           {nil, "missing argument URL"},
 		"nobody there":     {[]string{gone.URL}, "nothing listens there"},
-		"no OpenEnv":       {[]string{other.URL}, "is that an OpenEnv server"},
+		"no OpenEnv":       {[]string{other.URL}, "base URL of an OpenEnv server"},
 		"a scheme":         {[]string{"ftp://localhost"}, "use http"},
 		"no sessions":      {[]string{url, "--sessions", "0"}, "--sessions takes numbers"},
 		"too many":         {[]string{url, "--sessions", "1000000"}, "--sessions takes numbers"},

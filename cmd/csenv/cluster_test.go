@@ -153,14 +153,14 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("report", func(t *testing.T) {
-		if out := must(t, "report", "oracle-run", "-o", "-"); !strings.Contains(out, "episodes are not stored") {
+		if out := must(t, "report", "oracle-run", "-o", "-"); !strings.Contains(out, "episodes of this run are not stored") {
 			t.Error(out)
 		}
 	})
 	t.Run("doctor", func(t *testing.T) {
 		out, _, code := csenv(t, "doctor", "-o", "json")
-		for _, want := range []string{`"installed, of this version"`, `"there is none"`,
-			`"the operator hasn't seen it"`} {
+		for _, want := range []string{`"installed, of this version"`, `"not installed"`,
+			`"not yet reconciled"`} {
 			if code != exitOutcome || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, there is no %s in %s", code, want, out)
 			}
@@ -218,7 +218,7 @@ func trained(t *testing.T, c *cluster.Connection) {
 		}
 	}
 	if _, errs, code := csenv(t, "episodes", "grpo-7"); code != exitError ||
-		!strings.Contains(errs, "trainers keep their own") {
+		!strings.Contains(errs, "trainers store the episodes of External runs") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
@@ -294,21 +294,21 @@ func clusterErrors(t *testing.T) {
 		want string
 	}{
 		"unknown run": {[]string{"results", "heuristics"}, "there is no run heuristics in namespace default: " +
-			"there are heuristic-run, null-run, oracle-run"},
+			"choose one of heuristic-run, null-run, oracle-run"},
 		"another namespace": {[]string{"results", "oracle-run", "-n", "other"},
-			"there is no run oracle-run in namespace other, but in default: choose it with -n"},
+			"run oracle-run is not in namespace other, but in default: choose that namespace with -n"},
 		"a name twice": {[]string{"run", "--pool", "support", "--task", "ticket-classify", "--name", "oracle-run"},
-			"there is a run oracle-run in namespace default already"},
+			"run oracle-run already exists in namespace default"},
 		"no such namespace": {[]string{"run", "--pool", "support", "--task", "ticket-classify", "-n", "nowhere"},
 			"there is no namespace nowhere"},
 		"no pool": {[]string{"run", "--task", "ticket-classify"}, "--pool is missing"},
-		"no such pool": {[]string{"env", "status", "nope"}, "namespace default has no such pool, it has [empty " +
+		"no such pool": {[]string{"env", "status", "nope"}, "there is no such pool in namespace default, which has [empty " +
 			"support]"},
 		"no episodes": {[]string{"episodes", "oracle-run"},
-			"run oracle-run stores no episodes: give it spec.results"},
-		"no labels":       {[]string{"leaderboard", "-l", "team=b"}, "there is no such run in namespace default"},
+			"run oracle-run stores no episodes: set spec.results"},
+		"no labels":       {[]string{"leaderboard", "-l", "team=b"}, "no run in namespace default matches"},
 		"a bad selector":  {[]string{"leaderboard", "-l", "=="}, "reading -l"},
-		"both":            {[]string{"leaderboard", "-l", "a=b", "x"}, "either names of runs or -l"},
+		"both":            {[]string{"leaderboard", "-l", "a=b", "x"}, "names of runs or -l, not both"},
 		"a wrong context": {[]string{"results", "x", "--context", "nope"}, "kubectl config get-contexts"},
 		"a key for nobody": {[]string{"run", "--pool", "p", "--task", "refund", "--key-secret", "a/b"},
 			"--key-secret is for --agent openai"},
@@ -326,7 +326,7 @@ func TestNoCluster(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "none")
 	t.Setenv("KUBECONFIG", empty)
 	if _, errs, code := csenv(t, "results", "x"); code != exitError ||
-		!strings.Contains(errs, "no cluster is configured: point --kubeconfig") {
+		!strings.Contains(errs, "no cluster is configured: set --kubeconfig") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	config := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: " +

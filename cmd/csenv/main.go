@@ -75,11 +75,10 @@ func runWith(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	}
 }
 
-// pluginPrefix is what kubectl finds its plugins by: as kubectl-csenv the program is `kubectl
-// csenv`.
+// pluginPrefix starts the file names of kubectl plugins.
 const pluginPrefix = "kubectl-"
 
-// commandName is how the program is called, by the name of its file.
+// commandName returns the name of the program in help texts.
 func commandName(file string) string {
 	if strings.HasPrefix(filepath.Base(file), pluginPrefix) {
 		return "kubectl csenv"
@@ -129,7 +128,7 @@ Exit codes:
 	return cmd
 }
 
-// rename has examples and texts call the program by its name.
+// rename replaces the name of the program in examples and descriptions.
 func rename(cmd *cobra.Command, name string) {
 	if name == "csenv" {
 		return

@@ -21,18 +21,18 @@ func TestPlay(t *testing.T) {
 		want  []string
 	}{
 		"by menu": {[]string{"B07", "--seed", "3"}, "1\nbilling\nmedium\n3\nWe have refunded the difference.\n\n",
-			[]string{"INV-015107", "Category: billing. Priority: medium.", "We have refunded", "HOW IT WAS GRADED",
-				"category    0.200   0.200", "Q1 facts", "WHAT WOULD HAVE BEEN RIGHT", "fact f1"}},
+			[]string{"INV-015107", "Category: billing. Priority: medium.", "We have refunded", "GRADE",
+				"category    0.200   0.200", "Q1 facts", "GOLD ANSWER", "fact f1"}},
 		"by number of a word, and a mistake": {[]string{"B07"},
 			"jump\n9\nclassify\nnonsense\n1\n4\nescalate\nbilling\n\n",
-			[]string{`there is no action "jump"`, `there is no action "9"`, "that is none of them",
-				"Category: billing. Priority: urgent.", "HOW IT WAS GRADED"}},
+			[]string{`unknown action "jump"`, `unknown action "9"`, "choose one of the listed values",
+				"Category: billing. Priority: urgent.", "GRADE"}},
 		"by JSON": {[]string{"S03", "--task", "ticket-classify"}, `{"action_type":"classify","categry":"x"}` + "\n" +
 			`{"action_type":"submit","category":"shipping","priority":"high"}` + "\n",
-			[]string{"invalid action: ", "HOW IT WAS GRADED", "outcome        scored"}},
+			[]string{"invalid action: ", "GRADE", "outcome        scored"}},
 		"a workflow": {[]string{"C09"}, "check_order_status\nLD-937813\n" +
 			`{"action_type":"respond_user","payload":{"message":"Done."}}` + "\n",
-			[]string{"check_order_status {", "WHAT WOULD HAVE BEEN RIGHT", "step s1"}},
+			[]string{"check_order_status {", "GOLD ANSWER", "step s1"}},
 		"a queue": {[]string{"--task", "queue-management"},
 			strings.Repeat(`{"action_type":"submit","category":"billing","priority":"low","decision":"resolve"}`+"\n",
 				9),
@@ -54,7 +54,7 @@ func TestPlay(t *testing.T) {
 func TestPlayStops(t *testing.T) {
 	for _, typed := range []string{"", "q\n", "1\n"} {
 		if _, errs, code := play(t, typed, "B07"); code != exitError ||
-			!strings.Contains(errs, "stopped before the end: the episode has no score") {
+			!strings.Contains(errs, "stopped before the end, so the episode has no score") {
 			t.Errorf("%q: exit code %d: %s", typed, code, errs)
 		}
 	}

@@ -125,7 +125,7 @@ func TestRegradeKeepsTheGrade(t *testing.T) {
 		t.Errorf("from a stored run: exit %d, %s, %d bytes; from its file, %d", code, errs, len(stored), len(out))
 	}
 	if _, errs, code := csenv(t, "regrade", folder); code != exitError ||
-		!strings.Contains(errs, "no run is stored at "+folder) {
+		!strings.Contains(errs, folder+" contains no run") {
 		t.Errorf("from another folder: exit %d, %s", code, errs)
 	}
 	before, after := read(t, string(was)), read(t, out)
@@ -145,7 +145,7 @@ func TestRegradeWhatTheJudgeFailedOn(t *testing.T) {
 	path := recordFile(t, downJudge{})
 	out, errs, code := csenv(t, "regrade", path)
 	if code != exitOutcome || !strings.Contains(errs, "3 graded again") ||
-		!strings.Contains(errs, "3 not gradable: no verdict was kept: name a judge") {
+		!strings.Contains(errs, "3 not gradable: no verdict is recorded: choose a judge") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	for _, e := range read(t, out) {
@@ -186,12 +186,12 @@ func TestRegradeErrors(t *testing.T) {
 		want string
 	}{
 		"no file":     {[]string{"none.jsonl"}, exitError, "none.jsonl"},
-		"not records": {[]string{write("a", "hello\n")}, exitError, "there are none: line 1: not a record"},
+		"not records": {[]string{write("a", "hello\n")}, exitError, "the input contains none: line 1: not a record"},
 		"a foreign line": {[]string{write("e", "hello\n"+string(whole)+"{}\n")}, exitOutcome,
-			"2 lines left out, not a record; the first is line 1: not a record"},
+			"2 lines skipped because they aren't records; the first: line 1: not a record"},
 		"no such folder": {[]string{path, "-O", filepath.Join(t.TempDir(), "none", "out")}, exitError,
 			"writing records"},
-		"onto itself":        {[]string{path, "-O", path}, exitError, "name another one"},
+		"onto itself":        {[]string{path, "-O", path}, exitError, "choose another file"},
 		"an unknown judge":   {[]string{path, "--judge", "me"}, exitError, "--judge"},
 		"a model of nowhere": {[]string{path, "--judge", "llm"}, exitError, "--judge-"},
 		"cut off": {[]string{write("b", string(whole[:len(whole)-20]))}, exitOutcome,
@@ -199,7 +199,7 @@ func TestRegradeErrors(t *testing.T) {
 		"another scenario": {[]string{write("c", strings.ReplaceAll(string(whole), `"scenario":"B07"`,
 			`"scenario":"Z99"`))}, exitOutcome, "2 not gradable: unknown scenario"},
 		"another world": {[]string{write("d", strings.ReplaceAll(string(whole), `"environment":"ticket"`,
-			`"environment":"chess"`))}, exitOutcome, `6 not gradable: the environment is "chess"`},
+			`"environment":"chess"`))}, exitOutcome, `6 not gradable: unknown environment "chess"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, errs, code := csenv(t, append([]string{"regrade"}, c.args...)...)
@@ -281,7 +281,7 @@ func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
 			}
 			out, errs, code := csenv(t, "regrade", path)
 			if code != exitOutcome || !strings.Contains(errs, "0 without a score") ||
-				!strings.Contains(errs, "not gradable: the verdicts on record don't fit") {
+				!strings.Contains(errs, "not gradable: the recorded verdicts don't match") {
 				t.Errorf("exit %d: %s", code, errs)
 			}
 			before := read(t, replaced)

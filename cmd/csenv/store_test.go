@@ -54,7 +54,7 @@ func TestStoredRuns(t *testing.T) {
 	t.Run("again", func(t *testing.T) {
 		_, errs, code := csenv(t, "eval", "--task", "ticket-resolve", "--scenarios", "B06,B07,S03,T01", "--trials", "2",
 			"--agent", "oracle", "--results", folder)
-		if code != exitDone || !strings.Contains(errs, "8 episodes taken over from") {
+		if code != exitDone || !strings.Contains(errs, "8 episodes reused from") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	})
@@ -68,7 +68,7 @@ func TestStoredRuns(t *testing.T) {
 			t.Error(out)
 		}
 		if out := must(t, "episodes", "oracle", "--results", folder, "--errored",
-			"--failed"); out != "no such episodes\n" {
+			"--failed"); out != "no matching episodes\n" {
 			t.Error(out)
 		}
 		narrow(t, must(t, "episodes", "oracle", "--results", folder))
@@ -95,14 +95,14 @@ func TestStoredRuns(t *testing.T) {
 			want string
 		}{
 			"unknown": {[]string{"results", "oracles", "--results", folder}, "there is no run oracles in " +
-				folder + ": there are heuristic, null, oracle"},
+				folder + ": choose one of heuristic, null, oracle"},
 			"no folder": {[]string{"results", "x", "--results", filepath.Join(folder, "none")},
 				"there is no folder"},
-			"no runs": {[]string{"leaderboard", "--results", t.TempDir()}, "holds no runs"},
+			"no runs": {[]string{"leaderboard", "--results", t.TempDir()}, "contains no runs"},
 			"no episode": {[]string{"transcript", "oracle", "99", "--results", folder},
 				"run oracle has no stored episode 99"},
 			"which trial": {[]string{"transcript", "oracle", "B07", "--results", folder},
-				"scenario B07 was played in the episodes"},
+				"scenario B07 was played in episodes"},
 			"labels there": {[]string{"leaderboard", "-l", "a=b", "--results", folder}, "stored runs have no labels"},
 		} {
 			if out, errs, code := csenv(t, tt.args...); code != exitError || !strings.Contains(errs, tt.want) {
@@ -115,7 +115,7 @@ func TestStoredRuns(t *testing.T) {
 func transcribed(t *testing.T, folder string) {
 	out := must(t, "transcript", "oracle", "0", "--results", folder)
 	narrow(t, out)
-	for _, want := range []string{"WHAT THE AGENT SAW", "ACTION 1 OF", "action         ", "HOW IT WAS GRADED",
+	for _, want := range []string{"OBSERVATIONS", "ACTION 1 OF", "action         ", "GRADE",
 		"response ", "Q1 facts"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the transcript does not say %q:\n%s", want, out)
@@ -137,7 +137,7 @@ func reported(t *testing.T, folder string) {
 	}
 	text := string(data)
 	for _, want := range []string{"<h2>oracle</h2>", "<svg", "Episodes that did not pass", "The first 3 of 8.",
-		"HOW IT WAS GRADED", "sha256:"} {
+		"GRADE", "sha256:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not say %q", want)
 		}

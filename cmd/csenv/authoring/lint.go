@@ -21,20 +21,19 @@ import (
 	"github.com/csenv/csenv/scenarios/pack"
 )
 
-// report is what lint prints.
+// report is the JSON output of lint. Scores are in thousandths.
 type report struct {
 	Tickets   int       `json:"tickets"`
 	Workflows int       `json:"workflows"`
 	Findings  []finding `json:"findings"`
 	// Distribution counts the tickets at seed 0.
 	Distribution []audit.Marginal `json:"distribution,omitempty"`
-	// Declared and Keywords are what shortcuts earn, in thousandths, with the declared cues and
-	// with those that a reader of keywords finds.
+	// Declared and Keywords are the scores of shortcuts with the declared cues and with keywords.
 	Declared []audit.Figures `json:"shortcuts_by_declared_cue,omitempty"`
 	Keywords []audit.Figures `json:"shortcuts_by_keywords,omitempty"`
-	// Queues are what ways of working through the queues earn, in thousandths.
+	// Queues are the scores of strategies on the queues.
 	Queues []audit.QueueFigures `json:"queues,omitempty"`
-	// Sequences are what fixed sequences of actions earn on the workflows, in thousandths.
+	// Sequences are the scores of fixed sequences of actions on the workflows.
 	Sequences []audit.SequenceRow `json:"sequences,omitempty"`
 }
 
@@ -47,19 +46,9 @@ type finding struct {
 func newLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint [DIR...]",
-		Short: "Check scenarios, and show what shortcuts earn on them",
-		Long: `Check the scenarios of some packs, or the built-in ones where no folder is named: the gold against
-the policies, gold in texts that are served, placeholders, the same bytes for the same seed, the
-scripts of customers. Then show how the tickets are spread, and what policies earn on them that
-understand nothing.
-
-A folder whose pack.yaml has the built-in pack's name stands in for it, as in a checkout of csenv.
-
-Exit codes: 0 without findings, 1 with findings, 2 where the packs can't be read.`,
-		Example: `  csenv scenarios lint
-  csenv scenarios lint ./acme
-  csenv scenarios lint ./acme -o json | jq -r '.findings[] | "\(.position): \(.message)"'`,
+		Short: "Check scenarios and print the scores of shortcuts",
 	}
+	cli.Help(cmd, "lint")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
 		for _, dir := range slices.Concat(*packs, dirs) {
@@ -85,7 +74,7 @@ Exit codes: 0 without findings, 1 with findings, 2 where the packs can't be read
 	return cmd
 }
 
-// lint checks the scenarios of the folders; the packs beside them are there for what they share.
+// lint checks the scenarios of the folders. The packs only provide what those share.
 func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*report, error) {
 	c, err := cli.LoadCatalog(slices.Concat(packs, dirs))
 	if err != nil {
@@ -125,7 +114,7 @@ func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*repor
 	return r, err
 }
 
-// faults are the errors of loading as findings, one for each.
+// faults converts the errors of loading to findings.
 func faults(err error) []finding {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -140,7 +129,7 @@ func faults(err error) []finding {
 	})
 }
 
-// progressLine shows a bar on a terminal and nothing elsewhere.
+// progressLine returns a progress bar on a terminal, otherwise nil.
 func progressLine(w io.Writer) func(done, total int) {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -165,20 +154,20 @@ func (r *report) print(w io.Writer) {
 		}
 	}
 	if len(r.Distribution) > 0 {
-		fmt.Fprintf(w, "\nHow the tickets are spread at seed 0\n\n%s\n", distributionTable(r.Distribution).Render())
+		fmt.Fprintf(w, "\nDistribution of the tickets at seed 0\n\n%s\n", distributionTable(r.Distribution).Render())
 	}
 	if len(r.Declared) > 0 {
-		fmt.Fprintf(w, "\nWhat shortcuts earn on the tickets at seed 0, with the declared cues\n\n%s\n",
+		fmt.Fprintf(w, "\nScores of shortcuts on the tickets at seed 0, with the declared cues\n\n%s\n",
 			figuresTable(r.Declared).Render())
-		fmt.Fprintf(w, "\nThe same with a reader of keywords, over all wordings\n\n%s\n",
+		fmt.Fprintf(w, "\nThe same with keywords as cues, over all wordings\n\n%s\n",
 			figuresTable(r.Keywords).Render())
 	}
 	if len(r.Queues) > 0 {
-		fmt.Fprintf(w, "\nWhat ways of working through the queues earn, with the declared cues\n\n%s\n",
+		fmt.Fprintf(w, "\nScores of strategies on the queues, with the declared cues\n\n%s\n",
 			queuesTable(r.Queues).Render())
 	}
 	if len(r.Sequences) > 0 {
-		fmt.Fprintf(w, "\nWhat fixed sequences of actions earn on the workflows at seed 0\n\n%s\n",
+		fmt.Fprintf(w, "\nScores of fixed sequences of actions on the workflows at seed 0\n\n%s\n",
 			sequencesTable(r.Sequences).Render())
 	}
 	fmt.Fprintf(w, "\n%s and %s: %s\n", view.Count(r.Tickets, "ticket"), view.Count(r.Workflows, "workflow"),
@@ -209,7 +198,7 @@ func distributionTable(rows []audit.Marginal) table.Writer {
 }
 
 func queuesTable(rows []audit.QueueFigures) table.Writer {
-	t := view.NewTable("way of working", "raw", "of the best")
+	t := view.NewTable("strategy", "raw", "of the best")
 	for _, f := range rows {
 		t.AppendRow(table.Row{f.Policy, view.Thousandths(f.Raw), view.Thousandths(f.Relative)})
 	}

@@ -14,8 +14,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// filter keeps the scenarios that have one of the wanted values in every field in which some are
-// wanted.
+// filter selects scenarios by the values of their fields. An empty list matches every value.
 type filter struct {
 	kinds, categories, splits, languages []string
 }
@@ -25,13 +24,9 @@ func newListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List tickets and workflows",
-		Long: `List tickets and workflows with their labels at seed 0; other seeds can change the labels of a
-scenario that branches. A workflow has no category and no priority.`,
-		Example: `  csenv scenarios list
-  csenv scenarios list --kind ticket --category billing,shipping --split public-dev
-  csenv scenarios list --pack ./acme --language de -o csv`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 	}
+	cli.Help(cmd, "list")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "table", "json", "csv")
 	f := cmd.Flags()
 	f.StringSliceVar(&only.kinds, "kind", nil, "only this `kind`: ticket, workflow")
@@ -60,7 +55,7 @@ scenario that branches. A workflow has no category and no priority.`,
 	return cmd
 }
 
-// validate refuses values that no scenario can have: an empty list would look like an answer.
+// validate rejects unknown values, because an empty list would look like a valid answer.
 func (f *filter) validate() error {
 	for _, c := range []struct {
 		flag            string
@@ -73,7 +68,7 @@ func (f *filter) validate() error {
 	} {
 		for _, v := range c.values {
 			if !slices.Contains(c.allowed, strings.ToLower(v)) {
-				return fmt.Errorf("--%s is %q: choose of %s", c.flag, v, strings.Join(c.allowed, ", "))
+				return fmt.Errorf("--%s is %q: choose one of %s", c.flag, v, strings.Join(c.allowed, ", "))
 			}
 		}
 	}

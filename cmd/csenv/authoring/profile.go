@@ -7,7 +7,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// profile is a scenario at a glance, at seed 0.
+// profile is the summary of a scenario at seed 0.
 type profile struct {
 	ID           string `json:"id"`
 	Kind         string `json:"kind"`

@@ -9,18 +9,16 @@ import (
 
 func NewScenariosCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "scenarios",
-		Aliases: []string{"scenario"},
-		Short:   "List, show and lint tickets and workflows",
-		Long: `List, show and lint tickets and workflows: the built-in ones and those of packs of your own.
-
-How to write scenarios is in docs/scenarios.md.`,
+		Use:                        "scenarios",
+		Aliases:                    []string{"scenario"},
+		Short:                      "List, show and lint tickets and workflows",
 		SuggestionsMinimumDistance: 2,
 		Args:                       cli.KnownCommand, RunE: func(cmd *cobra.Command,
 			_ []string) error {
 			return cmd.Help()
 		},
 	}
+	cli.Help(cmd, "scenarios")
 	cmd.AddCommand(newListCommand(), newShowCommand(), newLintCommand())
 	return cmd
 }

@@ -17,14 +17,9 @@ func newShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one scenario: the ticket or workflow that the agent gets, and its gold answer",
-		Long: `Show one scenario with the values that a seed draws: the texts that the agent is served or can find
-and, apart from them, the gold answer: labels, facts, gates and good replies. It is meant for people
-who review scenarios.`,
-		Example: `  csenv scenarios show B07
-  csenv scenarios show B07 --seed 42 --served
-  csenv scenarios show ACME3 --pack ./acme -o yaml`,
-		Args: cli.Arguments("ID"),
+		Args:  cli.Arguments("ID"),
 	}
+	cli.Help(cmd, "show")
 	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
 	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values; 0 draws the canonical branches")
 	cmd.Flags().BoolVar(&served, "served", false, "show only the part that the agent is served")

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Among reports whether a value is one of the wanted ones, if any are.
+// Among reports whether wanted contains a value or is empty.
 func Among(wanted []string, value string) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, value) })
 }
@@ -19,10 +19,10 @@ func Among(wanted []string, value string) bool {
 // Version is the version of csenv, which main sets.
 var Version = "dev"
 
-// ErrOutcome ends the command with exitOutcome. What is to be said about it has been said.
+// ErrOutcome makes the program exit with code 1. The command has printed the reason.
 var ErrOutcome = errors.New("the outcome is not the one asked for")
 
-// PlainFlagError says what a flag for numbers takes, in place of the parser's words.
+// PlainFlagError replaces the parser's message for invalid numbers and durations.
 func PlainFlagError(_ *cobra.Command, err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -50,7 +50,7 @@ func Arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// KnownCommand refuses a misspelt command, which cobra alone does for the root only.
+// KnownCommand rejects unknown subcommands, which cobra does only for the root command.
 func KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -62,9 +62,9 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no command %q: %s", cmd.CommandPath(), args[0], hint)
 }
 
-// Complete completes a flag by a list of values.
+// Complete registers the completion values of a flag.
 func Complete(cmd *cobra.Command, flag string, values func() []string) {
-	// The flag exists and has no other completion, so that this can't fail.
+	// This can't fail: the flag exists and has no other completion.
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string,
 		cobra.ShellCompDirective) {
 		return values(), cobra.ShellCompDirectiveNoFileComp

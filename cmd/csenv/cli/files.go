@@ -16,8 +16,8 @@ func SameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// ReplaceFile has a file written as a whole: a failure leaves the one that was there. What isn't a
-// plain file, such as a pipe, is written to as it is.
+// ReplaceFile writes a file atomically: after a failure the old file remains. Anything but a plain
+// file, such as a pipe, is written in place.
 func ReplaceFile(path string, write func(io.Writer) error) error {
 	plain, mode := true, os.FileMode(0o666) // less the umask
 	if info, err := os.Stat(path); err == nil {

@@ -4,5 +4,7 @@ package cli
 
 import "errors"
 
-// OpenFiles is how many files this process may have open.
-func OpenFiles() (uint64, error) { return 0, errors.New("this system has no limit that could be read") }
+// OpenFiles returns the limit of open files of this process.
+func OpenFiles() (uint64, error) {
+	return 0, errors.New("the limit of open files can't be read on this system")
+}

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// OpenFiles is how many files this process may have open.
+// OpenFiles returns the limit of open files of this process.
 func OpenFiles() (uint64, error) {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)

@@ -7,11 +7,11 @@ import (
 )
 
 func PackFlag(f *pflag.FlagSet) *[]string {
-	return f.StringArray("pack", nil, "`folder` with a pack of scenarios to load as well; may be repeated")
+	return f.StringArray("pack", nil, "`folder` of an additional pack of scenarios; may be repeated")
 }
 
-// LoadCatalog loads the built-in pack and some folders. A folder that is the built-in pack itself,
-// as in a checkout of csenv, takes its place.
+// LoadCatalog loads the built-in pack and some folders. A folder with the name of the built-in
+// pack, as in a checkout of csenv, replaces it.
 func LoadCatalog(folders []string) (*scenarios.Catalog, error) {
 	public, err := scenarios.Public()
 	if err != nil {
@@ -28,7 +28,7 @@ func LoadCatalog(folders []string) (*scenarios.Catalog, error) {
 	return scenarios.LoadFolders(base, packs...)
 }
 
-// ScenarioIDs are those of the built-in scenarios.
+// ScenarioIDs returns the ids of the built-in scenarios.
 func ScenarioIDs() []string {
 	c, err := scenarios.Public()
 	if err != nil {

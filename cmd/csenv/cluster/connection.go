@@ -28,7 +28,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 )
 
-// Flags choose a cluster and a namespace, by kubectl's rules.
+// Flags select a cluster and a namespace, as in kubectl.
 type Flags struct {
 	kubeconfig, context, Namespace string
 }
@@ -42,13 +42,13 @@ func (c *Flags) Add(cmd *cobra.Command) {
 }
 
 func (c *Flags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how to reach the cluster; $KUBECONFIG or "+
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` with the address and credentials of the cluster; $KUBECONFIG or "+
 		"~/.kube/config by default")
-	f.StringVar(&c.context, "context", "", "context of the kubeconfig; its current one by default")
+	f.StringVar(&c.context, "context", "", "context of the kubeconfig; the current one by default")
 	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace; the context's by default")
 }
 
-// Connection is a connection to one.
+// Connection is a connection to a cluster.
 type Connection struct {
 	client.Client
 	kube      kubernetes.Interface
@@ -56,11 +56,11 @@ type Connection struct {
 	Namespace string
 }
 
-// errNoCluster means that nothing says where a cluster is.
-var errNoCluster = errors.New("no cluster is configured: point --kubeconfig or $KUBECONFIG at a kubeconfig file, or " +
+// errNoCluster means that no kubeconfig exists.
+var errNoCluster = errors.New("no cluster is configured: set --kubeconfig or $KUBECONFIG to a kubeconfig file, or " +
 	"read stored runs with --results; `csenv eval` needs no cluster")
 
-// Connect reads the kubeconfig. It doesn't call the cluster.
+// Connect reads the kubeconfig. It sends no request.
 func (c *Flags) Connect() (*Connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
@@ -71,7 +71,7 @@ func (c *Flags) Connect() (*Connection, error) {
 	case clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster):
 		return nil, errNoCluster
 	case err != nil && c.context != "":
-		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists those that there are",
+		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists the contexts",
 			err)
 	case err != nil:
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
@@ -103,7 +103,7 @@ func (c *Flags) Connect() (*Connection, error) {
 // callTimeout bounds one call to the API server.
 const callTimeout = 30 * time.Second
 
-// Explain wraps an API server's error with what to do about it.
+// Explain wraps an error of the API server with advice.
 func Explain(err error, doing string) error {
 	var unreachable *url.Error
 	switch {
@@ -111,23 +111,23 @@ func Explain(err error, doing string) error {
 		return nil
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) &&
 		strings.Contains(err.Error(), "could not find the requested resource"):
-		return fmt.Errorf("%s: this cluster doesn't know csenv: install it with `kubectl apply --server-side -k "+
+		return fmt.Errorf("%s: csenv is not installed in this cluster: install it with `kubectl apply --server-side -k "+
 			"config/default`, or choose another --context", doing)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: the cluster doesn't accept your credentials, sign in again or choose another "+
-			"--context: %w", doing, err)
+		return fmt.Errorf("%s: the cluster rejects your credentials: %w: sign in again or choose another "+
+			"--context", doing, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: %w: ask for the role csenv-viewer, or csenv-editor to create runs", doing, err)
+		return fmt.Errorf("%s: %w: request the role csenv-viewer, or csenv-editor to create runs", doing, err)
 	case errors.As(err, &unreachable):
-		return fmt.Errorf("%s: the cluster doesn't answer, is it up and is this the right --context? %w", doing, err)
+		return fmt.Errorf("%s: the cluster doesn't answer: check that it runs and that --context is right: %w", doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// completionTimeout bounds what somebody waits for after a tab.
+// completionTimeout bounds the requests of shell completion.
 const completionTimeout = 3 * time.Second
 
-// Names are those of a list's objects, nothing where the cluster doesn't tell.
+// Names returns the names of a list's objects, nil if the cluster can't be read.
 func (c *Flags) Names(ctx context.Context, list client.ObjectList) []string {
 	connected, err := c.Connect()
 	if err != nil {

@@ -26,17 +26,17 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// diagnosis is something that doctor looked at.
+// diagnosis is the result of one check.
 type diagnosis struct {
 	Area  string `json:"area"`
 	What  string `json:"what"`
 	Level string `json:"level"`
 	Found string `json:"found"`
-	// Advice says what to do, "" where nothing is to be done.
+	// Advice is the next step, "" if nothing is wrong.
 	Advice string `json:"advice,omitempty"`
 }
 
-// checkup collects what was found.
+// checkup collects the results of the checks.
 type checkup []diagnosis
 
 func (c *checkup) add(area, what, level, found, advice string) {
@@ -47,14 +47,10 @@ func NewDoctorCommand() *cobra.Command {
 	var from Flags
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at this machine and its cluster: what is missing, and what to do",
-		Long: `Look at this machine and its cluster: what is missing, and what to do. Without a kubeconfig, the
-machine alone is looked at.
-
-Exit codes: 0 nothing is wrong, 1 something is, 2 not looked at.`,
-		Example: "  csenv doctor\n  csenv doctor --context staging -o json",
-		Args:    cobra.NoArgs,
+		Short: "Check this machine and its cluster, and print what to do",
+		Args:  cobra.NoArgs,
 	}
+	cli.Help(cmd, "doctor")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "markdown")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -74,8 +70,8 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 not looked at.`,
 	return cmd
 }
 
-// leastFiles is how many files a process may open at least: two for each session of csenv eval with
-// the greatest concurrency, and some more.
+// leastFiles is the required limit of open files: two for each session of csenv eval with maximum
+// concurrency, and some more.
 const leastFiles = 4096
 
 func (c *checkup) machine() {
@@ -87,7 +83,7 @@ func (c *checkup) machine() {
 		c.add(area, "open files", view.LevelNote, err.Error(), "")
 	case limit < leastFiles:
 		c.add(area, "open files", view.LevelBad, fmt.Sprintf("a process may open %d", limit),
-			"raise it before serving or playing many sessions: ulimit -n 65536")
+			"raise the limit before serving or playing many sessions: ulimit -n 65536")
 	default:
 		c.add(area, "open files", view.LevelOK, fmt.Sprintf("a process may open %d", limit), "")
 	}
@@ -102,7 +98,7 @@ func (c *checkup) machine() {
 	}
 	for _, name := range []string{envvars.AgentKey, envvars.JudgeKey} {
 		if os.Getenv(name) == "" {
-			c.add(area, name, view.LevelNote, "not set", "set it to the key of the endpoint where models ask for one")
+			c.add(area, name, view.LevelNote, "not set", "set it if the model endpoint requires a key")
 		} else {
 			c.add(area, name, view.LevelOK, "set", "")
 		}
@@ -113,7 +109,7 @@ func (c *checkup) port(port int) {
 	what := fmt.Sprintf("port %d", port)
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // it is closed at once
 	if err != nil {
-		c.add("machine", what, view.LevelNote, "taken", "csenv serve needs another one there: --addr, --ops-addr")
+		c.add("machine", what, view.LevelNote, "taken", "choose other ports for csenv serve with --addr and --ops-addr")
 		return
 	}
 	_ = listener.Close()
@@ -125,7 +121,7 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 	connected, err := from.Connect()
 	switch {
 	case errors.Is(err, errNoCluster):
-		c.add(area, "kubeconfig", view.LevelNote, "none", "point --kubeconfig or $KUBECONFIG at one to look at a cluster")
+		c.add(area, "kubeconfig", view.LevelNote, "none", "set --kubeconfig or $KUBECONFIG to check a cluster")
 		return
 	case err != nil:
 		c.add(area, "kubeconfig", view.LevelBad, err.Error(), "")
@@ -134,7 +130,7 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 	c.add(area, "kubeconfig", view.LevelOK, fmt.Sprintf("%s, namespace %s", connected.config.Host, connected.Namespace), "")
 	server, err := connected.kube.Discovery().ServerVersion()
 	if err != nil {
-		c.add(area, "API server", view.LevelBad, err.Error(), "is the cluster up, and is this the right --context?")
+		c.add(area, "API server", view.LevelBad, err.Error(), "check that the cluster runs and that --context is right")
 		return
 	}
 	c.add(area, "API server", view.LevelOK, server.GitVersion, "")
@@ -145,10 +141,10 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 	c.pools(ctx, connected)
 }
 
-// install is what puts this version into a cluster.
+// install is the command that installs this version into a cluster.
 const install = "kubectl apply --server-side --force-conflicts -k config/default"
 
-// definitions compares the cluster's definitions with this version's.
+// definitions compares the definitions in the cluster with those of this version.
 func (c *checkup) definitions(ctx context.Context, connected *Connection) bool {
 	wanted, err := manifest.Definitions()
 	if err != nil {
@@ -165,10 +161,10 @@ func (c *checkup) definitions(ctx context.Context, connected *Connection) bool {
 			all = false
 		case err != nil:
 			c.add("cluster", kind, view.LevelNote, "can't be read: "+err.Error(),
-				"ask for the right to get customresourcedefinitions")
+				"request permission to get customresourcedefinitions")
 		case !equality.Semantic.DeepEqual(got.Spec.Versions[0].Schema, wanted[kind].Spec.Versions[0].Schema):
-			c.add("cluster", kind, view.LevelBad, "of another version of csenv",
-				"install this one's, or use the csenv of the cluster's version: "+install)
+			c.add("cluster", kind, view.LevelBad, "installed by another version of csenv",
+				"install this version, or use the csenv version of the cluster: "+install)
 		default:
 			c.add("cluster", kind, view.LevelOK, "installed, of this version", "")
 		}
@@ -176,7 +172,7 @@ func (c *checkup) definitions(ctx context.Context, connected *Connection) bool {
 	return all
 }
 
-// managerLabels are those of the operator's objects.
+// managerLabels select the objects of the operator.
 func managerLabels() client.MatchingLabels {
 	return client.MatchingLabels{v1alpha1.LabelName: v1alpha1.LabelNameValue, v1alpha1.LabelComponent: "manager"}
 }
@@ -186,10 +182,10 @@ func (c *checkup) operator(ctx context.Context, connected *Connection) {
 	list := &appsv1.DeploymentList{}
 	switch err := connected.List(ctx, list, managerLabels()); {
 	case err != nil:
-		c.add(area, "operator", view.LevelNote, "can't be looked for: "+err.Error(), "ask for the right to list deployments")
+		c.add(area, "operator", view.LevelNote, "can't be listed: "+err.Error(), "request permission to list deployments")
 		return
 	case len(list.Items) == 0:
-		c.add(area, "operator", view.LevelBad, "there is none", install)
+		c.add(area, "operator", view.LevelBad, "not installed", install)
 		return
 	}
 	d := &list.Items[0]
@@ -205,7 +201,7 @@ func (c *checkup) operator(ctx context.Context, connected *Connection) {
 	}
 	services := &corev1.ServiceList{}
 	if err := connected.List(ctx, services, managerLabels()); err != nil || len(services.Items) == 0 {
-		c.add(area, "metrics", view.LevelNote, "the operator's metrics have no Service", "config/default has one")
+		c.add(area, "metrics", view.LevelNote, "no Service for the metrics of the operator", "apply config/default, which contains one")
 		return
 	}
 	c.add(area, "metrics", view.LevelOK, fmt.Sprintf("Service %s/%s", services.Items[0].Namespace, services.Items[0].Name),
@@ -216,12 +212,12 @@ func (c *checkup) pools(ctx context.Context, connected *Connection) {
 	list := &v1alpha1.CustomerSupportEnvList{}
 	if err := connected.List(ctx, list); err != nil {
 		if err = connected.List(ctx, list, client.InNamespace(connected.Namespace)); err != nil {
-			c.add("cluster", "pools", view.LevelBad, err.Error(), "ask for the role csenv-viewer")
+			c.add("cluster", "pools", view.LevelBad, err.Error(), "request the role csenv-viewer")
 			return
 		}
 	}
 	if len(list.Items) == 0 {
-		c.add("cluster", "pools", view.LevelNote, "there are none", "kubectl apply -f config/samples/support.yaml")
+		c.add("cluster", "pools", view.LevelNote, "none", "kubectl apply -f config/samples/support.yaml")
 	}
 	for i := range list.Items {
 		pool := &list.Items[i]
@@ -231,7 +227,7 @@ func (c *checkup) pools(ctx context.Context, connected *Connection) {
 			good := condition != nil && (condition.Status == "True") == (kind == v1alpha1.ConditionAvailable)
 			switch {
 			case condition == nil && kind == v1alpha1.ConditionAvailable:
-				c.add("cluster", what, view.LevelBad, "the operator hasn't seen it", "is the operator running?")
+				c.add("cluster", what, view.LevelBad, "not yet reconciled", "check that the operator runs")
 			case good && kind == v1alpha1.ConditionAvailable:
 				c.add("cluster", what, view.LevelOK, condition.Reason+": "+condition.Message, "")
 			case condition != nil && !good && pool.Spec.OperatingMode == v1alpha1.SuspendedMode:

@@ -22,7 +22,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// poolView is a pool and its servers as env status shows them.
+// poolView is the JSON output of env status for a pool.
 type poolView struct {
 	Name     string                            `json:"name"`
 	State    string                            `json:"state"`
@@ -36,7 +36,7 @@ type serverView struct {
 	Pod   string `json:"pod"`
 	Phase string `json:"phase"`
 	Ready bool   `json:"ready"`
-	// Report is what the server says of itself, nil where it can't be asked: Error says why.
+	// Report is the server's report, nil if it can't be read: Error is the reason.
 	Report *score.Report `json:"report,omitempty"`
 	Error  string        `json:"error,omitempty"`
 }
@@ -46,14 +46,11 @@ func newEnvStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [POOL...]",
 		Short: "Show the sessions of a pool, server by server",
-		Long: `Show the sessions and episodes of pools, server by server. Servers are asked through the API
-server's proxy, for which you need the right to get pods/proxy; without it, the pool's own status
-is shown.`,
-		Example: "  csenv env status\n  csenv env status support -o json",
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return from.Names(cmd.Context(), &v1alpha1.CustomerSupportEnvList{}), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	cli.Help(cmd, "env-status")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "markdown")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -93,7 +90,7 @@ func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, err
 	}
 	if len(views) < max(len(names), 1) {
 		known := view.Each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
-		return nil, fmt.Errorf("namespace %s has no such pool, it has %v: choose another one with -n", c.Namespace,
+		return nil, fmt.Errorf("there is no such pool in namespace %s, which has %v: choose another namespace with -n", c.Namespace,
 			known)
 	}
 	return views, nil
@@ -118,7 +115,7 @@ func (c *Connection) pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv
 	return shown, nil
 }
 
-// statsTimeout bounds the wait for what one server says.
+// statsTimeout bounds the request to one server.
 const statsTimeout = 5 * time.Second
 
 func (c *Connection) server(ctx context.Context, pod *corev1.Pod) serverView {
@@ -156,7 +153,7 @@ func printPools(w io.Writer, format string, pools []poolView) {
 		for _, server := range p.Servers {
 			s.Rows = append(s.Rows, server.row())
 			if server.Error != "" && s.Note == "" {
-				s.Note = "a server doesn't tell: " + server.Error
+				s.Note = "a server could not be read: " + server.Error
 			}
 		}
 		if len(s.Rows) == 0 {
@@ -189,7 +186,7 @@ func (v serverView) row() []string {
 
 func NewEnvCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "env", Aliases: []string{"pool"}, Short: "Look at pools of environment servers",
+		Use: "env", Aliases: []string{"pool"}, Short: "Show pools of environment servers",
 		SuggestionsMinimumDistance: 2,
 		Args:                       cli.KnownCommand, RunE: func(cmd *cobra.Command,
 			_ []string) error {

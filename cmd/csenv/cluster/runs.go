@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Run reads a run of the namespace. Its error says which runs there are.
+// Run reads a run of the namespace. If it is missing, the error lists the existing runs.
 func (c *Connection) Run(ctx context.Context, name string) (*v1alpha1.EvaluationRun, error) {
 	run := &v1alpha1.EvaluationRun{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, run)
@@ -27,13 +27,13 @@ func (c *Connection) Run(ctx context.Context, name string) (*v1alpha1.Evaluation
 	return nil, c.noRun(ctx, name)
 }
 
-// maxNamed is how many names a message lists.
+// maxNamed is the maximum number of names in a message.
 const maxNamed = 8
 
 func (c *Connection) noRun(ctx context.Context, name string) error {
 	list := &v1alpha1.EvaluationRunList{}
 	if err := c.List(ctx, list); err != nil {
-		return fmt.Errorf("there is no run %s in namespace %s: choose another one with -n", name, c.Namespace)
+		return fmt.Errorf("there is no run %s in namespace %s: choose another namespace with -n", name, c.Namespace)
 	}
 	var here, elsewhere []string
 	for _, run := range list.Items {
@@ -46,22 +46,22 @@ func (c *Connection) noRun(ctx context.Context, name string) error {
 	}
 	switch {
 	case len(elsewhere) > 0:
-		return fmt.Errorf("there is no run %s in namespace %s, but in %s: choose it with -n", name, c.Namespace,
+		return fmt.Errorf("run %s is not in namespace %s, but in %s: choose that namespace with -n", name, c.Namespace,
 			strings.Join(elsewhere, ", "))
 	case len(here) == 0:
 		return fmt.Errorf(
-			"there is no run in namespace %s: choose another one with -n, or create a run with `csenv run`", c.Namespace)
+			"there is no run in namespace %s: choose another namespace with -n, or create a run with `csenv run`", c.Namespace)
 	}
 	slices.Sort(here)
 	more := ""
 	if len(here) > maxNamed {
 		more, here = fmt.Sprintf(" and %d more", len(here)-maxNamed), here[:maxNamed]
 	}
-	return fmt.Errorf("there is no run %s in namespace %s: there are %s%s", name, c.Namespace, strings.Join(here, ", "),
+	return fmt.Errorf("there is no run %s in namespace %s: choose one of %s%s", name, c.Namespace, strings.Join(here, ", "),
 		more)
 }
 
-// Runs lists the runs of the namespace that a selector takes, by name.
+// Runs lists the runs of the namespace that match a selector, by name.
 func (c *Connection) Runs(ctx context.Context, selector string) ([]*v1alpha1.EvaluationRun, error) {
 	chosen, err := labels.Parse(selector)
 	if err != nil {

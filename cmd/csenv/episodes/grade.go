@@ -14,9 +14,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// printGrade writes a grade with its parts and what the judge said.
+// printGrade writes a grade with its parts and the verdicts of the judge.
 func printGrade(w io.Writer, g record.Grade) {
-	view.Heading(w, "how it was graded")
+	view.Heading(w, "grade")
 	view.Field(w, "outcome", string(g.Outcome))
 	view.Field(w, "class", g.Class)
 	if g.Score != nil {
@@ -34,12 +34,12 @@ func printGrade(w io.Writer, g record.Grade) {
 		view.Document{Sections: []view.Section{s}}.Print(w, "table")
 	}
 	for i, v := range g.Verdicts {
-		view.Heading(w, "the judge on reply "+strconv.Itoa(i+1))
+		view.Heading(w, "judge of reply "+strconv.Itoa(i+1))
 		printVerdict(w, v)
 	}
 }
 
-// printVerdict writes what a judge said, criterion by criterion.
+// printVerdict writes a verdict, criterion by criterion.
 func printVerdict(w io.Writer, raw json.RawMessage) {
 	var v grader.Verdict
 	if err := json.Unmarshal(raw, &v); err != nil || len(v.Criteria) == 0 {
@@ -63,7 +63,7 @@ func printVerdict(w io.Writer, raw json.RawMessage) {
 	view.Field(w, "reply earns", view.Thousandths(v.PostGate))
 }
 
-// criterionName says what a criterion of the rubric looks at.
+// criterionName returns the id and a short name of a criterion of the rubric.
 func criterionName(id string) string {
 	names := map[string]string{
 		"Q1": "facts", "Q2": "next step", "Q3": "questions answered", "Q4": "time frame", "Q5": "empathy",

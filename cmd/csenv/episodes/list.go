@@ -20,7 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// episodeFilter keeps some episodes.
+// episodeFilter selects episodes.
 type episodeFilter struct {
 	failed, errored bool
 	tasks, only     []string
@@ -28,7 +28,7 @@ type episodeFilter struct {
 	limit           int
 }
 
-// episodeRow is a stored episode at a glance.
+// episodeRow is the summary of a stored episode.
 type episodeRow struct {
 	Index     int64         `json:"index"`
 	Task      string        `json:"task"`
@@ -50,23 +50,18 @@ func NewEpisodesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "episodes RUN",
 		Short: "List the stored episodes of a run",
-		Long: `List the stored episodes of a run, in the plan's order. Runs store episodes where their manifest has
-spec.results, and csenv eval where it is called with --results. With --limit
-too all of them are read: the plan's first lie in all shards.`,
-		Example: `  csenv episodes gpt --failed
-  csenv episodes gpt --below 0.5 --task ticket-resolve -o csv
-  csenv episodes gpt --results ./results --errored`,
-		Args: cli.Arguments("RUN"),
+		Args:  cli.Arguments("RUN"),
 	}
+	cli.Help(cmd, "episodes")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	f := cmd.Flags()
-	f.BoolVar(&keep.failed, "failed", false, "only episodes that failed by the agent's fault")
-	f.BoolVar(&keep.errored, "errored", false, "only episodes without a score, by a fault of the infrastructure")
+	f.BoolVar(&keep.failed, "failed", false, "only episodes in which the agent failed")
+	f.BoolVar(&keep.errored, "errored", false, "only episodes without a score because the infrastructure failed")
 	f.StringSliceVar(&keep.tasks, "task", nil, "only this `task`; may be repeated")
 	f.StringSliceVar(&keep.only, "scenario", nil, "only this `scenario`; may be repeated")
 	f.StringVar(&keep.below, "below", "", "only episodes with a `score` below this")
-	f.IntVar(&keep.limit, "limit", 0, "at most so many; 0 for all")
+	f.IntVar(&keep.limit, "limit", 0, "maximum number of episodes; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		runs, err := from.Find(cmd.Context(), args[0])
 		if err != nil {
@@ -122,8 +117,7 @@ func (k *episodeFilter) keeps(e record.Episode, below int64) bool {
 func newEpisodeRow(e record.Episode) episodeRow {
 	return episodeRow{
 		Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed, Outcome: e.Outcome,
-		Class: e.Class, Score: e.Score,
-		Turns: len(e.Turns), Attempts: e.Attempts, Duration: e.DurationMS, EpisodeID: e.EpisodeID,
+		Class: e.Class, Score: e.Score, Turns: len(e.Turns), Attempts: e.Attempts, Duration: e.DurationMS, EpisodeID: e.EpisodeID,
 	}
 }
 
@@ -140,24 +134,18 @@ func (r episodeRow) cells() []string {
 }
 
 func printEpisodes(w io.Writer, f *view.Format, rows []episodeRow) error {
+	if len(rows) == 0 && (f.Name == "table" || f.Name == "markdown") {
+		fmt.Fprintln(w, "no matching episodes")
+		return nil
+	}
 	header := []string{"episode", "task", "scenario", "trial", "outcome", "score", "turns", "attempts", "seconds",
 		"class"}
 	cells := view.Each(rows, episodeRow.cells)
-	switch f.Name {
-	case "json", "yaml":
-		return f.Encode(w, rows)
-	case "csv":
-		return view.WriteCSV(w, header, cells)
-	}
-	if len(rows) == 0 {
-		fmt.Fprintln(w, "no such episodes")
-		return nil
-	}
-	view.Document{Sections: []view.Section{{Header: header, Rows: cells}}}.Print(w, f.Name)
-	return nil
+	return f.Print(w, view.Result{Value: rows, Header: header, Rows: cells,
+		Document: view.Document{Sections: []view.Section{{Header: header, Rows: cells}}}})
 }
 
-// pick finds an episode by its index, or by its scenario where that was played once.
+// pick finds an episode by its index, its id, or its scenario if that was played once.
 func pick(ctx context.Context, run *source.LoadedRun, name string) (record.Episode, error) {
 	var found []record.Episode
 	var indexes []string
@@ -179,6 +167,6 @@ func pick(ctx context.Context, run *source.LoadedRun, name string) (record.Episo
 	case 1:
 		return found[0], nil
 	}
-	return record.Episode{}, errors.New("scenario " + name + " was played in the episodes " +
-		strings.Join(indexes, ", ") + ": choose one of them")
+	return record.Episode{}, errors.New("scenario " + name + " was played in episodes " +
+		strings.Join(indexes, ", ") + ": choose one of these")
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/csenv/csenv/envserver/workflow"
 )
 
-// observer shows what an agent sees: all of it at first, and then what is new.
+// observer prints observations: all of the first one, then only new content.
 type observer struct {
 	out io.Writer
-	// ticketID is the one whose text was shown last, said how many messages of its conversation
-	// were.
+	// ticketID is the ticket printed last, said the number of its printed messages.
 	ticketID string
 	said     int
 	entries  int
 	begun    bool
 }
 
-// show shows an observation of either environment.
+// show prints an observation of either environment.
 func (o *observer) show(observation any) {
 	switch seen := observation.(type) {
 	case ticket.Observation:
@@ -49,7 +48,7 @@ func (o *observer) ticket(seen ticket.Observation) {
 		view.Titled(o.out, "article "+a.ID+", "+a.Title, a.Body)
 	}
 	if seen.KnowledgeBase != nil && len(seen.KnowledgeBase) == 0 {
-		fmt.Fprintln(o.out, "\n  the knowledge base has no such article")
+		fmt.Fprintln(o.out, "\n  no article found")
 	}
 	o.standing(seen)
 }

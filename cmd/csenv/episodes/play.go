@@ -32,24 +32,16 @@ func NewPlayCommand() *cobra.Command {
 	var packs *[]string
 	cmd := &cobra.Command{
 		Use:   "play [SCENARIO]",
-		Short: "Play a ticket or a workflow yourself, and see how it is graded",
-		Long: `Play a ticket or a workflow yourself: read what agents read, choose actions from a menu or type them
-as JSON, and see at the end how the episode is graded and what would have been right.
-
-A reply ends with an empty line. An action that isn't valid is explained and can be tried again, as
-an agent could: too many of them end the episode.`,
-		Example: `  csenv play
-  csenv play B07 --task ticket-classify
-  csenv play C09 --seed 42
-  echo '{"action_type": "submit", "category": "billing", "decision": "resolve"}' | csenv play B01`,
-		Args: cobra.MaximumNArgs(1),
+		Short: "Play a ticket or a workflow yourself and see its grade",
+		Args:  cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return cli.ScenarioIDs(), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	cli.Help(cmd, "play")
 	packs = cli.PackFlag(cmd.Flags())
 	cmd.Flags().StringVar(&task, "task", "", "`task` to play: "+strings.Join(local.Tasks(),
-		", ")+"; the scenario's own by default")
+		", ")+"; by default that of the scenario")
 	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values")
 	cmd.Flags().BoolVar(&pressure, "pressure", false, "play ticket-resolve under simulated time")
 	cli.Complete(cmd, "task", local.Tasks)
@@ -80,9 +72,9 @@ type player struct {
 	in      *bufio.Scanner
 	out     io.Writer
 	watcher observer
-	// echo repeats what was typed where no terminal shows it.
+	// echo prints the input, for input that doesn't come from a terminal.
 	echo bool
-	// allowed are the actions that the task has, nil for all.
+	// allowed are the actions of the task, nil for all.
 	allowed []string
 }
 
@@ -101,8 +93,8 @@ func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reade
 		echo: !view.IsTerminal(in)}, nil
 }
 
-// environmentFor is the environment that plays the options' task and scenario, and completes the
-// task.
+// environmentFor returns the environment of the options' task and scenario, and sets the task if it
+// is empty.
 func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (string, error) {
 	if w, ok := catalog.Workflow(options.Scenario); ok {
 		if options.Task == "" {
@@ -127,8 +119,8 @@ func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (strin
 		v1alpha1.WorkflowEnvironment: "workflow"}[environment], nil
 }
 
-// errStopped means that the person has left.
-var errStopped = errors.New("stopped before the end: the episode has no score")
+// errStopped means that the player quit.
+var errStopped = errors.New("stopped before the end, so the episode has no score")
 
 func (p *player) play(ctx context.Context, options episode.Options) error {
 	begun, err := p.env.Reset(options)
@@ -158,14 +150,14 @@ func (p *player) play(ctx context.Context, options episode.Options) error {
 	}
 }
 
-// argument is a field of an action as its schema describes it.
+// argument is the schema of an action's field.
 type argument struct {
 	Description string     `json:"description"`
 	Enum        []any      `json:"enum"`
 	AnyOf       []argument `json:"anyOf"`
 }
 
-// choices are the values of a closed vocabulary.
+// choices returns the allowed values, nil for free text.
 func (a argument) choices() []string {
 	var values []string
 	for _, v := range a.Enum {
@@ -179,12 +171,12 @@ func (a argument) choices() []string {
 	return values
 }
 
-// menu lists the actions, less those that the task doesn't have.
+// menu prints the actions of the task.
 func (p *player) menu(observation any) {
 	if seen, ok := observation.(ticket.Observation); ok {
 		p.allowed = seen.AllowedActions
 	}
-	actions := view.Section{Header: []string{" ", "action", "what it does"}}
+	actions := view.Section{Header: []string{" ", "action", "description"}}
 	for i, t := range p.kind.Schemas().Tools {
 		if len(p.allowed) == 0 || slices.Contains(p.allowed, t.Name) || t.Name == "submit" {
 			actions.Rows = append(actions.Rows, []string{strconv.Itoa(i + 1), t.Name, t.Description})
@@ -194,7 +186,7 @@ func (p *player) menu(observation any) {
 	view.Document{Sections: []view.Section{actions}}.Print(p.out, "table")
 }
 
-// choose asks for an action until there is one.
+// choose prompts until an action is entered.
 func (p *player) choose(ctx context.Context) (json.RawMessage, error) {
 	tools := p.kind.Schemas().Tools
 	for ctx.Err() == nil {
@@ -214,7 +206,7 @@ func (p *player) choose(ctx context.Context) (json.RawMessage, error) {
 			at = n - 1
 		}
 		if at < 0 {
-			fmt.Fprintf(p.out, "  there is no action %q\n", line)
+			fmt.Fprintf(p.out, "  unknown action %q\n", line)
 			continue
 		}
 		return p.arguments(tools[at])
@@ -222,7 +214,7 @@ func (p *player) choose(ctx context.Context) (json.RawMessage, error) {
 	return nil, ctx.Err()
 }
 
-// fieldOrder is the order in which arguments are asked for; others come last.
+// fieldOrder is the order of the prompts; other fields come last.
 func fieldOrder() []string {
 	return []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "amount", "team",
 		"reason", "query", "message"}
@@ -258,8 +250,7 @@ func (p *player) arguments(t episode.Tool) (json.RawMessage, error) {
 	return t.Action(encoded)
 }
 
-// argument asks for one value: a word of a vocabulary, a text of several lines for a message, or a
-// line.
+// argument prompts for one value: several lines for a message, otherwise a line.
 func (p *player) argument(name string, a argument, required bool) (string, error) {
 	choices := a.choices()
 	what := name
@@ -267,10 +258,10 @@ func (p *player) argument(name string, a argument, required bool) (string, error
 		what += " (" + strings.Join(choices, ", ") + ")"
 	}
 	if !required {
-		what += ", empty for none"
+		what += ", or empty to omit it"
 	}
 	if name == "message" {
-		return p.text(what + ", ended by an empty line")
+		return p.text(what + ", end with an empty line")
 	}
 	for {
 		line, err := p.ask(what)
@@ -281,7 +272,7 @@ func (p *player) argument(name string, a argument, required bool) (string, error
 			return choices[n-1], nil
 		}
 		if line == "" && required || line != "" && len(choices) > 0 && !slices.Contains(choices, line) {
-			fmt.Fprintln(p.out, "  that is none of them")
+			fmt.Fprintln(p.out, "  choose one of the listed values")
 			continue
 		}
 		return line, nil
@@ -302,7 +293,7 @@ func (p *player) ask(what string) (string, error) {
 	return line, nil
 }
 
-// text reads lines up to an empty one.
+// text reads lines until an empty one.
 func (p *player) text(what string) (string, error) {
 	fmt.Fprintf(p.out, "\n%s:\n", what)
 	var kept []string
@@ -316,7 +307,7 @@ func (p *player) text(what string) (string, error) {
 	return strings.Join(kept, "\n"), p.in.Err()
 }
 
-// explain shows the grade, and what would have been right.
+// explain prints the grade and the gold answer.
 func (p *player) explain(options episode.Options, final *episode.Final) {
 	points := float64(final.Score) / score.One
 	printGrade(p.out, record.Grade{

@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 )
 
-// recordsOf reads records where a path says, and what ends the reading.
+// recordsOf opens records by path and returns a function that closes them.
 func recordsOf(ctx context.Context, stdin io.Reader, path string) (iter.Seq2[record.Episode, error], func(), error) {
 	if path == "-" {
 		return record.Read(stdin), func() {}, nil
@@ -37,7 +37,7 @@ func storedRecords(ctx context.Context, location string) (iter.Seq2[record.Episo
 	runs, err := store.Runs(ctx)
 	if err == nil && len(runs) == 0 {
 		err = fmt.Errorf(
-			"no run is stored at %s: name a folder with a manifest.json in it or at most two folders below", location)
+			"%s contains no run: give a folder with a manifest.json at most two levels below", location)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())

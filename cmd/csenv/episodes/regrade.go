@@ -26,7 +26,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// keptJudge is the value of --judge that grades from the verdicts on record.
+// keptJudge is the value of --judge that selects the recorded verdicts.
 const keptJudge = "kept"
 
 func NewRegradeCommand() *cobra.Command {
@@ -36,31 +36,8 @@ func NewRegradeCommand() *cobra.Command {
 	var packs *[]string
 	cmd := &cobra.Command{
 		Use:   "regrade FILE",
-		Short: "Grade recorded episodes again, with today's scenarios and grader",
-		Long: `Grade recorded episodes again, with today's scenarios and grader.
-
-FILE holds episodes, one JSON object a line, as they are stored (docs/results.md); - reads
-standard input, and a folder or a bucket's URL all runs that are stored there. Each episode's
-actions are played again, and the record is written with its new grade; the old one moves to
-"before". Nobody's model is asked: replies are graded from the judge's verdicts on record, unless
---judge says otherwise.
-
-Episodes that can't be graded again keep the grade they have and are counted: those that broke off
-before their end, those of scenarios that are not loaded, and those that the verdicts on record
-don't fit. Lines that hold no record are left out and counted.
-
-Exit codes:
-  0  every episode was graded
-  1  some episodes could not be graded again, or remain without a score, or lines were left out
-  2  not done: --out is as it was`,
-		Example: `  # What would these episodes score today?
-  csenv regrade episodes.jsonl -O regraded.jsonl
-
-  # Judge only those replies that the judge failed on, by a model
-  CSENV_JUDGE_API_KEY=... csenv regrade episodes.jsonl --only judge_failed,judge_timeout \
-    --judge llm --judge-base-url https://api.openai.com/v1 --judge-model gpt-5-2026-01-15 \
-    -O regraded.jsonl`,
-		Args: cli.Arguments("FILE"),
+		Short: "Grade recorded episodes again, with the scenarios and grader of this version",
+		Args:  cli.Arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			catalog, err := cli.LoadCatalog(*packs)
 			if err != nil {
@@ -70,14 +47,15 @@ Exit codes:
 			return r.regradeFile(cmd, args[0], out)
 		},
 	}
+	cli.Help(cmd, "regrade")
 	flags := cmd.Flags()
 	packs = cli.PackFlag(flags)
 	r.judge.AddFlags(flags)
-	flags.Lookup("judge").Usage = "who grades replies: kept (from the verdicts on record), offline (the rules alone) " +
+	flags.Lookup("judge").Usage = "judge of replies: kept (the recorded verdicts), offline (the rules) " +
 		"or llm (the rules and a language model)"
 	flags.StringVarP(&out, "out", "O", "", "`file` for the regraded records; standard output when absent")
 	flags.StringSliceVar(&r.only, "only", nil, "grade only errored episodes of these `classes`, such as "+
-		"judge_failed; the others are passed through")
+		"judge_failed; the others are copied")
 	return cmd
 }
 
@@ -88,9 +66,9 @@ type regrader struct {
 	only    []string
 
 	rules *offline.Judge
-	// shared is the judge of all episodes, nil where each has its own verdicts.
+	// shared is the judge of all episodes, nil if each has its own verdicts.
 	shared grader.Judge
-	// kinds are the environments of the shared judge.
+	// kinds are the environments that grade with the shared judge.
 	kinds map[string]episode.Kind
 
 	tally tally
@@ -99,7 +77,7 @@ type regrader struct {
 func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 	for _, class := range r.only {
 		if !slices.Contains(score.ErrorClasses(), class) {
-			return fmt.Errorf("--only is %q: choose of %s", class, strings.Join(score.ErrorClasses(), ", "))
+			return fmt.Errorf("--only is %q: choose one of %s", class, strings.Join(score.ErrorClasses(), ", "))
 		}
 	}
 	if err := r.prepare(); err != nil {
@@ -116,7 +94,7 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 		}
 	} else {
 		if cli.SameFile(path, out) {
-			return fmt.Errorf("--out %s is the file that is read: name another one", out)
+			return fmt.Errorf("--out %s is also the input file: choose another file", out)
 		}
 		if err := cli.ReplaceFile(out, func(to io.Writer) error {
 			return r.regradeAll(cmd.Context(), in,
@@ -169,12 +147,12 @@ func (r *regrader) regradeAll(ctx context.Context, in iter.Seq2[record.Episode, 
 		}
 	}
 	if r.tally.episodes == 0 && r.tally.foreign > 0 {
-		return fmt.Errorf("reading records: there are none: %w", r.tally.firstForeign)
+		return fmt.Errorf("reading records: the input contains none: %w", r.tally.firstForeign)
 	}
 	return nil
 }
 
-// regrade grades one episode again, or returns it as it is where that can't be.
+// regrade grades one episode again, or returns it unchanged if that is impossible.
 func (r *regrader) regrade(ctx context.Context, e record.Episode) (record.Episode, error) {
 	r.tally.episodes++
 	if len(r.only) > 0 && !slices.Contains(r.only, e.Class) {
@@ -193,15 +171,15 @@ func (r *regrader) regrade(ctx context.Context, e record.Episode) (record.Episod
 	return again, nil
 }
 
-// errNoVerdict means that the verdicts on record can't grade an episode: its judge failed.
-var errNoVerdict = errors.New("no verdict was kept: name a judge with --judge")
+// errNoVerdict means that an episode has no recorded verdict because its judge failed.
+var errNoVerdict = errors.New("no verdict is recorded: choose a judge with --judge")
 
-// errUnfit means that the verdicts on record are of other replies, on another scale, or don't
-// answer what today's rules leave open.
-var errUnfit = errors.New("the verdicts on record don't fit: name a judge with --judge")
+// errUnfit means that the recorded verdicts are of other replies or another scale, or don't cover
+// the criteria of this version.
+var errUnfit = errors.New("the recorded verdicts don't match the replies: choose a judge with --judge")
 
 func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, error) {
-	// The rules alone would score it on a scale that its run wasn't scored on.
+	// The rules alone would use another scale than the run.
 	if r.shared == nil && e.Outcome == score.Errored && len(e.Verdicts) == 0 {
 		return record.Episode{}, errNoVerdict
 	}
@@ -216,7 +194,7 @@ func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, 
 	return again, err
 }
 
-// kindFor makes the environment that the episode is played in again.
+// kindFor returns the environment that replays the episode.
 func (r *regrader) kindFor(e record.Episode) (episode.Kind, error) {
 	judge := r.shared
 	if judge == nil && strings.HasPrefix(e.Judge, "llm:") {
@@ -240,7 +218,7 @@ func (r *regrader) kindFor(e record.Episode) (episode.Kind, error) {
 	case "workflow":
 		kind, err = workflow.New(r.catalog, r.rules)
 	default:
-		return nil, fmt.Errorf("the environment is %q: this csenv knows ticket and workflow", e.Environment)
+		return nil, fmt.Errorf("unknown environment %q: choose ticket or workflow", e.Environment)
 	}
 	r.kinds[e.Environment] = kind
 	return kind, err

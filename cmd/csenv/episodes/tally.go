@@ -13,20 +13,19 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// tally counts what became of the episodes.
+// tally counts the episodes by the result of grading them again.
 type tally struct {
 	episodes, regraded, changed, passed, errored, skipped int
-	// before and after are the sums of the scores of the episodes that have both.
+	// before and after are the sums of scores, over the episodes that have both.
 	before, after float64
 	both          int
 	reasons       map[string]int
-	// foreign are the lines that hold no record; they are left out.
+	// foreign counts the lines that aren't records.
 	foreign      int
 	firstForeign error
 }
 
-// skip counts an episode that keeps the grade it has. Episodes with the same reason are counted
-// together.
+// skip counts an episode that keeps its grade, by reason.
 func (t *tally) skip(err error) {
 	t.skipped++
 	reason := err.Error()
@@ -39,7 +38,7 @@ func (t *tally) skip(err error) {
 	t.reasons[reason]++
 }
 
-// strange counts a line that holds no record.
+// strange counts a line that isn't a record.
 func (t *tally) strange(err error) {
 	if t.foreign++; t.foreign == 1 {
 		t.firstForeign = err
@@ -74,6 +73,6 @@ func (t *tally) print(w io.Writer) {
 		fmt.Fprintf(w, "  %d not gradable: %s\n", t.reasons[reason], reason)
 	}
 	if t.foreign > 0 {
-		fmt.Fprintf(w, "  %s left out, not a record; the first is %v\n", view.Count(t.foreign, "line"), t.firstForeign)
+		fmt.Fprintf(w, "  %s skipped because they aren't records; the first: %v\n", view.Count(t.foreign, "line"), t.firstForeign)
 	}
 }

@@ -24,17 +24,10 @@ func NewTranscriptCommand() *cobra.Command {
 	var packs *[]string
 	cmd := &cobra.Command{
 		Use:   "transcript RUN EPISODE",
-		Short: "Show a stored episode: what the agent saw and did, and how it was graded",
-		Long: `Show a stored episode: what the agent saw, what it did, and how it was graded. EPISODE is its
-number, as csenv episodes lists it, or a scenario that was played once.
-
-Records hold no observations: environments are deterministic, so that the recorded actions are
-played again to show them, with the scenarios that are loaded here (--pack for your own).`,
-		Example: `  csenv transcript gpt 17
-  csenv transcript gpt B07 --results ./results
-  csenv transcript gpt 17 -o json | jq .verdicts`,
-		Args: cli.Arguments("RUN", "EPISODE"),
+		Short: "Show a stored episode: observations, actions and grade",
+		Args:  cli.Arguments("RUN", "EPISODE"),
 	}
+	cli.Help(cmd, "transcript")
 	from.Add(cmd)
 	packs = cli.PackFlag(cmd.Flags())
 	output := view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
@@ -59,10 +52,10 @@ played again to show them, with the scenarios that are loaded here (--pack for y
 	return cmd
 }
 
-// stage plays recorded actions again. It grades by rules alone, for the grade is on record.
+// stage replays recorded actions. It grades by rules only, because the record has the grade.
 type stage struct {
 	env episode.Environment
-	// missing is why observations can't be shown, "" if they can.
+	// missing is the reason why observations are missing or may differ, "" if there is none.
 	missing string
 }
 
@@ -75,11 +68,11 @@ func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
 	begun, err := s.env.Reset(episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario,
 		RewardMode: e.RewardMode, Pressure: e.Pressure})
 	if err != nil {
-		return stage{missing: fmt.Sprintf("what the agent saw can't be shown: %v; --pack loads scenarios of your own",
+		return stage{missing: fmt.Sprintf("observations can't be shown: %v; --pack loads your own scenarios",
 			err)}, nil
 	}
 	if e.ScenarioDigest != "" && e.ScenarioDigest != kind.ScenarioDigest() {
-		s.missing = "the scenarios have changed since: what is shown is what they serve today"
+		s.missing = "the scenarios have changed: the observations are those of this version"
 	}
 	return s, begun.Observation
 }
@@ -91,10 +84,10 @@ func rulesKind(catalog *scenarios.Catalog, environment string) (episode.Kind, er
 	case "workflow":
 		return workflow.New(catalog, offline.New())
 	}
-	return nil, fmt.Errorf("the environment is %q: this csenv knows ticket and workflow", environment)
+	return nil, fmt.Errorf("unknown environment %q: choose ticket or workflow", environment)
 }
 
-// step plays an action and returns what is seen then, nil where that can't be shown.
+// step plays an action and returns the observation, nil if there is none.
 func (s stage) step(ctx context.Context, action json.RawMessage) any {
 	if s.env == nil {
 		return nil
@@ -113,7 +106,7 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 	if s.missing != "" {
 		view.Paragraph(w, "", "note: "+s.missing)
 	}
-	view.Heading(w, "what the agent saw")
+	view.Heading(w, "observations")
 	watcher := observer{out: w}
 	watcher.show(seen)
 	for i, turn := range e.Turns {
@@ -133,7 +126,7 @@ func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalo
 	return nil
 }
 
-// printAction writes an action's members below each other, texts as they are read.
+// printAction writes the members of an action, one per line.
 func printAction(w io.Writer, action json.RawMessage) {
 	var members map[string]any
 	if json.Unmarshal(action, &members) != nil {

@@ -25,17 +25,16 @@ import (
 )
 
 const (
-	// maxBenchDuration bounds a row, maxBenchSessions is beyond what one address can have
-	// connections to another.
+	// maxBenchSessions exceeds the number of connections between two addresses.
 	maxBenchDuration = time.Hour
 	maxBenchSessions = 50_000
-	// spareFiles is what the program needs beside its connections.
+	// spareFiles is the number of open files besides the connections.
 	spareFiles = 64
-	// probeTimeout bounds the questions before the first row.
+	// probeTimeout bounds the requests before the first measurement.
 	probeTimeout = 30 * time.Second
 )
 
-// bench is a call of csenv bench.
+// bench holds the options of csenv bench.
 type bench struct {
 	sessions []int
 	duration time.Duration
@@ -49,28 +48,17 @@ func NewBenchCommand() *cobra.Command {
 	var b bench
 	cmd := &cobra.Command{
 		Use:   "bench URL",
-		Short: "Measure how fast an OpenEnv server answers, under growing numbers of sessions",
-		Long: `Measure how fast an OpenEnv server answers, under growing numbers of sessions.
-
-Any server that speaks OpenEnv will do. Each session is a WebSocket with one step in flight; when an
-episode ends it resets. A csenv server needs no --action, any other server does. The sessions take
-slots of the server while they last: don't point it at a pool in use.
-
-The token of a protected server is read from ` + envvars.PoolToken + ` where --token isn't given.
-
-Exit codes: 0 measured, 1 measured but sessions were refused or broke off, 2 nothing was measured.`,
-		Example: `  csenv bench http://localhost:8000
-  csenv bench http://localhost:8000 --sessions 1,100,1000 --duration 30s -o json
-  csenv bench localhost:8000 --reset '{"task":"refund"}' --action '{"action_type":"check_policy"}'`,
-		Args: cli.Arguments("URL"),
+		Short: "Measure the throughput and latency of an OpenEnv server",
+		Args:  cli.Arguments("URL"),
 	}
+	cli.Help(cmd, "bench")
 	f := cmd.Flags()
 	f.IntSliceVar(&b.sessions, "sessions", []int{1, 10, 100},
-		"numbers of sessions at a time, measured one after the other")
-	f.DurationVar(&b.duration, "duration", 10*time.Second, "how long steps are measured for each of them")
+		"numbers of concurrent sessions, measured one after the other")
+	f.DurationVar(&b.duration, "duration", 10*time.Second, "duration of each measurement")
 	f.StringVar(&b.reset, "reset", "{}", "`JSON` object with the reset options of every episode")
-	f.StringArrayVar(&b.actions, "action", nil, "`JSON` object to step with; may be repeated, they are played in turn")
-	f.StringVar(&b.token, "token", "", "bearer token of a protected server; better kept in "+envvars.PoolToken)
+	f.StringArrayVar(&b.actions, "action", nil, "`JSON` object of an action; may be repeated, the actions are played in turn")
+	f.StringVar(&b.token, "token", "", "bearer token of a protected server; preferably set in "+envvars.PoolToken)
 	b.output = view.FormatFlag(f, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return b.run(cmd, args[0]) }
 	return cmd
@@ -120,13 +108,13 @@ func (b *bench) validate() error {
 	}
 	needed := slices.Max(b.sessions) + spareFiles
 	if files, err := cli.OpenFiles(); err == nil && uint64(needed) > files { //nolint:gosec // positive and small
-		return fmt.Errorf("--sessions %d needs %d open files, and this process may have %d: raise the limit (ulimit "+
-			"-n) or ask for fewer", slices.Max(b.sessions), needed, files)
+		return fmt.Errorf("--sessions %d needs %d open files, but the limit is %d: raise it (ulimit "+
+			"-n) or choose fewer sessions", slices.Max(b.sessions), needed, files)
 	}
 	return nil
 }
 
-// choose returns the actions to play, after one session has played the first.
+// choose returns the actions to play. One session has tried the first.
 func (b *bench) choose(ctx context.Context, url string) ([]json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -171,20 +159,20 @@ func (b *bench) measure(ctx context.Context, url string, sessions int, actions [
 	return newBenchRow(sessions, result), err
 }
 
-// benchError says what to do about a server that couldn't be measured.
+// benchError adds advice to the error of a measurement.
 func benchError(url string, err error) error {
 	advice := ""
 	if refused, ok := errors.AsType[*client.StatusError](err); ok {
 		switch refused.Status {
 		case http.StatusUnauthorized:
-			advice = "the server wants a token: give the right one with --token"
+			advice = "the server requires a token: give a valid one with --token"
 		case http.StatusNotFound:
-			advice = "is that an OpenEnv server, and its base URL?"
+			advice = "check that this is the base URL of an OpenEnv server"
 		}
 	} else if errors.Is(err, syscall.ECONNREFUSED) {
-		advice = "nothing listens there: is the server running, and is that its address?"
+		advice = "nothing listens there: check that the server runs and that the address is right"
 	} else if refused, ok := errors.AsType[*client.ServerError](err); ok && refused.Code == "CAPACITY_REACHED" {
-		advice = "the server has no slot for one more session: try again later"
+		advice = "the server has no free slot: try again later"
 	}
 	if advice == "" {
 		return fmt.Errorf("measuring %s: %w", url, err)
@@ -192,7 +180,7 @@ func benchError(url string, err error) error {
 	return fmt.Errorf("measuring %s: %w\n%s", url, err, advice)
 }
 
-// BenchReport is what bench prints.
+// BenchReport is the JSON output of bench.
 type BenchReport struct {
 	URL     string            `json:"url"`
 	Reset   json.RawMessage   `json:"reset"`
@@ -200,7 +188,7 @@ type BenchReport struct {
 	Rows    []benchRow        `json:"rows"`
 }
 
-// benchRow is what one number of sessions came to. Times are in milliseconds, but for Seconds.
+// benchRow is the measurement of one number of sessions. Times are in milliseconds, except Seconds.
 type benchRow struct {
 	Sessions       int            `json:"sessions"`
 	Open           int            `json:"open"`

@@ -29,14 +29,14 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// evalCommand is a call of csenv eval.
+// evalCommand holds the options of csenv eval.
 type evalCommand struct {
 	spec    runFlags
 	files   []string
 	packs   *[]string
 	judge   judgeflags.Options
 	verbose bool
-	// store is where episodes are kept, and fresh leaves alone what is there.
+	// store is the location of the episodes; fresh ignores those that it contains.
 	store  string
 	fresh  bool
 	output *view.Format
@@ -46,36 +46,20 @@ func NewEvalCommand() *cobra.Command {
 	e := evalCommand{judge: judgeflags.Default()}
 	cmd := &cobra.Command{
 		Use:   "eval",
-		Short: "Play an evaluation on this machine and print its score: no cluster needed",
-		Long: `Play an evaluation on this machine and print its score: no cluster needed.
-
-The environment, the plan, the policies, the grader, the judge and the statistics are the cluster's,
-so that the same manifest gives the same figures. Give the manifest of an EvaluationRun with -f, and
-its CustomerSupportEnv too where it isn't the default one; or say with flags what to play.
-
-The key of the agent's endpoint is read from ` + envvars.AgentKey + `, that of the judge's from
-` + envvars.JudgeKey + `. Ctrl-C stops and prints what was scored until then.
-
-Exit codes: 0 complete, 1 failed, stopped, below a threshold or not all stored, 2 nothing could be
-played.`,
-		Example: `  csenv eval --task ticket-resolve
-  csenv eval --task ticket-resolve --agent oracle --categories billing --trials 4 --seed 42
-  csenv eval -f run.yaml -f env.yaml -o json
-  csenv eval --task ticket-resolve --results ./results
-  CSENV_AGENT_KEY=... csenv eval --task refund --agent openai --model gpt-4.1-2025-04-14
-  csenv eval --task refund --agent openai --model qwen3 --base-url http://localhost:11434/v1`,
-		Args: cobra.NoArgs,
+		Short: "Play an evaluation on this machine and print its score, without a cluster",
+		Args:  cobra.NoArgs,
 	}
+	cli.Help(cmd, "eval")
 	f := cmd.Flags()
-	f.StringArrayVarP(&e.files, "filename", "f", nil, "`file` with an EvaluationRun, and its CustomerSupportEnv if "+
-		"need be; may be repeated, - is standard input")
+	f.StringArrayVarP(&e.files, "filename", "f", nil, "`file` with an EvaluationRun or its CustomerSupportEnv; "+
+		"may be repeated, - is standard input")
 	e.spec.add(cmd)
 	e.packs, e.output = cli.PackFlag(f), view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
 	e.judge.AddFlags(f)
-	f.StringVar(&e.store, "results", "", "`folder or URL` to store every episode in; what an earlier call has stored "+
-		"there of the same run isn't played again")
-	f.BoolVar(&e.fresh, "fresh", false, "play everything, whatever --results holds")
-	f.BoolVarP(&e.verbose, "verbose", "v", false, "log every attempt that fails")
+	f.StringVar(&e.store, "results", "", "`folder or URL` to store episodes in; episodes that an earlier call "+
+		"stored for the same run aren't played again")
+	f.BoolVar(&e.fresh, "fresh", false, "play every episode, even if --results contains it")
+	f.BoolVarP(&e.verbose, "verbose", "v", false, "log every failed attempt")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return e.eval(cmd) }
 	return cmd
 }
@@ -121,7 +105,7 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	}
 	failures.print(cmd.ErrOrStderr())
 	if resumed > 0 {
-		view.Paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s taken over from %s: --fresh plays them again",
+		view.Paragraph(cmd.ErrOrStderr(), "", fmt.Sprintf("%s reused from %s: --fresh plays them again",
 			view.Count(int(resumed), "episode"), e.store))
 	}
 	if err := figures.PrintRun(cmd.OutOrStdout(), e.output, run); err != nil {
@@ -130,7 +114,7 @@ func (e *evalCommand) eval(cmd *cobra.Command) error {
 	return figures.OutcomeOf(run)
 }
 
-// objects are the run, completed and checked, and its pool.
+// objects returns the run, completed and validated, and its pool.
 func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1alpha1.CustomerSupportEnv, error) {
 	ctx := cmd.Context()
 	if len(e.files) == 0 {
@@ -145,7 +129,7 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 		return run, pool, err
 	}
 	if given := e.spec.given(); len(given) > 0 {
-		return nil, nil, fmt.Errorf("%s given together with -f: change the manifest instead, or leave -f out",
+		return nil, nil, fmt.Errorf("%s can't be combined with -f: change the manifest, or omit -f",
 			strings.Join(given, ", "))
 	}
 	objects, err := manifest.Read(ctx, e.files, cmd.InOrStdin())
@@ -153,35 +137,35 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 		return nil, nil, err
 	}
 	if len(objects.Runs) != 1 {
-		return nil, nil, fmt.Errorf("-f holds %s: give one EvaluationRun at a time",
+		return nil, nil, fmt.Errorf("-f contains %s: give one EvaluationRun at a time",
 			view.Count(len(objects.Runs), "EvaluationRun"))
 	}
 	run := objects.Runs[0]
 	if run.Spec.Suspend != nil && *run.Spec.Suspend {
-		return nil, nil, errors.New("the run's spec.suspend is true, so nothing would be played: leave it out")
+		return nil, nil, errors.New("the run's spec.suspend is true, so nothing would be played: remove it")
 	}
 	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
-		return nil, nil, errors.New("the run's agent is External: it counts what trainers play against a pool in a " +
-			"cluster, and plays nothing itself. Create it there with `csenv run -f`, or give it another agent")
+		return nil, nil, errors.New("the run's agent is External: it counts the episodes that trainers play against a pool in a " +
+			"cluster. Create it in the cluster with `csenv run -f`, or choose another agent")
 	}
 	e.unused(cmd.ErrOrStderr(), run)
 	pool, err := poolOf(ctx, run, objects.Pools)
 	return run, pool, err
 }
 
-// unused says what of a manifest counts in a cluster alone.
+// unused warns about fields of a manifest that matter only in a cluster.
 func (e *evalCommand) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
 	if run.Spec.Results != nil && e.store == "" {
-		view.Paragraph(w, "", "spec.results counts in a cluster alone, so nothing is stored: --results stores every episode")
+		view.Paragraph(w, "", "spec.results is ignored outside a cluster, so nothing is stored: --results stores every episode")
 	}
 	if ref := run.Spec.BaselineRef; ref != nil {
-		view.Paragraph(w, "", fmt.Sprintf("spec.baselineRef counts in a cluster alone, so nothing is compared: `csenv "+
-			"compare %s %s` does", run.Name, ref.Name))
+		view.Paragraph(w, "", fmt.Sprintf("spec.baselineRef is ignored outside a cluster: compare with `csenv "+
+			"compare %s %s`", run.Name, ref.Name))
 	}
 }
 
-// poolOf is the pool that a run names, or the default one of its tasks' environment where there are
-// no manifests of pools.
+// poolOf returns the pool that the run refers to. Without manifests of pools it is the default pool
+// of the tasks' environment.
 func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
 	pools []*v1alpha1.CustomerSupportEnv) (*v1alpha1.CustomerSupportEnv, error) {
 	ref := run.Spec.EnvironmentRef
@@ -193,7 +177,7 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
 		names[i] = pool.Name
 	}
 	if len(pools) > 0 {
-		return nil, fmt.Errorf("the run's environmentRef is %s, and -f holds the pools %s: give that pool's manifest",
+		return nil, fmt.Errorf("the run's environmentRef is %s, and -f contains the pools %s: give that pool's manifest",
 			ref.Name, strings.Join(names, ", "))
 	}
 	environment, err := local.EnvironmentOf(run.Spec.Tasks[0].Name)
@@ -205,12 +189,12 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
 	return manifest.Pool(ctx, pool)
 }
 
-// options are what local.Play needs.
+// options returns the options of local.Play.
 func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, pool *v1alpha1.CustomerSupportEnv,
 	catalog *scenarios.Catalog) (local.Options, error) {
 	o := local.Options{Pool: pool.Name, Version: cli.Version, Clock: rollout.SystemClock()}
 	if wanted := len(pool.Spec.Scenarios.Packs); wanted > len(*e.packs) {
-		return o, fmt.Errorf("pool %s plays %s from the cluster: give their folders with --pack", pool.Name,
+		return o, fmt.Errorf("pool %s plays %s that are stored in the cluster: give their folders with --pack", pool.Name,
 			view.Count(wanted, "pack"))
 	}
 	judge := e.judge
@@ -231,8 +215,8 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 	return o, err
 }
 
-// newAgent makes who plays, after a look whether its endpoint is there, and says how long an action
-// may take.
+// newAgent builds the agent after checking that its endpoint is reachable, and returns the time
+// limit of an action.
 func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment string,
 	catalog *scenarios.Catalog) (policy.Factory, time.Duration, error) {
 	config, err := local.AgentConfig(run.Spec.Agent)
@@ -242,7 +226,7 @@ func newAgent(ctx context.Context, run *v1alpha1.EvaluationRun, environment stri
 	key := os.Getenv(envvars.AgentKey)
 	address, needsKey := local.Endpoint(run.Spec.Agent)
 	if (needsKey || strings.HasPrefix(address, openAIBaseURL)) && key == "" {
-		return nil, 0, fmt.Errorf("the agent's endpoint %s asks for a key: set %s to it", address, envvars.AgentKey)
+		return nil, 0, fmt.Errorf("the agent's endpoint %s requires a key: set it in %s", address, envvars.AgentKey)
 	}
 	if address != "" {
 		if err := local.Reach(ctx, address); err != nil {

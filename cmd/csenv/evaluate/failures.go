@@ -12,8 +12,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 )
 
-// failureLog keeps, of what a rollout logs, the first failure of each class: why episodes errored
-// is what a person asks next.
+// failureLog is a slog handler that keeps the first failure of each class and counts the others.
 type failureLog struct {
 	next slog.Handler
 
@@ -30,12 +29,12 @@ func newFailureLog(verbose bool, out io.Writer) *failureLog {
 	return l
 }
 
-// Enabled takes warnings and errors.
+// Enabled accepts warnings and errors.
 func (l *failureLog) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn
 }
 
-// Handle notes a record that names a class.
+// Handle counts a record that has a class.
 func (l *failureLog) Handle(ctx context.Context, r slog.Record) error {
 	var class, reason string
 	r.Attrs(func(a slog.Attr) bool {
@@ -60,13 +59,13 @@ func (l *failureLog) Handle(ctx context.Context, r slog.Record) error {
 	return l.next.Handle(ctx, r)
 }
 
-// WithAttrs adds to what is passed on alone.
+// WithAttrs ignores the attributes: only those of records matter.
 func (l *failureLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 
-// WithGroup has no use for groups.
+// WithGroup ignores groups.
 func (l *failureLog) WithGroup(string) slog.Handler { return l }
 
-// print says which attempts failed and why.
+// print lists the failed attempts by class, with the first error of each.
 func (l *failureLog) print(w io.Writer) {
 	for _, class := range slices.Sorted(maps.Keys(l.counts)) {
 		view.Paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", view.Count(l.counts[class], "attempt"), class,

@@ -17,14 +17,13 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// followInterval is how often a run that is followed is read.
+// followInterval is the interval between two reads of a followed run.
 const followInterval = time.Second
 
-// followPatience is how long a cluster may not answer while a run is followed.
+// followPatience is how long reads of a followed run may fail before following stops.
 const followPatience = 5 * time.Minute
 
-// followRun waits until the run has ended, and shows how far it is. It returns the run as it was
-// seen last: one that can't be followed any longer goes on in the cluster.
+// followRun waits until the run has ended and shows its progress. It returns the run as last read.
 func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.EvaluationRun,
 	every time.Duration) *v1alpha1.EvaluationRun {
 	ctx, name := cmd.Context(), run.Name
@@ -57,16 +56,15 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 		return run
 	}
 	if ctx.Err() == nil {
-		view.Paragraph(cmd.ErrOrStderr(), "", "no longer followed: "+err.Error())
+		view.Paragraph(cmd.ErrOrStderr(), "", "stopped following: "+err.Error())
 	}
 	if ctx.Err() != nil || !apierrors.IsNotFound(err) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the run goes on: csenv run --follow %s -n %s\n", name, c.Namespace)
+		fmt.Fprintf(cmd.ErrOrStderr(), "the run continues; follow it with: csenv run --follow %s -n %s\n", name, c.Namespace)
 	}
 	return run
 }
 
-// wanted is the number of episodes with which a run is complete, unknownTotal where trainers bring
-// as many as they like.
+// wanted is the number of episodes of a complete run, UnknownTotal if trainers bring any number.
 func wanted(run *v1alpha1.EvaluationRun) int64 {
 	if agent := run.Spec.Agent; agent.Type == v1alpha1.ExternalAgent &&
 		(agent.External == nil || agent.External.Episodes == nil) {
@@ -75,7 +73,7 @@ func wanted(run *v1alpha1.EvaluationRun) int64 {
 	return run.Status.Episodes.Total
 }
 
-// passing reports whether an error of the API server may go away by itself.
+// passing reports whether an error of the API server may be temporary.
 func passing(err error) bool {
 	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err)
 }

@@ -50,10 +50,10 @@ func TestFollowingThroughFaults(t *testing.T) {
 		said     string
 		silent   string
 	}{
-		"a moment":  {[]error{down, apierrors.NewInternalError(down), nil}, true, "Completed", "no longer followed"},
-		"for good":  {[]error{down}, false, "the run goes on: csenv run --follow r -n ns", "Completed"},
-		"deleted":   {[]error{apierrors.NewNotFound(kind, "r")}, false, "no longer followed", "the run goes on"},
-		"forbidden": {[]error{apierrors.NewForbidden(kind, "r", down)}, false, "the run goes on", "Completed"},
+		"a moment":  {[]error{down, apierrors.NewInternalError(down), nil}, true, "Completed", "stopped following"},
+		"for good":  {[]error{down}, false, "the run continues; follow it with: csenv run --follow r -n ns", "Completed"},
+		"deleted":   {[]error{apierrors.NewNotFound(kind, "r")}, false, "stopped following", "the run continues"},
+		"forbidden": {[]error{apierrors.NewForbidden(kind, "r", down)}, false, "the run continues", "Completed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

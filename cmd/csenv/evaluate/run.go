@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/csenv/csenv/cmd/csenv/cli"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 )
 
-// creation is a call of csenv run.
+// creation holds the options of csenv run.
 type creation struct {
 	cluster.Flags
 	spec       runFlags
@@ -37,30 +38,21 @@ func NewRunCommand() *cobra.Command {
 	c := &creation{pollEvery: followInterval}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Create an EvaluationRun in the cluster and follow it to its score",
-		Long: `Create an EvaluationRun in the cluster and follow it to its score: from a manifest with -f, or from
-flags. Ctrl-C stops following; the run goes on.
-
-Exit codes: 0 complete, 1 failed, below a threshold, not all stored or no longer followed, 2 not
-created.`,
-		Example: `  csenv run --pool support --task ticket-resolve --agent heuristic --trials 4
-  csenv run --pool support --task ticket-resolve --agent openai --model gpt-4.1-2025-04-14 \
-    --key-secret openai/key --threshold meanScore=0.7
-  csenv run -f run.yaml --detach
-  csenv run --follow heuristic-x7k2p`,
-		Args: cobra.NoArgs,
+		Short: "Create an EvaluationRun in the cluster and follow it until it ends",
+		Args:  cobra.NoArgs,
 	}
+	cli.Help(cmd, "run")
 	f := cmd.Flags()
 	f.StringArrayVarP(&c.files, "filename", "f", nil, "`file` with an EvaluationRun; - is standard input")
 	f.StringVar(&c.pool, "pool", "", "CustomerSupportEnv to play against")
 	c.spec.add(cmd)
 	f.StringVar(&c.keySecret, "key-secret", "", "`NAME/KEY` of the Secret with the key of the agent's endpoint, in "+
 		"the run's namespace")
-	f.StringVar(&c.resultsURL, "results-url", "", "bucket and prefix to store every episode in, such as "+
+	f.StringVar(&c.resultsURL, "results-url", "", "bucket and prefix to store episodes in, such as "+
 		"s3://bucket/prefix")
 	f.StringVar(&c.baseline, "baseline", "", "run to compare with")
-	f.BoolVar(&c.detach, "detach", false, "don't wait for the score")
-	f.StringVar(&c.follow, "follow", "", "follow a `run` that is there, in place of creating one")
+	f.BoolVar(&c.detach, "detach", false, "don't wait for the run to end")
+	f.StringVar(&c.follow, "follow", "", "follow an existing `run` instead of creating one")
 	c.Add(cmd)
 	c.output = view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
 	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, _ string) ([]string,
@@ -115,13 +107,13 @@ func (c *creation) run(cmd *cobra.Command) error {
 	return figures.OutcomeOf(run)
 }
 
-// object is the run to create.
+// object returns the run to create.
 func (c *creation) object(cmd *cobra.Command) (*v1alpha1.EvaluationRun, error) {
 	if len(c.files) == 0 {
 		return c.fromFlags(cmd.Context())
 	}
 	if given := c.spec.given(); len(given) > 0 {
-		return nil, fmt.Errorf("%s given together with -f: change the manifest instead, or leave -f out",
+		return nil, fmt.Errorf("%s can't be combined with -f: change the manifest, or omit -f",
 			strings.Join(given, ", "))
 	}
 	objects, err := manifest.Read(cmd.Context(), c.files, cmd.InOrStdin())
@@ -129,7 +121,7 @@ func (c *creation) object(cmd *cobra.Command) (*v1alpha1.EvaluationRun, error) {
 		return nil, err
 	}
 	if len(objects.Runs) != 1 || len(objects.Pools) > 0 {
-		return nil, fmt.Errorf("-f holds %s and %s: give one EvaluationRun, and apply pools with kubectl",
+		return nil, fmt.Errorf("-f contains %s and %s: give one EvaluationRun, and apply pools with kubectl",
 			view.Count(len(objects.Runs), "EvaluationRun"), view.Count(len(objects.Pools), "CustomerSupportEnv"))
 	}
 	return objects.Runs[0], nil
@@ -170,15 +162,15 @@ func (c *creation) fromFlags(ctx context.Context) (*v1alpha1.EvaluationRun, erro
 	return manifest.Run(ctx, run)
 }
 
-// create creates a run. A pool that isn't there is told at once: the run would wait for it.
+// create creates a run and explains the common errors.
 func create(ctx context.Context, c *cluster.Connection, run *v1alpha1.EvaluationRun) error {
 	err := c.Create(ctx, run)
 	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("there is a run %s in namespace %s already: give another --name, or follow it with "+
+		return fmt.Errorf("run %s already exists in namespace %s: choose another --name, or follow it with "+
 			"--follow %s", run.Name, run.Namespace, run.Name)
 	}
 	if apierrors.IsNotFound(err) && strings.Contains(err.Error(), "namespaces") {
-		return fmt.Errorf("there is no namespace %s: create it, or choose another one with -n", run.Namespace)
+		return fmt.Errorf("there is no namespace %s: create it, or choose another namespace with -n", run.Namespace)
 	}
 	return cluster.Explain(err, "creating the run")
 }

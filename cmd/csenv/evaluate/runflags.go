@@ -18,7 +18,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// runFlags make an EvaluationRun for who has no manifest.
+// runFlags are the flags that define an EvaluationRun without a manifest.
 type runFlags struct {
 	name         string
 	tasks        []string
@@ -44,10 +44,10 @@ type runFlags struct {
 	flags *pflag.FlagSet
 }
 
-// openAIBaseURL is where OpenAI's own models are.
+// openAIBaseURL is the endpoint of OpenAI's models.
 const openAIBaseURL = "https://api.openai.com/v1"
 
-// agents are the values of --agent.
+// agents returns the values of --agent.
 func agents() []string {
 	names := make([]string, 0, 6)
 	for _, name := range policy.Names() {
@@ -60,28 +60,28 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	r.flags = f
 	f.SortFlags = false
-	f.StringVar(&r.name, "name", "", "name of the run; the agent's by default")
+	f.StringVar(&r.name, "name", "", "name of the run; the agent by default")
 	f.StringSliceVar(&r.tasks, "task", nil, "`task` to play; may be repeated: "+strings.Join(local.Tasks(), ", "))
-	f.StringVar(&r.agent, "agent", "heuristic", "who plays: "+strings.Join(agents(), ", "))
-	f.StringVar(&r.model, "model", "", "the model, as its endpoint calls it (--agent openai)")
+	f.StringVar(&r.agent, "agent", "heuristic", "agent that plays: "+strings.Join(agents(), ", "))
+	f.StringVar(&r.model, "model", "", "name of the model at its endpoint (--agent openai)")
 	f.StringVar(&r.baseURL, "base-url", openAIBaseURL, "OpenAI-compatible `URL` up to its version (--agent openai)")
-	f.StringVar(&r.mode, "mode", "tools", "how the model says its action: tools or json (--agent openai)")
+	f.StringVar(&r.mode, "mode", "tools", "how the model sends actions: tools or json (--agent openai)")
 	f.StringVar(&r.temperature, "temperature", "", "temperature of sampling (--agent openai)")
-	f.Int32Var(&r.maxTokens, "max-tokens", 0, "most tokens of one answer (--agent openai)")
-	f.Int32Var(&r.perMinute, "requests-per-minute", 0, "most requests per minute (--agent openai)")
+	f.Int32Var(&r.maxTokens, "max-tokens", 0, "maximum tokens per answer (--agent openai)")
+	f.Int32Var(&r.perMinute, "requests-per-minute", 0, "maximum requests per minute (--agent openai)")
 	f.StringVar(&r.systemPrompt, "system-prompt", "",
-		"`file` with instructions that replace csenv's own (--agent openai)")
-	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that is sent observations and answers with actions (--agent http)")
-	f.Int32Var(&r.trials, "trials", 1, "how often each scenario is played, with other values each time")
-	f.Int64Var(&r.seed, "seed", 0, "fixes every drawn value: the same seed plays the same episodes")
+		"`file` with a system prompt that replaces the default one (--agent openai)")
+	f.StringVar(&r.agentURL, "agent-url", "", "`URL` that receives observations and returns actions (--agent http)")
+	f.Int32Var(&r.trials, "trials", 1, "number of times each scenario is played, each with other values")
+	f.Int64Var(&r.seed, "seed", 0, "seed of the drawn values: the same seed plays the same episodes")
 	f.StringSliceVar(&r.scenarios, "scenarios", nil, "only these scenarios, by `id`, such as B01,B02")
 	f.StringSliceVar(&r.categories, "categories", nil, "only scenarios of these `categories`")
-	f.BoolVar(&r.pressure, "pressure", false, "play ticket-resolve under simulated time: a late reply earns less")
-	f.StringVar(&r.passScore, "pass-score", "0.8", "score from which on an episode passes")
-	f.StringSliceVar(&r.thresholds, "threshold", nil, "`METRIC=MIN` to reach, such as meanScore=0.7; may be "+
-		"repeated, a miss is exit code 1")
-	f.Int32Var(&r.parallelism, "parallelism", 1, "shards that are played at the same time")
-	f.Int32Var(&r.concurrency, "concurrency", 16, "episodes in flight in each shard")
+	f.BoolVar(&r.pressure, "pressure", false, "play ticket-resolve under simulated time: a late reply scores less")
+	f.StringVar(&r.passScore, "pass-score", "0.8", "minimum score of an episode that passes")
+	f.StringSliceVar(&r.thresholds, "threshold", nil, "required `METRIC=MIN`, such as meanScore=0.7; may be "+
+		"repeated. A missed threshold exits with code 1")
+	f.Int32Var(&r.parallelism, "parallelism", 1, "number of shards played at the same time")
+	f.Int32Var(&r.concurrency, "concurrency", 16, "number of concurrent episodes in each shard")
 	cli.Complete(cmd, "agent", agents)
 	cli.Complete(cmd, "task", local.Tasks)
 	cli.Complete(cmd, "mode", func() []string { return []string{"tools", "json"} })
@@ -89,7 +89,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	cli.Complete(cmd, "categories", scenarios.Categories)
 }
 
-// given are the names of those of its flags that were given.
+// given returns the names of the flags of runFlags that were set.
 func (r *runFlags) given() []string {
 	var names []string
 	own := &cobra.Command{}
@@ -102,10 +102,10 @@ func (r *runFlags) given() []string {
 	return names
 }
 
-// run makes the run, without what the API server or manifest.Run completes and checks.
+// run builds the run. The API server or manifest.Run completes and validates it.
 func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	if len(r.tasks) == 0 {
-		return nil, fmt.Errorf("nothing to play: give --task (%s), or a manifest with -f",
+		return nil, fmt.Errorf("nothing to play: give --task (one of %s), or a manifest with -f",
 			strings.Join(local.Tasks(), ", "))
 	}
 	agent, err := r.spec()
@@ -137,7 +137,7 @@ func (r *runFlags) run(pool string) (*v1alpha1.EvaluationRun, error) {
 	return run, nil
 }
 
-// spec is the agent.
+// spec returns the agent.
 func (r *runFlags) spec() (v1alpha1.Agent, error) {
 	name := strings.ToLower(r.agent)
 	if at := slices.IndexFunc(policy.Names(), func(p string) bool { return strings.EqualFold(p, name) }); at >= 0 {
@@ -149,17 +149,17 @@ func (r *runFlags) spec() (v1alpha1.Agent, error) {
 		return r.openAI()
 	case "http":
 		if r.agentURL == "" {
-			return v1alpha1.Agent{}, errors.New("--agent http needs --agent-url, the URL that answers observations " +
-				"with actions")
+			return v1alpha1.Agent{}, errors.New("--agent http requires --agent-url, the URL that receives observations " +
+				"and returns actions")
 		}
 		return v1alpha1.Agent{Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{URL: r.agentURL}}, nil
 	}
-	return v1alpha1.Agent{}, fmt.Errorf("--agent is %q: choose of %s", r.agent, strings.Join(agents(), ", "))
+	return v1alpha1.Agent{}, fmt.Errorf("--agent is %q: choose one of %s", r.agent, strings.Join(agents(), ", "))
 }
 
 func (r *runFlags) openAI() (v1alpha1.Agent, error) {
 	if r.model == "" {
-		return v1alpha1.Agent{}, errors.New("--agent openai needs --model, as the endpoint calls it")
+		return v1alpha1.Agent{}, errors.New("--agent openai requires --model, the name of the model at its endpoint")
 	}
 	modes := map[string]v1alpha1.ActionMode{"tools": v1alpha1.ToolsMode, "json": v1alpha1.JSONMode}
 	spec := &v1alpha1.OpenAIAgentSpec{BaseURL: r.baseURL, Model: r.model, Mode: modes[strings.ToLower(r.mode)],

@@ -9,7 +9,7 @@ import (
 	"github.com/csenv/csenv/cmd/envserver/serve"
 )
 
-// NewServeCommand is the env server as pods run it, logging for people.
+// NewServeCommand returns the command that pods run, with text logs.
 func NewServeCommand() *cobra.Command {
 	return serve.NewCommand(serve.Setting{
 		Use: "serve", Version: cli.Version, LookupEnv: os.LookupEnv, Command: os.Args, Logs: os.Stderr, Text: true,

@@ -14,7 +14,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Comparison is what compare prints as JSON: decimals as in a run's status.
+// Comparison is the JSON of a comparison: decimals as in a run's status.
 type Comparison struct {
 	A             string           `json:"a"`
 	B             string           `json:"b"`
@@ -40,7 +40,7 @@ type scenarioChange struct {
 	Delta    string `json:"delta"`
 }
 
-// maxChanges is how many scenarios a table of changes lists unless all are asked for.
+// maxChanges is the number of scenarios in a table without --all.
 const maxChanges = 20
 
 func NewCompareCommand() *cobra.Command {
@@ -49,19 +49,13 @@ func NewCompareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Compare two runs, scenario by scenario",
-		Long: `Compare two runs, scenario by scenario: the mean of A's scores less B's over the scenarios that both
-played, with its 95 % interval, and what got better and worse. What scenarios have in common, that
-some are hard for everybody, so drops out. An interval without 0 in it separates the runs.
-
-Runs compare only where scenarios, grader, judge, pass score and tasks agree.`,
-		Example: `  csenv compare this-week last-week
-  csenv compare gpt heuristic --results ./results -o markdown`,
-		Args: cli.Arguments("A", "B"),
+		Args:  cli.Arguments("A", "B"),
 	}
+	cli.Help(cmd, "compare")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().BoolVar(&everything, "all", false, "list all scenarios that changed")
-	cmd.Flags().BoolVar(&force, "force", false, "compare runs of different scenarios or graders all the same")
+	cmd.Flags().BoolVar(&force, "force", false, "compare runs even if their scenarios or graders differ")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		runs, err := from.Find(cmd.Context(), args...)
 		if err != nil {
@@ -76,10 +70,10 @@ Runs compare only where scenarios, grader, judge, pass score and tasks agree.`,
 	return cmd
 }
 
-// compareRuns compares two runs that may be compared.
+// compareRuns compares two runs if they are comparable.
 func compareRuns(ctx context.Context, a, b *source.LoadedRun, force bool) (score.Comparison, error) {
 	if err := mayCompare(a, b); err != nil && !force {
-		return score.Comparison{}, fmt.Errorf("%w: --force compares them all the same", err)
+		return score.Comparison{}, fmt.Errorf("%w: --force compares them anyway", err)
 	}
 	of, err := a.Scores(ctx)
 	if err != nil {
@@ -91,7 +85,7 @@ func compareRuns(ctx context.Context, a, b *source.LoadedRun, force bool) (score
 	}
 	c := score.Compare(of, with)
 	if c.Pairs == 0 {
-		return c, fmt.Errorf("%s and %s played no scenario that both have", a.Name, b.Name)
+		return c, fmt.Errorf("%s and %s have no scenario in common", a.Name, b.Name)
 	}
 	return c, nil
 }
@@ -125,47 +119,41 @@ func describe(a, b string, c score.Comparison) Comparison {
 }
 
 func printComparison(w io.Writer, f *view.Format, c Comparison, everything bool) error {
-	if f.Name == "json" || f.Name == "yaml" {
-		return f.Encode(w, c)
-	}
 	rows := view.Each(c.Changes, func(ch scenarioChange) []string {
-		return []string{ch.Task, ch.Scenario, ch.A, ch.B,
-			signed(ch.Delta)}
+		return []string{ch.Task, ch.Scenario, ch.A, ch.B, signed(ch.Delta)}
 	})
-	header := []string{"task", "scenario", c.A, c.B, "difference"}
-	if f.Name == "csv" {
-		return view.WriteCSV(w, []string{"task", "scenario", "a", "b", "difference"}, rows)
-	}
-	changes := view.Section{Heading: "What changed, the most first", Header: header, Rows: rows}
+	changes := view.Section{Heading: "Changes, largest first", Header: []string{"task", "scenario", c.A, c.B, "difference"},
+		Rows: rows}
 	if !everything && len(rows) > maxChanges {
 		changes.Rows, changes.Note = rows[:maxChanges], fmt.Sprintf("and %d more: --all lists them",
 			len(rows)-maxChanges)
 	}
-	view.Document{Title: c.String(), Sections: []view.Section{changes}}.Print(w, f.Name)
-	return nil
+	return f.Print(w, view.Result{Value: c, Header: []string{"task", "scenario", "a", "b", "difference"}, Rows: rows,
+		Document: view.Document{Title: c.String(), Sections: []view.Section{changes}}})
 }
 
-// String is the comparison in a few sentences.
+// String describes the comparison in a few sentences.
 func (c Comparison) String() string {
-	verdict := "too few scenarios for an interval"
-	switch {
-	case c.Low == "":
-	case view.Decimal(c.Low) > 0:
-		verdict = fmt.Sprintf("%s is better (95 %% interval %s to %s)", c.A, signed(c.Low), signed(c.High))
-	case view.Decimal(c.High) < 0:
-		verdict = fmt.Sprintf("%s is better (95 %% interval %s to %s)", c.B, signed(c.Low), signed(c.High))
-	default:
-		verdict = fmt.Sprintf("no difference is shown (95 %% interval %s to %s)", signed(c.Low), signed(c.High))
+	verdict, interval := "too few scenarios for an interval", ""
+	if c.Low != "" {
+		verdict, interval = "no significant difference", fmt.Sprintf(" (95 %% interval %s to %s)", signed(c.Low), signed(c.High))
 	}
-	text := fmt.Sprintf("%s less %s: %s over %s: %s. %d better, %d worse, %d the same.", c.A, c.B, signed(c.Delta),
+	switch {
+	case view.Decimal(c.Low) > 0:
+		verdict = c.A + " is better"
+	case view.Decimal(c.High) < 0:
+		verdict = c.B + " is better"
+	}
+	verdict += interval
+	text := fmt.Sprintf("%s minus %s: %s over %s: %s. %d better, %d worse, %d the same.", c.A, c.B, signed(c.Delta),
 		view.Count(int(c.Scenarios), "scenario"), verdict, c.Better, c.Worse, c.Same)
 	if c.OnlyA+c.OnlyB > 0 {
-		text += fmt.Sprintf(" Left out: %d that only %s played, %d that only %s played.", c.OnlyA, c.A, c.OnlyB, c.B)
+		text += fmt.Sprintf(" Excluded: %d played only by %s, %d played only by %s.", c.OnlyA, c.A, c.OnlyB, c.B)
 	}
 	return text
 }
 
-// signed writes a plus before what is above 0.
+// signed adds a plus sign to a positive number.
 func signed(decimal string) string {
 	if value, err := strconv.ParseFloat(decimal, 64); err == nil && value > 0 {
 		return "+" + decimal

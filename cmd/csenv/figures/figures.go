@@ -2,8 +2,8 @@ package figures
 
 import (
 	"fmt"
-	"io"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
@@ -12,8 +12,8 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/view"
 )
 
-// runDocument is a run's figures for people.
-func runDocument(run *v1alpha1.EvaluationRun) view.Document {
+// runDocument presents the figures of a run.
+func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow) view.Document {
 	s := &run.Status
 	d := view.Document{Title: title(run)}
 	if s.Score == nil {
@@ -21,31 +21,23 @@ func runDocument(run *v1alpha1.EvaluationRun) view.Document {
 	}
 	groups := view.Section{Heading: "Scores, with 95 % intervals over scenarios", Header: []string{"", "episodes", "score",
 		"low", "high", "min", "median", "max", "pass rate"}}
-	for _, row := range runRows(run) {
-		if row.scope == "dimension" {
+	dimensions := view.Section{Heading: "Points by dimension, per episode", Header: []string{"task", "dimension", "earned",
+		"offered", "share"}}
+	for _, r := range rows {
+		if task, name, _ := strings.Cut(r.Name, "/"); r.Scope == "dimension" {
+			dimensions.Rows = append(dimensions.Rows, []string{task, name, r.Mean, r.Offered, view.Bar(r.Mean, r.Offered)})
 			continue
 		}
-		groups.Rows = append(groups.Rows, []string{row.label(), strconv.FormatInt(row.episodes, 10), row.mean, row.low,
-			row.high, row.min, row.p50, row.max, row.passRate})
+		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
+			r.Min, r.P50, r.Max, r.PassRate})
 	}
-	d.Sections = append(d.Sections, groups, dimensionSection(run), passSection(s), thresholdSection(run),
-		baselineSection(s), errorSection(s), provenanceSection(s))
+	d.Sections = []view.Section{groups, dimensions, passSection(s), thresholdSection(run), baselineSection(s),
+		errorSection(s), provenanceSection(s)}
 	return d
 }
 
-func dimensionSection(run *v1alpha1.EvaluationRun) view.Section {
-	out := view.Section{Heading: "Points by dimension, per episode", Header: []string{"task", "dimension", "earned",
-		"offered", "share"}}
-	for _, t := range run.Status.Tasks {
-		for _, dim := range t.Dimensions {
-			out.Rows = append(out.Rows, []string{t.Name, dim.Name, dim.Mean, dim.Max, view.Bar(dim.Mean, dim.Max)})
-		}
-	}
-	return out
-}
-
 func passSection(s *v1alpha1.EvaluationRunStatus) view.Section {
-	out := view.Section{Heading: "Pass rate, and the chance that k trials of a scenario all pass",
+	out := view.Section{Heading: "Pass rate, and the probability that k trials of a scenario all pass",
 		Header: []string{"figure", "value", "low", "high"}}
 	rate := ptr.Deref(s.PassRateCI95, v1alpha1.Interval{})
 	out.Rows = append(out.Rows, []string{"pass rate", s.PassRate, rate.Low, rate.High})
@@ -67,7 +59,7 @@ func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
 }
 
 func baselineSection(s *v1alpha1.EvaluationRunStatus) view.Section {
-	out := view.Section{Heading: "Compared with a baseline, scenario by scenario", Header: []string{"baseline", "scenarios",
+	out := view.Section{Heading: "Paired comparison with the baseline", Header: []string{"baseline", "scenarios",
 		"difference", "low", "high", "note"}}
 	if b := s.Baseline; b != nil {
 		interval := ptr.Deref(b.CI95, v1alpha1.Interval{})
@@ -78,8 +70,8 @@ func baselineSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 }
 
 func errorSection(s *v1alpha1.EvaluationRunStatus) view.Section {
-	out := view.Section{Heading: "Failures of the infrastructure, in no score",
-		Header: []string{"class", "attempts made again", "episodes given up"}}
+	out := view.Section{Heading: "Infrastructure failures (excluded from the score)",
+		Header: []string{"class", "retried attempts", "abandoned episodes"}}
 	for _, e := range s.Errors {
 		out.Rows = append(out.Rows, []string{e.Class, strconv.FormatInt(e.Retried, 10),
 			strconv.FormatInt(e.Errored, 10)})
@@ -88,7 +80,7 @@ func errorSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 }
 
 func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
-	out := view.Section{Heading: "Made with", Header: []string{"what", "value"}}
+	out := view.Section{Heading: "Provenance", Header: []string{"what", "value"}}
 	add := func(what, value string) {
 		if value != "" {
 			out.Rows = append(out.Rows, []string{what, value})
@@ -104,55 +96,61 @@ func provenanceSection(s *v1alpha1.EvaluationRunStatus) view.Section {
 			add("seed", strconv.FormatInt(*p.Seed, 10))
 		}
 		add("image", p.Image)
-		add("counted by", p.OperatorVersion)
+		add("operator", p.OperatorVersion)
 	}
 	if t := s.Tokens; t != nil && t.Prompt+t.Completion > 0 {
-		add("tokens", fmt.Sprintf("%d read, %d written", t.Prompt, t.Completion))
+		add("tokens", fmt.Sprintf("%d prompt, %d completion", t.Prompt, t.Completion))
 	}
 	if t := s.Durations; t != nil {
-		add("episodes took", fmt.Sprintf("%s s at the median, %s s at the 99th percentile", t.EpisodeP50, t.EpisodeP99))
+		add("episode duration", fmt.Sprintf("median %s s, 99th percentile %s s", t.EpisodeP50, t.EpisodeP99))
 	}
-	add("episodes are in", s.Results)
+	add("stored in", s.Results)
 	return out
 }
 
-// figureRow is one group of a run's figures, tidy for CSV.
+// figureRow holds the figures of one group of a run's episodes.
 type figureRow struct {
-	run, scope, name                       string
-	episodes                               int64
-	mean, stderr, low, high, min, p50, max string
-	passRate, offered                      string
+	Run, Scope, Name                       string
+	Episodes                               int64
+	Mean, StdErr, Low, High, Min, P50, Max string
+	PassRate, Offered                      string
 }
 
-func (r figureRow) label() string {
-	if r.scope == "run" {
+func (r figureRow) Label() string {
+	if r.Scope == "run" {
 		return "all"
 	}
-	return r.scope + " " + r.name
+	return r.Scope + " " + r.Name
 }
 
-type figureRows []figureRow
+func figureHeader() []string {
+	return []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min", "p50", "max",
+		"pass_rate", "offered"}
+}
 
-// runRows lists a run's figures: all, and by task, dimension, category, difficulty and language.
-func runRows(run *v1alpha1.EvaluationRun) figureRows {
+func (r figureRow) cells() []string {
+	return []string{r.Run, r.Scope, r.Name, strconv.FormatInt(r.Episodes, 10), r.Mean, r.StdErr, r.Low, r.High, r.Min,
+		r.P50, r.Max, r.PassRate, r.Offered}
+}
+
+// runRows lists the figures of a run: overall, and by task, dimension, category, difficulty and
+// language.
+func runRows(run *v1alpha1.EvaluationRun) []figureRow {
 	s := &run.Status
-	var rows figureRows
+	var rows []figureRow
 	add := func(scope, name string, episodes int64, score *v1alpha1.Score, passRate string) {
 		sc := ptr.Deref(score, v1alpha1.Score{})
 		ci := ptr.Deref(sc.CI95, v1alpha1.Interval{})
-		rows = append(rows, figureRow{
-			run: run.Name, scope: scope, name: name, episodes: episodes, mean: sc.Mean, stderr: sc.StandardError,
-			low: ci.Low, high: ci.High,
-			min: sc.Min, p50: sc.P50, max: sc.Max, passRate: passRate,
-		})
+		rows = append(rows, figureRow{run.Name, scope, name, episodes, sc.Mean, sc.StandardError, ci.Low, ci.High, sc.Min,
+			sc.P50, sc.Max, passRate, ""})
 	}
 	episodes := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
 	add("run", run.Name, episodes.Scored+episodes.Failed, s.Score, s.PassRate)
 	for _, t := range s.Tasks {
 		add("task", t.Name, t.Episodes, t.Score, t.PassRate)
 		for _, dim := range t.Dimensions {
-			rows = append(rows, figureRow{run: run.Name, scope: "dimension", name: t.Name + "/" + dim.Name,
-				episodes: t.Episodes, mean: dim.Mean, offered: dim.Max})
+			rows = append(rows, figureRow{Run: run.Name, Scope: "dimension", Name: t.Name + "/" + dim.Name,
+				Episodes: t.Episodes, Mean: dim.Mean, Offered: dim.Max})
 		}
 	}
 	for _, group := range []struct {
@@ -164,14 +162,4 @@ func runRows(run *v1alpha1.EvaluationRun) figureRows {
 		}
 	}
 	return rows
-}
-
-func (rows figureRows) csv(w io.Writer) error {
-	records := make([][]string, len(rows))
-	for i, r := range rows {
-		records[i] = []string{r.run, r.scope, r.name, strconv.FormatInt(r.episodes, 10), r.mean, r.stderr, r.low,
-			r.high, r.min, r.p50, r.max, r.passRate, r.offered}
-	}
-	return view.WriteCSV(w, []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min",
-		"p50", "max", "pass_rate", "offered"}, records)
 }

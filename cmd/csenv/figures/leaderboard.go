@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/csenv/csenv/cmd/csenv/cli"
 	"io"
 	"slices"
 	"strings"
@@ -18,25 +19,23 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// board are runs that may be compared, the best first.
+// board holds comparable runs, the best first.
 type board struct {
 	Basis   string  `json:"basis"`
 	Entries []entry `json:"entries"`
 }
 
-// entry is a run's place.
+// entry is the place of a run on a board.
 type entry struct {
-	// Rank is 1 and the number of runs that are shown to be better; Tied says that others have it
-	// too.
-	Rank     int    `json:"rank"`
-	Tied     bool   `json:"tied"`
-	Run      string `json:"run"`
-	Agent    string `json:"agent"`
-	Score    string `json:"score"`
-	Low      string `json:"low,omitempty"`
-	High     string `json:"high,omitempty"`
-	PassRate string `json:"passRate"`
-	// Scored of Total episodes are in the figures.
+	// Rank is 1 + the number of significantly better runs; Tied reports whether others share it.
+	Rank        int    `json:"rank"`
+	Tied        bool   `json:"tied"`
+	Run         string `json:"run"`
+	Agent       string `json:"agent"`
+	Score       string `json:"score"`
+	Low         string `json:"low,omitempty"`
+	High        string `json:"high,omitempty"`
+	PassRate    string `json:"passRate"`
 	Scored      int64  `json:"scored"`
 	Total       int64  `json:"total"`
 	AgentDigest string `json:"agentDigest"`
@@ -48,22 +47,13 @@ func NewLeaderboardCommand() *cobra.Command {
 	var grouped bool
 	cmd := &cobra.Command{
 		Use:   "leaderboard [RUN...]",
-		Short: "Rank runs, with ties where their scores don't separate them",
-		Long: `Rank complete runs by their mean score. A run's rank is 1 and the number of runs that are shown to
-be better: by the paired difference over the scenarios that both played, if its 95 % interval leaves
-0 out, or by intervals that don't overlap where no scores by scenario are kept. Runs that nothing
-separates share a rank, as in "2=".
-
-Scores of different scenarios, graders, judges, pass scores or tasks are never mixed: choose runs by
-name or label, or have a board for each with --grouped.`,
-		Example: `  csenv leaderboard
-  csenv leaderboard -l team=support -o markdown
-  csenv leaderboard --results ./results --grouped`,
+		Short: "Rank runs, with ties if scores don't differ significantly",
 	}
+	cli.Help(cmd, "leaderboard")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`, such as team=support")
-	cmd.Flags().BoolVar(&grouped, "grouped", false, "a board for each set of runs that may be compared")
+	cmd.Flags().BoolVar(&grouped, "grouped", false, "one board for each group of comparable runs")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		runs, err := from.All(cmd.Context(), selector, names)
 		if err != nil {
@@ -74,14 +64,14 @@ name or label, or have a board for each with --grouped.`,
 			return err
 		}
 		if len(left) > 0 {
-			view.Paragraph(cmd.ErrOrStderr(), "", "not ranked, because not complete: "+strings.Join(left, ", "))
+			view.Paragraph(cmd.ErrOrStderr(), "", "not ranked because incomplete: "+strings.Join(left, ", "))
 		}
 		return printBoards(cmd.OutOrStdout(), output, boards)
 	}
 	return cmd
 }
 
-// rank makes a board of the runs that are complete, or several.
+// rank sorts the complete runs into boards and returns the names of the others.
 func rank(ctx context.Context, runs []*source.LoadedRun, grouped bool) (boards []board, left []string, err error) {
 	groups := map[string][]*source.LoadedRun{}
 	for _, r := range runs {
@@ -113,20 +103,20 @@ func mixed(groups map[string][]*source.LoadedRun) error {
 		names := view.Each(groups[key], func(r *source.LoadedRun) string { return r.Name })
 		fmt.Fprintf(&b, "\n  %s: %s", key, strings.Join(names, ", "))
 	}
-	return fmt.Errorf("these runs can't be ranked together, choose some by name or -l, or use --grouped:%s", b.String())
+	return fmt.Errorf("these runs aren't comparable: choose some by name or -l, or use --grouped:%s", b.String())
 }
 
 func basisText(b score.Basis) string {
 	tasks := slices.Sorted(slices.Values(b.Tasks))
-	text := fmt.Sprintf("%s; scenarios %s, grader %s, judge %s, passing from %s", strings.Join(tasks, ", "),
+	text := fmt.Sprintf("%s; scenarios %s, grader %s, judge %s, pass score %s", strings.Join(tasks, ", "),
 		view.ShortDigest(b.ScenarioDigest), b.GraderVersion, b.Judge, score.Decimal(b.PassScore))
 	if b.Pressure {
-		text += ", under pressure"
+		text += ", with response-time pressure"
 	}
 	return text
 }
 
-// order ranks runs that may be compared.
+// order ranks comparable runs.
 func order(ctx context.Context, runs []*source.LoadedRun) []entry {
 	entries := make([]entry, len(runs))
 	scores := make([][]score.ScenarioScore, len(runs))
@@ -136,7 +126,7 @@ func order(ctx context.Context, runs []*source.LoadedRun) []entry {
 	})
 	for i, r := range runs {
 		entries[i] = newEntry(r)
-		// Where they aren't kept, the intervals decide.
+		// Without scores by scenario, the intervals decide.
 		scores[i], _ = r.Scores(ctx)
 	}
 	ranks := map[int]int{}
@@ -165,7 +155,7 @@ func newEntry(r *source.LoadedRun) entry {
 	}
 }
 
-// separates says whether the scores show that one run is better than another.
+// separates reports whether one run is significantly better than another.
 func separates(better, worse entry, a, b []score.ScenarioScore) bool {
 	if len(a) > 0 && len(b) > 0 {
 		c := score.Compare(a, b)
@@ -175,24 +165,20 @@ func separates(better, worse entry, a, b []score.ScenarioScore) bool {
 }
 
 func printBoards(w io.Writer, f *view.Format, boards []board) error {
-	switch f.Name {
-	case "json", "yaml":
-		return f.Encode(w, boards)
-	case "csv":
-		return csvBoards(w, boards)
-	}
-	d := view.Document{}
+	r := view.Result{Value: boards, Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
+		"pass_rate", "scored", "total", "agent_digest"}}
 	for _, b := range boards {
-		s := view.Section{Heading: b.Basis, Header: []string{"rank", "run", "agent", "score", "low", "high", "", "pass rate",
-			"scored"}}
+		s := view.Section{Heading: b.Basis, Header: []string{"rank", "run", "agent", "score", "low", "high", "",
+			"pass rate", "scored"}}
 		for _, e := range b.Entries {
 			s.Rows = append(s.Rows, []string{e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High,
 				view.Interval(e.Low, e.Score, e.High, 20), e.PassRate, fmt.Sprintf("%d/%d", e.Scored, e.Total)})
+			r.Rows = append(r.Rows, []string{b.Basis, e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
+				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest})
 		}
-		d.Sections = append(d.Sections, s)
+		r.Document.Sections = append(r.Document.Sections, s)
 	}
-	d.Print(w, f.Name)
-	return nil
+	return f.Print(w, r)
 }
 
 func (e entry) rank() string {
@@ -200,16 +186,4 @@ func (e entry) rank() string {
 		return fmt.Sprintf("%d=", e.Rank)
 	}
 	return fmt.Sprint(e.Rank)
-}
-
-func csvBoards(w io.Writer, boards []board) error {
-	var rows [][]string
-	for _, b := range boards {
-		for _, e := range b.Entries {
-			rows = append(rows, []string{b.Basis, e.rank(), e.Run, e.Agent, e.Score, e.Low, e.High, e.PassRate,
-				fmt.Sprint(e.Scored), fmt.Sprint(e.Total), e.AgentDigest})
-		}
-	}
-	return view.WriteCSV(w, []string{"basis", "rank", "run", "agent", "score", "low", "high", "pass_rate", "scored", "total",
-		"agent_digest"}, rows)
 }

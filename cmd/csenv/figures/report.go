@@ -29,8 +29,7 @@ import (
 //go:embed report.html.tmpl
 var reportPage string
 
-// page is a report. What it holds of agents and scenarios is anybody's text: the template escapes
-// it.
+// page is a report. The texts of agents and scenarios in it are untrusted; the template escapes them.
 type page struct {
 	Title, Version string
 	Mixed          bool
@@ -38,26 +37,15 @@ type page struct {
 }
 
 type pageRun struct {
-	Anchor, Name, Agent, State, Message string
-	Good                                bool
-	Score, Range, PassRate, PassRange   string
-	Scored, Total, Errored              int64
-	Interval                            *pageInterval
-	PassHat                             []v1alpha1.PassHat
-	Groups                              []pageGroup
-	Dimensions                          []pageDimension
-	Bars                                []pageBar
-	Errors                              []v1alpha1.ErrorCount
-	EpisodesNote                        string
-	Episodes                            []pageEpisode
-	Provenance                          [][]string
-}
-
-type pageGroup struct {
-	Label                     string
-	Episodes                  int64
-	Mean, Low, High, PassRate string
-	Interval                  *pageInterval
+	*v1alpha1.EvaluationRun
+	Anchor, Agent, State, Message string
+	Good                          bool
+	Episodes                      v1alpha1.RunEpisodes
+	Groups, Dimensions            []figureRow
+	Bars                          []pageBar
+	FailedNote                    string
+	Failed                        []pageEpisode
+	Provenance                    [][]string
 }
 
 // pageInterval is drawn on 200 pixels.
@@ -65,12 +53,6 @@ type pageInterval struct {
 	Label         string
 	Known         bool
 	Low, At, High float64
-}
-
-type pageDimension struct {
-	Task, Name, Earned, Offered string
-	Width                       float64
-	Percent                     int
 }
 
 type pageBar struct {
@@ -87,18 +69,14 @@ func NewReportCommand() *cobra.Command {
 	var packs *[]string
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
-		Short: "Write a page about runs that can be sent around",
-		Long: `Write a page about runs that can be sent around: one HTML file without anything to load, with scores
-and their intervals by task, dimension and category, histograms, what the runs were made with, and
-the transcripts of episodes that did not pass, where episodes are stored.`,
-		Example: `  csenv report gpt heuristic -o report.html
-  csenv report --results ./results -o report.html --episodes 50`,
+		Short: "Write a report of runs as one HTML file",
 	}
+	cli.Help(cmd, "report")
 	from.Add(cmd)
 	packs = cli.PackFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`")
 	cmd.Flags().StringVarP(&out, "out", "o", "report.html", "`file` to write; - is standard output")
-	cmd.Flags().IntVar(&limit, "episodes", 20, "transcripts of so many episodes that did not pass, for each run")
+	cmd.Flags().IntVar(&limit, "episodes", 20, "maximum number of failed episodes with a transcript, for each run")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		runs, err := from.All(cmd.Context(), selector, names)
 		if err != nil {
@@ -122,7 +100,7 @@ the transcripts of episodes that did not pass, where episodes are stored.`,
 }
 
 func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, runs []*source.LoadedRun, limit int) error {
-	t, err := template.New("report").Parse(reportPage)
+	t, err := template.New("report").Funcs(pageFunctions()).Parse(reportPage)
 	if err != nil {
 		return fmt.Errorf("reading the report's template: %w", err)
 	}
@@ -150,36 +128,23 @@ func meanOf(r *source.LoadedRun) float64 {
 
 func newPageRun(r *source.LoadedRun) pageRun {
 	s := &r.Status
-	state, message := StateOf(r.EvaluationRun)
-	episodes := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
 	p := pageRun{
-		Name: r.Name, Agent: source.AgentName(r.EvaluationRun), State: state, Message: message, PassRate: s.PassRate,
-		PassHat: s.PassHatK, Errors: s.Errors,
-		Scored: episodes.Scored + episodes.Failed, Total: episodes.Total, Errored: episodes.Errored,
+		EvaluationRun: r.EvaluationRun, Agent: source.AgentName(r.EvaluationRun),
+		Episodes:   ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{}),
 		Good:       meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionComplete),
 		Provenance: provenanceSection(s).Rows,
 	}
-	if ci := s.PassRateCI95; ci != nil {
-		p.PassRange = ci.Low + " to " + ci.High
-	}
+	p.State, p.Message = StateOf(r.EvaluationRun)
 	if s.Score == nil {
 		return p
 	}
-	p.Score, p.Interval = s.Score.Mean, newPageInterval(s.Score.Mean, ptr.Deref(s.Score.CI95, v1alpha1.Interval{}))
-	if ci := s.Score.CI95; ci != nil {
-		p.Range = ci.Low + " to " + ci.High
-	}
 	for _, row := range runRows(r.EvaluationRun) {
-		switch row.scope {
+		switch row.Scope {
 		case "run":
 		case "dimension":
-			p.Dimensions = append(p.Dimensions, newPageDimension(row))
+			p.Dimensions = append(p.Dimensions, row)
 		default:
-			p.Groups = append(p.Groups, pageGroup{
-				Label: row.label(), Episodes: row.episodes, Mean: row.mean, Low: row.low, High: row.high,
-				PassRate: row.passRate,
-				Interval: newPageInterval(row.mean, v1alpha1.Interval{Low: row.low, High: row.high}),
-			})
+			p.Groups = append(p.Groups, row)
 		}
 	}
 	if bins, err := histogram(r.EvaluationRun); err == nil {
@@ -188,24 +153,27 @@ func newPageRun(r *source.LoadedRun) pageRun {
 	return p
 }
 
-func newPageInterval(mean string, ci v1alpha1.Interval) *pageInterval {
-	at := func(text string) float64 { return 5 + 200*view.Decimal(text) }
-	i := &pageInterval{Label: mean, At: at(mean)}
-	if ci.Low != "" {
-		i.Known, i.Low, i.High, i.Label = true, at(ci.Low), at(ci.High), fmt.Sprintf("%s, %s to %s", mean, ci.Low,
-			ci.High)
+// pageFunctions are the functions that the template draws with.
+func pageFunctions() template.FuncMap {
+	return template.FuncMap{
+		"interval": newPageInterval,
+		"scored":   func(e v1alpha1.RunEpisodes) int64 { return e.Scored + e.Failed },
+		"cut":      func(s string) []string { return strings.SplitN(s, "/", 2) },
+		"share": func(earned, offered string, of float64) float64 {
+			if most := view.Decimal(offered); most > 0 {
+				return of * min(max(view.Decimal(earned)/most, 0), 1)
+			}
+			return 0
+		},
 	}
-	return i
 }
 
-func newPageDimension(row figureRow) pageDimension {
-	task, name, _ := strings.Cut(row.name, "/")
-	share := 0.0
-	if most := view.Decimal(row.offered); most > 0 {
-		share = min(max(view.Decimal(row.mean)/most, 0), 1)
+func newPageInterval(mean, low, high string) pageInterval {
+	at := func(text string) float64 { return 5 + 200*view.Decimal(text) }
+	if low == "" {
+		return pageInterval{Label: mean, At: at(mean)}
 	}
-	return pageDimension{Task: task, Name: name, Earned: row.mean, Offered: row.offered, Width: 160 * share,
-		Percent: int(100*share + 0.5)}
+	return pageInterval{fmt.Sprintf("%s, %s to %s", mean, low, high), true, at(low), at(mean), at(high)}
 }
 
 // bars draws a histogram of 600 by 130 pixels.
@@ -234,8 +202,8 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 	var missed []record.Episode
 	for e, err := range r.Episodes(ctx) {
 		if errors.Is(err, source.ErrNothingStored) {
-			p.EpisodesNote = "The run's episodes are not stored, so that they can't be shown: give it spec.results, " +
-				"or play it with csenv eval --results."
+			p.FailedNote = "The episodes of this run are not stored, so there are no transcripts: set spec.results, " +
+				"or play the run with `csenv eval --results`."
 			return nil
 		}
 		if err != nil {
@@ -245,9 +213,9 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 			missed = append(missed, e)
 		}
 	}
-	p.EpisodesNote = fmt.Sprintf("%d of %d episodes.", len(missed), p.Total)
+	p.FailedNote = fmt.Sprintf("%d of %d episodes.", len(missed), p.Episodes.Total)
 	if len(missed) > limit {
-		p.EpisodesNote = fmt.Sprintf("The first %d of %d.", limit, len(missed))
+		p.FailedNote = fmt.Sprintf("The first %d of %d.", limit, len(missed))
 		missed = missed[:limit]
 	}
 	for _, e := range missed {
@@ -259,7 +227,7 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 		if e.Score != nil {
 			points = "score " + score.Decimal(source.Micro(*e.Score))
 		}
-		p.Episodes = append(p.Episodes, pageEpisode{
+		p.Failed = append(p.Failed, pageEpisode{
 			Label: fmt.Sprintf("episode %d: %s, %s, trial %d: %s, %s", e.Index, e.Task, e.Scenario, e.Trial, e.Outcome,
 				points), Transcript: text.String(),
 		})
@@ -267,11 +235,11 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 	return nil
 }
 
-// histogram is how many of a run's episodes have which score.
+// histogram counts the episodes of a run by score.
 func histogram(run *v1alpha1.EvaluationRun) ([score.Bins]int64, error) {
 	var sums score.Accumulator
 	if run.Status.Shards == nil {
-		return [score.Bins]int64{}, fmt.Errorf("run %s has not begun", run.Name)
+		return [score.Bins]int64{}, fmt.Errorf("run %s has not started", run.Name)
 	}
 	if err := sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)); err != nil {
 		return [score.Bins]int64{}, fmt.Errorf("reading the figures of run %s: %w", run.Name, err)

@@ -17,20 +17,14 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// PrintRun writes a run: its object as JSON or YAML, its figures otherwise.
+// PrintRun writes a run: the object as JSON or YAML, its figures otherwise.
 func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun) error {
-	switch f.Name {
-	case "json", "yaml":
-		return f.Encode(w, run)
-	case "csv":
-		return runRows(run).csv(w)
-	}
-	runDocument(run).Print(w, f.Name)
-	return nil
+	rows := runRows(run)
+	return f.Print(w, view.Result{Value: run, Header: figureHeader(), Rows: view.Each(rows, figureRow.cells),
+		Document: runDocument(run, rows)})
 }
 
-// OutcomeOf is errOutcome for a run that didn't complete, misses a threshold or isn't stored as it
-// was to be.
+// OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold or is partly stored.
 func OutcomeOf(run *v1alpha1.EvaluationRun) error {
 	conditions := run.Status.Conditions
 	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(conditions,
@@ -41,7 +35,7 @@ func OutcomeOf(run *v1alpha1.EvaluationRun) error {
 	return nil
 }
 
-// StateOf is the state of a run and what its condition says of it.
+// StateOf returns the state of a run and the message of the condition that sets it.
 func StateOf(run *v1alpha1.EvaluationRun) (state, message string) {
 	for _, kind := range []string{v1alpha1.ConditionFailed, v1alpha1.ConditionComplete} {
 		c := meta.FindStatusCondition(run.Status.Conditions, kind)
@@ -52,7 +46,7 @@ func StateOf(run *v1alpha1.EvaluationRun) (state, message string) {
 	return "Pending", "The operator hasn't seen the run yet."
 }
 
-// title says in a sentence what became of a run.
+// title summarizes a run in a sentence.
 func title(run *v1alpha1.EvaluationRun) string {
 	state, message := StateOf(run)
 	var b strings.Builder
@@ -86,11 +80,9 @@ func NewResultsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "results RUN",
 		Short: "Show a run's figures: overall, by task, dimension and category, errors, provenance",
-		Example: `  csenv results heuristic
-  csenv results heuristic -o markdown
-  csenv results heuristic --results ./results -o csv`,
-		Args: cli.Arguments("RUN"),
+		Args:  cli.Arguments("RUN"),
 	}
+	cli.Help(cmd, "results")
 	from.Add(cmd)
 	output := view.FormatFlag(cmd.Flags(), "table", "json", "yaml", "csv", "markdown")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -151,7 +151,7 @@ func Tasks() []string {
 func EnvironmentOf(task string) (v1alpha1.EnvironmentType, error) {
 	at := slices.Index([]string{"ticket", "workflow"}, policy.EnvironmentOf(task))
 	if at < 0 {
-		return "", fmt.Errorf("there is no task %q: choose of %s", task, strings.Join(Tasks(), ", "))
+		return "", fmt.Errorf("there is no task %q: choose one of %s", task, strings.Join(Tasks(), ", "))
 	}
 	return []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment}[at], nil
 }

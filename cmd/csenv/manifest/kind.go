@@ -32,7 +32,7 @@ const (
 	poolKind = "CustomerSupportEnv"
 )
 
-// kind is a CustomResourceDefinition as the API server uses it.
+// kind is a compiled CustomResourceDefinition.
 type kind struct {
 	name      string
 	schema    *schema.Structural
@@ -40,7 +40,7 @@ type kind struct {
 	rules     *cel.Validator
 }
 
-// Definitions are the CustomResourceDefinitions of this version, by the name of the kind.
+// Definitions returns the CustomResourceDefinitions of this version by kind.
 func Definitions() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
 	if err != nil {
@@ -98,8 +98,8 @@ func newKind(definition *apiextensionsv1.CustomResourceDefinition) (*kind, error
 	}, nil
 }
 
-// complete writes the defaults into an object and returns what is wrong with it. The steps and
-// their order are the API server's.
+// complete sets the defaults of an object and returns its errors. The steps and their order are
+// those of the API server.
 func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	if unknown := k.unknown(object); len(unknown) > 0 {
 		return unknown
@@ -111,7 +111,7 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	found = append(found, validation.ValidateCustomResource(nil, object, k.validator)...)
 	found = append(found, listtype.ValidateListSetsAndMaps(nil, k.schema, object)...)
 	if len(found) == 0 {
-		// Rules are written for what the schema lets pass.
+		// Rules expect objects that match the schema.
 		found, _ = k.rules.Validate(ctx, nil, k.schema, object, nil, celconfig.RuntimeCELCostBudget)
 	}
 	var faults []error
@@ -141,7 +141,7 @@ func (k *kind) label(object map[string]any) string {
 	return strings.TrimSpace(k.name + " " + name)
 }
 
-// unknown are the fields that the schema doesn't know, each with the nearest one that it knows.
+// unknown returns an error for each field that is not in the schema, with the nearest known field.
 func (k *kind) unknown(object map[string]any) []error {
 	paths := pruning.PruneWithOptions(object, k.schema, true,
 		schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
@@ -167,7 +167,7 @@ func parentOf(at string) (parent, name string) {
 
 var indexPattern = regexp.MustCompile(`\[[0-9]+\]`)
 
-// properties are the names of the fields that the schema has at a path such as spec.tasks[0].
+// properties returns the field names of the schema at a path such as spec.tasks[0].
 func (k *kind) properties(at string) []string {
 	s := k.schema
 	for _, step := range strings.FieldsFunc(at, func(r rune) bool { return r == '.' }) {

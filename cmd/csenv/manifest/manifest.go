@@ -1,8 +1,7 @@
-// Package manifest reads csenv's objects from files as the API server would take them: the same
-// schema, the same defaults, the same rules, in the API server's own libraries and from the
-// CustomResourceDefinitions of this version. A manifest that is good here is good for kubectl
-// apply. It is stricter in one thing: a field that the schema doesn't know is an error, which names
-// the nearest one that it knows.
+// Package manifest reads csenv's objects from files and validates them like the API server: with
+// the same schema, defaults and rules, through the API server's own libraries and the
+// CustomResourceDefinitions of this version. It is stricter in one point: an unknown field is an
+// error, which suggests the nearest known field.
 package manifest
 
 import (
@@ -21,19 +20,20 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/scenarios/source"
 )
 
-// Stdin is the name of a file that stands for standard input.
+// Stdin is the file name that means standard input.
 const Stdin = "-"
 
-// Objects are what files hold, in their order.
+// Objects are the objects of some files, in their order.
 type Objects struct {
 	Runs  []*v1alpha1.EvaluationRun
 	Pools []*v1alpha1.CustomerSupportEnv
 }
 
-// Read reads files of YAML or JSON, several documents each if need be. Its errors name the file,
-// the object and the field, all of them.
+// Read reads files of YAML or JSON with one or more documents each. Its errors name the file, the
+// object and the field.
 func Read(ctx context.Context, files []string, stdin io.Reader) (*Objects, error) {
 	kinds, err := loadKinds()
 	if err != nil {
@@ -88,8 +88,7 @@ func (o *Objects) add(ctx context.Context, kinds map[string]*kind, name string, 
 
 func (o *Objects) addDocument(ctx context.Context, kinds map[string]*kind, document []byte) []error {
 	object := map[string]any{}
-	// Strict refuses a key that is there twice. Whole numbers stay such: the schema tells them from
-	// others.
+	// Strict rejects duplicate keys and unknown fields.
 	if err := yaml.UnmarshalStrict(document, &object, yaml.DisallowUnknownFields); err != nil {
 		return []error{fmt.Errorf("it is no YAML of an object: %w", err)}
 	}
@@ -106,8 +105,8 @@ func (o *Objects) addDocument(ctx context.Context, kinds map[string]*kind, docum
 	return o.convert(k.name, object)
 }
 
-// wholeNumbers makes int64 of the float64 that YAML's way through JSON gives for them, as the API
-// server's decoder does.
+// wholeNumbers converts float64 values without a fraction to int64, as the API server's decoder
+// does.
 func wholeNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -126,7 +125,7 @@ func wholeNumbers(v any) any {
 	return v
 }
 
-// convert makes the typed object. What the schema lets pass decodes.
+// convert decodes an object that matches the schema.
 func (o *Objects) convert(kind string, object map[string]any) []error {
 	into := func(typed any) []error {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed); err != nil {
@@ -144,7 +143,7 @@ func (o *Objects) convert(kind string, object map[string]any) []error {
 	return into(pool)
 }
 
-// Run completes and checks a run that was made of flags.
+// Run completes and validates a run built from flags.
 func Run(ctx context.Context, run *v1alpha1.EvaluationRun) (*v1alpha1.EvaluationRun, error) {
 	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), runKind
 	data, err := yaml.Marshal(run)
@@ -154,7 +153,7 @@ func Run(ctx context.Context, run *v1alpha1.EvaluationRun) (*v1alpha1.Evaluation
 	return one(ctx, data, func(o *Objects) []*v1alpha1.EvaluationRun { return o.Runs })
 }
 
-// Pool completes and checks a pool that was made of flags.
+// Pool completes and validates a pool built from flags.
 func Pool(ctx context.Context, pool *v1alpha1.CustomerSupportEnv) (*v1alpha1.CustomerSupportEnv, error) {
 	pool.APIVersion, pool.Kind = v1alpha1.GroupVersion.String(), poolKind
 	data, err := yaml.Marshal(pool)
@@ -193,33 +192,13 @@ func kindOf(kinds map[string]*kind, object map[string]any) (*kind, error) {
 	return k, nil
 }
 
-// nearest is the name that is most like another one, "" if none is.
+// nearest returns the most similar name, "" if none is similar.
 func nearest(name string, names []string) string {
 	best, least := "", len(name)/2+1
 	for _, candidate := range slices.Sorted(slices.Values(names)) {
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
+		if d := source.EditDistance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
 			best, least = candidate, d
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's, over bytes: field names are ASCII.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

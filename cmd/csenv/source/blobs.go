@@ -1,7 +1,6 @@
 package source
 
-// The stores that results can be in beside folders. They are more than half of the program, and so
-// are imported here and nowhere below envserver.
+// The drivers of bucket stores make up half of the binary, so no package of envserver imports them.
 import (
 	_ "gocloud.dev/blob/azureblob"
 	_ "gocloud.dev/blob/gcsblob"

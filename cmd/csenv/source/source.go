@@ -21,10 +21,10 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Micro is a score in micro-points.
+// Micro converts a score to micro-points.
 func Micro(points float64) int64 { return int64(points*score.One + 0.5) }
 
-// Flags is where runs are read from: the cluster, or a store of episodes.
+// Flags select the source of runs: the cluster or a store of episodes.
 type Flags struct {
 	cluster.Flags
 	store string
@@ -32,8 +32,8 @@ type Flags struct {
 
 func (s *Flags) Add(cmd *cobra.Command) {
 	s.Flags.Add(cmd)
-	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read in place of the "+
-		"cluster, as `csenv eval --results` and spec.results write them")
+	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read instead of the "+
+		"cluster, as written by `csenv eval --results` and spec.results")
 	cmd.ValidArgsFunction = s.completeRuns
 }
 
@@ -44,14 +44,14 @@ func (s *Flags) completeRuns(cmd *cobra.Command, _ []string, _ string) ([]string
 	return s.Names(cmd.Context(), &v1alpha1.EvaluationRunList{}), cobra.ShellCompDirectiveNoFileComp
 }
 
-// LoadedRun is a run with what its status doesn't hold.
+// LoadedRun is a run with access to its scores and episodes.
 type LoadedRun struct {
 	*v1alpha1.EvaluationRun
 	Scores   func(context.Context) ([]score.ScenarioScore, error)
 	Episodes func(context.Context) iter.Seq2[record.Episode, error]
 }
 
-// Find reads the runs of some names, in their order.
+// Find reads runs by name, in the order of the names.
 func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error) {
 	if s.store != "" {
 		return findStored(ctx, s.store, names)
@@ -71,14 +71,14 @@ func (s *Flags) Find(ctx context.Context, names ...string) ([]*LoadedRun, error)
 	return found, nil
 }
 
-// All reads the runs that a selector takes, or those of some names where there are any.
+// All reads the named runs or, without names, the runs that match a selector.
 func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*LoadedRun, error) {
 	if len(names) > 0 && selector != "" {
-		return nil, errors.New("give either names of runs or -l, not both")
+		return nil, errors.New("give names of runs or -l, not both")
 	}
 	if len(names) > 0 || s.store != "" {
 		if selector != "" {
-			return nil, errors.New("stored runs have no labels: name them, or leave -l out for all")
+			return nil, errors.New("stored runs have no labels: name runs, or omit -l for all")
 		}
 		return s.Find(ctx, names...)
 	}
@@ -92,7 +92,7 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*Lo
 	}
 	if len(runs) == 0 {
 		return nil,
-			fmt.Errorf("there is no such run in namespace %s: choose another one with -n, or other labels with -l",
+			fmt.Errorf("no run in namespace %s matches: choose another namespace with -n, or other labels with -l",
 				c.Namespace)
 	}
 	return view.Each(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return fromCluster(c, run) }), nil
@@ -106,7 +106,7 @@ func fromCluster(c *cluster.Connection, run *v1alpha1.EvaluationRun) *LoadedRun 
 	}
 }
 
-// clusterScores reads what each scenario came to, which a run leaves beside its status.
+// clusterScores reads the scores by scenario from the run's ConfigMap or its stored episodes.
 func clusterScores(ctx context.Context, c *cluster.Connection, run *v1alpha1.EvaluationRun) ([]score.ScenarioScore, error) {
 	if run.Status.ScoresRef == nil {
 		if run.Status.Results != "" {
@@ -119,7 +119,7 @@ func clusterScores(ctx context.Context, c *cluster.Connection, run *v1alpha1.Eva
 	name := run.Status.ScoresRef.Name
 	if err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, data); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("the scores of run %s are gone: somebody deleted ConfigMap %s", run.Name, name)
+			return nil, fmt.Errorf("the scores of run %s are missing: ConfigMap %s was deleted", run.Name, name)
 		}
 		return nil, cluster.Explain(err, "reading the scores of run "+run.Name)
 	}
@@ -130,7 +130,7 @@ func clusterScores(ctx context.Context, c *cluster.Connection, run *v1alpha1.Eva
 	return table.Rows(), nil
 }
 
-// foldScores adds episodes up by task and scenario.
+// foldScores sums episodes by task and scenario.
 func foldScores(episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScore, error) {
 	ledger := &score.Ledger{}
 	for e, err := range episodes {
@@ -146,7 +146,7 @@ func foldScores(episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScor
 	return table.Rows(), nil
 }
 
-// AddTo counts an episode that has a score.
+// AddTo adds an episode to a ledger if it has a score.
 func AddTo(ledger *score.Ledger, e record.Episode) error {
 	if e.Score == nil {
 		return nil
@@ -156,12 +156,12 @@ func AddTo(ledger *score.Ledger, e record.Episode) error {
 	return ledger.Add(planned, score.Episode{Outcome: e.Outcome, Score: Micro(*e.Score), Dimensions: e.Dimensions})
 }
 
-// Basis is what the run's scores rest on.
+// Basis returns everything that scores must share to be comparable.
 func (r *LoadedRun) Basis() (score.Basis, error) {
 	return evaluation.Basis(r.EvaluationRun)
 }
 
-// AgentName names the agent in a word.
+// AgentName returns a short name of the agent.
 func AgentName(run *v1alpha1.EvaluationRun) string {
 	return cmp.Or(run.Status.Agent, evaluation.AgentName(run.Spec.Agent))
 }

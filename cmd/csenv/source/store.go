@@ -24,18 +24,18 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// stored is a store that is read.
+// stored is an open store and its location.
 type stored struct {
 	*results.Store
 	location string
 }
 
-// OpenStored opens a store that has to be there.
+// OpenStored opens a store that must exist.
 func OpenStored(ctx context.Context, location string) (*stored, error) {
 	folder, isFile := strings.CutPrefix(location, "file://")
 	if isFile || !strings.Contains(location, "://") {
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("there is no folder %s: name the folder or URL that episodes were stored in", folder)
+			return nil, fmt.Errorf("there is no folder %s: give the folder or URL in which episodes are stored", folder)
 		}
 	}
 	store, err := results.Open(ctx, location)
@@ -47,7 +47,7 @@ func OpenStored(ctx context.Context, location string) (*stored, error) {
 
 var uidPattern = regexp.MustCompile(`-[0-9a-f]{8}$`)
 
-// runName is the name of the run that a folder of the store holds.
+// runName returns the name of the run in a folder of the store.
 func (s *stored) runName(folder string) string {
 	base := path.Base(folder)
 	if folder == "" {
@@ -71,8 +71,8 @@ func storedNames(ctx context.Context, location string) []string {
 	return slices.Compact(names)
 }
 
-// findStored reads the runs of some names, all where there are none. A name is a run's, or its
-// folder's where several runs have the name.
+// findStored reads runs by name, or all runs if there are no names. If several runs have the same
+// name, the name of the folder selects one.
 func findStored(ctx context.Context, location string, names []string) ([]*LoadedRun, error) {
 	s, err := OpenStored(ctx, location)
 	if err != nil {
@@ -83,7 +83,7 @@ func findStored(ctx context.Context, location string, names []string) ([]*Loaded
 		return nil, err
 	}
 	if len(folders) == 0 {
-		return nil, fmt.Errorf("%s holds no runs: `csenv eval --results %s` stores one", location, location)
+		return nil, fmt.Errorf("%s contains no runs: `csenv eval --results %s` stores one", location, location)
 	}
 	if len(names) == 0 {
 		names = folders
@@ -115,15 +115,15 @@ func (s *stored) folder(folders []string, name string) (string, error) {
 	case 0:
 		known := view.Each(folders, s.runName)
 		slices.Sort(known)
-		return "", fmt.Errorf("there is no run %s in %s: there are %s", name, s.location,
+		return "", fmt.Errorf("there is no run %s in %s: choose one of %s", name, s.location,
 			strings.Join(slices.Compact(known), ", "))
 	case 1:
 		return matches[0], nil
 	}
-	return "", fmt.Errorf("%s holds several runs %s: choose of %s", s.location, name, strings.Join(matches, ", "))
+	return "", fmt.Errorf("%s contains several runs named %s: choose one of %s", s.location, name, strings.Join(matches, ", "))
 }
 
-// read makes the run again of what is stored: its plan, and what its episodes come to.
+// read rebuilds a run from its stored plan and episodes.
 func (s *stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	m, err := s.Manifest(ctx, folder)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	}}, nil
 }
 
-// planned writes into the spec what the plan tells of it.
+// planned copies the plan into the spec.
 func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
 	run.Spec.Seed, run.Spec.PassScore = &plan.Seed, score.Decimal(plan.PassScore)
 	if plan.Pressure {
@@ -180,7 +180,7 @@ func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
 }
 
 // summed writes the figures of the episodes into the run's status and returns their sums. An
-// episode with a receipt counts as the receipt says.
+// episode with a receipt counts as in the receipt.
 func summed(run *v1alpha1.EvaluationRun, plan score.Plan,
 	episodes iter.Seq2[record.Episode, error]) (*score.Ledger, error) {
 	key, err := score.ParsePublicKey(plan.LedgerKey)
@@ -224,8 +224,8 @@ func summed(run *v1alpha1.EvaluationRun, plan score.Plan,
 	return ledger, nil
 }
 
-// countEpisode adds an episode as its receipt says. Without one that holds it counts as its line
-// claims.
+// countEpisode adds an episode as in its receipt. Without a valid receipt it counts as in its own
+// record.
 func countEpisode(ledger *score.Ledger, e record.Episode, key ed25519.PublicKey) (claimed bool, err error) {
 	if r, err := score.VerifyReceipt(e.Receipt, key); err == nil && r.Run == ledger.Run && r.Planned.Index == e.Index {
 		return false, ledger.Add(r.Planned, r.Episode)
@@ -236,7 +236,7 @@ func countEpisode(ledger *score.Ledger, e record.Episode, key ed25519.PublicKey)
 	return e.Score != nil, AddTo(ledger, e)
 }
 
-// concludeStored sets the conditions that follow from the stored episodes, of which some count
+// concludeStored sets the conditions that follow from the stored episodes. claimed counts those
 // without a receipt.
 func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed int) {
 	e := run.Status.Episodes
@@ -256,17 +256,16 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 	run.Status.Conditions = evaluation.Conditions(run, sums, outcome)
 }
 
-// ErrNothingStored means that a run's episodes were kept nowhere.
-var ErrNothingStored = errors.New("stores no episodes: give it spec.results, or play it by `csenv eval --results`; " +
-	"trainers keep their own")
+// ErrNothingStored means that the episodes of a run aren't stored.
+var ErrNothingStored = errors.New("stores no episodes: set spec.results in its manifest, or play it with `csenv eval --results`; " +
+	"trainers store the episodes of External runs")
 
-// inVolume reports whether a run of the cluster stores its episodes in a folder, which is the
-// runners' and not this machine's.
+// inVolume reports whether a run of the cluster stores its episodes in a volume of the runners.
 func inVolume(location string) bool {
 	return strings.HasPrefix(location, "file://") || !strings.Contains(location, "://")
 }
 
-// episodesAt reads the episodes that a run of the cluster has stored.
+// episodesAt reads the stored episodes of a run of the cluster.
 func episodesAt(ctx context.Context, run *v1alpha1.EvaluationRun) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
 		if run.Status.Results == "" {
@@ -275,12 +274,12 @@ func episodesAt(ctx context.Context, run *v1alpha1.EvaluationRun) iter.Seq2[reco
 		}
 		if inVolume(run.Status.Results) {
 			yield(record.Episode{}, fmt.Errorf("the episodes of run %s are in a volume of the cluster, %s: copy them "+
-				"here and name the folder with --results", run.Name, run.Status.Results))
+				"here and give the folder with --results", run.Name, run.Status.Results))
 			return
 		}
 		store, err := results.Open(ctx, run.Status.Results)
 		if err != nil {
-			yield(record.Episode{}, fmt.Errorf("%w: the credentials are those of this machine's environment", err))
+			yield(record.Episode{}, fmt.Errorf("%w: credentials are read from the environment of this machine", err))
 			return
 		}
 		defer store.Close()

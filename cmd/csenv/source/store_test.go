@@ -18,7 +18,7 @@ func TestEpisodesInAVolume(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "results")
 		run := &v1alpha1.EvaluationRun{Status: v1alpha1.EvaluationRunStatus{Results: prefix + folder}}
 		for _, err := range episodesAt(t.Context(), run) {
-			if err == nil || !strings.Contains(err.Error(), "copy them here and name the folder with --results") {
+			if err == nil || !strings.Contains(err.Error(), "copy them here and give the folder with --results") {
 				t.Errorf("error %v", err)
 			}
 		}

@@ -9,18 +9,18 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Section is a table with a heading. Rows hold what is shown; a cell may fold.
+// Section is a table with a heading. Wide cells wrap.
 type Section struct {
 	Heading string
 	Header  []string
 	Rows    [][]string
-	// note stands below the table.
+	// Note is printed below the table.
 	Note string
-	// painted says that the first column is csenv's own, with its colours.
+	// Painted marks the first column as trusted: it may contain colours.
 	Painted bool
 }
 
-// Document is what a command shows: a line at the top and some tables.
+// Document is a title and some tables.
 type Document struct {
 	Title    string
 	Sections []Section
@@ -70,12 +70,12 @@ func (d Document) markdown(w io.Writer) {
 	}
 }
 
-// markdownText keeps a text on one line and from being markup: it may be anybody's.
+// markdownText escapes an untrusted text and puts it on one line.
 func markdownText(s string) string {
 	return strings.NewReplacer("\n", " ", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(Printable(s))
 }
 
-// table is the section's, folded to the width if that is asked for.
+// table builds the section's table, wrapped to the width if asked for.
 func (s Section) table(fold bool) table.Writer {
 	t := NewTable(s.Header...)
 	for _, row := range s.Rows {
@@ -94,7 +94,7 @@ func (s Section) table(fold bool) table.Writer {
 	return t
 }
 
-// gap is what newTable puts between two columns.
+// gap is the space between two columns.
 const gap = 2
 
 // folded narrows the widest columns until all fit.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Bar draws what was earned of what was offered.
+// Bar draws the earned part of the offered points.
 func Bar(earned, offered string) string {
 	const width = 20
 	most, share := Decimal(offered), 0.0
@@ -16,7 +16,7 @@ func Bar(earned, offered string) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-// Decimal reads one of the API's decimals, 0 for none.
+// Decimal parses a decimal of the API, 0 if it is empty.
 func Decimal(s string) float64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -25,7 +25,7 @@ func Decimal(s string) float64 {
 	return f
 }
 
-// Interval draws an interval from 0 to 1 with its middle.
+// Interval draws an interval between 0 and 1 and its middle.
 func Interval(low, middle, high string, width int) string {
 	at := func(text string) int { return min(max(int(Decimal(text)*float64(width)), 0), width-1) }
 	line := []rune(strings.Repeat("·", width))

@@ -11,12 +11,33 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Result is the result of a command in each of the formats.
+type Result struct {
+	Value    any        // JSON and YAML
+	Header   []string   // CSV
+	Rows     [][]string // CSV
+	Document Document   // text and Markdown
+}
+
+// Print writes a result in the format.
+func (f *Format) Print(w io.Writer, r Result) error {
+	switch f.Name {
+	case "json", "yaml":
+		return f.Encode(w, r.Value)
+	case "csv":
+		return writeCSV(w, r.Header, r.Rows)
+	}
+	r.Document.Print(w, f.Name)
+	return nil
+}
+
 // Format is the value of -o: one of a few names.
 type Format struct {
 	Name    string
 	allowed []string
 }
 
+// FormatFlag adds -o with the allowed formats; the first is the default.
 func FormatFlag(flags *pflag.FlagSet, allowed ...string) *Format {
 	f := &Format{allowed[0], allowed}
 	flags.VarP(f, "output", "o", "output format: "+strings.Join(allowed, ", "))
@@ -29,7 +50,7 @@ func (f *Format) Type() string { return "format" }
 
 func (f *Format) Set(name string) error {
 	if !slices.Contains(f.allowed, name) {
-		return fmt.Errorf("choose %s", strings.Join(f.allowed, ", "))
+		return fmt.Errorf("choose one of %s", strings.Join(f.allowed, ", "))
 	}
 	f.Name = name
 	return nil

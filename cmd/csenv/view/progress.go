@@ -11,11 +11,11 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// LineInterval is the least time between two lines of progress where there is no terminal.
+// LineInterval is the minimum time between two lines of progress outside a terminal.
 const LineInterval = 10 * time.Second
 
-// meter shows how far something is: a bar on a terminal, now and then a line elsewhere. It is safe
-// for concurrent use.
+// Meter shows progress: as a bar on a terminal, otherwise as occasional lines. It is safe for
+// concurrent use.
 type meter struct {
 	out  io.Writer
 	what string
@@ -33,10 +33,10 @@ func NewMeter(out io.Writer, what string, now func() time.Time) *meter {
 	return &meter{out: out, what: what, now: now, Terminal: IsTerminal(out), began: began, last: began}
 }
 
-// UnknownTotal is the total of episodes that nobody knows.
+// UnknownTotal is the total of a run without a fixed number of episodes.
 const UnknownTotal = -1
 
-// Set shows that so many episodes of a total have ended, errored ones among them.
+// Set shows the number of ended episodes, including errored ones.
 func (m *meter) Set(ended, total, errored int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *meter) draw(ended, total, errored int64) {
 	_ = m.bar.Set64(ended) // a bar that can't be drawn is no failure
 }
 
-// Finish takes the bar away.
+// Finish removes the bar.
 func (m *meter) Finish() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

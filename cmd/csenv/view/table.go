@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// NewTable makes a table without lines, as kubectl's are.
+// NewTable returns a table without lines, as kubectl prints them.
 func NewTable(header ...string) table.Writer {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -27,23 +27,18 @@ func NewTable(header ...string) table.Writer {
 	return t
 }
 
-// WriteCSV writes a header and records. A cell that a spreadsheet would take for a formula is
-// marked as text.
-func WriteCSV(w io.Writer, header []string, records [][]string) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(header); err != nil {
-		return fmt.Errorf("writing CSV: %w", err)
-	}
+// writeCSV writes a header and records. A cell that a spreadsheet would evaluate as a formula gets a
+// leading apostrophe.
+func writeCSV(w io.Writer, header []string, records [][]string) error {
 	for _, record := range records {
 		for i, cell := range record {
 			if cell != "" && strings.ContainsRune("=+@\t\r", rune(cell[0])) {
 				record[i] = "'" + cell
 			}
 		}
-		if err := out.Write(record); err != nil {
-			return fmt.Errorf("writing CSV: %w", err)
-		}
 	}
-	out.Flush()
-	return out.Error()
+	if err := csv.NewWriter(w).WriteAll(append([][]string{header}, records...)); err != nil {
+		return fmt.Errorf("writing CSV: %w", err)
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ const (
 	LevelBad  = "bad"
 )
 
-// Colours says whether a writer takes colours: a terminal does, unless NO_COLOR is set
+// Colours reports whether to colour the output: on a terminal, unless NO_COLOR is set
 // (no-color.org).
 func Colours(w io.Writer) bool {
 	if kept, ok := w.(*StickyWriter); ok {
@@ -23,7 +23,7 @@ func Colours(w io.Writer) bool {
 	return os.Getenv("NO_COLOR") == "" && IsTerminal(w)
 }
 
-// ColourOf paints a level where colours are wanted.
+// ColourOf colours a level if wanted.
 func ColourOf(wanted bool, level string) string {
 	paint := map[string]string{LevelOK: "\x1b[32m", LevelNote: "\x1b[33m", LevelBad: "\x1b[31m"}
 	if !wanted || paint[level] == "" {
@@ -32,7 +32,8 @@ func ColourOf(wanted bool, level string) string {
 	return paint[level] + level + "\x1b[0m"
 }
 
-// StickyWriter keeps the first error of a writer, so that printing needn't look at it line by line.
+// StickyWriter keeps the first error of a writer, so that callers can ignore errors of single
+// writes.
 type StickyWriter struct {
 	To  io.Writer
 	Err error
@@ -47,7 +48,7 @@ func (k *StickyWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// IsTerminal says whether a reader or writer is a terminal.
+// IsTerminal reports whether a reader or writer is a terminal.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ShortDigest is enough of a digest to tell it from others.
+// ShortDigest shortens a digest for display.
 func ShortDigest(digest string) string {
 	const shown = len("sha256:") + 12
 	if len(digest) > shown {
@@ -49,12 +49,11 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Width is the width within which everything for people stays.
+// Width is the maximum width of text output.
 const Width = 100
 
-// Printable shows what would steer a terminal instead of letting it: control characters other than
-// line feeds and tabs, and those that turn the direction of writing. Texts of agents, judges and
-// packs are anybody's.
+// Printable escapes control characters, except line feeds and tabs, and characters that change the
+// direction of text. Texts of agents, judges and packs are untrusted.
 func Printable(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ReplaceAll(s, "\r\n", "\n") { // bytes that aren't UTF-8 come out as U+FFFD
@@ -76,7 +75,7 @@ func Paragraph(w io.Writer, indent, s string) {
 	}
 }
 
-// Field writes a name and its value. The value's lines stand below each other.
+// Field writes a name and its value. Further lines of the value are aligned.
 func Field(w io.Writer, name, value string) {
 	const width = 14
 	if value == "" {
@@ -110,10 +109,10 @@ func Customer(name, company, since string) string {
 	return name
 }
 
-// SortedKeys are a map's keys in order.
+// SortedKeys returns the sorted keys of a map.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Each converts a list.
+// Each converts the items of a list; the result of an empty list is nil.
 func Each[T, U any](items []T, convert func(T) U) []U {
 	if len(items) == 0 {
 		return nil
@@ -125,10 +124,10 @@ func Each[T, U any](items []T, convert func(T) U) []U {
 	return out
 }
 
-// ClockTime is how times are written for people.
+// ClockTime is the format of times in text output.
 const ClockTime = "Monday, 2006-01-02 15:04"
 
-// YAML is a record as YAML. The values here always encode.
+// YAML encodes a value of which the type is known to encode.
 func YAML(v any) string {
 	data, err := yaml.Marshal(v)
 	if err != nil {
@@ -137,7 +136,7 @@ func YAML(v any) string {
 	return string(data)
 }
 
-// JSON is a value as one line of JSON. The values here always encode.
+// JSON encodes a value on one line.
 func JSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

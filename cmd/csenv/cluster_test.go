@@ -153,7 +153,8 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("report", func(t *testing.T) {
-		if out := must(t, "report", "oracle-run", "-o", "-"); !strings.Contains(out, "episodes of this run are not stored") {
+		if out := must(t, "report", "oracle-run", "-o", "-"); !strings.Contains(out,
+			"episodes of this run are not stored") {
 			t.Error(out)
 		}
 	})
@@ -302,8 +303,9 @@ func clusterErrors(t *testing.T) {
 		"no such namespace": {[]string{"run", "--pool", "support", "--task", "ticket-classify", "-n", "nowhere"},
 			"there is no namespace nowhere"},
 		"no pool": {[]string{"run", "--task", "ticket-classify"}, "--pool is missing"},
-		"no such pool": {[]string{"env", "status", "nope"}, "there is no such pool in namespace default, which has [empty " +
-			"support]"},
+		"no such pool": {[]string{"env", "status", "nope"},
+			"there is no such pool in namespace default, which has [empty " +
+				"support]"},
 		"no episodes": {[]string{"episodes", "oracle-run"},
 			"run oracle-run stores no episodes: set spec.results"},
 		"no labels":       {[]string{"leaderboard", "-l", "team=b"}, "no run in namespace default matches"},

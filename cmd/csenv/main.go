@@ -107,11 +107,14 @@ Exit codes:
 		title    string
 		commands []*cobra.Command
 	}{
-		{"On this machine:", []*cobra.Command{evaluate.NewEvalCommand(), episodes.NewPlayCommand(), evaluate.NewServeCommand(),
+		{"On this machine:", []*cobra.Command{evaluate.NewEvalCommand(), episodes.NewPlayCommand(),
+			evaluate.NewServeCommand(),
 			evaluate.NewBenchCommand()}},
-		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(), cluster.NewDoctorCommand()}},
+		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(),
+			cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
-			figures.NewResultsCommand(), episodes.NewEpisodesCommand(), episodes.NewTranscriptCommand(), figures.NewCompareCommand(),
+			figures.NewResultsCommand(), episodes.NewEpisodesCommand(), episodes.NewTranscriptCommand(),
+			figures.NewCompareCommand(),
 			figures.NewLeaderboardCommand(), figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},
 		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), newVersionCommand()}},
@@ -152,7 +155,8 @@ func newVersionCommand() *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "csenv      %s (%s, %s/%s)\n", cli.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(out, "csenv      %s (%s, %s/%s)\n", cli.Version, runtime.Version(), runtime.GOOS,
+				runtime.GOARCH)
 			fmt.Fprintf(out, "grader     %s, judge %s\n", grader.GraderVersion, offline.New().Name())
 			for _, p := range c.Packs() {
 				fmt.Fprintf(out, "scenarios  %s %d, %s\n", p.Name, p.Version, c.Digest())

@@ -208,8 +208,8 @@ func queuesTable(rows []audit.QueueFigures) table.Writer {
 func sequencesTable(rows []audit.SequenceRow) table.Writer {
 	t := view.NewTable("sequence", "all facts", "passed", "copied fields", "passed")
 	for _, s := range rows {
-		t.AppendRow(table.Row{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed, view.Thousandths(s.Template.Score),
-			s.Template.Passed})
+		t.AppendRow(table.Row{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed,
+			view.Thousandths(s.Template.Score), s.Template.Passed})
 	}
 	return t
 }
@@ -217,8 +217,8 @@ func sequencesTable(rows []audit.SequenceRow) table.Writer {
 func figuresTable(rows []audit.Figures) table.Writer {
 	t := view.NewTable("policy", "cls", "prio", "esc", "classify", "rules")
 	for _, f := range rows {
-		t.AppendRow(table.Row{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority), view.Thousandths(f.Escalation), view.Thousandths(f.Classify),
-			view.Thousandths(f.Rules)})
+		t.AppendRow(table.Row{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority),
+			view.Thousandths(f.Escalation), view.Thousandths(f.Classify), view.Thousandths(f.Rules)})
 	}
 	return t
 }

@@ -42,8 +42,8 @@ func (c *Flags) Add(cmd *cobra.Command) {
 }
 
 func (c *Flags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` with the address and credentials of the cluster; $KUBECONFIG or "+
-		"~/.kube/config by default")
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` with the address and credentials of the cluster; "+
+		"$KUBECONFIG or ~/.kube/config by default")
 	f.StringVar(&c.context, "context", "", "context of the kubeconfig; the current one by default")
 	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace; the context's by default")
 }
@@ -111,15 +111,16 @@ func Explain(err error, doing string) error {
 		return nil
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) &&
 		strings.Contains(err.Error(), "could not find the requested resource"):
-		return fmt.Errorf("%s: csenv is not installed in this cluster: install it with `kubectl apply --server-side -k "+
-			"config/default`, or choose another --context", doing)
+		return fmt.Errorf("%s: csenv is not installed in this cluster: install it with "+
+			"`kubectl apply --server-side -k config/default`, or choose another --context", doing)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the cluster rejects your credentials: %w: sign in again or choose another "+
 			"--context", doing, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: %w: request the role csenv-viewer, or csenv-editor to create runs", doing, err)
 	case errors.As(err, &unreachable):
-		return fmt.Errorf("%s: the cluster doesn't answer: check that it runs and that --context is right: %w", doing, err)
+		return fmt.Errorf("%s: the cluster doesn't answer: check that it runs and that --context is right: %w", doing,
+			err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -76,7 +76,8 @@ const leastFiles = 4096
 
 func (c *checkup) machine() {
 	const area = "machine"
-	c.add(area, "csenv", view.LevelOK, fmt.Sprintf("%s, %s, %s/%s, %d CPUs", cli.Version, runtime.Version(), runtime.GOOS,
+	c.add(area, "csenv", view.LevelOK, fmt.Sprintf("%s, %s, %s/%s, %d CPUs", cli.Version, runtime.Version(),
+		runtime.GOOS,
 		runtime.GOARCH, runtime.NumCPU()), "")
 	switch limit, err := cli.OpenFiles(); {
 	case err != nil:
@@ -127,7 +128,8 @@ func (c *checkup) cluster(ctx context.Context, from *Flags) {
 		c.add(area, "kubeconfig", view.LevelBad, err.Error(), "")
 		return
 	}
-	c.add(area, "kubeconfig", view.LevelOK, fmt.Sprintf("%s, namespace %s", connected.config.Host, connected.Namespace), "")
+	c.add(area, "kubeconfig", view.LevelOK, fmt.Sprintf("%s, namespace %s", connected.config.Host, connected.Namespace),
+		"")
 	server, err := connected.kube.Discovery().ServerVersion()
 	if err != nil {
 		c.add(area, "API server", view.LevelBad, err.Error(), "check that the cluster runs and that --context is right")
@@ -182,7 +184,8 @@ func (c *checkup) operator(ctx context.Context, connected *Connection) {
 	list := &appsv1.DeploymentList{}
 	switch err := connected.List(ctx, list, managerLabels()); {
 	case err != nil:
-		c.add(area, "operator", view.LevelNote, "can't be listed: "+err.Error(), "request permission to list deployments")
+		c.add(area, "operator", view.LevelNote, "can't be listed: "+err.Error(),
+			"request permission to list deployments")
 		return
 	case len(list.Items) == 0:
 		c.add(area, "operator", view.LevelBad, "not installed", install)
@@ -201,10 +204,12 @@ func (c *checkup) operator(ctx context.Context, connected *Connection) {
 	}
 	services := &corev1.ServiceList{}
 	if err := connected.List(ctx, services, managerLabels()); err != nil || len(services.Items) == 0 {
-		c.add(area, "metrics", view.LevelNote, "no Service for the metrics of the operator", "apply config/default, which contains one")
+		c.add(area, "metrics", view.LevelNote, "no Service for the metrics of the operator",
+			"apply config/default, which contains one")
 		return
 	}
-	c.add(area, "metrics", view.LevelOK, fmt.Sprintf("Service %s/%s", services.Items[0].Namespace, services.Items[0].Name),
+	c.add(area, "metrics", view.LevelOK, fmt.Sprintf("Service %s/%s", services.Items[0].Namespace,
+		services.Items[0].Name),
 		"")
 }
 
@@ -246,7 +251,8 @@ func printCheckup(w io.Writer, f *view.Format, c checkup, coloured bool) error {
 	}
 	s := view.Section{Header: []string{"", "what", "found", "to do"}, Painted: true}
 	for _, d := range c {
-		s.Rows = append(s.Rows, []string{view.ColourOf(coloured, d.Level), d.What, strings.TrimSpace(d.Found), d.Advice})
+		s.Rows = append(s.Rows, []string{view.ColourOf(coloured, d.Level), d.What, strings.TrimSpace(d.Found),
+			d.Advice})
 	}
 	view.Document{Sections: []view.Section{s}}.Print(w, f.Name)
 	return nil

@@ -90,7 +90,8 @@ func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, err
 	}
 	if len(views) < max(len(names), 1) {
 		known := view.Each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
-		return nil, fmt.Errorf("there is no such pool in namespace %s, which has %v: choose another namespace with -n", c.Namespace,
+		return nil, fmt.Errorf("there is no such pool in namespace %s, which has %v: choose another namespace with -n",
+			c.Namespace,
 			known)
 	}
 	return views, nil

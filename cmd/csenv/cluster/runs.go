@@ -49,15 +49,16 @@ func (c *Connection) noRun(ctx context.Context, name string) error {
 		return fmt.Errorf("run %s is not in namespace %s, but in %s: choose that namespace with -n", name, c.Namespace,
 			strings.Join(elsewhere, ", "))
 	case len(here) == 0:
-		return fmt.Errorf(
-			"there is no run in namespace %s: choose another namespace with -n, or create a run with `csenv run`", c.Namespace)
+		return fmt.Errorf("there is no run in namespace %s: choose another namespace with -n, or create a run with "+
+			"`csenv run`", c.Namespace)
 	}
 	slices.Sort(here)
 	more := ""
 	if len(here) > maxNamed {
 		more, here = fmt.Sprintf(" and %d more", len(here)-maxNamed), here[:maxNamed]
 	}
-	return fmt.Errorf("there is no run %s in namespace %s: choose one of %s%s", name, c.Namespace, strings.Join(here, ", "),
+	return fmt.Errorf("there is no run %s in namespace %s: choose one of %s%s", name, c.Namespace,
+		strings.Join(here, ", "),
 		more)
 }
 

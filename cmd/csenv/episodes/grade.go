@@ -51,7 +51,8 @@ func printVerdict(w io.Writer, raw json.RawMessage) {
 	}
 	s := view.Section{Header: []string{"criterion", "earned", "offered", "why"}}
 	for _, c := range v.Criteria {
-		s.Rows = append(s.Rows, []string{criterionName(c.ID), view.Thousandths(c.Earned), view.Thousandths(c.Offered), c.Reason})
+		s.Rows = append(s.Rows, []string{criterionName(c.ID), view.Thousandths(c.Earned), view.Thousandths(c.Offered),
+			c.Reason})
 	}
 	for _, g := range v.Gates {
 		s.Rows = append(s.Rows, []string{"gate " + g.ID, "", "at most " + view.Thousandths(g.Cap), g.Reason})

@@ -117,7 +117,8 @@ func (k *episodeFilter) keeps(e record.Episode, below int64) bool {
 func newEpisodeRow(e record.Episode) episodeRow {
 	return episodeRow{
 		Index: e.Index, Task: e.Task, Scenario: e.Scenario, Trial: e.Trial, Seed: e.Seed, Outcome: e.Outcome,
-		Class: e.Class, Score: e.Score, Turns: len(e.Turns), Attempts: e.Attempts, Duration: e.DurationMS, EpisodeID: e.EpisodeID,
+		Class: e.Class, Score: e.Score, Turns: len(e.Turns), Attempts: e.Attempts, Duration: e.DurationMS,
+		EpisodeID: e.EpisodeID,
 	}
 }
 

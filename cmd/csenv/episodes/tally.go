@@ -73,6 +73,7 @@ func (t *tally) print(w io.Writer) {
 		fmt.Fprintf(w, "  %d not gradable: %s\n", t.reasons[reason], reason)
 	}
 	if t.foreign > 0 {
-		fmt.Fprintf(w, "  %s skipped because they aren't records; the first: %v\n", view.Count(t.foreign, "line"), t.firstForeign)
+		fmt.Fprintf(w, "  %s skipped because they aren't records; the first: %v\n", view.Count(t.foreign, "line"),
+			t.firstForeign)
 	}
 }

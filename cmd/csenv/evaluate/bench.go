@@ -57,7 +57,8 @@ func NewBenchCommand() *cobra.Command {
 		"numbers of concurrent sessions, measured one after the other")
 	f.DurationVar(&b.duration, "duration", 10*time.Second, "duration of each measurement")
 	f.StringVar(&b.reset, "reset", "{}", "`JSON` object with the reset options of every episode")
-	f.StringArrayVar(&b.actions, "action", nil, "`JSON` object of an action; may be repeated, the actions are played in turn")
+	f.StringArrayVar(&b.actions, "action", nil,
+		"`JSON` object of an action; may be repeated, the actions are played in turn")
 	f.StringVar(&b.token, "token", "", "bearer token of a protected server; preferably set in "+envvars.PoolToken)
 	b.output = view.FormatFlag(f, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return b.run(cmd, args[0]) }

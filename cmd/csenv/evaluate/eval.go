@@ -145,8 +145,8 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 		return nil, nil, errors.New("the run's spec.suspend is true, so nothing would be played: remove it")
 	}
 	if run.Spec.Agent.Type == v1alpha1.ExternalAgent {
-		return nil, nil, errors.New("the run's agent is External: it counts the episodes that trainers play against a pool in a " +
-			"cluster. Create it in the cluster with `csenv run -f`, or choose another agent")
+		return nil, nil, errors.New("the run's agent is External: it counts the episodes that trainers play against " +
+			"a pool in a cluster. Create it in the cluster with `csenv run -f`, or choose another agent")
 	}
 	e.unused(cmd.ErrOrStderr(), run)
 	pool, err := poolOf(ctx, run, objects.Pools)
@@ -156,7 +156,8 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 // unused warns about fields of a manifest that matter only in a cluster.
 func (e *evalCommand) unused(w io.Writer, run *v1alpha1.EvaluationRun) {
 	if run.Spec.Results != nil && e.store == "" {
-		view.Paragraph(w, "", "spec.results is ignored outside a cluster, so nothing is stored: --results stores every episode")
+		view.Paragraph(w, "", "spec.results is ignored outside a cluster, so nothing is stored: --results stores "+
+			"every episode")
 	}
 	if ref := run.Spec.BaselineRef; ref != nil {
 		view.Paragraph(w, "", fmt.Sprintf("spec.baselineRef is ignored outside a cluster: compare with `csenv "+
@@ -177,8 +178,9 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
 		names[i] = pool.Name
 	}
 	if len(pools) > 0 {
-		return nil, fmt.Errorf("the run's environmentRef is %s, and -f contains the pools %s: give that pool's manifest",
-			ref.Name, strings.Join(names, ", "))
+		return nil,
+			fmt.Errorf("the run's environmentRef is %s, and -f contains the pools %s: give that pool's manifest",
+				ref.Name, strings.Join(names, ", "))
 	}
 	environment, err := local.EnvironmentOf(run.Spec.Tasks[0].Name)
 	if err != nil {
@@ -194,7 +196,8 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 	catalog *scenarios.Catalog) (local.Options, error) {
 	o := local.Options{Pool: pool.Name, Version: cli.Version, Clock: rollout.SystemClock()}
 	if wanted := len(pool.Spec.Scenarios.Packs); wanted > len(*e.packs) {
-		return o, fmt.Errorf("pool %s plays %s that are stored in the cluster: give their folders with --pack", pool.Name,
+		return o, fmt.Errorf("pool %s plays %s that are stored in the cluster: give their folders with --pack",
+			pool.Name,
 			view.Count(wanted, "pack"))
 	}
 	judge := e.judge

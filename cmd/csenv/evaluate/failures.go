@@ -68,7 +68,8 @@ func (l *failureLog) WithGroup(string) slog.Handler { return l }
 // print lists the failed attempts by class, with the first error of each.
 func (l *failureLog) print(w io.Writer) {
 	for _, class := range slices.Sorted(maps.Keys(l.counts)) {
-		view.Paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", view.Count(l.counts[class], "attempt"), class,
+		view.Paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", view.Count(l.counts[class], "attempt"),
+			class,
 			l.first[class]))
 	}
 }

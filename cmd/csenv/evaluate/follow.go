@@ -59,7 +59,8 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 		view.Paragraph(cmd.ErrOrStderr(), "", "stopped following: "+err.Error())
 	}
 	if ctx.Err() != nil || !apierrors.IsNotFound(err) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the run continues; follow it with: csenv run --follow %s -n %s\n", name, c.Namespace)
+		fmt.Fprintf(cmd.ErrOrStderr(), "the run continues; follow it with: csenv run --follow %s -n %s\n", name,
+			c.Namespace)
 	}
 	return run
 }

@@ -50,8 +50,9 @@ func TestFollowingThroughFaults(t *testing.T) {
 		said     string
 		silent   string
 	}{
-		"a moment":  {[]error{down, apierrors.NewInternalError(down), nil}, true, "Completed", "stopped following"},
-		"for good":  {[]error{down}, false, "the run continues; follow it with: csenv run --follow r -n ns", "Completed"},
+		"a moment": {[]error{down, apierrors.NewInternalError(down), nil}, true, "Completed", "stopped following"},
+		"for good": {[]error{down}, false, "the run continues; follow it with: csenv run --follow r -n ns",
+			"Completed"},
 		"deleted":   {[]error{apierrors.NewNotFound(kind, "r")}, false, "stopped following", "the run continues"},
 		"forbidden": {[]error{apierrors.NewForbidden(kind, "r", down)}, false, "the run continues", "Completed"},
 	} {
@@ -65,7 +66,8 @@ func TestFollowingThroughFaults(t *testing.T) {
 				began := time.Now()
 				run := followRun(cmd, c, &v1alpha1.EvaluationRun{ObjectMeta: metav1.ObjectMeta{Name: "r",
 					Namespace: "ns"}}, time.Second)
-				if got := figures.OutcomeOf(run) == nil; got != tt.complete || !strings.Contains(errs.String(), tt.said) ||
+				if got := figures.OutcomeOf(run) == nil; got != tt.complete ||
+					!strings.Contains(errs.String(), tt.said) ||
 					strings.Contains(errs.String(), tt.silent) {
 					t.Errorf("complete: %v, said %s", got, errs.String())
 				}

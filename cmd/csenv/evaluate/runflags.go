@@ -149,8 +149,9 @@ func (r *runFlags) spec() (v1alpha1.Agent, error) {
 		return r.openAI()
 	case "http":
 		if r.agentURL == "" {
-			return v1alpha1.Agent{}, errors.New("--agent http requires --agent-url, the URL that receives observations " +
-				"and returns actions")
+			return v1alpha1.Agent{},
+				errors.New("--agent http requires --agent-url, the URL that receives observations " +
+					"and returns actions")
 		}
 		return v1alpha1.Agent{Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{URL: r.agentURL}}, nil
 	}

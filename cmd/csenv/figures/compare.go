@@ -122,8 +122,8 @@ func printComparison(w io.Writer, f *view.Format, c Comparison, everything bool)
 	rows := view.Each(c.Changes, func(ch scenarioChange) []string {
 		return []string{ch.Task, ch.Scenario, ch.A, ch.B, signed(ch.Delta)}
 	})
-	changes := view.Section{Heading: "Changes, largest first", Header: []string{"task", "scenario", c.A, c.B, "difference"},
-		Rows: rows}
+	changes := view.Section{Heading: "Changes, largest first",
+		Header: []string{"task", "scenario", c.A, c.B, "difference"}, Rows: rows}
 	if !everything && len(rows) > maxChanges {
 		changes.Rows, changes.Note = rows[:maxChanges], fmt.Sprintf("and %d more: --all lists them",
 			len(rows)-maxChanges)
@@ -136,7 +136,8 @@ func printComparison(w io.Writer, f *view.Format, c Comparison, everything bool)
 func (c Comparison) String() string {
 	verdict, interval := "too few scenarios for an interval", ""
 	if c.Low != "" {
-		verdict, interval = "no significant difference", fmt.Sprintf(" (95 %% interval %s to %s)", signed(c.Low), signed(c.High))
+		verdict, interval = "no significant difference", fmt.Sprintf(" (95 %% interval %s to %s)", signed(c.Low),
+			signed(c.High))
 	}
 	switch {
 	case view.Decimal(c.Low) > 0:

@@ -19,13 +19,14 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow) view.Document {
 	if s.Score == nil {
 		return d
 	}
-	groups := view.Section{Heading: "Scores, with 95 % intervals over scenarios", Header: []string{"", "episodes", "score",
-		"low", "high", "min", "median", "max", "pass rate"}}
-	dimensions := view.Section{Heading: "Points by dimension, per episode", Header: []string{"task", "dimension", "earned",
-		"offered", "share"}}
+	groups := view.Section{Heading: "Scores, with 95 % intervals over scenarios",
+		Header: []string{"", "episodes", "score", "low", "high", "min", "median", "max", "pass rate"}}
+	dimensions := view.Section{Heading: "Points by dimension, per episode",
+		Header: []string{"task", "dimension", "earned", "offered", "share"}}
 	for _, r := range rows {
 		if task, name, _ := strings.Cut(r.Name, "/"); r.Scope == "dimension" {
-			dimensions.Rows = append(dimensions.Rows, []string{task, name, r.Mean, r.Offered, view.Bar(r.Mean, r.Offered)})
+			dimensions.Rows = append(dimensions.Rows,
+				[]string{task, name, r.Mean, r.Offered, view.Bar(r.Mean, r.Offered)})
 			continue
 		}
 		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
@@ -141,7 +142,8 @@ func runRows(run *v1alpha1.EvaluationRun) []figureRow {
 	add := func(scope, name string, episodes int64, score *v1alpha1.Score, passRate string) {
 		sc := ptr.Deref(score, v1alpha1.Score{})
 		ci := ptr.Deref(sc.CI95, v1alpha1.Interval{})
-		rows = append(rows, figureRow{run.Name, scope, name, episodes, sc.Mean, sc.StandardError, ci.Low, ci.High, sc.Min,
+		rows = append(rows, figureRow{run.Name, scope, name, episodes, sc.Mean, sc.StandardError, ci.Low, ci.High,
+			sc.Min,
 			sc.P50, sc.Max, passRate, ""})
 	}
 	episodes := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})

@@ -29,7 +29,8 @@ import (
 //go:embed report.html.tmpl
 var reportPage string
 
-// page is a report. The texts of agents and scenarios in it are untrusted; the template escapes them.
+// page is a report. The texts of agents and scenarios in it are untrusted; the template escapes
+// them.
 type page struct {
 	Title, Version string
 	Mixed          bool
@@ -99,13 +100,15 @@ func NewReportCommand() *cobra.Command {
 	return cmd
 }
 
-func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, runs []*source.LoadedRun, limit int) error {
+func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, runs []*source.LoadedRun,
+	limit int) error {
 	t, err := template.New("report").Funcs(pageFunctions()).Parse(reportPage)
 	if err != nil {
 		return fmt.Errorf("reading the report's template: %w", err)
 	}
 	slices.SortStableFunc(runs, func(a, b *source.LoadedRun) int { return cmp.Compare(meanOf(b), meanOf(a)) })
-	p := page{Title: "Evaluation of " + strings.Join(view.Each(runs, func(r *source.LoadedRun) string { return r.Name }), ", "),
+	p := page{Title: "Evaluation of " + strings.Join(
+		view.Each(runs, func(r *source.LoadedRun) string { return r.Name }), ", "),
 		Version: cli.Version}
 	for i, r := range runs {
 		p.Mixed = p.Mixed || mayCompare(runs[0], r) != nil

@@ -107,7 +107,8 @@ func fromCluster(c *cluster.Connection, run *v1alpha1.EvaluationRun) *LoadedRun 
 }
 
 // clusterScores reads the scores by scenario from the run's ConfigMap or its stored episodes.
-func clusterScores(ctx context.Context, c *cluster.Connection, run *v1alpha1.EvaluationRun) ([]score.ScenarioScore, error) {
+func clusterScores(ctx context.Context, c *cluster.Connection,
+	run *v1alpha1.EvaluationRun) ([]score.ScenarioScore, error) {
 	if run.Status.ScoresRef == nil {
 		if run.Status.Results != "" {
 			return foldScores(episodesAt(ctx, run))

@@ -120,7 +120,8 @@ func (s *stored) folder(folders []string, name string) (string, error) {
 	case 1:
 		return matches[0], nil
 	}
-	return "", fmt.Errorf("%s contains several runs named %s: choose one of %s", s.location, name, strings.Join(matches, ", "))
+	return "", fmt.Errorf("%s contains several runs named %s: choose one of %s", s.location, name,
+		strings.Join(matches, ", "))
 }
 
 // read rebuilds a run from its stored plan and episodes.
@@ -159,11 +160,12 @@ func (s *stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &LoadedRun{EvaluationRun: run, Episodes: episodes, Scores: func(context.Context) ([]score.ScenarioScore, error) {
-		var table score.ScenarioTable
-		table.Fold(ledger)
-		return table.Rows(), nil
-	}}, nil
+	return &LoadedRun{EvaluationRun: run, Episodes: episodes,
+		Scores: func(context.Context) ([]score.ScenarioScore, error) {
+			var table score.ScenarioTable
+			table.Fold(ledger)
+			return table.Rows(), nil
+		}}, nil
 }
 
 // planned copies the plan into the spec.
@@ -257,7 +259,8 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 }
 
 // ErrNothingStored means that the episodes of a run aren't stored.
-var ErrNothingStored = errors.New("stores no episodes: set spec.results in its manifest, or play it with `csenv eval --results`; " +
+var ErrNothingStored = errors.New("stores no episodes: set spec.results in its manifest, or play it with " +
+	"`csenv eval --results`; " +
 	"trainers store the episodes of External runs")
 
 // inVolume reports whether a run of the cluster stores its episodes in a volume of the runners.

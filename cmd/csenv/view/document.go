@@ -72,7 +72,9 @@ func (d Document) markdown(w io.Writer) {
 
 // markdownText escapes an untrusted text and puts it on one line.
 func markdownText(s string) string {
-	return strings.NewReplacer("\n", " ", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(Printable(s))
+	return strings.NewReplacer(
+		"\n", " ", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "'", "[", `\[`, "*", `\*`, "_", `\_`,
+	).Replace(Printable(s))
 }
 
 // table builds the section's table, wrapped to the width if asked for.

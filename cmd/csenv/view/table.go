@@ -27,8 +27,8 @@ func NewTable(header ...string) table.Writer {
 	return t
 }
 
-// writeCSV writes a header and records. A cell that a spreadsheet would evaluate as a formula gets a
-// leading apostrophe.
+// writeCSV writes a header and records. A cell that a spreadsheet would evaluate as a formula gets
+// a leading apostrophe.
 func writeCSV(w io.Writer, header []string, records [][]string) error {
 	for _, record := range records {
 		for i, cell := range record {

@@ -11,38 +11,36 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Config says how an endpoint is called. MaxConcurrency, MaxQueue and Attempts are at least 1.
+// Config configures a Caller. MaxConcurrency, MaxQueue and Attempts are at least 1.
 type Config struct {
 	// MaxConcurrency bounds the requests that run at a time, MaxQueue those that wait.
 	MaxConcurrency, MaxQueue int
-	// Attempts is how often a request is sent at most.
+	// Attempts is the maximum number of times a request is sent.
 	Attempts int
-	// FirstBackoff is the most that is waited before the second attempt. It doubles up to
-	// MaxBackoff.
+	// FirstBackoff is the longest wait before the second attempt. It doubles up to MaxBackoff.
 	FirstBackoff, MaxBackoff time.Duration
-	// Patience is the longest wait between two attempts that an endpoint may ask for; 0 is as long
-	// as the context lasts.
-	Patience time.Duration
-	// PerMinute bounds the requests that are begun in a minute, 0 for no bound.
+	// MaxRetryAfter is the longest wait between two attempts that an endpoint may request. 0 is no
+	// bound but the context.
+	MaxRetryAfter time.Duration
+	// PerMinute bounds the requests that begin in a minute, 0 for no bound.
 	PerMinute float64
-	// Hold makes every request wait where one was asked to.
-	Hold bool
-	// Now, Random (from 0 to 1) and Wait are the clock and the chance; nil for the real ones.
+	// PauseAll delays every request for as long as the endpoint has asked one of them to wait.
+	PauseAll bool
+	// Now, Random (from 0 to 1) and Wait are for tests; nil for the real ones.
 	Now    func() time.Time
 	Random func() float64
 	Wait   func(ctx context.Context, d time.Duration) error
 }
 
-// Caller calls one endpoint. It is safe for concurrent use and meant to be shared by all sessions
-// of a process.
+// Caller calls one endpoint. It is safe for concurrent use, and all sessions of a process share it.
 type Caller struct {
 	config  Config
 	limiter *limiter
 	pace    *rate.Limiter
 
 	mu sync.Mutex
-	// held is when the endpoint wants to hear of the process again.
-	held time.Time
+	// pausedUntil is when the endpoint accepts requests again.
+	pausedUntil time.Time
 }
 
 // NewCaller makes a caller.
@@ -63,7 +61,7 @@ func NewCaller(c Config) *Caller {
 	return caller
 }
 
-// Wait waits for the time to pass or the context to end.
+// Wait waits for a time, or until the context ends.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -75,13 +73,18 @@ func Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Backoff is the wait before attempt n+1, n from 1: a random part (full jitter) of a bound that
+// doubles from first up to most. Random returns a number from 0 to 1.
+func Backoff(first, most time.Duration, n int, random func() float64) time.Duration {
+	return time.Duration(random() * float64(min(first<<min(n-1, 10), most)))
+}
+
 // ErrNoTime means that the next attempt would come too late.
 var ErrNoTime = errors.New("no time for another attempt")
 
-// Do sends a request until it has completed, or until sending it again is of no use: then the error
-// is that of the last attempt. Send makes one attempt; its errors are of the type *Error, and any
-// other one ends the call as it is. Again, unless it is nil, is told why the request is sent once
-// more.
+// Do sends a request until it completes or another attempt is of no use. The error is that of the
+// last attempt. Send makes one attempt: after an *Error it may be called again, and any other error
+// ends the call. Again, unless nil, is called before each further attempt with the reason.
 func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again func(*Error)) error {
 	for attempt := 0; ; {
 		err := c.attempt(ctx, send)
@@ -109,53 +112,52 @@ func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again
 	}
 }
 
-// pause waits before the next attempt: a random part of the backoff, and at least what the endpoint
-// asks for. It gives up at once if there is no time for that.
+// pause waits for the backoff before the next attempt, and at least as long as the endpoint has
+// requested. It fails at once if there is no time for that.
 func (c *Caller) pause(ctx context.Context, attempt int, e *Error) error {
-	backoff := min(c.config.FirstBackoff<<(attempt-1), c.config.MaxBackoff)
-	wait := max(time.Duration(c.config.Random()*float64(backoff)), e.After)
+	wait := max(Backoff(c.config.FirstBackoff, c.config.MaxBackoff, attempt, c.config.Random), e.After)
 	deadline, bounded := ctx.Deadline()
-	if bounded && c.config.Now().Add(wait).After(deadline) || c.config.Patience > 0 && wait > c.config.Patience {
+	if bounded && c.config.Now().Add(wait).After(deadline) || c.config.MaxRetryAfter > 0 && wait > c.config.MaxRetryAfter {
 		return fmt.Errorf("%w, which is due in %v: %w", ErrNoTime, wait, e)
 	}
 	return c.config.Wait(ctx, wait)
 }
 
-// attempt sends a request once, in its turn.
+// attempt sends a request once, when the limiter and the pace allow it.
 func (c *Caller) attempt(ctx context.Context, send func(context.Context) error) error {
-	round, err := c.limiter.acquire(ctx)
+	cuts, err := c.limiter.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	ended := Unsent
-	defer func() { c.limiter.release(round, ended) }()
+	defer func() { c.limiter.release(cuts, ended) }()
 	if err := c.keepPace(ctx); err != nil {
 		return err
 	}
 	err = send(ctx)
 	ended = ClassOf(err)
-	if e, ok := errors.AsType[*Error](err); ok && c.config.Hold && e.Class == Throttled {
-		c.hold(e.After)
+	if e, ok := errors.AsType[*Error](err); ok && c.config.PauseAll && e.Class == Throttled {
+		c.pauseAll(e.After)
 	}
 	return err
 }
 
-// hold keeps all requests back for a time, as far as there is patience for it.
-func (c *Caller) hold(d time.Duration) {
-	if c.config.Patience > 0 {
-		d = min(d, c.config.Patience)
+// pauseAll delays all requests for a time of at most MaxRetryAfter.
+func (c *Caller) pauseAll(d time.Duration) {
+	if c.config.MaxRetryAfter > 0 {
+		d = min(d, c.config.MaxRetryAfter)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if until := c.config.Now().Add(d); until.After(c.held) {
-		c.held = until
+	if until := c.config.Now().Add(d); until.After(c.pausedUntil) {
+		c.pausedUntil = until
 	}
 }
 
 // keepPace waits until a request may begin.
 func (c *Caller) keepPace(ctx context.Context) error {
 	c.mu.Lock()
-	left := c.held.Sub(c.config.Now())
+	left := c.pausedUntil.Sub(c.config.Now())
 	c.mu.Unlock()
 	if left > 0 {
 		if err := c.config.Wait(ctx, left); err != nil {
@@ -174,5 +176,5 @@ func (c *Caller) keepPace(ctx context.Context) error {
 	return nil
 }
 
-// Load are the requests in flight, those that wait, and the bound of those in flight.
+// Load returns the requests in flight, those that wait, and the bound of those in flight.
 func (c *Caller) Load() (inFlight, waiting, limit int) { return c.limiter.load() }

@@ -53,7 +53,7 @@ func TestDo(t *testing.T) {
 			want:  "4 attempts: the endpoint answered 503 Service Unavailable"},
 		"waits as asked": {errs: []error{throttled(9 * time.Second), nil},
 			times: []time.Duration{0, 9 * time.Second}},
-		"no patience": {change: func(c *Config) { c.Patience = 5 * time.Second },
+		"no patience": {change: func(c *Config) { c.MaxRetryAfter = 5 * time.Second },
 			errs: []error{throttled(9 * time.Second), nil}, times: []time.Duration{0},
 			want: "no time for another attempt, which is due in 9s: the endpoint answered 429 Too Many Requests"},
 		"no time": {limit: 5 * time.Second, errs: []error{throttled(9 * time.Second), nil},
@@ -103,7 +103,7 @@ func TestDo(t *testing.T) {
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := middling()
-		c.Hold, c.Patience = true, time.Minute
+		c.PauseAll, c.MaxRetryAfter = true, time.Minute
 		caller := NewCaller(c)
 		first := script{began: time.Now(), errs: []error{&Error{Class: Throttled, After: 20 * time.Second}, nil}}
 		second := script{began: time.Now(), errs: []error{nil}}

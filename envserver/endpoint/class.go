@@ -1,10 +1,10 @@
-// Package endpoint sends requests to a service that may be slow, full or down, as all sessions of a
-// process together should.
+// Package endpoint sends requests of all sessions of a process to a service that may be slow, full or
+// down.
 //
-// A Caller bounds how many requests are in flight, follows what the service says of its load, keeps
-// to a rate, waits as long as it is asked to, and sends a request again where that may help.
-// Completions is the client of an OpenAI-compatible service that goes with it. Both tell by a Class
-// how a request ended: what that means for a verdict or an episode is for their users to say.
+// A Caller bounds the requests in flight and adapts the bound to the service's load, keeps to a
+// rate, waits as long as the service requests, and repeats a request where that may help.
+// Completions is a client of OpenAI-compatible services. Both classify how a request ended; their
+// users decide what that means for a verdict or an episode.
 package endpoint
 
 import (
@@ -25,17 +25,17 @@ type Class uint8
 // The classes of requests.
 const (
 	Completed Class = iota
-	// Throttled, ServerError, Broken (connections) and TimedOut may go well another time.
+	// Throttled, ServerError, Broken (connections) and TimedOut may succeed another time.
 	Throttled
 	ServerError
 	Broken
 	TimedOut
-	// Unparsable responses were served and aren't what was asked for.
+	// Unparsable responses are not of the expected form.
 	Unparsable
-	// Unauthorised requests won't do whatever they hold, Rejected ones because of what they hold.
+	// Unauthorised requests fail whatever their content, Rejected ones because of it.
 	Unauthorised
 	Rejected
-	// Abandoned requests were given up by the caller, and Unsent ones never begun.
+	// Abandoned requests were cancelled by the caller, and Unsent ones never begun.
 	Abandoned
 	Unsent
 )
@@ -46,28 +46,27 @@ func (c Class) String() string {
 		"rejected", "abandoned", "stopped"}[c]
 }
 
-// Again tells whether the same request may go well another time.
+// Again reports whether the same request may succeed another time.
 func (c Class) Again() bool {
 	return c == Throttled || c == ServerError || c == Broken || c == TimedOut
 }
 
-// Outage tells whether the class says something of the endpoint's health. What a single request
-// holds doesn't: whoever writes its texts could break the service for all by it.
+// Outage reports whether the class is a symptom of the endpoint's health. Classes that depend on the
+// content of a request are not: the author of its texts could otherwise block the service for all.
 func (c Class) Outage() bool {
 	return c == ServerError || c == Broken || c == TimedOut || c == Unauthorised
 }
 
-// Error is a request that didn't complete. Its text holds nothing of what the endpoint wrote.
+// Error is a request that didn't complete. Its text has nothing of the endpoint's reply.
 type Error struct {
 	Class Class
 	// Status is the response's, 0 without one.
 	Status int
-	// After is what the endpoint asks to wait.
+	// After is the wait that the endpoint requests.
 	After time.Duration
-	// Complaint is what the endpoint says of a request that it finds wrong. It is the endpoint's
-	// text and may repeat what it was sent.
+	// Complaint is the endpoint's reason for rejecting a request. It may repeat the request's text.
 	Complaint string
-	// Anew means that the next request will be another one: it is sent at once, and not counted.
+	// Anew means that the next attempt sends another request: it is sent at once, and not counted.
 	Anew bool
 	Err  error
 }
@@ -93,16 +92,16 @@ func ClassOf(err error) Class {
 	return Unsent
 }
 
-// NewError tells what a failed request means. The response is nil if there was none; now is the
-// time at which a date in its Retry-After is looked at.
+// NewError classifies a failed request. The response is nil if there was none. A date in its
+// Retry-After is relative to now.
 func NewError(ctx context.Context, err error, response *http.Response, now time.Time) *Error {
 	e := &Error{Err: err}
 	switch {
 	case ctx.Err() != nil:
 		e.Class = Abandoned
 	case response != nil && response.StatusCode >= http.StatusMultipleChoices:
-		e.Status, e.Class, e.After = response.StatusCode, statusClass(response.StatusCode), retryAfter(
-			response.Header.Get("Retry-After"), now)
+		e.Status, e.Class = response.StatusCode, statusClass(response.StatusCode)
+		e.After = retryAfter(response.Header.Get("Retry-After"), now)
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Class = TimedOut
 	case response == nil, isBroken(err):
@@ -116,7 +115,7 @@ func NewError(ctx context.Context, err error, response *http.Response, now time.
 	return e
 }
 
-// isBroken tells whether a response ended before its end.
+// isBroken reports whether a response was cut off.
 func isBroken(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), "reading") || errors.As(err, &timeout)
@@ -126,12 +125,13 @@ func statusClass(status int) Class {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return Throttled
-	case status >= http.StatusInternalServerError, status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly:
+	case status >= http.StatusInternalServerError, status == http.StatusRequestTimeout,
+		status == http.StatusConflict, status == http.StatusTooEarly:
 		return ServerError
 	case status == http.StatusUnauthorized:
 		return Unauthorised
 	}
-	// 403 and 404 as well: gateways give them for what a request holds.
+	// 403 and 404 as well: gateways return them for the content of a request.
 	return Rejected
 }
 
@@ -146,10 +146,9 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// errTooLarge means that a response is longer than it may be.
 var errTooLarge = errors.New("the response is too large")
 
-// Bound keeps a response's body from filling the memory: reading fails past the bound, in bytes.
+// Bound bounds the bytes that may be read of a response's body.
 func Bound(body io.ReadCloser, most int) io.ReadCloser { return &boundedBody{body, most} }
 
 type boundedBody struct {

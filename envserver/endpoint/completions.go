@@ -12,7 +12,7 @@ import (
 
 // Service is an OpenAI-compatible endpoint.
 type Service struct {
-	// BaseURL is the endpoint's, to which /chat/completions is added.
+	// BaseURL is the URL to which /chat/completions is added.
 	BaseURL string
 	// Key is sent as a bearer token, unless it is "".
 	Key string
@@ -24,8 +24,8 @@ type Service struct {
 	Now        func() time.Time
 }
 
-// Completions asks an OpenAI-compatible endpoint for chat completions. It sends each request once:
-// a Caller sends it again.
+// Completions requests chat completions from an OpenAI-compatible endpoint. It sends each request
+// once; a Caller repeats it.
 type Completions struct {
 	service openai.ChatCompletionService
 	now     func() time.Time
@@ -51,14 +51,14 @@ func NewCompletions(s Service) *Completions {
 	return &Completions{openai.NewChatCompletionService(options...), s.Now}
 }
 
-// Send makes one request. Its error is an *Error, with a Complaint where the endpoint finds the
-// request wrong.
+// Send makes one request. Its error is an *Error, with a Complaint where the endpoint rejects the
+// request.
 func (c *Completions) Send(ctx context.Context, params openai.ChatCompletionNewParams,
 	options ...option.RequestOption) (*openai.ChatCompletion, error) {
 	var response *http.Response
 	answer, err := c.service.New(ctx, params, append(options, option.WithResponseInto(&response))...)
 	if err == nil && response != nil && response.StatusCode >= http.StatusMultipleChoices {
-		err = http.ErrNotSupported // a redirect that nobody follows is no completion, though its body may be JSON
+		err = http.ErrNotSupported // a redirect is no completion, even if its body is JSON
 	}
 	if err != nil {
 		e := NewError(ctx, err, response, c.now())
@@ -68,7 +68,7 @@ func (c *Completions) Send(ctx context.Context, params openai.ChatCompletionNewP
 	return answer, nil
 }
 
-// complaint is what a rejection names: in the error's param, or in its text.
+// complaint is the reason of a rejection: the error's param, or its text.
 func complaint(err error, status int) string {
 	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
 		return ""

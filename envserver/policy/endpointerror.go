@@ -84,8 +84,8 @@ const (
 func newCaller(perMinute float64, o Options) *endpoint.Caller {
 	return endpoint.NewCaller(endpoint.Config{
 		MaxConcurrency: max(o.Concurrency, 1), MaxQueue: maxWaiting, Attempts: attempts,
-		FirstBackoff: firstBackoff, MaxBackoff: maxBackoff, Patience: patience, PerMinute: perMinute, Hold: true,
-		Wait: o.Wait,
+		FirstBackoff: firstBackoff, MaxBackoff: maxBackoff, MaxRetryAfter: patience, PerMinute: perMinute,
+		PauseAll: true, Wait: o.Wait,
 	})
 }
 

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// unreachableRounds is how often all pods are tried while none answers.
+	// unreachableRounds is how often all servers are tried while none answers.
 	unreachableRounds = 8
-	// fullRounds is how often they are tried while one answers that it is full or draining: other
-	// shards end and new pods come.
+	// fullRounds is how often they are tried while one is full or draining: other shards end and new
+	// servers start.
 	fullRounds = 150
-	// dialAttempts is how often a worker tries to get a session from the shard's pod.
+	// dialAttempts is how often a worker tries to get a session from the shard's server.
 	dialAttempts = 8
 	// dialTimeout bounds one try.
 	dialTimeout = 10 * time.Second
 )
 
-// choosePod finds the shard's pod and opens the first session there. Shards take pods in rendezvous
-// order: each spreads evenly over the pool, the same pod comes first when a shard is played again,
-// and a pod more or less moves few shards.
+// choosePod finds the shard's server and opens the first session there. The order is that of
+// rendezvous hashing: shards spread evenly over the pool, a shard that is played again starts with
+// the same server, and a change of the pool moves few shards.
 func (c *Config) choosePod(ctx context.Context) (string, *client.Client, error) {
 	var refusals error
 	for round := 0; ; round++ {
@@ -71,7 +71,7 @@ func rendezvous(run string, shard int, pods []string) []string {
 	return slices.SortedFunc(slices.Values(pods), func(a, b string) int { return bytes.Compare(weight(b), weight(a)) })
 }
 
-// dial opens a session and makes sure that the server has accepted it: one that is full says so in
+// dial opens a session and checks that the server has accepted it: one that is full reports so in
 // its first answer.
 func (c *Config) dial(ctx context.Context, pod string) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)

@@ -9,19 +9,19 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// resumeAttempts is how often a pod is asked what it has of the shard.
+// resumeAttempts is the maximum number of requests for the episodes that a server's ledger has.
 const resumeAttempts = 3
 
-// resume hands the pod the receipts of episodes that other pods graded, and returns which episodes
-// of the shard its ledger has: those need not be played. When that fails they are played again,
-// which costs time alone: a ledger counts an episode once.
+// resume sends the server the receipts of episodes that other servers graded, and returns which
+// episodes of the shard its ledger has. These need not be played. If the request fails they are
+// played again, which only costs time, because a ledger counts an episode once.
 func (c *Config) resume(ctx context.Context, pod string) score.IndexSet {
 	for attempt := range resumeAttempts {
 		ended, err := client.SendReceipts(ctx, pod, c.Plan.Run, c.Shard, c.Receipts, c.client())
 		if err == nil {
 			return ended
 		}
-		c.Log.Warn("A pod doesn't tell what it has of the shard", "shard", c.Shard, "pod", pod, "receipts",
+		c.Log.Warn("The episodes in a server's ledger could not be read", "shard", c.Shard, "pod", pod, "receipts",
 			len(c.Receipts), "attempt", attempt+1, "error", err)
 		_, refused := errors.AsType[*client.StatusError](err)
 		if refused || c.Clock.backOff(ctx, attempt) != nil {
@@ -31,12 +31,12 @@ func (c *Config) resume(ctx context.Context, pod string) score.IndexSet {
 	return score.IndexSet{}
 }
 
-// skip takes episodes that have ended off the queue.
+// skip removes episodes that have ended from the queue.
 func (s *shard) skip(ended score.IndexSet) {
 	s.queue = slices.DeleteFunc(s.queue, func(j job) bool { return ended.Contains(j.episode.Index) })
-	s.settled = s.planned - int64(len(s.queue))
-	if s.settled > 0 {
-		s.Log.Info("Going on", "shard", s.Shard, "of", s.Plan.Shards, "pod", s.pod, "ended", s.settled, "episodes",
+	s.ended = s.planned - int64(len(s.queue))
+	if s.ended > 0 {
+		s.Log.Info("Continuing", "shard", s.Shard, "of", s.Plan.Shards, "pod", s.pod, "ended", s.ended, "episodes",
 			s.planned)
 	}
 }

@@ -1,16 +1,15 @@
 // Package rollout plays one shard of a run against a pool of environment servers.
 //
-// A shard is played on one pod, because the pod that grades an episode also keeps the shard's
-// ledger, which it signs at the end. The shard's workers hold a session each and play one episode
-// after the other in it. An episode that ends by no fault of the agent's is played again, up to the
-// attempts allowed; then it is reported as errored, by class, and counts in no score. Every planned
-// episode so ends up in the ledger or among the errored ones, and in nothing else: Run checks that
-// before it returns.
+// A shard is played on one server, because the server that grades an episode also keeps the shard's
+// ledger, which it signs at the end. Each of the shard's workers has a session in which it plays one
+// episode after the other. An episode that fails by no fault of the agent's is played again. After
+// the allowed attempts it is reported as errored, by class, and has no score. So every planned
+// episode is either in the ledger or errored, which Run checks before it returns.
 //
-// A shard that is played again goes on where it stopped: a pod tells which episodes its ledger has,
-// and takes over those that others graded by the receipts that they gave.
+// A shard that is played again continues where it stopped: the server reports which episodes its
+// ledger has, and adds those that other servers graded from their receipts.
 //
-// Time and chance are the caller's, so that tests neither wait nor vary.
+// The clock and the random numbers are the caller's, so that tests neither wait nor vary.
 package rollout
 
 import (
@@ -34,12 +33,12 @@ import (
 	"github.com/csenv/csenv/envserver/score/stats"
 )
 
-// Config says what is played, where and how.
+// Config configures Run.
 type Config struct {
 	Plan score.Plan
 	// Shard is the index of the plan's shard.
 	Shard int
-	// Environment is "ticket" or "workflow"; policies are told.
+	// Environment is "ticket" or "workflow"; it is passed to policies.
 	Environment string
 	Policy      policy.Factory
 	// Pods looks up the addresses of the pool's pods, host and port each.
@@ -48,25 +47,25 @@ type Config struct {
 	Token string
 	// Concurrency is the number of sessions, at least 1.
 	Concurrency int
-	// EpisodeAttempts is how often an episode is played at most until it ends, at least 1.
+	// EpisodeAttempts is the maximum number of attempts at an episode, at least 1.
 	EpisodeAttempts int
-	// EpisodeTimeout bounds one attempt beside what the agent takes for its actions, 0 for no bound
+	// EpisodeTimeout bounds one attempt, not counting the time of the agent's actions. 0 is no bound
 	// at all.
 	EpisodeTimeout time.Duration
-	// ActTimeout is how long the agent may take for an action. An attempt lasts so long at most for
-	// each of its steps, and EpisodeTimeout.
+	// ActTimeout bounds one action of the agent. An attempt takes at most ActTimeout for each of its
+	// steps, and EpisodeTimeout.
 	ActTimeout time.Duration
-	// Receipts are the pool's for episodes of the shard that were played before: they count without
-	// being played again, on whichever pod.
+	// Receipts are those of the shard's episodes that were played before. These episodes count without
+	// being played again, whichever server is chosen.
 	Receipts []string
-	// Record is given every episode after its last attempt, errored ones too; nil for nothing. It
-	// is called by several goroutines at a time.
+	// Record, unless nil, is called with every episode after its last attempt, errored ones included.
+	// Several goroutines call it at a time.
 	Record func(record.Episode)
 	Clock  Clock
 	Log    *slog.Logger
 }
 
-// Clock is the time and the chance that a shard is played with.
+// Clock is the clock and the source of random numbers of a shard.
 type Clock struct {
 	Now func() time.Time
 	// Sleep waits, or returns the context's error when that ends first.
@@ -75,21 +74,21 @@ type Clock struct {
 	Jitter func() float64
 }
 
-// SystemClock is the real time and real chance.
+// SystemClock is the real clock, with real random numbers.
 func SystemClock() Clock {
 	return Clock{Now: time.Now, Sleep: endpoint.Wait, Jitter: rand.Float64}
 }
 
-// ErrPoolChanged means that the pool's scenarios, grader or judge are not those that the run was
-// planned with. Its scores would not belong to the run.
+// ErrPoolChanged means that the pool's scenarios, grader or judge are not those of the run's plan.
+// Its scores would not belong to the run.
 var ErrPoolChanged = errors.New("the pool is not the one that the run was planned with")
 
 // progressInterval is the least time between two lines of progress.
 const progressInterval = 10 * time.Second
 
-// Run plays the shard and returns its summary, which Plan.Check accepts. It fails when no pod takes
-// the shard, when the pod is lost, and with ErrPoolChanged; then nothing of the shard counts and it
-// can be run again.
+// Run plays the shard and returns its summary, which Plan.Check accepts. It fails if no server
+// accepts the shard, if the server is lost, and with ErrPoolChanged. Then nothing of the shard counts
+// and it can be run again.
 func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	if err := cfg.validate(); err != nil {
 		return score.Summary{}, err
@@ -140,24 +139,24 @@ type shard struct {
 	Config
 	pod   string
 	began time.Time
-	// checked verifies once that the pool is the planned one, and learns the schema of its actions.
+	// checked verifies once that the pool is the planned one, and fetches the schema of its actions.
 	checked func() error
 	schema  json.RawMessage
 
 	mu   sync.Mutex
 	wake *sync.Cond
-	// queue are the jobs that no worker holds.
+	// queue are the jobs that no worker has taken.
 	queue   []job
 	planned int64
-	settled int64
-	// sessions is the number of workers that have or may get a session; lost is why the last one
-	// has none.
+	ended   int64
+	// sessions is the number of workers with a session or attempts left to get one; lost is why the
+	// last worker failed to get one.
 	sessions  int
 	lost      error
 	errored   map[string]*score.IndexSet
 	durations stats.Durations
 	retried   int64
-	// retriedBy counts the attempts after the first by the class of what failed before.
+	// retriedBy counts the attempts after the first by the class of the failure before.
 	retriedBy map[string]int64
 	tokens    score.Tokens
 	reported  time.Time
@@ -174,7 +173,7 @@ func newShard(cfg Config, pod string) *shard {
 	return s
 }
 
-// play runs the workers until every episode is settled. The first worker has a session already.
+// play runs the workers until every episode has ended. The first worker already has a session.
 func (s *shard) play(ctx context.Context, first *client.Client) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -195,8 +194,8 @@ func (s *shard) play(ctx context.Context, first *client.Client) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if s.settled < s.planned {
-		return fmt.Errorf("env pod %s was lost after %d of %d episodes, play the shard again: %w", s.pod, s.settled,
+	if s.ended < s.planned {
+		return fmt.Errorf("env pod %s was lost after %d of %d episodes, play the shard again: %w", s.pod, s.ended,
 			s.planned, s.lost)
 	}
 	return nil
@@ -208,12 +207,12 @@ func (s *shard) wakeAll() {
 	s.wake.Broadcast()
 }
 
-// take hands out the next job. It waits while other workers hold jobs that may come back, and
-// reports false when there is nothing left to do.
+// take returns the next job. It waits while jobs of other workers may come back, and reports false
+// when there is nothing left to do.
 func (s *shard) take(ctx context.Context) (job, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.queue) == 0 && s.settled < s.planned && ctx.Err() == nil {
+	for len(s.queue) == 0 && s.ended < s.planned && ctx.Err() == nil {
 		s.wake.Wait()
 	}
 	if len(s.queue) == 0 || ctx.Err() != nil {
@@ -224,7 +223,7 @@ func (s *shard) take(ctx context.Context) (job, bool) {
 	return next, true
 }
 
-// giveBack returns a job that its worker can't go on with.
+// giveBack returns a job whose attempt failed to the queue.
 func (s *shard) giveBack(j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,11 +231,11 @@ func (s *shard) giveBack(j job) {
 	s.wake.Signal()
 }
 
-// settle books an episode: as played, or with the class of the error that it was given up for.
-func (s *shard) settle(j job, class string, took time.Duration) {
+// end counts an episode as played, or as errored if there is a class.
+func (s *shard) end(j job, class string, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settled++
+	s.ended++
 	if class == "" {
 		s.durations.Observe(took.Milliseconds())
 	} else {
@@ -246,14 +245,14 @@ func (s *shard) settle(j job, class string, took time.Duration) {
 		s.errored[class].Add(j.episode.Index)
 	}
 	s.progress()
-	if s.settled == s.planned {
+	if s.ended == s.planned {
 		s.wake.Broadcast()
 	}
 }
 
 func (s *shard) progress() {
 	now := s.Clock.Now()
-	if s.settled < s.planned && now.Sub(s.reported) < progressInterval {
+	if s.ended < s.planned && now.Sub(s.reported) < progressInterval {
 		return
 	}
 	s.reported = now
@@ -261,13 +260,13 @@ func (s *shard) progress() {
 	for _, set := range s.errored {
 		errored += set.Len()
 	}
-	s.Log.Info("Progress", "shard", s.Shard, "episodes", s.settled, "of", s.planned, "errored", errored, "retried",
+	s.Log.Info("Progress", "shard", s.Shard, "episodes", s.ended, "of", s.planned, "errored", errored, "retried",
 		s.retried, "sessions", s.sessions, "seconds", int(now.Sub(s.began).Seconds()))
 }
 
-// leave takes a worker that gets no session out of the count. The last one wakes nobody: those that
-// wait have a session.
-func (s *shard) leave(err error) {
+// workerLost counts a worker that gets no session. It wakes no other worker: those that wait have a
+// session.
+func (s *shard) workerLost(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions--
@@ -276,7 +275,7 @@ func (s *shard) leave(err error) {
 		err)
 }
 
-// ledgerAttempts is how often a ledger or a schema is asked for.
+// ledgerAttempts is the maximum number of requests for a ledger or a schema.
 const ledgerAttempts = 6
 
 func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, error) {
@@ -303,8 +302,8 @@ func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, 
 	return signed, ledger, nil
 }
 
-// checkPool compares what the pool grades with to the plan. The ledger says so before the first
-// episode has ended.
+// checkPool compares the pool's scenarios, grader and judge, which even an empty ledger has, with the
+// plan's.
 func (s *shard) checkPool(ctx context.Context) error {
 	_, ledger, err := s.ledger(ctx)
 	if err != nil {
@@ -320,11 +319,11 @@ func (s *shard) checkPool(ctx context.Context) error {
 				c.what, s.pod, c.pool, c.plan)
 		}
 	}
-	return s.learn(ctx)
+	return s.fetchSchema(ctx)
 }
 
-// learn fetches the schema of the pool's actions.
-func (s *shard) learn(ctx context.Context) error {
+// fetchSchema fetches the schema of the pool's actions.
+func (s *shard) fetchSchema(ctx context.Context) error {
 	var schema client.Schema
 	var err error
 	for attempt := range ledgerAttempts {
@@ -369,5 +368,5 @@ func (c Clock) backOff(ctx context.Context, n int) error {
 
 // jittered is a random part of the backoff before attempt n+1, n from 0.
 func (c Clock) jittered(first, most time.Duration, n int) time.Duration {
-	return time.Duration(c.Jitter() * float64(min(first<<min(n, 10), most)))
+	return endpoint.Backoff(first, most, n+1, c.Jitter)
 }

@@ -28,7 +28,7 @@ const maxActions = 10_000
 // failure is an attempt's error with its class.
 type failure struct {
 	class string
-	// after is how long the agent's endpoint asked to be left alone.
+	// after is the wait that the agent's endpoint requests.
 	after time.Duration
 	err   error
 }
@@ -54,7 +54,7 @@ func classify(err error) string {
 	}
 }
 
-// maxClass bounds a class that a server names: all of them have to fit in a summary.
+// maxClass bounds the length of a server's class: all of them must fit into a summary.
 const maxClass = 32
 
 // judgeClass is the class of a failure to judge, as the server names it.
@@ -65,7 +65,7 @@ func judgeClass(cause string) string {
 	return cause
 }
 
-// worker plays jobs in a session of its own. Its client is nil while it has none.
+// worker plays jobs in its own session. Its client is nil while it has none.
 type worker struct {
 	shard  *shard
 	client *client.Client
@@ -73,10 +73,10 @@ type worker struct {
 
 // run plays jobs until there are none. Its error ends the whole shard.
 func (w *worker) run(ctx context.Context) error {
-	defer w.hangUp()
+	defer w.closeSession()
 	for ctx.Err() == nil {
 		if err := w.connect(ctx); err != nil {
-			w.shard.leave(err)
+			w.shard.workerLost(err)
 			return nil
 		}
 		j, ok := w.shard.take(ctx)
@@ -108,16 +108,16 @@ func (w *worker) connect(ctx context.Context) error {
 	return nil
 }
 
-func (w *worker) hangUp() {
+func (w *worker) closeSession() {
 	if w.client != nil {
-		// The session is over either way, and its server reaps what it doesn't hear of.
+		// The session is over either way: its server ends idle sessions.
 		_ = w.client.Close()
 		w.client = nil
 	}
 }
 
-// play makes one attempt at the job. If that fails, the job goes back to the queue until its
-// attempts are used up. Only an error that no repetition mends is returned.
+// play makes one attempt at the job. If that fails, the job returns to the queue until its attempts
+// are used up. Only an error that another attempt can't fix is returned.
 func (w *worker) play(ctx context.Context, j job) error {
 	s := w.shard
 	j.attempts++
@@ -130,7 +130,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 	}
 	if err == nil {
 		s.record(j, p, "", took)
-		s.settle(j, "", took)
+		s.end(j, "", took)
 		return nil
 	}
 	failed, ok := errors.AsType[*failure](err)
@@ -141,7 +141,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 		"attempt", j.attempts, "class", failed.class, "error", failed.err)
 	if j.attempts >= s.EpisodeAttempts {
 		s.record(j, p, failed.class, took)
-		s.settle(j, failed.class, 0)
+		s.end(j, failed.class, 0)
 		return nil
 	}
 	if err := w.recover(ctx, j.attempts-1, failed); err != nil {
@@ -151,7 +151,7 @@ func (w *worker) play(ctx context.Context, j job) error {
 	return nil
 }
 
-// retry counts a further attempt at a job and puts it back.
+// retry counts a further attempt at a job and returns it to the queue.
 func (s *shard) retry(j job, class string) {
 	s.mu.Lock()
 	s.retried++
@@ -161,15 +161,14 @@ func (s *shard) retry(j job, class string) {
 }
 
 const (
-	// maxAfter bounds what an endpoint may ask to wait between two attempts.
+	// maxAfter bounds the wait between two attempts that an endpoint may request.
 	maxAfter = 10 * time.Minute
-	// longWait is a wait for which no session is kept: its server would have it for nothing, and
-	// end it in the end.
+	// longWait is a wait during which the session is closed, because its server would end it as idle.
 	longWait = 30 * time.Second
 )
 
-// recover waits for what has failed to mend, before attempt n+2, n from 0: an endpoint that is full
-// or down takes longer than a connection that was lost.
+// recover waits before attempt n+2, n from 0: longer for an endpoint that is full or down than for a
+// connection that was lost.
 func (w *worker) recover(ctx context.Context, n int, failed *failure) error {
 	first, most := firstBackoff, maxBackoff
 	switch policy.Class(failed.class) {
@@ -181,7 +180,7 @@ func (w *worker) recover(ctx context.Context, n int, failed *failure) error {
 	}
 	wait := max(w.shard.Clock.jittered(first, most, n), min(failed.after, maxAfter))
 	if wait >= longWait {
-		w.hangUp()
+		w.closeSession()
 	}
 	return w.shard.Clock.Sleep(ctx, wait)
 }
@@ -212,14 +211,14 @@ func (s *shard) options(j job) resetOptions {
 	}
 }
 
-// played is what has happened in an attempt.
+// played has the turns of an attempt.
 type played struct {
 	turns []record.Turn
 	// end is the observation that ended the episode, zero while it runs.
 	end client.Observation
 }
 
-// record hands the episode's last attempt over. The class is "" unless the attempt failed.
+// record records the episode's last attempt. The class is "" unless the attempt failed.
 func (s *shard) record(j job, p played, class string, took time.Duration) {
 	if s.Record == nil {
 		return
@@ -247,14 +246,14 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 	s.Record(e)
 }
 
-// attempt plays the job's episode to its end, which p then tells. Errors that another attempt may
-// mend are failures.
+// attempt plays the job's episode to its end, which it stores in p. An error that another attempt may
+// fix is a *failure.
 func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	agent, err := w.shard.Policy(j.episode)
 	if err != nil {
 		return &failure{class: score.ClassPolicy, err: err}
 	}
-	defer w.shard.meter(agent)
+	defer w.shard.addTokens(agent)
 	begun, err := w.reset(ctx, j)
 	if err != nil {
 		return w.fail(err)
@@ -285,7 +284,7 @@ func (w *worker) reset(ctx context.Context, j job) (client.Observation, error) {
 	return w.client.Reset(ctx, w.shard.options(j))
 }
 
-// maxSteps bounds what an observation may say of its steps.
+// maxSteps bounds the steps that an observation may announce.
 const maxSteps = 1000
 
 // bound gives an attempt the time for all the steps of its episode, refused ones included.
@@ -296,14 +295,14 @@ func (s *shard) bound(ctx context.Context, begun client.Observation) (context.Co
 	var seen struct {
 		MaxSteps int `json:"max_steps"`
 	}
-	// An observation that says nothing of its steps leaves the time that there is without them.
+	// An observation without max_steps adds no time.
 	_ = json.Unmarshal(begun.Observation, &seen)
 	actions := min(max(seen.MaxSteps, 0), maxSteps) + episode.MaxInvalidActions
 	return context.WithTimeout(ctx, s.EpisodeTimeout+time.Duration(actions)*s.ActTimeout)
 }
 
-// meter adds what an attempt has used up, whatever became of it.
-func (s *shard) meter(agent policy.Policy) {
+// addTokens adds the tokens of an attempt, whether or not it failed.
+func (s *shard) addTokens(agent policy.Policy) {
 	metered, ok := agent.(policy.Metered)
 	if !ok {
 		return
@@ -314,7 +313,7 @@ func (s *shard) meter(agent policy.Policy) {
 	s.tokens.Add(score.Tokens(used))
 }
 
-// said are the words that came with the agent's last action.
+// said is the text that came with the agent's last action.
 func said(agent policy.Policy) string {
 	if speaker, ok := agent.(policy.Speaker); ok {
 		return speaker.Said()
@@ -341,7 +340,7 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 			p.turns = append(p.turns, record.Turn{Action: action, Refused: turn.Refused, Said: said(agent)})
 			continue
 		}
-		// An action that we failed to play is recorded too: played again it may end the episode.
+		// An action that failed is also recorded: repeated, it may end the episode.
 		p.turns = append(p.turns, record.Turn{Action: action, Reward: next.Reward, Said: said(agent)})
 		if err != nil {
 			return w.fail(err)
@@ -352,8 +351,8 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 	return nil
 }
 
-// step sends an action, and again while the server says that it could not judge it: nothing was
-// taken, and the agent need not be asked anew. The server ends the episode when that goes on.
+// step sends an action, and repeats it while the server reports that it could not judge it: a failed
+// action has no effect. The server ends the episode after several such failures.
 func (w *worker) step(ctx context.Context, action json.RawMessage) (client.Observation, error) {
 	for attempt := 0; ; attempt++ {
 		seen, err := w.client.Step(ctx, action)
@@ -385,8 +384,8 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	return action, nil
 }
 
-// refusal is why the server refused an action as outside the schema, "" for any other error and for
-// none. The agent may try another one; the environment counts them.
+// refusal is why an action doesn't match the schema, "" for any other error or none. The agent may
+// try another action; the environment counts the invalid ones.
 func refusal(err error) string {
 	var refused *client.ServerError
 	if errors.As(err, &refused) && refused.Code == codeValidation {
@@ -395,12 +394,12 @@ func refusal(err error) string {
 	return ""
 }
 
-// fail classes a client's error and gives a session up that is lost with it.
+// fail classifies a client's error, and closes a session that is lost with it.
 func (w *worker) fail(err error) error {
 	var refused *client.ServerError
 	if !errors.As(err, &refused) || refused.Code == codeCapacity || refused.Code == codeFactory ||
 		refused.Code == codeSession {
-		w.hangUp()
+		w.closeSession()
 	}
 	return &failure{class: classify(err), err: err}
 }

@@ -195,7 +195,7 @@ func TestRegradeErrors(t *testing.T) {
 		"an unknown judge":   {[]string{path, "--judge", "me"}, exitError, "--judge"},
 		"a model of nowhere": {[]string{path, "--judge", "llm"}, exitError, "--judge-"},
 		"cut off": {[]string{write("b", string(whole[:len(whole)-20]))}, exitOutcome,
-			"1 not gradable: the last record isn't whole"},
+			"1 not gradable: the last record is incomplete"},
 		"another scenario": {[]string{write("c", strings.ReplaceAll(string(whole), `"scenario":"B07"`,
 			`"scenario":"Z99"`))}, exitOutcome, "2 not gradable: unknown scenario"},
 		"another world": {[]string{write("d", strings.ReplaceAll(string(whole), `"environment":"ticket"`,

@@ -69,14 +69,14 @@ func TestStoppedRunnersAskNoMore(t *testing.T) {
 	stopped.Store(true)
 	select {
 	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "the runner was told to stop") {
+		if err == nil || !strings.Contains(err.Error(), "the runner was stopped") {
 			t.Errorf("error = %v", err)
 		}
 	case <-time.After(5 * time.Second):
 		t.Fatal("the runner is not gone after 5 s")
 	}
 	if n := late.Load(); n > 0 {
-		t.Errorf("%d requests after the runner was told to stop", n)
+		t.Errorf("%d requests after the runner was stopped", n)
 	}
 	t.Logf("gone after %v and %d requests", time.Since(began), calls.Load())
 	text, err := os.ReadFile(message)

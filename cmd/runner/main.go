@@ -31,12 +31,12 @@ func main() {
 	}
 }
 
-// errStopped means that the runner was told to stop: a suspension, a drain or a deleted run took it
-// away.
-var errStopped = errors.New("the runner was told to stop")
+// errStopped means that the runner was stopped by a signal: the run was suspended or deleted, or
+// the node was drained.
+var errStopped = errors.New("the runner was stopped")
 
-// exitStopped is 128 and the number of SIGTERM, as shells have it. The Job takes no runner for
-// failed that exits with it.
+// exitStopped is 128 plus the number of SIGTERM, as in shells. The Job doesn't count it as a
+// failure.
 const exitStopped = 143
 
 func exitCode(err error) int {
@@ -83,7 +83,7 @@ The agent's key, or the token of an agent behind a URL, is read from the variabl
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewJSONHandler(logs, nil))
-			return leaveMessage(o.terminationLog, func() (score.Summary, error) { return play(cmd.Context(), o, log) })
+			return writeMessage(o.terminationLog, func() (score.Summary, error) { return play(cmd.Context(), o, log) })
 		},
 	}
 	f := cmd.Flags()
@@ -108,8 +108,8 @@ The agent's key, or the token of an agent behind a URL, is read from the variabl
 	return cmd
 }
 
-// leaveMessage writes what the run came to: its summary, or its error.
-func leaveMessage(path string, run func() (score.Summary, error)) error {
+// writeMessage writes the summary or the error of run to a file.
+func writeMessage(path string, run func() (score.Summary, error)) error {
 	message, err := encode(run())
 	if err != nil {
 		message = fmt.Appendf(nil, "error: %v\n", err)

@@ -17,8 +17,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// episodeTimeout bounds what an attempt at an episode takes beside the agent's own time. A built-in
-// policy takes milliseconds, so that whatever takes longer hangs.
+// episodeTimeout bounds an attempt at an episode, not counting the agent's own time. A built-in
+// policy takes milliseconds.
 const episodeTimeout = 10 * time.Minute
 
 // play plays the shard.
@@ -44,7 +44,7 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 		Concurrency:     o.concurrency,
 		EpisodeAttempts: o.episodeAttempts, EpisodeTimeout: episodeTimeout, Clock: rollout.SystemClock(), Log: log,
 	}
-	if err := seat(&cfg, o); err != nil {
+	if err := configureAgent(&cfg, o); err != nil {
 		return score.Summary{}, err
 	}
 	stored := store(ctx, &cfg, o, log)
@@ -56,8 +56,8 @@ func play(ctx context.Context, o options, log *slog.Logger) (score.Summary, erro
 	return summary, err
 }
 
-// firstToken is the first of a Secret's tokens: a pool takes several while they are exchanged, and
-// each of them will do.
+// firstToken is the first of a Secret's tokens. A pool accepts several during a rotation, and any
+// of them is valid.
 func firstToken(lines string) string {
 	if tokens := strings.Fields(lines); len(tokens) > 0 {
 		return tokens[0]
@@ -65,11 +65,11 @@ func firstToken(lines string) string {
 	return ""
 }
 
-// resolved are the options with the plan's own index of the shard, and with the agent's JSON where
-// a file has it.
+// resolved returns the options with the plan's own index of the shard, and with the agent's JSON
+// read from its file.
 func (o options) resolved() (options, error) {
 	if file, isFile := strings.CutPrefix(o.agent, "@"); isFile {
-		data, err := os.ReadFile(file) //nolint:gosec // whoever starts the runner names the file
+		data, err := os.ReadFile(file) //nolint:gosec // the file is named by a flag
 		if err != nil {
 			return o, fmt.Errorf("reading --agent: %w", err)
 		}
@@ -90,11 +90,11 @@ func (o options) resolved() (options, error) {
 	return o, nil
 }
 
-// seat finds the environment of the plan's tasks and the agent that plays it.
-func seat(cfg *rollout.Config, o options) error {
+// configureAgent finds the environment of the plan's tasks and makes the agent that plays it.
+func configureAgent(cfg *rollout.Config, o options) error {
 	cfg.Environment = policy.EnvironmentOf(cfg.Plan.Tasks[0].Name)
 	if cfg.Environment == "" {
-		return fmt.Errorf("the plan's task %q is none that a runner can play", cfg.Plan.Tasks[0].Name)
+		return fmt.Errorf("a runner can't play the plan's task %q: use an image of the operator's release", cfg.Plan.Tasks[0].Name)
 	}
 	agent, err := policy.ParseConfig([]byte(o.agent))
 	if err != nil {
@@ -112,7 +112,7 @@ func seat(cfg *rollout.Config, o options) error {
 	return err
 }
 
-// pods looks the addresses of a headless Service up: one for each pod.
+// pods looks up the addresses of a headless Service, one for each pod.
 func pods(host, port string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		addresses, err := net.DefaultResolver.LookupHost(ctx, host)

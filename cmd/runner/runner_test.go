@@ -154,7 +154,7 @@ func TestRunnerSaysWhatIsWrong(t *testing.T) {
 		"no port": {[]string{builtin("Heuristic"), "--plan=" + plan, "--pool=localhost"},
 			"reading --pool: address localhost: missing port"},
 		"foreign task": {[]string{builtin("Heuristic"), "--plan=" + foreign, "--pool=" + pod},
-			`the plan's task "chess" is none that a runner can play`},
+			`a runner can't play the plan's task "chess"`},
 		"no such agent": {[]string{"--plan=" + plan, "--pool=" + pod, "--agent=@/nonexistent"},
 			"reading --agent: open /nonexistent"},
 		"no such shards": {[]string{"--plan=" + plan, "--pool=" + pod, "--shards=1-0", builtin("Heuristic")},
@@ -181,12 +181,12 @@ func TestRunnerSaysWhatIsWrong(t *testing.T) {
 
 func TestMessageIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "termination-log")
-	err := leaveMessage(path, func() (score.Summary, error) {
+	err := writeMessage(path, func() (score.Summary, error) {
 		return score.Summary{},
 			errors.New(strings.Repeat("ü", 10_000))
 	})
 	if err == nil {
-		t.Error("leaveMessage() forgot the error")
+		t.Error("writeMessage() forgot the error")
 	}
 	message, readErr := os.ReadFile(path)
 	if readErr != nil || len(message) > score.MaxSummaryBytes || len(message) < score.MaxSummaryBytes-1 ||
@@ -197,9 +197,9 @@ func TestMessageIsBounded(t *testing.T) {
 }
 
 func TestUnwritableMessageIsAnError(t *testing.T) {
-	err := leaveMessage(t.TempDir(), func() (score.Summary, error) { return score.Summary{}, nil })
+	err := writeMessage(t.TempDir(), func() (score.Summary, error) { return score.Summary{}, nil })
 	if err == nil || !strings.Contains(err.Error(), "writing the termination message") {
-		t.Errorf("leaveMessage() error = %v", err)
+		t.Errorf("writeMessage() error = %v", err)
 	}
 }
 

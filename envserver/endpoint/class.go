@@ -1,5 +1,5 @@
-// Package endpoint sends requests of all sessions of a process to a service that may be slow, full or
-// down.
+// Package endpoint sends requests of all sessions of a process to a service that may be slow, full
+// or down.
 //
 // A Caller bounds the requests in flight and adapts the bound to the service's load, keeps to a
 // rate, waits as long as the service requests, and repeats a request where that may help.
@@ -51,8 +51,9 @@ func (c Class) Again() bool {
 	return c == Throttled || c == ServerError || c == Broken || c == TimedOut
 }
 
-// Outage reports whether the class is a symptom of the endpoint's health. Classes that depend on the
-// content of a request are not: the author of its texts could otherwise block the service for all.
+// Outage reports whether the class is a symptom of the endpoint's health. Classes that depend on
+// the content of a request are not: the author of its texts could otherwise block the service for
+// all.
 func (c Class) Outage() bool {
 	return c == ServerError || c == Broken || c == TimedOut || c == Unauthorised
 }

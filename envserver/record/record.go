@@ -1,10 +1,8 @@
-// Package record is the written form of played episodes, one JSON object a line, and grades them
-// again.
+// Package record reads and writes played episodes, one JSON object a line, and grades them again.
 //
-// A record holds what was asked for, what the agent did and what the grader made of it.
-// Environments are deterministic, so the actions are enough to play an episode again: with today's
-// rules, and with the verdicts that the judge gave then or with a new judge. Observations so need
-// not be stored.
+// A record has the episode's options, the agent's actions and the grade. Environments are
+// deterministic, so the actions are enough to play an episode again: with the current rules, and
+// with the recorded verdicts or a new judge. Observations are not stored.
 package record
 
 import (
@@ -22,8 +20,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// MaxLine is the longest record that is read, in bytes: far more than the steps and texts of any
-// episode come to.
+// MaxLine is the longest record that is read, in bytes: far more than any episode takes.
 const MaxLine = 16 << 20
 
 // Episode is one played episode.
@@ -45,11 +42,11 @@ type Episode struct {
 	// Attempts is how often the episode was begun.
 	Attempts   int   `json:"attempts"`
 	DurationMS int64 `json:"duration_ms"`
-	// Receipt is the pool's signed word for the grade that it gave (see score.VerifyReceipt): what
-	// counts in the run's figures. An errored episode has none.
+	// Receipt is the signed proof of the grade that counts in the run's figures (see
+	// score.VerifyReceipt). An errored episode has none.
 	Receipt string `json:"receipt,omitempty"`
-	// Replayed says that the pool had counted an earlier attempt, whose reply was lost: this
-	// record's score is not the one in the run's figures.
+	// Replayed is set if the pool has counted an earlier attempt, whose reply was lost: the run's
+	// figures have another score than this record.
 	Replayed bool `json:"replayed,omitempty"`
 
 	Grade
@@ -57,20 +54,20 @@ type Episode struct {
 	Before *Grade `json:"before,omitempty"`
 }
 
-// Turn is one action and what it earned. An action that was refused as outside the schema has a
-// reason in Refused and earned nothing.
+// Turn is one action and its reward. An action that doesn't match the schema has the reason in
+// Refused and no reward.
 type Turn struct {
 	Action  json.RawMessage `json:"action"`
 	Reward  float64         `json:"reward"`
 	Refused string          `json:"refused,omitempty"`
-	// Said is what the agent's model wrote beside the action, shortened where it is long.
+	// Said is the text that the agent's model wrote beside the action, shortened.
 	Said string `json:"said,omitempty"`
 }
 
-// Grade is what the grader made of an episode.
+// Grade is the grade of an episode.
 type Grade struct {
 	Outcome score.Outcome `json:"outcome"`
-	// Class says what failed where the outcome is errored, for example judge_failed.
+	// Class is the class of error of an errored episode, for example judge_failed.
 	Class string `json:"class,omitempty"`
 	// Score is from 0 to 1, nil for an errored episode.
 	Score *float64 `json:"score"`
@@ -79,7 +76,7 @@ type Grade struct {
 	Judge          string            `json:"judge,omitempty"`
 	GraderVersion  string            `json:"grader_version,omitempty"`
 	ScenarioDigest string            `json:"scenario_digest,omitempty"`
-	// Verdicts are the judge's, in the order in which it was asked.
+	// Verdicts are the judge's, in the order of its calls.
 	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
 }
 
@@ -92,8 +89,8 @@ type Writer struct {
 // NewWriter writes to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Write writes one record in a single call of the writer below, so that a crash leaves at most one
-// broken line, the last.
+// Write writes one record in a single call of the underlying writer, so that a crash leaves at most
+// one broken line, the last.
 func (w *Writer) Write(e Episode) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -107,15 +104,14 @@ func (w *Writer) Write(e Episode) error {
 	return nil
 }
 
-// ErrTruncated means that the last line isn't whole: its writer was cut off. Every record before it
-// has been read.
-var ErrTruncated = errors.New("the last record isn't whole: its writer was cut off")
+// ErrTruncated means that the last line is incomplete. Every record before it has been read.
+var ErrTruncated = errors.New("the last record is incomplete: its writer was interrupted")
 
-// ErrNotRecord means that a line holds something else.
+// ErrNotRecord means that a line is not a record.
 var ErrNotRecord = errors.New("not a record of an episode")
 
-// Read reads records line by line. Its errors name the line; reading goes on after a line that
-// holds no record, and ends after one that is longer than MaxLine.
+// Read reads records line by line. Its errors name the line. Reading continues after a line that is
+// not a record, and ends at one that is longer than MaxLine.
 func Read(in io.Reader) iter.Seq2[Episode, error] {
 	return func(yield func(Episode, error) bool) {
 		lines := bufio.NewScanner(in)
@@ -143,7 +139,7 @@ func Read(in io.Reader) iter.Seq2[Episode, error] {
 	}
 }
 
-// wholeLines splits into lines that keep their end, by which a line that was cut off is told.
+// wholeLines splits into lines that keep their end, so that an incomplete last line is detected.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil

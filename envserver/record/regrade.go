@@ -12,14 +12,14 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// ErrUnfinished means that the actions of a record don't end its episode: it broke off by a failure
-// other than the judge's, and only a new rollout can score it.
+// ErrUnfinished means that the actions of a record don't end its episode: a failure other than the
+// judge's interrupted it, and only a new rollout can score it.
 var ErrUnfinished = errors.New("the recorded actions don't end the episode: play it again")
 
 // Regrade plays the actions of a record again in an environment of the kind and returns the record
-// with the grade that they earn there; the old grade moves to Before. Rewards are those of the new
-// grade too. It returns ErrUnfinished for an episode that broke off, and an error where the kind
-// has no such task or scenario. A judge that fails makes the outcome errored: no score, as ever.
+// with the new grade and rewards; the old grade moves to Before. It returns ErrUnfinished for an
+// interrupted episode, and an error if the kind has no such task or scenario. If the judge fails,
+// the outcome is errored.
 func Regrade(ctx context.Context, kind episode.Kind, e Episode) (Episode, error) {
 	if kind.Name() != e.Environment {
 		return Episode{}, fmt.Errorf("regrading episode %d: it was played in the %s environment, not in %s", e.Index,
@@ -66,8 +66,8 @@ func (e *Episode) replay(ctx context.Context, env episode.Environment, turns []T
 	return nil, ErrUnfinished
 }
 
-// step plays an action, and again where it could not be judged: the environment ends the episode
-// when that goes on.
+// step plays an action, and repeats it if it could not be judged. The environment ends the episode
+// after several such failures.
 func step(ctx context.Context, env episode.Environment, action json.RawMessage) (episode.Result, error) {
 	for {
 		result, err := env.Step(ctx, action)

@@ -13,22 +13,21 @@ import (
 
 const blanked = "[redacted]"
 
-// driverPattern is what gocloud.dev puts before the error of a driver.
+// driverPattern matches the prefix that gocloud.dev adds to the error of a driver.
 var driverPattern = regexp.MustCompile(`^blob( \(key "[^"]*"\))? \(code=[A-Za-z]+\): `)
 
-// urlPattern finds a URL's userinfo (2) and query (4), which may hold credentials: a transport's
-// error tells the whole URL, an Azure SAS token included.
+// urlPattern finds a URL's userinfo (2) and query (4), which may have credentials: the error of a
+// transport has the whole URL, an Azure SAS token included.
 var urlPattern = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'/?#]*@)?([^\s"'?#]*)(\?[^\s"']*)?`)
 
-// secretVariables are those that the drivers of stores read secrets from.
+// secretVariables are the variables from which the drivers of stores read secrets.
 func secretVariables() []string {
 	return []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_KEY"}
 }
 
-// explain returns the error of a store as people are told it: what to do about it where that is
-// known, and the store's own words. A status has room for little, so it leaves out what drivers say
-// around them. URLs have neither userinfo nor query, and the secrets of the environment are
-// blanked. It is nil for nil, and wraps the error.
+// explain wraps the error of a store for users: known advice, and the store's own message without
+// the driver's text, because a status has little room. URLs lose their userinfo and query, and the
+// secrets of the environment are redacted. It returns nil for nil.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -58,7 +57,7 @@ func (e *explained) Error() string { return e.text }
 
 func (e *explained) Unwrap() error { return e.err }
 
-// reason is what the store answered, or why nothing came of asking it.
+// reason is the store's message, or why there is none.
 func reason(err error) string {
 	var answer interface {
 		ErrorCode() string
@@ -68,7 +67,7 @@ func reason(err error) string {
 	var network *net.OpError
 	switch {
 	case errors.As(err, &answer):
-		text := strings.TrimSuffix(cmp.Or(answer.ErrorMessage(), "no more is said"), ".")
+		text := strings.TrimSuffix(cmp.Or(answer.ErrorMessage(), "no message"), ".")
 		if errors.As(err, &response) {
 			text += fmt.Sprintf(" (HTTP %d)", response.HTTPStatusCode())
 		}
@@ -81,7 +80,7 @@ func reason(err error) string {
 	return driverPattern.ReplaceAllString(err.Error(), "")
 }
 
-// advice is what to do about errors that say something.
+// advice is what to do about the errors that a pattern matches.
 type advice struct {
 	about *regexp.Regexp
 	text  string
@@ -89,17 +88,17 @@ type advice struct {
 
 var advised = []advice{
 	{regexp.MustCompile(`^NoSuchBucket|ContainerNotFound|bucket does not exist`),
-		"there is no such bucket, make it or correct its name"},
+		"there is no such bucket: create it or correct its name"},
 	{regexp.MustCompile(`^(SignatureDoesNotMatch|InvalidAccessKeyId|InvalidToken|ExpiredToken)|AuthenticationFailed`),
-		"the store refuses the credentials, correct them"},
+		"the store rejects the credentials: correct them"},
 	{regexp.MustCompile(`^(AccessDenied|Forbidden)|AuthorizationPermissionMismatch|Error 403`),
-		"the credentials have to be allowed to list, read and create objects"},
+		"the credentials need permission to list, read and create objects"},
 	{regexp.MustCompile(`get credentials|could not find default credentials`),
-		"there are no credentials, set the variables of docs/results.md"},
+		"there are no credentials: set the variables of docs/results.md"},
 	{regexp.MustCompile(`^(AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint)`),
-		"the bucket is in another region, set region in the URL"},
-	{regexp.MustCompile(`^(InsufficientStorage|QuotaExceeded)|HTTP 507|no space left`), "the store is full, make room"},
+		"the bucket is in another region: set region in the URL"},
+	{regexp.MustCompile(`^(InsufficientStorage|QuotaExceeded)|HTTP 507|no space left`), "the store is full: free some space"},
 	{regexp.MustCompile(`connection refused|no such host|no route to host|i/o timeout`),
-		"nobody answers there, start the store or correct its address"},
-	{regexp.MustCompile(`deadline exceeded`), "the store doesn't answer in time, look whether it hangs"},
+		"the address does not answer: start the store or correct its address"},
+	{regexp.MustCompile(`deadline exceeded`), "the store does not answer in time: check whether it hangs"},
 }

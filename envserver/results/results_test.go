@@ -363,7 +363,7 @@ func TestGivingUpHidesNoFailure(t *testing.T) {
 		want  string
 	}{
 		"full, then hanging": {full, "1 episodes not written: " + full.Error()},
-		"hanging": {nil, "1 episodes not written: the store doesn't answer in time, look whether it " +
+		"hanging": {nil, "1 episodes not written: the store does not answer in time: check whether it " +
 			"hangs: context deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -544,7 +544,7 @@ func TestReadersDoNotHang(t *testing.T) {
 				defer s.Close()
 				began := time.Now()
 				if err := read(t.Context(), s); err == nil || !strings.Contains(err.Error(),
-					"the store doesn't answer in time") || time.Since(began) > readTimeout {
+					"the store does not answer in time") || time.Since(began) > readTimeout {
 					t.Errorf("%v after %s", err, time.Since(began))
 				}
 			})

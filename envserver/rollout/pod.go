@@ -16,8 +16,8 @@ import (
 const (
 	// unreachableRounds is how often all servers are tried while none answers.
 	unreachableRounds = 8
-	// fullRounds is how often they are tried while one is full or draining: other shards end and new
-	// servers start.
+	// fullRounds is how often they are tried while one is full or draining: other shards end and
+	// new servers start.
 	fullRounds = 150
 	// dialAttempts is how often a worker tries to get a session from the shard's server.
 	dialAttempts = 8

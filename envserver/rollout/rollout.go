@@ -1,10 +1,10 @@
 // Package rollout plays one shard of a run against a pool of environment servers.
 //
 // A shard is played on one server, because the server that grades an episode also keeps the shard's
-// ledger, which it signs at the end. Each of the shard's workers has a session in which it plays one
-// episode after the other. An episode that fails by no fault of the agent's is played again. After
-// the allowed attempts it is reported as errored, by class, and has no score. So every planned
-// episode is either in the ledger or errored, which Run checks before it returns.
+// ledger, which it signs at the end. Each of the shard's workers has a session in which it plays
+// one episode after the other. An episode that fails by no fault of the agent's is played again.
+// After the allowed attempts it is reported as errored, by class, and has no score. So every
+// planned episode is either in the ledger or errored, which Run checks before it returns.
 //
 // A shard that is played again continues where it stopped: the server reports which episodes its
 // ledger has, and adds those that other servers graded from their receipts.
@@ -49,17 +49,17 @@ type Config struct {
 	Concurrency int
 	// EpisodeAttempts is the maximum number of attempts at an episode, at least 1.
 	EpisodeAttempts int
-	// EpisodeTimeout bounds one attempt, not counting the time of the agent's actions. 0 is no bound
-	// at all.
+	// EpisodeTimeout bounds one attempt, not counting the time of the agent's actions. 0 is no
+	// bound at all.
 	EpisodeTimeout time.Duration
-	// ActTimeout bounds one action of the agent. An attempt takes at most ActTimeout for each of its
-	// steps, and EpisodeTimeout.
+	// ActTimeout bounds one action of the agent. An attempt takes at most ActTimeout for each of
+	// its steps, and EpisodeTimeout.
 	ActTimeout time.Duration
-	// Receipts are those of the shard's episodes that were played before. These episodes count without
-	// being played again, whichever server is chosen.
+	// Receipts are those of the shard's episodes that were played before. These episodes count
+	// without being played again, whichever server is chosen.
 	Receipts []string
-	// Record, unless nil, is called with every episode after its last attempt, errored ones included.
-	// Several goroutines call it at a time.
+	// Record, unless nil, is called with every episode after its last attempt, errored ones
+	// included. Several goroutines call it at a time.
 	Record func(record.Episode)
 	Clock  Clock
 	Log    *slog.Logger
@@ -87,8 +87,8 @@ var ErrPoolChanged = errors.New("the pool is not the one that the run was planne
 const progressInterval = 10 * time.Second
 
 // Run plays the shard and returns its summary, which Plan.Check accepts. It fails if no server
-// accepts the shard, if the server is lost, and with ErrPoolChanged. Then nothing of the shard counts
-// and it can be run again.
+// accepts the shard, if the server is lost, and with ErrPoolChanged. Then nothing of the shard
+// counts and it can be run again.
 func Run(ctx context.Context, cfg Config) (score.Summary, error) {
 	if err := cfg.validate(); err != nil {
 		return score.Summary{}, err
@@ -139,7 +139,8 @@ type shard struct {
 	Config
 	pod   string
 	began time.Time
-	// checked verifies once that the pool is the planned one, and fetches the schema of its actions.
+	// checked verifies once that the pool is the planned one, and fetches the schema of its
+	// actions.
 	checked func() error
 	schema  json.RawMessage
 
@@ -302,8 +303,8 @@ func (s *shard) ledger(ctx context.Context) (score.SignedLedger, *score.Ledger, 
 	return signed, ledger, nil
 }
 
-// checkPool compares the pool's scenarios, grader and judge, which even an empty ledger has, with the
-// plan's.
+// checkPool compares the pool's scenarios, grader and judge, which even an empty ledger has, with
+// the plan's.
 func (s *shard) checkPool(ctx context.Context) error {
 	_, ledger, err := s.ledger(ctx)
 	if err != nil {

@@ -163,12 +163,13 @@ func (s *shard) retry(j job, class string) {
 const (
 	// maxAfter bounds the wait between two attempts that an endpoint may request.
 	maxAfter = 10 * time.Minute
-	// longWait is a wait during which the session is closed, because its server would end it as idle.
+	// longWait is a wait during which the session is closed, because its server would end it as
+	// idle.
 	longWait = 30 * time.Second
 )
 
-// recover waits before attempt n+2, n from 0: longer for an endpoint that is full or down than for a
-// connection that was lost.
+// recover waits before attempt n+2, n from 0: longer for an endpoint that is full or down than for
+// a connection that was lost.
 func (w *worker) recover(ctx context.Context, n int, failed *failure) error {
 	first, most := firstBackoff, maxBackoff
 	switch policy.Class(failed.class) {
@@ -246,8 +247,8 @@ func (s *shard) record(j job, p played, class string, took time.Duration) {
 	s.Record(e)
 }
 
-// attempt plays the job's episode to its end, which it stores in p. An error that another attempt may
-// fix is a *failure.
+// attempt plays the job's episode to its end, which it stores in p. An error that another attempt
+// may fix is a *failure.
 func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 	agent, err := w.shard.Policy(j.episode)
 	if err != nil {
@@ -351,8 +352,8 @@ func (w *worker) steps(ctx context.Context, agent policy.Policy, j job, seen cli
 	return nil
 }
 
-// step sends an action, and repeats it while the server reports that it could not judge it: a failed
-// action has no effect. The server ends the episode after several such failures.
+// step sends an action, and repeats it while the server reports that it could not judge it: a
+// failed action has no effect. The server ends the episode after several such failures.
 func (w *worker) step(ctx context.Context, action json.RawMessage) (client.Observation, error) {
 	for attempt := 0; ; attempt++ {
 		seen, err := w.client.Step(ctx, action)

@@ -66,8 +66,8 @@ type taskFold struct {
 	passHatK stats.PassSums
 }
 
-// Fold adds the ledger of one shard. A scenario must not be in two of the ledgers: the plan puts all
-// its episodes into one shard.
+// Fold adds the ledger of one shard. A scenario must not be in two of the ledgers: the plan puts
+// all its episodes into one shard.
 func (a *Accumulator) Fold(l *Ledger) {
 	a.Scored += l.Scored
 	a.Failed += l.Failed

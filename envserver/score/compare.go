@@ -15,8 +15,8 @@ type Comparison struct {
 	// Pairs are the (task, scenario) pairs that both runs played, Scenarios the scenarios among
 	// them. OnlyA and OnlyB count pairs that one of them played.
 	Pairs, Scenarios, OnlyA, OnlyB int64
-	// Delta is the mean over the pairs of a's mean score minus b's: positive where a is better. Each
-	// pair counts once, however many trials it has.
+	// Delta is the mean over the pairs of a's mean score minus b's: positive where a is better.
+	// Each pair counts once, however many trials it has.
 	Delta int64
 	// StandardError is that of Delta, clustered by scenario, and CI95 its t-interval with one
 	// degree of freedom less than there are scenarios, within -One and One. Both are nil with fewer
@@ -41,8 +41,8 @@ type Change struct {
 // Compare(b, a) is the negative of Compare(a, b).
 //
 // With one task this is the estimate of the paired t-test: the mean of the differences d, with the
-// standard error s_d/√n. A scenario in several tasks is one cluster of differences, as in the figures
-// of a run (Miller, arXiv:2411.00640, sections 2.2 and 4).
+// standard error s_d/√n. A scenario in several tasks is one cluster of differences, as in the
+// figures of a run (Miller, arXiv:2411.00640, sections 2.2 and 4).
 func Compare(a, b []ScenarioScore) Comparison {
 	other := make(map[pair]ScenarioScore, len(b))
 	for _, row := range b {
@@ -121,8 +121,8 @@ func (e *IncomparableError) Error() string {
 }
 
 // Comparable reports whether the scores of two runs may be compared. An error is an
-// *IncomparableError. Seeds, trials and the selected scenarios may differ, because runs are compared
-// by pairs.
+// *IncomparableError. Seeds, trials and the selected scenarios may differ, because runs are
+// compared by pairs.
 func Comparable(a, b Basis) error {
 	var reasons []string
 	differs := func(what string, x, y any) {

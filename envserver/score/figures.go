@@ -31,7 +31,8 @@ type Figures struct {
 	Tokens Tokens
 	// Stored has the error of the first shard with one.
 	Stored Stored
-	// EpisodeP50 and EpisodeP99 are durations in milliseconds as reported by runners, 0 without any.
+	// EpisodeP50 and EpisodeP99 are durations in milliseconds as reported by runners, 0 without
+	// any.
 	EpisodeP50, EpisodeP99 int64
 }
 

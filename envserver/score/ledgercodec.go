@@ -43,8 +43,8 @@ func (l *Ledger) MarshalBinary() ([]byte, error) {
 	return data, nil
 }
 
-// UnmarshalBinary reads an encoded ledger from untrusted bytes. An error wraps ErrMalformed, and the
-// ledger is consistent when there is none.
+// UnmarshalBinary reads an encoded ledger from untrusted bytes. An error wraps ErrMalformed, and
+// the ledger is consistent when there is none.
 func (l *Ledger) UnmarshalBinary(data []byte) error {
 	if len(data) > MaxLedgerBytes {
 		return fmt.Errorf("%w: %d bytes are more than %d", ErrMalformed, len(data), MaxLedgerBytes)

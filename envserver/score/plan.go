@@ -240,8 +240,8 @@ func appendFields(b []byte, fields ...any) []byte {
 // controller checks that a ledger holds exactly the planned episodes, although it lists none.
 type PlanDigest [32]byte
 
-// Add adds an episode to the set. The trial is left out: the server that grades doesn't have it, and
-// it follows from the index.
+// Add adds an episode to the set. The trial is left out: the server that grades doesn't have it,
+// and it follows from the index.
 func (d *PlanDigest) Add(ep PlannedEpisode) { d.AddSet(ep.digest()) }
 
 // AddSet adds the episodes of another, disjoint set.

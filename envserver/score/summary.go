@@ -18,8 +18,8 @@ const MaxSummaryBytes = 4096
 
 const summaryVersion = 2
 
-// Summary is the termination message of a runner whose shard is complete. Only the ledger is signed;
-// the rest is reported by the runner.
+// Summary is the termination message of a runner whose shard is complete. Only the ledger is
+// signed; the rest is reported by the runner.
 type Summary struct {
 	Version int          `json:"version"`
 	Ledger  SignedLedger `json:"ledger"`
@@ -51,7 +51,8 @@ func (t *Tokens) Add(o Tokens) {
 // some are not there.
 type Stored struct {
 	Episodes int64 `json:"episodes"`
-	// Error has at most MaxStoreError bytes. It is "" where all episodes are stored or none has to be.
+	// Error has at most MaxStoreError bytes. It is "" where all episodes are stored or none has to
+	// be.
 	Error string `json:"error,omitempty"`
 }
 

@@ -3,8 +3,8 @@
 //
 // A type describes its encoding once, in a function that takes a [Stream] and pointers to its
 // fields: a stream that encodes writes the fields, a stream that decodes fills them. Columns of
-// fixed width make the size of a ledger predictable from its plan, which no general compressor does,
-// and leave a decoder nothing to inflate.
+// fixed width make the size of a ledger predictable from its plan, which no general compressor
+// does, and leave a decoder nothing to inflate.
 package bitstream
 
 import (

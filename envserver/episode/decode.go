@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -75,22 +74,79 @@ type decoder struct {
 	items  []ErrorItem
 }
 
-// object is a JSON object by its members' names; nil stands for anything else.
-type object map[string]jsontext.Value
+// object lists the members of a JSON object; nil stands for any other value. An action has so few of
+// them that a list is faster than a map.
+type object []member
+
+// member is a name and a value, which is a part of the text that was read.
+type member struct {
+	name  string
+	value jsontext.Value
+}
 
 // members reads a JSON object. The last of duplicate names counts, as in JSON Schema validators.
 func members(raw []byte) object {
-	var given object
-	if jsonv2.Unmarshal(raw, &given, jsontext.AllowDuplicateNames(true)) != nil {
+	r := objectReader{raw: raw, members: make(object, 0, 4)}
+	if jsontext.Value(raw).Kind() != '{' || jsonv2.Unmarshal(raw, &r, jsontext.AllowDuplicateNames(true)) != nil {
 		return nil
 	}
-	return given
+	return r.members
+}
+
+// objectReader reads an object's members without copying the values.
+type objectReader struct {
+	raw     []byte
+	members object
+}
+
+// UnmarshalJSONFrom cuts the values from the text, because the decoder's are valid only until its
+// next call.
+func (r *objectReader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for {
+		token, err := dec.ReadToken()
+		if err != nil || token.Kind() == '}' {
+			return err
+		}
+		name := token.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		end := int(dec.InputOffset())
+		r.members.set(name, r.raw[end-len(value):end])
+	}
+}
+
+// get returns a member's value, nil if there is none.
+func (o object) get(name string) jsontext.Value {
+	for i := range o {
+		if o[i].name == name {
+			return o[i].value
+		}
+	}
+	return nil
+}
+
+func (o *object) set(name string, value jsontext.Value) {
+	for i := range *o {
+		if (*o)[i].name == name {
+			(*o)[i].value = value
+			return
+		}
+	}
+	*o = append(*o, member{name, value})
 }
 
 // unquote reads a JSON string that is known to be valid; other values give false.
 func unquote(raw jsontext.Value) (string, bool) {
 	if raw.Kind() != '"' {
 		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), true
 	}
 	text, err := jsontext.AppendUnquote(nil, raw)
 	return string(text), err == nil
@@ -120,7 +176,7 @@ func (s spot) loc() []any {
 // given reports whether a value other than null was sent.
 func (s spot) given() bool { return s.raw != nil && s.raw.Kind() != 'n' }
 
-func (d *decoder) at(field string) spot { return spot{"", field, d.given[field]} }
+func (d *decoder) at(field string) spot { return spot{"", field, d.given.get(field)} }
 
 func item(kind string, loc []any, msg string, input jsontext.Value) ErrorItem {
 	it := ErrorItem{Type: kind, Loc: loc, Msg: msg}
@@ -159,7 +215,14 @@ func (d *decoder) checkKnown() {
 
 // unknown lists the names that aren't known, sorted.
 func unknown(given object, known func(string) bool) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(given)), known)
+	var names []string
+	for _, m := range given {
+		if !known(m.name) {
+			names = append(names, m.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // field checks one field's value and, where the variant is known, whether it reads the field.
@@ -198,12 +261,12 @@ func (d *decoder) object(field *Field, s spot) {
 		return slices.ContainsFunc(field.Properties, func(p Field) bool { return p.Name == name })
 	}
 	for _, name := range unknown(given, isProperty) {
-		d.faultf("extra_forbidden", spot{s.field, name, given[name]}, "%s has no field %q: leave it out", s.name(),
-			name)
+		d.faultf("extra_forbidden", spot{s.field, name, given.get(name)}, "%s has no field %q: leave it out",
+			s.name(), name)
 	}
 	for i := range field.Properties {
 		property := &field.Properties[i]
-		if inner := (spot{s.field, property.Name, given[property.Name]}); inner.given() {
+		if inner := (spot{s.field, property.Name, given.get(property.Name)}); inner.given() {
 			d.value(property, inner)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -37,11 +38,9 @@ func (f *Form) Tools() ([]Tool, error) {
 // Action is the action that a call of the tool means. The error is an *ActionError when the
 // arguments can't be part of any action; the environment checks everything else.
 func (t Tool) Action(arguments json.RawMessage) (json.RawMessage, error) {
-	given := object{}
-	if len(arguments) > 0 {
-		given = members(arguments)
-	}
-	if given == nil {
+	given := map[string]jsontext.Value{}
+	if len(arguments) > 0 && jsonv2.Unmarshal(arguments, &given, jsontext.AllowDuplicateNames(true)) != nil ||
+		given == nil {
 		return nil, &ActionError{Items: []ErrorItem{item("dict_type", []any{}, "the arguments should be a JSON object",
 			jsontext.Value(arguments))}}
 	}
@@ -58,7 +57,7 @@ func (t Tool) Action(arguments json.RawMessage) (json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("copying the arguments of a tool: %w", err)
 		}
-		given = object{t.Object: inner}
+		given = map[string]jsontext.Value{t.Object: inner}
 	}
 	given[typeField] = name
 	action, err := json.Marshal(given)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"iter"
+	"slices"
 	"sync"
 )
 
@@ -12,15 +13,16 @@ type Schedule struct {
 	WeightedScore int64
 }
 
-// Best is the best of the 240 schedules with perfect answers, the optimum that scores are measured
-// by. Among equal ones it is the first, in the order of orders; one by one goes before labels
-// first.
+// Best returns the best of the 240 schedules with perfect answers: its weighted score is the optimum
+// that scores are measured by. Among equal schedules it is the first, by order, then one by one
+// before labels first.
 func Best(cases [Size]Case) Schedule {
 	best := Schedule{WeightedScore: -1}
+	acts := make([]Act, 0, 4*Size)
 	for order := range orders() {
-		for _, schedule := range []func([Size]Case, [Size]int) []Act{OneByOne, LabelsFirst} {
-			if weighted, played := Play(cases, schedule(cases, order)); weighted > best.WeightedScore {
-				best = Schedule{Acts: played, WeightedScore: weighted}
+		for _, arrange := range []arrangement{oneByOne, labelsFirst} {
+			if weighted, played := play(&cases, arrange(acts, &cases, &order)); weighted > best.WeightedScore {
+				best = Schedule{Acts: slices.Clone(played), WeightedScore: weighted}
 			}
 		}
 	}
@@ -41,18 +43,23 @@ func (o *Optima) Of(cases [Size]Case) int64 {
 	return weighted
 }
 
-// OneByOne are the perfect acts that finish each ticket before the next is begun.
-func OneByOne(cases [Size]Case, order [Size]int) []Act {
-	acts := make([]Act, 0, 4*Size)
+// OneByOne returns the perfect acts that finish each ticket before the next is begun.
+func OneByOne(cases [Size]Case, order [Size]int) []Act { return oneByOne(nil, &cases, &order) }
+
+// LabelsFirst returns the perfect acts that label all tickets before the first reply.
+func LabelsFirst(cases [Size]Case, order [Size]int) []Act { return labelsFirst(nil, &cases, &order) }
+
+// arrangement appends a schedule's acts, so that the search reuses one list.
+type arrangement func(acts []Act, cases *[Size]Case, order *[Size]int) []Act
+
+func oneByOne(acts []Act, cases *[Size]Case, order *[Size]int) []Act {
 	for _, i := range order {
 		acts = finish(label(acts, i), i, cases[i])
 	}
 	return acts
 }
 
-// LabelsFirst are the perfect acts that label all tickets before the first reply.
-func LabelsFirst(cases [Size]Case, order [Size]int) []Act {
-	acts := make([]Act, 0, 4*Size)
+func labelsFirst(acts []Act, cases *[Size]Case, order *[Size]int) []Act {
 	for _, i := range order {
 		acts = label(acts, i)
 	}

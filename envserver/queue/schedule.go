@@ -11,6 +11,8 @@
 // times the weight. The environment, the oracle and the checks of the catalogue share this package.
 package queue
 
+import "slices"
+
 // Task is the name of the task.
 const Task = "queue-management"
 
@@ -124,10 +126,15 @@ type Act struct {
 // Play plays the acts in order and returns their weighted score and those that were played. An act
 // is skipped if no minutes or no escalation are left for it; a shorter one after it may still fit.
 func Play(cases [Size]Case, acts []Act) (weighted int64, played []Act) {
+	return play(&cases, slices.Clone(acts))
+}
+
+// play overwrites acts with those that were played.
+func play(cases *[Size]Case, acts []Act) (weighted int64, played []Act) {
 	clock, slots := 0, Slots
 	var points [Size]int64
 	answered := [Size]int{Never, Never, Never, Never, Never}
-	played = make([]Act, 0, len(acts))
+	played = acts[:0]
 	for _, a := range acts {
 		if clock+a.Kind.Minutes() > Minutes || a.Kind == Escalate && slots == 0 {
 			continue

@@ -1,4 +1,4 @@
-# Everything that csenv is built, tested and shown with. `make help` lists the targets.
+# Builds, tests and demonstrates csenv. `make help` lists the targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,7 +8,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 IMAGE ?= csenv:dev
 # Extra flags of go test, for example GOTESTFLAGS=-race (which needs a C compiler).
 GOTESTFLAGS ?=
-# Extra flags of the end-to-end suite, for example E2EFLAGS='--focus "random kills"'. Specs with the label s3 build an S3 server first.
+# Extra flags of the end-to-end suite, for example E2EFLAGS='--focus "random kills"'. Specs with the
+# label s3 build an S3 server first.
 E2EFLAGS ?=
 FUZZTIME ?= 10s
 
@@ -20,12 +21,12 @@ export CGO_ENABLED ?= $(if $(findstring -race,$(GOTESTFLAGS)),1,0)
 ##@ The two commands
 
 .PHONY: demo
-demo: ## Bring up a local cluster, install csenv, play the sample runs and print their scores.
+demo: ## Start a local cluster, install csenv, run the samples and print their scores.
 	@IMAGE=$(IMAGE) hack/demo.sh
 
 .PHONY: test
 test: ## Run unit, property and envtest suites (real etcd and kube-apiserver).
-	@echo "==> finding etcd and kube-apiserver (built from Go modules where they can't be downloaded: about 4 minutes, once)"
+	@echo "==> finding etcd and kube-apiserver (built from Go modules if they can't be downloaded: 4 minutes, once)"
 	@assets="$$($(CLUSTER) envtest)"; \
 	echo "==> go test ./... (KUBEBUILDER_ASSETS=$$assets)"; \
 	CSENV_REQUIRE_APISERVER=1 KUBEBUILDER_ASSETS="$$assets" go test $(GOTESTFLAGS) ./...
@@ -44,7 +45,7 @@ generate: ## Generate deepcopy functions, CRDs and RBAC from the Go types and ma
 	$(TOOL) controller-gen rbac:roleName=csenv-manager paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: verify
-verify: generate ## Fail when generated files, go.mod or formatting differ from what is committed.
+verify: generate ## Fail if generated files, go.mod or formatting differ from the commit.
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on: $$unformatted"; exit 1; fi
 	go mod verify >/dev/null
@@ -65,15 +66,15 @@ manifests: ## Print what `kubectl apply -k config/default` applies.
 ##@ Slow tests
 
 .PHONY: test-e2e
-test-e2e: ## Run the end-to-end suite against the local cluster, which it brings up.
+test-e2e: ## Start the local cluster and run the end-to-end suite against it.
 	@IMAGE=$(IMAGE) $(TOOL) ginkgo run --tags e2e --timeout 50m --vv=false -v $(E2EFLAGS) ./hack/e2e
 
 .PHONY: test-scale
-test-scale: ## Run the operator at scale, with simulated pods and runners, and report times, API writes and memory.
+test-scale: ## Measure the operator with many simulated pods and runners.
 	go run ./hack/scale $(SCALEFLAGS)
 
 .PHONY: test-alerts
-test-alerts: ## Check the alerts and the dashboard with promtool: the one on the PATH, else one that is built (minutes, once).
+test-alerts: ## Check the alerts and the dashboard with promtool, which is built if it is not on PATH.
 	cd hack/promtool && go test -timeout 30m ./...
 
 .PHONY: bench
@@ -81,25 +82,26 @@ bench: ## Run the benchmarks of the hot paths.
 	go test -run '^$$' -bench . -benchmem ./scenarios/... ./envserver/...
 
 .PHONY: bench-openenv
-bench-openenv: ## Compare the env server with the official Python one (from PyPI) under the same load, and write docs/benchmark.md (10 minutes).
+bench-openenv: ## Compare the env server with the official Python one and write docs/benchmark.md (10 minutes).
 	go run ./hack/openenv-bench --out docs/benchmark.md $(BENCHFLAGS)
 
 .PHONY: conformance
-conformance: ## Try the servers with the official OpenEnv and MCP clients, the judge and agents with LiteLLM (from PyPI), and results with an S3 server: docs/conformance.md.
+conformance: ## Test compatibility with OpenEnv and MCP clients, LiteLLM and S3: see docs/conformance.md.
 	@mkdir -p bin
 	@go build -o bin/conformance ./hack/conformance
 	@bin/conformance $(CONFORMANCEFLAGS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for FUZZTIME each (default 10s).
-	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | while IFS=: read -r file _ func; do \
+	@grep -rn --include=*_test.go -o 'func Fuzz[A-Za-z0-9_]*' scenarios envserver controllers | \
+	while IFS=: read -r file _ func; do \
 		echo "==> $${func#func } in $$(dirname $$file)"; \
 		go test ./$$(dirname $$file) -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME); done
 
 ##@ Local cluster
 
 .PHONY: cluster-up
-cluster-up: ## Bring up the local cluster, or kind where Docker and kind are there.
+cluster-up: ## Start the local cluster: kind if Docker and kind are installed, else processes on this machine.
 	@$(CLUSTER) up
 
 .PHONY: cluster-load
@@ -107,7 +109,7 @@ cluster-load: ## Build the csenv image and load it into the local cluster.
 	@$(CLUSTER) load --image $(IMAGE)
 
 .PHONY: cluster-down
-cluster-down: ## Stop the local cluster and remove what it made.
+cluster-down: ## Stop the local cluster and remove its files.
 	@$(CLUSTER) down
 
 .PHONY: deploy
@@ -116,17 +118,18 @@ deploy: ## Install the CRDs and the operator into the local cluster.
 
 .PHONY: undeploy
 undeploy: ## Remove every run and pool, the operator and the CRDs from the local cluster.
-	@# Runs go first: their pods are let go by the operator, which must still be there.
+	@# Delete the runs first: the operator must still run to remove the finalizers of their pods.
 	@for kind in evaluationruns.csenv.dev customersupportenvs.csenv.dev; do \
 		crd="$$($(CLUSTER) kubectl -- get crd "$$kind" --ignore-not-found -o name)"; \
 		if [ -n "$$crd" ]; then $(CLUSTER) kubectl -- delete "$$kind" --all --all-namespaces --timeout=120s; fi; done
-	@$(CLUSTER) kubectl -- wait --for=delete pods --all-namespaces -l app.kubernetes.io/managed-by=csenv,app.kubernetes.io/component=runner --timeout=120s
+	@$(CLUSTER) kubectl -- wait --for=delete pods --all-namespaces --timeout=120s \
+		-l app.kubernetes.io/managed-by=csenv,app.kubernetes.io/component=runner
 	@$(CLUSTER) kubectl -- delete --ignore-not-found -k config/default
 
 ##@ Other
 
 .PHONY: clean
-clean: ## Remove what the build left in the checkout.
+clean: ## Remove build results from the checkout.
 	rm -rf bin
 
 .PHONY: help

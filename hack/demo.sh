@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From nothing to a score: a local cluster, the operator, the sample pools and runs, and what became of them.
+# Starts a local cluster, installs the operator, plays the sample runs and prints their scores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,21 +7,21 @@ image=${IMAGE:-csenv:dev}
 started=$SECONDS
 say() { printf '\n\033[1m==> [%3ds] %s\033[0m\n' "$((SECONDS - started))" "$*"; }
 
-command -v go >/dev/null || { echo "Go 1.26 or newer is needed and isn't on the PATH: see https://go.dev/dl" >&2; exit 1; }
+command -v go >/dev/null || { echo "Go 1.26 or newer is not on PATH: install it from https://go.dev/dl" >&2; exit 1; }
 
 mkdir -p bin
 say "building the cluster tool"
 go build -o bin/cluster ./hack/cluster
 kubectl() { bin/cluster kubectl -- "$@"; }
 
-say "bringing up the cluster (the first time builds Kubernetes from its modules: about 10 minutes on 2 cores)"
+say "starting the cluster (the first start builds Kubernetes from its modules: about 10 minutes on 2 cores)"
 bin/cluster up
 say "building the csenv image and loading it"
 bin/cluster load --image "$image"
 
 say "kubectl apply -k config/default"
 kubectl apply --server-side --force-conflicts -k config/default | sed 's/^/  /'
-# The tag stays the same when the image changes, so only a restart runs what was just built.
+# The tag does not change with the image, so the new image needs a restart.
 kubectl -n csenv-system rollout restart deployment/csenv-manager >/dev/null
 kubectl -n csenv-system rollout status deployment/csenv-manager --timeout=120s | tail -n 1 | sed 's/^/  /'
 
@@ -37,7 +37,7 @@ for attempt in $(seq 1 120); do
 	before=$states
 	[ "$(grep -cE ' Completed +False$' <<<"$states")" -eq "$(wc -l <<<"$runs")" ] && break
 	if grep -q ' True$' <<<"$states" || [ "$attempt" -eq 120 ]; then
-		echo "a run did not complete; this is what is known of it:" >&2
+		echo "a run did not complete; the state of the cluster is:" >&2
 		kubectl get cse,evalrun,jobs,pods -o wide >&2
 		kubectl get events --sort-by=.lastTimestamp >&2
 		kubectl -n csenv-system logs deployment/csenv-manager --tail=50 >&2
@@ -50,9 +50,9 @@ say "kubectl get cse,evalrun"
 kubectl get cse,evalrun
 say "the aggregated scores"
 kubectl get evalrun -l csenv.dev/sample=true -o 'custom-columns=RUN:.metadata.name,TOTAL:.status.episodes.total,SCORED:.status.episodes.scored,FAILED:.status.episodes.failed,ERRORED:.status.episodes.errored,MEAN:.status.score.mean,CI95-LOW:.status.score.ci95.low,CI95-HIGH:.status.score.ci95.high,PASS-RATE:.status.passRate'
-say "what the oracle and the null agent earned of each part of the rubric"
+say "the score of the oracle and the null agent for each part of the rubric"
 kubectl get evalrun oracle null-agent -o 'go-template={{range .items}}{{$run := .metadata.name}}{{range .status.tasks}}{{$task := .name}}{{range .dimensions}}{{printf "  %-12s %-16s %-12s %s of %s\n" $run $task .name .mean .max}}{{end}}{{end}}{{end}}'
-say "done in $((SECONDS - started)) s. Look around with"
+say "done in $((SECONDS - started)) s. To use the cluster:"
 echo "  export KUBECONFIG=$(bin/cluster kubeconfig)"
 echo "  bin/cluster kubectl -- get evalrun heuristic -o yaml"
-echo "  make cluster-down   # when you have seen enough"
+echo "  make cluster-down   # to remove the cluster"

@@ -26,7 +26,7 @@ type articleParamFile struct {
 	Int   *int64 `yaml:"int,optional"`
 }
 
-// article is a compiled article. Articles are written in English, whatever the ticket's language.
+// article is a compiled article. Articles are written in English, in any ticket's language.
 type article struct {
 	id, title string
 	body      expr.Text
@@ -133,7 +133,7 @@ func sectionsOf(body string) map[string]bool {
 // shelf is the articles of one ticket scenario.
 type shelf struct {
 	articles []*article // by id
-	// varied tells the articles that show a param of the scenario.
+	// varied marks the articles that contain a param of the scenario.
 	varied []bool
 	// defaults are the articles' params that the scenario leaves alone.
 	defaults expr.Values

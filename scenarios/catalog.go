@@ -1,14 +1,14 @@
 // Package scenarios is the catalogue of cases that agents are tested on: tickets and workflows as
-// YAML files, the policies that decide what is right, and the seeded instantiation that turns a
-// scenario into one concrete case.
+// YAML files, the policies that decide the right handling, and the seeded instantiation that turns
+// a scenario into one concrete case.
 //
 // A scenario is a template. Its params (people, amounts, ids, dates, branches) are drawn from a
 // seed, each from a random stream of its own; its texts and values are rendered over them with CEL
-// expressions in {{ }}. What is right is computed by the policies over the drawn situation and
-// stated in the file as well; Lint reports where the two disagree. The same scenario and seed give
-// the same instance on every machine.
+// expressions in {{ }}. The policies compute the right handling from the drawn situation, and the
+// file states it as well; Lint reports where the two disagree. The same scenario and seed give the
+// same instance on every machine.
 //
-// Scenario files are data of others: loading checks everything that can be checked without a seed,
+// Scenario files may come from others. Loading checks everything that can be checked without a seed
 // and reports all faults of a pack together, by file and line.
 package scenarios
 
@@ -52,7 +52,7 @@ type canary struct {
 // catalogues whose files differ only in layout, comments, authorship or reference replies.
 func (c *Catalog) Digest() string { return c.digest }
 
-// Tickets returns the ticket scenarios ordered by id. The slice is the caller's.
+// Tickets returns the ticket scenarios ordered by id. The caller owns the slice.
 func (c *Catalog) Tickets() []*TicketScenario { return slices.Clone(c.tickets) }
 
 // Ticket returns the ticket scenario of the given id.
@@ -61,7 +61,7 @@ func (c *Catalog) Ticket(id string) (*TicketScenario, bool) {
 	return s, ok
 }
 
-// Workflows returns the workflow scenarios ordered by id. The slice is the caller's.
+// Workflows returns the workflow scenarios ordered by id. The caller owns the slice.
 func (c *Catalog) Workflows() []*WorkflowScenario { return slices.Clone(c.workflows) }
 
 // Workflow returns the workflow scenario of the given id.
@@ -70,7 +70,7 @@ func (c *Catalog) Workflow(id string) (*WorkflowScenario, bool) {
 	return s, ok
 }
 
-// Packs says of which packs the catalogue is made. The slice is the caller's.
+// Packs lists the packs of the catalogue. The caller owns the slice.
 func (c *Catalog) Packs() []pack.Info { return slices.Clone(c.packs) }
 
 // Split returns the catalogue of the scenarios of some splits.
@@ -83,8 +83,8 @@ func (c *Catalog) Only(keep func(pack.Info) bool) *Catalog {
 	return c.filter(func(pack pack.Info, _ string) bool { return keep(pack) })
 }
 
-// filter keeps some scenarios. The digest becomes another, unless all are kept, because what is
-// drawn without naming a scenario follows from what there is to draw from.
+// filter keeps some scenarios. Unless it keeps all, the digest changes, because episodes that name
+// no scenario choose among those that are left.
 func (c *Catalog) filter(keep func(pack pack.Info, split string) bool) *Catalog {
 	out := newCatalog()
 	out.packs, out.canaries = c.packs, c.canaries
@@ -120,7 +120,7 @@ func (c *Catalog) addWorkflow(s *WorkflowScenario) {
 	c.workflows, c.workflowByID[s.ID] = append(c.workflows, s), s
 }
 
-// Nearest is the id most like a misspelt one, "" where none is.
+// Nearest returns the id nearest to a misspelt one, "" for none.
 func (c *Catalog) Nearest(id string) string {
 	best, distance := "", min(3, len(id))
 	for _, s := range c.tickets {

@@ -70,7 +70,7 @@ func (in *instance) argument(v argValue) any {
 	return in.Text(expr.Text(v))
 }
 
-// evidenceFile is a ticket's state: whatever lies behind the tools. Only its scalars matter here,
+// evidenceFile is a ticket's state: the records behind the tools. Only its scalars matter here,
 // as values that a reply may state.
 type evidenceFile struct {
 	Scalars []evidence

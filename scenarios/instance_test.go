@@ -32,7 +32,7 @@ func TestInstantiateTicketOfSeedZero(t *testing.T) {
 	}
 	wantReply := ReplySpec{
 		Facts: []Fact{
-			{ID: "f1", Slot: "sum", Value: "$" + sum, Context: []string{"seats", "charged"}, Drawn: true},
+			{ID: "f1", Slot: "sum", Value: "$" + sum, Context: []string{"seats", "charged"}, Seeded: true},
 			{ID: "f2", Slot: "team", Value: "finance", Accept: []string{"accounts"}, Context: []string{"pass"}},
 			{ID: "f3", Slot: "promise", Value: "today", Context: []string{"refund"}, Negative: true, Optional: true},
 		},
@@ -180,7 +180,8 @@ func TestBranches(t *testing.T) {
 // A new variable moves no other.
 func TestVariablesAreIndependent(t *testing.T) {
 	before, _ := mustLoad(t, testPack(t, "", "", "")).Ticket("T1")
-	after, _ := mustLoad(t, testPack(t, "tickets/T1.yaml", "  seats:", "  extra: {int: [1, 1000]}\n  seats:")).Ticket("T1")
+	more := testPack(t, "tickets/T1.yaml", "  seats:", "  extra: {int: [1, 1000]}\n  seats:")
+	after, _ := mustLoad(t, more).Ticket("T1")
 	for seed := range int64(20) {
 		a, errA := before.Instantiate(seed)
 		b, errB := after.Instantiate(seed)
@@ -287,7 +288,8 @@ func TestRecordsAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"order_id":"LD-1","status":"delivered","placed":"2026-03-05T09:20:00Z","total":12.50,` +
-		`"items":[{"name":"Sensor","quantity":1,"shipped":1,"price":12.50}],"notes":["left at 09:20"],"details":{"gate":"a","safe_place":"porch"}}`
+		`"items":[{"name":"Sensor","quantity":1,"shipped":1,"price":12.50}],"notes":["left at 09:20"],` +
+		`"details":{"gate":"a","safe_place":"porch"}}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
@@ -320,7 +322,8 @@ func TestBackend(t *testing.T) {
 	if n := len(b.RefundsOf("PAY-0")); n != 1 {
 		t.Errorf("%d refunds, want 1", n)
 	}
-	b.Orders[0].Status, b.Orders[0].Details["gate"], b.Orders[0].Items[0].Price, b.Orders[0].Notes[0] = "lost", "z", 1, "z"
+	b.Orders[0].Status, b.Orders[0].Details["gate"] = "lost", "z"
+	b.Orders[0].Items[0].Price, b.Orders[0].Notes[0] = 1, "z"
 	b.Payments[0].Details["last4"] = "0000"
 	b.Refunds, b.Cases[0].Team = append(b.Refunds, Refund{}), "x"
 	again := mustWorkflow(t, mustLoad(t, testPack(t, "", "", "")), 0)

@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/scenarios/words"
 )
 
-// Finding is a fault of a catalogue that loads all the same.
+// Finding is a fault of a catalogue that does not prevent it from loading.
 type Finding struct {
 	// Position is file:line of the scenario's part at fault, or the file alone.
 	Position string
@@ -38,7 +38,7 @@ const (
 	ruleIDs      = "ids"      // ids are unique within an instance
 	ruleGoal     = "goal"     // doing nothing reaches no goal
 	ruleFacts    = "facts"    // a reply has facts to state, and answers its questions
-	ruleScript   = "script"   // a customer's answers can be told apart, and agree with the ticket
+	ruleScript   = "script"   // no question matches two of a customer's answers, and they agree with the ticket
 )
 
 const (
@@ -47,10 +47,9 @@ const (
 	stableWorkers = 8
 )
 
-// Lint checks what takes instances: the gold against the policies, leaks, the determinism of
-// rendering. It needs no grader and plays no episode. The same finding is reported once, at the
-// first seed that shows it. Progress, which may be nil, is called with the number of scenarios that
-// are done and with that of all.
+// Lint checks instances of every scenario: the gold against the policies, leaks and the determinism
+// of rendering. It reports a finding once, at the first seed that has it. It calls progress, which
+// may be nil, with the numbers of finished scenarios and of all.
 func (c *Catalog) Lint(ctx context.Context, progress func(done, total int)) ([]Finding, error) {
 	l := &linter{seen: map[Finding]bool{}, stableSeeds: stableSeeds}
 	err := l.catalog(ctx, c, progress)
@@ -92,7 +91,7 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 	return nil
 }
 
-// reportf notes a fault once, whatever the number of seeds that have it.
+// reportf records a fault once, even if several seeds have it.
 func (l *linter) reportf(position, rule, format string, args ...any) {
 	f := Finding{Position: position, Rule: rule, Message: fmt.Sprintf(format, args...)}
 	if l.seen[f] {
@@ -239,7 +238,7 @@ func servedText(t *Ticket) string {
 	return strings.Join(texts, "\n")
 }
 
-// factLeaks looks for facts that an agent must find out but is told.
+// factLeaks looks for facts that an agent must find out but that the customer already wrote.
 func (l *linter) factLeaks(in *instance, files []factFile, served string) {
 	for _, f := range files {
 		if !in.Holds(f.When) || in.Boolean(f.Shown) {

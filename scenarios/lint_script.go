@@ -49,11 +49,11 @@ func (l *linter) askedOnce(pos source.Position, answers []SimAnswer) {
 	}
 }
 
-// shortValue is the length, in bytes, up to which a value may stand in a text by accident.
+// shortValue is the length, in bytes, up to which a text may contain a value by accident.
 const shortValue = 3
 
-// told compares what an answer says of itself with the texts: they hold everything that it draws,
-// or they don't.
+// told checks the key told of an answer: it must be set exactly if the ticket contains all values
+// of the answer.
 func (l *linter) told(in *instance, a simAnswerFile, served string) {
 	drawn := 0
 	var missing []string

@@ -152,8 +152,8 @@ func (l *loader) nameFile(pack *openPack, s pack.File) {
 // scenarios.
 var queueID = regexp.MustCompile(`^Q[0-9]{3}$`)
 
-// first reports whether a scenario's id is new and free. Case doesn't tell two ids apart: neither
-// do all file systems, nor people.
+// first reports whether a scenario's id is new. Ids that differ only in case are the same id, as on
+// some file systems.
 func (l *loader) first(s pack.File, pos source.Position) bool {
 	id := strings.ToUpper(s.ID)
 	if queueID.MatchString(id) {

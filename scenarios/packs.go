@@ -17,7 +17,7 @@ type openPack struct {
 	salt     string
 	names    map[string]*params.NameList
 	articles map[string]*article
-	// base is the pack whose articles and names stand in for those that this one hasn't, nil for
+	// base is the pack that provides articles and names that this one lacks, nil for
 	// the base itself.
 	base *openPack
 }

@@ -21,9 +21,10 @@ func TestFolderName(t *testing.T) {
 	}{
 		"named":  {write([]byte("name: acme\nversion: 1\n")), "acme"},
 		"faulty": {write([]byte("nam: acme\n")), ""},
-		"large":  {write(append([]byte("name: acme\nversion: 1\n"), bytes.Repeat([]byte("#\n"), pack.MaxFileBytes)...)), ""},
-		"none":   {func(string) error { return nil }, ""},
-		"pipe":   {func(file string) error { return syscall.Mkfifo(file, 0o600) }, ""},
+		"large": {write(append([]byte("name: acme\nversion: 1\n"),
+			bytes.Repeat([]byte("#\n"), pack.MaxFileBytes)...)), ""},
+		"none": {func(string) error { return nil }, ""},
+		"pipe": {func(file string) error { return syscall.Mkfifo(file, 0o600) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

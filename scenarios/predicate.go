@@ -8,7 +8,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Moment is what a predicate looks at: the backend as it stands, and the action under judgment.
+// Moment is the input of a predicate: the backend and the action under judgment.
 type Moment struct {
 	Backend *Backend
 	// Payload is the action's, normalised as for WorkflowStep.Accepts. It is nil where a goal is

@@ -118,9 +118,9 @@ type Fact struct {
 	Context  []string
 	Negative bool
 	Optional bool
-	// Drawn tells that the seed decides Value, so that a reply written for another seed can't state
-	// it but by accident.
-	Drawn bool
+	// Seeded reports that the seed decides Value, so that a reply written for another seed can
+	// state it only by accident. The golden hashes cover the JSON name.
+	Seeded bool `json:"Drawn"`
 }
 
 // Outcome is the next step that policy allows for the ticket. It holds when the reply states the
@@ -151,7 +151,7 @@ type Forbidden struct {
 }
 
 // UserSim is the script of a customer who answers the agent's messages. Its texts are rendered;
-// nothing in it decides what is right.
+// nothing in it affects the gold.
 type UserSim struct {
 	// Persona is terse, chatty, formal or anxious. It describes the lines and selects nothing.
 	Persona string
@@ -170,9 +170,9 @@ type SimAnswer struct {
 	ID   string
 	Ask  []string
 	Text string
-	// Known is false where Text says that the customer doesn't know.
+	// Known is false if Text says that the customer doesn't know.
 	Known bool
-	// Told is true where the ticket says it already, so that asking is asking again.
+	// Told is true if the ticket already contains the answer.
 	Told bool
 }
 

@@ -58,7 +58,8 @@ func tryOut[T any](l *loader, instantiate func(int64) (*T, error)) *T {
 }
 
 func (l *loader) compiler(pack *openPack, language string) *params.Compiler {
-	return &params.Compiler{Compiler: expr.NewCompiler(l.languages[language], l.locales[language]), Lists: pack.nameList}
+	c := expr.NewCompiler(l.languages[language], l.locales[language])
+	return &params.Compiler{Compiler: c, Lists: pack.nameList}
 }
 
 // shelfOf gathers the articles of a ticket and declares their params, but for those that the ticket

@@ -243,7 +243,7 @@ func (in *instance) facts(files []factFile) []Fact {
 	return expr.Kept(&in.Scope, files, func(f factFile) Fact {
 		return Fact{
 			ID: f.ID, Slot: f.Slot, Value: in.Text(f.Value), Accept: in.Texts(f.Accept), Context: in.Texts(f.Context),
-			Negative: f.Polarity == "neg", Optional: f.Optional, Drawn: !f.Value.Literal(),
+			Negative: f.Polarity == "neg", Optional: f.Optional, Seeded: !f.Value.Literal(),
 		}
 	})
 }

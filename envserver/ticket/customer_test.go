@@ -17,7 +17,7 @@ import (
 func talkative() *scenarios.Ticket {
 	t := testTicket()
 	t.Tone = "worried"
-	t.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$300.00", Context: []string{"refund"}, Drawn: true}}
+	t.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$300.00", Context: []string{"refund"}, Seeded: true}}
 	t.Reply.Outcome = scenarios.Outcome{Value: "refund", Facts: []string{"f1"}}
 	t.UserSim = &scenarios.UserSim{
 		Persona: "terse", MaxTurns: 4,
@@ -155,7 +155,7 @@ func TestCustomersTellNoGold(t *testing.T) {
 func TestSilenceTellsNothingWithTerminalRewards(t *testing.T) {
 	other := talkative()
 	other.UserSim.StopWhen = []string{"facts_stated", "outcome_stated"}
-	other.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$70.00", Context: []string{"refund"}, Drawn: true}}
+	other.Reply.Facts = []scenarios.Fact{{ID: "f1", Value: "$70.00", Context: []string{"refund"}, Seeded: true}}
 	other.Reply.Outcome = scenarios.Outcome{Value: "transfer", Facts: []string{"f1"}}
 	opts := episode.Options{Seed: 7, RewardMode: episode.Terminal}
 	messages := []string{"We will refund $300.00 to you.", "We will refund $70.00 to you.", "Which invoice is it?",

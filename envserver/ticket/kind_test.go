@@ -249,7 +249,7 @@ func secrets(t *testing.T, tickets []*scenarios.Ticket) []string {
 			ticket.Attachments, ticket.Now})
 		all = append(all, `"`+ticket.ScenarioID+`"`, ticket.Gold.ReasonCode, ticket.Gold.Team, ticket.Gold.Policy)
 		for _, f := range ticket.Reply.Facts {
-			if f.Drawn {
+			if f.Seeded {
 				all = append(all, f.Value)
 			}
 		}

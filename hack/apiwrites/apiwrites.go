@@ -1,5 +1,4 @@
-// Package apiwrites counts what is written to an API server, by the API server's own metrics:
-// whatever is said to cost no writes has to cost none there.
+// Package apiwrites counts the writes to an API server by the API server's own metrics.
 package apiwrites
 
 import (
@@ -24,8 +23,8 @@ var verbs = []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTIO
 var housekeeping = []string{"coordination.k8s.io", "flowcontrol.apiserver.k8s.io"}
 
 // Read takes the metrics of an API server, in Prometheus' text format, and returns the writes that
-// it has answered since it started, whatever the answer. Leases and the API server's own
-// bookkeeping are left out, but nobody else's writes.
+// it has answered since it started, with any status. Leases and the API server's own bookkeeping
+// are left out.
 func Read(metrics io.Reader) (Counts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(metrics)

@@ -197,7 +197,7 @@ func runGo(ctx context.Context, progress io.Writer, dir string, args ...string) 
 	return nil
 }
 
-// showLife says every 20 seconds that work goes on, until stopped.
+// showLife prints a progress message every 20 seconds until it is stopped.
 func showLife(progress io.Writer, what string) (stop func()) {
 	done, start := make(chan struct{}), time.Now()
 	ticker := time.NewTicker(20 * time.Second)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// folders says where everything is. Nothing outside these is written, apart
+// folders are the folders of the tool. It writes nothing outside them, apart
 // from the empty mount points that the node's mount namespace covers.
 type folders struct {
 	repo  string // checkout of the main module

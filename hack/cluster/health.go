@@ -81,9 +81,8 @@ func (l local) mainProcess(name string) (process, bool) {
 	return found[i], true
 }
 
-// settles says whether the cluster is healthy, or becomes so while all its
-// processes run. A busy machine makes checks time out, and that alone is no
-// reason to take everyone's pods down.
+// settles reports whether the cluster is healthy, or becomes healthy while all its processes run.
+// Checks time out on a busy machine: that alone must not restart the cluster.
 func (l local) settles(ctx context.Context) bool {
 	told := false
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second, true,
@@ -119,7 +118,7 @@ func (l local) pinnedProcesses() error {
 	return nil
 }
 
-// healthy returns what is wrong with the cluster, or nil.
+// healthy returns the first failed check of the cluster, nil for none.
 func (l local) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -162,8 +161,8 @@ func (l local) containerdAnswers(ctx context.Context) error {
 	return err
 }
 
-// apiReady asks the API server's readiness endpoint, which anyone may, and trusts only the
-// cluster's CA.
+// apiReady calls the API server's readiness endpoint, which needs no credentials, and trusts only
+// the cluster's CA.
 func (l local) apiReady(ctx context.Context) error {
 	ca, err := os.ReadFile(l.at("pki", "ca.crt"))
 	if err != nil {
@@ -189,7 +188,7 @@ func (l local) apiReady(ctx context.Context) error {
 	return fmt.Errorf("the API server is not ready: %s", strings.TrimSpace(string(body)))
 }
 
-// nodeReady passes when the kubelet has said Ready at or after since.
+// nodeReady passes if the kubelet has reported Ready at or after since.
 func (l local) nodeReady(ctx context.Context, since time.Time) error {
 	out, err := l.run(ctx, "get", "node", nodeName, "-o", "json")
 	if err != nil {

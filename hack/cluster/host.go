@@ -160,8 +160,8 @@ func filesystemAt(mounts []*procfs.MountInfo, dir string) string {
 	return kind
 }
 
-// unmountState unmounts whatever is mounted inside the state folder. The node's
-// mounts went with its namespace; this is for leftovers, before files are removed.
+// unmountState unmounts everything inside the state folder before files are removed. The node's own
+// mounts ended with its namespace.
 func unmountState(f folders) error {
 	mounts, err := procfs.GetMounts()
 	if err != nil {
@@ -178,7 +178,7 @@ func unmountState(f folders) error {
 	return nil
 }
 
-// holdsOurRoot says whether a process with these mounts is in a container of
+// holdsOurRoot reports whether a process with these mounts is in a container of
 // this cluster: its root then is a snapshot in containerd's folder in the state,
 // as an overlay's upper folder or, with the native snapshotter, bound in place.
 func holdsOurRoot(mounts []*procfs.MountInfo, snapshots string) bool {

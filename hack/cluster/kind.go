@@ -29,7 +29,7 @@ func (k kind) kubectl(ctx context.Context) (string, error) {
 	return k.find("kubectl"), k.ensure(ctx, "kubectl")
 }
 
-// exists says whether kind has the cluster.
+// exists reports whether kind has the cluster.
 func (k kind) exists(ctx context.Context) (bool, error) {
 	names, err := run(ctx, "kind", "get", "clusters")
 	if err != nil {

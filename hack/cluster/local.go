@@ -142,7 +142,7 @@ func (l local) stop(ctx context.Context) error {
 	if err := killContainers(ctx, l.folders); err != nil {
 		return err
 	}
-	// The shims are told to go by force: with their containers dead they have nothing to save.
+	// The shims are killed at once: without their containers they have no state to save.
 	shim := func(p process) bool { return p.component == "containerd" && !p.main() }
 	if err := stopProcesses(ctx, l.state, 0, shim); err != nil {
 		return err
@@ -155,11 +155,11 @@ func (l local) stop(ctx context.Context) error {
 	if err := stopProcesses(ctx, l.state, time.Second, func(process) bool { return true }); err != nil {
 		return err
 	}
-	// Again: a container that was starting when containers were ended is none the less there.
+	// Again, for containers that were starting during the first call.
 	return killContainers(ctx, l.folders)
 }
 
-// started says whether this cluster ever ran: its record of the machine is
+// started reports whether this cluster ever ran: its record of the machine is
 // there, or, should someone have removed its folder, its processes are.
 func (l local) started(found []process) bool {
 	return built(l.at("host.json")) || len(found) > 0
@@ -270,7 +270,7 @@ func (l local) load(ctx context.Context, image string) (string, error) {
 	return digest, nil
 }
 
-// importImage hands an image to containerd, unless it has that very one.
+// importImage imports an image into containerd, unless containerd has it.
 func (l local) importImage(ctx context.Context, image v1.Image, full string) (string, error) {
 	digest, err := image.Digest()
 	if err != nil {

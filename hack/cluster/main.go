@@ -99,7 +99,7 @@ func loadCommand() *cobra.Command {
 	var image string
 	cmd := &cobra.Command{
 		Use:   "load",
-		Short: "Build the csenv image and put it on the node",
+		Short: "Build the csenv image and load it onto the node",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&image, "image", "csenv:dev", "name of the image")
@@ -128,7 +128,7 @@ func downCommand() *cobra.Command {
 func statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Say what runs, and where things are",
+		Short: "Print the state of the cluster and its paths",
 		Args:  cobra.NoArgs,
 		RunE: withProvider(func(cmd *cobra.Command, p provider) error {
 			return p.status(cmd.Context(), cmd.OutOrStdout())

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// All addresses come out of one /16, so that one look tells whether they clash
-// with a network the machine is on.
+// All addresses come out of one /16, so that one check finds a clash
+// with a network of the machine.
 const (
 	clusterNetwork = "10.97.0.0/16"
 	bridge         = "csenv0"
@@ -124,7 +124,7 @@ func filterTools() [][2]string {
 	return [][2]string{{"iptables-save", "iptables-restore"}, {"ip6tables-save", "ip6tables-restore"}}
 }
 
-// ownChain says whether a chain is of a kind that kube-proxy and the CNI plugins make.
+// ownChain reports whether a chain is of a kind that kube-proxy and the CNI plugins make.
 func ownChain(name string) bool {
 	return strings.HasPrefix(name, "KUBE-") || strings.HasPrefix(name, "CNI-")
 }
@@ -170,7 +170,7 @@ func cleanupScript(save string, keep []string) string {
 // them.
 const cniNetwork = `name: \"csenv\" id: `
 
-// ofCluster says whether a chain of such a kind is the cluster's. Another tool
+// ofCluster reports whether a chain of such a kind is the cluster's. Another tool
 // may have started to use CNI plugins meanwhile: a chain of theirs has to hold a
 // rule of the cluster's network, or be the aim of one, and hold none of another.
 func ofCluster(table, chain string) bool {

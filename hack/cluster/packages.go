@@ -60,7 +60,7 @@ func onMachine(file string) bool {
 	return false
 }
 
-// checkMachine says plainly when a node can't run straight on this machine.
+// checkMachine returns an error if a node can't run directly on this machine.
 func checkMachine() error {
 	const instead = "install Docker and kind, and the same commands use those"
 	if runtime.GOOS != "linux" {
@@ -120,14 +120,14 @@ func aptGet(ctx context.Context, progress io.Writer, args ...string) error {
 // servicePolicy is the program that Debian's package scripts ask before they start a service.
 const servicePolicy = "/usr/sbin/policy-rc.d"
 
-// heldServices forbids every start. Its second line tells it from a policy of
-// the machine's own, so that the next run clears away what a killed one left.
+// heldServices forbids every start. Its second line distinguishes it from a policy of the machine,
+// so that the next run removes the file that a killed run left.
 const heldServices = "#!/bin/sh\n# Made by csenv's hack/cluster while it installs packages.\nexit 101\n"
 
 // holdServices keeps the packages' own services, containerd above all, from
 // starting while they install. A policy that is there already is left alone.
 func holdServices(policy string) error {
-	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700) //nolint:gosec // it is a program that package scripts run
+	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700) //nolint:gosec // scripts run it
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}

@@ -16,9 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Every process of the cluster carries these two variables. They say whose it
-// is better than a recorded process id could: they can't go stale, can't be
-// lost with a killed command, and a stranger that reuses an id lacks them.
+// Every process of the cluster has these two variables in its environment. Unlike recorded process
+// ids, they can't go stale, and another process that reuses an id lacks them.
 const (
 	stateVariable     = "CSENV_CLUSTER_STATE"
 	componentVariable = "CSENV_CLUSTER_COMPONENT"
@@ -32,7 +31,7 @@ type process struct {
 	started    time.Time
 }
 
-// main tells a component's own process from its children (containerd's shims).
+// main reports whether this is a component's own process and not a child (a shim of containerd).
 func (p process) main() bool { return p.component == filepath.Base(p.executable) }
 
 // ownership returns the component in an environment that belongs to the state folder.
@@ -120,7 +119,7 @@ func stopProcesses(ctx context.Context, state string, grace time.Duration, match
 	return nil
 }
 
-// signalMatching signals every match and says whether there was none left.
+// signalMatching signals every match and reports whether there was none.
 func signalMatching(state string, sig syscall.Signal, match func(process) bool) (gone bool, err error) {
 	found, err := findProcesses(state)
 	if err != nil {
@@ -140,7 +139,7 @@ func startProcess(f folders, component string, argv []string) error {
 		return err
 	}
 	defer log.Close()
-	// Not the command's context: a component goes on after it.
+	// Not the command's context: the component outlives the command.
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Dir = f.state
 	cmd.Env = componentEnviron(f.state, component)

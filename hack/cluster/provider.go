@@ -40,7 +40,8 @@ func choose(order, recorded string, kindProblem func() string) (choice, error) {
 	switch {
 	case made && order != "" && order != recorded:
 		return choice{}, fmt.Errorf("CSENV_CLUSTER=%[1]s, but the cluster that is there was made by %[2]s: "+
-			"unset CSENV_CLUSTER to use it, or end it with CSENV_CLUSTER=%[2]s go run ./hack/cluster down", order, recorded)
+			"unset CSENV_CLUSTER to use it, or remove it with CSENV_CLUSTER=%[2]s go run ./hack/cluster down",
+			order, recorded)
 	case order == providerLocal || order == providerKind:
 		return choice{order, "CSENV_CLUSTER says so"}, nil
 	case order != "":
@@ -54,7 +55,7 @@ func choose(order, recorded string, kindProblem func() string) (choice, error) {
 	return choice{providerKind, "Docker runs and kind is on PATH"}, nil
 }
 
-// kindProblem says why kind can't be used here, or "".
+// kindProblem returns why kind can't be used here, or "".
 func kindProblem(ctx context.Context) func() string {
 	return func() string {
 		if _, err := exec.LookPath("kind"); err != nil {

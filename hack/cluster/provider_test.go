@@ -72,7 +72,8 @@ func TestKindProblem(t *testing.T) {
 	}
 }
 
-const fakeKind = `echo "kind KUBECONFIG=$KUBECONFIG $*" >> "$LOG"; [ "$1 $2" = "get clusters" ] && echo "$CLUSTERS"; exit 0`
+const fakeKind = `echo "kind KUBECONFIG=$KUBECONFIG $*" >> "$LOG"
+[ "$1 $2" = "get clusters" ] && echo "$CLUSTERS"; exit 0`
 
 func TestKindCommands(t *testing.T) {
 	tests := map[string]struct {

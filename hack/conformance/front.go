@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// front stands for a Kubernetes Service: it passes each connection on to the next of several
-// servers, and knows nothing of what they say.
+// front stands in for a Kubernetes Service: it forwards each connection to the next of several
+// servers, and does not read the traffic.
 type front struct {
 	listener net.Listener
 	targets  []string

@@ -34,7 +34,7 @@ func upper(t *testing.T, name string) string {
 	return l.Addr().String()
 }
 
-// say returns the answer, "" where the connection was ended without one.
+// say returns the answer, "" if the connection ended without one.
 func say(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

@@ -85,7 +85,7 @@ func newCommand(stdout io.Writer) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, suite := range o.suites {
 				if !slices.Contains(known, suite) {
-					return fmt.Errorf("--suites has %q: choose of %s", suite, strings.Join(known, ", "))
+					return fmt.Errorf("--suites has %q: choose one of %s", suite, strings.Join(known, ", "))
 				}
 			}
 			return run(cmd.Context(), o, stdout)
@@ -160,7 +160,7 @@ func (r *runner) environments(ctx context.Context) (map[string]string, error) {
 	return made, nil
 }
 
-// wants says whether one of the suites is to run.
+// wants reports whether one of the suites is to run.
 func (r *runner) wants(suites ...string) bool {
 	return slices.ContainsFunc(suites, func(suite string) bool { return slices.Contains(r.suites, suite) })
 }

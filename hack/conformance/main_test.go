@@ -53,9 +53,12 @@ func writeFile(t *testing.T, path, text string) {
 
 func TestReadJUnit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.xml")
-	writeFile(t, path, `<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">
-<testcase classname="test_a" name="test_good" time="0.1"/><testcase classname="test_a" name="test_bad"><failure message="assert">x</failure></testcase>
-<testcase classname="test_a" name="test_broken"><error message="fixture">x</error></testcase><testcase classname="test_a" name="test_later"><skipped message="not yet"/></testcase>
+	writeFile(t, path, `<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests">
+<testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">
+<testcase classname="test_a" name="test_good" time="0.1"/>
+<testcase classname="test_a" name="test_bad"><failure message="assert">x</failure></testcase>
+<testcase classname="test_a" name="test_broken"><error message="fixture">x</error></testcase>
+<testcase classname="test_a" name="test_later"><skipped message="not yet"/></testcase>
 </testsuite></testsuites>`)
 	got, err := readJUnit(path)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	// quietTimeout is how long sessions may take to end after the last client has gone.
 	quietTimeout = 10 * time.Second
 	stopTimeout  = 10 * time.Second
-	// token is what the server that asks for one is told with.
+	// token is the token of the server that requires one.
 	token = "a-token-of-this-run"
 )
 
@@ -71,8 +71,8 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 // replica begins the name of each server of the pool.
 const replica = "REPLICA_"
 
-// freeAddresses are some that servers can be told before they listen there, as the peers of a pool
-// must be.
+// freeAddresses returns free addresses. The servers of a pool need those of their peers before they
+// listen.
 func freeAddresses(ctx context.Context, n int) ([]string, error) {
 	var addresses []string
 	for range n {
@@ -180,7 +180,7 @@ func (s *server) readLogs() string {
 	return string(text)
 }
 
-// addresses finds the line of the log that says where a server listens.
+// addresses finds the addresses of a server in its log.
 func addresses(logs string) (address, ops string) {
 	for lines := bufio.NewScanner(strings.NewReader(logs)); lines.Scan(); {
 		var line struct{ Msg, Addr, OpsAddr string }
@@ -191,7 +191,7 @@ func addresses(logs string) (address, ops string) {
 	return "", ""
 }
 
-// environment tells the suites where the servers are.
+// environment returns the variables with the servers' addresses for the suites.
 func (s *servers) environment() []string {
 	variables := []string{"CONFORMANCE_TOKEN_VALUE=" + token}
 	if s.front != nil {
@@ -208,8 +208,8 @@ func (s *servers) environment() []string {
 	return variables
 }
 
-// end says whether the suites have left the servers as they should be: up, without a session, and
-// without an error in their logs; and ends them.
+// end checks that the servers still run, without a session and without an error in their logs, and
+// stops them.
 func (s *servers) end(ctx context.Context) report {
 	started := time.Now()
 	r := report{suite: "servers"}
@@ -246,7 +246,7 @@ func (s *server) inspect(ctx context.Context) error {
 	return nil
 }
 
-// sessions asks a server for the number of its sessions.
+// sessions returns the number of a server's sessions.
 func (s *server) sessions(ctx context.Context) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.ops+"/stats", nil)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// chaosKills is how many processes die, unless KILLS says another number.
+	// chaosKills is the number of killed processes, unless KILLS sets another.
 	chaosKills = 6
 	// chaosTimeout bounds the disturbed run. A shard that was killed waits for its Job's back-off
 	// before it is played again.
@@ -103,7 +103,7 @@ func disturb(ctx SpecContext, evalrun string, kills int, chance *rand.Rand) []st
 	return hits
 }
 
-// strike kills one process of the kind and says which, "" if there was none.
+// strike kills one process of the kind and returns its name, "" if there was none.
 func strike(ctx SpecContext, kind, evalrun string, chance *rand.Rand) string {
 	GinkgoHelper()
 	if kind == "kube-apiserver" {
@@ -164,7 +164,7 @@ func strikeAPIServer(ctx SpecContext) string {
 	Eventually(ctx, func() error { return syscall.Kill(pids[0], 0) }).WithTimeout(10 * time.Second).WithPolling(
 		closely).Should(MatchError(syscall.ESRCH))
 	Expect(again.Start()).To(Succeed())
-	go func() { _ = again.Wait() }() // it may be killed again, and then somebody has to bury it
+	go func() { _ = again.Wait() }() // it may be killed again, and needs a parent that waits for it
 	Eventually(ctx, func() error { return k8s.List(ctx, &corev1.NamespaceList{}) }).WithTimeout(time.Minute).Should(
 		Succeed())
 	return "kube-apiserver"
@@ -210,7 +210,7 @@ func running(ctx SpecContext, labels map[string]string) []corev1.Pod {
 	return pods.Items
 }
 
-// over says whether the run has ended, as far as the API server answers.
+// over reports whether the run has ended. It is false if the API server does not answer.
 func over(ctx SpecContext, evalrun string) bool {
 	obj := &v1alpha1.EvaluationRun{}
 	if err := k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: evalrun}, obj); err != nil {

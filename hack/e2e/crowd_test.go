@@ -102,7 +102,7 @@ func (c *crowd) play(seed int) {
 	}
 }
 
-// errLost says that an episode had no good end.
+// errLost means that an episode ended with an error.
 var errLost = errors.New("session lost")
 
 // episode plays one episode. A server that takes no new session loses none: the client comes again.
@@ -159,7 +159,7 @@ func (c *crowd) begin(ctx context.Context, seed int) (*client.Client, client.Obs
 	return session, observation, err
 }
 
-// pause lets time pass.
+// pause waits.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -52,7 +52,7 @@ func task(name string, trials int) string {
 	return fmt.Sprintf("{name: %s, trials: %d}", name, trials)
 }
 
-// awaitPool waits until the pool of that name accepts sessions and says what it plays.
+// awaitPool waits until the pool of that name accepts sessions and its status lists its tasks.
 func awaitPool(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {

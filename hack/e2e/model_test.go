@@ -31,7 +31,7 @@ const (
 	modelTimeout = 3
 	// patience is how many requests a runner sends before it gives an attempt at an episode up.
 	patience = 5
-	// silence is how long after a suspension a run may still ask anything of anybody.
+	// silence is the time after a suspension in which a run may still call servers and models.
 	silence = 5 * time.Second
 )
 
@@ -117,19 +117,20 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 
 			By("suspending the run")
 			suspended := time.Now()
-			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":true}}`)
-			Eventually(ctx, sessionsByPod).WithArguments("asked").WithTimeout(silence).WithPolling(
-				100 * time.Millisecond).Should(HaveEach(BeZero()))
+			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p",
+				`{"spec":{"suspend":true}}`)
+			Eventually(ctx, sessionsByPod).WithArguments("asked").WithTimeout(silence).
+				WithPolling(100 * time.Millisecond).Should(HaveEach(BeZero()))
 			AddReportEntry("the last session of the suspended run was over after",
 				time.Since(suspended).Round(100*time.Millisecond).String())
 			pause(ctx, silence-time.Since(suspended))
 			late := model.since(suspended)
 			if len(late) > 0 {
-				AddReportEntry("the last call of the suspended run came after", late[len(late)-1].at.Sub(suspended).Round(
-					time.Millisecond).String())
+				AddReportEntry("the last call of the suspended run came after",
+					late[len(late)-1].at.Sub(suspended).Round(time.Millisecond).String())
 			}
-			Consistently(ctx, func() []call { return model.since(suspended.Add(silence)) }).WithTimeout(
-				2 * time.Second).Should(BeEmpty())
+			Consistently(ctx, func() []call { return model.since(suspended.Add(silence)) }).
+				WithTimeout(2 * time.Second).Should(BeEmpty())
 			Expect(sessionsByPod(ctx, "asked")).To(HaveEach(BeZero()))
 			Expect(conditionsOf(ctx, "paused")).To(ContainElements(
 				haveReason(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended),
@@ -138,14 +139,15 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			By("resuming it")
 			close(hurry)
 			resumed := time.Now()
-			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p", `{"spec":{"suspend":false}}`)
+			kubectl(ctx, "-n", namespace, "patch", "evalrun", "paused", "--type=merge", "-p",
+				`{"spec":{"suspend":false}}`)
 			paused := awaitComplete(ctx, "paused")
 			again := model.since(resumed)
 			Expect(again).NotTo(BeEmpty())
 			Expect(again).NotTo(ContainElement(WithTransform(func(c call) int { return of[c.seed] },
 				BeNumerically("<", slow))), "calls for shards that were finished")
-			// What a server has in its ledger isn't played again either: only the episodes that were
-			// under way begin anew, two of each of two runners.
+			// What a server has in its ledger isn't played again either: only the episodes that
+			// were under way begin anew, two of each of two runners.
 			Expect(len(model.answeredTwice())).To(BeNumerically("<=", 4), "episodes that were played again: %v",
 				model.answeredTwice())
 			Expect(paused.Status.Score).To(Equal(calm.Status.Score))

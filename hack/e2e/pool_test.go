@@ -64,7 +64,7 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 			And(HaveLen(3), HaveEach(BeNumerically(">=", liveSessions/6))))
 	})
 
-	// undisturbed reports what a disturbance came to: nobody may have lost a session.
+	// undisturbed checks that no client lost a session.
 	undisturbed := func(ctx SpecContext, what string, episodes int64) {
 		GinkgoHelper()
 		AddReportEntry(what,

@@ -60,7 +60,8 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		Expect(refused.Status.Score).To(Equal(peace.Status.Score))
 		Expect(refused.Status.Conditions).To(ContainElement(haveReason(v1alpha1.ConditionResultsStored,
 			metav1.ConditionFalse, v1alpha1.ReasonStoreFailed,
-			"0 of 800 episodes are stored", "the store rejects the credentials: correct them: SignatureDoesNotMatch", "The score stands")))
+			"0 of 800 episodes are stored", "the store rejects the credentials: correct them: SignatureDoesNotMatch",
+			"The score stands")))
 	}, SpecTimeout(4*time.Minute))
 
 	It("goes on after what is stored when a runner is killed", func(ctx SpecContext) {

@@ -44,9 +44,9 @@ var (
 	// clusterTool and csenvTool are the programs of hack/cluster and cmd/csenv.
 	clusterTool, csenvTool string
 	k8s                    client.Client
-	// local says whether the node's processes are this machine's.
+	// local reports whether the node's processes run on this machine.
 	local bool
-	// installed and removed say that BeforeSuite and AfterSuite came to their ends.
+	// installed and removed record that BeforeSuite and AfterSuite finished.
 	installed, removed bool
 )
 

@@ -89,7 +89,7 @@ func (w *watcher) look(now load.Progress) {
 	}
 	u, err := w.process.usage()
 	if err != nil {
-		return // this look tells nothing
+		return // no usage to record
 	}
 	w.memory = max(w.memory, u.memory)
 	switch {

@@ -47,7 +47,7 @@ func packages(requirements string) string {
 	return strings.Join(names, ", ")
 }
 
-// machine says what was measured on, as far as Linux tells.
+// machine describes the processor, the number of processors and the kernel.
 func machine() string {
 	model := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -68,7 +68,7 @@ type target struct {
 	// servers and sessions are the rows that it needs.
 	servers  []string
 	sessions int
-	// judge says what was measured, and whether it is enough.
+	// judge returns the measured value and reports whether it meets the target.
 	judge func(rows []*row) (string, bool)
 }
 
@@ -91,8 +91,9 @@ var targets = []target{
 	}},
 	{"19,000 sessions in one process", "all open, connect p99 < 1 s", []string{csenvEcho}, 19000,
 		func(r []*row) (string, bool) {
-			return fmt.Sprintf("%d open, %s, failures: %s", r[0].Sessions, short(r[0].Connect.P99), causes(r[0].Failures)),
-				r[0].Sessions == r[0].asked && len(r[0].Failures) == 0 && r[0].Connect.P99 < time.Second
+			p99, failures := r[0].Connect.P99, r[0].Failures
+			return fmt.Sprintf("%d open, %s, failures: %s", r[0].Sessions, short(p99), causes(failures)),
+				r[0].Sessions == r[0].asked && len(failures) == 0 && p99 < time.Second
 		}},
 	{"resident memory of a session, 19,000 sessions", "≤ 24 KiB", []string{csenvEcho}, 19000,
 		func(r []*row) (string, bool) {

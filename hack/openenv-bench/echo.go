@@ -83,7 +83,8 @@ func bareEcho() http.Handler {
 		WriteBufferPool: &sync.Pool{},
 	}
 	answer := []byte(
-		`{"type":"observation","data":{"observation":{"echoed_message":"How are you?","message_length":12},"reward":1.2,"done":false}}`)
+		`{"type":"observation","data":{"observation":{"echoed_message":"How are you?","message_length":12},` +
+			`"reward":1.2,"done":false}}`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := up.Upgrade(w, r, nil)
 		if err != nil {

@@ -27,7 +27,7 @@ type fleet struct {
 	capacity int64
 	answer   string // of /stats, with a verb for the active sessions
 	delay    time.Duration
-	// busy has every answer tell of other sessions than the one before.
+	// busy makes every answer report another number of sessions than the one before.
 	busy    atomic.Bool
 	answers atomic.Int64
 

@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// errMissed says that a figure left its range. The report says which.
+// errMissed means that a figure is out of its range.
 var errMissed = errors.New("a figure is out of its range")
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {

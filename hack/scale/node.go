@@ -23,8 +23,8 @@ const (
 	podsAtOnce = 16
 )
 
-// node is a scheduler and a kubelet that only pretend: whatever pod there is gets bound to it and
-// runs at once, and one that is deleted ends at once.
+// node simulates a scheduler and a kubelet: it binds every pod to itself, reports it as running at
+// once, and ends deleted pods at once.
 //
 // It isn't kwok, which simulates the same: what a runner leaves behind is signed with its pool's
 // key, and no template of kwok's could do that.

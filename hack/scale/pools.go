@@ -23,8 +23,8 @@ const (
 	sessionsPerPod = 2000
 )
 
-// idleReport is what a server without sessions says of itself, with so many scenarios in each of
-// its tasks.
+// idleReport returns the report of a server without sessions, with the given number of scenarios in
+// each of its tasks.
 func idleReport(scenarios int) score.Report {
 	report := score.Report{
 		Environment: "ticket", ScenarioDigest: "sha256:5ca1e", GraderVersion: "scale", Judge: "offline-v1",
@@ -44,7 +44,7 @@ func idleReport(scenarios int) score.Report {
 
 func scenarioID(i int) string { return fmt.Sprintf("S%04d", i) }
 
-// mark is what was counted up to a moment.
+// mark is a snapshot of the counters.
 type mark struct {
 	server, operator apiwrites.Counts
 	passes           map[string]buckets // by controller
@@ -88,7 +88,7 @@ func (m mark) since(earlier mark) mark {
 	}
 }
 
-// during is what is counted while something goes on.
+// during counts writes and reconciles while do runs.
 func (r *rig) during(ctx context.Context, do func(context.Context) error) (mark, error) {
 	before, err := r.mark(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func passes(m mark, controller string) string {
 
 func ms(seconds float64) float64 { return seconds * 1000 }
 
-// pause lets time pass.
+// pause waits.
 func pause(d time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		timer := time.NewTimer(d)
@@ -233,7 +233,7 @@ func (r *rig) awaitPools(ctx context.Context, s settings) error {
 }
 
 // awaitQuiet waits until nothing has been written for some seconds. Events trail behind: clients
-// hold them back lest they flood the API server.
+// delay them to limit the load on the API server.
 func (r *rig) awaitQuiet(ctx context.Context) error {
 	const quiet, most = 5 * time.Second, 2 * time.Minute
 	before, changed := -1.0, time.Now()
@@ -253,7 +253,7 @@ func (r *rig) awaitQuiet(ctx context.Context) error {
 	return nil
 }
 
-// isSettled reports whether nothing is left to be told of the pool.
+// isSettled reports whether the pool's status is complete.
 func isSettled(pool v1alpha1.CustomerSupportEnv, pods int32) bool {
 	sessions := pool.Status.Sessions
 	return ptr.Deref(pool.Status.ReadyReplicas, 0) == pods && sessions != nil &&
@@ -262,8 +262,8 @@ func isSettled(pool v1alpha1.CustomerSupportEnv, pods int32) bool {
 		meta.IsStatusConditionFalse(pool.Status.Conditions, v1alpha1.ConditionProgressing)
 }
 
-// restart ends the operator and starts it anew: it then asks all pods as fast as it can. It returns
-// that round, and what the new process has used when it ends.
+// restart ends the operator and starts it again: it then polls all pods as fast as it can. It
+// returns that round, and what the new process has used when it ends.
 func (r *rig) restart(ctx context.Context) (*sweep, usage, error) {
 	r.tell("starting the operator anew")
 	if err := r.stopOperator(); err != nil {

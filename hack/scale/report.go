@@ -15,15 +15,15 @@ type figure struct {
 	name  string
 	value float64
 	unit  string
-	// detail says more in words, "" for nothing.
+	// detail explains the value, and may be empty.
 	detail string
 }
 
 // maxDetail is the width of the last column.
 const maxDetail = 80
 
-// report prints the figures and says whether all of them kept to their ranges. A range without a
-// figure is an error: it would hold nothing.
+// report prints the figures and reports whether all of them are within their ranges. A range
+// without a figure is an error.
 func report(w io.Writer, s scenario, figures []figure, ranges map[string]span) (bool, error) {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)

@@ -134,7 +134,8 @@ func (r *rig) startControllerManager(ctx context.Context) error {
 	r.tell("starting kube-controller-manager")
 	p, err := r.start("kube-controller-manager", binary,
 		"--kubeconfig="+r.kubeconfig, "--leader-elect=false", "--secure-port=0",
-		"--controllers=deployment-controller,replicaset-controller,job-controller,disruption-controller,garbage-collector-controller",
+		"--controllers=deployment-controller,replicaset-controller,job-controller,disruption-controller,"+
+			"garbage-collector-controller",
 		"--kube-api-qps=1000", "--kube-api-burst=1000",
 		"--concurrent-deployment-syncs=10", "--concurrent-replicaset-syncs=10", "--concurrent-job-syncs=10")
 	if err != nil {

@@ -48,7 +48,7 @@ const (
 	ledgerKeyFile    = "key.pem"
 )
 
-// finish says how the pod ends: with its shard's summary.
+// finish returns the final status of a runner's pod, with its shard's summary.
 func (p *players) finish(ctx context.Context, pod *corev1.Pod) (corev1.PodStatus, error) {
 	plan, err := p.plan(ctx, pod)
 	if err != nil {

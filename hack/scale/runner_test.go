@@ -12,7 +12,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// What a simulated runner leaves stands every check of the operator's.
+// The operator accepts the summary of a simulated runner.
 func TestPlayShard(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {

@@ -83,7 +83,7 @@ func (r *rig) createRunPool(ctx context.Context) error {
 	return nil
 }
 
-// newRun is a run of the oracle's: the simulated runners play it, whatever it is.
+// newRun returns a run of the oracle, which the simulated runners play.
 func newRun(name string, trials, parallelism int32, scenarios ...string) *v1alpha1.EvaluationRun {
 	run := &v1alpha1.EvaluationRun{
 		ObjectMeta: metav1.ObjectMeta{Namespace: runNamespace, Name: name},
@@ -166,10 +166,10 @@ func (r *rig) playSmall(ctx context.Context, s settings) ([]figure, error) {
 	}, nil
 }
 
-// errRunFailed says that a run has failed, which none of these may.
+// errRunFailed means that a run failed.
 var errRunFailed = errors.New("a run failed")
 
-// awaitRuns waits until so many runs are complete, and their pods let go.
+// awaitRuns waits until the given number of runs is complete.
 func (r *rig) awaitRuns(ctx context.Context, runs int) error {
 	told := time.Now()
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {

@@ -29,7 +29,7 @@ func parseSamples(r io.Reader) (samples, error) {
 	return families, nil
 }
 
-// serverWrites are the writes that the API server has answered so far.
+// serverWrites returns the writes that the API server has answered so far.
 func serverWrites(ctx context.Context, api *kubernetes.Clientset) (apiwrites.Counts, error) {
 	data, err := api.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -38,8 +38,8 @@ func serverWrites(ctx context.Context, api *kubernetes.Clientset) (apiwrites.Cou
 	return apiwrites.Read(bytes.NewReader(data))
 }
 
-// operatorWrites are the requests that the operator's own client has made, by method, reads left
-// out.
+// operatorWrites returns the requests that the operator's own client has made, by method, reads
+// left out.
 func operatorWrites(s samples) apiwrites.Counts {
 	counts := apiwrites.Counts{}
 	for _, m := range s["rest_client_requests_total"].GetMetric() {

@@ -1,5 +1,5 @@
 // Package venv makes Python environments for what this repository compares itself with and is tried
-// with: one for each list of requirements, in the user's cache, whoever asks for it.
+// with: one for each list of requirements, in the user's cache.
 package venv
 
 import (
@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// ErrOffline says that packages are missing here and their index can't be reached.
+// ErrOffline means that packages are missing and the package index can't be reached.
 var ErrOffline = errors.New("the Python package index can't be reached")
 
 // probe is a small package: where it can't be had either, the index can't be reached.
 const probe = "iniconfig"
 
-// heartbeat is how often a long installation says that it goes on.
+// heartbeat is the time between two progress messages of a long installation.
 const heartbeat = 15 * time.Second
 
 // Maker makes environments.
 type Maker struct {
 	// Command is the interpreter that they are made with.
 	Command string
-	// Progress is told what takes long.
+	// Progress receives a message before each long step.
 	Progress io.Writer
 	// Run runs a command and returns what it printed.
 	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
@@ -58,12 +58,12 @@ func (m Maker) Environment(ctx context.Context, name, requirements string) (stri
 		return "", err
 	}
 	defer unlock()
-	// The copy of the list is written last: it says that the environment is complete.
+	// The copy of the list is written last: it marks the environment as complete.
 	stamp, interpreter := filepath.Join(path, "requirements.txt"), filepath.Join(path, "bin", "python")
 	have, err := os.ReadFile(stamp) //nolint:gosec // a folder of the user's cache
 	// The interpreter is a link, which ends nowhere when the Python that made the environment has
 	// gone.
-	if _, gone := os.Stat(interpreter); err == nil && gone == nil && string(have) == string(wanted) { //nolint:gosec // as above
+	if _, gone := os.Stat(interpreter); err == nil && gone == nil && string(have) == string(wanted) {
 		return path, nil
 	}
 	fmt.Fprintf(m.Progress, "==> installing the packages of %s into %s (some minutes, once)\n", name, path)
@@ -122,7 +122,7 @@ func (m Maker) Install(ctx context.Context, interpreter, source, into string) er
 	return nil
 }
 
-// beat says every now and then how long it has taken so far, until it is stopped.
+// beat prints the elapsed time at intervals until it is stopped.
 func (m Maker) beat() (stop func()) {
 	started, ended, done := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {

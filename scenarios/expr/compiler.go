@@ -22,7 +22,7 @@ type Compiler struct {
 	// moment is env with what predicates see beside; made on first use.
 	moment *cel.Env
 	cache  map[string]*expression
-	// times is how often an instance may evaluate what is being compiled, 0 for once, and cost what
+	// Times is how often an instance may evaluate what is being compiled, 0 for once, and cost what
 	// all its evaluations may cost.
 	Times int
 	Cost  uint64
@@ -33,7 +33,7 @@ func NewCompiler(base *cel.Env, loc *Locale) *Compiler {
 	return &Compiler{env: base, loc: loc, cache: map[string]*expression{}}
 }
 
-// Declare adds a variable for what is compiled from here on.
+// Declare adds a variable for the expressions compiled after it.
 func (c *Compiler) Declare(name string, t *cel.Type) {
 	c.Names = append(c.Names, name)
 	c.pending = append(c.pending, cel.Variable(name, t))

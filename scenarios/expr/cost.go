@@ -13,8 +13,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// What expressions may cost, in CEL's units of about 50 ns. A pack may be somebody else's, and
-// without bounds a line of it could keep a server busy for ever.
+// Limits of the cost of expressions, in CEL's units of about 50 ns. Packs may be untrusted: without
+// limits, one expression could occupy a server forever.
 const (
 	// maxCost bounds one evaluation.
 	maxCost = 100_000
@@ -23,7 +23,7 @@ const (
 	maxInstanceCost = 10_000_000
 	// maxExpression bounds the source of one expression, in characters.
 	maxExpression = 8192
-	// maxTries bounds the draws of one instance until its constraints hold.
+	// MaxTries bounds the draws of one instance until its constraints hold.
 	MaxTries = 100
 	// maxDrawn bounds a variable: the bytes of its texts and the number of its items.
 	maxDrawn = 8192
@@ -44,11 +44,10 @@ func program(env *cel.Env, ast *cel.Ast) (cel.Program, uint64, error) {
 	return p, maxCost, err
 }
 
-// bounds tell the estimator how large variables and the results of functions are at most.
+// bounds gives the estimator the maximum sizes of variables and of the results of functions.
 type bounds struct{}
 
-// EstimateSize knows that values.set bounds what a scenario draws. What predicates see of a moment
-// is not bounded here.
+// EstimateSize uses the limit of Values.Set for drawn values. The variables of a Moment have none.
 func (bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	path := node.Path()
 	if len(path) == 0 || slices.Contains(MomentVariables(), path[0]) {
@@ -57,7 +56,7 @@ func (bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Max: maxDrawn}
 }
 
-// EstimateCallCost knows the functions that make text.
+// EstimateCallCost estimates the functions that return text.
 func (bounds) EstimateCallCost(function, overload string, _ *checker.AstNode,
 	args []checker.AstNode) *checker.CallEstimate {
 	one := checker.FixedCostEstimate(1)

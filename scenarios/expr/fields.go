@@ -29,22 +29,22 @@ func (c *Compiler) typed(r source.Raw, tag, name string, want ...*cel.Type) Temp
 // The field types of scenario files. Each is decoded from a scalar, compiled once, and evaluated by
 // an instance.
 type (
-	// text renders to text.
+	// Text renders to text.
 	Text struct{ Template }
-	// integer is a whole number or one expression.
+	// Integer is a whole number or one expression.
 	Integer struct{ Template }
-	// boolean is true, false or one expression.
+	// Boolean is true, false or one expression.
 	Boolean struct{ Template }
-	// instant is an RFC 3339 time or one expression.
+	// Instant is an RFC 3339 time or one expression.
 	Instant struct{ Template }
-	// amount is money: "49.00", or one expression in cents.
+	// Amount is money: "49.00", or one expression in cents.
 	Amount struct{ Template }
-	// condition is CEL without braces. The zero condition holds.
+	// Condition is CEL without braces. The zero condition holds.
 	Condition struct {
 		source.Raw
 		Expr *expression
 	}
-	// predicate is CEL without braces over a Moment.
+	// Predicate is CEL without braces over a Moment.
 	Predicate struct {
 		source.Raw
 		Expr *expression
@@ -105,7 +105,7 @@ func (t *Predicate) Compile(c *Compiler) {
 func (t *Condition) FromYAML(d *source.Decoder, n *yaml.Node) { bare(d, n, &t.Raw) }
 func (t *Predicate) FromYAML(d *source.Decoder, n *yaml.Node) { bare(d, n, &t.Raw) }
 
-// bare reads an expression that stands without braces.
+// bare reads an expression that is written without braces.
 func bare(d *source.Decoder, n *yaml.Node, into *source.Raw) {
 	into.FromYAML(d, n)
 	if strings.Contains(into.Text, "{{") {

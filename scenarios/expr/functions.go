@@ -172,8 +172,8 @@ func sumList(v ref.Val) ref.Val {
 	return total
 }
 
-// expandID hands id() the instance's stream key: id(pattern) is draw_id(__draw, pattern, "") to the
-// checker and the interpreter.
+// expandID passes the instance's stream key to id(): id(pattern) is draw_id(__draw, pattern, "") to
+// the checker and the interpreter.
 func expandID(f cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 	label := f.NewLiteral(types.String(""))
 	if len(args) == 2 {

@@ -48,7 +48,7 @@ type Scope struct {
 	Vals Values
 	Loc  *Locale
 	Err  error
-	// rendered counts the bytes of the texts so far.
+	// Rendered counts the bytes of the texts so far.
 	Rendered int
 }
 
@@ -58,7 +58,7 @@ const (
 	maxRendered = 1 << 20
 )
 
-// Count bounds what is rendered.
+// Count adds to the rendered bytes and fails when they exceed a limit.
 func (in *Scope) Count(pos source.Position, bytes int) {
 	in.Rendered += bytes
 	switch {

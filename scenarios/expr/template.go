@@ -6,7 +6,7 @@ import (
 	"github.com/csenv/csenv/scenarios/source"
 )
 
-// Template is a scalar in which expressions stand in braces, or a literal.
+// Template is a literal, or a scalar with expressions in {{ }}.
 type Template struct {
 	source.Raw
 	Parts []part

@@ -13,15 +13,15 @@ import (
 )
 
 // Pack is a folder of scenario files, either nested (tickets/*.yaml, workflows/*.yaml, kb/*.md,
-// names/*.yaml) or flat, as the mount of a ConfigMap or a Secret is, where files are told apart by
-// their kind. FS may belong to somebody else: what is read of it is bounded.
+// names/*.yaml) or flat, as the mount of a ConfigMap or a Secret is, where files are recognized by
+// their kind. FS may be untrusted: the number and size of the files read are limited.
 type Pack struct {
-	// Name stands before the names of its files in errors and findings, as a path does.
+	// Name is the prefix of file names in errors and findings.
 	Name string
 	FS   fs.FS
 }
 
-// PackInfo is what a pack says of itself in pack.yaml.
+// Info is the name and version of a pack, from pack.yaml.
 type Info struct {
 	// Name is the pack's own, or that under which it was loaded.
 	Name    string
@@ -36,8 +36,8 @@ const manifestFile = "pack.yaml"
 type manifest struct {
 	Name    string `yaml:"name"`
 	Version int    `yaml:"version"`
-	// Salt goes into every random stream of the pack, so that nobody without it can compute its
-	// instances.
+	// Salt is part of the key of every random stream of the pack, so that its instances can't be
+	// computed without it.
 	Salt secret `yaml:"salt,optional"`
 	Pos  source.Position
 }
@@ -60,7 +60,7 @@ const publicSalt = "csenv/public"
 // salt must not be one that can be found by trying.
 const minSalt, maxSalt = 16, 256
 
-// The bounds of what is read of a pack.
+// Limits of the files of a pack.
 const (
 	MaxFileBytes = 256 << 10
 	MaxPackFiles = 2000
@@ -69,9 +69,9 @@ const (
 
 // source is a file of a pack.
 type File struct {
-	// folder is where the file belongs, wherever it lies: names, kb, tickets or workflows.
+	// Folder is where the file belongs, wherever it lies: names, kb, tickets or workflows.
 	Folder, ID string
-	// file is its path for messages.
+	// File is its path for messages.
 	File string
 	Data []byte
 }
@@ -217,7 +217,7 @@ func (r *packReader) flat(entries []string) []File {
 			s.Folder = folderOf(data)
 		}
 		if s.Folder == "" {
-			r.failf(name, "what is this file? It needs a kind: TicketScenario, WorkflowScenario or NameList")
+			r.failf(name, "unknown kind of file: set kind to TicketScenario, WorkflowScenario or NameList")
 			continue
 		}
 		sources = append(sources, s)
@@ -225,12 +225,12 @@ func (r *packReader) flat(entries []string) []File {
 	return sources
 }
 
-// folderOf tells by its kind where a YAML file belongs, "" where that can't be told.
+// folderOf returns the folder of a YAML file by its kind, "" for an unknown kind.
 func folderOf(data []byte) string {
 	var head struct {
 		Kind string `yaml:"kind"`
 	}
-	_ = yaml.Unmarshal(data, &head) // the strict decoder says what is wrong with it, if it has a kind
+	_ = yaml.Unmarshal(data, &head) // the strict decoder reports its faults later, if it has a kind
 	return map[string]string{"TicketScenario": "tickets", "WorkflowScenario": "workflows",
 		"NameList": "names"}[head.Kind]
 }
@@ -255,7 +255,7 @@ func (r *packReader) file(name string) []byte {
 	case info.Size() > MaxFileBytes:
 		r.failf(name, "the file has %d bytes: at most %d are allowed", info.Size(), MaxFileBytes)
 	case r.files > MaxPackFiles || r.bytes > maxPackBytes:
-		if r.files-1 <= MaxPackFiles && r.bytes-int(info.Size()) <= maxPackBytes { // say it once
+		if r.files-1 <= MaxPackFiles && r.bytes-int(info.Size()) <= maxPackBytes { // report it once
 			r.failf(name, "the pack is too large: it may hold %d files and %d bytes", MaxPackFiles, maxPackBytes)
 		}
 	default:

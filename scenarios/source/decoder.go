@@ -16,8 +16,8 @@ import (
 )
 
 // Decoder reads YAML nodes into the file structs strictly: every key must be known and every field
-// present unless its tag says optional. It goes on after a fault, so that all faults of a file are
-// reported together.
+// present unless its tag says optional. It continues after a fault, so that all faults of a file
+// are reported together.
 //
 // Field tags: `yaml:"name"` or `yaml:"name,optional"`, and `enum:"a|b|c"` on strings and lists of
 // strings.
@@ -31,7 +31,7 @@ type fromYAML interface {
 	FromYAML(d *Decoder, n *yaml.Node)
 }
 
-// Position is where a value stands, for messages.
+// Position is the file and line of a value, for messages.
 type Position struct {
 	File string
 	Line int

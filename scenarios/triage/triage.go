@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Situation is what a case amounts to, as far as the policies look at it. Money is in cents.
+// Situation describes a case in the terms of the policies. Money is in cents.
 type Situation struct {
 	Hazard             bool // heat, smoke, swelling, a lock failing open with people at risk
 	AuthorityEmergency bool // an authority reports danger to life
-	Compromise         bool // somebody is misusing an account or a payment now
+	Compromise         bool // an account or a payment is being misused now
 	BusinessStop       bool // the customer's business stands still
 	Irreversible       bool // what happens at the deadline can't be undone
 	CoreUnusable       bool // a core function that was paid for can't be used
@@ -29,7 +29,7 @@ type Situation struct {
 	Limits   Limits
 }
 
-// Act is what would settle the case.
+// Act is the action that would settle the case.
 type Act struct {
 	Kind   string
 	Amount int64
@@ -42,7 +42,7 @@ type Limits struct {
 	IncidentDevices               int64
 }
 
-// StandardLimits hold where no article says otherwise.
+// StandardLimits returns the limits that apply unless an article sets others.
 func StandardLimits() Limits {
 	return Limits{Refund: 200_00, Replacement: 150_00, Goodwill: 20_00, IncidentDevices: 5}
 }
@@ -52,7 +52,7 @@ func StandardLimits() Limits {
 const highMoney = 200_00
 
 // Priority returns the priority of a case and the rule that gave it: the first rule of the matrix
-// that applies. Neither account level nor tone has a say.
+// that applies. Account level and tone do not matter.
 func (s *Situation) Priority() (priority, rule string) {
 	matrix := []struct {
 		applies        bool
@@ -123,7 +123,7 @@ func (s *Situation) authority() (e Escalation, needed bool) {
 	return e, needed
 }
 
-// teamOnly are the acts that no agent may do, whatever the amount.
+// teamOnly lists the acts that no agent may do, regardless of the amount.
 func teamOnly() map[string]Escalation {
 	return map[string]Escalation{
 		"fraud_case":           {"security", "FRAUD", "POL-FRD"},
@@ -141,8 +141,9 @@ func teamOnly() map[string]Escalation {
 }
 
 // actKinds are the kinds of act that a scenario may name, for its schema.
-const ActKinds = "refund|replacement|goodwill|troubleshoot|fraud_case|invoice_correction|customs_correction|payment_plan|warehouse_release|data_request|legal_request|" +
-	"account_recovery|vulnerability_report|docs_correction|known_issue|inform|address_change|intercept|verify|grace|restore|resend|account_change"
+const ActKinds = "refund|replacement|goodwill|troubleshoot|fraud_case|invoice_correction|customs_correction|" +
+	"payment_plan|warehouse_release|data_request|legal_request|account_recovery|vulnerability_report|" +
+	"docs_correction|known_issue|inform|address_change|intercept|verify|grace|restore|resend|account_change"
 
 // SLAMinutes is the first response that POL-SLA grants a priority.
 func SLAMinutes(priority string) (int64, error) {

@@ -377,7 +377,7 @@ func questionCase() grader.Case {
 		ScenarioID: "X01", Version: 1, Language: "en", Tone: "neutral", Customer: scenarios.Customer{Name: "Maria Okafor"}, Subject: "Invoice",
 		Description: "My invoice bills 38 seats. By how much were we overcharged?",
 		Reply: scenarios.ReplySpec{
-			Facts:     []scenarios.Fact{{ID: "f1", Slot: "overcharge", Value: "$1,482.00", Context: []string{"difference"}, Drawn: true}},
+			Facts:     []scenarios.Fact{{ID: "f1", Slot: "overcharge", Value: "$1,482.00", Context: []string{"difference"}, Seeded: true}},
 			Outcome:   scenarios.Outcome{Value: "explained", Facts: []string{"f1"}},
 			Questions: []scenarios.Question{{ID: "q1", Text: "How much?", AnsweredBy: []string{"f1"}}},
 			Points:    scenarios.Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}, MinWords: 5, MaxWords: 180,

@@ -27,7 +27,7 @@ type fact struct {
 
 func (l *library) fact(f scenarios.Fact) fact {
 	out := fact{id: f.ID, slot: strings.ToLower(f.Slot), context: l.terms(f.Context), negative: f.Negative,
-		optional: f.Optional, seeded: f.Drawn}
+		optional: f.Optional, seeded: f.Seeded}
 	for _, wording := range append([]string{f.Value}, f.Accept...) {
 		form := l.form(wording)
 		if len(form.values) > 0 {

@@ -134,9 +134,9 @@ func TestPolarity(t *testing.T) {
 func TestKeyFacts(t *testing.T) {
 	const served = "My invoice INV-104233 is wrong, I use 12 seats."
 	fixed := scenarios.Fact{ID: "fixed", Value: "finance team"}
-	shown := scenarios.Fact{ID: "shown", Value: "INV-104233", Drawn: true}
-	drawn := scenarios.Fact{ID: "drawn", Value: "3 business days", Drawn: true}
-	optional := scenarios.Fact{ID: "optional", Value: "$12.00", Drawn: true, Optional: true}
+	shown := scenarios.Fact{ID: "shown", Value: "INV-104233", Seeded: true}
+	drawn := scenarios.Fact{ID: "drawn", Value: "3 business days", Seeded: true}
+	optional := scenarios.Fact{ID: "optional", Value: "$12.00", Seeded: true, Optional: true}
 	told := scenarios.Fact{ID: "told", Value: "12 seats"}
 	tests := map[string]struct {
 		facts []scenarios.Fact

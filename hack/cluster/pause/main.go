@@ -1,5 +1,5 @@
 // Command pause is the first process of every pod: it holds the pod's
-// namespaces, collects orphaned processes, and ends when it is told to.
+// namespaces, collects orphaned processes, and ends on SIGTERM.
 package main
 
 import (

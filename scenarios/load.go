@@ -2,13 +2,17 @@ package scenarios
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"maps"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/csenv/csenv/scenarios/expr"
@@ -16,6 +20,7 @@ import (
 	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/source"
 	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
 )
 
 // LoadPacks reads the catalogue of several packs. An article or a list of names that a scenario's
@@ -222,4 +227,120 @@ func LoadFolders(base string, folders ...string) (*Catalog, error) {
 		packs = append(packs, pack.Pack{Name: folder, FS: root.FS()})
 	}
 	return LoadPacks(packs...)
+}
+
+// PublicPack is the pack that is part of this program.
+func PublicPack() pack.Pack { return pack.Pack{Name: "scenarios", FS: embedded} }
+
+// openPack is a pack that is being loaded.
+type openPack struct {
+	info     pack.Info
+	salt     string
+	names    map[string]*params.NameList
+	articles map[string]*article
+	// base is the pack that provides articles and names that this one lacks, nil for
+	// the base itself.
+	base *openPack
+}
+
+// nameList is the pack's own list, or the base's, or nil.
+func (p *openPack) nameList(id string) *params.NameList {
+	if list := p.names[id]; list != nil || p.base == nil {
+		return list
+	}
+	return p.base.names[id]
+}
+
+// article is the pack's own, or the base's, or nil.
+func (p *openPack) article(id string) *article {
+	if a := p.articles[id]; a != nil || p.base == nil {
+		return a
+	}
+	return p.base.articles[id]
+}
+
+// errNoPacks means that a catalogue was asked for without saying of what.
+var errNoPacks = errors.New("no packs: name at least one")
+
+// Splits are the parts of a catalogue, by the use that its scenarios are for.
+func Splits() []string { return []string{"public-train", "public-dev", "public-test", "private"} }
+
+// FolderName returns the name in the pack.yaml of a folder, "" for none or a faulty one, which
+// loading reports.
+func FolderName(folder string) string {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	return pack.ReadName(pack.Pack{FS: root.FS()})
+}
+
+// digester hashes what is served or graded. YAML is hashed by content: mappings in the order of
+// their keys, so that neither layout nor comments count.
+type digester struct {
+	hash.Hash
+}
+
+// String is "sha256:<hex>" over what was hashed so far.
+func (d digester) String() string { return "sha256:" + hex.EncodeToString(d.Sum(nil)) }
+
+// ungraded are the paths that neither an agent sees nor a grader uses.
+func ungraded(path string) bool {
+	return slices.Contains([]string{
+		".metadata.canary", ".metadata.authors", ".metadata.reviewedBy", ".metadata.issues", ".metadata.hardness",
+		".metadata.cue",
+		".gold.priority.rule", ".reply.facts[].shown", ".facts[].shown", ".references", ".forbidden[].why",
+	}, path)
+}
+
+// text hashes a text with its length, so that no two lists of texts hash alike. A hash's Write
+// never fails.
+func (d digester) text(s string) {
+	_, _ = d.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
+	_, _ = d.Write([]byte(s))
+}
+
+func (d digester) node(n *yaml.Node, path string) {
+	switch {
+	case ungraded(path):
+	case n.Kind == yaml.MappingNode:
+		d.mapping(n, path)
+	case n.Kind == yaml.SequenceNode:
+		d.text("[")
+		for _, c := range n.Content {
+			d.node(c, path+"[]")
+		}
+		d.text("]")
+	default:
+		d.text(n.Tag)
+		d.text(n.Value)
+	}
+}
+
+func (d digester) mapping(n *yaml.Node, path string) {
+	byKey := map[string]*yaml.Node{}
+	var names []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		names = append(names, n.Content[i].Value)
+		byKey[n.Content[i].Value] = n.Content[i+1]
+	}
+	slices.Sort(names)
+	d.text("{")
+	for _, name := range names {
+		if p := path + "." + name; !ungraded(p) {
+			d.text(name)
+			d.node(byKey[name], p)
+		}
+	}
+	d.text("}")
+}
+
+func (d digester) article(a *article) {
+	d.text(a.title)
+	d.text(a.body.Text)
+	for _, p := range a.params {
+		d.text(p.name)
+		d.text(strconv.FormatInt(expr.Native[int64](p.value), 10))
+	}
 }

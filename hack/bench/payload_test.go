@@ -48,7 +48,5 @@ func sampleObservation() observation {
 	}
 }
 
-const stepFrame = `{"type":"step","data":{"action_type":"respond","category":null,"priority":null,` +
-	`"message":"Dear Zoë, I am sorry about the double charge on invoice 48210. ` +
-	`The second payment of $148.20 goes back to your card within five business days. ` +
-	`Nothing else is needed from you.","team":null,"reason":null}}`
+const stepFrame = `{"type":"step","data":{"action_type":"respond","category":null,"priority":null,"message":"Dear Zoë, I am sorry about the double charge on invoice 48210. ` +
+	`The second payment of $148.20 goes back to your card within five business days. Nothing else is needed from you.","team":null,"reason":null}}`

@@ -69,17 +69,21 @@ func newCommand(logs io.Writer) *cobra.Command {
 		Short: "Play one shard of an evaluation run",
 		Long: `Play one shard of an evaluation run.
 
-The runner plays the shard's episodes on one pod of the pool, retries what the infrastructure spoilt, fetches the ledger that the pod has signed, and writes
-the shard's summary to --termination-log, at most 4096 bytes. It then exits with 0, also where episodes errored: the summary names them.
+The runner plays the shard's episodes on one server of the pool, retries episodes that failed by no
+fault of the agent, fetches the signed ledger from the server, and writes the shard's summary (at
+most 4096 bytes) to --termination-log. It exits with 0, even if episodes errored; the summary lists
+them.
 
-When no pod takes the shard, the pod is lost, or the pool isn't the one that the run was planned with, nothing counts: it writes "error: " and the reason
-to --termination-log and exits with 1. A runner that is told to stop exits with 143.
+If no server accepts the shard, the server is lost, or the pool has changed since the run was
+planned, nothing of the shard counts: the runner writes "error: " and the reason to
+--termination-log and exits with 1. A runner that is stopped by a signal exits with 143.
 
-Episodes that can't be stored cost no score: the summary says how many there are and why.
+Episodes that can't be stored keep their scores; the summary has their number and the reason.
 
-The agent's key, or the token of an agent behind a URL, is read from the variable ` + envvars.AgentKey + `, and the token of a protected pool from
-` + envvars.PoolToken + `.`,
-		Example: `  runner --plan plan.json --shard 0 --pool localhost:8000 --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}' --termination-log summary.json`,
+The agent's key, or the token of an agent behind a URL, is read from the variable
+` + envvars.AgentKey + `, and the token of a protected pool from ` + envvars.PoolToken + `.`,
+		Example: `  runner --plan plan.json --shard 0 --pool localhost:8000 --termination-log summary.json \
+    --agent '{"type":"Builtin","builtin":{"policy":"Heuristic"}}'`,
 		Version: version, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewJSONHandler(logs, nil))

@@ -94,7 +94,8 @@ func (o options) resolved() (options, error) {
 func configureAgent(cfg *rollout.Config, o options) error {
 	cfg.Environment = policy.EnvironmentOf(cfg.Plan.Tasks[0].Name)
 	if cfg.Environment == "" {
-		return fmt.Errorf("a runner can't play the plan's task %q: use an image of the operator's release", cfg.Plan.Tasks[0].Name)
+		return fmt.Errorf("a runner can't play the plan's task %q: use an image of the operator's release",
+			cfg.Plan.Tasks[0].Name)
 	}
 	agent, err := policy.ParseConfig([]byte(o.agent))
 	if err != nil {

@@ -117,7 +117,8 @@ func (c *Caller) Do(ctx context.Context, send func(context.Context) error, again
 func (c *Caller) pause(ctx context.Context, attempt int, e *Error) error {
 	wait := max(Backoff(c.config.FirstBackoff, c.config.MaxBackoff, attempt, c.config.Random), e.After)
 	deadline, bounded := ctx.Deadline()
-	if bounded && c.config.Now().Add(wait).After(deadline) || c.config.MaxRetryAfter > 0 && wait > c.config.MaxRetryAfter {
+	longest := c.config.MaxRetryAfter
+	if bounded && c.config.Now().Add(wait).After(deadline) || longest > 0 && wait > longest {
 		return fmt.Errorf("%w, which is due in %v: %w", ErrNoTime, wait, e)
 	}
 	return c.config.Wait(ctx, wait)

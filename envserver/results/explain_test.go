@@ -71,22 +71,25 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		want string
 	}{
 		"no bucket": {answer{"NoSuchBucket", "The specified bucket does not exist.", 404},
-			"there is no such bucket: create it or correct its name: NoSuchBucket: The specified bucket does not exist " +
-				"(HTTP 404)"},
+			"there is no such bucket: create it or correct its name: NoSuchBucket: The specified bucket does not " +
+				"exist (HTTP 404)"},
 		"a wrong key": {answer{"SignatureDoesNotMatch", "Check your key.", 403},
 			"the store rejects the credentials: correct them: SignatureDoesNotMatch: Check your key (HTTP 403)"},
 		"not allowed": {answer{"AccessDenied", "", 403}, "the credentials need permission to list, read and " +
 			"create objects: AccessDenied: no message (HTTP 403)"},
 		"no credentials": {errors.New("get identity: get credentials: no role found"),
-			"there are no credentials: set the variables of docs/results.md: get identity: get credentials: no role found"},
+			"there are no credentials: set the variables of docs/results.md: get identity: get credentials: no " +
+				"role found"},
 		"a wrong region": {answer{"AuthorizationHeaderMalformed", "expecting x", 400},
-			"the bucket is in another region: set region in the URL: AuthorizationHeaderMalformed: expecting x (HTTP 400)"},
+			"the bucket is in another region: set region in the URL: AuthorizationHeaderMalformed: expecting x " +
+				"(HTTP 400)"},
 		"full": {answer{"InsufficientStorage", "No space left on device.", 507},
 			"the store is full: free some space: InsufficientStorage: No space left on device (HTTP 507)"},
 		"a full volume": {&os.PathError{Op: "write", Path: "/results/a", Err: syscall.ENOSPC},
 			"the store is full: free some space: write /results/a: no space left on device"},
 		"nobody there": {fmt.Errorf("request send failed: %w", refused),
-			"the address does not answer: start the store or correct its address: dial tcp: connect: connection refused"},
+			"the address does not answer: start the store or correct its address: dial tcp: connect: " +
+				"connection refused"},
 		"it hangs": {fmt.Errorf("canceled, %w", context.DeadlineExceeded),
 			"the store does not answer in time: check whether it hangs: context deadline exceeded"},
 		"what else": {answer{"Odd", "Never seen", 500}, "Odd: Never seen (HTTP 500)"},

@@ -2,6 +2,7 @@ package results
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -16,33 +17,33 @@ import (
 )
 
 const (
-	// segmentEpisodes and segmentBytes are when a segment is written, and segmentInterval is when
-	// one is that has less: what a crash costs at most.
+	// A segment is written when it has segmentEpisodes or segmentBytes, or after segmentInterval. A
+	// crash loses at most one segment.
 	segmentEpisodes = 256
 	segmentBytes    = 4 << 20
 	segmentInterval = 3 * time.Second
-	// maxPending bounds the bytes of records that wait to be written. What comes while so much
-	// waits is dropped and counted.
+	// maxPending bounds the bytes of records that wait to be written. Further records are dropped
+	// and counted.
 	maxPending = 32 << 20
 	// firstBackoff and maxBackoff are the pauses after writes that failed.
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
-	// closeTimeout is how long Close goes on writing, stopTimeout how long where the player was
-	// told to go, who is killed soon after.
+	// closeTimeout bounds the writing in Close, stopTimeout that after a stop signal, because the
+	// process is killed soon after.
 	closeTimeout = time.Minute
 	stopTimeout  = 10 * time.Second
-	// closeGrace is how long Close waits for a write that it has told to stop.
+	// closeGrace is how long Close waits for a write that it has cancelled.
 	closeGrace = 2 * time.Second
 )
 
-// Shard takes the records of one shard that is being played and writes them in the background.
-// Recording never waits for the store. It is safe for concurrent use.
+// Shard writes the records of one shard in the background while it is played. Recording never waits
+// for the store. It is safe for concurrent use.
 type Shard struct {
 	store *Store
 	run   string
 	index int
 	log   *slog.Logger
-	// receipts are those of the records that were there.
+	// receipts are those of the records that were already stored.
 	receipts []string
 
 	mu      sync.Mutex
@@ -53,8 +54,8 @@ type Shard struct {
 	dropped int64
 	failure error
 
-	// wake tells the writer that a segment is full, closing that it is to write what is left,
-	// closed that it has ended.
+	// wake signals that a segment is full, closing that the writer has to write the rest, closed
+	// that it has ended.
 	wake    chan struct{}
 	closing chan struct{}
 	closed  chan struct{}
@@ -66,8 +67,8 @@ type line struct {
 	text    []byte
 }
 
-// Shard opens a shard of a run for a runner: it reads what earlier runners have stored of it, and
-// writes what follows behind that.
+// Shard opens a shard of a run for a runner: it reads the episodes that earlier runners have
+// stored, and writes segments after theirs.
 func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index int, log *slog.Logger) (*Shard, error) {
 	key, err := score.ParsePublicKey(plan.LedgerKey)
 	if err != nil {
@@ -93,12 +94,12 @@ func (s *Store) Shard(ctx context.Context, run string, plan score.Plan, index in
 	return sh, nil
 }
 
-// read takes over what a segment holds.
+// read reads the episodes of a stored segment.
 func (s *Shard) read(ctx context.Context, segment int, plan score.Plan, key ed25519.PublicKey) error {
 	for e, err := range s.store.segment(ctx, segmentKey(s.run, s.index, segment)) {
 		switch {
 		case errors.Is(err, record.ErrNotRecord):
-			s.log.Warn("A stored line is no record of an episode", "shard", s.index, "error", err)
+			s.log.Warn("A stored line is not a record of an episode", "shard", s.index, "error", err)
 		case err != nil:
 			return err
 		case !s.stored.Contains(e.Index):
@@ -108,8 +109,8 @@ func (s *Shard) read(ctx context.Context, segment int, plan score.Plan, key ed25
 	return nil
 }
 
-// resume takes a stored record for done, if it holds the pool's receipt for an episode of the
-// shard. Without any such record the episode is played again.
+// resume counts a stored record as done if it has a valid receipt for an episode of the shard.
+// Without such a record the episode is played again.
 func (s *Shard) resume(e record.Episode, plan score.Plan, key ed25519.PublicKey) {
 	r, err := score.VerifyReceipt(e.Receipt, key)
 	ledger := score.Ledger{
@@ -130,14 +131,14 @@ func (s *Shard) resume(e record.Episode, plan score.Plan, key ed25519.PublicKey)
 // Receipts are the receipts of the episodes that were stored when the shard was opened.
 func (s *Shard) Receipts() []string { return s.receipts }
 
-// Record takes a record. It returns at once.
+// Record queues a record for writing. It returns at once.
 func (s *Shard) Record(e record.Episode) {
 	text, err := encode(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil || s.bytes+len(text) > maxPending {
 		s.dropped++
-		s.failure = orElse(err, s.failure)
+		s.failure = cmp.Or(err, s.failure)
 		return
 	}
 	s.pending = append(s.pending, line{e.Index, text})
@@ -150,15 +151,8 @@ func (s *Shard) Record(e record.Episode) {
 	}
 }
 
-func orElse(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
-}
-
-// Close writes what is left, and says how many of the shard's planned episodes are stored. It gives
-// up after a minute, and after ten seconds once the context has ended.
+// Close writes the remaining records, and reports how many of the shard's planned episodes are
+// stored. It gives up after a minute, or ten seconds after the context has ended.
 func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	close(s.closing)
 	limit := time.NewTimer(closeTimeout)
@@ -168,7 +162,7 @@ func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	select {
 	case <-s.closed:
 	case <-limit.C:
-		// A volume that hangs heeds no context.
+		// A write to a volume that hangs ignores its context.
 		s.stop()
 		select {
 		case <-s.closed:
@@ -181,7 +175,7 @@ func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	stored := score.Stored{Episodes: s.stored.Len()}
 	switch lost := s.dropped + int64(len(s.pending)); {
 	case lost > 0:
-		stored.Error = fmt.Sprintf("%d episodes not written: %s", lost, quoted(orElse(s.failure, errSlow)))
+		stored.Error = fmt.Sprintf("%d episodes not written: %s", lost, quoted(cmp.Or(s.failure, errSlow)))
 	case stored.Episodes < planned:
 		stored.Error = fmt.Sprintf("%d episodes ended before a restart and were not yet written",
 			planned-stored.Episodes)
@@ -189,13 +183,12 @@ func (s *Shard) Close(ctx context.Context, planned int64) score.Stored {
 	return stored
 }
 
-// errLate is why the last segment isn't written where the store had not refused it by the end of
-// Close.
+// errLate is the error if the store has not replied by the end of Close.
 var errLate = explain(context.DeadlineExceeded)
 
-var errSlow = fmt.Errorf("the store takes less than is played, and %d bytes wait", maxPending)
+var errSlow = fmt.Errorf("the store is slower than the shard is played, and %d bytes wait", maxPending)
 
-// write writes segments until the shard is closed and nothing is left, or the context ends.
+// write writes segments until the shard is closed and all records are written, or the context ends.
 func (s *Shard) write(ctx context.Context) {
 	defer close(s.closed)
 	pause := segmentInterval
@@ -203,7 +196,7 @@ func (s *Shard) write(ctx context.Context) {
 		last := s.await(ctx, pause, failed > 0)
 		for more := true; more && ctx.Err() == nil; {
 			var err error
-			if more, err = s.put(ctx); err != nil {
+			if more, err = s.writeSegment(ctx); err != nil {
 				failed++
 				s.log.Warn("A segment of results is not written", "shard", s.index, "attempt", failed, "error", err)
 				break
@@ -220,8 +213,8 @@ func (s *Shard) write(ctx context.Context) {
 	}
 }
 
-// await waits until it is time to write, and says whether the shard is being closed. After a
-// failure, only the pause counts, or its being closed for the first time.
+// await waits until a segment has to be written, and reports whether the shard is being closed.
+// After a failure it waits for the pause, or until the shard is closed for the first time.
 func (s *Shard) await(ctx context.Context, pause time.Duration, failed bool) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -251,8 +244,8 @@ func (s *Shard) isClosing() bool {
 	}
 }
 
-// put writes one segment of what is pending, and says whether more is.
-func (s *Shard) put(ctx context.Context) (more bool, err error) {
+// writeSegment writes one segment of the pending records, and reports whether more are pending.
+func (s *Shard) writeSegment(ctx context.Context) (more bool, err error) {
 	s.mu.Lock()
 	lines, number := s.segment(), s.next
 	s.mu.Unlock()
@@ -268,20 +261,20 @@ func (s *Shard) put(ctx context.Context) (more bool, err error) {
 	defer s.mu.Unlock()
 	switch {
 	case exists(err):
-		// An earlier runner of the shard is still there, or a write went through that seemed to
-		// fail: readers take one of both.
+		// An earlier runner of the shard is still running, or a write succeeded that seemed to
+		// fail. Readers take one record of each episode.
 		s.next++
 		return true, nil
 	case err != nil && ctx.Err() != nil:
-		// Close has given up: what failed before says more, where there is anything.
-		s.failure = orElse(s.failure, errLate)
+		// Close has given up: an earlier failure says more.
+		s.failure = cmp.Or(s.failure, errLate)
 		return true, err
 	case err != nil:
 		s.failure = err
 		return true, err
 	}
 	s.next++
-	s.pending = append([]line(nil), s.pending[len(lines):]...)
+	s.pending = slices.Clone(s.pending[len(lines):])
 	s.bytes -= text.Len()
 	for _, l := range lines {
 		s.stored.Add(l.episode)
@@ -289,7 +282,7 @@ func (s *Shard) put(ctx context.Context) (more bool, err error) {
 	return len(s.pending) > 0, nil
 }
 
-// segment is what the next segment holds, at least one line if there is any.
+// segment returns the lines of the next segment, at least one if there is any.
 func (s *Shard) segment() []line {
 	size := 0
 	for i, l := range s.pending {

@@ -1,17 +1,17 @@
-// Package results keeps the played episodes of runs in an object store or a folder, and reads them
-// again.
+// Package results stores the played episodes of runs in an object store or a folder, and reads
+// them.
 //
-// Below the store's URL each run has a folder, NAMESPACE/RUN-UID8, with a manifest and a folder for
-// each shard. Object stores can't append, so a shard is a row of segments, 000001.jsonl and so on:
-// JSON lines, one record.Episode each. A segment is written once and never again. Whoever plays a
-// shard anew adds segments behind those that are there.
+// Each run has a folder below the store's URL, NAMESPACE/RUN-UID8, with a manifest and a folder for
+// each shard. Object stores can't append, so a shard is a list of segments, 000001.jsonl and so on,
+// with a record.Episode on each line. A segment is written once. A runner that plays a shard again
+// adds further segments.
 //
-// An episode may be in several records: where it errored and was played again, or where a write was
-// taken for lost that was not. Readers get one of them, the one with the pool's receipt, which is
-// the one that counts; the last one where none has a receipt.
+// An episode may have several records: if it errored and was played again, or if a write succeeded
+// that seemed to fail. Readers get the record with the pool's receipt, which is the one that
+// counts, or else the last one.
 //
-// The drivers of the clouds are heavy, so the programs choose theirs by importing
-// gocloud.dev/blob/s3blob and the like. Folders always work.
+// The drivers of cloud stores are large, so each program imports those that it needs, such as
+// gocloud.dev/blob/s3blob. Folders always work.
 package results
 
 import (
@@ -42,23 +42,23 @@ import (
 
 const (
 	manifestName = "manifest.json"
-	// maxManifest and maxSegment bound what is read of a manifest and of a segment, in bytes.
+	// maxManifest and maxSegment bound the bytes that are read of a manifest and of a segment.
 	maxManifest = 16 << 20
 	maxSegment  = segmentBytes + record.MaxLine
-	// writeTimeout bounds the writing of an object, readTimeout the reading of one, and of a page
-	// of the list of them.
+	// writeTimeout bounds the writing of an object, readTimeout the reading of an object or of a
+	// page of their list.
 	writeTimeout = 20 * time.Second
 	readTimeout  = 30 * time.Second
 )
 
-// Store is a place below which runs are stored. It is safe for concurrent use.
+// Store is a location of stored runs. It is safe for concurrent use.
 type Store struct {
 	bucket *blob.Bucket
 }
 
 // Open opens a store: a path, file:///PATH, or the URL of a bucket and a prefix such as
-// s3://BUCKET/PREFIX, with the parameters of the bucket's driver. It asks for nothing yet, but it
-// makes the folder of a path.
+// s3://BUCKET/PREFIX, with the parameters of the bucket's driver. It sends no request yet, but it
+// creates the folder of a path.
 func Open(ctx context.Context, location string) (*Store, error) {
 	scheme, rest, isURL := strings.Cut(location, "://")
 	if !isURL || scheme == "file" {
@@ -72,7 +72,7 @@ func Open(ctx context.Context, location string) (*Store, error) {
 		return nil, fmt.Errorf("opening the result store: %w", errors.Unwrap(err))
 	}
 	if endpoint := target.Query().Get("endpoint"); endpoint != "" && !strings.Contains(endpoint, "://") {
-		return nil, fmt.Errorf("opening the result store: its endpoint %[1]s says no protocol: write http://%[1]s or "+
+		return nil, fmt.Errorf("opening the result store: its endpoint %[1]s has no protocol: write http://%[1]s or "+
 			"https://%[1]s", endpoint)
 	}
 	prefix := strings.Trim(target.Path, "/")
@@ -87,8 +87,8 @@ func Open(ctx context.Context, location string) (*Store, error) {
 	return &Store{bucket: bucket}, nil
 }
 
-// openFolder opens a folder. Segments are written beside their place and renamed, because a
-// container may have no folder for temporary files, or on another volume.
+// openFolder opens a folder. Segments are written to their folder and renamed, because a container
+// may have no folder for temporary files, or one on another volume.
 func openFolder(folder string) (*Store, error) {
 	absolute, err := filepath.Abs(folder)
 	if err != nil {
@@ -102,16 +102,16 @@ func openFolder(folder string) (*Store, error) {
 	return &Store{bucket: bucket}, nil
 }
 
-// Close gives the store's connections up.
+// Close closes the store's connections.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// Folder is a run's place below its store.
+// Folder is a run's folder below its store.
 func Folder(namespace, name, uid string) string {
 	return path.Join(namespace, name+"-"+uid[:min(len(uid), 8)])
 }
 
-// Join is the location of a folder below a store, "" for the store's own: the folder goes before a
-// URL's parameters.
+// Join is the location of a folder below a store, where "" is the store itself. The folder precedes
+// a URL's parameters.
 func Join(location, folder string) string {
 	if folder == "" {
 		return location
@@ -124,7 +124,7 @@ func Join(location, folder string) string {
 	return strings.TrimSuffix(base, "/") + "/" + folder + parameters
 }
 
-// Manifest says what a run's episodes are: the head of the table, so to speak.
+// Manifest describes a run's episodes.
 type Manifest struct {
 	// Version of the layout.
 	Version int `json:"version"`
@@ -132,7 +132,7 @@ type Manifest struct {
 	Environment string `json:"environment"`
 	// Plan has the seed, the digests, the judge and the pool's public key.
 	Plan score.Plan `json:"plan"`
-	// Agent is who played, as in spec.agent of an EvaluationRun without its secrets.
+	// Agent is the spec.agent of an EvaluationRun without its secrets.
 	Agent json.RawMessage `json:"agent"`
 	// Limits are the thresholds and the share of errored episodes that decide the run's outcome.
 	Limits json.RawMessage `json:"limits,omitempty"`
@@ -143,7 +143,7 @@ type Manifest struct {
 const layoutVersion = 1
 
 // WriteManifest writes a run's manifest, unless there is one. The run is a folder below the store,
-// "" for the store itself.
+// or "" for the store itself.
 func (s *Store) WriteManifest(ctx context.Context, run string, m Manifest) error {
 	m.Version = layoutVersion
 	data, err := json.MarshalIndent(m, "", "  ")
@@ -184,7 +184,7 @@ func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, erro
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("it has more than %d bytes, and was not written by csenv", limit)
+		err = fmt.Errorf("it has more than %d bytes and was not written by csenv", limit)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", key, explain(err))
@@ -192,8 +192,8 @@ func (s *Store) read(ctx context.Context, key string, limit int64) ([]byte, erro
 	return data, nil
 }
 
-// create writes an object that must not be there yet; see exists. A store that can't promise that
-// overwrites.
+// create writes an object that must not exist yet; see exists. A store without conditional writes
+// overwrites it.
 func (s *Store) create(ctx context.Context, key string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -206,21 +206,21 @@ func (s *Store) create(ctx context.Context, key string, data []byte) error {
 	return explain(err)
 }
 
-// unsupported says whether a store has no conditional writes, as it says itself where its driver
-// doesn't know.
+// unsupported reports whether a store has no conditional writes, according to its driver or to its
+// reply.
 func unsupported(err error) bool {
 	var coded interface{ ErrorCode() string }
 	return gcerrors.Code(err) == gcerrors.Unimplemented || errors.As(err, &coded) &&
 		coded.ErrorCode() == "NotImplemented"
 }
 
-// exists says whether an object was not created because there is one.
+// exists reports whether an object was not created because it exists.
 func exists(err error) bool { return gcerrors.Code(err) == gcerrors.FailedPrecondition }
 
-// maxDepth is how far below the store runs are looked for: NAMESPACE/RUN-UID8.
+// maxDepth is the depth of runs below the store: NAMESPACE/RUN-UID8.
 const maxDepth = 2
 
-// Runs lists the folders that have a manifest, in order; "" is the store itself, when it is a run's
+// Runs lists the folders that have a manifest, in order. "" is the store itself, if it is a run's
 // own folder.
 func (s *Store) Runs(ctx context.Context) ([]string, error) {
 	runs, err := s.runsBelow(ctx, "", 0)
@@ -240,7 +240,6 @@ func (s *Store) runsBelow(ctx context.Context, folder string, depth int) ([]stri
 		case object.IsDir:
 			folders = append(folders, strings.TrimSuffix(object.Key, "/"))
 		case path.Base(object.Key) == manifestName:
-			// What is below a run is its own.
 			return []string{folder}, nil
 		}
 	}
@@ -257,7 +256,7 @@ func (s *Store) runsBelow(ctx context.Context, folder string, depth int) ([]stri
 	return runs, nil
 }
 
-// list yields what is directly in a folder.
+// list yields the objects and folders of a folder.
 func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObject, error] {
 	return func(yield func(*blob.ListObject, error) bool) {
 		options := &blob.ListOptions{Delimiter: "/"}
@@ -280,10 +279,10 @@ func (s *Store) list(ctx context.Context, folder string) iter.Seq2[*blob.ListObj
 	}
 }
 
-// pageObjects is what the stores give at most at once.
+// pageObjects is the maximum size of a page in all stores.
 const pageObjects = 1000
 
-// page lists a page, and says where the next one begins.
+// page lists a page, and returns the token of the next one.
 func (s *Store) page(ctx context.Context, token []byte,
 	options *blob.ListOptions) (objects []*blob.ListObject, next []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -292,9 +291,9 @@ func (s *Store) page(ctx context.Context, token []byte,
 	return objects, next, explain(err)
 }
 
-// Episodes reads a run's episodes, by shard and in the order in which they ended; each once. A
-// segment that was cut off ends at its last whole line. An error that is not the last item tells of
-// one line.
+// Episodes reads a run's episodes once each, by shard and in the order in which they ended. A
+// segment that was cut off ends at its last complete line. An error that is not the last item is
+// about one line.
 func (s *Store) Episodes(ctx context.Context, run string) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
 		shards, err := s.shards(ctx, run)
@@ -312,7 +311,7 @@ func (s *Store) Episodes(ctx context.Context, run string) iter.Seq2[record.Episo
 	}
 }
 
-// shardEpisodes reads a shard twice: to see which record of an episode is the one, and to yield it.
+// shardEpisodes reads a shard twice: to choose a record of each episode, and to yield it.
 func (s *Store) shardEpisodes(ctx context.Context, run string, shard int) iter.Seq2[record.Episode, error] {
 	return func(yield func(record.Episode, error) bool) {
 		segments, err := s.segments(ctx, run, shard)
@@ -425,7 +424,7 @@ func encode(e record.Episode) ([]byte, error) {
 	var line bytes.Buffer
 	err := record.NewWriter(&line).Write(e)
 	if err == nil && line.Len() > record.MaxLine {
-		err = fmt.Errorf("the record of episode %d has %d bytes, more than the %d that are read", e.Index, line.Len(),
+		err = fmt.Errorf("the record of episode %d has %d bytes, more than the maximum of %d", e.Index, line.Len(),
 			record.MaxLine)
 	}
 	return line.Bytes(), err

@@ -105,7 +105,8 @@ func TestUnsignedEndsAreRecordedAsReplayed(t *testing.T) {
 			var got record.Episode
 			s := &shard{Config: Config{Record: func(e record.Episode) { got = e }}}
 			var p played
-			p.end.Metadata.Outcome, p.end.Metadata.EpisodeScore, p.end.Metadata.Receipt = score.Scored, &points, tc.receipt
+			p.end.Metadata.Outcome, p.end.Metadata.EpisodeScore = score.Scored, &points
+			p.end.Metadata.Receipt = tc.receipt
 			s.record(job{attempts: 2}, p, tc.class, 0)
 			if got.Replayed != tc.want {
 				t.Errorf("replayed is %t, want %t", got.Replayed, tc.want)

@@ -130,7 +130,8 @@ func TestRefusedReceipts(t *testing.T) {
 	defer front.Close()
 	other := strings.TrimPrefix(front.URL, "http://")
 	cfg.Pods = func(context.Context) ([]string, error) { return []string{other}, nil }
-	cfg.Plan.LedgerKey = score.FormatPublicKey(ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", 32))).Public().(ed25519.PublicKey))
+	otherKey := ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", 32)))
+	cfg.Plan.LedgerKey = score.FormatPublicKey(otherKey.Public().(ed25519.PublicKey))
 	summary, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

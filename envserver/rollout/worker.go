@@ -274,8 +274,8 @@ func (w *worker) attempt(ctx context.Context, j job, p *played) error {
 		return &failure{class: judgeClass(end.Metadata.Cause),
 			err: errors.New("the environment could not score the episode")}
 	default:
-		return &failure{class: score.ClassEnvironment, err: fmt.Errorf("the episode ended with the outcome %q: is the pool "+
-			"one of csenv's?", end.Metadata.Outcome)}
+		return &failure{class: score.ClassEnvironment,
+			err: fmt.Errorf("the episode ended with the outcome %q: is the pool one of csenv's?", end.Metadata.Outcome)}
 	}
 }
 
@@ -380,7 +380,8 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	case err != nil:
 		return nil, &failure{class: score.ClassPolicy, err: err}
 	case !json.Valid(action):
-		return nil, &failure{class: score.ClassPolicy, err: fmt.Errorf("the policy's action is no JSON: %.200q", action)}
+		return nil, &failure{class: score.ClassPolicy,
+			err: fmt.Errorf("the policy's action is not JSON: %.200q", action)}
 	}
 	return action, nil
 }

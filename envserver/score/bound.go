@@ -24,12 +24,14 @@ const (
 	tokensText = 72
 	storedText = 44 + MaxStoreError
 
-	maxPlannedLedgerBytes = (MaxSummaryBytes - summaryFrame - signatureText - durationsText - erroredText - retriedText - tokensText - storedText) / 4 * 3
+	// maxPlannedLedgerBytes leaves room for the other parts; a ledger is sent as base64.
+	maxPlannedLedgerBytes = (MaxSummaryBytes - summaryFrame - signatureText - durationsText - erroredText -
+		retriedText - tokensText - storedText) / 4 * 3
 )
 
-// What a plan doesn't tell of its ledgers, allowed for with a margin over the catalogue's rubrics:
-// eight dimensions a task, twelve names in all, and tables of eight categories, three difficulties
-// and six languages.
+// Allowances for the parts of a ledger that don't follow from its plan, with a margin over the
+// catalogue: eight dimensions a task, twelve names in all, and tables of eight categories, three
+// difficulties and six languages.
 const (
 	allowedDimensions     = 8
 	allowedDimensionNames = 12
@@ -53,14 +55,15 @@ func (p Plan) largestLedger() int {
 
 // ledgerFrame bounds the bits of a ledger of n scenarios that belong to no scenario.
 func (p Plan) ledgerFrame(n int) int {
-	frame := 8 + bitstream.TextBits(len(p.Run)) + bitstream.NumberBits(int64(p.Shards)) + bitstream.NumberBits(One)
-	frame += 3*bitstream.TextBits(allowedNameLength*2) + 3*bitstream.NumberBits(2*p.Episodes()) + 8*len(PlanDigest{})
-	frame += bitstream.NumberBits(int64(n)) + (allowedTableTexts+allowedDimensionNames)*bitstream.TextBits(allowedNameLength) + 7*8
+	text, number := bitstream.TextBits, bitstream.NumberBits
+	frame := 8 + text(len(p.Run)) + number(int64(p.Shards)) + number(One)
+	frame += 3*text(allowedNameLength*2) + 3*number(2*p.Episodes()) + 8*len(PlanDigest{})
+	frame += number(int64(n)) + (allowedTableTexts+allowedDimensionNames)*text(allowedNameLength) + 7*8
 	for _, t := range p.Tasks {
 		episodes := int64(n) * int64(t.Trials)
-		frame += bitstream.TextBits(len(t.Name)) + 2*bitstream.NumberBits(One) + 6 + Bins*bitstream.Width(episodes)
-		frame += 8 + allowedDimensions*(8+bitstream.NumberBits(2*One/1000*episodes)+bitstream.NumberBits(One/1000*episodes))
-		frame += bitstream.NumberBits(int64(t.Trials)) + 3*6
+		frame += text(len(t.Name)) + 2*number(One) + 6 + Bins*bitstream.Width(episodes)
+		frame += 8 + allowedDimensions*(8+number(2*One/1000*episodes)+number(One/1000*episodes))
+		frame += number(int64(t.Trials)) + 3*6
 	}
 	return frame
 }

@@ -1,7 +1,6 @@
 package score
 
-// Report is what an environment pod says of itself on /stats, and what the controllers read: the
-// wire between them.
+// Report is the reply of a server to /stats, which the controllers read.
 type Report struct {
 	Environment    string   `json:"environment"`
 	ScenarioDigest string   `json:"scenarioDigest"`
@@ -11,26 +10,26 @@ type Report struct {
 	Sessions       Sessions `json:"sessions"`
 	Episodes       Episodes `json:"episodes"`
 	Tasks          []Task   `json:"tasks"`
-	// JudgeFailures are the replies that could not be judged, and Cut the sessions that a drain's
-	// timeout ended, since the server started.
+	// JudgeFailures counts the replies that could not be judged, and Cut the sessions that the
+	// timeout of a drain ended, since the server started.
 	JudgeFailures int64 `json:"judgeFailures"`
 	Cut           int64 `json:"cut"`
-	// Runs are the evaluation runs whose ledgers the pod keeps, at most MaxRunReports: those that
-	// were played last, ordered by UID.
+	// Runs are the runs with a ledger on the server, at most MaxRunReports of the last played ones,
+	// ordered by UID.
 	Runs []RunReport `json:"runs,omitempty"`
-	// Packs is what a server started now would play, nil for one that reads no packs.
+	// Packs are the packs that a server started now would play, nil if it reads no packs.
 	Packs *Packs `json:"packs,omitempty"`
 }
 
-// Packs is what would be played of the scenario packs as they are now: their digest, or, where
-// something is wrong with them, each fault on a line as FILE:LINE: CAUSE.
+// Packs has the digest of the current scenario packs. If they are invalid, Error has each fault on
+// a line as FILE:LINE: CAUSE.
 type Packs struct {
 	Digest string `json:"digest"`
 	Error  string `json:"error,omitempty"`
 }
 
-// DrainReport is the result of the drain of a server: the JSON of its container's termination
-// message, for nobody can ask it afterwards.
+// DrainReport is the result of the drain of a server. Its JSON is the container's termination
+// message, because the server can't be queried afterwards.
 type DrainReport struct {
 	// Sessions is how many were open when the drain began, and Cut how many of those its timeout
 	// ended.
@@ -43,21 +42,21 @@ type DrainReport struct {
 // MaxRunReports bounds the runs of a report.
 const MaxRunReports = 256
 
-// RunReport is what a pod has of one run: the episodes that are being played, and those in its
-// ledgers. It is for a display of progress; what counts are the ledgers.
+// RunReport counts the episodes of one run on a server, played and being played. It is indicative
+// only: a run's figures come from the ledgers.
 type RunReport struct {
 	// Run is the UID of the EvaluationRun.
 	Run    string `json:"run"`
 	Active int64  `json:"active"`
 	Scored int64  `json:"scored"`
 	Failed int64  `json:"failed"`
-	// Errored counts attempts that the pod gave up.
+	// Errored counts attempts that ended with an error.
 	Errored int64 `json:"errored"`
 	// ScoreSum is in micro-points, over scored and failed episodes.
 	ScoreSum int64 `json:"scoreSum"`
 }
 
-// Plus adds what another pod has of the run.
+// Plus adds the report of another server.
 func (r RunReport) Plus(o RunReport) RunReport {
 	return RunReport{
 		Run: o.Run, Active: r.Active + o.Active, Scored: r.Scored + o.Scored, Failed: r.Failed + o.Failed,
@@ -65,13 +64,13 @@ func (r RunReport) Plus(o RunReport) RunReport {
 	}
 }
 
-// Sessions are a pod's sessions now and at most.
+// Sessions counts a server's active sessions, and their maximum.
 type Sessions struct {
 	Active   int64 `json:"active"`
 	Capacity int64 `json:"capacity"`
 }
 
-// Episodes are the episodes that a pod has ended since it started. ScoreSum is in micro-points,
+// Episodes counts the episodes that ended since the server started. ScoreSum is in micro-points,
 // over scored and failed ones.
 type Episodes struct {
 	Scored   int64 `json:"scored"`
@@ -86,7 +85,7 @@ type Task struct {
 	Scenarios []Scenario `json:"scenarios"`
 }
 
-// Scenario is what the control plane may know of a scenario.
+// Scenario describes a scenario to the control plane.
 type Scenario struct {
 	ID         string `json:"id"`
 	Category   string `json:"category"`

@@ -9,28 +9,28 @@ import (
 	"strconv"
 )
 
-// tagPattern is what trainers tag their episodes with: the name of an EvaluationRun, after that of
-// its namespace where the pool is in another.
+// tagPattern matches the tags of trainers' episodes: the name of an EvaluationRun, with its
+// namespace if that is not the pool's.
 var tagPattern = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z]([-a-z0-9]{0,48}[a-z0-9])?$`)
 
-// ValidTag says whether a text can be a tag: NAME or NAMESPACE/NAME of an EvaluationRun.
+// ValidTag reports whether a text can be a tag: NAME or NAMESPACE/NAME of an EvaluationRun.
 func ValidTag(text string) bool { return tagPattern.MatchString(text) }
 
 // CollectRequest asks for the episodes of a tag: it is the query of /rollouts.
 type CollectRequest struct {
-	// Tag is what the episodes are tagged with, Run the UID of the run that collects them.
+	// Tag is the tag of the episodes, Run the UID of the run that collects them.
 	Tag, Run string
 	// PassScore is the run's, in micro-points.
 	PassScore int64
-	// Ack is the number of the last segment of Instance that is in the run's figures for good, 0
-	// for none.
+	// Ack is the number of the last segment of Instance that is stored in the run's status, 0 for
+	// none.
 	Instance string
 	Ack      int64
-	// Done says that the run has ended: it wants nothing any more.
+	// Done reports that the run has ended and collects no more segments.
 	Done bool
 }
 
-// Query writes the question.
+// Query encodes the request.
 func (c CollectRequest) Query() url.Values {
 	return url.Values{
 		"tag": {c.Tag}, "run": {c.Run}, "pass_score": {strconv.FormatInt(c.PassScore, 10)}, "instance": {c.Instance},
@@ -53,7 +53,7 @@ func ParseCollectRequest(query url.Values) (CollectRequest, error) {
 	case !ValidTag(c.Tag):
 		return c, fmt.Errorf("tag %.128q is not NAME or NAMESPACE/NAME of an EvaluationRun", c.Tag)
 	case c.Run == "" || len(c.Run) > maxRunUID || len(c.Instance) > maxRunUID:
-		return c, fmt.Errorf("run is the UID of an EvaluationRun, and instance what a segment says, of at most %d "+
+		return c, fmt.Errorf("run is the UID of an EvaluationRun, and instance that of a segment, of at most %d "+
 			"bytes each", maxRunUID)
 	}
 	return c, nil
@@ -62,34 +62,33 @@ func ParseCollectRequest(query url.Values) (CollectRequest, error) {
 // maxRunUID bounds, in bytes, the UID of a run and the id of an instance.
 const maxRunUID = 64
 
-// Segment is what a pod hands to a run of the episodes that trainers tagged with its name: those
-// that have ended since the run took the segment before. It is the wire of /rollouts.
+// Segment has the tagged episodes of a run that have ended on a server since the segment before. It
+// is the reply of /rollouts.
 //
-// A pod keeps a segment, byte by byte, until the run has acknowledged it, and only then makes the
-// next one. So a lost answer loses nothing, and the number tells a repeated one.
+// A server keeps the bytes of a segment until the run has acknowledged it, and makes the next one
+// afterwards. So a lost reply loses nothing, and a repeated one is recognised by its number.
 type Segment struct {
-	// Pod is the name of the pod: whoever asks an address may be answered by another pod that has
-	// it by now.
+	// Pod is the name of the server's pod: its address may have passed to another pod.
 	Pod string `json:"pod"`
-	// Instance is the random id of what the pod keeps of the tag: another process has another, and
-	// so has one that forgot the tag meanwhile. Numbers count from 1 within it.
+	// Instance is a random id that changes when the server restarts or evicts the tag. Numbers
+	// count from 1 within it.
 	Instance string `json:"instance"`
 	// Number is that of the ledger, 0 without one.
 	Number int64 `json:"segment"`
-	// Ledger is nil while nothing has ended. Its run is SegmentRun, its shard the number. It opened
-	// as many episodes as have ended, so those that are neither scored nor failed have errored.
+	// Ledger is nil while no episode has ended. Its run is SegmentRun, and its shard is Number. It
+	// opened as many episodes as have ended, so those that are neither scored nor failed have
+	// errored.
 	Ledger *SignedLedger `json:"ledger"`
-	// Dropped are episodes of the segment that are in no ledger, for want of room.
+	// Dropped counts episodes of the segment for which the ledger had no room.
 	Dropped int64 `json:"dropped"`
-	// Active are the episodes that are being played now.
+	// Active counts the episodes that are being played.
 	Active int64 `json:"active"`
 }
 
-// SegmentRun is the run in the ledger of a segment: no other run, no other pod, and no other
-// instance, has its like.
+// SegmentRun is the run in the ledger of a segment. It is unique to a run, a pod and an instance.
 func SegmentRun(run, pod, instance string) string { return run + "@" + pod + "/" + instance }
 
-// Verify checks the signature and whose segment it is, and decodes the ledger. An error wraps
+// Verify checks the signature, the run and the pod, and decodes the ledger. An error wraps
 // ErrSignature, ErrMalformed or ErrForeign.
 func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error) {
 	l, err := s.Ledger.Verify(pub)
@@ -108,9 +107,9 @@ func (s Segment) Verify(run, pod string, pub ed25519.PublicKey) (*Ledger, error)
 	return l, nil
 }
 
-// Merge adds the figures of another ledger, of whatever run and shard: ledgers come to the same
-// sums in whatever order and parts they are merged. It fails with ErrGrader, and changes nothing,
-// if the other was graded otherwise.
+// Merge adds the sums of another ledger of any run and shard. The order of merging doesn't change
+// the sums. If the other ledger was not graded alike, Merge fails with ErrGrader and changes
+// nothing.
 func (l *Ledger) Merge(o *Ledger) error {
 	if o.grading() != l.grading() {
 		return fmt.Errorf("%w: %s; before they were %s", ErrGrader, o.grading(), l.grading())
@@ -132,27 +131,27 @@ func (l *Ledger) Merge(o *Ledger) error {
 	return nil
 }
 
-// Tally adds up episodes before it is known from which score on they pass, and remembers every
-// score until then. The zero value is empty. It is not safe for concurrent use.
+// Tally adds up episodes before their pass score is known, and keeps every score until then. The
+// zero value is empty. It is not safe for concurrent use.
 type Tally struct {
 	// sums have the pass score 0, with which every episode passes.
 	sums Ledger
 	ends []tallied
 }
 
-// tallied is what a tally remembers of an episode.
+// tallied is the score of an episode in a tally.
 type tallied struct {
 	of    pair
 	score int64
 }
 
-// Remembered is the number of episodes whose scores the tally remembers: all but errored ones.
+// Remembered is the number of episodes whose scores the tally keeps: all but errored ones.
 func (t *Tally) Remembered() int { return len(t.ends) }
 
-// Empty says whether no episode has ended.
+// Empty reports whether no episode has ended.
 func (t *Tally) Empty() bool { return t.sums.Opened == 0 }
 
-// Add counts the end of an episode. An errored one is in no figure.
+// Add counts the end of an episode. Errored ones are in no sum.
 func (t *Tally) Add(ep PlannedEpisode, e Episode) error {
 	if e.Outcome != Errored {
 		if err := t.sums.Add(ep, e); err != nil {
@@ -164,8 +163,8 @@ func (t *Tally) Add(ep PlannedEpisode, e Episode) error {
 	return nil
 }
 
-// Ledger makes a ledger of the tally, with everything but the sums taken from another one. The
-// tally is empty afterwards.
+// Ledger returns the tally's sums as a ledger with the run, shard and grading of another one, and
+// empties the tally.
 func (t *Tally) Ledger(of Ledger) *Ledger {
 	l, ends := t.sums, t.ends
 	*t = Tally{}

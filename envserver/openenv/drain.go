@@ -11,8 +11,8 @@ import (
 )
 
 // Drain refuses new sessions and waits until the running ones have ended and their ledgers and
-// rollouts have been fetched, or the grace for that is over. If the context ends first, Drain
-// returns its error.
+// rollouts have been fetched, or the grace for that is over. If the context ends first, it returns
+// the context's error.
 func (s *Server) Drain(ctx context.Context) error {
 	select {
 	case <-s.sessions.drain():
@@ -34,8 +34,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close ends every session with the close code 1001 and waits for the sockets to close, a few
-// seconds at most.
+// Close ends every session with close code 1001 and waits a few seconds for the sockets to close.
 func (s *Server) Close() {
 	s.sessions.drain()
 	var closing sync.WaitGroup
@@ -50,8 +49,8 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// WaitCollected waits until the rollouts of a closed server have been collected, which a drain that
-// was cut short has not done. OpsHandler must be served meanwhile.
+// WaitCollected waits until the rollouts of a closed server whose drain timed out have been
+// collected. OpsHandler must still be served.
 func (s *Server) WaitCollected(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, collectGrace)
 	defer cancel()

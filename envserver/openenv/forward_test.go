@@ -123,7 +123,7 @@ func TestStockMCPClientBehindOneAddress(t *testing.T) {
 		for i := range 4 {
 			result, err := c.CallTool(t.Context(),
 				&mcp.CallToolParams{Name: "say", Arguments: map[string]any{"text": "hi"}})
-			if err != nil || result.StructuredContent.(map[string]any)["observation"].(map[string]any)["seed"] != float64(seed) {
+			if err != nil || seedOf(t, result) != float64(seed) {
 				t.Errorf("call %d: %+v, %v", i, result, err)
 			}
 		}
@@ -341,10 +341,12 @@ func TestPeerDiesWhileItAnswers(t *testing.T) {
 			id := wire.CreateSession(t, members[1].url)
 			ss := members[1].sessions.find(id)
 			wire.RPC(t, members[1].url, "tools/call", fmt.Sprintf(`{"name":"say","session_id":%q}`, id))
-			go func() {
+			var killing sync.WaitGroup
+			defer killing.Wait() // the goroutine must not report a failure after the test has ended
+			killing.Go(func() {
+				defer members[1].kill()
 				wire.Eventually(t, "the request runs", func() bool { return len(ss.turn) > 0 })
-				members[1].kill()
-			}()
+			})
 			status, body := wire.PostBody(t, members[0].url+c.path, fmt.Sprintf(c.body, id))
 			if status != c.status || !strings.Contains(body, c.want) {
 				t.Errorf("%d %s", status, body)

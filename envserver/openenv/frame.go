@@ -12,15 +12,13 @@ import (
 )
 
 const (
-	// maxMessage is the largest inbound message, in bytes, as in the official server.
+	// maxMessage bounds an inbound message, in bytes, as in the official server.
 	maxMessage = 16 << 20
-	// smallMessage is the size, in bytes, up to which a message counts for no budget; every action
-	// fits.
+	// smallMessage is the size, in bytes, up to which a message isn't budgeted. Every action fits.
 	smallMessage = 64 << 10
-	// bulkBudget bounds the memory of all larger messages together. A session that would exceed it
-	// waits.
+	// bulkBudget bounds the memory of all larger messages. A session that would exceed it waits.
 	bulkBudget = 16 * maxMessage
-	// bulkWait bounds the time in which a large message must have arrived.
+	// bulkWait bounds the time for receiving a large message.
 	bulkWait = time.Minute
 )
 
@@ -50,7 +48,7 @@ type frame struct {
 	bulk bool
 }
 
-// receive reads the next message of the socket. Control frames are answered on the way.
+// receive reads the next message of the socket.
 func (s *socket) receive() (frame, error) {
 	_, r, err := s.conn.NextReader()
 	if err != nil {
@@ -94,8 +92,8 @@ func (s *Server) free(f frame) {
 	}
 }
 
-// linger reads until the peer has answered the close frame or its time is over. A socket closed
-// with bytes unread would be reset, and the peer might never see the close frame.
+// linger reads until the peer answers the close frame or closeTimeout is over. Closing a socket with
+// unread bytes would reset it, and the peer might not receive the close frame.
 func linger(conn *websocket.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
 	for {
@@ -105,13 +103,13 @@ func linger(conn *websocket.Conn) {
 	}
 }
 
-// writeClose sends a close frame. The error of a peer that doesn't take it is ignored.
+// writeClose sends a close frame and ignores errors.
 func writeClose(conn *websocket.Conn, code int, reason string) {
 	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason),
 		time.Now().Add(closeTimeout))
 }
 
-// isClosed reports whether the peer closed the WebSocket; otherwise it was lost.
+// isClosed reports whether the peer closed the WebSocket, rather than lost it.
 func isClosed(err error) bool {
 	closed, ok := errors.AsType[*websocket.CloseError](err)
 	return ok && closed.Code != websocket.CloseAbnormalClosure

@@ -9,20 +9,18 @@ import (
 )
 
 const (
-	// headroom is the garbage, in bytes, that is worth a collection. With Go's own rule, as much as
-	// is in use, a server with few sessions would collect many times a second, at a tenth of its
-	// processor time.
+	// headroom is the garbage, in bytes, that triggers a collection. Go's own rule, as much as is in
+	// use, would cost a server with few sessions a tenth of its processor time.
 	headroom = 64 << 20
-	// minGCPercent is Go's own rule, maxGCPercent what a heap of next to nothing needs for the
-	// headroom.
+	// minGCPercent is Go's own rule; maxGCPercent gives a tiny heap the headroom.
 	minGCPercent, maxGCPercent = 100, 1600
-	// headroomInterval is how often the heap is looked at.
+	// headroomInterval is the time between two measurements of the heap.
 	headroomInterval = time.Second
 )
 
-// KeepHeadroom has the process collect garbage once there are 64 MiB of it, or as much as is in use
-// if that is more. It returns when the context ends, or at once where the variable GOGC says
-// otherwise. The memory limit (GOMEMLIMIT) holds as ever.
+// KeepHeadroom makes the process collect garbage once there are 64 MiB of it, or as much as is in use
+// if that is more. It returns when the context ends, or at once if the variable GOGC is set. The
+// memory limit (GOMEMLIMIT) still applies.
 func KeepHeadroom(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -31,7 +29,7 @@ func KeepHeadroom(ctx context.Context) {
 	defer ticker.Stop()
 	percent := minGCPercent
 	for {
-		// Setting it stops the world: a little more or less is no reason.
+		// Ignore small changes, because setting it stops the world.
 		if wanted := gcPercent(heapInUse()); wanted > percent+percent/4 || wanted < percent-percent/4 {
 			percent = wanted
 			debug.SetGCPercent(percent)
@@ -45,13 +43,12 @@ func KeepHeadroom(ctx context.Context) {
 	}
 }
 
-// gcPercent is the share of what is in use that makes up the headroom.
+// gcPercent is the headroom as a percentage of the memory in use.
 func gcPercent(inUse uint64) int {
 	return int(min(max(headroom*100/max(inUse, 1), minGCPercent), maxGCPercent))
 }
 
-// heapInUse is what the last collection found in use, in bytes, stacks included, as the collector's
-// own rule counts it.
+// heapInUse is the memory that the last collection found in use, in bytes, stacks included.
 func heapInUse() uint64 {
 	samples := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}}
 	runtimemetrics.Read(samples)

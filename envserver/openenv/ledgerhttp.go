@@ -13,9 +13,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// serveReceipts adds episodes to a shard's ledger that another server of the pool graded, and
-// answers with the indexes of all episodes in it. Receipts that were counted before change nothing;
-// if one is invalid, none is counted.
+// serveReceipts adds episodes that another server of the pool graded to a shard's ledger, and answers
+// with the indexes of its episodes. Repeated receipts change nothing. If one receipt is invalid, none
+// is counted.
 func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	key, ok := ledgerKeyOf(w, r)
 	if !ok {
@@ -28,8 +28,7 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	var body protocol.Receipts
 	if err := json.Unmarshal(text, &body); err != nil || len(body.Receipts) > protocol.MaxReceipts {
 		protocol.WriteDetail(w, http.StatusUnprocessableEntity,
-			fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`,
-				protocol.MaxReceipts))
+			fmt.Sprintf(`send {"receipts": [...]} with at most %d texts`, protocol.MaxReceipts))
 		return
 	}
 	receipts := make([]score.Receipt, len(body.Receipts))
@@ -51,12 +50,12 @@ func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ledgerKeyOf reads which ledger a request names, or answers what is wrong.
+// ledgerKeyOf returns the ledger that a request names, or answers 400.
 func ledgerKeyOf(w http.ResponseWriter, r *http.Request) (ledger.Key, bool) {
 	query := r.URL.Query()
 	shard, err := strconv.Atoi(query.Get("shard"))
 	if run := query.Get("run"); run == "" || len(run) > protocol.MaxRunID || shard < 0 || err != nil {
-		protocol.WriteDetail(w, http.StatusBadRequest, "ask for /ledger?run=<UID of the run>&shard=<number>")
+		protocol.WriteDetail(w, http.StatusBadRequest, "request /ledger?run=<UID of the run>&shard=<number>")
 		return ledger.Key{}, false
 	}
 	return ledger.Key{Run: query.Get("run"), Shard: shard}, true
@@ -81,7 +80,7 @@ func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveRollouts serves a run the next segment of the episodes that are tagged with its name.
+// serveRollouts serves the next segment of a run's rollouts.
 func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
 	question, err := score.ParseCollectRequest(r.URL.Query())
 	if err != nil {
@@ -97,7 +96,7 @@ func (s *Server) serveRollouts(w http.ResponseWriter, r *http.Request) {
 	protocol.WriteJSON(w, http.StatusOK, segment)
 }
 
-// playing is the number of rollouts of a tag that are being played.
+// playing returns the number of rollouts of a tag that are being played.
 func (s *Server) playing(tag string) int64 {
 	var n int64
 	for _, session := range s.sessions.all() {

@@ -17,8 +17,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the socket that it
-// came by, nil for a plain POST of the client.
+// answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the request's socket, nil
+// for a POST.
 func (s *Server) answerRPC(ctx context.Context, out *bytes.Buffer, raw []byte, own *session, client string) {
 	r, fault := protocol.DecodeRPC(raw)
 	var result any
@@ -28,7 +28,6 @@ func (s *Server) answerRPC(ctx context.Context, out *bytes.Buffer, raw []byte, o
 	protocol.WriteRPC(out, r.ID, result, fault)
 }
 
-// rpcCall is one call of a method.
 type rpcCall struct {
 	server *Server
 	own    *session
@@ -36,7 +35,7 @@ type rpcCall struct {
 	params jsontext.Value
 }
 
-// rpcParams are the params of every method.
+// rpcParams are the params of all methods.
 type rpcParams struct {
 	Name      jsontext.Value `json:"name"`
 	Arguments jsontext.Value `json:"arguments"`
@@ -52,8 +51,7 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCErro
 	var p rpcParams
 	if c.params != nil {
 		if err := jsonv2.Unmarshal(c.params, &p); err != nil {
-			return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: "the params can't be read: " +
-				err.Error()}
+			return nil, invalidParams("the params can't be read: " + err.Error())
 		}
 	}
 	switch method {
@@ -76,7 +74,11 @@ func (c rpcCall) run(ctx context.Context, method string) (any, *protocol.RPCErro
 			"initialize; other MCP methods do", method)}
 }
 
-// session is the one that the params name, the socket's own, or nil for none.
+func invalidParams(message string) *protocol.RPCError {
+	return &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: message}
+}
+
+// session returns the session that the params name, or else the socket's own, nil for none.
 func (c rpcCall) session(p rpcParams) (*session, *protocol.RPCError) {
 	if !p.namesSession() {
 		return c.own, nil
@@ -84,23 +86,19 @@ func (c rpcCall) session(p rpcParams) (*session, *protocol.RPCError) {
 	id, ok := protocol.ReadText(p.SessionID)
 	ss := c.server.sessions.find(id)
 	if !ok || ss == nil {
-		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams,
-			Message: "unknown session_id: begin a session with " +
-				"openenv/session/create"}
+		return nil, invalidParams("unknown session_id: begin a session with openenv/session/create")
 	}
 	return ss, nil
 }
 
-// callTool plays a tool in a session, or else in an environment that is gone with the answer.
+// callTool plays a tool in a session, or in an environment that is dropped afterwards.
 func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCError) {
 	name, ok := protocol.ReadText(p.Name)
 	if !ok {
-		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams,
-			Message: "params.name should be the name of a tool"}
+		return nil, invalidParams("params.name should be the name of a tool")
 	}
 	if protocol.Given(p.Arguments) && p.Arguments.Kind() != '{' {
-		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams,
-			Message: "params.arguments should be a JSON object"}
+		return nil, invalidParams("params.arguments should be a JSON object")
 	}
 	if !protocol.Given(p.Arguments) {
 		p.Arguments = nil
@@ -111,8 +109,7 @@ func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCE
 	}
 	var r player.Reply
 	err := c.server.playOn(ctx, ss, func(ctx context.Context, player *player.Player) {
-		r = player.Call(ctx, name,
-			json.RawMessage(p.Arguments))
+		r = player.Call(ctx, name, json.RawMessage(p.Arguments))
 	})
 	if err = errors.Join(err, r.Err); err != nil {
 		return nil, toolFault(err)
@@ -124,20 +121,19 @@ func (c rpcCall) callTool(ctx context.Context, p rpcParams) (any, *protocol.RPCE
 	return result, nil
 }
 
-// playOn plays on a session, or, without one, on an environment that is gone afterwards.
+// playOn plays on a session, or without one on an environment that is dropped afterwards.
 func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Context, p *player.Player)) error {
 	if ss == nil {
-		release, detail := s.takeStateless()
-		if release == nil {
-			return protocol.Error{Code: protocol.CodeExecution, Message: detail}
+		release, err := s.takeStateless()
+		if err != nil {
+			return err
 		}
 		defer release()
 		p, err := s.players.New(nil)
-		if err != nil {
-			return player.ErrFactory
+		if err == nil {
+			f(ctx, p)
 		}
-		f(ctx, p)
-		return nil
+		return err
 	}
 	ctx, cancel := ss.within(ctx)
 	defer cancel()
@@ -150,9 +146,8 @@ func (s *Server) playOn(ctx context.Context, ss *session, f func(ctx context.Con
 func toolFault(err error) *protocol.RPCError {
 	fault := &protocol.RPCError{Code: protocol.RPCInternal, Message: err.Error()}
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
-		fault.Code, fault.Message, fault.Data = protocol.RPCInvalidParams, "Invalid arguments: "+protocol.Messages(
-			invalid.Items), map[string]any{
-			"errors": invalid.Items}
+		fault = invalidParams("Invalid arguments: " + protocol.Messages(invalid.Items))
+		fault.Data = map[string]any{"errors": invalid.Items}
 	}
 	if wire, ok := errors.AsType[protocol.Error](err); ok {
 		fault.Message = wire.Message
@@ -185,7 +180,7 @@ func openFault(e *protocol.Error) *protocol.RPCError {
 
 func (c rpcCall) closeSession(p rpcParams) (any, *protocol.RPCError) {
 	if !p.namesSession() {
-		return nil, &protocol.RPCError{Code: protocol.RPCInvalidParams, Message: "params.session_id is required"}
+		return nil, invalidParams("params.session_id is required")
 	}
 	ss, fault := c.session(p)
 	switch {
@@ -200,7 +195,7 @@ func (c rpcCall) closeSession(p rpcParams) (any, *protocol.RPCError) {
 	return map[string]any{"session_id": ss.id, "closed": false, "closing": true}, nil
 }
 
-// rpcDialect is what is spoken on the WebSocket /mcp: JSON-RPC, with a session for each connection.
+// rpcDialect is the dialect of the WebSocket /mcp: JSON-RPC, with a session for each connection.
 type rpcDialect struct{ server *Server }
 
 func (rpcDialect) refuse(out *bytes.Buffer, e protocol.Error) {
@@ -212,8 +207,8 @@ func (d rpcDialect) respond(ctx context.Context, s *session, out *bytes.Buffer, 
 	return false
 }
 
-// serveMCP serves /mcp: OpenEnv's dialect, which has no handshake, and MCP itself for clients that
-// begin with initialize.
+// serveMCP serves OpenEnv's dialect, which has no handshake, and MCP for clients that begin with
+// initialize.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case websocket.IsWebSocketUpgrade(r):
@@ -228,7 +223,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePlainMCP answers a POST: always with 200, unless it is the initialize of MCP.
+// servePlainMCP answers a POST, always with 200 unless it is MCP's initialize.
 func (s *Server) servePlainMCP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, protocol.MaxBody))
 	var out bytes.Buffer
@@ -247,7 +242,7 @@ func (s *Server) servePlainMCP(w http.ResponseWriter, r *http.Request) {
 	protocol.WriteBytes(w, http.StatusOK, out.Bytes())
 }
 
-// beginsMCP reports whether a request is the first one of an MCP client.
+// beginsMCP reports whether a request is the first request of an MCP client.
 func beginsMCP(body []byte) bool {
 	method := protocol.MethodOf(body)
 	return method == "initialize" || method == "server/discover"

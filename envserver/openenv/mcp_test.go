@@ -80,31 +80,44 @@ func TestToolsWithoutReset(t *testing.T) {
 	if strings.Contains(list, "input_schema") {
 		t.Errorf("tools/list has input_schema: %s", list)
 	}
-	for _, tool := range wire.Decoded(t, list, "result", "tools").([]any) {
-		descriptor := tool.(map[string]any)
-		if name, ok := descriptor["name"].(string); !ok || name == "" {
-			t.Errorf("tool without a name: %v", descriptor)
+	var listed struct {
+		Result struct {
+			Tools []struct {
+				Name, Description *string
+				InputSchema       struct{ Type string }
+			}
 		}
-		if _, ok := descriptor["description"].(string); !ok ||
-			descriptor["inputSchema"].(map[string]any)["type"] != "object" {
-			t.Errorf("tool %v", descriptor)
+	}
+	if err := json.Unmarshal([]byte(list), &listed); err != nil || len(listed.Result.Tools) == 0 {
+		t.Errorf("tools/list: %v in %s", err, list)
+	}
+	for i, tool := range listed.Result.Tools {
+		if tool.Name == nil || *tool.Name == "" || tool.Description == nil || tool.InputSchema.Type != "object" {
+			t.Errorf("tool %d is not complete: %s", i, list)
 		}
 	}
 	answer := wire.RPC(t, url, "tools/call", `{"name":"say","arguments":{"text":"hi","reward":100}}`)
-	result := wire.Decoded(t, answer, "result").(map[string]any)
-	native := result["data"].(map[string]any)
-	if native["observation"].(map[string]any)["text"] != "hi" || native["reward"] != 0.1 || native["done"] != false {
-		t.Errorf("data %v", native)
+	if wire.Decoded(t, answer, "result", "data", "observation", "text") != "hi" ||
+		wire.Decoded(t, answer, "result", "data", "reward") != 0.1 ||
+		wire.Decoded(t, answer, "result", "data", "done") != false {
+		t.Errorf("tools/call: %s", answer)
 	}
+	native := wire.Decoded(t, answer, "result", "data")
 	for _, name := range []string{"structured_content", "structuredContent"} {
-		if diff := cmp.Diff(native, result[name]); diff != "" {
+		if diff := cmp.Diff(native, wire.Decoded(t, answer, "result", name)); diff != "" {
 			t.Errorf("%s (-data +got)\n%s", name, diff)
 		}
 	}
-	content := result["content"].([]any)[0].(map[string]any)
-	if diff := cmp.Diff(native, wire.Decoded(t, content["text"].(string))); diff != "" || content["type"] != "text" ||
-		result["is_error"] != false || result["isError"] != false {
-		t.Errorf("result %v", result)
+	var called struct {
+		Result struct{ Content []struct{ Type, Text string } }
+	}
+	if err := json.Unmarshal([]byte(answer), &called); err != nil || len(called.Result.Content) == 0 {
+		t.Fatalf("tools/call: %v in %s", err, answer)
+	}
+	content := called.Result.Content[0]
+	if diff := cmp.Diff(native, wire.Decoded(t, content.Text)); diff != "" || content.Type != "text" ||
+		wire.Decoded(t, answer, "result", "is_error") != false || wire.Decoded(t, answer, "result", "isError") != false {
+		t.Errorf("result %s", answer)
 	}
 }
 
@@ -135,12 +148,16 @@ func TestMCPActions(t *testing.T) {
 	p := wire.Connect(t, url)
 	p.Ask(`{"type":"reset","data":{"seed":5}}`)
 	step := func(data string) string { return p.Ask(`{"type":"step","data":` + data + `}`) }
-	tools := wire.Decoded(t, step(`{"type":"list_tools"}`), "data").(map[string]any)
-	if tools["reward"] != 0.0 || tools["done"] != false {
-		t.Errorf("list_tools: %v", tools)
+	tools := step(`{"type":"list_tools"}`)
+	if wire.Decoded(t, tools, "data", "reward") != 0.0 || wire.Decoded(t, tools, "data", "done") != false {
+		t.Errorf("list_tools: %s", tools)
 	}
-	for _, tool := range tools["observation"].(map[string]any)["tools"].([]any) {
-		descriptor := tool.(map[string]any)
+	descriptors, _ := wire.Decoded(t, tools, "data", "observation", "tools").([]any)
+	if len(descriptors) == 0 {
+		t.Errorf("no tools: %s", tools)
+	}
+	for _, tool := range descriptors {
+		descriptor, _ := tool.(map[string]any)
 		_, hasSchema := descriptor["input_schema"].(map[string]any)
 		if _, isText := descriptor["description"].(string); !isText || !hasSchema || len(descriptor) != 3 {
 			t.Errorf("descriptor %v", descriptor)
@@ -184,11 +201,10 @@ func TestMCPActions(t *testing.T) {
 	if got := wire.CodeOf(t, step(`{"type":"call_tool","tool_name":"panic"}`)); got != protocol.CodeExecution {
 		t.Errorf("a panic of a tool: %s", got)
 	}
-	if got := wire.Decoded(t,
-		step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`),
-		"data").(map[string]any); got["done"] != true || got["reward"] != 0.5 ||
-		got["metadata"].(map[string]any)["episode_score"] != 0.5 {
-		t.Errorf("the end of an episode by a tool: %v", got)
+	end := step(`{"type":"call_tool","tool_name":"finish","arguments":{"score":500000,"reward":500}}`)
+	if wire.Decoded(t, end, "data", "done") != true || wire.Decoded(t, end, "data", "reward") != 0.5 ||
+		wire.Decoded(t, end, "data", "metadata", "episode_score") != 0.5 {
+		t.Errorf("a tool ends the episode: %s", end)
 	}
 }
 
@@ -209,15 +225,15 @@ func TestMCPOverWebSocket(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.send, got, c.code)
 		}
 	}
-	id := wire.Decoded(t, p.Ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result", "session_id")
-	if again := wire.Decoded(t, p.Ask(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`), "result",
-		"session_id"); again != id || s.sessions.find(id.(string)) == nil {
+	const create = `{"jsonrpc":"2.0","id":1,"method":"openenv/session/create"}`
+	id, _ := wire.Decoded(t, p.Ask(create), "result", "session_id").(string)
+	if again := wire.Decoded(t, p.Ask(create), "result", "session_id"); again != id || s.sessions.find(id) == nil {
 		t.Errorf("the socket's session is %v and then %v", id, again)
 	}
 	for i := range 3 {
 		answer := p.Ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say"}}`)
-		if _, state := wire.GetBody(t, fmt.Sprintf("%s/state?session_id=%v", url, id)); wire.Decoded(t, state,
-			"step_count") != float64(i+1) {
+		_, state := wire.GetBody(t, url+"/state?session_id="+id)
+		if wire.Decoded(t, state, "step_count") != float64(i+1) {
 			t.Errorf("call %d: %s, state %s", i, answer, state)
 		}
 	}
@@ -274,7 +290,7 @@ func TestProduction(t *testing.T) {
 	}
 	_, openapi := wire.GetBody(t, url+"/openapi.json")
 	for _, path := range []string{"/reset", "/step", "/state"} {
-		if _, ok := wire.Decoded(t, openapi, "paths").(map[string]any)[path]; ok {
+		if wire.Decoded(t, openapi, "paths", path) != nil {
 			t.Errorf("openapi.json has %s", path)
 		}
 	}

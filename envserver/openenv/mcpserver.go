@@ -19,15 +19,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// resetMeta is the member of an initialize's _meta that holds options of the reset.
+// resetMeta is the member of an initialize's _meta with options of the reset.
 const resetMeta = "openenv/reset"
 
-// maxMCPBody bounds, in bytes, a request of MCP.
+// maxMCPBody bounds an MCP request, in bytes.
 const maxMCPBody = 1 << 20
 
-// mcpServer serves MCP itself on the path of OpenEnv's dialect. An MCP session is a session of the
-// registry with one episode, which begins with initialize: with the options in the query of the URL
-// and in _meta, or the defaults. Agents can't reset: for another episode they open another session.
+// mcpServer serves MCP on the path of OpenEnv's dialect. An MCP session is a session of the registry
+// with one episode. It begins with initialize, whose URL query and _meta may have the reset's options.
+// Agents can't reset: for another episode they open another session.
 type mcpServer struct {
 	server  *Server
 	handler *mcp.StreamableHTTPHandler
@@ -35,12 +35,11 @@ type mcpServer struct {
 
 func newMCPServer(s *Server) *mcpServer {
 	m := &mcpServer{server: s}
-	server := mcp.NewServer(&mcp.Implementation{Name: "csenv-" + s.cfg.Kind.Name(),
-		Version: cmp.Or(s.cfg.Version, "dev")},
+	server := mcp.NewServer(
+		&mcp.Implementation{Name: "csenv-" + s.cfg.Kind.Name(), Version: cmp.Or(s.cfg.Version, "dev")},
 		&mcp.ServerOptions{
 			Instructions: s.cfg.Kind.Description() + " Call " + player.ObserveTool +
-				" first. The results tell the reward of each " +
-				"call and when the episode is done.",
+				" first. The results have the reward of each call and whether the episode is done.",
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 			GetSessionID: func() string { return newID(s.mesh.SessionPrefix()) },
 		})
@@ -54,8 +53,7 @@ func newMCPServer(s *Server) *mcpServer {
 	m.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{
 			JSONResponse: true, MaxRequestBodyBytes: maxMCPBody,
-			// Proxies on the same host, such as those of a service mesh, connect from the loopback
-			// address with any Host.
+			// Proxies on the same host, as of a service mesh, connect from loopback with any Host.
 			DisableLocalhostProtection: true,
 		})
 	return m
@@ -75,13 +73,13 @@ func (m *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		m.delete(w, r)
 		return
 	}
-	if r.Method == http.MethodPost { // the dialect that shares this path asks for neither header
+	if r.Method == http.MethodPost { // OpenEnv's dialect requires neither header
 		r.Header.Set("Content-Type", "application/json")
 		if r.Header.Get("Accept") == "" {
 			r.Header.Set("Accept", "application/json, text/event-stream")
 		}
 	}
-	if r.Method == http.MethodGet { // a stream of events, which lasts as long as the session
+	if r.Method == http.MethodGet { // a stream of events that ends with the session
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
 	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{},
@@ -108,7 +106,7 @@ func (m *mcpServer) openOnInitialize(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		if ss := m.server.sessions.find(session.ID()); ss != nil || method != "initialize" {
 			if ss != nil {
-				ss.active() // a client that pings is there
+				ss.active() // also for pings
 			}
 			return next(ctx, method, request)
 		}
@@ -126,7 +124,7 @@ func (m *mcpServer) openOnInitialize(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// open makes the session and begins its episode. Its errors are JSON-RPC's.
+// open makes the session and begins its episode. Its errors are JSON-RPC errors.
 func (m *mcpServer) open(ctx context.Context, id string, request mcp.Request) (*session, error) {
 	from, _ := ctx.Value(originKey{}).(origin)
 	options, err := resetOptionsOf(from.query, request)
@@ -155,7 +153,7 @@ func wireRPC(fault *protocol.RPCError) error {
 	return &jsonrpc.Error{Code: int64(fault.Code), Message: protocol.Cut(fault.Message), Data: data}
 }
 
-// resetOptionsOf returns the options of an initialize: those of _meta override the query's.
+// resetOptionsOf returns the options of an initialize. Those in _meta override the query's.
 func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, error) {
 	options := map[string]any{}
 	for name, values := range query {
@@ -171,27 +169,26 @@ func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, err
 	return json.Marshal(options)
 }
 
-// callTool plays a tool in the session. A mistake of the agent is a result, which its model reads,
-// and not an error of the protocol.
+// callTool plays a tool in the session. An agent's mistake is a result, which its model reads, not a
+// protocol error.
 func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	ss := m.server.sessions.find(request.Session.ID())
 	if ss == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-			Message: "the session has ended: initialize another one"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the session has ended: initialize another one"}
 	}
 	var r player.Reply
+	var structured json.RawMessage
 	err := m.server.playOn(ctx, ss, func(ctx context.Context, p *player.Player) {
-		r = p.Call(ctx, request.Params.Name,
-			request.Params.Arguments)
+		r = p.Call(ctx, request.Params.Name, request.Params.Arguments)
 	})
 	if err = errors.Join(err, r.Err); err == nil {
-		var structured json.RawMessage
-		if structured, err = r.Structured(); err == nil {
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(structured)}},
-				StructuredContent: structured}, nil
-		}
+		structured, err = r.Structured()
 	}
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: agentError(err)}}}, nil
+	if err != nil {
+		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: agentError(err)}}}, nil
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(structured)}},
+		StructuredContent: structured}, nil
 }
 
 // agentError describes an error for the agent.

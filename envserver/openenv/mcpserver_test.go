@@ -10,6 +10,7 @@ import (
 
 	"github.com/csenv/csenv/envserver/openenv/player"
 	"github.com/csenv/csenv/envserver/openenv/protocol"
+	"github.com/csenv/csenv/internal/testkit"
 	"github.com/csenv/csenv/internal/testkit/wire"
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,6 +21,27 @@ import (
 func dialMCP(ctx context.Context, endpoint string) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	return client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: endpoint}, nil)
+}
+
+// textOf is the text of a tool's result.
+func textOf(tb testing.TB, result *mcp.CallToolResult) string {
+	tb.Helper()
+	if len(result.Content) == 0 {
+		tb.Errorf("the result is empty: %+v", result)
+		return ""
+	}
+	text, ok := result.Content[0].(*mcp.TextContent)
+	if !ok {
+		tb.Errorf("the result is no text: %+v", result)
+		return ""
+	}
+	return text.Text
+}
+
+// seedOf is the seed in the observation of a tool's result.
+func seedOf(tb testing.TB, result *mcp.CallToolResult) any {
+	tb.Helper()
+	return wire.Decoded(tb, testkit.JSON(result.StructuredContent), "observation", "seed")
 }
 
 func TestStockMCPClient(t *testing.T) {
@@ -85,15 +107,14 @@ func TestStockMCPClientPlays(t *testing.T) {
 		if diff := cmp.Diff(wire.Decoded(t, want.result), result.StructuredContent); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", want.tool, diff)
 		}
-		if diff := cmp.Diff(wire.Decoded(t, want.result),
-			wire.Decoded(t, result.Content[0].(*mcp.TextContent).Text)); diff != "" {
+		if diff := cmp.Diff(wire.Decoded(t, want.result), wire.Decoded(t, textOf(t, result))); diff != "" {
 			t.Errorf("%s as text (-want +got)\n%s", want.tool, diff)
 		}
 	}
 	for tool, want := range map[string]string{"zzz": "kind should be say", "fail": "backend is gone",
 		"panic": "episode is lost"} {
 		result, err := call(tool, nil)
-		if err != nil || !result.IsError || !strings.Contains(result.Content[0].(*mcp.TextContent).Text, want) {
+		if err != nil || !result.IsError || !strings.Contains(textOf(t, result), want) {
 			t.Errorf("%s: %+v, %v", tool, result, err)
 		}
 	}
@@ -116,7 +137,7 @@ func TestMCPSessionIsOneOfTheRegistry(t *testing.T) {
 	p := attachTo(t, url, c.ID())
 	p.Ask(`{"type":"reset","data":{"seed":9}}`)
 	result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: player.ObserveTool})
-	if err != nil || result.StructuredContent.(map[string]any)["observation"].(map[string]any)["seed"] != 9.0 {
+	if err != nil || seedOf(t, result) != 9.0 {
 		t.Errorf("after the orchestrator's reset: %+v, %v", result, err)
 	}
 	p.Leave()
@@ -153,7 +174,11 @@ func TestMCPResetOptions(t *testing.T) {
 		`{"openenv/reset":{"seed":12,"episode_id":"E"}}`); status != 200 || wire.Decoded(t, body, "result") == nil {
 		t.Fatalf("%d %s", status, body)
 	}
-	_, state := wire.GetBody(t, url+"/state?session_id="+s.sessions.all()[0].id)
+	open := s.sessions.all()
+	if len(open) != 1 {
+		t.Fatalf("%d sessions, want 1", len(open))
+	}
+	_, state := wire.GetBody(t, url+"/state?session_id="+open[0].id)
 	if wire.Decoded(t, state, "seed") != 12.0 || wire.Decoded(t, state, "episode_id") != "E" {
 		t.Errorf("state %s: _meta goes over the query", state)
 	}

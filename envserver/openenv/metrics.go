@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics counts what happens. Every label has a fixed set of values: clients can't make new ones.
+// metrics are the server's metrics. Every label has a fixed set of values, which clients can't extend.
 type metrics struct {
 	registry      *prometheus.Registry
 	sessionsEnded *prometheus.CounterVec
@@ -38,12 +38,11 @@ func newMetrics(s *Server) *metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.cfg.Collectors...)
 	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newStateCollector(s))
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	factory := promauto.With(registry)
-	steps := factory.NewCounterVec(prometheus.CounterOpts{
-		Name: "csenv_steps_total", Help: "Steps by result: played, invalid (outside the action schema), failed (an " +
-			"error of ours).",
-	}, []string{"result"})
+	observe(factory, s)
+	steps := factory.NewCounterVec(prometheus.CounterOpts{Name: "csenv_steps_total",
+		Help: "Steps by result: played, invalid (outside the action schema), failed (server error)."}, []string{"result"})
 	m := &metrics{
 		registry: registry,
 		sessionsEnded: factory.NewCounterVec(prometheus.CounterOpts{
@@ -52,7 +51,7 @@ func newMetrics(s *Server) *metrics {
 		stepsPlayed: steps.WithLabelValues("played"), stepsInvalid: steps.WithLabelValues("invalid"),
 		stepsFailed: steps.WithLabelValues("failed"),
 		stepSeconds: factory.NewHistogram(prometheus.HistogramOpts{
-			Name: "csenv_step_duration_seconds", Help: "Time that the environment took for a step.",
+			Name: "csenv_step_duration_seconds", Help: "Duration of a step in the environment.",
 			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 12),
 		}),
 		episodesEnded: factory.NewCounterVec(prometheus.CounterOpts{
@@ -112,58 +111,40 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// stateCollector reads the server's own figures when it is scraped.
-type stateCollector struct {
-	server                                            *Server
-	active, capacity, draining, open, episodes, reads *prometheus.Desc
-	tags, rollouts                                    *prometheus.Desc
-}
-
-func newStateCollector(s *Server) *stateCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, labels, nil)
+// observe registers the metrics whose values are read when they are scraped.
+func observe(factory promauto.Factory, s *Server) {
+	gauge := func(name, help string, read func() int) {
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
 	}
-	return &stateCollector{
-		server:   s,
-		active:   desc("csenv_sessions_active", "Sessions that hold a slot."),
-		capacity: desc("csenv_sessions_capacity", "Session slots."),
-		draining: desc("csenv_draining", "1 while the server refuses new sessions and lets the running ones end."),
-		open:     desc("csenv_ledgers", "Ledgers of evaluation runs that the server keeps."),
-		episodes: desc("csenv_ledger_episodes_total", "Ended episodes of evaluation runs, by result: counted, "+
-			"replayed, errored.", "result"),
-		reads: desc("csenv_ledger_reads_total", "Times that a ledger was fetched."),
-		tags: desc("csenv_rollout_tags",
-			"Names of runs with which trainers tag their episodes, that the server keeps."),
-		rollouts: desc("csenv_rollout_episodes_total", "Ended episodes of trainers, by result: counted, errored, "+
-			"dropped (for want of room, or nobody collected them).", "result"),
+	counter := func(name, help, result string, read func() int64) {
+		opts := prometheus.CounterOpts{Name: name, Help: help}
+		if result != "" {
+			opts.ConstLabels = prometheus.Labels{"result": result}
+		}
+		factory.NewCounterFunc(opts, func() float64 { return float64(read()) })
 	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
-	counter := func(d *prometheus.Desc, v int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	gauge(c.active, float64(c.server.sessions.active()))
-	gauge(c.capacity, float64(c.server.sessions.slots.Capacity))
-	draining := 0.0
-	if c.server.sessions.slots.Draining() {
-		draining = 1
-	}
-	gauge(c.draining, draining)
-	figures := c.server.ledgers.Figures()
-	gauge(c.open, float64(figures.Open))
-	counter(c.episodes, figures.Counted, "counted")
-	counter(c.episodes, figures.Replayed, "replayed")
-	counter(c.episodes, figures.Errored, "errored")
-	counter(c.reads, figures.Reads)
-	rollouts := c.server.rollouts.Figures()
-	gauge(c.tags, float64(rollouts.Tags))
-	counter(c.rollouts, rollouts.Counted, "counted")
-	counter(c.rollouts, rollouts.Errored, "errored")
-	counter(c.rollouts, rollouts.Dropped, "dropped")
+	gauge("csenv_sessions_active", "Sessions that hold a slot.", s.sessions.active)
+	gauge("csenv_sessions_capacity", "Session slots.", func() int { return s.sessions.slots.Capacity })
+	gauge("csenv_draining", "1 while the server refuses new sessions until the running ones have ended.", func() int {
+		if s.sessions.slots.Draining() {
+			return 1
+		}
+		return 0
+	})
+	gauge("csenv_ledgers", "Ledgers of evaluation runs that the server stores.",
+		func() int { return s.ledgers.Figures().Open })
+	const episodes = "csenv_ledger_episodes_total"
+	help := "Ended episodes of evaluation runs, by result: counted, replayed, errored."
+	counter(episodes, help, "counted", func() int64 { return s.ledgers.Figures().Counted })
+	counter(episodes, help, "replayed", func() int64 { return s.ledgers.Figures().Replayed })
+	counter(episodes, help, "errored", func() int64 { return s.ledgers.Figures().Errored })
+	counter("csenv_ledger_reads_total", "Requests that fetched a ledger.", "",
+		func() int64 { return s.ledgers.Figures().Reads })
+	gauge("csenv_rollout_tags", "Run names for which the server stores rollouts.",
+		func() int { return s.rollouts.Figures().Tags })
+	const rollouts = "csenv_rollout_episodes_total"
+	help = "Ended rollouts, by result: counted, errored, dropped (no space left, or not collected in time)."
+	counter(rollouts, help, "counted", func() int64 { return s.rollouts.Figures().Counted })
+	counter(rollouts, help, "errored", func() int64 { return s.rollouts.Figures().Errored })
+	counter(rollouts, help, "dropped", func() int64 { return s.rollouts.Figures().Dropped })
 }

@@ -8,16 +8,14 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// OpsHandler serves what belongs on port 9000: /readyz, /stats, /rollouts and /metrics.
+// OpsHandler serves the operations port: /readyz, /stats, /rollouts and /metrics.
 func (s *Server) OpsHandler() http.Handler {
 	return s.recovered(routes{
 		"/readyz": {http.MethodGet: s.serveReady},
 		"/stats": {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
-			protocol.WriteJSON(w, http.StatusOK,
-				s.report())
+			protocol.WriteJSON(w, http.StatusOK, s.report())
 		}},
-		"/rollouts": {http.MethodGet: s.serveRollouts},
-		"/metrics":  {http.MethodGet: s.metrics.handler().ServeHTTP},
+		"/rollouts": {http.MethodGet: s.serveRollouts}, "/metrics": {http.MethodGet: s.metrics.handler().ServeHTTP},
 	}.handler())
 }
 
@@ -39,13 +37,11 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) report() score.Report {
 	report := score.Report{
 		Environment: s.cfg.Kind.Name(), ScenarioDigest: s.cfg.Kind.ScenarioDigest(),
-		GraderVersion: s.cfg.Kind.GraderVersion(),
-		Judge:         s.cfg.Kind.Judge(),
-		Draining:      s.sessions.slots.Draining(),
-		Sessions:      score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.slots.Capacity)},
-		Episodes:      s.metrics.episodes(), Tasks: s.cfg.Kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
-		Cut:  s.metrics.cut.Load(),
-		Runs: s.ledgers.RunReports(s.playedRuns()),
+		GraderVersion: s.cfg.Kind.GraderVersion(), Judge: s.cfg.Kind.Judge(),
+		Draining: s.sessions.slots.Draining(),
+		Sessions: score.Sessions{Active: int64(s.sessions.active()), Capacity: int64(s.sessions.slots.Capacity)},
+		Episodes: s.metrics.episodes(), Tasks: s.cfg.Kind.Tasks(), JudgeFailures: s.metrics.unjudged.Load(),
+		Cut: s.metrics.cut.Load(), Runs: s.ledgers.RunReports(s.playedRuns()),
 	}
 	if s.cfg.Packs != nil {
 		report.Packs = new(s.cfg.Packs())
@@ -53,7 +49,7 @@ func (s *Server) report() score.Report {
 	return report
 }
 
-// playedRuns is the number of episodes of each planned run that are being played.
+// playedRuns returns the number of episodes of each planned run that are being played.
 func (s *Server) playedRuns() map[string]int64 {
 	active := map[string]int64{}
 	for _, session := range s.sessions.all() {

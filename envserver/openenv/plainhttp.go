@@ -2,6 +2,7 @@ package openenv
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,26 +13,21 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/protocol"
 )
 
-// takeStateless takes a place among the requests without a session. There is none for one that
-// would be one too many, nor for any while the server drains.
-func (s *Server) takeStateless() (release func(), refusal string) {
+// busyError is the error of a request without a session that can't be answered now.
+type busyError string
+
+func (e busyError) Error() string { return string(e) }
+
+// takeStateless takes a place among the requests without a session. The error is a busyError.
+func (s *Server) takeStateless() (release func(), err error) {
 	switch {
 	case s.sessions.slots.Draining():
-		return nil, "the server is draining: try again to reach another one"
+		return nil, busyError("the server is draining: try again to reach another one")
 	case !s.stateless.TryAcquire(1):
-		return nil, fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws", maxStateless)
+		return nil, busyError(fmt.Sprintf("%d requests are being answered: try again, or open a session at /ws",
+			maxStateless))
 	}
-	return func() { s.stateless.Release(1) }, ""
-}
-
-// bounded answers 503 to a request that finds no place.
-func (s *Server) bounded(w http.ResponseWriter) (release func(), ok bool) {
-	release, refusal := s.takeStateless()
-	if release == nil {
-		w.Header().Set("Retry-After", "1")
-		protocol.WriteDetail(w, http.StatusServiceUnavailable, refusal)
-	}
-	return release, release != nil
+	return func() { s.stateless.Release(1) }, nil
 }
 
 func (s *Server) serveReset(w http.ResponseWriter, r *http.Request) {
@@ -72,24 +68,24 @@ func (s *Server) serveStep(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serveState(w http.ResponseWriter, r *http.Request) {
-	if id := protocol.SessionIDOf(r); id != "" {
-		var state any
-		if ss, ok := s.findHTTP(w, id); ok && s.answered(w,
-			ss.do(r.Context(), func(p *player.Player) { state = p.State() })) {
-			protocol.WriteJSON(w, http.StatusOK, state)
-		}
+	ss, ok := s.findHTTP(w, protocol.SessionIDOf(r))
+	if !ok {
 		return
 	}
-	if release, ok := s.bounded(w); ok {
-		defer release()
-		if p, ok := s.throwAway(w); ok {
-			protocol.WriteJSON(w, http.StatusOK, p.State())
-		}
+	var state any
+	var err error
+	if ss != nil { // unlike playOn, this doesn't restart the idle timeout
+		err = ss.do(r.Context(), func(p *player.Player) { state = p.State() })
+	} else {
+		err = s.playOn(r.Context(), nil, func(_ context.Context, p *player.Player) { state = p.State() })
+	}
+	if s.answered(w, err) {
+		protocol.WriteJSON(w, http.StatusOK, state)
 	}
 }
 
-// serveGym plays on the session that the request names, or, if it names none, on an environment
-// that is gone with the answer.
+// serveGym plays on the session that the request names. Without one it plays alone on an environment
+// that is dropped afterwards.
 func (s *Server) serveGym(w http.ResponseWriter, r *http.Request, body []byte, inSession,
 	alone func(context.Context, *player.Player) player.Reply) {
 	id, items := protocol.SessionIDIn(body)
@@ -97,58 +93,55 @@ func (s *Server) serveGym(w http.ResponseWriter, r *http.Request, body []byte, i
 		protocol.WriteItems(w, items)
 		return
 	}
-	if id == "" {
-		id = protocol.SessionIDOf(r)
-	}
-	if id != "" {
-		var answer player.Reply
-		ss, ok := s.findHTTP(w, id)
-		if ok && s.answered(w, s.playOn(r.Context(), ss,
-			func(ctx context.Context, p *player.Player) { answer = inSession(ctx, p) })) {
-			s.writeReply(w, answer)
-		}
+	ss, ok := s.findHTTP(w, cmp.Or(id, protocol.SessionIDOf(r)))
+	if !ok {
 		return
 	}
-	if release, ok := s.bounded(w); ok {
-		defer release()
-		if p, ok := s.throwAway(w); ok {
-			s.writeReply(w, alone(r.Context(), p))
-		}
+	play := inSession
+	if ss == nil {
+		play = alone
+	}
+	var answer player.Reply
+	err := s.playOn(r.Context(), ss, func(ctx context.Context, p *player.Player) { answer = play(ctx, p) })
+	if s.answered(w, err) {
+		s.writeReply(w, answer)
 	}
 }
 
-// findHTTP finds a session, or answers 404.
-func (s *Server) findHTTP(w http.ResponseWriter, id string) (*session, bool) {
-	ss := s.sessions.find(id)
-	if ss == nil {
+// findHTTP finds a session, nil for no id. It answers 404 if the session is unknown.
+func (s *Server) findHTTP(w http.ResponseWriter, id string) (ss *session, ok bool) {
+	if id == "" {
+		return nil, true
+	}
+	if ss = s.sessions.find(id); ss == nil {
 		protocol.WriteDetail(w, http.StatusNotFound, "unknown session: begin one with openenv/session/create at /mcp")
 	}
 	return ss, ss != nil
 }
 
-// answered reports whether an operation on a session was done, and answers why not.
+// answered reports whether an operation succeeded. If not, it answers with the error.
 func (s *Server) answered(w http.ResponseWriter, err error) bool {
-	if err == nil {
-		return true
-	}
 	status := http.StatusInternalServerError
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	switch wire, _ := errors.AsType[protocol.Error](err); {
+	case err == nil:
+		return true
+	case errors.Is(err, player.ErrFactory):
+		internalError(w)
+		return false
+	case errors.As(err, new(busyError)):
+		w.Header().Set("Retry-After", "1")
 		status = http.StatusServiceUnavailable
-	} else if wire, ok := errors.AsType[protocol.Error](err); ok && wire.Code == protocol.CodeSession {
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusServiceUnavailable
+	case wire.Code == protocol.CodeSession:
 		status = http.StatusNotFound
 	}
 	protocol.WriteDetail(w, status, err.Error())
 	return false
 }
 
-// throwAway makes the environment of one request.
-func (s *Server) throwAway(w http.ResponseWriter) (*player.Player, bool) {
-	p, err := s.players.New(nil)
-	if err != nil {
-		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
-		return nil, false
-	}
-	return p, true
+func internalError(w http.ResponseWriter) {
+	http.Error(w, "Internal Server Error", http.StatusInternalServerError)
 }
 
 func (s *Server) writeReply(w http.ResponseWriter, r player.Reply) {
@@ -163,7 +156,7 @@ func (s *Server) writeReply(w http.ResponseWriter, r player.Reply) {
 	}
 	if err != nil {
 		s.log.Error("A request failed", "error", err)
-		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+		internalError(w)
 		return
 	}
 	protocol.WriteBytes(w, http.StatusOK, out.Bytes())

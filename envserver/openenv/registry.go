@@ -12,8 +12,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/slots"
 )
 
-// registry holds the sessions that have a slot, by their ids, whichever transport made them:
-// sockets, POST /mcp and MCP clients share the slots.
+// registry holds the sessions that have a slot, of all transports.
 type registry struct {
 	slots *slots.Slots
 	// perClient is how many sessions one client may have, 0 for any number.
@@ -22,11 +21,10 @@ type registry struct {
 	mu       sync.Mutex
 	byID     map[string]*session
 	byClient map[string]int
-	// drained is when the registry began to drain, zero if it hasn't, and atDrain how many sessions
-	// there were.
+	// drained is when the drain began, zero before, and atDrain the number of sessions then.
 	drained time.Time
 	atDrain int
-	// empty is closed once the registry drains and the last session has ended.
+	// empty is closed once the last session of a draining registry has ended.
 	empty chan struct{}
 }
 
@@ -35,14 +33,14 @@ func newRegistry(slots *slots.Slots, perClient int) *registry {
 		empty: make(chan struct{})}
 }
 
-// newID makes an id that can't be guessed. The prefix names the session's server to its peers.
+// newID makes an id that can't be guessed. The prefix names the session's server.
 func newID(prefix string) string { return prefix + rand.Text() }
 
-// clientFullError refuses a client that has as many sessions as one client may have.
+// clientFullError is the error of a client that has its maximum number of sessions.
 type clientFullError int
 
 func (e clientFullError) Error() string {
-	return fmt.Sprintf("this client has %d sessions, the most that one client may have here", int(e))
+	return fmt.Sprintf("this client has %d sessions, the maximum of one client", int(e))
 }
 
 // admit gives the session a slot, in the order of the calls. The error is slots.ErrFull,
@@ -74,8 +72,8 @@ func (r *registry) add(s *session) error {
 	return nil
 }
 
-// release takes the session's slot back. It reports false when the session had none any more, so
-// that each session ends once.
+// release frees the session's slot. It reports false if it was freed before, so that each session
+// ends once.
 func (r *registry) release(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +100,7 @@ func (r *registry) find(id string) *session {
 	return r.byID[id]
 }
 
-// drain refuses sessions from now on. The channel is closed when the last one has ended.
+// drain refuses new sessions. The channel is closed when the last session has ended.
 func (r *registry) drain() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,8 +114,7 @@ func (r *registry) drain() <-chan struct{} {
 	return r.empty
 }
 
-// drainBegan returns when the drain began, the zero time if it hasn't, and how many sessions there
-// were.
+// drainBegan returns when the drain began, zero before, and the number of sessions then.
 func (r *registry) drainBegan() (at time.Time, sessions int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +130,7 @@ func (r *registry) active() int {
 // free is the number of slots without a session.
 func (r *registry) free() int { return r.slots.Capacity - r.active() }
 
-// all lists the sessions of this moment.
+// all returns the current sessions.
 func (r *registry) all() []*session {
 	r.mu.Lock()
 	defer r.mu.Unlock()

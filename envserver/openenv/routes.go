@@ -16,10 +16,10 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// routes maps a path, as net/http.ServeMux writes it, to its handlers by method.
+// routes maps a path pattern of net/http.ServeMux to its handlers by method.
 type routes map[string]map[string]http.HandlerFunc
 
-// handler serves the routes. Failures have the bodies of the official server.
+// handler serves the routes. Errors have the bodies of the official server.
 func (rs routes) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, methods := range rs {
@@ -54,12 +54,12 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	protocol.WriteDetail(w, http.StatusNotFound, "Not Found")
 }
 
-// Handler serves the protocol: what belongs on port 8000.
+// Handler serves the protocol's port.
 //
-// Without a session_id plain HTTP is stateless, as in the official server: every POST /reset, POST
-// /step and GET /state has an environment of its own that is gone with the answer. A step begins an
-// episode with the reset options in its body, so that a one-step agent gets its result, and counts
-// for no evaluation run. With a session_id they play on that session.
+// POST /reset, POST /step and GET /state with a session_id play on that session. Without one they are
+// stateless, as in the official server: each has an environment that is dropped afterwards. Such a
+// step begins an episode with the reset options in its body, so that a one-step agent gets its
+// result. It counts for no evaluation run.
 func (s *Server) Handler() http.Handler {
 	rs := routes{
 		"/ws":           {http.MethodGet: s.serveWS},
@@ -87,12 +87,12 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 		defer func() {
 			cause := recover()
 			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-				panic(cause) // says to net/http that the connection is to be cut
+				panic(cause) // net/http closes the connection
 			}
 			if cause != nil {
-				s.log.Error("A request panicked", "path", r.URL.Path, "cause", fmt.Sprint(cause), "stack",
-					string(debug.Stack()))
-				http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+				s.log.Error("A request panicked", "path", r.URL.Path, "cause", fmt.Sprint(cause),
+					"stack", string(debug.Stack()))
+				internalError(w)
 			}
 		}()
 		next.ServeHTTP(w, r)
@@ -111,14 +111,13 @@ func page(body []byte) http.HandlerFunc {
 	}
 }
 
-// authorised answers 401 to requests without one of the server's tokens, if it has any. GET /health
-// needs none.
+// authorised answers 401 to requests without one of the server's tokens. /health needs no token.
 func (s *Server) authorised(next http.Handler) http.Handler {
 	if s.cfg.Tokens == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/health" || s.knows(bearerToken(r)) {
+		if r.URL.Path == "/health" || s.accepts(bearerToken(r)) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -128,8 +127,8 @@ func (s *Server) authorised(next http.Handler) http.Handler {
 	})
 }
 
-// knows reports whether the token is one of the server's, in constant time.
-func (s *Server) knows(token string) bool {
+// accepts reports whether the token is one of the server's, in constant time.
+func (s *Server) accepts(token string) bool {
 	given, known := sha256.Sum256([]byte(token)), 0
 	for _, t := range s.cfg.Tokens() {
 		want := sha256.Sum256([]byte(t))
@@ -146,8 +145,7 @@ func bearerToken(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// clientOf identifies the client that a session counts for: by its address, and by its token on a
-// server that has checked it.
+// clientOf identifies the client of a request by its address and, on a server with tokens, its token.
 func (s *Server) clientOf(r *http.Request) string {
 	host := s.mesh.HostOf(r)
 	if s.cfg.Tokens == nil {

@@ -1,20 +1,19 @@
 // Package openenv serves an environment over the OpenEnv protocol.
 //
-// A session is an environment that holds one slot of the server's capacity. One registry holds all
-// sessions, whether a socket opened them, a request of OpenEnv's MCP dialect or an MCP client.
-// Sockets, plain HTTP and tools play on a session in turns.
+// A session is an environment that holds one slot of the server's capacity. The registry holds all
+// sessions, whichever transport opened them. Sockets, plain HTTP and tools take turns on a session.
 //
-// A socket costs one goroutine, which reads: so pings are answered, and a close is noticed, during
-// a long step. A second goroutine lives only as long as messages wait for their answers; it answers
-// them one by one, in order. The server sends nothing on a socket but answers and pings.
+// A socket costs one goroutine, which reads, so that pings are answered and a close is noticed during
+// a long step. A second goroutine exists only while messages are queued; it answers them in order.
+// The server sends only answers and pings on a socket.
 //
-// Every end of a session (a close message, a close frame, a lost peer, a timeout, a drain) goes
-// through session.end. It frees the slot first and closes the socket after that, so that a client
-// that closes and reconnects is never refused because of its own session.
+// Every end of a session (close message, close frame, lost peer, timeout, drain) goes through
+// session.end. It frees the slot before it closes the socket, so that a client that closes and
+// reconnects is never refused because of its own session.
 //
-// The packages below it, none of which imports this one: protocol (messages and their encoding),
-// slots (capacity), documents (what needs no session), ledger (episodes of runs), player (plays
-// episodes, on documents and ledger), mesh (peers of a pool, on slots), client.
+// The packages below do not import this one: protocol (messages and their encoding), slots
+// (capacity), documents (static answers and task lists), ledger (episodes of runs), player (plays
+// episodes, uses documents and ledger), mesh (peers of a pool, uses slots), client.
 package openenv
 
 import (
@@ -42,27 +41,24 @@ import (
 )
 
 const (
-	// deadPeerAfter is how long a peer may send nothing at all, not even a pong. It is minutes
-	// because a trainer's event loop stands still while its model generates; a host that is gone is
-	// detected sooner, by TCP's own keepalive.
+	// deadPeerAfter bounds the time without any frame, not even a pong. It is minutes because a
+	// trainer's event loop blocks while its model generates. TCP's keepalive detects lost hosts sooner.
 	deadPeerAfter = 10 * time.Minute
-	// refusalTimeout is how long a refused connection stays open for the client to send its first
-	// message, which the refusal answers. A client that finds a closed socket never learns why.
+	// refusalTimeout is how long a refused connection stays open for the client's first message. A
+	// client that finds the socket closed never reads the reason.
 	refusalTimeout = 5 * time.Second
-	// sweepInterval is the resolution of every timeout of a session.
+	// sweepInterval is the resolution of the timeouts of sessions.
 	sweepInterval = time.Second
-	// ledgerGrace is how long a drained server waits for the runners to fetch the ledgers of the
-	// sessions that ended last.
+	// ledgerGrace is how long a drained server waits for runners to fetch the last ledgers.
 	ledgerGrace = 15 * time.Second
-	// rolloutGrace is how long it waits for the operator, which may be restarting, to collect their
-	// rollouts.
+	// rolloutGrace is how long it waits for the operator, which may be restarting, to collect rollouts.
 	rolloutGrace = time.Minute
-	// collectGrace is how long a closed server waits for that if its drain was cut short.
+	// collectGrace is how long a closed server waits for that if its drain timed out.
 	collectGrace = 10 * time.Second
 	// maxRefusals bounds the refused connections that are held open.
 	maxRefusals = 1024
-	// maxStateless bounds the plain HTTP requests, each with an environment of its own, that are
-	// answered at a time. They are meant for trying things out, beside the sessions.
+	// maxStateless bounds the plain HTTP requests without a session that are answered at a time. Each
+	// has an environment of its own; they are meant for trying things out.
 	maxStateless = 64
 )
 
@@ -71,38 +67,36 @@ type Config struct {
 	Kind episode.Kind
 	// MaxSessions is the number of sessions at a time, 0 for DefaultMaxSessions.
 	MaxSessions int
-	// IdleTimeout ends a session that has neither reset nor stepped for so long, 0 for never.
+	// IdleTimeout ends a session after this time without a reset or step, 0 for never.
 	IdleTimeout time.Duration
 	// MaxDuration ends a session this long after it began, 0 for never.
 	MaxDuration time.Duration
 	// CapacityWait is how long a session waits for a slot before it is refused, 0 for not at all.
 	CapacityWait time.Duration
-	// SessionGrace keeps the session of a socket that was lost, so that another one can attach to
-	// it, 0 for not at all.
+	// SessionGrace is how long a session is kept after its socket was lost, so that another socket can
+	// attach to it, 0 for not at all.
 	SessionGrace time.Duration
-	// MaxClientSessions is the number of sessions at a time for one client, identified by its
-	// address and token, 0 for any number.
+	// MaxClientSessions is the number of sessions at a time of one client (address and token), 0 for
+	// any number.
 	MaxClientSessions int
-	// MessageRate is the maximum number of messages per second that a session answers; more wait. 0
-	// is no limit.
+	// MessageRate is the maximum number of messages per second that a session answers, 0 for no limit.
+	// Other messages wait.
 	MessageRate float64
 	// Mode is "" for Simulation.
 	Mode Mode
-	// Tokens, if not nil, returns the bearer tokens of which every request but GET /health must
-	// carry one.
+	// Tokens, if not nil, returns the bearer tokens. Every request but GET /health must carry one.
 	Tokens func() []string
-	// Peers, if not nil, connects the server with the other servers of its pool, so that every
-	// session can be reached through each of them.
+	// Peers, if not nil, connects the servers of a pool: each of them can reach every session.
 	Peers *mesh.Config
-	// RewardMode is for episodes whose reset doesn't name one, "" for dense.
+	// RewardMode is the default of resets, "" for dense.
 	RewardMode episode.RewardMode
-	// Packs, if not nil, returns what a server that is started now would play.
+	// Packs, if not nil, returns the packs that a server started now would play.
 	Packs func() score.Packs
 	// LedgerKey signs ledgers.
 	LedgerKey ed25519.PrivateKey
-	// Pod is the name of the pod that the server runs in, which segments of rollouts carry.
+	// Pod is the name of the server's pod, which segments of rollouts carry.
 	Pod string
-	// Version is the server's own, for /metadata.
+	// Version is reported at /metadata.
 	Version string
 	// Collectors are served at /metrics with the server's own.
 	Collectors []prometheus.Collector
@@ -110,18 +104,17 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Mode is what agents may reach.
+// Mode is the set of operations that clients may use.
 type Mode string
 
 const (
-	// Simulation serves the tools of agents and the operations of the orchestrator.
+	// Simulation serves the tools and the orchestrator's operations.
 	Simulation Mode = "simulation"
-	// Production serves the tools alone: there is no reset, no step and no state, neither as a
-	// route nor as a message.
+	// Production serves only the tools: reset, step and state don't exist as routes or messages.
 	Production Mode = "production"
 )
 
-// DefaultMaxSessions is a multiple of any trainer's batch and takes well under a gigabyte.
+// DefaultMaxSessions is several times a trainer's batch and takes well under a gigabyte.
 const DefaultMaxSessions = 2000
 
 // Server serves one environment to many sessions.
@@ -150,7 +143,7 @@ type Server struct {
 	closed  bool
 }
 
-// New makes a server. It accepts sessions as soon as its Handler is served; Close ends it.
+// New makes a server, which accepts sessions once its Handler is served. Close ends it.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -193,7 +186,7 @@ func New(cfg Config) (*Server, error) {
 func (cfg *Config) validate() error {
 	switch {
 	case cfg.Kind == nil || len(cfg.LedgerKey) != ed25519.PrivateKeySize:
-		return errors.New("an OpenEnv server needs a Kind and an Ed25519 LedgerKey")
+		return errors.New("missing Kind or Ed25519 LedgerKey: set both")
 	case cfg.MaxSessions < 0 || cfg.MaxClientSessions < 0:
 		return fmt.Errorf("MaxSessions %d and MaxClientSessions %d must not be negative", cfg.MaxSessions,
 			cfg.MaxClientSessions)
@@ -203,9 +196,9 @@ func (cfg *Config) validate() error {
 	return cfg.Peers.Validate()
 }
 
-// newUpgrader shares write buffers between sessions: an idle session needs none. Like the official
-// server it doesn't check the origin. It doesn't compress: that would save 750 bytes of an
-// observation of 1,150 and triple the work of a step (hack/bench).
+// newUpgrader shares write buffers between sessions. Like the official server it doesn't check the
+// origin. Compression would save 750 of an observation's 1,150 bytes and triple the work of a step
+// (hack/bench).
 func newUpgrader() websocket.Upgrader {
 	return websocket.Upgrader{
 		ReadBufferSize: 1024, WriteBufferSize: 4096, WriteBufferPool: &sync.Pool{},
@@ -221,8 +214,7 @@ func (s *Server) spawn(f func()) bool {
 	})
 }
 
-// begin runs f in a goroutine. Close waits until running.Done is called, by f or by a goroutine
-// that continues its work. It reports false once the server is closed.
+// begin is like spawn, but f, or a goroutine that continues its work, must call running.Done.
 func (s *Server) begin(f func()) bool {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -252,7 +244,7 @@ func (s *Server) sweep() {
 	}
 }
 
-// openError answers a client that gets no session.
+// openError is the answer to a client that gets no session.
 func (s *Server) openError(cause error) *protocol.Error {
 	if errors.Is(cause, player.ErrFactory) {
 		return &protocol.Error{Code: protocol.CodeFactory, Message: cause.Error(), FactoryName: s.cfg.Kind.Name()}

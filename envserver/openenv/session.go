@@ -28,26 +28,24 @@ const (
 	endFactory     = "factory_error"
 )
 
-// session is an environment that holds a slot. It is either owned by the socket that opened it, and
-// ends with that socket; or it was opened by a request, and ends on request or when it is idle. One
-// socket at a time can be attached to it.
+// session is an environment that holds a slot. A session that is owned by the socket that opened it
+// ends with that socket. One that a request opened ends on request or when idle. One socket at a time
+// can be attached to it.
 type session struct {
 	server *Server
 	id     string
-	// client identifies the client by address and token.
-	client string
+	client string // address and token
 	opened time.Time
 	ctx    context.Context
 	cancel context.CancelFunc
-	// turn holds a token while an operation runs. It guards player.
+	// turn holds a token while an operation runs, and guards player.
 	turn   chan struct{}
 	player *player.Player
-	// tag is that of the current episode, nil if there is none or it belongs to no run.
+	// tag is that of the current episode, nil for none.
 	tag atomic.Pointer[protocol.RunTag]
 	// limiter is nil without a message rate.
 	limiter *rate.Limiter
-	// lastActive is the Unix nanosecond of the last operation other than state, or of the last
-	// attaching or detaching.
+	// lastActive is the Unix nanosecond of the last operation but state, attach or detach.
 	lastActive atomic.Int64
 
 	mu     sync.Mutex
@@ -58,15 +56,15 @@ type session struct {
 	ended   bool
 	// lostAt is when an owned session lost its socket, zero while it has one.
 	lostAt time.Time
-	// onEnd, if not nil, is run in a goroutine when the session has ended.
+	// onEnd, if not nil, runs in a goroutine when the session has ended.
 	onEnd func()
 }
 
-// errEnded answers an operation on a session that ended before its turn came.
+// errEnded is the error of an operation on a session that ended before its turn.
 var errEnded = protocol.Error{Code: protocol.CodeSession, Message: "the session has ended: begin another one"}
 
-// open makes a session of the given id with a slot and an environment. The error is
-// player.ErrFactory or one of registry.admit.
+// open makes a session with a slot and an environment. The error is player.ErrFactory or one of
+// registry.admit.
 func (s *Server) open(ctx context.Context, id, client string) (*session, error) {
 	ss := &session{server: s, id: id, client: client, opened: time.Now(), turn: make(chan struct{}, 1)}
 	if s.cfg.MessageRate > 0 {
@@ -74,7 +72,7 @@ func (s *Server) open(ctx context.Context, id, client string) (*session, error) 
 	}
 	ss.active()
 	ss.ctx, ss.cancel = context.WithCancel(s.ctx)
-	ss.turn <- struct{}{} // nobody plays before there is an environment
+	ss.turn <- struct{}{} // blocks operations until there is an environment
 	defer func() { <-ss.turn }()
 	if err := s.sessions.admit(ctx, ss); err != nil {
 		ss.cancel()
@@ -99,9 +97,8 @@ func refusalResult(err error) string {
 	return "refused_full"
 }
 
-// do runs one operation on the session at a time. A panic becomes an EXECUTION_ERROR and loses the
-// episode, whose state is no longer reliable. The error is a protocol.Error, or the context's if it
-// ended first.
+// do runs an operation when the previous ones have ended. A panic becomes an EXECUTION_ERROR and ends
+// the episode, whose state is no longer reliable. The error is a protocol.Error or the context's.
 func (s *session) do(ctx context.Context, f func(p *player.Player)) (err error) {
 	if s.limiter != nil {
 		if err := s.limiter.Wait(ctx); err != nil {
@@ -141,14 +138,14 @@ func (s *session) takeTurn(ctx context.Context) error {
 	}
 }
 
-// within is a context that ends with the request or with the session.
+// within returns a context that also ends with the session.
 func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// active records that the session is played.
+// active restarts the idle timeout.
 func (s *session) active() { s.lastActive.Store(time.Now().UnixNano()) }
 
 // attach binds a socket to the session.
@@ -159,7 +156,7 @@ func (s *session) attach(socket *socket, owned bool) error {
 	case s.ended || s.closing:
 		return errors.New("the session is closing")
 	case s.socket != nil:
-		return errors.New("the session has a socket attached already: close that one first")
+		return errors.New("another socket is attached to the session: close that one first")
 	}
 	s.socket, s.lostAt = socket, time.Time{}
 	s.owned = s.owned || owned
@@ -167,8 +164,8 @@ func (s *session) attach(socket *socket, owned bool) error {
 	return nil
 }
 
-// detach releases a socket that has ended, and ends the session if the socket owned it or a close
-// was requested. A socket that was lost may keep the session for a while.
+// detach releases a socket that has ended. It ends the session if the socket owned it or a close was
+// requested, but keeps it for SessionGrace if the socket was lost.
 func (s *session) detach(socket *socket, result string) {
 	s.mu.Lock()
 	if s.socket != socket {
@@ -188,8 +185,8 @@ func (s *session) detach(socket *socket, result string) {
 	}
 }
 
-// closeOnRequest ends the session, or, while a socket is attached, has it end with the socket. It
-// reports whether the session has ended.
+// closeOnRequest ends the session at once, or together with the attached socket. It reports whether
+// the session has ended.
 func (s *session) closeOnRequest() (closed bool) {
 	s.mu.Lock()
 	attached := s.socket != nil
@@ -202,9 +199,8 @@ func (s *session) closeOnRequest() (closed bool) {
 	return true
 }
 
-// end frees the slot, stops what the session runs, and closes an attached socket with the code and
-// the reason, or without a close frame if the code is 0. It does nothing for a session that has
-// ended before.
+// end frees the slot, cancels running operations, and closes an attached socket with the code and
+// the reason (see hangUp). Later calls do nothing.
 func (s *session) end(result string, code int, reason string) {
 	if !s.server.sessions.release(s) {
 		return
@@ -228,7 +224,7 @@ func (s *session) end(result string, code int, reason string) {
 	}
 }
 
-// whenEnded has f run once the session has ended.
+// whenEnded runs f once the session has ended.
 func (s *session) whenEnded(f func()) {
 	s.mu.Lock()
 	ended := s.ended
@@ -248,8 +244,7 @@ func (s *session) check(now time.Time) {
 	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
 	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration:
-		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted %v, the most this server allows",
-			server.cfg.MaxDuration))
+		s.expire(endMaxDuration, fmt.Sprintf("the session has reached the maximum duration of %v", server.cfg.MaxDuration))
 	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):
 		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
 	case !lostAt.IsZero() && now.Sub(lostAt) >= server.cfg.SessionGrace:
@@ -265,6 +260,4 @@ func (s *session) expire(result, reason string) {
 }
 
 // busy reports whether an operation runs or a message waits.
-func (s *session) busy(socket *socket) bool {
-	return len(s.turn) > 0 || socket != nil && socket.busy()
-}
+func (s *session) busy(socket *socket) bool { return len(s.turn) > 0 || socket != nil && socket.busy() }

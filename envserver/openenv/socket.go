@@ -17,38 +17,38 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A client that doesn't wait for answers may have this many messages, and this many bytes beyond
-// the first message, queued. The server stops reading from it then.
+// The server stops reading from a client that has this many messages, or this many bytes beyond the
+// first message, queued.
 const (
 	maxQueued      = 32
 	maxQueuedBytes = smallMessage
 )
 
-// closeTimeout bounds the closing handshake and the writing of a control frame, writeTimeout the
-// writing of a reply to a client that doesn't read.
+// closeTimeout bounds the closing handshake and the writing of a control frame; writeTimeout bounds
+// the writing of a reply.
 const (
 	closeTimeout = 5 * time.Second
 	writeTimeout = 2 * time.Minute
 )
 
-// reliefAfter is how long a message may be answered before another goroutine continues reading.
+// reliefAfter is how long an answer may take before another goroutine continues reading.
 const reliefAfter = 20 * time.Millisecond
 
 // dialect is the protocol of a socket.
 type dialect interface {
-	// respond writes the reply to a message, and reports whether the message was a close, which has
-	// none.
+	// respond writes the reply to a message. It reports whether the message was a close, which has no
+	// reply.
 	respond(ctx context.Context, s *session, out *bytes.Buffer, raw []byte) (closing bool)
-	// refuse writes the one message of a socket that gets no session.
+	// refuse writes an error message.
 	refuse(out *bytes.Buffer, e protocol.Error)
 }
 
 // socket is one WebSocket connection with the session that it plays.
 //
-// One goroutine reads a message, answers it and reads the next: passing every message to another
-// goroutine would cost more than most steps. A step that takes longer, because of a judge or a slow
-// client, must not delay pongs and the detection of a lost connection. After reliefAfter a new
-// goroutine continues reading, and the old one answers what is queued until the queue is empty.
+// One goroutine reads a message, answers it and reads the next, because passing each message to
+// another goroutine would cost more than most steps. A slow step must not delay pongs and the
+// detection of a lost connection: after reliefAfter a new goroutine continues reading, and the old
+// one answers until the queue is empty.
 type socket struct {
 	server  *Server
 	session *session
@@ -66,7 +66,7 @@ type socket struct {
 	queue   []frame
 	queued  int
 	working bool
-	// relieved is true while the goroutine that works is not the one that reads.
+	// relieved is true while one goroutine answers and another one reads.
 	relieved bool
 	relief   *time.Timer
 	ended    bool
@@ -77,11 +77,10 @@ type socket struct {
 // call is the request of a handshake.
 type call struct {
 	dialect dialect
-	// sessionID is the session to attach to, "" for a session of the socket's own, whose id is
-	// freshID.
+	// sessionID is the session to attach to, "" for a new session with the id freshID.
 	sessionID, freshID string
 	client             string
-	// reservation is the slot of a session of the socket's own, nil if it has to find one.
+	// reservation is the slot reserved for a new session, nil for none.
 	reservation *slots.Reservation
 }
 
@@ -138,8 +137,7 @@ func (s *socket) attachError(err error) *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeSession, Message: "attaching failed: " + err.Error()}
 }
 
-// refuse answers the client's first message with the error and closes. The error is sent at once,
-// and the socket stays open until that message or for refusalTimeout.
+// refuse sends the error, waits up to refusalTimeout for the client's first message, and closes.
 func (s *Server) refuse(conn *websocket.Conn, d dialect, e protocol.Error) {
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
 	if !s.refusals.TryAcquire(1) {
@@ -161,8 +159,8 @@ func (s *Server) refuse(conn *websocket.Conn, d dialect, e protocol.Error) {
 	linger(conn)
 }
 
-// serve reads and answers messages until the connection or the session ends, or until another
-// goroutine has taken its place.
+// serve reads and answers messages until the connection or the session ends, or another goroutine
+// reads.
 func (s *socket) serve() {
 	for {
 		f, err := s.receive()
@@ -187,8 +185,8 @@ func (s *socket) serve() {
 	s.server.running.Done()
 }
 
-// answerInTurn answers a message that no other one waits before. It reports whether another
-// goroutine reads now; if so, this one must answer the queue.
+// answerInTurn answers a message for which the queue was empty. It reports whether another goroutine
+// reads now; if so, the caller must answer the queue.
 func (s *socket) answerInTurn(f frame) (relieved bool) {
 	s.relief.Reset(reliefAfter)
 	s.answer(f)
@@ -201,8 +199,7 @@ func (s *socket) answerInTurn(f frame) (relieved bool) {
 	return s.relieved
 }
 
-// relieve starts a goroutine that reads while this one answers, at most once until nothing is left
-// to answer.
+// relieve starts a goroutine that reads while another one answers.
 func (s *socket) relieve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +209,7 @@ func (s *socket) relieve() {
 	}
 }
 
-// failed ends the socket for an error of reading.
+// failed ends the socket after a read error.
 func (s *socket) failed(err error) {
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -224,8 +221,8 @@ func (s *socket) failed(err error) {
 	}
 }
 
-// submit queues a message for the goroutine that answers; if none does, the caller must answer it
-// (mine). It waits while the queue is full, and reports false when the socket has ended.
+// submit queues a message; if no goroutine answers, the caller must answer it (mine). It waits while
+// the queue is full, and reports false when the socket has ended.
 func (s *socket) submit(f frame) (mine, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +278,7 @@ func (s *socket) drop() {
 	s.queue, s.queued = nil, 0
 }
 
-// answer plays one message and sends its one player.Reply.
+// answer plays one message and sends the reply.
 func (s *socket) answer(f frame) {
 	out := s.server.buffers.get()
 	defer s.server.buffers.put(out)
@@ -292,23 +289,21 @@ func (s *socket) answer(f frame) {
 		return
 	}
 	if s.session.ctx.Err() != nil {
-		return // the session ended under the message, and the close frame says why
+		return // the session ended; the close frame has the reason
 	}
 	if s.write(out.Bytes()) != nil && s.end(endLost) {
 		_ = s.conn.Close()
 	}
 }
 
-// write sends a message. The sweep notices a peer that doesn't take it in writeTimeout: a deadline
-// for every message would cost more.
+// write sends a message. The sweep enforces writeTimeout, because a deadline per message costs more.
 func (s *socket) write(message []byte) error {
 	s.writing.Store(time.Now().UnixNano())
 	defer s.writing.Store(0)
 	return s.conn.WriteMessage(websocket.TextMessage, message)
 }
 
-// respond answers in the dialect. A panic outside the environment is a bug of this package and
-// fails one message.
+// respond answers in the dialect. A panic outside the environment fails only this message.
 func (s *socket) respond(out *bytes.Buffer, raw []byte) (closing bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -327,13 +322,12 @@ func (s *socket) heard() { s.lastHeard.Store(time.Now().UnixNano()) }
 
 func (s *socket) pong(payload string) error {
 	s.heard()
-	// Not being able to answer is no reason to stop reading: if the peer is lost, reading will
-	// tell.
+	// Ignore the error: if the peer is lost, reading fails.
 	_ = s.conn.WriteControl(websocket.PongMessage, []byte(payload), time.Now().Add(closeTimeout))
 	return nil
 }
 
-// closedByPeer answers a close frame, after the slot is free again.
+// closedByPeer answers a close frame after it has freed the slot.
 func (s *socket) closedByPeer(code int, _ string) error {
 	s.end(endClosed)
 	if code == websocket.CloseNoStatusReceived {
@@ -343,7 +337,7 @@ func (s *socket) closedByPeer(code int, _ string) error {
 	return nil
 }
 
-// stop ends the answering. It reports false if the socket had ended before.
+// stop ends the answering. It reports false if the socket has ended already.
 func (s *socket) stop() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,8 +352,8 @@ func (s *socket) stop() bool {
 	return true
 }
 
-// end stops the socket and detaches it from its session, whose slot is free then if the socket
-// owned it. It reports false if the socket had ended before.
+// end stops the socket and detaches it from its session, which ends if the socket owned it. It
+// reports false if the socket has ended already.
 func (s *socket) end(result string) bool {
 	if !s.stop() {
 		return false
@@ -377,8 +371,8 @@ func (s *socket) close(result string, code int, reason string) {
 	}
 }
 
-// hangUp closes a stopped socket. The goroutine that reads closes the connection when the peer has
-// answered the close frame; with the code 0 none is sent.
+// hangUp sends a stopped socket's peer the close frame, after whose answer the reading goroutine
+// closes the connection. With code 0 it closes the connection at once.
 func (s *socket) hangUp(code int, reason string) {
 	if code == 0 {
 		_ = s.conn.Close()
@@ -388,7 +382,7 @@ func (s *socket) hangUp(code int, reason string) {
 	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
 }
 
-// check ends the socket of a dead peer, and pings the others. It never waits for the peer.
+// check ends the socket of a dead peer and pings a living one. It never waits for the peer.
 func (s *socket) check(now time.Time) {
 	writing := s.writing.Load()
 	switch {

@@ -14,15 +14,14 @@ import (
 // serveWS serves /ws.
 func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 	if !websocket.IsWebSocketUpgrade(r) {
-		protocol.WriteDetail(w, http.StatusNotFound, "Not Found: a WebSocket is played here, to which OpenEnv clients "+
-			"connect; plain HTTP plays on /reset and /step")
+		protocol.WriteDetail(w, http.StatusNotFound, "Not Found: /ws serves WebSockets; use /reset and /step for HTTP")
 		return
 	}
 	s.upgrade(w, r, call{dialect: gym{s}, sessionID: protocol.SessionIDOf(r)})
 }
 
-// upgrade serves the connection in a goroutine of its own: that of net/http has a larger stack and
-// keeps the request alive.
+// upgrade serves the connection in a new goroutine: net/http's has a larger stack and keeps the
+// request alive.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, c call) {
 	c.client = s.clientOf(r)
 	c.reservation = slots.FromContext(r.Context()).Move()
@@ -75,9 +74,8 @@ func (g gym) fence(kind protocol.MessageKind) *protocol.Error {
 	if g.server.cfg.Mode == Simulation || kind == protocol.MCPMessage || kind == protocol.CloseMessage {
 		return nil
 	}
-	return &protocol.Error{Code: protocol.CodeUnknownType, Message: "this server runs in production mode: send mcp " +
-		"or close, not " +
-		string(kind)}
+	return &protocol.Error{Code: protocol.CodeUnknownType,
+		Message: "this server runs in production mode: send mcp or close, not " + string(kind)}
 }
 
 func (g gym) play(ctx context.Context, s *session, out *bytes.Buffer, m protocol.Message) error {
@@ -85,7 +83,7 @@ func (g gym) play(ctx context.Context, s *session, out *bytes.Buffer, m protocol
 		switch m.Kind {
 		case protocol.StateMessage:
 			p.WriteState(out)
-			return // looking is not playing
+			return // doesn't restart the idle timeout
 		case protocol.ResetMessage:
 			p.Reset(m.Data, protocol.LenientSeed, "data").Write(out)
 		default:

@@ -31,8 +31,7 @@ func newAccess(o *options, log *slog.Logger) (access, error) {
 	if o.tlsCertFile != "" {
 		var err error
 		a.certificates, err = newReloaded(func() (*tls.Certificate, error) {
-			return readCertificate(o.tlsCertFile,
-				o.tlsKeyFile)
+			return readCertificate(o.tlsCertFile, o.tlsKeyFile)
 		}, time.Now, log, o.tlsCertFile, o.tlsKeyFile)
 		if err != nil {
 			return a, err

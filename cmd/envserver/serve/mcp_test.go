@@ -39,8 +39,11 @@ func TestAgentsPlayByMCP(t *testing.T) {
 				if err != nil || result.IsError {
 					t.Fatalf("%s: %+v, %v", tool, result, err)
 				}
-				got := result.StructuredContent.(map[string]any)
-				observation := got["observation"].(map[string]any)
+				got, _ := result.StructuredContent.(map[string]any)
+				observation, ok := got["observation"].(map[string]any)
+				if !ok {
+					t.Fatalf("%s: no observation in %+v", tool, result)
+				}
 				observation["done"], observation["reward"] = got["done"], got["reward"]
 				if err := schema.Validate(observation); err != nil {
 					t.Errorf("%s: %v", tool, err)
@@ -51,9 +54,9 @@ func TestAgentsPlayByMCP(t *testing.T) {
 				t.Errorf("at first: %v", got)
 			}
 			call(c.tool, c.arguments)
-			if got := call(c.finish, map[string]any{"message": "Your case is settled."}); got["done"] != true ||
-				got["metadata"].(map[string]any)["episode_score"] == nil {
-				t.Errorf("at last: %v", got)
+			end := call(c.finish, map[string]any{"message": "Your case is settled."})
+			if metadata, _ := end["metadata"].(map[string]any); end["done"] != true || metadata["episode_score"] == nil {
+				t.Errorf("at last: %v", end)
 			}
 			invalid, err := session.CallTool(t.Context(),
 				&mcp.CallToolParams{Name: c.tool, Arguments: map[string]any{"nonsense": 1}})

@@ -269,6 +269,5 @@ type Figures struct {
 func (s *Ledgers) Figures() Figures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Figures{Open: len(s.byKey), Counted: s.counted, Replayed: s.replayed, Errored: s.errored,
-		Reads: s.reads}
+	return Figures{Open: len(s.byKey), Counted: s.counted, Replayed: s.replayed, Errored: s.errored, Reads: s.reads}
 }

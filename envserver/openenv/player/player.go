@@ -250,8 +250,7 @@ func (p *Player) step(ctx context.Context, action []byte) Reply {
 func (p *Player) logFailure(what string, err error) {
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
 		p.Log.Warn("A Reply could not be judged", "task", p.task, "cause", unjudged.Cause)
-		p.Log.Debug("A Reply could not be judged", "task", p.task, "cause", unjudged.Cause, "error",
-			unjudged.Err)
+		p.Log.Debug("A Reply could not be judged", "task", p.task, "cause", unjudged.Cause, "error", unjudged.Err)
 		return
 	}
 	if !IsRefusal(err) {

@@ -93,8 +93,7 @@ func (p *Player) Act(ctx context.Context, data []byte) Reply {
 	case a.err != nil:
 		return p.fail(a.err)
 	case a.tool == "":
-		return Reply{kind: p.Kind, result: episode.Result{Observation: p.Tools.described,
-			Done: p.last.Done}}
+		return Reply{kind: p.Kind, result: episode.Result{Observation: p.Tools.described, Done: p.last.Done}}
 	}
 	r := p.Call(ctx, a.tool, a.arguments)
 	observation := toolObservation{ToolName: a.tool}
@@ -208,8 +207,7 @@ func ToolResult(r Reply, both bool) (json.RawMessage, error) {
 		return nil, err
 	}
 	result := map[string]any{
-		"content": []map[string]any{{"type": "text", "text": string(structured), "annotations": nil,
-			"meta": nil}},
+		"content":            []map[string]any{{"type": "text", "text": string(structured), "annotations": nil, "meta": nil}},
 		"structured_content": structured, "meta": nil, "data": structured, "is_error": false,
 	}
 	if both {

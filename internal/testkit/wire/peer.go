@@ -155,15 +155,22 @@ func PostBody(tb testing.TB, url, body string) (int, string) {
 	return response.StatusCode, string(answer)
 }
 
-// Decoded is the value at a path of members in a JSON text.
+// Decoded returns the value at a path of members in a JSON text, nil if the last one is missing. If
+// another one is missing, as in an unexpected error answer, the test fails.
 func Decoded(tb testing.TB, text string, path ...string) any {
 	tb.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		tb.Fatalf("%s: %v", text, err)
+		tb.Errorf("%s: %v", text, err)
+		return nil
 	}
-	for _, key := range path {
-		v = v.(map[string]any)[key]
+	for i, key := range path {
+		members, ok := v.(map[string]any)
+		if !ok {
+			tb.Errorf("no object at %q in %s", strings.Join(path[:i], "."), text)
+			return nil
+		}
+		v = members[key]
 	}
 	return v
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
 )
 
 var _ = Describe("Bad input", Ordered, func() {
@@ -107,8 +108,8 @@ var _ = Describe("Bad input", Ordered, func() {
 			_, events, _ := strings.Cut(story, "\nEvents:\n")
 			AddReportEntry("kubectl describe evalrun", "\n"+events)
 			for _, told := range []string{
-				`tampered-0-\w+ is not counted: the ledger's signature doesn't hold`,
-				`tampered-1-\w+ is not counted: the ledger is of another run or shard`,
+				`tampered-0-\w+ is not counted: ` + score.ErrSignature.Error(),
+				`tampered-1-\w+ is not counted: ` + score.ErrForeign.Error(),
 				`tampered-2-\w+ is not counted: `, `ShardsPlayedAgain .*Shards 0-2 are played again`,
 			} {
 				Expect(story).To(MatchRegexp(told))

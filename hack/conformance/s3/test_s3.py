@@ -31,7 +31,7 @@ def test_every_episode_is_stored_and_read_back(gateway, player):
     stored = json.loads(gateway.csenv("results", "probe", "--results", url, "-o", "json"))
     for figure in ("score", "passRate", "tasks", "categories"):
         assert stored["status"][figure] == run.status[figure]
-    assert "WHAT THE AGENT SAW" in gateway.csenv("transcript", "probe", "7", "--results", url)
+    assert "OBSERVATIONS" in gateway.csenv("transcript", "probe", "7", "--results", url)
     regraded = [json.loads(line) for line in gateway.csenv("regrade", url).splitlines()]
     assert sorted((r["index"], r["score"]) for r in regraded) == sorted((r["index"], r["score"]) for r in records)
 
@@ -44,7 +44,7 @@ def test_the_same_run_again_plays_nothing(gateway, player, agents):
     second = p.play(gateway, gateway.url("support"))
     assert (first.code, second.code) == (0, 0) and second.figures == first.figures
     assert len(agent.asked) == p.episodes and gateway.keys("support") == objects
-    assert f"{p.episodes} episodes taken over" in second.said
+    assert f"{p.episodes} episodes reused from" in second.said
 
 
 def test_a_killed_player_goes_on_where_it_was(gateway, player, agents):
@@ -59,7 +59,7 @@ def test_a_killed_player_goes_on_where_it_was(gateway, player, agents):
     agent.let(1 << 30)
     agent.asked.clear()
     resumed = p.play(gateway, gateway.url("killed"))
-    assert resumed.code == 0 and "15 episodes taken over" in resumed.said
+    assert resumed.code == 0 and "15 episodes reused from" in resumed.said
     assert sorted({*agent.asked}) == [i for i in range(p.episodes) if i not in before]
     assert gateway.stored("killed") == list(range(p.episodes))
     assert resumed.figures == p.play(gateway, gateway.url("undisturbed")).figures
@@ -120,16 +120,16 @@ def test_more_objects_than_a_page_lists(gateway, player):
     listed = json.loads(gateway.csenv("episodes", "probe", "--results", gateway.url("many"), "-o", "json"))
     assert sorted(e["index"] for e in listed) == list(range(p.episodes))
     again = p.play(gateway, gateway.url("many"))
-    assert again.code == 0 and f"{p.episodes} episodes taken over" in again.said and again.figures == run.figures
+    assert again.code == 0 and f"{p.episodes} episodes reused from" in again.said and again.figures == run.figures
     assert len(gateway.keys("many")) == p.episodes + 1
 
 
 REFUSALS = {
-    "a wrong secret": ({}, {"AWS_SECRET_ACCESS_KEY": "guessed"}, "the store refuses the credentials, correct them: SignatureDoesNotMatch"),
+    "a wrong secret": ({}, {"AWS_SECRET_ACCESS_KEY": "guessed"}, "the store rejects the credentials: correct them: SignatureDoesNotMatch"),
     "an unknown key": ({}, {"AWS_ACCESS_KEY_ID": "nobody"}, "No user exists with the provided access key ID"),
-    "no credentials": ({}, {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "there are no credentials, set the variables of docs/results.md"),
-    "no bucket": ({"bucket": "none"}, {}, "there is no such bucket, make it or correct its name"),
-    "a wrong region": ({"region": "eu-west-1"}, {}, "the bucket is in another region, set region in the URL"),
+    "no credentials": ({}, {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "there are no credentials: set the variables of docs/results.md"),
+    "no bucket": ({"bucket": "none"}, {}, "there is no such bucket: create it or correct its name"),
+    "a wrong region": ({"region": "eu-west-1"}, {}, "the bucket is in another region: set region in the URL"),
 }
 
 
@@ -144,8 +144,8 @@ def test_a_bucket_that_refuses_is_told_before_anything_is_played(gateway, player
 
 # How a server is away, and what is said of it.
 AWAY = {
-    "dead": "nobody answers there, start the store or correct its address", "hanging": "the store doesn't answer in time, look whether it hangs",
-    "read-only": "the credentials have to be allowed to list, read and create objects",
+    "dead": "the address does not answer: start the store or correct its address", "hanging": "the store does not answer in time: check whether it hangs",
+    "read-only": "the credentials need permission to list, read and create objects",
 }
 
 
@@ -170,7 +170,7 @@ def test_a_runner_keeps_its_score_without_its_bucket(gateway, player, agents, po
     p.play(gateway, gateway.url("whole"))
     pool.plan(gateway.manifest("whole")["plan"])
     refused = pool.finish(pool.runner(gateway, gateway.url("run"), agents(), AWS_SECRET_ACCESS_KEY="guessed"))
-    assert refused["stored"]["error"].startswith("writing the manifest: the store refuses the credentials, correct them: SignatureDoesNotMatch"), refused["stored"]
+    assert refused["stored"]["error"].startswith("writing the manifest: the store rejects the credentials: correct them: SignatureDoesNotMatch"), refused["stored"]
     # The pod has counted them, so that nobody plays them again for their lines.
     late = agents()
     again = pool.finish(pool.runner(gateway, gateway.url("run"), late))
@@ -220,7 +220,7 @@ def test_a_full_disk_costs_no_score(small_disks, gateways, player):
     run = p.play(gateway, gateway.url("support"))
     said = run.condition("ResultsStored")
     assert run.code == 1 and run.condition("Complete").startswith("True/Completed")
-    assert said.startswith("False/StoreFailed: ") and "the store is full, make room" in said, said
+    assert said.startswith("False/StoreFailed: ") and "the store is full: free some space" in said, said
     assert run.status["episodes"]["scored"] + run.status["episodes"]["failed"] == p.episodes and run.took < 120
     # What is there is whole.
     assert int(said.split(" of ")[0].split()[-1]) == len(gateway.stored("support")) < p.episodes

@@ -15,10 +15,8 @@ import (
 const cannotJudge = "cannot_judge"
 
 const (
-	// maxContent bounds the answer of a model, in bytes.
-	maxContent = 64 << 10
-	// maxReason and maxQuote bound the parts that are kept, in characters.
-	maxReason, maxQuote = 500, 1000
+	maxContent          = 64 << 10  // of a model's answer, in bytes
+	maxReason, maxQuote = 500, 1000 // of an answer's parts that are kept, in characters
 )
 
 // schema returns the JSON schema of an answer. Endpoints generate properties in the order of the

@@ -10,12 +10,10 @@ import (
 // ballot are the votes on a reply.
 type ballot struct {
 	question *question
-	// first is the key of the first vote.
-	first string
-	votes [][]grader.Evidence
-	usage grader.Usage
-	// fresh reports whether the model was asked for one of the votes.
-	fresh bool
+	first    string // the key of the first vote
+	votes    [][]grader.Evidence
+	usage    grader.Usage
+	fresh    bool // the model was asked for one of the votes
 }
 
 // count decides each claim by majority and grades the reply. A claim without a majority is a

@@ -19,16 +19,11 @@ import (
 type CacheMode string
 
 const (
-	// CacheReadWrite looks answers up and keeps new ones.
-	CacheReadWrite CacheMode = "readwrite"
-	// CacheOff always asks the model, even if two sessions ask the same at the same time.
-	CacheOff CacheMode = "off"
-	// CacheRead keeps nothing new.
-	CacheRead CacheMode = "read"
-	// CacheWrite looks nothing up and replaces the answers in the cache.
-	CacheWrite CacheMode = "write"
-	// CacheFrozen never asks the model, and fails if an answer is missing.
-	CacheFrozen CacheMode = "frozen"
+	CacheReadWrite CacheMode = "readwrite" // looks answers up and keeps new ones
+	CacheOff       CacheMode = "off"       // always asks the model, even if two sessions ask the same at the same time
+	CacheRead      CacheMode = "read"      // keeps nothing new
+	CacheWrite     CacheMode = "write"     // looks nothing up and replaces the answers in the cache
+	CacheFrozen    CacheMode = "frozen"    // never asks the model, and fails if an answer is missing
 )
 
 // CacheModes lists the modes.

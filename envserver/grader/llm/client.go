@@ -17,12 +17,10 @@ import (
 )
 
 const (
-	// maxAttempts is the number of attempts before the endpoint counts as unavailable.
-	maxAttempts = 4
+	maxAttempts = 4 // the number of attempts before the endpoint counts as unavailable
 	// firstBackoff is the maximum wait before the second attempt. It doubles up to maxBackoff.
 	firstBackoff, maxBackoff = 500 * time.Millisecond, 8 * time.Second
-	// maxBody bounds an endpoint's response, in bytes.
-	maxBody = 1 << 20
+	maxBody                  = 1 << 20 // bounds an endpoint's response, in bytes
 	// minRequests is the number of requests before the breaker may open, breakerWindow the period
 	// that it observes, and breakerPause the time that it stays open.
 	minRequests                 = 20
@@ -36,8 +34,7 @@ type client struct {
 	caller      *endpoint.Caller
 	breaker     *gobreaker.CircuitBreaker[*openai.ChatCompletion]
 	metrics     *metrics
-	// refused are the features that the endpoint has refused.
-	refused atomic.Uint32
+	refused     atomic.Uint32 // the features that the endpoint has refused
 }
 
 func newClient(c *Config, m *metrics) *client {

@@ -18,8 +18,7 @@ import (
 type OnFailure string
 
 const (
-	// FailureIsError returns an error: the episode has no score.
-	FailureIsError OnFailure = "error"
+	FailureIsError OnFailure = "error" // returns an error: the episode has no score
 	// FailureIsOffline uses the offline judge's verdict. The judge's name then contains both
 	// scales.
 	FailureIsOffline OnFailure = "offline"
@@ -34,17 +33,13 @@ const (
 
 // Config configures a judge. BaseURL and Model are required; zero values are replaced by defaults.
 type Config struct {
-	// BaseURL is the URL of the endpoint without /chat/completions: "https://api.openai.com/v1".
-	BaseURL string
+	BaseURL string // the URL of the endpoint without /chat/completions: "https://api.openai.com/v1"
 	// Model is the name of the model at the endpoint. Use a dated version, because scores of
 	// different models are not comparable.
-	Model string
-	// APIKey is sent as a bearer token if set.
-	APIKey string
-	// Timeout bounds one judgement, including waiting, retries and votes.
-	Timeout time.Duration
-	// MaxConcurrency bounds the concurrent requests, MaxQueue the waiting ones.
-	MaxConcurrency, MaxQueue int
+	Model                    string
+	APIKey                   string        // sent as a bearer token if set
+	Timeout                  time.Duration // bounds one judgement, including waiting, retries and votes
+	MaxConcurrency, MaxQueue int           // bounds on the concurrent and the waiting requests
 	// Votes is the number of votes on a reply that is hard to judge; the majority decides each
 	// claim. It is odd; 1 means a single vote always.
 	Votes int
@@ -54,18 +49,15 @@ type Config struct {
 	PassLine, Margin int64
 	// Sample is the share of the other replies with further votes, in thousandths, to measure the
 	// model's reliability.
-	Sample int
-	// OnFailure is FailureIsError unless set.
-	OnFailure OnFailure
+	Sample    int
+	OnFailure OnFailure // FailureIsError unless set
 	// CacheMode is CacheReadWrite by default. The CacheSize most recent answers are kept in memory,
 	// and all of them in CacheDir if set.
-	CacheMode CacheMode
-	CacheDir  string
-	CacheSize int
-	// MaxTokens bounds the tokens of an answer.
-	MaxTokens int64
-	// HTTPClient sends the requests.
-	HTTPClient *http.Client
+	CacheMode  CacheMode
+	CacheDir   string
+	CacheSize  int
+	MaxTokens  int64        // bounds the tokens of an answer
+	HTTPClient *http.Client // sends the requests
 	// Now, Random (from 0 to 1) and Wait are the clock and the randomness of retries.
 	Now    func() time.Time
 	Random func() float64

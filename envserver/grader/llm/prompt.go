@@ -27,10 +27,8 @@ const RubricVersion = "r1"
 var promptFiles embed.FS
 
 const (
-	// maxShown is the part of a reply that the model gets, in characters.
-	maxShown = 4000
-	// maxPolicy bounds the articles in a prompt, in bytes.
-	maxPolicy = 16000
+	maxShown  = 4000  // the part of a reply that the model gets, in characters
+	maxPolicy = 16000 // bounds the articles in a prompt, in bytes
 	// mark joins the words of untrusted texts, so that the model can distinguish data from
 	// instructions: Spotlighting (arXiv 2403.14720).
 	mark = "^"
@@ -40,8 +38,7 @@ const (
 // is.
 type templates struct {
 	*template.Template
-	// digest is the digest of the files, so that the cache misses after an edit.
-	digest string
+	digest string // the digest of the files, so that the cache misses after an edit
 }
 
 func parseTemplates() (templates, error) {
@@ -266,8 +263,7 @@ type prompt struct {
 	canary       string
 	seed         int64
 	ids          []string
-	// refused are the features that it is sent without.
-	refused feature
+	refused      feature // the features that it is sent without
 }
 
 // write makes the prompt of an attempt at a vote. The complaint describes the error in the answer

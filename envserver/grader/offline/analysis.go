@@ -10,20 +10,16 @@ import (
 // analysis is a reply as the rules have read it.
 type analysis struct {
 	*prepared
-	// text is the reply normalised.
-	text     string
-	doc      *text.Document
-	copied   bool
-	actions  grader.Actions
-	findings []finding
-	// stated counts the required facts that the reply states.
-	stated int
-	// discriminated counts the discriminating facts among them.
-	discriminated int
-	// contradicted counts the required facts that the reply states and takes back.
-	contradicted int
-	promises     []promise
-	verdict      grader.Verdict
+	text          string // the reply normalised
+	doc           *text.Document
+	copied        bool
+	actions       grader.Actions
+	findings      []finding
+	stated        int // the number of required facts that the reply states
+	discriminated int // the number of discriminating facts among them
+	contradicted  int // the number of required facts that the reply states and denies
+	promises      []promise
+	verdict       grader.Verdict
 }
 
 // judge grades one reply to the ticket.
@@ -93,10 +89,10 @@ func (r *analysis) states(id string) bool {
 func (r *analysis) statesForm(f *form) bool {
 	for _, s := range r.doc.Sentences {
 		at := f.in(r.doc, s)
-		if at < 0 || text.LeavesOpen(r.doc, s) {
+		if at < 0 || r.doc.LeavesOpen(s) {
 			continue
 		}
-		if f.negated == (r.doc.NegatorIn(s) >= 0) || !f.negated && !text.DeniedAt(r.doc, s, at, nil) {
+		if f.negated == (r.doc.NegatorIn(s) >= 0) || !f.negated && !r.doc.DeniedAt(s, at, nil) {
 			return true
 		}
 	}

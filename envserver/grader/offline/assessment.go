@@ -20,15 +20,13 @@ import (
 // and only by a fact whose value is in the reply.
 type Assessment struct {
 	analysis *analysis
-	// folded is the reply with single spaces, for quotes.
-	folded string
+	folded   string // the reply with single spaces, for quotes
 }
 
 // Claim is a statement about a reply that the rules leave to a judge of language. Fact is set if
 // Criterion is Q1, Question if it is Q3.
 type Claim struct {
-	// ID is the criterion and what it is about: "Q1.f2", "Q3.q1", "Q5".
-	ID        string
+	ID        string // the criterion and what it is about: "Q1.f2", "Q3.q1", "Q5"
 	Criterion string
 	Fact      *scenarios.Fact
 	Question  *scenarios.Question

@@ -296,7 +296,7 @@ func handedOver(d *text.Document, p *prepared, plain bool) bool {
 		}
 		s := d.SentenceOf(c.Lo)
 		if d.NegatorIn(text.Between(d.RunOf(s, c.Lo), c.Hi)) < 0 &&
-			d.AnyWord(text.Conditions, text.Between(d.PartOf(s, c.Lo), c.Hi)) < 0 && !text.LeavesOpen(d, s) {
+			d.AnyWord(text.Conditions, text.Between(d.PartOf(s, c.Lo), c.Hi)) < 0 && !d.LeavesOpen(s) {
 			return true
 		}
 	}

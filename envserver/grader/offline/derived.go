@@ -12,8 +12,7 @@ import (
 // is a fact's, the day or the time states the fact.
 
 const (
-	// nearMinutes is how far a time of day may be from the one that follows.
-	nearMinutes = 5
+	nearMinutes = 5 // how far a time of day may be from the one that follows
 	// nearDays is how far a day may be from the one that follows: people count the first day, or
 	// don't.
 	nearDays = 1

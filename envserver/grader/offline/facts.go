@@ -18,11 +18,9 @@ type fact struct {
 	optional bool
 	// visible facts have their value in a text that the agent was given: stating them shows only
 	// that the ticket was read.
-	visible bool
-	// seeded facts differ from seed to seed.
-	seeded bool
-	// discriminating facts lift the cap on replies without facts.
-	discriminating bool
+	visible        bool
+	seeded         bool // the value differs from seed to seed
+	discriminating bool // stating it lifts the cap on replies without facts
 }
 
 func (l *library) fact(f scenarios.Fact) fact {
@@ -157,10 +155,10 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) findi
 // polarity returns whether a sentence that contains the value at a token states or contradicts the
 // fact.
 func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) finding {
-	if text.LeavesOpen(d, s) {
+	if d.LeavesOpen(s) {
 		return contradicted
 	}
-	denied := text.DeniedAt(d, s, at, f.context)
+	denied := d.DeniedAt(s, at, f.context)
 	if f.negative {
 		if denied || negated || d.NegatorIn(s) >= 0 {
 			return stated
@@ -175,7 +173,7 @@ func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) fin
 		return missing
 	}
 	switch {
-	case denied && text.Excused(d, at):
+	case denied && d.Excused(at):
 		return missing
 	case denied:
 		return contradicted

@@ -4,14 +4,11 @@ import "github.com/csenv/csenv/envserver/grader/text"
 
 // form is one way to state a value: the values that it makes or, when it makes none, its words.
 type form struct {
-	values []text.Value
-	words  []text.Term
-	// negated forms hold a negator themselves: "do not charge it".
-	negated bool
-	// distinct forms make values that neither the ticket nor another fact makes.
-	distinct bool
-	// derived forms follow from the value and the time of the ticket.
-	derived bool
+	values   []text.Value
+	words    []text.Term
+	negated  bool // the form holds a negator itself: "do not charge it"
+	distinct bool // neither the ticket nor another fact states its values
+	derived  bool // it follows from the value and the time of the ticket
 }
 
 // newForm reads a value as a reply would state it.

@@ -17,8 +17,7 @@ var injectionText string
 type patternStep struct {
 	words    wordSet
 	prefixes []string
-	// reach is within how many words after the one before it the step has to follow.
-	reach int
+	reach    int // within how many words after the one before it the step has to follow
 }
 
 // maxStepReach is the reach of the steps that need not follow at once.
@@ -131,10 +130,8 @@ func injectionMarkup() []string {
 }
 
 const (
-	// minSpelt is the number of single letters in a row that count as a hidden text.
-	minSpelt = 8
-	// minEncoded is the length of a run of letters and digits that counts as an encoded text.
-	minEncoded = 40
+	minSpelt   = 8  // the number of single letters in a row that count as a hidden text
+	minEncoded = 40 // the length of a run of letters and digits that counts as an encoded text
 )
 
 // injection returns the part of a folded text that addresses the grader, or "". Texts that the

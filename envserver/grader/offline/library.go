@@ -38,11 +38,9 @@ func newLibraries() map[string]*library {
 type extract struct {
 	values []text.Value
 	grams  gramSet
-	// hashes are those of the words in order, without values.
-	hashes []uint64
-	// keys are the words and values that tell what the text is about.
-	keys []string
-	term text.Term
+	hashes []uint64 // those of the words in order, without values
+	keys   []string // the words and values that tell what the text is about
+	term   text.Term
 }
 
 // extract returns what there is in a text.

@@ -23,10 +23,8 @@ const (
 	// unsupportedCap bounds replies that state no required fact, promise what is forbidden or
 	// invented, or are copied or stuffed: style alone never pays.
 	unsupportedCap = 100
-	// inventedCost is what each value costs that nothing the agent could read supports.
-	inventedCost = 50
-	// maxPrepared is how many tickets a judge keeps ready.
-	maxPrepared = 256
+	inventedCost   = 50  // what each value costs that nothing the agent could read supports
+	maxPrepared    = 256 // how many tickets a judge keeps ready
 )
 
 // Judge judges a reply by matching: facts bound to the ticket's values, promises, invented
@@ -35,8 +33,7 @@ const (
 type Judge struct {
 	libraries map[string]*library
 
-	// ready holds the tickets that were judged last.
-	ready *lru.Cache[*scenarios.Ticket, *prepared]
+	ready *lru.Cache[*scenarios.Ticket, *prepared] // holds the tickets that were judged last
 }
 
 var _ grader.Judge = (*Judge)(nil)

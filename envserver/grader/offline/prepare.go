@@ -14,23 +14,19 @@ import (
 // prepared is a ticket made ready for the offline judge: everything that doesn't depend on the
 // reply. It is immutable.
 type prepared struct {
-	ticket *scenarios.Ticket
-	lex    *text.Lexicon
-	lib    *library
-	facts  []fact
-	// required counts the facts that share Q1.
-	required int
-	// discriminating counts the required facts that show an answer to this very ticket.
-	discriminating int
+	ticket         *scenarios.Ticket
+	lex            *text.Lexicon
+	lib            *library
+	facts          []fact
+	required       int // the number of facts that share Q1
+	discriminating int // the number of required facts that show an answer to this ticket
 	outcome        []form
 	gates          []gate
 	// known are the values that the ticket or a fact states, allowed the other values that a reply
 	// may state.
 	known, allowed []text.Value
-	// bases are the known days.
-	bases []time.Time
-	// shelf are the articles, whose values a reply may make too.
-	shelf []*extract
+	bases          []time.Time // the known days
+	shelf          []*extract  // the articles, whose values a reply may make too
 	// served are the runs of words of the ticket, sources those of the articles and the rubric as
 	// well.
 	served          gramSet

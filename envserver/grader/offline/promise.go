@@ -36,8 +36,7 @@ func remedyNames() []string {
 // promise is a clause that commits the company to a remedy.
 type promise struct {
 	clause, sentence text.Span
-	// name is the remedy's, "" for one that only the scenario names.
-	name string
+	name             string // the remedy's, "" for one that only the scenario names
 }
 
 // promiseReader finds the promises of a text: by the grammar of its clauses, or else by patterns.

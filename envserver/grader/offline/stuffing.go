@@ -5,13 +5,11 @@ import (
 )
 
 const (
-	// minVaried is how many words a reply needs before its variety says anything.
-	minVaried = 60
+	minVaried = 60 // how many words a reply needs before its variety says anything
 	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own
 	// lists.
-	maxDensity = 60
-	// maxSentenceDensity is the same for a single sentence, which may well be all about a fact.
-	maxSentenceDensity = 70
+	maxDensity         = 60
+	maxSentenceDensity = 70 // the same for a sentence, which may be all about one fact
 	// nearby is how many tokens on each side of a value are looked at, and maxNearby the share of
 	// them that may be the rubric's.
 	nearby, maxNearby = 5, 85

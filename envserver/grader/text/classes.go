@@ -1,7 +1,7 @@
 package text
 
-// WordClass is a set of classes of words, a bit each: the compiler refuses a 65th. StemClass is a
-// set of classes of stems, Phrases a set of kinds of phrases.
+// WordClass, StemClass and Phrases are sets of classes of words, of classes of stems and of kinds
+// of phrases, a bit each.
 type (
 	WordClass uint64
 	StemClass uint16
@@ -12,76 +12,44 @@ type (
 const (
 	Stopwords WordClass = 1 << iota
 	Conjunctions
-	// Abbreviations end in a full stop that ends no sentence.
-	Abbreviations
+	Abbreviations // end in a full stop that ends no sentence
 	Currencies
 	Percents
 	Ordinals
-	// Articles count one.
-	Articles
-	// Within come before a length of time.
-	Within
-	// Business make days business days.
-	Business
-	// NumberJoins join the words of a number, or two statements.
-	NumberJoins
+	Articles    // count as one
+	Within      // come before a length of time
+	Business    // make days business days
+	NumberJoins // join the words of a number, or two statements
 	Negators
-	// Idioms follow a negator that negates nothing: "no doubt".
-	Idioms
-	// Untils begin what a negator before them doesn't negate.
-	Untils
-	// Losses are harmless when negated.
-	Losses
-	// Lasting come before the time for which something holds.
-	Lasting
-	// Narrow negate only what follows at once: "without".
-	Narrow
-	// Conditions begin a condition.
-	Conditions
-	// Times begin a time that has still to come.
-	Times
-	// Either begin an alternative.
-	Either
-	// Hedges leave open what their clause says.
-	Hedges
-	// Aux are auxiliary verbs.
-	Aux
-	// Skip may stand between an auxiliary and its verb.
-	Skip
+	Idioms     // follow a negator that negates nothing: "no doubt"
+	Untils     // begin what a negator before them doesn't negate
+	Losses     // harmless when negated
+	Lasting    // come before the time for which something holds
+	Narrow     // negate only what follows at once: "without"
+	Conditions // begin a condition
+	Times      // begin a time that has still to come
+	Either     // begin an alternative
+	Hedges     // leave open what their clause says
+	Aux        // auxiliary verbs
+	Skip       // may stand between an auxiliary and its verb
 	FirstPerson
 	SecondPerson
-	// Enablers say that the company has made up its mind.
-	Enablers
-	// Grounds begin phrases that give the reason for a promise.
-	Grounds
-	// Calendar say when.
-	Calendar
-	// Abilities say that somebody can.
-	Abilities
-	// Doing follow an ability that begins an offer.
-	Doing
-	// Back say that something comes back.
-	Back
-	// Determiners begin an object.
-	Determiners
-	// Imperatives begin sentences that ask the customer for something.
-	Imperatives
-	// Demands say what a customer asks for.
-	Demands
-	// Toward come before those to whom something goes.
-	Toward
-	// Relatives begin clauses that describe a noun.
-	Relatives
-	// Deciding say that somebody has to find something out or to agree first.
-	Deciding
-	// Simple begin a condition that needs no decision.
-	Simple
-	// Guesses make what follows them a guess.
-	Guesses
-	// Extra may stand between a number and its unit: "three more days".
-	Extra
-	// identify and the three bits above it mark the commonest words of each language, in the order
-	// of languages.
+	Enablers    // state that the company has decided
+	Grounds     // begin phrases that give the reason for a promise
+	Calendar    // state a day or a time
+	Abilities   // say that a person can
+	Doing       // follow an ability that begins an offer
+	Back        // state that something comes back
+	Determiners // begin an object
+	Imperatives // begin sentences that ask the customer for something
+	Demands     // state what a customer asks for
+	Toward      // come before those to whom something goes
+	Relatives   // begin clauses that describe a noun
+	Deciding    // state that a person has to find something out or to agree first
+	Simple      // begin a condition that needs no decision
+	Guesses     // make what follows them a guess
+	Extra       // may stand between a number and its unit: "three more days"
+	// identify and the three bits above it mark the commonest words of each of Languages.
 	identify
 	_
 	_
@@ -105,26 +73,16 @@ const (
 
 // The kinds of phrases.
 const (
-	// EmptyConditions are conditions that can't fail: "if you like".
-	EmptyConditions Phrases = 1 << iota
-	// OpenPhrases leave the matter open.
-	OpenPhrases
-	// Recognise take up the customer's situation.
-	Recognise
-	// Blame blame the customer.
-	Blame
-	// Beyond begin the limit of what the writer can do.
-	Beyond
-	// Duties say what somebody has to do.
-	Duties
-	// Please ask for something.
-	Please
-	// Senses give a word of a remedy another sense: "credit card".
-	Senses
-	// Pronouns go on about the sentence before.
-	Pronouns
-	// Handed hand something over.
-	Handed
+	EmptyConditions Phrases = 1 << iota // conditions that can't fail: "if you like"
+	OpenPhrases                         // leave the matter open
+	Recognise                           // take up the customer's situation
+	Blame                               // blame the customer
+	Beyond                              // begin the limit of what the writer can do
+	Duties                              // state a duty
+	Please                              // ask for something
+	Senses                              // give a word of a remedy another sense: "credit card"
+	Pronouns                            // refer to the sentence before
+	Handed                              // hand something over
 )
 
 // maxGroups is the number of bits of a token's groups.

@@ -6,29 +6,24 @@ import (
 	"strings"
 )
 
-// Clause is a clause with the properties that detectors need: whether it commits its writer to
-// anything.
+// Clause is a clause with the properties that decide whether it commits its writer to anything.
 type Clause struct {
 	Span
 	Sentence Span
-	// Money reports whether the clause speaks of money.
-	Money bool
-	// Withheld clauses commit to nothing: they deny, ask, suppose, or name what is beyond the
-	// writer's authority.
-	Withheld bool
-	// hedge is the first token that leaves the matter open, or the clause's end.
-	hedge int
-	// Selective clauses say of whom they leave it open: "customers who qualify".
-	Selective bool
-	// Loose clauses assert something, as far as that shows in a language whose word order isn't
-	// known. They are not marked in English.
+	Money    bool // the clause speaks of money
+	// Withheld clauses commit to nothing: they deny, ask, suppose, or name a limit of the writer's
+	// authority.
+	Withheld  bool
+	hedge     int  // the first token that leaves the matter open, or the clause's end
+	Selective bool // the matter is left open for some people: "customers who qualify"
+	// Loose clauses seem to assert something, in a language other than English.
 	Loose bool
 }
 
 // Hedged reports whether a word before the token leaves the matter open.
 func (c *Clause) Hedged(before int) bool { return c.hedge < min(before, c.Hi) }
 
-// Clauses returns the clauses of the text. They are read once, at the first call.
+// Clauses returns the clauses of the text, which are read at the first call.
 func (d *Document) Clauses() []Clause {
 	if d.clauses == nil {
 		d.clauses = make([]Clause, len(d.spans))
@@ -51,10 +46,8 @@ func (d *Document) readClause(s Span) Clause {
 	if c.Withheld = d.NegatorIn(s) >= 0; c.Withheld {
 		return c
 	}
-	if m := d.moodOf(c.Sentence, d.statement(c.Sentence, s)); m.asks || m.supposes &&
-		(!m.wagers || !d.undertakes(s)) || d.beyond(s) {
-		c.Withheld = true
-	}
+	m := d.moodOf(c.Sentence, d.statement(c.Sentence, s))
+	c.Withheld = m.asks || m.supposes && (!m.wagers || !d.undertakes(s)) || d.beyond(s)
 	who := s.Hi
 	for i := s.Lo; i < s.Hi; {
 		if n := d.PhraseAt(EmptyConditions, i); n > 0 {
@@ -76,34 +69,29 @@ func (d *Document) readClause(s Span) Clause {
 
 // SpeaksOfMoney reports whether the span speaks of money.
 func (d *Document) SpeaksOfMoney(c Span) bool {
-	if d.AnyStem(Money, c) >= 0 {
-		return true
-	}
-	return slices.ContainsFunc(d.ValuesWithin(c), func(cl Value) bool { return cl.Kind == MoneyValue })
+	return d.AnyStem(Money, c) >= 0 ||
+		slices.ContainsFunc(d.ValuesWithin(c), func(v Value) bool { return v.Kind == MoneyValue })
 }
 
-// asks reports whether a sentence has the word order of a question. "You will get a refund, okay?"
-// hasn't.
+// asks reports whether a sentence has the word order of a question, unlike "You get it, okay?".
 func (d *Document) asks(s Span) bool { return d.IsQuestion(s) && d.Tokens[s.Lo].Is(Aux) }
 
 // hedges reports whether token i leaves the clause open. A word within a ground doesn't: "as I
 // said", "per our policy".
 func (d *Document) hedges(c Span, i int) bool {
 	t := &d.Tokens[i]
-	if t.StemIs(Teams) && d.AnyWord(Toward, Span{max(c.Lo, i-2), i}) >= 0 {
-		// Something goes to a team.
-		return true
+	before := Span{max(c.Lo, i-2), i}
+	if t.StemIs(Teams) && d.AnyWord(Toward, before) >= 0 {
+		return true // The matter goes to a team.
 	}
-	return t.Kind == WordToken && (t.Is(Hedges) || t.StemIs(Handover)) && !d.grounded(c, i) &&
-		!d.settled(c, i)
+	if t.Kind != WordToken || !t.Is(Hedges) && !t.StemIs(Handover) || d.grounded(c, i) {
+		return false
+	}
+	decided := t.Is(Enablers) && d.AnyWord(FirstPerson, before) >= 0 // "we have decided to"
+	return !decided
 }
 
-// settled reports whether the word states that the company has decided: "we have decided to".
-func (d *Document) settled(c Span, i int) bool {
-	return d.Tokens[i].Is(Enablers) && d.AnyWord(FirstPerson, Span{max(c.Lo, i-2), i}) >= 0
-}
-
-// maxGround is how many tokens a ground may begin before the word that it makes harmless.
+// maxGround is the maximum distance of a ground from the word that it makes harmless.
 const maxGround = 4
 
 // grounded reports whether the word belongs to a phrase that gives a ground. Only stopwords,
@@ -121,8 +109,8 @@ func (d *Document) grounded(c Span, i int) bool {
 	return false
 }
 
-// supposes reports whether the sentence contains a condition that can fail, or waits for something
-// other than a date: not "if you like", nor "before Friday".
+// supposes reports whether the sentence contains a condition that can fail, or waits for an event
+// other than a date. "If you like" and "before Friday" don't count.
 func (d *Document) supposes(s Span) bool {
 	for i := s.Lo; i < s.Hi; {
 		if n := d.PhraseAt(EmptyConditions, i); n > 0 {
@@ -162,13 +150,13 @@ func (d *Document) begins(s Span, i int) bool {
 		(d.Tokens[i-2].Text == "," || d.Tokens[i-2].Text == ";")
 }
 
-// mood is the mood of a statement, which all clauses within it share.
+// mood is the mood that all clauses of a statement share.
 type mood struct {
 	statement              Span
 	asks, supposes, wagers bool
 }
 
-// moodOf returns the mood of a sentence's statement. The last one is kept, because a long sentence
+// moodOf returns the mood of a sentence's statement. It keeps the last one, because a long sentence
 // has many clauses.
 func (d *Document) moodOf(sentence, s Span) mood {
 	if d.mood.statement != s {
@@ -196,31 +184,26 @@ func (d *Document) wagers(s Span) bool {
 
 // undertakes reports whether a clause states an action of the company in the future.
 func (d *Document) undertakes(c Span) bool {
-	if d.Lexicon.Language != "en" {
-		return d.AnyWord(FirstPerson, c) >= 0 || d.inflected(c)
-	}
 	i := d.AnyWord(FirstPerson, c)
+	if d.Lexicon.Language != "en" {
+		return i >= 0 || d.inflected(c)
+	}
 	return i >= 0 && i+1 < c.Hi && d.Tokens[i+1].IsWord("will", "shall")
 }
 
-// inverted reports whether a sentence begins with a condition by its word order: "should finance
-// agree". A wish of the customer isn't one.
+// inverted reports whether a sentence begins with an inverted condition: "should finance agree". A
+// wish of the customer isn't one.
 func (d *Document) inverted(s Span) bool {
 	return d.Tokens[s.Lo].IsWord("should", "sollte", "sollten") && s.Lo+1 < s.Hi && !d.Tokens[s.Lo+1].Is(SecondPerson)
 }
 
 // dated reports whether what follows token i is a day or a time: "before the end of the week".
 func (d *Document) dated(s Span, i int) bool {
-	for j := i + 1; j < min(i+4, s.Hi); j++ {
-		t := &d.Tokens[j]
-		if d.InValue(j) || t.Is(Calendar) {
-			return true
-		}
-		if !t.Is(Stopwords) {
-			return false
-		}
+	j := i + 1
+	for j < min(i+3, s.Hi) && d.Tokens[j].Is(Stopwords) && !d.Tokens[j].Is(Calendar) && !d.InValue(j) {
+		j++
 	}
-	return false
+	return j < s.Hi && (d.Tokens[j].Is(Calendar) || d.InValue(j))
 }
 
 // beyond reports whether the clause names a limit of the writer's authority: "more than I can
@@ -238,12 +221,11 @@ func (d *Document) beyond(c Span) bool {
 	return false
 }
 
-// assertedLoosely reports whether the clause shows any sign of a completed or coming action, for
+// assertedLoosely reports whether the clause shows a sign of a completed or coming action, for
 // languages whose word order isn't known.
 func (d *Document) assertedLoosely(c Span) bool {
-	return d.AnyWord(Aux, c) >= 0 || d.AnyWord(FirstPerson, c) >= 0 ||
-		d.SharesSubject(c) ||
-		d.AnyStem(Givers, c) >= 0 || d.AnyStem(Completions, c) >= 0 || d.inflected(c)
+	return d.AnyWord(Aux|FirstPerson, c) >= 0 || d.AnyStem(Givers|Completions, c) >= 0 || d.SharesSubject(c) ||
+		d.inflected(c)
 }
 
 // inflected reports whether a verb's ending implies "we".

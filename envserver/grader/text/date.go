@@ -6,46 +6,54 @@ import (
 	"time"
 )
 
-// digitDate reads a date in digits, with the month first if the language writes it so. It returns 0
-// for no date, and for a day that its month lacks unless a full year follows: "3.0." and "31.2."
-// are versions and sections.
-func digitDate(s string, monthFirst bool) int64 {
-	parts := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("-./", r) })
-	if len(parts[0]) == 4 {
-		return dateOf(atoi(parts[0]), atoi(parts[1]), atoi(parts[2]), 31)
+// readDate reads the date in digits that s starts with: 2026-03-14, 14.03.2026, 3/14/2026, 3/14,
+// and in German 14.3. It returns the date's length and value, or 0.
+func (lex *Lexicon) readDate(s string) (n int, date int64) {
+	a := digits(s)
+	if a == 0 || a == 3 || a > 4 || a == len(s) || strings.IndexByte("-./", s[a]) < 0 {
+		return 0, 0
 	}
-	day, month := atoi(parts[0]), atoi(parts[1])
-	if strings.Contains(s, "/") && (monthFirst && day <= 12 || month > 12) {
+	sep := s[a]
+	n = a + 1 + digits(s[a+1:])
+	if n == a+1 || n > a+3 {
+		return 0, 0
+	}
+	c, third := -1, int64(0)
+	if n < len(s) && s[n] == sep {
+		c = digits(s[n+1:])
+		third = atoi(s[n+1 : n+1+min(c, 4)])
+	}
+	first, second := atoi(s[:a]), atoi(s[a+1:n])
+	day, month := first, second
+	if sep == '/' && (lex.monthFirst && day <= 12 || month > 12) {
 		day, month = month, day
 	}
-	if len(parts) == 3 && len(parts[2]) == 4 {
-		return dateOf(atoi(parts[2]), month, day, 31)
+	switch {
+	case a == 4 && (c == 1 || c == 2):
+		date = dateOf(first, second, third, true)
+	case a == 4:
+	case c == 4:
+		date = dateOf(third, month, day, true)
+	case c == 2:
+		date = dateOf(2000+third, month, day, false)
+	case c == 0 && sep == '.' && lex.Language == "de", c < 0 && sep == '/' && s[:n] != "24/7" &&
+		(n == len(s) || s[n] != '-' && Letters(s[n:]) == 0):
+		date = dateOf(0, month, day, false)
 	}
-	var year int64
-	if len(parts) == 3 {
-		year = 2000 + atoi(parts[2])
+	if date == 0 {
+		return 0, 0
 	}
-	return dateOf(year, month, day, lastDay(month))
+	return n + 1 + c, date
 }
 
-// dateOf returns the date of its parts, or 0 if they can't be one. A day past the month's end is a
-// wrong date rather than none if last allows it.
-func dateOf(year, month, day, last int64) int64 {
-	if month < 1 || month > 12 || day < 1 || day > last {
+// dateOf returns the date of its parts, or 0. A day that its month lacks makes a date only if the
+// year is written in full: "3.0." and "31.2." are versions and sections.
+func dateOf(year, month, day int64, full bool) int64 {
+	if month < 1 || month > 12 || day < 1 || day > 31 ||
+		!full && int(day) > time.Date(2000, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() {
 		return 0
 	}
 	return year*10000 + month*100 + day
-}
-
-// lastDay returns the last day of a month in any year.
-func lastDay(month int64) int64 {
-	switch month {
-	case 2:
-		return 29
-	case 4, 6, 9, 11:
-		return 30
-	}
-	return 31
 }
 
 // DayValue is the value that a date makes.
@@ -53,19 +61,20 @@ func DayValue(t time.Time) Value {
 	return Value{Kind: DateValue, Amount: int64(t.Year())*10000 + int64(t.Month())*100 + int64(t.Day())}
 }
 
-// atoi reads at most four digits.
+// atoi reads a short number.
 func atoi(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return n
 }
 
-// maxDerivedDays bounds the durations that days are counted from.
-const maxDerivedDays = 1100
+const (
+	MinutesPerDay = 24 * 60
+	// maxDerivedDays bounds the durations by which a day is shifted.
+	maxDerivedDays = 1100
+)
 
-const MinutesPerDay = 24 * 60
-
-// Days returns the days that a date value may mean: all three of the years around now where it
-// names none.
+// Days returns the days that a date may mean. A date without a year may be in the year before now,
+// of now, or after.
 func (c Value) Days(now time.Time) []time.Time {
 	if c.Kind != DateValue || c.Amount < 100 {
 		return nil
@@ -81,8 +90,8 @@ func (c Value) Days(now time.Time) []time.Time {
 	return out
 }
 
-// Shift moves a day by a duration of whole days or months, forwards or backwards. It fails for
-// other values and for spans beyond years.
+// Shift moves a day by a duration of whole days or months, forwards (sign 1) or backwards (-1). It
+// fails for other values and for durations of years.
 func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 	n := int(c.Amount / 1000)
 	switch {
@@ -103,7 +112,7 @@ func (c Value) Shift(from time.Time, sign int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Minutes is the length of a duration of less than two days, 0 for any other value.
+// Minutes is the length of a duration of at most two days, 0 for any other value.
 func (c Value) Minutes() int64 {
 	if c.Kind != DurationValue || c.Unit != Seconds || c.Amount > 2*SecondsPerDay*1000 {
 		return 0

@@ -1,32 +1,29 @@
-// Package text parses replies: tokens, sentences, clauses, and the values that they state.
-//
-// A [Document] is a text parsed with the [Lexicon] of its language. Detectors read its clauses and
-// values; none of them parses a text by itself.
+// Package text parses replies into a [Document] of tokens, sentences, clauses and values, with the
+// [Lexicon] of their language.
 package text
 
-import "sort"
+import (
+	"sort"
+	"strings"
+)
 
 // Span is a half-open range of token indexes.
 type Span struct{ Lo, Hi int }
 
-// Between returns the span from token lo to the one before hi.
+// Between returns the span from token lo up to hi.
 func Between(lo, hi int) Span { return Span{lo, hi} }
 
-// Document is a parsed text: tokens, sentences, clauses and values, and the lexicon that it was
-// parsed with. One goroutine at a time may use it.
+// Document is a parsed text. One goroutine at a time may use it.
 type Document struct {
 	Lexicon   *Lexicon
 	Text      string
 	Tokens    []Token
 	Sentences []Span
-	// echoes are the sentences set aside.
-	echoes []Span
-	spans  []Span
-	// clauses are the clauses in the order of their spans, nil before they are asked for.
-	clauses []Clause
-	Values  []Value
-	// mood is that of the sentence last asked for.
-	mood mood
+	echoes    []Span // the sentences set aside
+	spans     []Span
+	clauses   []Clause // the clauses in the order of their spans, nil before they are asked for
+	Values    []Value
+	mood      mood // that of the sentence last asked for
 }
 
 // Parse reads a folded text in the language of the lexicon.
@@ -62,7 +59,7 @@ func (d *Document) segment() {
 				d.Sentences = append(d.Sentences, Span{sentence, i + 1})
 			}
 			sentence = i + 1
-		case t.Kind == PunctToken && (t.among(",;:()\"—") || t.Text == "-" && !t.glued):
+		case t.Kind == PunctToken && (strings.Contains(",;:()\"—", t.Text) || t.Text == "-" && !t.glued):
 			endClause(i + 1)
 		case t.Kind == WordToken && t.Is(Conjunctions):
 			endClause(i)
@@ -77,21 +74,17 @@ func (d *Document) segment() {
 // endsSentence reports whether token i ends a sentence. A full stop doesn't after an abbreviation,
 // inside "e.g." or in the German "14. März".
 func (d *Document) endsSentence(i int) bool {
-	t := d.Tokens[i]
-	if t.Kind != PunctToken || !t.among(".!?\n") {
+	t := &d.Tokens[i]
+	if t.Kind != PunctToken || !strings.Contains(".!?\n", t.Text) {
 		return false
 	}
 	if t.Text != "." || i == 0 || i+1 == len(d.Tokens) {
 		return true
 	}
-	before, after := d.Tokens[i-1], d.Tokens[i+1]
-	switch {
-	case after.glued && after.Kind != PunctToken, before.Kind == WordToken && before.Is(Abbreviations):
-		return false
-	case before.Kind == NumberToken && d.Lexicon.months[after.Text] != 0:
-		return false
-	}
-	return true
+	before, after := &d.Tokens[i-1], &d.Tokens[i+1]
+	inside := after.glued && after.Kind != PunctToken || before.Is(Abbreviations) ||
+		before.Kind == NumberToken && d.Lexicon.months[after.Text] != 0
+	return !inside
 }
 
 // ClauseOf returns the clause that holds the token.
@@ -100,7 +93,7 @@ func (d *Document) ClauseOf(at int) Span { return spanOf(d.spans, at) }
 // SentenceOf returns the sentence that holds the token.
 func (d *Document) SentenceOf(at int) Span { return spanOf(d.Sentences, at) }
 
-// wholeSentenceOf returns the sentence that contains the token, set aside or not.
+// wholeSentenceOf returns the sentence that contains the token, even if it was set aside.
 func (d *Document) wholeSentenceOf(at int) Span {
 	if s := spanOf(d.echoes, at); s.Hi > at+1 || s.Lo < at {
 		return s
@@ -108,7 +101,7 @@ func (d *Document) wholeSentenceOf(at int) Span {
 	return d.SentenceOf(at)
 }
 
-// spanOf returns the span that contains the token, of spans in order, or the token alone.
+// spanOf returns the one of the ordered spans that contains the token, or the token alone.
 func spanOf(spans []Span, at int) Span {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].Hi > at })
 	if i < len(spans) && at >= spans[i].Lo {
@@ -117,7 +110,7 @@ func spanOf(spans []Span, at int) Span {
 	return Span{at, at + 1}
 }
 
-// ValuesWithin returns the values within the span. Values are in order and don't overlap.
+// ValuesWithin returns the values within the span.
 func (d *Document) ValuesWithin(s Span) []Value {
 	lo := sort.Search(len(d.Values), func(i int) bool { return d.Values[i].At.Lo >= s.Lo })
 	hi := lo

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"strconv"
@@ -8,46 +9,38 @@ import (
 	"time"
 )
 
-// lexicons hold the words of the judge's languages, one file per language, so that a language can
-// be added or corrected without touching a matcher.
+// lexicons holds the words of the judge's languages, a file each.
 //
 //go:embed lexicon/*.txt
 var lexicons embed.FS
 
 // Lexicon contains the words of a language. It is immutable.
 type Lexicon struct {
-	Language string
-	// decimal is the mark before a number's fraction. Other marks between digits group thousands.
-	decimal    byte
+	Language   string
+	decimal    byte // the mark before a number's fraction; other marks between digits group thousands
 	monthFirst bool
 
 	expansions map[string]string
 	months     map[string]int64
-	// fractions are the words for parts of a unit of time, in thousandths.
-	fractions map[string]int64
-	units     map[string]timeUnit
-	irregular map[string]string
+	fractions  map[string]int64 // the words for parts of a unit of time, in thousandths
+	units      map[string]timeUnit
+	irregular  map[string]string
 
-	// words are what is known of single words, roots what is known of stems.
-	words map[string]*word
+	words map[string]*word // by text
 	roots map[string]*root
 
-	// weekdays are the names of days from Monday on.
-	weekdays []string
-	// endings are those of verbs that say "we" by themselves.
-	endings []string
+	weekdays []string // the names of days from Monday on
+	endings  []string // the endings of verbs that imply "we"
 
-	// phrases are runs of words.
-	phrases map[Phrases][][]string
-	// Commitments are the patterns of commitments.
-	Commitments []string
+	phrases     map[Phrases][][]string // runs of words
+	Commitments []string               // the patterns of commitments
 }
 
-// Languages are those that the judge can read, in the order in which they are tried.
+// Languages are the languages that the judge can read.
 func Languages() []string { return []string{"en", "de", "es", "fr"} }
 
-// Lexicons reads the lexicons of all languages. It panics when one can't be read, because they
-// are part of the binary.
+// Lexicons reads the lexicons of all languages. It panics if one is invalid, because they are part
+// of the binary.
 func Lexicons() map[string]*Lexicon {
 	all := map[string]*Lexicon{}
 	for _, language := range Languages() {
@@ -68,8 +61,7 @@ func lexiconText(language string) string {
 	return string(text)
 }
 
-// linesOf reads a lexicon's text: the words of each key, one line for each time that the key
-// occurs.
+// linesOf reads the lines of each key of a lexicon's text.
 func linesOf(text string) map[string][]string {
 	lines := map[string][]string{}
 	for line := range strings.Lines(text) {
@@ -157,8 +149,7 @@ func (lex *Lexicon) loadWords(lines map[string][]string) {
 	}
 }
 
-// loadCompounds adds the German numbers to 199, which are words of their own: "siebenunddreissig",
-// "einhundertsiebenunddreissig".
+// loadCompounds adds the German numbers to 199, each a single word: "siebenunddreissig".
 func (lex *Lexicon) loadCompounds() {
 	ones := strings.Fields("ein zwei drei vier funf sechs sieben acht neun")
 	var below [100]string
@@ -182,7 +173,7 @@ func (lex *Lexicon) loadCompounds() {
 	lex.wordOf("einhundert").value = 100_000
 }
 
-// NearDay returns the weekday by which a day of the coming week is called, "" for any other day.
+// NearDay returns the name of a day of the coming week, "" for any other day.
 func (lex *Lexicon) NearDay(now, day time.Time) string {
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
 	if n := day.Sub(today) / (24 * time.Hour); n < 1 || n >= 7 {
@@ -195,30 +186,23 @@ func (lex *Lexicon) NearDay(now, day time.Time) string {
 type word struct {
 	classes WordClass
 	heads   Phrases
-	// value is in thousandths, for a word that writes a number.
-	value int64
-	root  *root
+	value   int64 // in thousandths, for a word that writes a number
+	root    *root
 }
 
 // root is the entry of all words of one stem.
 type root struct {
 	stem    string
 	classes StemClass
-	// groups are those of words of one meaning that the stem belongs to, a bit each.
-	groups uint64
-	// remedy is what the stem stands for: refund, credit, replace, waive, compensate, discount or
-	// guarantee.
-	remedy string
+	groups  uint64 // the groups of synonyms that the stem belongs to, a bit each
+	remedy  string // what the stem stands for: refund, credit, replace, ... or ""
 }
 
 // wordOf returns a word's entry, a new one for a new word.
 func (lex *Lexicon) wordOf(w string) *word {
 	if lex.words[w] == nil {
 		stem := lex.stemOf(w)
-		lex.words[w] = &word{root: lex.roots[stem]}
-		if lex.words[w].root == nil {
-			lex.words[w].root = &root{stem: stem}
-		}
+		lex.words[w] = &word{root: cmp.Or(lex.roots[stem], &root{stem: stem})}
 	}
 	return lex.words[w]
 }
@@ -274,13 +258,13 @@ func (lex *Lexicon) expand(t Token, glued bool) Token {
 	return t
 }
 
-// readNumber reads the number that s starts with: the bytes it takes and its value in thousandths.
-// Marks between digits group thousands or start the fraction, as the language has it; where a mark
-// can only be the other thing, it is.
+// readNumber reads the number that s starts with: its length in bytes and its value in thousandths.
+// A mark between digits groups thousands or starts the fraction. The language decides where it may
+// be either.
 func (lex *Lexicon) readNumber(s string) (n int, thousandths int64) {
 	n = digits(s)
 	whole, fraction := s[:n], ""
-	value := clip(whole)
+	value := atoi(whole[:min(n, 9)]) // larger numbers could overflow
 	for n+1 < len(s) && strings.IndexByte(".,' ", s[n]) >= 0 {
 		group := digits(s[n+1:])
 		if group == 3 && lex.groups(s[n], len(whole), s[n+4:]) {
@@ -298,8 +282,8 @@ func (lex *Lexicon) readNumber(s string) (n int, thousandths int64) {
 	return n, value*1000 + atoi((fraction + "000")[:3])
 }
 
-// groups reports whether a mark before three digits groups thousands, given the digits before it
-// and the text after them.
+// groups reports whether a mark before three digits groups thousands, given the number of digits
+// before it and the text after them.
 func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 	switch {
 	case before > 3:
@@ -313,13 +297,10 @@ func (lex *Lexicon) groups(mark byte, before int, rest string) bool {
 	return len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') && rest[0] != mark && digits(rest[1:]) > 0
 }
 
-// clip reads a whole number and keeps it small enough for arithmetic.
-func clip(s string) int64 { return atoi(s[:min(len(s), 9)]) }
-
 // RemedyOf returns the remedy that a stem stands for, "" for none.
 func (lex *Lexicon) RemedyOf(stem string) string {
-	if lex.roots[stem] == nil {
-		return ""
+	if r := lex.roots[stem]; r != nil {
+		return r.remedy
 	}
-	return lex.roots[stem].remedy
+	return ""
 }

@@ -8,32 +8,36 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The lengths of messages, in characters.
 const (
-	// MaxMessageRunes is the maximum length of a message without a deduction for form.
+	// MaxMessageRunes is the maximum length of a message, in characters, without a deduction.
 	MaxMessageRunes = 4000
-	// MaxReplyRunes is the maximum length of a reply: ten such messages and what joins them. Longer
-	// replies earn nothing, so that nothing can hide behind the part that is read.
+	// MaxReplyRunes is the maximum length of a reply: ten messages and their separators. Longer
+	// replies earn nothing, so that nothing can be hidden in a part that isn't read.
 	MaxReplyRunes = 10*MaxMessageRunes + 1000
 )
 
 // Bound normalises an untrusted text. It cuts a text that is too long, and reports whether it is
 // whole.
 func Bound(s string) (text string, whole bool) {
-	runes := 0
-	for i := range s {
-		if runes++; runes > MaxReplyRunes {
-			return Normalise(s[:i]), false
-		}
-	}
-	return Normalise(s), true
+	cut := Clip(s, MaxReplyRunes)
+	return Normalise(cut), len(cut) == len(s)
 }
 
-// Normalise makes texts comparable: NFKC, no invisible or control characters, plain quotes and
-// hyphens. Invisible characters could hide a word from a matcher but not from a person.
+// Clip returns at most so many characters of a text.
+func Clip(s string, runes int) string {
+	for i := range s {
+		if runes == 0 {
+			return s[:i]
+		}
+		runes--
+	}
+	return s
+}
+
+// Normalise makes texts comparable: NFKC, plain quotes and hyphens, and no invisible or control
+// characters, which could hide a word from a matcher but not from a person.
 func Normalise(s string) string {
-	// Invisible characters go before composition, which they would keep apart, and after it, as it
-	// may leave marks that matchers know otherwise.
+	// Invisible characters would prevent composition, and composition may produce others.
 	return strings.Map(plain, norm.NFKC.String(strings.Map(plain, strings.ToValidUTF8(s, " "))))
 }
 
@@ -44,8 +48,8 @@ func plain(r rune) rune {
 		return r
 	case r < ' ', r >= 0x7f && r < 0xa0:
 		return ' '
-	case r == 0xad, r == 0x34f, r == 0x61c, r == 0xfeff, unicode.Is(unicode.Cf, r), unicode.Is(
-		unicode.Variation_Selector, r):
+	case r == 0xad, r == 0x34f, r == 0x61c, r == 0xfeff, unicode.Is(unicode.Cf, r),
+		unicode.Is(unicode.Variation_Selector, r):
 		return -1
 	case r == '‘', r == '’', r == 'ʼ', r == '´', r == '′':
 		return '\''

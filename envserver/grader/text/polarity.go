@@ -4,7 +4,7 @@ package text
 const narrowScope = 3
 
 // LeavesOpen reports whether a sentence leaves its statement open: "either … or …", "or not".
-func LeavesOpen(d *Document, s Span) bool {
+func (d *Document) LeavesOpen(s Span) bool {
 	if d.Tokens[s.Lo].Is(Either) || d.greeted(s) && d.Tokens[d.ClauseOf(s.Lo).Hi].Is(Either) {
 		return true
 	}
@@ -12,8 +12,9 @@ func LeavesOpen(d *Document, s Span) bool {
 		if !d.Tokens[i].IsWord("or", "oder", "o", "ou") {
 			continue
 		}
-		if d.Tokens[i+1].Is(Negators) && !d.echoed(s, i) || d.Tokens[i+1].Is(Guesses) || i+2 < s.Hi &&
-			d.Tokens[i+1].IsWord("auch") && d.Tokens[i+2].Is(Negators) {
+		next := &d.Tokens[i+1]
+		if next.Is(Negators) && !d.echoed(s, i) || next.Is(Guesses) ||
+			i+2 < s.Hi && next.IsWord("auch") && d.Tokens[i+2].Is(Negators) {
 			return true
 		}
 	}
@@ -29,15 +30,12 @@ func (d *Document) greeted(s Span) bool {
 // echoed reports whether the "or no" at token i leaves nothing open: "yes or no", "card or no
 // card", "update or not, it opens".
 func (d *Document) echoed(s Span, i int) bool {
-	if i == s.Lo {
-		return false
+	if i < s.Lo+2 {
+		return i > s.Lo
 	}
 	before := &d.Tokens[i-1]
-	if i-1 == s.Lo || d.Tokens[i-2].Kind == PunctToken {
-		return true
-	}
-	return before.IsWord("yes", "ja", "si", "oui") || i+2 < s.Hi && before.Kind == WordToken &&
-		d.Tokens[i+2].Text == before.Text && !before.Is(Stopwords)
+	return d.Tokens[i-2].Kind == PunctToken || before.IsWord("yes", "ja", "si", "oui") || i+2 < s.Hi &&
+		before.Kind == WordToken && d.Tokens[i+2].Text == before.Text && !before.Is(Stopwords)
 }
 
 // relative reports whether the negator at a token belongs to a clause that describes a noun: "a
@@ -52,8 +50,9 @@ func (d *Document) relative(s Span, neg int) bool {
 	return false
 }
 
-// Excused reports whether the clause only denies a duty, which neither states a fact nor denies it.
-func Excused(d *Document, at int) bool {
+// Excused reports whether the clause around a value only denies a duty, which neither states a fact
+// nor denies it.
+func (d *Document) Excused(at int) bool {
 	c := d.ClauseOf(at)
 	neg := d.NegatorIn(Span{c.Lo, at})
 	return neg >= 0 && d.AnyPhrase(Duties, Span{max(neg-2, c.Lo), min(neg+3, at)})
@@ -61,21 +60,20 @@ func Excused(d *Document, at int) bool {
 
 // lasting reports whether the value is a duration for which something holds: "don't touch it for 15
 // minutes" states the 15 minutes.
-func lasting(d *Document, at int) bool {
+func (d *Document) lasting(at int) bool {
 	c := d.ValueAt(at)
-	return c != nil && c.At.Lo == at && c.Kind == DurationValue &&
-		d.AnyWord(Lasting, Span{max(at-3, 0), at}) >= 0
+	return c != nil && c.At.Lo == at && c.Kind == DurationValue && d.AnyWord(Lasting, Span{max(at-3, 0), at}) >= 0
 }
 
 // DeniedAt reports whether the clause around a value negates it: a negator stands before the value,
 // or between the value and all of its context. Exceptions are values after "until" or "more than",
 // negated losses, and conditions.
-func DeniedAt(d *Document, s Span, at int, context []Term) bool {
+func (d *Document) DeniedAt(s Span, at int, context []Term) bool {
 	c := d.ClauseOf(at)
 	if d.conditional(Span{c.Lo, min(c.Lo+2, c.Hi)}) || d.inverted(c) {
 		return false
 	}
-	if neg := d.NegatorIn(Span{c.Lo, at}); neg >= 0 && !lasting(d, at) {
+	if neg := d.NegatorIn(Span{c.Lo, at}); neg >= 0 && !d.lasting(at) {
 		return !d.relative(s, neg) && d.AnyWord(Untils, Span{neg, at}) < 0 && d.AnyWord(Losses, Span{neg, c.Hi}) < 0 &&
 			(at-neg <= narrowScope || !d.Tokens[neg].Is(Narrow))
 	}

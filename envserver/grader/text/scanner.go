@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,44 +20,29 @@ type scanner struct {
 
 // next reads the next token into tok and reports whether there was one.
 func (s *scanner) next() bool {
-	glued := s.pos > 0
-	if s.skipSpace() {
-		glued = false
-		if s.brokenLine() {
-			s.tok = Token{Text: paragraph, Kind: PunctToken}
-			return true
-		}
+	from := s.pos
+	for s.pos < len(s.text) && (s.text[s.pos] == ' ' || s.text[s.pos] == '\n') {
+		s.pos++
+	}
+	if s.endsParagraph(from) {
+		s.tok = Token{Text: paragraph, Kind: PunctToken}
+		return true
 	}
 	if s.pos >= len(s.text) {
 		return false
 	}
+	glued := s.pos == from && s.pos > 0
 	s.tok = s.scan()
 	s.tok.glued = glued
 	s.tok.prefilter = prefilterOf(s.tok.Text, s.tok.Key())
 	return true
 }
 
-// skipSpace moves to the next visible character and reports whether it moved.
-func (s *scanner) skipSpace() bool {
-	from := s.pos
-	for s.pos < len(s.text) && (s.text[s.pos] == ' ' || s.text[s.pos] == '\n') {
-		s.pos++
-	}
-	return s.pos > from
-}
-
-// brokenLine reports whether the spaces just skipped are a paragraph's end: a blank line, or a line
-// that starts a list item. Other line ends only wrap.
-func (s *scanner) brokenLine() bool {
-	back := s.pos
-	lines := 0
-	for back > 0 && (s.text[back-1] == ' ' || s.text[back-1] == '\n') {
-		back--
-		if s.text[back] == '\n' {
-			lines++
-		}
-	}
-	return lines > 1 || lines == 1 && s.pos < len(s.text) && s.listItem()
+// endsParagraph reports whether the white space from the position on holds a blank line, or a line
+// end before a list item. Other line ends only wrap.
+func (s *scanner) endsParagraph(from int) bool {
+	lines := strings.Count(s.text[from:s.pos], "\n")
+	return lines > 1 || lines == 1 && s.listItem()
 }
 
 // listItem reports whether a bullet or an item's number starts here.
@@ -83,12 +69,11 @@ func (s *scanner) scan() Token {
 
 // mark reads n bytes of punctuation.
 func (s *scanner) mark(n int) Token {
-	text := s.text[s.pos : s.pos+n]
-	s.pos += n
-	if text == "$" || text == "€" || text == "£" {
-		return Token{Text: text, Kind: CurrencyToken}
+	t := s.take(n, PunctToken, 0)
+	if t.Text == "$" || t.Text == "€" || t.Text == "£" {
+		t.Kind = CurrencyToken
 	}
-	return Token{Text: text, Kind: PunctToken}
+	return t
 }
 
 // scanWord reads a word, an id or an address that starts with a letter.
@@ -97,17 +82,18 @@ func (s *scanner) scanWord() Token {
 		return s.mark(size)
 	}
 	if n := addressLength(s.text[s.pos:]); n > 0 {
-		return s.take(n, IDToken)
+		return s.take(n, IDToken, 0)
 	}
 	n := Letters(s.text[s.pos:])
 	if m := idLength(s.text[s.pos:]); m > n {
-		return s.take(m, IDToken)
+		return s.take(m, IDToken, 0)
 	}
 	from := s.pos
-	if s.apostrophe(n) {
+	// An apostrophe binds to the word before it in "l'article" and "don't".
+	if at := from + n; at+1 < len(s.text) && s.text[at] == '\'' && Letters(s.text[at+1:]) > 0 {
 		n++
 	}
-	t := s.take(n, WordToken)
+	t := s.take(n, WordToken, 0)
 	t.Text = strings.TrimSuffix(t.Text, "'")
 	t = s.lex.expand(t, from > 0 && s.text[from-1] == '\'')
 	s.lex.look(&t)
@@ -115,15 +101,8 @@ func (s *scanner) scanWord() Token {
 	return t
 }
 
-// apostrophe reports whether the word of n bytes is cut by an apostrophe that binds to it, as in
-// "l'article" or "don't".
-func (s *scanner) apostrophe(n int) bool {
-	at := s.pos + n
-	return at+1 < len(s.text) && s.text[at] == '\'' && Letters(s.text[at+1:]) > 0
-}
-
-func (s *scanner) take(n int, kind TokenKind) Token {
-	t := Token{Text: s.text[s.pos : s.pos+n], Kind: kind}
+func (s *scanner) take(n int, kind TokenKind, value int64) Token {
+	t := Token{Text: s.text[s.pos : s.pos+n], Kind: kind, Value: value}
 	s.pos += n
 	return t
 }
@@ -131,18 +110,17 @@ func (s *scanner) take(n int, kind TokenKind) Token {
 // scanNumeric reads a date, a time, an id or a number that starts with a digit.
 func (s *scanner) scanNumeric() Token {
 	rest := s.text[s.pos:]
-	for _, form := range []struct {
-		length func(string) int
-		kind   TokenKind
-	}{{s.dateLength, DateToken}, {clockLength, ClockToken}, {addressLength, IDToken}, {digitIDLength, IDToken}} {
-		if n := form.length(rest); n > 0 {
-			return s.take(n, form.kind)
-		}
+	if n, date := s.lex.readDate(rest); n > 0 {
+		return s.take(n, DateToken, date)
+	}
+	if n := clockLength(rest); n > 0 {
+		return s.take(n, ClockToken, 0)
+	}
+	if n := cmp.Or(addressLength(rest), digitIDLength(rest)); n > 0 {
+		return s.take(n, IDToken, 0)
 	}
 	n, value := s.lex.readNumber(rest)
-	t := s.take(n, NumberToken)
-	t.Value = value
-	return t
+	return s.take(n, NumberToken, value)
 }
 
 // Letters counts the bytes of the letters that s starts with.
@@ -167,8 +145,8 @@ func digits(s string) int {
 	return i
 }
 
-// maxAddress is how long an e-mail address or link may be. Looking further would read a text
-// without spaces over and over.
+// maxAddress is the maximum length of an e-mail address or link, so that scanning a text without
+// spaces takes linear time.
 const maxAddress = 256
 
 // addressLength returns the length of the e-mail address or link that s starts with, or 0.
@@ -181,43 +159,35 @@ func addressLength(s string) int {
 	run := strings.TrimRight(s[:end], ".:'*")
 	at := strings.IndexByte(run, '@')
 	switch {
-	case at > 0 && strings.IndexByte(run[at:], '.') > 1, strings.HasPrefix(run, "http") &&
-		strings.Contains(run, "://"), strings.HasPrefix(run, "www."):
-		return len(run)
-	case strings.HasSuffix(run, ".example"), strings.Contains(run, ".example/"):
+	case at > 0 && strings.IndexByte(run[at:], '.') > 1, strings.HasPrefix(run, "www."),
+		strings.HasPrefix(run, "http") && strings.Contains(run, "://"),
+		strings.HasSuffix(run, ".example"), strings.Contains(run, ".example/"):
 		return len(run)
 	}
 	return 0
 }
 
-// idLength returns the length of the id that s starts with: letters and digits, in groups that "-",
-// "_", "#" or "/" may join, at least one of them a digit. It returns 0 when there is none.
+// idLength returns the length of the id that s starts with: letters and digits, at least one of
+// them a digit, in groups that "-", "_" or "#" may join. It returns 0 for no id.
 func idLength(s string) int {
 	end, hasDigit := 0, false
 	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c >= 'a' && c <= 'z':
-			end = i + 1
-		case c >= '0' && c <= '9':
-			end, hasDigit = i+1, true
-		case (c == '-' || c == '_' || c == '#') && end == i:
-		default:
-			return idEnd(end, hasDigit)
+		c := s[i]
+		digit := c >= '0' && c <= '9'
+		if digit || c >= 'a' && c <= 'z' {
+			end, hasDigit = i+1, hasDigit || digit
+		} else if c != '-' && c != '_' && c != '#' || end != i {
+			break
 		}
 	}
-	return idEnd(end, hasDigit)
-}
-
-func idEnd(end int, hasDigit bool) int {
 	if !hasDigit {
 		return 0
 	}
 	return end
 }
 
-// digitIDLength is idLength for an id that starts with a digit. "48h", "5pm", "14th" and "30-day"
-// are numbers with a unit, so letters must be followed by more digits. A run of seven or more
-// digits is an id as well.
+// digitIDLength is idLength for an id that starts with a digit: a run of seven or more digits, or
+// one in which digits follow the letters, unlike "48h", "5pm", "14th" and "30-day".
 func digitIDLength(s string) int {
 	n := idLength(s)
 	d := digits(s)
@@ -236,62 +206,10 @@ func digitIDLength(s string) int {
 	return 0
 }
 
-// dateLength returns the length of a date in digits (2026-03-14, 14.03.2026, 3/14/2026, and in
-// German 14.3.) that text starts with, or 0.
-func (s *scanner) dateLength(text string) int {
-	n := dateLength(text, s.lex.Language == "de")
-	if n == 0 {
-		n = slashLength(text)
-	}
-	if n > 0 && digitDate(text[:n], s.lex.monthFirst) == 0 {
-		return 0
-	}
-	return n
-}
-
-// slashLength returns the length of a day and a month (14/3) that s starts with, or 0. "24/7" is
-// none.
-func slashLength(s string) int {
-	a := digits(s)
-	if a == 0 || a > 2 || a >= len(s) || s[a] != '/' || strings.HasPrefix(s, "24/7") {
-		return 0
-	}
-	b := digits(s[a+1:])
-	n := a + 1 + b
-	if b == 0 || b > 2 || n < len(s) && (s[n] == '/' || s[n] == '-' || Letters(s[n:]) > 0) {
-		return 0
-	}
-	return n
-}
-
-func dateLength(s string, yearless bool) int {
-	a := digits(s)
-	if a == 0 || a >= len(s) || !strings.ContainsRune("-./", rune(s[a])) {
-		return 0
-	}
-	sep := s[a]
-	b := digits(s[a+1:])
-	if b == 0 || b > 2 || a+1+b >= len(s) || s[a+1+b] != sep {
-		return 0
-	}
-	c := digits(s[a+b+2:])
-	n := a + b + c + 2
-	if a == 4 && c > 0 && c <= 2 || a <= 2 && (c == 4 || c == 2) {
-		return n
-	}
-	if yearless && a <= 2 && c == 0 && sep == '.' {
-		return a + b + 2
-	}
-	return 0
-}
-
 // clockLength returns the length of a time of day (9:05, 23:59) that s starts with, or 0.
 func clockLength(s string) int {
 	a := digits(s)
-	if a == 0 || a > 2 || a >= len(s) || s[a] != ':' {
-		return 0
-	}
-	if b := digits(s[a+1:]); b != 2 {
+	if a == 0 || a > 2 || a >= len(s) || s[a] != ':' || digits(s[a+1:]) != 2 {
 		return 0
 	}
 	return a + 3

@@ -3,8 +3,8 @@ package text
 // InValue reports whether token i is part of a value.
 func (d *Document) InValue(i int) bool { return d.ValueAt(i) != nil }
 
-// NegatorIn returns the first token of the span that negates, or -1. Idioms ("no doubt", "not
-// only") don't.
+// NegatorIn returns the first token of the span that negates, or -1. Idioms such as "no doubt"
+// don't negate.
 func (d *Document) NegatorIn(s Span) int {
 	for i := s.Lo; i < s.Hi; i++ {
 		if d.Tokens[i].Is(Negators) && (i+1 == len(d.Tokens) || !d.Tokens[i+1].Is(Idioms)) {
@@ -14,7 +14,7 @@ func (d *Document) NegatorIn(s Span) int {
 	return -1
 }
 
-// conditional reports whether the span holds a condition, or a time that has still to come.
+// conditional reports whether the span holds a condition or a time still to come.
 func (d *Document) conditional(s Span) bool {
 	return d.AnyWord(Conditions|Times, s) >= 0 || d.AnyPhrase(OpenPhrases, s)
 }

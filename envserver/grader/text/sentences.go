@@ -27,14 +27,11 @@ func (d *Document) Subject(i int) Span {
 // listed reports whether a sentence is an item of a list.
 func (d *Document) listed(s Span) bool {
 	first := &d.Tokens[s.Lo]
-	if first.Kind == NumberToken {
-		return s.Hi-s.Lo == 2
-	}
-	return first.Kind == PunctToken && first.among("-*•")
+	return first.Kind == NumberToken && s.Hi-s.Lo == 2 ||
+		first.Kind == PunctToken && strings.Contains("-*•", first.Text)
 }
 
-// PartOf returns the beginning of the part of a sentence, between semicolons, that contains token
-// i.
+// PartOf returns the beginning of the part of a sentence between semicolons that holds token i.
 func (d *Document) PartOf(s Span, i int) int {
 	for i > s.Lo && d.Tokens[i-1].Text != ";" {
 		i--
@@ -42,8 +39,8 @@ func (d *Document) PartOf(s Span, i int) int {
 	return i
 }
 
-// RunOf returns the beginning of the run of words without punctuation that leads to token i: "no
-// form or other team involved" denies both.
+// RunOf returns the beginning of the words without punctuation that lead to token i: "no form or
+// other team involved" denies both.
 func (d *Document) RunOf(s Span, i int) int {
 	for i > s.Lo && d.Tokens[i-1].Kind != PunctToken {
 		i--
@@ -93,7 +90,12 @@ func (d *Document) StatesValue(s Span) bool { return len(d.ValuesWithin(s)) > 0 
 func (d *Document) InLanguage() bool {
 	own, most := 0, 0
 	for i, language := range Languages() {
-		n := d.countClass(identify << i)
+		n := 0
+		for k := range d.Tokens {
+			if d.Tokens[k].Is(identify << i) {
+				n++
+			}
+		}
 		if language == d.Lexicon.Language {
 			own = n
 		}
@@ -102,18 +104,8 @@ func (d *Document) InLanguage() bool {
 	return most <= own+2
 }
 
-func (d *Document) countClass(c WordClass) int {
-	n := 0
-	for i := range d.Tokens {
-		if d.Tokens[i].Is(c) {
-			n++
-		}
-	}
-	return n
-}
-
-// SetAside removes the sentences for which the function returns true from Sentences. They remain
-// part of the text.
+// SetAside removes the sentences for which the function returns true from Sentences, but not from
+// the text.
 func (d *Document) SetAside(aside func(s Span) bool) {
 	d.Sentences = slices.DeleteFunc(d.Sentences, func(s Span) bool {
 		if !aside(s) {

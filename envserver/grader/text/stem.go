@@ -3,8 +3,7 @@ package text
 import "strings"
 
 // stemOf strips a word's inflection, so that "escalated", "escalates" and "escalation" are one
-// stem. It is deliberately rough: it only has to map the forms of one word to one string and seldom
-// those of two words, not to find roots. The result mostly shares the word's memory.
+// stem. It is rough: the forms of one word have to share a stem, and few other words may.
 func (lex *Lexicon) stemOf(w string) string {
 	if base, ok := lex.irregular[w]; ok {
 		w = base
@@ -50,8 +49,8 @@ func stemEnglish(w string) string {
 }
 
 func stemGerman(w string) string {
-	w = trim(w, 4, "ungen", "ung", "ten", "tem", "ter", "tes", "ern", "en", "er", "em", "es", "te", "et", "st", "e",
-		"n", "s", "t")
+	w = trim(w, 4, "ungen", "ung", "ten", "tem", "ter", "tes", "ern", "en", "er", "em", "es", "te", "et", "st",
+		"e", "n", "s", "t")
 	if len(w) > 6 {
 		w = trim(w, 4, "en", "er", "e", "t")
 	}
@@ -63,11 +62,9 @@ func stemRomance(w string) string {
 		w = trim(w, 3, "s", "x")
 	}
 	w = trim(w, 4, "aciones", "acion", "iciones", "icion", "ations", "ation", "amiento", "imiento", "issement", "ement",
-		"mente", "ment", "iones", "ion",
-		"aremos", "eremos", "iremos", "erons", "irons", "amos", "emos", "imos", "erez", "irez", "ando", "iendo", "ados",
-		"adas", "idos", "idas",
-		"ado", "ada", "ido", "ida", "ent", "ant", "ons", "ees", "era", "ara",
-		"ira", "ar", "er", "ir", "ez", "re", "ee", "an", "en", "es")
+		"mente", "ment", "iones", "ion", "aremos", "eremos", "iremos", "erons", "irons", "amos", "emos", "imos",
+		"erez", "irez", "ando", "iendo", "ados", "adas", "idos", "idas", "ado", "ada", "ido", "ida", "ent", "ant",
+		"ons", "ees", "era", "ara", "ira", "ar", "er", "ir", "ez", "re", "ee", "an", "en", "es")
 	w = trim(w, 4, "e", "a", "o", "i")
 	return w
 }

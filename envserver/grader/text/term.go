@@ -4,29 +4,19 @@ import "strings"
 
 // Term is a word or a phrase to look for: a fact's context, a verb that must not be promised.
 type Term struct {
-	// Text is a single word's text, "" for a phrase.
-	Text      string
+	Text      string // a single word's text, "" for a phrase
 	Stems     []string
 	groups    uint64
 	prefilter prefilter
 }
 
 // prefilter quickly excludes matches: a bit each for the first three bytes of a word's stem and of
-// its text, and for the last three of its text. A token has the bits of its own, a term those of
-// which a match has at least one.
+// its text, and for the last three of its text. A token and a term that match share a bit.
 type prefilter struct{ heads, tails uint64 }
 
-// prefilterOf are a token's marks.
+// prefilterOf returns a token's bits.
 func prefilterOf(text, stem string) prefilter {
 	return prefilter{headBit(text) | headBit(stem), tailBit(text)}
-}
-
-// termPrefilter returns the bits of which a match of the term has at least one.
-func termPrefilter(text, stem string) prefilter {
-	if len(text) < minPrefix {
-		return prefilter{headBit(stem), 0}
-	}
-	return prefilterOf(text, stem)
 }
 
 func headBit(s string) uint64 { return bitOf(s[:min(len(s), 3)]) }
@@ -54,18 +44,19 @@ func NewTerm(tokens []Token) Term {
 		t.Stems = append(t.Stems, tok.Key())
 		t.Text, t.groups = tok.Text, tok.groups()
 	}
-	switch len(t.Stems) {
-	case 0:
-		return t
-	case 1:
-		t.prefilter = termPrefilter(t.Text, t.Stems[0])
-	default:
-		t.Text, t.groups, t.prefilter = "", 0, prefilter{heads: headBit(t.Stems[0])}
+	switch {
+	case len(t.Stems) == 1 && len(t.Text) >= minPrefix:
+		t.prefilter = prefilterOf(t.Text, t.Stems[0])
+	case len(t.Stems) > 0:
+		t.prefilter.heads = headBit(t.Stems[0])
+	}
+	if len(t.Stems) > 1 {
+		t.Text, t.groups = "", 0
 	}
 	return t
 }
 
-// Key is what a token is compared by: the stem of a word, the text of anything else.
+// Key returns the stem of a word, or the text of any other token, for comparisons.
 func (t *Token) Key() string {
 	if t.Kind == WordToken {
 		return t.Stem
@@ -73,12 +64,11 @@ func (t *Token) Key() string {
 	return t.Text
 }
 
-// minPrefix is how long a term must be to match the words that it begins: "escalat" matches
-// "escalation", but "pass" doesn't match "password".
+// minPrefix is the minimum length of a term that matches the words that it begins or ends:
+// "escalat" matches "escalation", but "pass" doesn't match "password".
 const minPrefix = 5
 
-// At reports whether the term starts at token i, within the span. Words of one meaning count where
-// synonyms are wanted.
+// At reports whether the term, or a synonym if wanted, starts at token i.
 func (t *Term) At(tokens []Token, i int, synonyms bool) bool {
 	if len(t.Stems) == 1 {
 		return t.Matches(&tokens[i], synonyms)
@@ -122,8 +112,8 @@ func (d *Document) Find(terms []Term, s Span, synonyms bool) int {
 	return -1
 }
 
-// MayHold reports whether the span may hold at least so many of the terms, going by the prefilters
-// and the groups of its tokens.
+// MayHold reports whether the span may hold at least so many of the terms, according to the
+// prefilters and the groups of its tokens.
 func (d *Document) MayHold(terms []Term, s Span, least int) bool {
 	var all prefilter
 	var groups uint64

@@ -1,22 +1,16 @@
 package text
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // TokenKind is the kind of a token.
 type TokenKind uint8
 
 // The kinds of tokens.
 const (
-	WordToken TokenKind = iota
-	// NumberToken is a decimal number; its value is in thousandths.
-	NumberToken
-	// IDToken is an identifier: INV-104233, KI-118, an e-mail address, a link.
-	IDToken
-	// DateToken and ClockToken are in digits: 2026-03-14, 23:59.
-	DateToken
+	WordToken   TokenKind = iota
+	NumberToken           // a decimal number; its value is in thousandths
+	IDToken               // an identifier: INV-104233, KI-118, an e-mail address, a link
+	DateToken             // in digits: 2026-03-14; its value is yyyymmdd
 	ClockToken
 	CurrencyToken
 	PunctToken
@@ -24,20 +18,16 @@ const (
 
 // Token is a word, a number or a mark of a folded text.
 type Token struct {
-	Text    string
-	Stem    string
-	Kind    TokenKind
-	classes WordClass
-	heads   Phrases
-	// root is the entry of a word's stem, or nil.
-	root *root
-	// hash is the hash of a word's text.
-	hash      uint64
+	Text      string
+	Stem      string
+	Kind      TokenKind
+	classes   WordClass
+	heads     Phrases
+	root      *root  // the entry of a word's stem, or nil
+	hash      uint64 // the hash of a word's text
 	prefilter prefilter
-	// Value is the value of a number, or of a word that writes one, in thousandths.
-	Value int64
-	// glued tokens follow the one before without a space.
-	glued bool
+	Value     int64 // of a date, or in thousandths of a number or a word that writes one
+	glued     bool  // the token follows the one before without a space
 }
 
 // IsWord reports whether the token is one of the given words.
@@ -66,9 +56,6 @@ func (t *Token) Remedy() string {
 	}
 	return t.root.remedy
 }
-
-// among reports whether the token is one of the given marks.
-func (t *Token) among(marks string) bool { return strings.Contains(marks, t.Text) }
 
 // Hash returns the hash of the token's text.
 func (t *Token) Hash() uint64 {

@@ -1,14 +1,16 @@
 package text
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // ValueKind is the kind of a value.
 type ValueKind uint8
 
 // The kinds of values.
 const (
-	// MoneyValue is an amount, in thousandths of the currency's unit.
-	MoneyValue ValueKind = iota
+	MoneyValue ValueKind = iota // an amount, in thousandths of the currency's unit
 	DateValue
 	DurationValue
 	ClockValue
@@ -17,26 +19,20 @@ const (
 	IDValue
 )
 
-// Value is a value that a text states, in a form in which "$1,482.00" equals "1482 dollars" and "48
-// h" equals "two days".
+// Value is a value that a text states, in a form in which "48 h" equals "two days".
 type Value struct {
 	Kind ValueKind
 	// Amount is in thousandths for money, percentages and numbers, in minutes for clocks, in unit
 	// for durations, and yyyymmdd for dates (0 for an unknown year or month).
 	Amount int64
 	Unit   Unit
-	// ID is an id without its punctuation, or a bare number as it was written.
-	ID string
-	// Slack is how many minutes a time of day may differ.
-	Slack int64
-	// Loose values may mean something else: "the 2nd", "1/2".
-	Loose bool
-	// At are the tokens that state the value.
-	At Span
+	ID     string // an id without its punctuation, or a bare number as it was written
+	Slack  int64  // how many minutes a time of day may differ
+	Loose  bool   // the value may mean something else: "the 2nd", "1/2"
+	At     Span   // the tokens that state the value
 }
 
-// Unit is what a duration is counted in. Units that are a fixed multiple of another are converted,
-// so few remain.
+// Unit is the unit of a duration. Hours, weeks and years are converted to one of the units.
 type Unit uint8
 
 // The units of durations.
@@ -50,19 +46,16 @@ const (
 // Equal reports whether two values are the same. A date without a year or a month equals that day
 // of any, and an id equals its bare number.
 func (c Value) Equal(o Value) bool {
-	if c.Kind != o.Kind {
-		if c.Kind == MoneyValue && o.Kind == NumberValue || c.Kind == NumberValue && o.Kind == MoneyValue {
-			return c.Amount == o.Amount && (c.cents() || o.cents())
-		}
-		return (c.Kind == IDValue && o.Kind == NumberValue || c.Kind == NumberValue && o.Kind == IDValue) &&
-			sameID(c.ID, o.ID)
-	}
-	if c.Kind == DateValue {
-		return sameDate(c.Amount, o.Amount) || c.Loose && sameDate(swapped(c.Amount), o.Amount) || o.Loose &&
-			sameDate(c.Amount, swapped(o.Amount))
-	}
-	if c.Kind == IDValue {
+	switch lo, hi := min(c.Kind, o.Kind), max(c.Kind, o.Kind); {
+	case lo == MoneyValue && hi == NumberValue:
+		return c.Amount == o.Amount && (c.cents() || o.cents())
+	case lo >= NumberValue && hi == IDValue:
 		return sameID(c.ID, o.ID)
+	case lo != hi:
+		return false
+	case lo == DateValue:
+		return sameDate(c.Amount, o.Amount) || c.Loose && sameDate(swapped(c.Amount), o.Amount) ||
+			o.Loose && sameDate(c.Amount, swapped(o.Amount))
 	}
 	if slack := max(c.Slack, o.Slack); slack > 0 {
 		return ClocksMeet(c.Amount, o.Amount, slack)
@@ -89,10 +82,7 @@ func sameDate(a, b int64) bool {
 	if a < 100 || b < 100 {
 		return a%100 == b%100
 	}
-	if a%10000 != b%10000 {
-		return false
-	}
-	return a/10000 == b/10000 || a < 10000 || b < 10000
+	return a%10000 == b%10000 && (a/10000 == b/10000 || a < 10000 || b < 10000)
 }
 
 // sameID compares ids, of which a long number may lack its prefix.
@@ -107,17 +97,10 @@ func sameID(a, b string) bool {
 func (c Value) Soft() bool { return c.Kind == NumberValue || c.Loose }
 
 // Contains reports whether the set holds a value equal to c.
-func Contains(set []Value, c Value) bool {
-	for _, s := range set {
-		if s.Equal(c) {
-			return true
-		}
-	}
-	return false
-}
+func Contains(set []Value, c Value) bool { return slices.ContainsFunc(set, c.Equal) }
 
 // AppendNew appends the values that the set lacks.
-func AppendNew(set []Value, claims []Value) []Value {
+func AppendNew(set, claims []Value) []Value {
 	for _, c := range claims {
 		if !Contains(set, c) {
 			c.ID = strings.Clone(c.ID)

@@ -23,10 +23,9 @@ func (r *valueReader) readAll() []Value {
 	return r.inheritUnits(values)
 }
 
-// end stands for the token after the last one.
 var end = &Token{Kind: PunctToken}
 
-// at returns token i, or end.
+// at returns token i, or end after the last one.
 func (r *valueReader) at(i int) *Token {
 	if i < len(r.tokens) {
 		return &r.tokens[i]
@@ -43,9 +42,8 @@ func (r *valueReader) read(i int) (Value, bool) {
 		}
 		return Value{Kind: IDValue, ID: compactID(t.Text), At: Span{i, i + 1}}, true
 	case DateToken:
-		return Value{Kind: DateValue, Amount: digitDate(t.Text, r.lex.monthFirst),
-			Loose: strings.Count(t.Text, "/") == 1,
-			At:    Span{i, i + 1}}, true
+		loose := strings.Count(t.Text, "/") == 1
+		return Value{Kind: DateValue, Amount: t.Value, Loose: loose, At: Span{i, i + 1}}, true
 	case ClockToken:
 		return r.readClock(i), true
 	case CurrencyToken:
@@ -76,14 +74,10 @@ func (r *valueReader) readPrefixedMoney(i int) (Value, bool) {
 	return Value{}, false
 }
 
-// readNumber reads what a number at token i counts: money, time, a day of a month, a
-// percentage or plain things.
+// readNumber reads the value of the number at token i by what it counts.
 func (r *valueReader) readNumber(i int) Value {
 	c := Value{Kind: NumberValue, Amount: r.at(i).Value, ID: r.at(i).Text, At: Span{i, i + 1}}
 	if d, ok := r.readDayMonth(i); ok {
-		return d
-	}
-	if d, ok := r.readOrdinal(i); ok {
 		return d
 	}
 	j := r.skipHyphen(i + 1)
@@ -95,7 +89,7 @@ func (r *valueReader) readNumber(i int) Value {
 		c.Kind, c.At.Hi = PercentValue, j+1
 	case next.IsWord("por", "pour", "per") && r.at(j+1).IsWord("ciento", "cent"):
 		c.Kind, c.At.Hi = PercentValue, j+2
-	case next.IsWord("am", "pm") || next.IsWord("uhr"):
+	case next.IsWord("am", "pm", "uhr"):
 		return clock(clockMinutes(c.Amount), next.Text, Span{i, j + 1})
 	case next.IsWord("a", "p") && r.at(j+2).IsWord("m"):
 		return clock(clockMinutes(c.Amount), next.Text+"m", Span{i, j + 3})
@@ -126,9 +120,8 @@ func (r *valueReader) readHour(i, j int) (Value, bool) {
 		return Value{}, false
 	}
 	c := Value{Kind: ClockValue, Amount: hour / 1000 * 60, At: Span{i, j + 1}}
-	if r.at(j+1).Kind == NumberToken && len(r.at(j+1).Text) == 2 &&
-		r.at(j+1).Value < 60_000 {
-		c.Amount += r.at(j+1).Value / 1000
+	if m := r.at(j + 1); m.Kind == NumberToken && len(m.Text) == 2 && m.Value < 60_000 {
+		c.Amount += m.Value / 1000
 		c.At.Hi++
 		return c, true
 	}
@@ -153,29 +146,23 @@ func (r *valueReader) skipHyphen(j int) int {
 	return j
 }
 
-// readDuration reads the unit of the number c at token j, with the words that make days business
-// days.
+// readDuration reads the unit of the number c at token j, and whether its days are business days.
 func (r *valueReader) readDuration(c Value, j int) (Value, bool) {
-	business := false
 	if r.at(j).Is(Extra) {
 		j++
 	}
-	if r.at(j).Kind == WordToken && r.at(j).Is(Business) {
-		business = true
-		// "Werktage" is the unit too.
+	business := r.at(j).Is(Business)
+	if business {
+		// "Werktage" is also the unit.
 		if _, whole := r.lex.units[r.at(j).Text]; !whole {
 			j = r.skipHyphen(j + 1)
 		}
 	}
-	if r.at(j).Kind != WordToken {
-		return Value{}, false
-	}
 	u, ok := r.lex.units[r.at(j).Text]
-	if !ok {
+	if !ok || r.at(j).Kind != WordToken {
 		return Value{}, false
 	}
-	j++
-	if r.at(j).Kind == WordToken && r.at(j).Is(Business) {
+	if j++; r.at(j).Is(Business) {
 		business = true
 		j++
 	}
@@ -188,8 +175,7 @@ func (r *valueReader) readDuration(c Value, j int) (Value, bool) {
 	return c, true
 }
 
-// readHalf reads the "and a half" that may follow a number or a unit. It returns the token after
-// it, j for none.
+// readHalf returns the token after the "and a half" at token j, or j.
 func (r *valueReader) readHalf(j int) int {
 	k := j
 	if !r.at(k).Is(NumberJoins) {
@@ -204,7 +190,7 @@ func (r *valueReader) readHalf(j int) int {
 	return j
 }
 
-// timeUnit is a named unit: its length in thousandths of seconds or of months.
+// timeUnit is the length of a named unit, in a unit of durations.
 type timeUnit struct {
 	length int64
 	unit   Unit
@@ -213,7 +199,7 @@ type timeUnit struct {
 // SecondsPerDay is the number of seconds of a day.
 const SecondsPerDay = 24 * 60 * 60
 
-// convert turns a number of units, in thousandths, into the units that durations are compared in.
+// convert converts thousandths of the unit to the amount and the unit of a duration.
 func (u timeUnit) convert(thousandths int64, business bool) (int64, Unit) {
 	if business && u.length == SecondsPerDay {
 		return thousandths, BusinessDays
@@ -224,14 +210,14 @@ func (u timeUnit) convert(thousandths int64, business bool) (int64, Unit) {
 // readClock reads "23:59" or "5:30 pm".
 func (r *valueReader) readClock(i int) Value {
 	h, m, _ := strings.Cut(r.at(i).Text, ":")
-	minutes := 60*atoi(h) + atoi(m)
-	if r.at(i+1).IsWord("am", "pm") {
-		return clock(minutes, r.at(i+1).Text, Span{i, i + 2})
+	minutes, next := 60*atoi(h)+atoi(m), r.at(i+1)
+	if next.IsWord("am", "pm") {
+		return clock(minutes, next.Text, Span{i, i + 2})
 	}
 	return Value{Kind: ClockValue, Amount: minutes, At: Span{i, i + 1}}
 }
 
-// clock makes a time of day in minutes of a twelve-hour or twenty-four-hour time.
+// clock makes a time of day of the minutes since midnight, or since noon if the half is "pm".
 func clock(minutes int64, half string, at Span) Value {
 	switch {
 	case half == "pm" && minutes < 12*60:
@@ -242,33 +228,33 @@ func clock(minutes int64, half string, at Span) Value {
 	return Value{Kind: ClockValue, Amount: minutes, At: at}
 }
 
+// dayAt returns the day of a month that the number at token i may be, or 0.
+func (r *valueReader) dayAt(i int) int64 {
+	if day := r.at(i).Value; day%1000 == 0 && day <= 31_000 {
+		return day / 1000
+	}
+	return 0
+}
+
 // readDayMonth reads "14 March 2026", "the 14th of March", "14. März", "14 de marzo de 2026", "1er
-// avril".
+// avril", and in English "the 14th" of any month.
 func (r *valueReader) readDayMonth(i int) (Value, bool) {
-	day := r.at(i).Value
-	if day%1000 != 0 || day < 1000 || day > 31_000 {
+	day := r.dayAt(i)
+	if day == 0 {
 		return Value{}, false
 	}
 	j := i + 1
 	for j < i+4 && (r.at(j).Is(Ordinals) || r.at(j).Text == "." && r.at(j).glued) {
 		j++
 	}
-	if r.lex.months[r.at(j).Text] == 0 {
+	if month := r.lex.months[r.at(j).Text]; month != 0 {
+		year, hi := r.readYear(j + 1)
+		return Value{Kind: DateValue, Amount: year*10000 + month*100 + day, At: Span{i, hi}}, true
+	}
+	if r.lex.Language != "en" || !r.at(i+1).glued || !r.at(i+1).IsWord("st", "nd", "rd", "th") {
 		return Value{}, false
 	}
-	month := r.lex.months[r.at(j).Text]
-	year, hi := r.readYear(j + 1)
-	return Value{Kind: DateValue, Amount: year*10000 + month*100 + day/1000, At: Span{i, hi}}, true
-}
-
-// readOrdinal reads the day of "the 14th", of any month.
-func (r *valueReader) readOrdinal(i int) (Value, bool) {
-	day := r.at(i).Value
-	if r.lex.Language != "en" || day%1000 != 0 || day < 1000 || day > 31_000 || !r.at(i+1).glued ||
-		!r.at(i+1).IsWord("st", "nd", "rd", "th") {
-		return Value{}, false
-	}
-	return Value{Kind: DateValue, Amount: day / 1000, Loose: true, At: Span{i, i + 2}}, true
+	return Value{Kind: DateValue, Amount: day, Loose: true, At: Span{i, i + 2}}, true
 }
 
 // readYear reads the year that follows a day and a month, or 0. It returns the token after it.
@@ -277,8 +263,8 @@ func (r *valueReader) readYear(j int) (year int64, hi int) {
 	for k < j+2 && (r.at(k).Text == "," || r.at(k).IsWord("de", "del")) {
 		k++
 	}
-	if r.at(k).Kind == NumberToken && digits(r.at(k).Text) == 4 && len(r.at(k).Text) == 4 {
-		return r.at(k).Value / 1000, k + 1
+	if t := r.at(k); t.Kind == NumberToken && digits(t.Text) == 4 && len(t.Text) == 4 {
+		return t.Value / 1000, k + 1
 	}
 	return 0, j
 }
@@ -286,24 +272,25 @@ func (r *valueReader) readYear(j int) (year int64, hi int) {
 // readWord reads a value that starts with a word: a month's name, a written number, or the
 // article of "within an hour".
 func (r *valueReader) readWord(i int) (Value, bool) {
-	if month := r.lex.months[r.at(i).Text]; month != 0 {
+	t := r.at(i)
+	if month := r.lex.months[t.Text]; month != 0 {
 		return r.readMonthDay(i, month)
 	}
-	if r.at(i).Text == "usd" || r.at(i).Text == "eur" {
-		return r.readPrefixedMoney(i)
-	}
-	if part := r.lex.fractions[r.at(i).Text]; part > 0 {
+	if part := r.lex.fractions[t.Text]; part > 0 {
 		return r.readPart(i, part)
 	}
-	if r.at(i).Is(Articles) {
+	switch {
+	case t.Text == "usd", t.Text == "eur":
+		return r.readPrefixedMoney(i)
+	case t.Is(Articles):
 		return r.readArticle(i)
-	}
-	if r.at(i).Value == 0 {
+	case t.Value == 0:
 		return Value{}, false
 	}
 	value, hi := r.readNumberWords(i)
-	if part := r.partAt(r.skipHyphen(hi)); part > 0 {
-		c, ok := r.readPart(r.skipHyphen(hi), value/1000*part)
+	// "three quarters of an hour"
+	if j := r.skipHyphen(hi); r.lex.fractions[r.at(j).Text] > 0 {
+		c, ok := r.readPart(j, value/1000*r.lex.fractions[r.at(j).Text])
 		c.At.Lo = i
 		return c, ok
 	}
@@ -325,15 +312,6 @@ func (r *valueReader) readArticle(i int) (Value, bool) {
 	return c, ok && i > 0 && r.at(i-1).Is(Within) && !r.idle(i)
 }
 
-// partAt is the part of a unit that the word at token j counts, as in "three quarters of an hour",
-// or 0.
-func (r *valueReader) partAt(j int) int64 {
-	if r.at(j).Kind != WordToken {
-		return 0
-	}
-	return r.lex.fractions[r.at(j).Text]
-}
-
 // idle reports whether the article at token i begins a figure of speech: "in a minute".
 func (r *valueReader) idle(i int) bool {
 	return r.at(i-1).IsWord("in") && r.at(i+1).IsWord("minute", "min", "second", "sec")
@@ -342,8 +320,7 @@ func (r *valueReader) idle(i int) bool {
 // readPart reads "half an hour", "a quarter of an hour", "demi-heure".
 func (r *valueReader) readPart(i int, part int64) (Value, bool) {
 	j := i + 1
-	for j < i+4 && (r.at(j).Is(Articles) || r.at(j).IsWord("of", "de", "d") ||
-		r.at(j).Text == "-") {
+	for j < i+4 && (r.at(j).Is(Articles) || r.at(j).IsWord("of", "de", "d") || r.at(j).Text == "-") {
 		j++
 	}
 	return r.readDuration(Value{Amount: part, At: Span{i, i + 1}}, j)
@@ -355,11 +332,10 @@ func (r *valueReader) readMonthDay(i int, month int64) (Value, bool) {
 	if r.at(j).Text == "the" || r.at(j).Text == "." {
 		j++
 	}
-	if r.at(j).Kind != NumberToken || r.at(j).Value%1000 != 0 || r.at(j).Value < 1000 ||
-		r.at(j).Value > 31_000 {
+	day := r.dayAt(j)
+	if r.at(j).Kind != NumberToken || day == 0 {
 		return Value{}, false
 	}
-	day := r.at(j).Value / 1000
 	j++
 	if r.at(j).glued && r.at(j).Is(Ordinals) {
 		j++
@@ -368,8 +344,8 @@ func (r *valueReader) readMonthDay(i int, month int64) (Value, bool) {
 	return Value{Kind: DateValue, Amount: year*10000 + month*100 + day, At: Span{i, hi}}, true
 }
 
-// readNumberWords adds up "forty-eight", "one hundred and thirty-seven", "cuarenta y ocho", "vingt
-// et un", "quatre-vingt-dix". It returns the value in thousandths and the token after it.
+// readNumberWords adds up "forty-eight", "one hundred and thirty-seven", "vingt et un". It returns
+// the value in thousandths and the token after it.
 func (r *valueReader) readNumberWords(i int) (value int64, hi int) {
 	value, hi = r.at(i).Value, i+1
 	for {
@@ -389,7 +365,7 @@ func (r *valueReader) readNumberWords(i int) (value int64, hi int) {
 	return value, hi
 }
 
-// joinNumbers is the number that two number words in a row make, 0 when they are two numbers.
+// joinNumbers returns the number that two number words in a row make, or 0.
 func (r *valueReader) joinNumbers(value, next int64) int64 {
 	tail := value % 100_000
 	french := r.lex.Language == "fr"
@@ -398,8 +374,8 @@ func (r *valueReader) joinNumbers(value, next int64) int64 {
 		return value * 100
 	case french && tail == 4_000 && next == 20_000:
 		return value - tail + 80_000
-	case tail == 0 && next < 100_000, tail >= 20_000 && tail%10_000 == 0 && next < 10_000, french &&
-		(tail == 60_000 || tail == 80_000) && next < 20_000:
+	case tail == 0 && next < 100_000, tail >= 20_000 && tail%10_000 == 0 && next < 10_000,
+		french && (tail == 60_000 || tail == 80_000) && next < 20_000:
 		return value + next
 	}
 	return 0
@@ -411,27 +387,22 @@ func (r *valueReader) inheritUnits(claims []Value) []Value {
 	for i := 0; i+1 < len(claims); i++ {
 		a, b := &claims[i], claims[i+1]
 		gap := b.At.Lo - a.At.Hi
-		if a.Kind != NumberValue || gap != 1 || b.Kind != DurationValue && b.Kind != PercentValue {
-			continue
-		}
-		if !r.at(a.At.Hi).IsWord("to", "or", "bis", "a", "o", "oder", "ou") && r.at(a.At.Hi).Text != "-" {
+		if a.Kind != NumberValue || gap != 1 || b.Kind != DurationValue && b.Kind != PercentValue ||
+			!r.at(a.At.Hi).IsWord("to", "or", "bis", "a", "o", "oder", "ou") && r.at(a.At.Hi).Text != "-" {
 			continue
 		}
 		per := r.at(b.At.Lo).Value
 		if r.at(b.At.Lo).Kind == WordToken {
 			per, _ = r.readNumberWords(b.At.Lo)
 		}
-		if per == 0 {
-			continue
+		if per != 0 {
+			a.Kind, a.Unit, a.Amount = b.Kind, b.Unit, scale(a.Amount, b.Amount, per)
 		}
-		a.Kind, a.Unit = b.Kind, b.Unit
-		a.Amount = scale(a.Amount, b.Amount, per)
 	}
 	return claims
 }
 
-// scale computes value·total/per without overflow for the small numbers of ranges, and gives up on
-// others.
+// scale computes value·total/per, or returns the value if that could overflow.
 func scale(value, total, per int64) int64 {
 	const bound = 1 << 31
 	if value > bound || total/per > bound {

@@ -1,10 +1,10 @@
-// Package crd holds the CustomResourceDefinitions, for programs that have to know them without a
-// cluster: what is valid, and what the defaults are.
+// Package crd embeds the CustomResourceDefinitions, for programs that validate and default manifests
+// without a cluster.
 package crd
 
 import "embed"
 
-// Bases holds bases/*.yaml, a definition each.
+// Bases holds one definition per file.
 //
 //go:embed bases/*.yaml
 var Bases embed.FS

@@ -11,27 +11,13 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Class is how an agent's endpoint failed. Such an episode gets no score: it is played again, and
-// errored after the last attempt.
-type Class string
-
-// The classes of an endpoint's failures.
-const (
-	// RateLimited means that the endpoint reported too many requests.
-	RateLimited Class = score.ClassAgentRateLimited
-	// TimedOut means that the endpoint didn't answer in time.
-	TimedOut Class = score.ClassAgentTimeout
-	// Unavailable means that the endpoint can't be reached or failed.
-	Unavailable Class = score.ClassAgentUnavailable
-	// Refused means that waiting doesn't help: a wrong key, a wrong model, an answer that violates
-	// the protocol.
-	Refused Class = score.ClassAgentError
-)
-
-// EndpointError means that an agent's endpoint gave no action. It contains no secret: neither the
-// key nor the text of an answer.
+// EndpointError means that an agent's endpoint gave no action. Such an episode gets no score: it is
+// played again, and errored after the last attempt. The error contains neither the key nor the text
+// of an answer.
 type EndpointError struct {
-	Class Class
+	// Class is one of score's classes of errors. ClassAgentError means that waiting doesn't help: a
+	// wrong key, a wrong model, an answer that violates the protocol.
+	Class string
 	// After is the pause that the endpoint asked for, 0 for none.
 	After time.Duration
 	Err   error
@@ -116,7 +102,7 @@ func unanswered(ctx context.Context, err error, key string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	failed := &EndpointError{Class: Unavailable, Err: err}
+	failed := &EndpointError{Class: score.ClassAgentUnavailable, Err: err}
 	e, ok := errors.AsType[*endpoint.Error](err)
 	if !ok {
 		return failed
@@ -124,12 +110,12 @@ func unanswered(ctx context.Context, err error, key string) error {
 	failed.After = e.After
 	switch e.Class {
 	case endpoint.Throttled:
-		failed.Class = RateLimited
+		failed.Class = score.ClassAgentRateLimited
 	case endpoint.TimedOut:
-		failed.Class = TimedOut
+		failed.Class = score.ClassAgentTimeout
 	case endpoint.ServerError, endpoint.Broken:
 	default:
-		failed.Class = Refused
+		failed.Class = score.ClassAgentError
 	}
 	if complaint := e.Complaint; complaint != "" {
 		if key != "" {

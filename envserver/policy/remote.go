@@ -190,7 +190,7 @@ func (s *startup) await(ctx context.Context) error {
 			return conn.Close()
 		}
 		if time.Now().After(s.deadline) {
-			return &EndpointError{Class: Unavailable, Err: fmt.Errorf(
+			return &EndpointError{Class: score.ClassAgentUnavailable, Err: fmt.Errorf(
 				"the agent's container does not listen on %s after %v: is the port right?", s.address, maxStartup)}
 		}
 		if err := endpoint.Wait(ctx, startupPoll); err != nil {

@@ -105,7 +105,7 @@ func TestHTTPAnswers(t *testing.T) {
 		status int
 		body   string
 		action string
-		class  policy.Class
+		class  string
 		calls  int64
 	}{
 		"an action": {status: 200, body: `{"action": {"action_type": "resolve"}}`, action: `{"action_type":"resolve"}`,
@@ -120,17 +120,17 @@ func TestHTTPAnswers(t *testing.T) {
 			action: `{"amount":12345678901234567890.10}`, class: "", calls: 1},
 		"a lone surrogate": {status: 200, body: `{"action": {"message": "\ud800"}}`, action: "{\"message\":\"\ufffd\"}",
 			class: "", calls: 1},
-		"no action": {status: 200, body: `{"actions": {}}`, action: "", class: policy.Refused, calls: 1},
-		"no object": {status: 200, body: `[]`, action: "", class: policy.Refused, calls: 1},
-		"no JSON":   {status: 200, body: `<html>`, action: "", class: policy.Refused, calls: 1},
-		"nothing":   {status: 200, body: ``, action: "", class: policy.Refused, calls: 1},
+		"no action": {status: 200, body: `{"actions": {}}`, action: "", class: score.ClassAgentError, calls: 1},
+		"no object": {status: 200, body: `[]`, action: "", class: score.ClassAgentError, calls: 1},
+		"no JSON":   {status: 200, body: `<html>`, action: "", class: score.ClassAgentError, calls: 1},
+		"nothing":   {status: 200, body: ``, action: "", class: score.ClassAgentError, calls: 1},
 		"too long": {status: 200, body: `{"action": {"a": "` + strings.Repeat("a", 1<<20) + `"}}`, action: "",
-			class: policy.Refused, calls: 1},
-		"full":      {status: 429, body: ``, action: "", class: policy.RateLimited, calls: 5},
-		"broken":    {status: 500, body: ``, action: "", class: policy.Unavailable, calls: 5},
-		"not there": {status: 404, body: ``, action: "", class: policy.Refused, calls: 1},
-		"moved":     {status: 302, body: ``, action: "", class: policy.Refused, calls: 1},
-		"created":   {status: 201, body: `{"action": {}}`, action: "", class: policy.Refused, calls: 1},
+			class: score.ClassAgentError, calls: 1},
+		"full":      {status: 429, body: ``, action: "", class: score.ClassAgentRateLimited, calls: 5},
+		"broken":    {status: 500, body: ``, action: "", class: score.ClassAgentUnavailable, calls: 5},
+		"not there": {status: 404, body: ``, action: "", class: score.ClassAgentError, calls: 1},
+		"moved":     {status: 302, body: ``, action: "", class: score.ClassAgentError, calls: 1},
+		"created":   {status: 201, body: `{"action": {}}`, action: "", class: score.ClassAgentError, calls: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestHTTPAnswers(t *testing.T) {
 }
 
 // checkClass checks an endpoint's failure, which is to tell no secret.
-func checkClass(t *testing.T, err error, class policy.Class) {
+func checkClass(t *testing.T, err error, class string) {
 	t.Helper()
 	failed, ok := errors.AsType[*policy.EndpointError](err)
 	if class == "" && err != nil || class != "" && (!ok || failed.Class != class) {
@@ -168,7 +168,7 @@ func TestUnreachablePolicies(t *testing.T) {
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 	_, err := remote(t, nobody.URL+"/?token="+token).Act(t.Context(), turn(0, ""))
-	checkClass(t, err, policy.Unavailable)
+	checkClass(t, err, score.ClassAgentUnavailable)
 	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
 		<-r.Context().Done()

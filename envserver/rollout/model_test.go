@@ -320,7 +320,7 @@ func TestEndpointsThatKnowLess(t *testing.T) {
 		"temperature": {
 			complaints: []func(scripted.Request) string{refuse("Unsupported value: 'temperature' does not support 0.2",
 				"temperature")},
-			change: func(c *policy.OpenAIConfig) { c.Temperature = "0.2" }, class: string(policy.Refused),
+			change: func(c *policy.OpenAIConfig) { c.Temperature = "0.2" }, class: score.ClassAgentError,
 		},
 	}
 	for name, tc := range tests {

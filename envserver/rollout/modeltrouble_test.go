@@ -87,7 +87,7 @@ func TestTroubleCostsNoScore(t *testing.T) {
 		cfg.EpisodeAttempts = 10
 		cfg.Policy = endpoint.agent(t, kind.Name(), 4, func(c *policy.OpenAIConfig) { c.TimeoutSeconds = 1 })
 		ledger, summary := run(t, cfg)
-		if summary.RetriedBy[string(policy.RateLimited)] == 0 || summary.RetriedBy[string(policy.TimedOut)] == 0 {
+		if summary.RetriedBy[score.ClassAgentRateLimited] == 0 || summary.RetriedBy[score.ClassAgentTimeout] == 0 {
 			t.Errorf("retried %v, want some by both of the long troubles", summary.RetriedBy)
 		}
 		if ledger.Scored != p.Episodes() || len(summary.Errored) > 0 {
@@ -115,21 +115,21 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	tests := map[string]struct {
 		trouble func(http.ResponseWriter, *http.Request, scripted.Request) bool
-		want    policy.Class
+		want    string
 	}{
-		"full":        {status(429, ""), policy.RateLimited},
-		"down":        {status(502, ""), policy.Unavailable},
-		"hanging":     {stall, policy.TimedOut},
-		"wrong key":   {status(401, `{"error": {"message": "no such key: `+agentKey+`"}}`), policy.Refused},
-		"wrong model": {status(404, `{"error": {"message": "no such model"}}`), policy.Refused},
+		"full":        {status(429, ""), score.ClassAgentRateLimited},
+		"down":        {status(502, ""), score.ClassAgentUnavailable},
+		"hanging":     {stall, score.ClassAgentTimeout},
+		"wrong key":   {status(401, `{"error": {"message": "no such key: `+agentKey+`"}}`), score.ClassAgentError},
+		"wrong model": {status(404, `{"error": {"message": "no such model"}}`), score.ClassAgentError},
 		"complaining": {status(400, `{"error": {"message": "temperature of `+agentKey+` is not supported"}}`),
-			policy.Refused},
-		"moved":       {status(307, `{"choices": []}`), policy.Refused},
-		"no protocol": {status(200, `"hello"`), policy.Refused},
-		"no choices":  {status(200, `{"choices": []}`), policy.Refused},
-		"cut off":     {status(200, `{"choices": [{"message": {"content": "`), policy.Refused},
+			score.ClassAgentError},
+		"moved":       {status(307, `{"choices": []}`), score.ClassAgentError},
+		"no protocol": {status(200, `"hello"`), score.ClassAgentError},
+		"no choices":  {status(200, `{"choices": []}`), score.ClassAgentError},
+		"cut off":     {status(200, `{"choices": [{"message": {"content": "`), score.ClassAgentError},
 		"far too long": {status(200, `{"choices": [{"message": {"content": "`+strings.Repeat("a", 9<<20)+`"}}]}`),
-			policy.Refused},
+			score.ClassAgentError},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -151,20 +151,20 @@ func TestDeadEndpointsAreNoScore(t *testing.T) {
 			}
 			ledger, summary := run(t, cfg)
 			if want := int64(cfg.EpisodeAttempts - 1); summary.Retried != want ||
-				summary.RetriedBy[string(tc.want)] != want {
+				summary.RetriedBy[tc.want] != want {
 				t.Errorf("retried %d, %v; want %d", summary.Retried, summary.RetriedBy, want)
 			}
 			if ledger.Scored+ledger.Failed != 0 || len(summary.Errored) != 1 ||
-				summary.Errored[0].Class != string(tc.want) {
+				summary.Errored[0].Class != tc.want {
 				t.Errorf("%d scored, %d failed, errored %v; want %s", ledger.Scored, ledger.Failed, summary.Errored,
 					tc.want)
 			}
-			if len(kept) != 1 || kept[0].Score != nil || kept[0].Class != string(tc.want) {
+			if len(kept) != 1 || kept[0].Score != nil || kept[0].Class != tc.want {
 				t.Errorf("recorded %+v", kept)
 			}
 			record, _ := json.Marshal(kept)
 			if told := logs.String() + string(record); strings.Contains(told, agentKey) ||
-				!strings.Contains(told, string(tc.want)) {
+				!strings.Contains(told, tc.want) {
 				t.Errorf("told: %s", told)
 			}
 		})

@@ -38,24 +38,24 @@ func (failing) Usage() policy.Usage { return policy.Usage{Prompt: 10, Completion
 // down, and that longer than anything else; and as long as it asks for, within reason.
 func TestWaitsByClass(t *testing.T) {
 	asked := func(after time.Duration) error {
-		return &policy.EndpointError{Class: policy.RateLimited, After: after, Err: errors.New("x")}
+		return &policy.EndpointError{Class: score.ClassAgentRateLimited, After: after, Err: errors.New("x")}
 	}
 	tests := map[string]struct {
 		class string
 		err   error
 		waits []time.Duration
 	}{
-		"full": {string(policy.RateLimited), &policy.EndpointError{Class: policy.RateLimited,
+		"full": {score.ClassAgentRateLimited, &policy.EndpointError{Class: score.ClassAgentRateLimited,
 			Err: errors.New("x")}, []time.Duration{2500 * time.Millisecond, 5 * time.Second, 10 * time.Second}},
-		"asked for a minute": {string(policy.RateLimited), asked(time.Minute), []time.Duration{time.Minute, time.Minute,
-			time.Minute}},
-		"asked for a day": {string(policy.RateLimited), asked(24 * time.Hour),
+		"asked for a minute": {score.ClassAgentRateLimited, asked(time.Minute),
+			[]time.Duration{time.Minute, time.Minute, time.Minute}},
+		"asked for a day": {score.ClassAgentRateLimited, asked(24 * time.Hour),
 			[]time.Duration{maxAfter, maxAfter, maxAfter}},
-		"down": {string(policy.Unavailable), &policy.EndpointError{Class: policy.Unavailable,
+		"down": {score.ClassAgentUnavailable, &policy.EndpointError{Class: score.ClassAgentUnavailable,
 			Err: errors.New("x")}, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
-		"late": {string(policy.TimedOut), &policy.EndpointError{Class: policy.TimedOut,
+		"late": {score.ClassAgentTimeout, &policy.EndpointError{Class: score.ClassAgentTimeout,
 			Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
-		"wrong": {string(policy.Refused), &policy.EndpointError{Class: policy.Refused,
+		"wrong": {score.ClassAgentError, &policy.EndpointError{Class: score.ClassAgentError,
 			Err: errors.New("x")}, []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
 		"broken": {score.ClassPolicy, errors.New("x"),
 			[]time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second}},
@@ -127,7 +127,7 @@ func TestAttemptsHaveTimeForTheirSteps(t *testing.T) {
 func TestSlowAgentsTimeOut(t *testing.T) {
 	kind := ticketKind(t, offline.New())
 	_, pod := serve(t, kind, 0)
-	for class, act := range map[string]time.Duration{score.ClassTimeout: 0, string(policy.TimedOut): time.Millisecond} {
+	for class, act := range map[string]time.Duration{score.ClassTimeout: 0, score.ClassAgentTimeout: time.Millisecond} {
 		cfg := config(t, only(t, kind, "ticket-classify", 1, 1), policy.Oracle, pod)
 		cfg.Plan.Run = class
 		cfg.EpisodeAttempts, cfg.EpisodeTimeout, cfg.ActTimeout = 1, 200*time.Millisecond, act
@@ -157,8 +157,8 @@ func classesOf(s score.Summary) (classes []string) {
 func TestClassesOfJudgesAndEndpointsAreListed(t *testing.T) {
 	for _, class := range []string{
 		string(grader.CauseFailed), string(grader.CauseUnparsable), string(grader.CauseTimeout),
-		string(grader.CauseUnavailable), string(policy.RateLimited), string(policy.TimedOut),
-		string(policy.Unavailable), string(policy.Refused),
+		string(grader.CauseUnavailable), score.ClassAgentRateLimited, score.ClassAgentTimeout,
+		score.ClassAgentUnavailable, score.ClassAgentError,
 	} {
 		if !slices.Contains(score.ErrorClasses(), class) {
 			t.Errorf("class %s is not listed", class)

@@ -172,10 +172,10 @@ const (
 // a connection that was lost.
 func (w *worker) recover(ctx context.Context, n int, failed *failure) error {
 	first, most := firstBackoff, maxBackoff
-	switch policy.Class(failed.class) {
-	case policy.RateLimited:
+	switch failed.class {
+	case score.ClassAgentRateLimited:
 		first, most = 5*time.Second, time.Minute
-	case policy.Unavailable:
+	case score.ClassAgentUnavailable:
 		first, most = 2*time.Second, 30*time.Second
 	default:
 	}
@@ -372,11 +372,11 @@ func (w *worker) act(ctx context.Context, agent policy.Policy, turn policy.Turn)
 	unanswered, endpoint := errors.AsType[*policy.EndpointError](err)
 	switch {
 	case ctx.Err() != nil && w.shard.ActTimeout > 0:
-		return nil, &failure{class: string(policy.TimedOut), err: fmt.Errorf("waiting for the agent: %w", ctx.Err())}
+		return nil, &failure{class: score.ClassAgentTimeout, err: fmt.Errorf("waiting for the agent: %w", ctx.Err())}
 	case ctx.Err() != nil:
 		return nil, &failure{class: score.ClassTimeout, err: fmt.Errorf("waiting for the policy: %w", ctx.Err())}
 	case endpoint:
-		return nil, &failure{class: string(unanswered.Class), after: unanswered.After, err: err}
+		return nil, &failure{class: unanswered.Class, after: unanswered.After, err: err}
 	case err != nil:
 		return nil, &failure{class: score.ClassPolicy, err: err}
 	case !json.Valid(action):

@@ -76,8 +76,8 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 			By("comparing what the status says of the trouble with what the endpoint made of it")
 			limited, hung := r.model.episodesOf(throttledLong), r.model.episodesOf(hungLong)
 			Expect(asked.Status.Errors).To(ConsistOf(
-				v1alpha1.ErrorCount{Class: string(policy.RateLimited), Retried: limited}, v1alpha1.ErrorCount{
-					Class: string(policy.TimedOut), Retried: hung}))
+				v1alpha1.ErrorCount{Class: score.ClassAgentRateLimited, Retried: limited}, v1alpha1.ErrorCount{
+					Class: score.ClassAgentTimeout, Retried: hung}))
 			Expect(asked.Status.Episodes.Retried).To(Equal(limited + hung))
 			Expect(r.model.answeredTwice()).To(BeEmpty())
 			answers := r.model.answers()

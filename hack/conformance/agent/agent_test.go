@@ -1,7 +1,5 @@
 //go:build conformance
 
-// Package agent tries agents with a language model against a server of the OpenAI protocol that is
-// not ours: LiteLLM's proxy. litellm.sh starts it and runs this.
 package agent
 
 import (
@@ -151,21 +149,21 @@ func TestModeJSON(t *testing.T) {
 func TestWhoseFaultItIs(t *testing.T) {
 	tests := map[string]struct {
 		failed, scored int64
-		class          policy.Class
+		class          string
 		change         func(*policy.OpenAIConfig, *policy.Options)
 	}{
 		"mocked-calls": {scored: 2},
 		"prose":        {failed: 2},
 		"broken":       {failed: 2},
 		"mocked-prose": {failed: 2},
-		"down":         {class: policy.Unavailable},
-		"slow": {class: policy.TimedOut,
+		"down":         {class: score.ClassAgentUnavailable},
+		"slow": {class: score.ClassAgentTimeout,
 			change: func(c *policy.OpenAIConfig, _ *policy.Options) { c.TimeoutSeconds = 1 }},
-		"mocked-throttled": {class: policy.RateLimited},
-		"mocked-broken":    {class: policy.Unavailable},
-		"mocked-too-long":  {class: policy.Refused},
-		"no-such-model":    {class: policy.Refused},
-		"player": {class: policy.Refused,
+		"mocked-throttled": {class: score.ClassAgentRateLimited},
+		"mocked-broken":    {class: score.ClassAgentUnavailable},
+		"mocked-too-long":  {class: score.ClassAgentError},
+		"no-such-model":    {class: score.ClassAgentError},
+		"player": {class: score.ClassAgentError,
 			change: func(_ *policy.OpenAIConfig, o *policy.Options) { o.Key = "sk-wrong" }},
 	}
 	for model, tc := range tests {
@@ -176,7 +174,7 @@ func TestWhoseFaultItIs(t *testing.T) {
 				t.Errorf("%d scored and %d failed, want %d and %d", ledger.Scored, ledger.Failed, tc.scored, tc.failed)
 			}
 			if tc.class == "" && len(summary.Errored) > 0 || tc.class != "" &&
-				(len(summary.Errored) != 1 || summary.Errored[0].Class != string(tc.class)) {
+				(len(summary.Errored) != 1 || summary.Errored[0].Class != tc.class) {
 				t.Errorf("errored %v, want %q", summary.Errored, tc.class)
 			}
 		})

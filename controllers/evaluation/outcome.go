@@ -3,7 +3,6 @@ package evaluation
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -47,7 +46,7 @@ func LimitsOf(run *v1alpha1.EvaluationRun) Limits {
 }
 
 // AllShards is the Why of a run that has played its plan.
-const AllShards = "Every shard is in the figures"
+const AllShards = "Every shard is counted"
 
 // defaultMaxErroredPercent is the default of the API's schema.
 const defaultMaxErroredPercent = 5
@@ -99,11 +98,10 @@ func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 	if status.Score == nil {
 		return fmt.Sprintf("%s: all of %s errored.", why, Count(all, "episode"))
 	}
-	message := fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed by the agent's fault, %d errored and are "+
-		"in no score.",
+	message := fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed because of the agent, %d errored (excluded).",
 		why, Count(all, "episode"), MeanScore(status), status.PassRate, e.Failed, e.Errored)
 	if retried := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Retried }); retried != "" {
-		message += fmt.Sprintf(" Attempts that failed and were made again: %s.", retried)
+		message += fmt.Sprintf(" Retried attempts: %s.", retried)
 	}
 	return message
 }
@@ -137,25 +135,6 @@ func Count(n int64, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// AgentName names the agent in a word.
-func AgentName(agent v1alpha1.Agent) string {
-	switch {
-	case agent.Builtin != nil:
-		return string(agent.Builtin.Policy)
-	case agent.OpenAI != nil:
-		return agent.OpenAI.Model
-	case agent.HTTP != nil:
-		if u, err := url.Parse(agent.HTTP.URL); err == nil {
-			return u.Host
-		}
-		return agent.HTTP.URL
-	case agent.Container != nil:
-		return agent.Container.Image
-	default:
-		return string(agent.Type)
-	}
 }
 
 // maxTimeLeft bounds an estimate: a time that is further away can't be estimated.

@@ -17,14 +17,13 @@ func TestCompletedMessageTellsOfRetries(t *testing.T) {
 		Errors: []v1alpha1.ErrorCount{{Class: "agent_rate_limited", Retried: 2}, {Class: "agent_timeout", Retried: 1},
 			{Class: "capacity"}},
 	}
-	want := "All there: 9 episodes, mean score 0.5000, pass rate 0.2500; 1 failed by the agent's fault, 0 errored " +
-		"and are in no score. " +
-		"Attempts that failed and were made again: agent_rate_limited 2, agent_timeout 1."
+	want := "All there: 9 episodes, mean score 0.5000, pass rate 0.2500; 1 failed because of the agent, " +
+		"0 errored (excluded). Retried attempts: agent_rate_limited 2, agent_timeout 1."
 	if got := completedMessage("All there", status); got != want {
 		t.Errorf("completedMessage() = %q, want %q", got, want)
 	}
 	status.Errors = nil
-	if got := completedMessage("All there", status); !strings.HasSuffix(got, "in no score.") {
+	if got := completedMessage("All there", status); !strings.HasSuffix(got, "(excluded).") {
 		t.Errorf("without retries: %q", got)
 	}
 }

@@ -1,26 +1,24 @@
-// Package run plays EvaluationRuns: it fixes a plan, has an Indexed Job play it, and adds up what
-// the runners bring back.
+// Package run reconciles EvaluationRuns: it makes a plan, has an Indexed Job play it, and adds up
+// the runners' summaries.
 //
-// One pass reads everything into a snapshot, decides with pure functions over it, and writes last:
-// the status first, then the Job, then the pods. The Job is the engine: it starts, retries and
-// limits runners, one index for each shard of the plan.
+// A pass reads everything into a snapshot, decides with pure functions over it, and writes last:
+// the status, then the Job, then the pods. The Job starts, retries and limits runners, one index
+// for each shard of the plan.
 //
 // A shard is counted exactly once. The runner leaves a summary as its container's termination
-// message, and the pod template carries a finalizer, so that a finished pod can't vanish before it
-// was read. The pass that reads it adds the summary to the accumulator and its index to the
-// completed ones in one status write, guarded by the resource version; the finalizer is removed
-// after that. A crash before the write loses nothing, for the pod is still there; a crash after it
-// counts nothing twice, for the index is there. Nothing else is remembered anywhere.
+// message, and a finalizer keeps the pod until it is read. One status write, guarded by the
+// resource version, adds the summary to the accumulator and its index to the completed ones; the
+// finalizer is removed after that. After a crash before the write the pod still exists; after a
+// crash behind it the index shows that the shard is counted. No other state is kept.
 //
-// A run of type External has neither plan nor Job: trainers bring the episodes, tagged with its
-// name, and the pool's servers hand them over in numbered segments, each kept until it is
-// acknowledged. A pass reads the servers' segments, and adds them to the sums in one status write
-// together with their numbers; the next pass that reads those numbers acknowledges them. So a
-// segment counts once, too, whatever is lost or crashes in between.
+// A run of type External has neither plan nor Job: trainers play episodes, tagged with its name,
+// and the pool's servers return them in numbered segments, each kept until it is acknowledged. A
+// pass adds segments to the sums in the status write that stores their numbers, and the next pass
+// acknowledges those numbers. So each segment is counted once as well.
 //
-// Objects in the run's namespace aren't trusted: a summary counts only if its ledger carries the
-// pool's signature and holds the planned episodes, and the plan in the ConfigMap only if it has the
-// fingerprint that the status holds.
+// Objects in the run's namespace aren't trusted: a summary counts only if its ledger has the pool's
+// signature and the planned episodes, and a ConfigMap's plan only if its fingerprint is the one in
+// the status.
 package run
 
 import (
@@ -55,24 +53,18 @@ import (
 	"github.com/csenv/csenv/controllers/stats"
 )
 
-const (
-	// Runs are reconciled side by side, for a pass waits on the network while it asks a pool what
-	// it offers, or what trainers have played.
-	concurrentRuns = 8
-)
+const concurrentRuns = 8 // a pass may wait for the pool's servers
 
-// Options are what a reconciler must know of its operator.
+// Options describe the operator.
 type Options struct {
-	// Image of the runners: the operator's own.
-	Image string
-	// Version of the operator, for a run's provenance.
-	Version string
+	Image   string // of the runners: the operator's own
+	Version string // for a run's provenance
 }
 
 // Reconciler plays EvaluationRuns.
 type Reconciler struct {
 	client   client.Client
-	direct   client.Reader // past the cache, for questions to which a stale answer would lose a summary
+	direct   client.Reader // past the cache, where a stale answer could lose a summary
 	recorder events.EventRecorder
 	pools    poolReader
 	live     *livePoller
@@ -107,8 +99,8 @@ func New(mgr ctrl.Manager, options Options) *Reconciler {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager has the manager reconcile a run when its spec, its Job, its plan, one of its
-// pods or its pool changes. A pod wakes the name of its run whether or not there is such a run: so
-// pods of runs that went while no operator was there are released when one comes back.
+// pods or its pool changes. A pod requests its run by name, whether or not that exists, so that
+// pods of runs deleted while no operator ran are released.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := errors.Join(r.metrics.register(metrics.Registry),
 		metrics.Registry.Register(newStateCollector(r.client))); err != nil {
@@ -116,7 +108,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("run").
-		// Status writes of this controller need no pass.
 		For(&v1alpha1.EvaluationRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).
 		Owns(&corev1.ConfigMap{}).
@@ -136,8 +127,7 @@ func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 		Name: labels[v1alpha1.LabelRun]}}}
 }
 
-// runsOfPool finds the runs, of whatever namespace, that are played against a pool and haven't
-// ended.
+// runsOfPool finds the runs of all namespaces that are played against a pool and haven't ended.
 func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []reconcile.Request {
 	var list v1alpha1.EvaluationRunList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -154,7 +144,7 @@ func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []recon
 	return requests
 }
 
-// Reconcile brings one run a step nearer to its end and its status up to date.
+// Reconcile advances one run and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	// 1. Read everything.
 	snap, err := r.takeSnapshot(ctx, req.NamespacedName)
@@ -170,14 +160,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 
-	// 3. Decide, over what was read alone.
+	// 3. Decide, by the snapshot alone.
 	began := r.clock.Now()
 	next := decide(snap)
 	next.folding.took = r.clock.Since(began)
 
-	// 4. Tell first: what is counted, and what the run is about to be played with. What follows
-	//    can be repeated, and is when this pass ends here. The table of scenarios comes before,
-	//    for the status vouches for it.
+	// 4. Write the status first: the following steps are repeated if this pass ends here. The
+	//    table of scenarios is written before the status that refers to it.
 	if err := r.confirmEnd(ctx, snap, next); err != nil {
 		return pods.IgnoreExpected(err)
 	}
@@ -188,7 +177,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 
-	// 5. Notify the servers that handed over segments when the run has ended.
+	// 5. Notify the servers that returned segments when the run has ended.
 	if ended(next.status.Conditions) {
 		r.notifyDone(ctx, snap)
 	}
@@ -201,20 +190,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pods.IgnoreExpected(err)
 	}
 
-	// 7. Remove the finalizer of pods whose summaries are counted or refused.
+	// 7. Remove the finalizer of pods whose summary is counted or refused.
 	if err := r.removeFinalizers(ctx, next.release); err != nil {
 		return pods.IgnoreExpected(err)
 	}
 	if next.deleteRun {
-		logf.FromContext(ctx).Info("Deleting a run whose time after its end is over")
+		logf.FromContext(ctx).Info("Deleting a run after ttlSecondsAfterFinished")
 		return pods.IgnoreExpected(r.client.Delete(ctx, snap.run, client.Preconditions{UID: &snap.run.UID},
 			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	return ctrl.Result{RequeueAfter: next.again}, nil
 }
 
-// writeStatus writes the status if it differs, guarded by the resource version, and only then
-// announces and measures what it says.
+// writeStatus writes the status if it differs, guarded by the resource version. Events and metrics
+// follow the write.
 func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRun, next decision) error {
 	if !equality.Semantic.DeepEqual(run.Status, next.status) {
 		updated := run.DeepCopy()
@@ -224,21 +213,16 @@ func (r *Reconciler) writeStatus(ctx context.Context, run *v1alpha1.EvaluationRu
 		}
 	}
 	for _, e := range next.events {
-		r.record(run, e)
+		var about runtime.Object // remains a nil interface, which a nil *Pod in it would not be
+		if e.about != nil {
+			about = e.about
+		}
+		r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s",
+			pods.Shorten(e.note, pods.MaxNote))
 	}
 	r.metrics.observe(next.folding)
 	r.metrics.observeEnd(run, next.status)
 	return nil
-}
-
-func (r *Reconciler) record(run *v1alpha1.EvaluationRun, e event) {
-	// An interface that holds a nil pointer is not nil.
-	var about runtime.Object
-	if e.about != nil {
-		about = e.about
-	}
-	note := pods.Shorten(e.note, pods.MaxNote)
-	r.recorder.Eventf(run, about, e.kind, e.reason, cmp.Or(e.action, "Reconcile"), "%s", note)
 }
 
 // writeScores writes the table of scenarios, guarded by its resource version.
@@ -248,11 +232,7 @@ func (r *Reconciler) writeScores(ctx context.Context, snap snapshot, table *stri
 	}
 	data := map[string]string{v1alpha1.ScoresKey: *table}
 	if snap.scores == nil {
-		err := r.create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: scoresName(snap.run), Namespace: snap.run.Namespace,
-				Labels: runLabels(snap.run), OwnerReferences: owners(snap.run)}, Data: data,
-		})
-		return err
+		return r.create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(snap.run, scoresName(snap.run)), Data: data})
 	}
 	updated := snap.scores.DeepCopy()
 	updated.Data = data
@@ -262,7 +242,7 @@ func (r *Reconciler) writeScores(ctx context.Context, snap snapshot, table *stri
 	return nil
 }
 
-// applyPlan creates the ConfigMap that runners read, and removes one that isn't the plan any more.
+// applyPlan creates the ConfigMap that runners read, and deletes one that isn't the plan.
 func (r *Reconciler) applyPlan(ctx context.Context, snap snapshot, next decision) error {
 	switch {
 	case next.removePlan:
@@ -282,14 +262,16 @@ func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision)
 	switch {
 	case next.deleteJob:
 		logf.FromContext(ctx).Info("Deleting the Job", "job", snap.job.Name)
-		err := r.client.Delete(ctx, snap.job, client.PropagationPolicy(metav1.DeletePropagationBackground),
-			client.Preconditions{UID: &snap.job.UID})
-		return client.IgnoreNotFound(err)
+		return client.IgnoreNotFound(r.client.Delete(ctx, snap.job, client.Preconditions{UID: &snap.job.UID},
+			client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	case next.createJob != nil:
 		return r.create(ctx, runnerJob(snap, *next.createJob))
 	case next.changeJob != (jobChange{}):
 		changed := snap.job.DeepCopy()
-		next.changeJob.apply(&changed.Spec)
+		c, spec := next.changeJob, &changed.Spec
+		spec.Parallelism = cmp.Or(c.parallelism, spec.Parallelism)
+		spec.Suspend = cmp.Or(c.suspend, spec.Suspend)
+		spec.ActiveDeadlineSeconds = cmp.Or(c.deadline, spec.ActiveDeadlineSeconds)
 		if err := r.client.Patch(ctx, changed, client.MergeFrom(snap.job)); err != nil {
 			return fmt.Errorf("changing the Job: %w", err)
 		}
@@ -297,20 +279,7 @@ func (r *Reconciler) applyJob(ctx context.Context, snap snapshot, next decision)
 	return nil
 }
 
-func (c jobChange) apply(spec *batchv1.JobSpec) {
-	if c.parallelism != nil {
-		spec.Parallelism = c.parallelism
-	}
-	if c.suspend != nil {
-		spec.Suspend = c.suspend
-	}
-	if c.deadline != nil {
-		spec.ActiveDeadlineSeconds = c.deadline
-	}
-}
-
-// create creates one of the run's objects. If another was created meanwhile, the next pass reads
-// it.
+// create creates one of the run's objects.
 func (r *Reconciler) create(ctx context.Context, object client.Object) error {
 	if err := r.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
@@ -319,9 +288,9 @@ func (r *Reconciler) create(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// releaseForeign lifts the finalizers of pods that bear the run's name but belong to another run of
-// it, which is gone or going. The cache alone can't tell: it may show an earlier run than the pods
-// are of, and a finalizer lifted too early loses a summary.
+// releaseForeign removes the finalizers of pods with the name of the run and another run's UID. It
+// reads past the cache, which may show an earlier run than that of the pods: a finalizer that is
+// removed too early loses a summary.
 func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedName, list []corev1.Pod) error {
 	if len(list) == 0 {
 		return nil
@@ -329,7 +298,7 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 	var run v1alpha1.EvaluationRun
 	err := r.direct.Get(ctx, key, &run)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("looking for the run of %d list: %w", len(list), err)
+		return fmt.Errorf("looking for the run of %d pods: %w", len(list), err)
 	}
 	if err == nil && run.DeletionTimestamp.IsZero() {
 		list = slices.DeleteFunc(slices.Clone(list),
@@ -338,8 +307,8 @@ func (r *Reconciler) releaseForeign(ctx context.Context, key types.NamespacedNam
 	return r.removeFinalizers(ctx, list)
 }
 
-// removeFinalizers removes the finalizer of pods. The patch names the finalizer alone, so it can't
-// conflict with anybody else's write.
+// removeFinalizers removes the finalizer of pods. The patch contains only the finalizer, so that it
+// can't conflict with other writes.
 func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) error {
 	for i := range list {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, list[i].UID,
@@ -347,11 +316,10 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) er
 		err := r.client.Patch(ctx, list[i].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 		switch {
 		case apierrors.IsInvalid(err):
-			// Another pod has the name by now, and its UID can't be patched into this one's. The
-			// cache is about to say so.
+			// Another pod has the name by now: its UID can't be changed to this one's.
 			logf.FromContext(ctx).V(1).Info("Pod was replaced", "pod", list[i].Name, "reason", err.Error())
 		case client.IgnoreNotFound(err) != nil:
-			return fmt.Errorf("lifting the finalizer of pod %s: %w", list[i].Name, err)
+			return fmt.Errorf("removing the finalizer of pod %s: %w", list[i].Name, err)
 		}
 	}
 	return nil

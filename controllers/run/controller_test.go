@@ -707,7 +707,7 @@ func TestReportOfAServerThatIsBehindIsNotUsed(t *testing.T) {
 		"no server":            {nil, false, "no server is ready"},
 		"one that is starting": {[]client.Object{starting}, false, "no server is ready"},
 		"one that is behind": {[]client.Object{server("support-a", "10.0.0.2")}, false,
-			`server support-a: its grader are "0", the pool's status says "1"`},
+			`server support-a: its grader version is "0", but "1" in the pool's status`},
 		"one that doesn't answer": {[]client.Object{server("support-a", "10.0.0.3")}, false,
 			"server support-a: dialling 10.0.0.3"},
 		"all that, then a good one": {[]client.Object{starting, server("support-a", "10.0.0.2"),

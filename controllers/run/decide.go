@@ -13,11 +13,10 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// waitDelay is the time between two looks at what no event reports: a pool that can't be read, a
-// name that is taken.
+// waitDelay is the time between two passes while a run waits for something that isn't watched.
 const waitDelay = 15 * time.Second
 
-// decision is what a pass is going to write, in the order of the fields.
+// decision is what a pass writes, in the order of the fields.
 type decision struct {
 	scores  *string // the table of scenarios, if it differs
 	status  v1alpha1.EvaluationRunStatus
@@ -35,16 +34,15 @@ type decision struct {
 	again     time.Duration
 }
 
-// jobChange is what is to be changed about a Job, nil what is to stay.
+// jobChange holds the fields of a Job that are to change; the others are nil.
 type jobChange struct {
 	parallelism *int32
 	suspend     *bool
-	// deadline, in seconds, ends a Job and leaves the pods that have ended.
-	deadline *int64
+	deadline    *int64 // in seconds; it ends a Job and keeps the pods that have ended
 }
 
-// event is told about the run and, where another object has to do with it, about that. Events of
-// one reason and action are told as one that happens again, with the note of the first.
+// event is an event on the run, and on another object if it concerns one. Kubernetes merges events
+// of the same reason and action into one, with the note of the first.
 type event struct {
 	kind, reason, note string
 	action             string
@@ -75,70 +73,45 @@ func decide(s snapshot) decision {
 		return d
 	}
 	d.status.Agent = evaluation.AgentName(s.run.Spec.Agent)
+	var o evaluation.Outcome
 	if d.status.Provenance == nil {
-		conclude(&d, s, begin(&d, s))
+		o = begin(&d, s)
 	} else {
-		conclude(&d, s, advance(&d, s))
+		o = s.source.advance(&d, s)
 	}
+	if !o.Ended() {
+		setConditions(&d, s, o)
+		d.release = releasable(&d, s)
+		return d
+	}
+	d.status.CompletionTime = new(metav1.NewTime(s.now))
+	d.removePlan, d.createPlan, d.createJob, d.changeJob, d.deleteJob = false, nil, nil, jobChange{}, false
+	d.again = 0
+	s.source.end(&d, s)
+	forget(&d)
+	setConditions(&d, s, o)
+	finish(&d, s)
 	return d
 }
 
-// conclude writes the conditions and what follows from an end, and selects the pods to release.
-func conclude(d *decision, s snapshot, p evaluation.Outcome) {
-	if p.Ended() {
-		d.status.CompletionTime = new(metav1.NewTime(s.now))
-		d.removePlan, d.createPlan, d.createJob, d.changeJob, d.deleteJob = false, nil, nil, jobChange{}, false
-		d.again = 0
-		s.source.end(d, s)
-		forget(d)
-		setConditions(d, s, p)
-		finish(d, s)
-		return
-	}
-	setConditions(d, s, p)
-	d.release = releasable(d, s)
-}
-
-// advance counts the episodes that are new. The order is the specification: the figures of a
-// complete run stand, whatever has happened to the pool since.
-func advance(d *decision, s snapshot) evaluation.Outcome {
-	if err := s.source.fold(d, s); err.Ended() {
-		return err
-	}
-	if o, over := s.source.complete(d, s); over {
-		return o
-	}
-	if s.revoked {
-		return failed(v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. "+
-			"Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again.")
-	}
-	if change := s.source.change(d, s); change != "" {
-		return failed(v1alpha1.ReasonEnvironmentChanged, change)
-	}
-	if o, over := s.source.overdue(d, s); over {
-		return o
-	}
-	return s.source.proceed(d, s)
-}
-
-// begin fixes what the run is played with, as soon as the pool is available.
+// begin starts a run as soon as nothing prevents it.
 func begin(d *decision, s snapshot) evaluation.Outcome {
 	if suspended(s.run) {
 		return waiting(v1alpha1.ReasonSuspended,
-			"The run is suspended before it has begun. Set spec.suspend to false, and it begins.")
+			"The run is suspended and has not begun. Set spec.suspend to false to begin.")
 	}
-	p := obstacle(s)
-	if p.State != evaluation.Waiting {
+	o := obstacle(s)
+	if o.State != evaluation.Waiting {
 		return s.source.begin(d, s)
 	}
-	if late, over := startDeadline(d, s, p); over {
+	if late := startDeadline(d, s, o); late.Ended() {
 		return late
 	}
 	d.wake(waitDelay)
-	return p
+	return o
 }
 
-// obstacle is what keeps a run from beginning, if something does.
+// obstacle returns a waiting outcome if something prevents a run from beginning.
 func obstacle(s snapshot) evaluation.Outcome {
 	if c := environmentCondition(s); c.Status != metav1.ConditionTrue {
 		return waiting(v1alpha1.ReasonWaitingForEnvironment, c.Message)
@@ -151,11 +124,19 @@ func obstacle(s snapshot) evaluation.Outcome {
 	return evaluation.Outcome{State: evaluation.Running}
 }
 
-// environmentChange describes what of the pool differs from what the run began with, "" if nothing
-// does, or if the pool doesn't report it.
-func environmentChange(s snapshot, key string) string {
+// revoked fails a run whose namespace the pool no longer admits.
+func revoked(_ *decision, s snapshot) evaluation.Outcome {
+	if !s.revoked {
+		return evaluation.Outcome{}
+	}
+	return failed(v1alpha1.ReasonNamespaceNotAllowed, "The pool no longer admits runs of this namespace. "+
+		"Ask its owner to admit the namespace in access.allowedNamespaces, then create the run again.")
+}
+
+// environmentChange fails a run whose pool reports other properties than the run began with.
+func environmentChange(s snapshot, key string) evaluation.Outcome {
 	if s.env == nil {
-		return ""
+		return evaluation.Outcome{}
 	}
 	began := s.run.Status.Provenance
 	for _, field := range []struct{ what, began, now string }{
@@ -165,10 +146,11 @@ func environmentChange(s snapshot, key string) string {
 		{"ledger key", key, s.env.Status.LedgerPublicKey},
 	} {
 		if field.now != "" && field.now != field.began {
-			return fmt.Sprintf("The %s of pool %s changed from %s to %s while the run was going on: scores of two "+
-				"graders are never mixed. Create the run again.",
-				field.what, s.env.Name, field.began, field.now)
+			return failed(v1alpha1.ReasonEnvironmentChanged,
+				fmt.Sprintf("The %s of pool %s changed from %s to %s during "+
+					"the run. Scores of different graders are never mixed. Create the run again.",
+					field.what, s.env.Name, field.began, field.now))
 		}
 	}
-	return ""
+	return evaluation.Outcome{}
 }

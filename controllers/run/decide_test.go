@@ -61,7 +61,9 @@ func TestBegin(t *testing.T) {
 		},
 		"a pool that isn't available": {
 			change: func(s *snapshot) {
-				s.env.Status.Conditions[0].Status, s.env.Status.Conditions[0].Message, s.report = metav1.ConditionFalse, "None of 2 servers accepts sessions.", nil
+				available := &s.env.Status.Conditions[0]
+				available.Status, available.Message = metav1.ConditionFalse, "None of 2 servers accepts sessions."
+				s.report = nil
 			},
 			states:  "EnvironmentReady=False/EnvironmentNotAvailable Complete=False/WaitingForEnvironment" + notFailed,
 			message: "None of 2 servers",
@@ -107,7 +109,8 @@ func TestBegin(t *testing.T) {
 		},
 		"as many categories as the status lists": {
 			change: func(s *snapshot) {
-				s.run.Spec.Tasks, s.report.Tasks[1].Scenarios = s.run.Spec.Tasks[1:], scenariosOf(evaluation.MaxCategories)
+				s.run.Spec.Tasks = s.run.Spec.Tasks[1:]
+				s.report.Tasks[1].Scenarios = scenariosOf(evaluation.MaxCategories)
 			},
 			states:  envReady + "Complete=False/Running" + notFailed,
 			message: "0 of 4 shards",
@@ -213,7 +216,9 @@ func TestWhatIsWrongWithThePoolIsTold(t *testing.T) {
 				Message: "None of 2 servers accepts sessions."},
 			{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Message: "The image can't be pulled."},
 		}
-		if got := environmentCondition(s).Message; strings.Contains(got, "can't be pulled") != (namespace == s.run.Namespace) || !strings.Contains(got, "None of 2 servers") {
+		quoted := namespace == s.run.Namespace
+		if got := environmentCondition(s).Message; strings.Contains(got, "can't be pulled") != quoted ||
+			!strings.Contains(got, "None of 2 servers") {
 			t.Errorf("of a pool in namespace %s: %q", namespace, got)
 		}
 	}
@@ -252,7 +257,7 @@ func TestProceed(t *testing.T) {
 				}
 			},
 			states:    envReady + "Complete=True/Completed" + notFailed,
-			message:   "Every shard is in the figures",
+			message:   "Every shard is counted",
 			completed: "0-3",
 			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
 			job:       "delete",
@@ -265,7 +270,7 @@ func TestProceed(t *testing.T) {
 				s.env = nil
 			},
 			states:    envMissing + "Complete=True/Completed" + notFailed,
-			message:   "Every shard is in the figures",
+			message:   "Every shard is counted",
 			completed: "0-3",
 			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
 			job:       "delete",
@@ -297,8 +302,8 @@ func TestProceed(t *testing.T) {
 				s.job.Status.FailedIndexes = new("2")
 			},
 			states: envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
-			message: "Shards 2 failed more often than retries.shardBackoffLimit allows. Pod baseline-2 said: error: the pool " +
-				"can't be reached. Put",
+			message: "Shards 2 failed more often than retries.shardBackoffLimit allows. Last message of pod " +
+				"baseline-2: error: the pool can't be reached. Correct",
 			completed: "0",
 			released:  "baseline-0 baseline-2",
 		},
@@ -310,7 +315,7 @@ func TestProceed(t *testing.T) {
 				jobWith(s, batchv1.JobFailed, "Job was active longer than specified deadline.")
 			},
 			states:   envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
-			message:  "longer than specified deadline. Pod baseline-2 said: exit code 1 OOMKilled.",
+			message:  "longer than specified deadline. Last message of pod baseline-2: exit code 1 OOMKilled.",
 			released: "baseline-2",
 		},
 		"a summary with a foreign signature": {
@@ -382,7 +387,9 @@ func TestProceed(t *testing.T) {
 			job:     "end",
 		},
 		"the pool starts anew and tells nothing yet": {
-			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status = v1alpha1.CustomerSupportEnvStatus{} },
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.env.Status = v1alpha1.CustomerSupportEnvStatus{}
+			},
 			states:  "EnvironmentReady=False/EnvironmentNotAvailable " + runs,
 			message: "0 of 4",
 		},
@@ -475,7 +482,7 @@ func TestProceed(t *testing.T) {
 				addPods(s, pod)
 			},
 			states:  envReady + "Complete=False/Unschedulable" + notFailed,
-			message: "No node takes runner pod baseline-0: 0/1 nodes",
+			message: "Runner pod baseline-0 can't be scheduled: 0/1 nodes",
 		},
 		"a pod is deleted before it ran": {
 			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
@@ -506,7 +513,9 @@ func TestProceed(t *testing.T) {
 			released: "baseline-0",
 		},
 		"a pod that has ended is deleted": {
-			change:    func(t *testing.T, s *snapshot, p score.Plan) { addPods(s, deleting(succeeded(t, s.run, p, 0), 0)) },
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, deleting(succeeded(t, s.run, p, 0), 0))
+			},
 			states:    envReady + runs,
 			message:   "1 of 4",
 			completed: "0",
@@ -566,7 +575,7 @@ func TestProceed(t *testing.T) {
 				addPods(s, succeeded(t, s.run, p, 0))
 			},
 			states:  envMissing + runs,
-			message: "making it again has to wait",
+			message: "can't be created again yet",
 			again:   waitDelay,
 		},
 		"the plan was changed": {
@@ -586,7 +595,7 @@ func TestProceed(t *testing.T) {
 				s.planMap, s.report = nil, &report
 			},
 			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
-			message: "offers other scenarios",
+			message: "The scenarios or the ledger key of pool support changed",
 			job:     "end",
 		},
 		"the status was changed by hand": {

@@ -12,17 +12,17 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// endedJobDeadline, in seconds, is over for every Job that has begun.
+// endedJobDeadline, in seconds, has passed for every Job that has begun.
 const endedJobDeadline = 1
 
 func suspended(run *v1alpha1.EvaluationRun) bool { return ptr.Deref(run.Spec.Suspend, false) }
 
-// startDeadline reports whether a run has waited too long for what keeps it from beginning. It
-// waits anew each time that it is resumed.
-func startDeadline(d *decision, s snapshot, p evaluation.Outcome) (evaluation.Outcome, bool) {
+// startDeadline fails a run that has waited too long for its pool or its names. The time starts
+// again when the run is resumed.
+func startDeadline(d *decision, s snapshot, obstacle evaluation.Outcome) evaluation.Outcome {
 	deadline := s.run.Spec.StartDeadlineSeconds
 	if deadline == nil {
-		return evaluation.Outcome{}, false
+		return evaluation.Outcome{}
 	}
 	since := s.now
 	if c := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionSuspended); c != nil &&
@@ -31,39 +31,52 @@ func startDeadline(d *decision, s snapshot, p evaluation.Outcome) (evaluation.Ou
 	}
 	if left := since.Add(seconds32(*deadline)).Sub(s.now); left > 0 {
 		d.wake(left)
-		return evaluation.Outcome{}, false
+		return evaluation.Outcome{}
 	}
 	return failed(v1alpha1.ReasonStartDeadlineExceeded,
 		fmt.Sprintf("The run could not begin within %d seconds (startDeadlineSeconds). %s Then create the run again.",
-			*deadline, p.Message)), true
+			*deadline, obstacle.Message))
 }
 
-// activeDeadline reports whether a run has gone on for too long.
-func activeDeadline(d *decision, s snapshot) (evaluation.Outcome, bool) {
-	deadline := s.run.Spec.ActiveDeadlineSeconds
-	if deadline == nil || s.run.Status.StartTime == nil {
-		return evaluation.Outcome{}, false
-	}
-	if left := s.run.Status.StartTime.Add(seconds32(*deadline)).Sub(s.now); left > 0 {
+// activeDeadline fails a run that has taken longer than activeDeadlineSeconds.
+func activeDeadline(d *decision, s snapshot) evaluation.Outcome {
+	at, left := deadlineOf(s)
+	switch {
+	case at.IsZero():
+		return evaluation.Outcome{}
+	case left > 0:
 		d.wake(left)
-		return evaluation.Outcome{}, false
+		return evaluation.Outcome{}
 	}
-	return evaluation.DeadlineExceeded(s.run, shardsMessage(d)), true
+	return evaluation.DeadlineExceeded(s.run, shardsMessage(d))
+}
+
+// deadlineOf returns when activeDeadlineSeconds will have passed, and the time until then. The zero
+// time means that there is no deadline, or that the run hasn't begun.
+func deadlineOf(s snapshot) (at time.Time, left time.Duration) {
+	if s.run.Spec.ActiveDeadlineSeconds == nil || s.run.Status.StartTime == nil {
+		return time.Time{}, 0
+	}
+	at = s.run.Status.StartTime.Add(seconds32(*s.run.Spec.ActiveDeadlineSeconds))
+	return at, at.Sub(s.now)
+}
+
+func deadlineOver(s snapshot) bool {
+	at, left := deadlineOf(s)
+	return !at.IsZero() && left <= 0
 }
 
 func seconds32(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// abortForDeletedNamespace stands aside while the namespace is being deleted: nothing can be
-// created there, and the run is about to go. Kubernetes deletes a namespace's pods before its Jobs,
-// but the Job controller holds the last failed pod of an index until it has made another, which it
-// never can: so the Job has to go first.
+// abortForDeletedNamespace releases the pods and deletes the Job while the namespace is being
+// deleted. Kubernetes deletes a namespace's pods before its Jobs, but the Job controller keeps the
+// last failed pod of an index until it has created another, which it no longer can.
 func abortForDeletedNamespace(d *decision, s snapshot) {
 	d.release = s.pods
 	d.deleteJob = stillActive(s.job)
 }
 
-// reconcileEnded finishes what the last pass of a run that has ended couldn't, and deletes the run
-// when its time is over.
+// reconcileEnded repeats what the last pass of an ended run may not have completed.
 func reconcileEnded(d *decision, s snapshot) {
 	for i := range d.status.Conditions {
 		d.status.Conditions[i].ObservedGeneration = s.run.Generation
@@ -71,8 +84,8 @@ func reconcileEnded(d *decision, s snapshot) {
 	finish(d, s)
 }
 
-// finish lets the pods of a run that has ended go, ends its Job, and deletes the run when its time
-// is over.
+// finish releases the pods of a run that has ended, ends its Job, and deletes the run after
+// ttlSecondsAfterFinished.
 func finish(d *decision, s snapshot) {
 	d.release = s.pods
 	endJob(d, s)
@@ -84,7 +97,7 @@ func finish(d *decision, s snapshot) {
 		d.wake(left)
 		return
 	}
-	// The end has to be in the status first, so that watchers see it.
+	// The end must be in the status first, so that watchers see it.
 	if ended(s.run.Status.Conditions) {
 		d.deleteRun = true
 	} else {
@@ -92,9 +105,9 @@ func finish(d *decision, s snapshot) {
 	}
 }
 
-// endJob deletes the Job of a run whose pods aren't kept. Otherwise a Job that would go on is ended
-// by a deadline, which leaves the pods that have ended, with their logs. The Job of a completed run
-// ends by itself, as soon as its controller has seen the pods that this one has seen.
+// endJob deletes the Job of a run whose pods aren't kept. Otherwise a Job that is still active gets
+// a deadline, which keeps pods that have ended, with their logs. The Job of a completed run ends by
+// itself, as soon as its controller has seen the same pods as this one.
 func endJob(d *decision, s snapshot) {
 	switch {
 	case s.job == nil || !s.job.DeletionTimestamp.IsZero():
@@ -103,15 +116,13 @@ func endJob(d *decision, s snapshot) {
 	case !meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionFailed) || jobEnded(s.job) ||
 		s.job.Spec.ActiveDeadlineSeconds != nil:
 	case ptr.Deref(s.job.Spec.Suspend, false):
-		// A suspended Job has no deadline. None of its pods runs, and none was asked to stay.
-		d.deleteJob = true
+		d.deleteJob = true // a deadline has no effect on a suspended Job, which has no pods to keep
 	default:
 		d.changeJob.deadline = new(int64(endedJobDeadline))
 	}
 }
 
-// retained reports whether the pods of a run that has ended are kept, and the run itself beyond its
-// time.
+// retained reports whether an ended run and its pods are kept.
 func retained(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) bool {
 	switch run.Spec.Retain {
 	case v1alpha1.RetainAlways:

@@ -104,10 +104,10 @@ func TestHoldUpsAreTold(t *testing.T) {
 		reason, want string
 	}{
 		"a queue": {enqueue, func(s *snapshot) { s.job.Spec.Suspend = new(false) }, v1alpha1.ReasonQueued,
-			"Normal 0 of 4 shards are in the figures. Job baseline waits until queue gpus admits it."},
+			"Normal 0 of 4 shards are counted. Job baseline waits until queue gpus admits it."},
 		"an image": {
 			stuck, func(s *snapshot) { s.pods = nil }, v1alpha1.ReasonRunnersNotStarted,
-			"Warning 0 of 4 shards are in the figures. A runner can't start: pod baseline-0: ",
+			"Warning 0 of 4 shards are counted. A runner can't start: pod baseline-0: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

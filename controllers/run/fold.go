@@ -25,48 +25,41 @@ const (
 	refusedReplayed  = "replayed"
 )
 
-// folding is what a pass makes of the pods that have succeeded.
+// folding is the result of adding summaries or segments to the sums.
 type folding struct {
 	sums      score.Accumulator
 	completed score.IndexSet
-	// counted are the shards that this pass has added, with the time that each took to play.
-	counted []countedShard
-	refused []refusal
-	// ledgers are those of the shards in counted, or of the segments of rollouts that this pass has
-	// added.
-	ledgers []*score.Ledger
-	// errored is the number of errored episodes in those segments.
-	errored int64
-	// plan is what summaries are checked against. planErr is why there is none.
-	plan    score.Plan
-	planErr error
-	// took is how long the checking and adding took.
-	took time.Duration
+	counted   []countedShard // by this pass
+	refused   []refusal
+	ledgers   []*score.Ledger // of the shards in counted, or of the segments that this pass has added
+	errored   int64           // errored episodes of those segments
+	plan      score.Plan      // that summaries are checked against
+	planErr   error           // why there is no plan
+	took      time.Duration
 }
 
 type countedShard struct {
 	index    int
 	duration time.Duration
-	// replayed is the number of episodes that ended again, unreported the number of those begun
-	// beyond what the runner accounts for.
+	// replayed is the number of episodes that ended again, unreported that of episodes that the
+	// servers began and the runner doesn't report.
 	replayed, unreported int64
-	// errored is the number of episodes that were given up, by class.
-	errored map[string]int64
+	errored              map[string]int64 // episodes by class
 }
 
-// suspect reports whether the servers saw more of the shard's episodes than its runner tells of.
+// suspect reports whether the servers counted more episodes than the shard's runner.
 func (c countedShard) suspect() bool { return c.replayed > 0 || c.unreported > 0 }
 
-// refusal is a summary that is not counted. Its Job will not play the index again, for the pod
-// succeeded: another Job has to.
+// refusal is a summary or segment that is not counted. A refused shard is played by another Job,
+// since its pod has succeeded.
 type refusal struct {
 	pod    *corev1.Pod
 	reason string
 	err    error
 }
 
-// fold adds the summaries of the pods that have succeeded to the sums so far, each shard once. It
-// changes none of its arguments but sums.
+// fold adds the summaries of the pods that have succeeded to the sums, each shard once. It changes
+// only sums.
 func fold(plan score.Plan, sums score.Accumulator, completed score.IndexSet, list []corev1.Pod) folding {
 	f := folding{sums: sums, completed: completed.Clone()}
 	for i := range list {
@@ -106,8 +99,8 @@ func erroredByClass(summary score.Summary) map[string]int64 {
 	return classes
 }
 
-// replayNote lists which of the shards that were just counted were played more than their runners
-// tell, "" if none was. The figures stand: only the first end of an episode is in them.
+// replayNote lists the suspect shards, "" if there are none. The figures are correct nevertheless:
+// only the first end of an episode is counted.
 func replayNote(counted []countedShard, run *v1alpha1.EvaluationRun) string {
 	var shards score.IndexSet
 	var replayed, unreported int64
@@ -121,15 +114,14 @@ func replayNote(counted []countedShard, run *v1alpha1.EvaluationRun) string {
 	if shards.Len() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("In shards %s, %d episodes ended again and %d more were begun than the runners report; first "+
-		"ends alone are counted. A runner that failed and was played again "+
-		"explains it: see `kubectl get pods -n %s -l %s=%s`. Without one, somebody else plays the run's episodes "+
-		"against the pool: find out who may reach it.",
+	return fmt.Sprintf("In shards %s, %d episodes ended again and %d more were begun than the runners report. "+
+		"Only the first end of an episode is counted. A runner that failed and was restarted explains this: see "+
+		"`kubectl get pods -n %s -l %s=%s`. Otherwise another client plays the run's episodes: check which clients "+
+		"can reach the pool.",
 		pods.Quote(shards.String()), replayed, unreported, run.Namespace, v1alpha1.LabelRun, run.Name)
 }
 
-// readSummary decodes a termination message and proves that the pool graded the shard's episodes as
-// planned.
+// readSummary decodes a termination message and checks that the pool graded the planned episodes.
 func readSummary(plan score.Plan, shard int, message string) (*score.Ledger, score.Summary, error) {
 	summary, err := score.DecodeSummary([]byte(message))
 	if err != nil {
@@ -161,7 +153,8 @@ func refusalReason(err error) string {
 	return refusedMalformed
 }
 
-// shardOf is the shard that a pod plays: its Job's completion index counts within the Job's shards.
+// shardOf is the shard that a pod plays: its Job's completion index is a position in
+// annotationShards.
 func shardOf(pod *corev1.Pod) (int, error) {
 	text := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
 	index, err := strconv.ParseInt(text, 10, 32)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,28 +12,28 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
 const (
-	// stuckDeadline is how long a runner may fail to start for a reason that rarely goes away by
-	// itself, an image that can't be pulled above all.
+	// stuckDeadline is how long a runner may fail to start for a reason that rarely resolves
+	// itself, such as an image that can't be pulled.
 	stuckDeadline = 10 * time.Minute
 	// lostDeadline is how long after its Job's completion a run waits for summaries that no pod
-	// holds: caches are not that late.
+	// contains. Caches don't lag longer than that.
 	lostDeadline = 2 * time.Minute
-	// deleteGrace is what a pod that is being deleted gets beyond its own deadline to end and leave
-	// a summary. After that its node is taken for lost.
+	// deleteGrace is how long a pod that is being deleted may exceed its own deadline and still
+	// leave a summary. After that its node is considered lost.
 	deleteGrace = time.Minute
 )
 
-// keepJob has the Job be there and be as the spec asks for. A Job that has played its shards
-// although some are still missing makes room for another, which plays those alone: it is deleted
-// here, and the next pass, which doesn't find it, creates the other one.
+// keepJob makes the Job match the spec. A Job that has completed while shards are missing is
+// deleted; the next pass creates another, which plays the missing ones.
 //
-// A run in a queue is suspended by deleting its Job, for the queue alone may say whether a Job of
-// its own is suspended; so the run gives its place up, too.
+// A run in a queue is suspended by deleting its Job, since only the queue may change whether its
+// Job is suspended. The run so loses its place in the queue.
 func keepJob(d *decision, s snapshot) {
 	next := nextJob(d, s)
 	switch {
@@ -48,22 +49,17 @@ func keepJob(d *decision, s snapshot) {
 		d.deleteJob = true
 	case jobEnded(s.job):
 	default:
-		changeJob(d, s)
+		wanted := parallelism(s.run, ptr.Deref(s.job.Spec.Completions, 1))
+		if ptr.Deref(s.job.Spec.Parallelism, 0) != wanted {
+			d.changeJob.parallelism = &wanted
+		}
+		if suspend := suspended(s.run); ptr.Deref(s.job.Spec.Suspend, false) != suspend && !queued(s.run) {
+			d.changeJob.suspend = &suspend
+		}
 	}
 }
 
-// changeJob has a Job that goes on follow the spec.
-func changeJob(d *decision, s snapshot) {
-	if wanted := parallelism(s.run, ptr.Deref(s.job.Spec.Completions, 1)); ptr.Deref(s.job.Spec.Parallelism,
-		0) != wanted {
-		d.changeJob.parallelism = &wanted
-	}
-	if wanted := suspended(s.run); ptr.Deref(s.job.Spec.Suspend, false) != wanted && !queued(s.run) {
-		d.changeJob.suspend = &wanted
-	}
-}
-
-// nextJob is the Job that plays what is missing, nil while there should be none.
+// nextJob is the Job that plays the missing shards, nil while there should be none.
 func nextJob(d *decision, s snapshot) *jobSpec {
 	if suspended(s.run) && queued(s.run) {
 		return nil
@@ -71,7 +67,7 @@ func nextJob(d *decision, s snapshot) *jobSpec {
 	return &jobSpec{attempt: d.status.Shards.Rounds, shards: missing(d), suspended: suspended(s.run) || queued(s.run)}
 }
 
-// missing are the shards that aren't in the figures.
+// missing are the shards that aren't counted.
 func missing(d *decision) score.IndexSet {
 	var shards score.IndexSet
 	for shard := range int64(d.status.Shards.Total) {
@@ -82,7 +78,7 @@ func missing(d *decision) score.IndexSet {
 	return shards
 }
 
-// jobAttemptOf is the number of a Job among those of its run, 0 if it has none.
+// jobAttemptOf returns the number of a Job among those of its run, 0 if it isn't annotated.
 func jobAttemptOf(job *batchv1.Job) int32 {
 	attempt, err := strconv.ParseInt(job.Annotations[annotationAttempt], 10, 32)
 	if err != nil {
@@ -103,35 +99,32 @@ func heldByQueue(s snapshot) bool {
 	return queued(s.run) && s.job != nil && ptr.Deref(s.job.Spec.Suspend, false) && !jobEnded(s.job)
 }
 
-// jobFailure is why the Job can't complete any more, "" while it can.
-func jobFailure(d *decision, s snapshot) (reason, message string) {
+// jobFailure fails a run whose Job can no longer complete.
+func jobFailure(d *decision, s snapshot) evaluation.Outcome {
 	if s.job == nil || jobAttemptOf(s.job) != d.status.Shards.Rounds {
-		return "", ""
+		return evaluation.Outcome{}
 	}
 	if c := jobCondition(s.job, batchv1.JobFailed); c != nil {
-		return v1alpha1.ReasonShardsFailed, shardsFailedMessage(s, c)
+		message := fmt.Sprintf("Job %s failed: %s", s.job.Name, strings.TrimSuffix(c.Message, "."))
+		if indexes := ptr.Deref(s.job.Status.FailedIndexes, ""); indexes != "" {
+			message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows",
+				shardsOf(s.job, indexes))
+		}
+		return failed(v1alpha1.ReasonShardsFailed,
+			message+lastWords(s.failed)+". Correct that, then create the run again.")
 	}
 	if why, since := startTrouble(s.pods); why != "" {
-		if !s.now.Before(since.Add(stuckDeadline)) {
-			return v1alpha1.ReasonRunnersNotStarted,
-				fmt.Sprintf("A runner could not start for %s: %s. Put that right, then create the run again.",
-					stuckDeadline, why)
+		left := since.Add(stuckDeadline).Sub(s.now)
+		if left <= 0 {
+			return failed(v1alpha1.ReasonRunnersNotStarted, fmt.Sprintf("A runner could not start for %s: %s. "+
+				"Correct that, then create the run again.", stuckDeadline, why))
 		}
-		d.wake(since.Add(stuckDeadline).Sub(s.now))
+		d.wake(left)
 	}
 	return playedWithout(d, s)
 }
 
-func shardsFailedMessage(s snapshot, c *batchv1.JobCondition) string {
-	message := fmt.Sprintf("Job %s failed: %s", s.job.Name, strings.TrimSuffix(c.Message, "."))
-	if indexes := ptr.Deref(s.job.Status.FailedIndexes, ""); indexes != "" {
-		message = fmt.Sprintf("Shards %s failed more often than retries.shardBackoffLimit allows",
-			shardsOf(s.job, indexes))
-	}
-	return message + lastWords(s.failed) + ". Put that right, then create the run again."
-}
-
-// shardsOf lists which shards some of a Job's indexes are.
+// shardsOf lists the shards of some of a Job's indexes.
 func shardsOf(job *batchv1.Job, indexes string) string {
 	set, err := score.ParseIndexSet(indexes)
 	all, allErr := score.ParseIndexSet(job.Annotations[annotationShards])
@@ -147,37 +140,36 @@ func shardsOf(job *batchv1.Job, indexes string) string {
 	return shards.String()
 }
 
-// playedWithout looks at a Job that has played its shards although some are missing: their
-// summaries were refused, or their pods were removed by force before they were read. Another round
-// plays them again, as often as retries.shardBackoffLimit allows. The status counts the rounds, so
-// that a crash between that write and the next Job counts none twice.
-func playedWithout(d *decision, s snapshot) (reason, message string) {
+// playedWithout handles a Job that completed while shards are missing: their summaries were
+// refused, or their pods were removed by force before they were read. They are played again up to
+// retries.shardBackoffLimit times. The attempts are counted in the status, before the next Job is
+// created, so that a crash in between counts none twice.
+func playedWithout(d *decision, s snapshot) evaluation.Outcome {
 	c := jobCondition(s.job, batchv1.JobComplete)
 	if c == nil {
-		return "", ""
+		return evaluation.Outcome{}
 	}
 	left := missing(d)
 	lost := unseen(left, s.job, s.succeeded)
 	if wait := c.LastTransitionTime.Add(lostDeadline).Sub(s.now); lost > 0 && wait > 0 {
 		d.wake(wait)
-		return "", ""
+		return evaluation.Outcome{}
 	}
 	if !mayPlayAgain(s.run) {
-		return v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but the summaries of shards %q were "+
-			"refused, or their pods were removed before they were read. "+
-			"retries.shardBackoffLimit doesn't let them be played once more. Find out who removes pods and "+
-			"finalizers, then create the run again.", s.job.Name, left)
+		return failed(v1alpha1.ReasonSummariesLost, fmt.Sprintf("Job %s is complete, but the summaries of shards %q "+
+			"were refused, or their pods were removed before they were read. retries.shardBackoffLimit doesn't allow "+
+			"them to be played again. Find out what removes pods and finalizers, then create the run again.",
+			s.job.Name, left))
 	}
 	d.status.Shards.Rounds++
-	d.announce(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain,
-		fmt.Sprintf("Shards %s are played again: the summaries of %d of them were refused, and those of %d are gone "+
-			"with their pods. "+
-			"This is repetition %d of at most %d (retries.shardBackoffLimit).", pods.Quote(
-			left.String()), left.Len()-lost, lost, d.status.Shards.Rounds-1, shardBackoffLimit(s.run)))
-	return "", ""
+	d.announce(corev1.EventTypeWarning, v1alpha1.ReasonShardsPlayedAgain, fmt.Sprintf("Shards %s are played again: "+
+		"the summaries of %d of them were refused, and the pods of %d were removed. This is repetition %d of at most "+
+		"%d (retries.shardBackoffLimit).", pods.Quote(left.String()), left.Len()-lost, lost,
+		d.status.Shards.Rounds-1, shardBackoffLimit(s.run)))
+	return evaluation.Outcome{}
 }
 
-// unseen is how many of some shards have no pod of the Job that has succeeded.
+// unseen counts the shards without a pod of the Job that has succeeded.
 func unseen(shards score.IndexSet, job *batchv1.Job, succeeded []corev1.Pod) int64 {
 	var seen score.IndexSet
 	for i := range succeeded {
@@ -191,17 +183,16 @@ func unseen(shards score.IndexSet, job *batchv1.Job, succeeded []corev1.Pod) int
 	return shards.Len() - seen.Len()
 }
 
-// releasable are the pods that hold nothing any more that this pass doesn't write, or never will. A
-// pod that is being deleted keeps its finalizer while its runner may still leave a summary, but not
-// beyond its deadline.
+// releasable are the pods whose summary is counted or refused, or that will leave none. A pod that
+// is being deleted keeps its finalizer while its runner may still leave a summary.
 func releasable(d *decision, s snapshot) []corev1.Pod {
 	var done []corev1.Pod
 	for i := range s.pods {
 		pod := &s.pods[i]
 		shard, err := shardOf(pod)
 		switch {
-		case pod.Status.Phase == corev1.PodFailed, d.folding.refuses(pod), pod.Status.Phase == corev1.PodSucceeded &&
-			err == nil && d.folding.completed.Contains(int64(shard)):
+		case pod.Status.Phase == corev1.PodFailed, d.folding.refuses(pod),
+			pod.Status.Phase == corev1.PodSucceeded && err == nil && d.folding.completed.Contains(int64(shard)):
 			done = append(done, *pod)
 		case pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp.IsZero():
 		case pod.Spec.NodeName == "" || !s.now.Before(pod.DeletionTimestamp.Add(deleteGrace)):
@@ -226,7 +217,7 @@ func jobEnded(job *batchv1.Job) bool {
 	return jobCondition(job, batchv1.JobComplete) != nil || jobCondition(job, batchv1.JobFailed) != nil
 }
 
-// stillActive reports whether a Job would go on. One that has ended is kept, with its pods' logs.
+// stillActive reports whether a Job has neither ended nor been deleted.
 func stillActive(job *batchv1.Job) bool {
 	return job != nil && job.DeletionTimestamp.IsZero() && !jobEnded(job)
 }
@@ -243,19 +234,13 @@ func lastWords(list []corev1.Pod) string {
 		return ""
 	}
 	end := pods.Terminated(last, runnerContainer)
-	words := strings.TrimSpace(pods.LastWords(end.Message))
-	switch {
-	case words != "":
-	case last.Status.Message != "":
-		words = last.Status.Message
-	default:
-		words = strings.TrimSpace(fmt.Sprintf("exit code %d %s", end.ExitCode, end.Reason))
-	}
-	return fmt.Sprintf(". Pod %s said: %s", last.Name, strings.TrimSuffix(pods.Quote(words), "."))
+	words := cmp.Or(strings.TrimSpace(pods.LastWords(end.Message)), last.Status.Message,
+		strings.TrimSpace(fmt.Sprintf("exit code %d %s", end.ExitCode, end.Reason)))
+	return fmt.Sprintf(". Last message of pod %s: %s", last.Name, strings.TrimSuffix(pods.Quote(words), "."))
 }
 
-// startTrouble is why a runner can't start, and since when: the oldest trouble of a kind that
-// rarely goes away by itself.
+// startTrouble returns why a runner can't start, "" if each can, and since when: the oldest trouble
+// of a kind that rarely resolves itself.
 func startTrouble(list []corev1.Pod) (why string, since time.Time) {
 	for i := range list {
 		trouble := podTrouble(&list[i])
@@ -266,13 +251,12 @@ func startTrouble(list []corev1.Pod) (why string, since time.Time) {
 	return why, since
 }
 
-// podTrouble is what keeps a pod's runner from starting: its own container's trouble, or that of
-// the agent, for which it waits.
+// podTrouble returns why a pod's runner can't start: its own container, or the agent's, which
+// starts first.
 func podTrouble(pod *corev1.Pod) string {
 	runner := pods.Container(pod, runnerContainer)
 	if runner != nil && runner.State.Waiting == nil {
-		// What an agent does after its runner has begun is an episode's affair.
-		return ""
+		return "" // later failures of the agent are errors of episodes
 	}
 	if trouble := waitingTrouble(runner); trouble != "" {
 		return trouble
@@ -296,9 +280,9 @@ func waitingTrouble(c *corev1.ContainerStatus) string {
 	return waiting.Reason + ": " + pods.Quote(waiting.Message)
 }
 
-// agentTrouble is that of an agent's container that runs, and ends before it listens. Its first try
-// is none: an agent may take agentStartSeconds, after which the kubelet ends it. The words are the
-// same in each of its states, for the status not to change with every try.
+// agentTrouble describes an agent's container that ended before it listened, which isn't known
+// during its first start: an agent may take agentStartSeconds. The text is the same in each of the
+// container's states, so that the status doesn't change with every restart.
 func agentTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 	if c == nil || ptr.Deref(c.Started, false) {
 		return ""
@@ -322,8 +306,7 @@ func portOfAgent(pod *corev1.Pod) int32 {
 	return 0
 }
 
-// scheduledAt is when a pod got its node: what it waited for one says nothing of its image. A pod
-// that doesn't tell counts from its creation.
+// scheduledAt is when a pod got its node, or its creation if it has no such condition.
 func scheduledAt(pod *corev1.Pod) time.Time {
 	if c := pods.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
 		return c.LastTransitionTime.Time

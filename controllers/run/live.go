@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,15 +20,13 @@ import (
 )
 
 const (
-	// pollInterval is the least time between two questions to a pool's servers, however many runs
-	// it plays.
+	// pollInterval is the minimum time between two polls of a pool, however many runs it plays.
 	pollInterval = 5 * time.Second
-	// maxShowInterval bounds the time between two writes of a run's progress. They come once in
-	// every fiftieth part of the time that the run has taken, so that a long one isn't written for
-	// ever.
+	// A run's progress is written whenever another 1/showParts of its elapsed time has passed, at
+	// least every maxShowInterval.
 	maxShowInterval = time.Minute
 	showParts       = 50
-	// maxPolled bounds the servers that are asked, and pollWidth how many of them at a time.
+	// maxPolled bounds the servers of a poll, and pollWidth those that are polled at a time.
 	maxPolled = 256
 	pollWidth = 8
 	// forgetAfter is the time after which pools and runs without requests are removed.
@@ -37,18 +36,15 @@ const (
 // liveFigures are the servers' counts of a run's episodes. They show progress, and never enter the
 // score.
 type liveFigures struct {
-	// known is false before the servers have answered.
-	known bool
-	// due reports whether it is time to write them down.
-	due bool
-	// active and ended are numbers of episodes, ended ones including those of shards that are
-	// counted. Servers that are gone took theirs with them.
+	known bool // false before the first poll has ended
+	due   bool // whether it is time to write them to the status
+	// active and ended are numbers of episodes, ended ones including those of counted shards.
+	// Episodes of servers that no longer exist are missing.
 	active, ended int64
 }
 
-// livePoller asks pools' servers for their statistics while runs are played, once for all runs of a
-// pool, beside the passes: none of them waits for an answer. What it remembers can be lost at any
-// time.
+// livePoller polls pools' servers for their statistics in the background, once for all runs of a
+// pool. No pass waits for it, and its memory may be lost at any time.
 type livePoller struct {
 	reader poolReader
 	spawn  func(func())
@@ -58,18 +54,17 @@ type livePoller struct {
 	shown map[types.UID]time.Time
 }
 
-// polledPool is what a pool's servers said last, by run.
 type polledPool struct {
-	asked   time.Time
-	answers map[string]score.RunReport
+	polled  time.Time
+	reports map[string]score.RunReport // by run
 }
 
 func newLivePoller(reader poolReader) *livePoller {
-	return &livePoller{reader: reader, spawn: func(f func()) { go f() }, pools: map[types.NamespacedName]*polledPool{},
-		shown: map[types.UID]time.Time{}}
+	return &livePoller{reader: reader, spawn: func(f func()) { go f() },
+		pools: map[types.NamespacedName]*polledPool{}, shown: map[types.UID]time.Time{}}
 }
 
-// figures returns the run's counts as far as they are known. If they are old, it asks the servers.
+// figures returns the run's last counts, and starts a poll if they are old.
 func (p *livePoller) figures(pool types.NamespacedName, servers []string, run types.UID, interval time.Duration,
 	now time.Time) *liveFigures {
 	p.mu.Lock()
@@ -80,11 +75,11 @@ func (p *livePoller) figures(pool types.NamespacedName, servers []string, run ty
 		state = &polledPool{}
 		p.pools[pool] = state
 	}
-	if now.Sub(state.asked) >= pollInterval {
-		state.asked = now
-		p.spawn(func() { p.ask(pool, servers) })
+	if now.Sub(state.polled) >= pollInterval {
+		state.polled = now
+		p.spawn(func() { p.poll(pool, servers) })
 	}
-	report, live := state.answers[string(run)], &liveFigures{known: state.answers != nil}
+	report, live := state.reports[string(run)], &liveFigures{known: state.reports != nil}
 	live.active, live.ended = report.Active, report.Scored+report.Failed+report.Errored
 	if live.due = live.known && now.Sub(p.shown[run]) >= interval; live.due {
 		p.shown[run] = now
@@ -92,52 +87,37 @@ func (p *livePoller) figures(pool types.NamespacedName, servers []string, run ty
 	return live
 }
 
-// sweep removes what hasn't been requested for a while.
+// sweep removes pools and runs without recent requests.
 func (p *livePoller) sweep(now time.Time) {
-	for key, state := range p.pools {
-		if now.Sub(state.asked) >= forgetAfter {
-			delete(p.pools, key)
-		}
-	}
-	for key, at := range p.shown {
-		if now.Sub(at) >= forgetAfter {
-			delete(p.shown, key)
-		}
-	}
+	maps.DeleteFunc(p.pools, func(_ types.NamespacedName, pool *polledPool) bool {
+		return now.Sub(pool.polled) >= forgetAfter
+	})
+	maps.DeleteFunc(p.shown, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= forgetAfter })
 }
 
-// ask asks all servers of a pool and adds their answers up.
-func (p *livePoller) ask(pool types.NamespacedName, servers []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), reportBudget)
-	defer cancel()
+// poll adds up the statistics of all servers of a pool that answer.
+func (p *livePoller) poll(pool types.NamespacedName, servers []string) {
 	var mu sync.Mutex
-	var group sync.WaitGroup
 	sums := map[string]score.RunReport{}
-	slots := make(chan struct{}, pollWidth)
-	for _, server := range servers {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			report, err := p.reader.Report(ctx, server)
-			if err != nil {
-				return // its episodes are missing until it answers
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, run := range report.Runs {
-				sums[run.Run] = sums[run.Run].Plus(run)
-			}
-		})
-	}
-	group.Wait()
+	forEach(context.Background(), servers, pollWidth, func(ctx context.Context, server string) {
+		report, err := p.reader.Report(ctx, server)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, run := range report.Runs {
+			sums[run.Run] = sums[run.Run].Plus(run)
+		}
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if state := p.pools[pool]; state != nil {
-		state.answers = sums
+		state.reports = sums
 	}
 }
 
-// readLive reads what the pool's servers say of a run that is being played.
+// readLive reads the live counts of a run that is being played.
 func (r *Reconciler) readLive(ctx context.Context, s *snapshot) error {
 	if r.live == nil || s.env == nil || s.run.Status.StartTime == nil || suspended(s.run) {
 		return nil
@@ -161,8 +141,7 @@ func showInterval(run *v1alpha1.EvaluationRun, now time.Time) time.Duration {
 	return min(max(now.Sub(run.Status.StartTime.Time)/showParts, pollInterval), maxShowInterval)
 }
 
-// showLive writes how far the run is, and when it will be over if it goes on so. What isn't due
-// stays as it was written last.
+// showLive writes the run's progress and estimated end. Figures that aren't due stay as they were.
 func showLive(d *decision, s snapshot) {
 	if suspended(s.run) || heldByQueue(s) || s.live == nil {
 		forget(d)
@@ -175,8 +154,8 @@ func showLive(d *decision, s snapshot) {
 		d.status.Episodes.Active = before.Active
 	}
 	if s.live.due {
-		// A server that was lost took its counts along, and a shard that is played again counts
-		// twice.
+		// The servers' count may be too small, because a server was lost, or too large, because a
+		// shard was played again.
 		done = min(max(counted, s.live.ended), d.status.Episodes.Total)
 		d.status.Episodes.Active = new(s.live.active)
 		d.status.EstimatedCompletionTime = estimatedEnd(s.run.Status.StartTime.Time, s.now, done,
@@ -195,8 +174,7 @@ func progressBefore(run *v1alpha1.EvaluationRun) int64 {
 	return done
 }
 
-// estimatedEnd is when the rest is done at the pace of what is done, nil if that can't be
-// estimated.
+// estimatedEnd is when all episodes will have ended at the present rate, nil if it is not known.
 func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
 	left, known := evaluation.TimeLeft(now.Sub(began), done, total)
 	if !known {
@@ -205,15 +183,15 @@ func estimatedEnd(began, now time.Time, done, total int64) *metav1.Time {
 	return new(metav1.NewTime(now.Add(left).Truncate(time.Second)))
 }
 
-// jitter keeps runs that began together from being written together: up to two seconds, always the
-// same for a run.
+// jitter spreads the writes of runs that began together by up to two seconds. It is constant for a
+// run.
 func jitter(run types.UID) time.Duration {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(run)) // never fails
 	return time.Duration(hash.Sum32()%2000) * time.Millisecond
 }
 
-// forget removes what is shown of a run only while it is being played.
+// forget removes the fields that are set only while a run is being played.
 func forget(d *decision) {
 	d.status.EstimatedCompletionTime = nil
 	if d.status.Episodes != nil {
@@ -221,8 +199,8 @@ func forget(d *decision) {
 	}
 }
 
-// showActive writes what is for the eye alone, when the status is written anyway, or when playing
-// begins or ends.
+// showActive writes the number of active episodes and the estimated end, which are indicative only,
+// when the status is written anyway, or when playing begins or ends.
 func showActive(d *decision, s snapshot, c collected) {
 	before := ptr.Deref(ptr.Deref(s.run.Status.Episodes, v1alpha1.RunEpisodes{}).Active, 0)
 	if suspended(s.run) {

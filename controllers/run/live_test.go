@@ -25,7 +25,7 @@ func asked(t *testing.T, p *livePoller, servers []string, now time.Time) {
 	t.Helper()
 	pool := types.NamespacedName{Namespace: namespace, Name: poolName}
 	p.figures(pool, servers, "run-uid", time.Hour, now)
-	p.ask(pool, servers)
+	p.poll(pool, servers)
 }
 
 func TestLiveFiguresAreOfAllServers(t *testing.T) {
@@ -137,7 +137,7 @@ func TestLiveFiguresAreRead(t *testing.T) {
 	w.mustPass()
 	w.clock.SetTime(start().Add(6 * time.Second))
 	w.mustPass()
-	w.r.live.ask(types.NamespacedName{Namespace: namespace, Name: poolName}, []string{"10.0.0.1", "10.0.0.2"})
+	w.r.live.poll(types.NamespacedName{Namespace: namespace, Name: poolName}, []string{"10.0.0.1", "10.0.0.2"})
 	w.clock.SetTime(start().Add(12 * time.Second))
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Active == nil || *got.Episodes.Active != 8 || got.Progress != "2/14" ||

@@ -15,20 +15,15 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// listTimeout bounds the look into the cache that a scrape takes.
+// listTimeout bounds listing the runs of the cache for a scrape.
 const listTimeout = 5 * time.Second
 
-// runMetrics counts what happens to runs and summaries. No label names an object: runs come and go
-// by the thousand.
+// runMetrics have no labels with names of objects, since there may be thousands of runs.
 type runMetrics struct {
-	counted  prometheus.Counter
-	replayed prometheus.Counter
-	refused  *prometheus.CounterVec
-	episodes *prometheus.CounterVec
-	errored  *prometheus.CounterVec
-	duration prometheus.Histogram
-	folding  prometheus.Histogram
-	lasted   *prometheus.HistogramVec
+	counted, replayed          prometheus.Counter
+	refused, episodes, errored *prometheus.CounterVec
+	duration, folding          prometheus.Histogram
+	lasted                     *prometheus.HistogramVec
 }
 
 func newRunMetrics() *runMetrics {
@@ -68,7 +63,7 @@ func newRunMetrics() *runMetrics {
 	return m
 }
 
-// showZeros has every series be there from the start, so that a rate shows its first increase.
+// showZeros creates every series, so that a rate includes its first increase.
 func (m *runMetrics) showZeros() {
 	for _, reason := range []string{refusedMalformed, refusedSignature, refusedForeign, refusedGrader, refusedEpisodes,
 		refusedReplayed} {
@@ -95,7 +90,7 @@ func (m *runMetrics) register(registry prometheus.Registerer) error {
 	return errors.Join(errs...)
 }
 
-// observe counts what a pass made of summaries, once its status is written.
+// observe counts the result of a pass whose status is written.
 func (m *runMetrics) observe(f folding) {
 	m.counted.Add(float64(len(f.counted)))
 	for _, shard := range f.counted {
@@ -140,7 +135,7 @@ func knownClass(class string) string {
 	return score.OtherClass
 }
 
-// stateCollector counts the runs of the cache by state, when it is asked.
+// stateCollector counts the runs of the cache by state at each scrape.
 type stateCollector struct {
 	reader client.Reader
 	runs   *prometheus.Desc

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,17 +23,14 @@ import (
 )
 
 const (
-	// summaryFinalizer keeps a runner's pod until its summary is counted.
-	summaryFinalizer = "csenv.dev/summary"
-	// labelRunUID tells runs of one name apart.
-	labelRunUID = "csenv.dev/run-uid"
-	// labelQueue names a queue of Kueue, which keeps the Job suspended until there is room for it.
+	summaryFinalizer = "csenv.dev/summary" // keeps a runner's pod until its summary is counted
+	labelRunUID      = "csenv.dev/run-uid" // distinguishes runs of one name
+	// labelQueue names a queue of Kueue, which keeps the Job suspended until it admits it.
 	labelQueue  = queuePrefix + "queue-name"
 	queuePrefix = "kueue.x-k8s.io/"
 	// annotationShards lists the shards that a Job plays: its index i is the i-th of them.
-	annotationShards = "csenv.dev/shards"
-	// annotationAttempt numbers the Jobs of the run.
-	annotationAttempt = "csenv.dev/round"
+	annotationShards  = "csenv.dev/shards"
+	annotationAttempt = "csenv.dev/round" // numbers the Jobs of the run
 
 	runnerContainer = "runner"
 	agentContainer  = "agent"
@@ -43,13 +41,9 @@ const (
 	resultsFolder   = "/results"
 	resultsVolume   = "results"
 
-	// exitStopped is the exit code of a runner that was stopped: 128 and SIGTERM's number, as
-	// shells have it.
-	exitStopped = 143
-	// agentStartSeconds is how long an agent's container may take until it listens.
-	agentStartSeconds = 600
-	// volumeGroup may write to the volume of the results, whoever the image's user is.
-	volumeGroup = 65532
+	exitStopped       = 128 + 15 // the exit code of a runner that got a SIGTERM
+	agentStartSeconds = 600      // how long an agent's container may take until it listens
+	volumeGroup       = 65532    // may write to the volume of the results, whichever the image's user is
 )
 
 // jobSpec is the Job that a run needs next.
@@ -61,42 +55,26 @@ type jobSpec struct {
 
 func planName(run *v1alpha1.EvaluationRun) string { return run.Name + "-plan" }
 
-// planConfigMap is the plan and the agent as runners read them.
+// planConfigMap contains the plan and the agent for the runners.
 func planConfigMap(run *v1alpha1.EvaluationRun, plan score.Plan) (*corev1.ConfigMap, error) {
 	data, err := json.Marshal(plan)
 	if err != nil {
 		return nil, fmt.Errorf("encoding plan: %w", err)
 	}
-	agent, err := agentJSON(run.Spec.Agent)
+	agent, err := evaluation.AgentJSON(run.Spec.Agent)
 	if err != nil {
 		return nil, err
 	}
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: planName(run), Namespace: run.Namespace, Labels: runLabels(run),
-			OwnerReferences: owners(run)},
-		Immutable: new(true),
-		Data:      map[string]string{planKey: string(data), agentKey: agent},
+		ObjectMeta: objectMeta(run, planName(run)),
+		Immutable:  new(true),
+		Data:       map[string]string{planKey: string(data), agentKey: string(agent)},
 	}, nil
 }
 
-// agentJSON is the agent as runners read it: without the references to Secrets, which reach them as
-// variables, and of a container what its runner has to know.
-func agentJSON(agent v1alpha1.Agent) (string, error) {
-	plain := *agent.DeepCopy()
-	if plain.OpenAI != nil {
-		plain.OpenAI.APIKeySecretRef = nil
-	}
-	if plain.HTTP != nil {
-		plain.HTTP.TokenSecretRef = nil
-	}
-	if c := plain.Container; c != nil {
-		plain.Container = &v1alpha1.ContainerAgentSpec{Port: c.Port, Path: c.Path, TimeoutSeconds: c.TimeoutSeconds}
-	}
-	data, err := json.Marshal(plain)
-	if err != nil {
-		return "", fmt.Errorf("encoding agent: %w", err)
-	}
-	return string(data), nil
+// objectMeta is that of an object of the run.
+func objectMeta(run *v1alpha1.EvaluationRun, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: run.Namespace, Labels: runLabels(run), OwnerReferences: owners(run)}
 }
 
 // runnerJob plays some shards of a plan: one index for each.
@@ -121,7 +99,7 @@ func runnerJob(s snapshot, spec jobSpec) *batchv1.Job {
 			Parallelism:          new(parallelism(run, shards)),
 			Suspend:              new(spec.suspended),
 			BackoffLimitPerIndex: new(shardBackoffLimit(run)),
-			// A run with a shard missing can't complete, so there is no use in playing the rest.
+			// A run with a missing shard can't complete, so the rest needn't be played.
 			MaxFailedIndexes: new(int32(0)),
 			PodFailurePolicy: podFailurePolicy(),
 			Template:         *pods.Finish(template, runnerContainer, run.Spec.Template),
@@ -129,7 +107,7 @@ func runnerJob(s snapshot, spec jobSpec) *batchv1.Job {
 	}
 }
 
-// podFailurePolicy takes none for failed that a drain, a preemption or a suspension took away.
+// podFailurePolicy ignores pods that a drain, a preemption or a suspension stopped.
 func podFailurePolicy() *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
 		{
@@ -164,7 +142,7 @@ func runnerPod(s snapshot, shards score.IndexSet) corev1.PodSpec {
 			VolumeMounts:           []corev1.VolumeMount{{Name: planVolume, MountPath: planFolder, ReadOnly: true}},
 			Resources:              pods.Resources("50m", "128Mi", "2", "512Mi"),
 			TerminationMessagePath: corev1.TerminationMessagePathDefault,
-			// Never from the log: only what the runner wrote on purpose is a summary.
+			// Not from the log: a summary is only what the runner writes to this file.
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		}},
 	}
@@ -175,10 +153,11 @@ func runnerPod(s snapshot, shards score.IndexSet) corev1.PodSpec {
 	return spec
 }
 
-// agentSidecar is an init container that never ends: the runner starts when it listens, and it is
-// told to stop when the runner has ended, so that it can't keep the pod from succeeding.
+// agentSidecar is a sidecar: the runner starts when it listens, and Kubernetes stops it when the
+// runner has ended, so that it can't keep the pod from succeeding.
 func agentSidecar(agent *v1alpha1.ContainerAgentSpec) corev1.Container {
-	port := agentPort(agent)
+	const defaultPort = 8080
+	port := cmp.Or(agent.Port, defaultPort)
 	return corev1.Container{
 		Name:          agentContainer,
 		Image:         agent.Image,
@@ -196,15 +175,7 @@ func agentSidecar(agent *v1alpha1.ContainerAgentSpec) corev1.Container {
 	}
 }
 
-func agentPort(agent *v1alpha1.ContainerAgentSpec) int32 {
-	const defaultPort = 8080
-	if agent.Port == 0 {
-		return defaultPort
-	}
-	return agent.Port
-}
-
-// storeResults gives the runner what it needs to store episodes.
+// storeResults adds the volume and the credentials of the result store.
 func storeResults(spec *corev1.PodSpec, results *v1alpha1.Results) {
 	if results == nil {
 		return
@@ -226,7 +197,7 @@ func storeResults(spec *corev1.PodSpec, results *v1alpha1.Results) {
 }
 
 // resultsURL is where runners store episodes, "" for nowhere: the run's own folder,
-// NAMESPACE/RUN-UID8, below what the spec says. The URL's parameters stay.
+// NAMESPACE/RUN-UID8, below the URL of the spec, with its parameters.
 func resultsURL(run *v1alpha1.EvaluationRun) string {
 	results := ptr.Deref(run.Spec.Results, v1alpha1.Results{})
 	base := results.URL
@@ -235,8 +206,7 @@ func resultsURL(run *v1alpha1.EvaluationRun) string {
 	}
 	at, err := url.Parse(base)
 	if base == "" || err != nil {
-		// What is no URL tells the runner, which says so in its summary.
-		return base
+		return base // the runner reports an invalid URL
 	}
 	return at.JoinPath(run.Namespace, fmt.Sprintf("%s-%.8s", run.Name, run.UID)).String()
 }
@@ -264,7 +234,7 @@ func runnerArgs(run *v1alpha1.EvaluationRun, shards score.IndexSet) []string {
 	return args
 }
 
-// runnerEnv are the Secrets that runners read: the operator never does.
+// runnerEnv refers to the Secrets that runners read. The operator reads none.
 func runnerEnv(s snapshot) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	add := func(name string, ref *v1alpha1.SecretKeyReference) {
@@ -294,7 +264,7 @@ func parallelism(run *v1alpha1.EvaluationRun, shards int32) int32 {
 	return min(ptr.Deref(run.Spec.Parallelism, 1), shards)
 }
 
-// runLabels are csenv's own, by which it finds what belongs to a run.
+// runLabels are csenv's own labels, which select the objects of a run.
 func runLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelName:        v1alpha1.LabelNameValue,
@@ -307,7 +277,7 @@ func runLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	}
 }
 
-// jobLabels are the run's as well, so that the Job is queued and found as its run is.
+// jobLabels include the run's, so that the Job is queued and selected like its run.
 func jobLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, run.Labels)
@@ -315,7 +285,7 @@ func jobLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	return labels
 }
 
-// podLabels leave a queue's labels out: the Job is what waits in it, and not its pods one by one.
+// podLabels exclude a queue's labels: the Job waits in the queue, not each pod.
 func podLabels(run *v1alpha1.EvaluationRun) map[string]string {
 	labels := jobLabels(run)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, queuePrefix) })

@@ -45,11 +45,12 @@ func agents() map[string]v1alpha1.Agent {
 func TestRunnersReadTheAgent(t *testing.T) {
 	for name, agent := range agents() {
 		t.Run(name, func(t *testing.T) {
-			text, err := agentJSON(agent)
+			data, err := evaluation.AgentJSON(agent)
 			if err != nil {
 				t.Fatal(err)
 			}
-			config, err := policy.ParseConfig([]byte(text))
+			text := string(data)
+			config, err := policy.ParseConfig(data)
 			if err != nil {
 				t.Fatalf("%v: %.300s", err, text)
 			}

@@ -21,19 +21,20 @@ import (
 )
 
 const (
-	// collectInterval is the time between two questions to the pool's servers: well within the time
-	// that a drained server waits for its last episodes to be collected.
+	// collectInterval is the time between two requests to the pool's servers: well within the time
+	// that a draining server waits for its last episodes to be collected.
 	collectInterval = 5 * time.Second
-	// silentInterval is that time while no server answers, for each question to such a pool takes a
-	// while. A server that is told to go waits longer, and a pool that is back says so.
+	// silentInterval is that time while no server replies, because requests to such a pool take
+	// long. A draining server waits longer, and a pool that is back wakes its runs.
 	silentInterval = 30 * time.Second
-	// acknowledgeDelay is the time until a server that is going is told that what it handed over is
-	// counted, so that it may go.
+	// acknowledgeDelay is the time until the segment of a draining server is acknowledged, so that
+	// it can end.
 	acknowledgeDelay = time.Second
-	// collectPatience is how long activeDeadlineSeconds waits at its end for servers that don't
-	// answer.
+	// collectPatience is how long a run that reached activeDeadlineSeconds waits for servers that
+	// don't reply.
 	collectPatience = 15 * time.Second
-	// mostActive bounds what is believed of one server. It is the greatest spec.sessions.perPod.
+	// mostActive bounds the active episodes that are accepted from one server. It is the maximum of
+	// spec.sessions.perPod.
 	mostActive = 100_000
 )
 
@@ -42,9 +43,9 @@ type serverSource struct{}
 
 func (serverSource) traits() traits {
 	return traits{
-		suspended: "spec.suspend is true: nothing is collected. Episodes wait on the servers that play them, as long " +
-			"as those have room and live. Set it to false, and the run goes on.",
-		resumed: "The run collects again what trainers bring.",
+		suspended: "spec.suspend is true: no episodes are collected. Servers keep them while they run and have " +
+			"capacity. Set it to false to continue.",
+		resumed: "The run collects episodes again.",
 	}
 }
 
@@ -65,7 +66,7 @@ func (serverSource) read(ctx context.Context, r *Reconciler, s *snapshot) error 
 	return r.readScores(ctx, s, completes)
 }
 
-// begin implements source. The status remembers what the pool grades with before a segment is read.
+// begin stores what the pool grades with, before a segment is read.
 func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	passScore, err := score.ParseDecimal(s.run.Spec.PassScore)
 	if err != nil {
@@ -85,14 +86,18 @@ func (serverSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	d.status.StartTime = new(metav1.NewTime(s.now))
 	writeCollected(d, s.run, sums)
 	d.wake(time.Second)
-	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted,
-		fmt.Sprintf("The run collects from pool %s what trainers tag with it: reset(run=%q).", s.env.Name,
-			d.status.Rollouts.Tag))
-	return collecting(d, s, collected{})
+	d.announce(corev1.EventTypeNormal, v1alpha1.ReasonStarted, fmt.Sprintf("Collecting the episodes of pool %s that "+
+		"trainers tag with reset(run=%q).", s.env.Name, d.status.Rollouts.Tag))
+	return collecting(d, s)
 }
 
-// fold counts the segments that are new.
-func (serverSource) fold(d *decision, s snapshot) evaluation.Outcome {
+// advance implements source. Segments of another grader end a run only if it isn't complete.
+func (serverSource) advance(d *decision, s snapshot) evaluation.Outcome {
+	return inOrder(d, s, foldSegments, goalReached, revoked, graderChanged, collectionDeadline, collecting)
+}
+
+// foldSegments adds the new segments to the figures.
+func foldSegments(d *decision, s snapshot) evaluation.Outcome {
 	c := s.collected
 	if c.err != nil {
 		return changedByHand(c.err)
@@ -102,9 +107,9 @@ func (serverSource) fold(d *decision, s snapshot) evaluation.Outcome {
 		// The figures stay as they were before this pass: collect has read them.
 		before, _, _ := collectedBefore(s.run)
 		writeCollected(d, s.run, before)
-		return failed(v1alpha1.ReasonLedgerTooLarge,
-			fmt.Sprintf("Trainers have played more than the sums of one run hold: %v. The figures have what was "+
-				"counted before. Create a run for each part of the scenarios.", err))
+		return failed(v1alpha1.ReasonLedgerTooLarge, fmt.Sprintf("The collected episodes exceed what the sums of one "+
+			"run can hold: %v. The figures contain those counted before. Create a run for each part of the scenarios.",
+			err))
 	}
 	d.folding.refused, d.folding.ledgers, d.folding.errored = c.refused, c.counted, c.errored
 	d.status.Rollouts.Ledger, d.status.Rollouts.Servers = text, c.servers
@@ -115,74 +120,54 @@ func (serverSource) fold(d *decision, s snapshot) evaluation.Outcome {
 	return evaluation.Outcome{}
 }
 
-// complete implements source.
-func (serverSource) complete(d *decision, s snapshot) (evaluation.Outcome, bool) {
+// goalReached completes a run that has as many episodes as its spec asks for.
+func goalReached(d *decision, s snapshot) evaluation.Outcome {
 	if !s.collected.reachesGoal() {
-		return evaluation.Outcome{}, false
+		return evaluation.Outcome{}
 	}
-	return completeCollection(d, s, v1alpha1.ReasonCompleted, "As many episodes as are wanted are collected"), true
+	return completeCollection(d, s, v1alpha1.ReasonCompleted, "All requested episodes are collected")
 }
 
-// change implements source.
-func (serverSource) change(_ *decision, s snapshot) string {
-	return cmp.Or(environmentChange(s, s.run.Status.Rollouts.LedgerKey), graderChange(s, *s.collected))
-}
-
-// graderChange describes a server that grades otherwise than the pool did when the run began, which
-// the pool's status doesn't show yet.
-func graderChange(s snapshot, c collected) string {
-	for _, r := range c.refused {
+// graderChanged fails a run whose pool, or a server of it, grades differently from when it began.
+// The pool's status may show the change later than its servers.
+func graderChanged(_ *decision, s snapshot) evaluation.Outcome {
+	if o := environmentChange(s, s.run.Status.Rollouts.LedgerKey); o.Ended() {
+		return o
+	}
+	for _, r := range s.collected.refused {
 		if r.reason == refusedGrader {
-			return fmt.Sprintf("Server %s of pool %s grades otherwise than the pool did when the run began: %v. "+
-				"Scores of two graders are never mixed. Create the run again.", r.pod.Name, poolKeyOf(
-				s.run).Name, r.err)
+			return failed(v1alpha1.ReasonEnvironmentChanged, fmt.Sprintf("Server %s of pool %s grades differently "+
+				"from the pool when the run began: %v. Scores of different graders are never mixed. Create the run "+
+				"again.", r.pod.Name, poolKeyOf(s.run).Name, r.err))
 		}
 	}
-	return ""
+	return evaluation.Outcome{}
 }
 
-// overdue ends a run with the episodes that it has. Silent servers get some time to answer.
-func (serverSource) overdue(d *decision, s snapshot) (evaluation.Outcome, bool) {
+// collectionDeadline ends a run with the episodes that it has. It waits for silent servers a while.
+func collectionDeadline(d *decision, s snapshot) evaluation.Outcome {
 	c := s.collected
-	over, known := deadlineOf(s.run)
-	if !known {
-		return evaluation.Outcome{}, false
-	}
-	if left := over.Sub(s.now); left > 0 {
+	over, left := deadlineOf(s)
+	switch {
+	case over.IsZero():
+		return evaluation.Outcome{}
+	case left > 0:
 		d.wake(left)
-		return evaluation.Outcome{}, false
-	}
-	if c.silent > 0 && s.now.Before(over.Add(collectPatience)) {
+		return evaluation.Outcome{}
+	case c.silent > 0 && left > -collectPatience:
 		d.wake(acknowledgeDelay)
-		return evaluation.Outcome{}, false
-	}
-	if c.sums.Opened == 0 {
+		return evaluation.Outcome{}
+	case c.sums.Opened == 0:
 		return failed(v1alpha1.ReasonDeadlineExceeded,
 			fmt.Sprintf("No episode was collected within %d seconds (activeDeadlineSeconds). Check that trainers "+
 				"reach pool %s and tag their sessions with reset(run=%q), then create the run again.",
-				*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag)), true
+				*s.run.Spec.ActiveDeadlineSeconds, poolKeyOf(s.run).Name, d.status.Rollouts.Tag))
 	}
 	return completeCollection(d, s, v1alpha1.ReasonCollectionEnded,
-		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds)), true
+		fmt.Sprintf("The %d seconds of activeDeadlineSeconds are over", *s.run.Spec.ActiveDeadlineSeconds))
 }
 
-// proceed asks again soon, at once if a draining server waits for its segment to be acknowledged.
-func (serverSource) proceed(d *decision, s snapshot) evaluation.Outcome {
-	c := s.collected
-	switch {
-	case suspended(s.run):
-	case c.silent > 0 && c.silent == len(s.segments):
-		d.wake(silentInterval)
-	default:
-		d.wake(collectInterval)
-	}
-	if c.awaited {
-		d.wake(acknowledgeDelay)
-	}
-	return collecting(d, s, *c)
-}
-
-// end turns the collected sums into those of a run that has one shard, as other runs compare with.
+// end turns the collected sums into those of a run with one shard, which other runs compare with.
 func (serverSource) end(d *decision, s snapshot) {
 	if s.collected == nil || s.collected.err != nil {
 		return
@@ -195,13 +180,12 @@ func (serverSource) end(d *decision, s snapshot) {
 	d.status.Rollouts.Ledger, d.status.Rollouts.LedgerKey, d.status.Rollouts.Servers = "", "", nil
 }
 
-// goal is the number of episodes that a run wants of trainers, 0 for as many as they bring.
+// goal is the number of episodes that a run collects, 0 for no limit.
 func goal(run *v1alpha1.EvaluationRun) int64 {
 	return ptr.Deref(ptr.Deref(run.Spec.Agent.External, v1alpha1.ExternalAgentSpec{}).Episodes, 0)
 }
 
-// tagOf is what trainers tag their episodes with: the run's name, after its namespace where that
-// isn't the pool's.
+// tagOf is the tag of the run's episodes: its name, after its namespace if that isn't the pool's.
 func tagOf(run *v1alpha1.EvaluationRun) string {
 	if poolKeyOf(run).Namespace == run.Namespace {
 		return run.Name
@@ -209,29 +193,25 @@ func tagOf(run *v1alpha1.EvaluationRun) string {
 	return run.Namespace + "/" + run.Name
 }
 
-// collected is what a pass makes of the servers' replies.
+// collected is the result of the servers' replies.
 type collected struct {
-	run  *v1alpha1.EvaluationRun
-	key  ed25519.PublicKey
-	sums *score.Ledger
-	// servers are ordered by pod.
-	servers []v1alpha1.RolloutServer
-	// counted are the ledgers of the segments that were added to the sums.
-	counted []*score.Ledger
-	// errored and dropped are numbers of episodes in those segments, missing is the number of
-	// segments that went to somebody else, or were sealed for somebody else's question. Those
-	// before the first can have gone to a run of the same name.
+	run     *v1alpha1.EvaluationRun
+	key     ed25519.PublicKey
+	sums    *score.Ledger
+	servers []v1alpha1.RolloutServer // ordered by pod
+	counted []*score.Ledger          // of the segments that were added to the sums
+	refused []refusal
+
+	// errored and dropped are numbers of episodes in those segments. missing is the number of
+	// segments that another client acknowledged or had sealed. It doesn't include those before a
+	// server's first, which may belong to an earlier run of the same name.
 	errored, dropped, missing int64
 	active                    int64
-	// silent is the number of servers that didn't answer, refusing the first that answered with an
-	// error. Awaited is true when one that is going plays no more for the run, and waits to hear
-	// that its segment is counted.
-	silent   int
-	refusing *segmentReply
-	awaited  bool
-	refused  []refusal
-	// err means that the status can't be read.
-	err error
+
+	silent   int           // servers that didn't reply, or with an error
+	refusing *segmentReply // the first reply with an error
+	awaited  bool          // a draining server without active episodes waits for an acknowledgement
+	err      error         // the status can't be read
 }
 
 // collect adds the servers' segments to the sums of the status.
@@ -250,13 +230,13 @@ func collect(s snapshot) *collected {
 	return c
 }
 
-// reachesGoal reports whether trainers have brought as many episodes as the run asks for.
+// reachesGoal reports whether as many episodes are collected as the run asks for.
 func (c *collected) reachesGoal() bool { return goal(c.run) > 0 && c.sums.Opened >= goal(c.run) }
 
-// errReplayed means that a segment is in the figures.
+// errReplayed means that a segment is in the figures already.
 var errReplayed = errors.New("the segment has been counted before")
 
-// count adds a server's segment to the sums, if it proves what it is and isn't in them.
+// count adds a server's segment to the sums, if it is authentic and new.
 func (c *collected) count(h segmentReply) {
 	if h.err != nil {
 		c.silent++
@@ -280,8 +260,8 @@ func (c *collected) count(h segmentReply) {
 	if err == nil && h.segment.Number <= last {
 		err = fmt.Errorf("%w: %d, and %d is the last", errReplayed, h.segment.Number, last)
 	}
-	// Whoever reaches a server can have it seal a segment with another pass score. That is no other
-	// grader, and what such a segment has can't be known for the run's own.
+	// Any client of a server can have it seal a segment with another pass score. That isn't another
+	// grader, and the segment's episodes may not be the run's own.
 	stray := err == nil && ledger.PassScore != c.sums.PassScore
 	if err == nil && !stray {
 		err = c.sums.Merge(ledger)
@@ -309,8 +289,7 @@ func (c *collected) count(h segmentReply) {
 	c.dropped += h.segment.Dropped
 }
 
-// collectedBefore is what the status holds of the segments so far, and the key with which they are
-// signed.
+// collectedBefore reads the sums of the status, and the key that signs the segments.
 func collectedBefore(run *v1alpha1.EvaluationRun) (*score.Ledger, ed25519.PublicKey, error) {
 	rollouts := ptr.Deref(run.Status.Rollouts, v1alpha1.Rollouts{})
 	key, err := score.ParsePublicKey(rollouts.LedgerKey)
@@ -333,7 +312,7 @@ func encodeLedger(sums *score.Ledger) (string, error) {
 	return base64.StdEncoding.EncodeToString(data), err
 }
 
-// writeCollected writes what the sums come to.
+// writeCollected writes the figures of the sums.
 func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger) {
 	total := score.Accumulator{}
 	total.Fold(sums)
@@ -349,20 +328,6 @@ func writeCollected(d *decision, run *v1alpha1.EvaluationRun, sums *score.Ledger
 	}
 }
 
-// deadlineOf is when activeDeadlineSeconds is over for a run that has begun, false where there is
-// none.
-func deadlineOf(run *v1alpha1.EvaluationRun) (time.Time, bool) {
-	if run.Spec.ActiveDeadlineSeconds == nil || run.Status.StartTime == nil {
-		return time.Time{}, false
-	}
-	return run.Status.StartTime.Add(seconds32(*run.Spec.ActiveDeadlineSeconds)), true
-}
-
-func deadlineOver(s snapshot) bool {
-	over, known := deadlineOf(s.run)
-	return known && !s.now.Before(over)
-}
-
 func collectedMessage(d *decision, run *v1alpha1.EvaluationRun) string {
 	ended := d.status.Episodes.Scored + d.status.Episodes.Failed + d.status.Episodes.Errored
 	if wanted := goal(run); wanted > 0 {
@@ -371,24 +336,21 @@ func collectedMessage(d *decision, run *v1alpha1.EvaluationRun) string {
 	return fmt.Sprintf("%d episodes are collected.", ended)
 }
 
-// announceCollected announces what the pass has counted, and what it refused.
+// announceCollected announces what the pass has counted and refused.
 func announceCollected(d *decision, run *v1alpha1.EvaluationRun, c collected) {
 	for _, r := range c.refused {
-		d.events = append(d.events, event{
-			kind: corev1.EventTypeWarning, reason: v1alpha1.ReasonRolloutsRefused, about: r.pod, action: "Collect",
-			note: fmt.Sprintf("What server %s hands over is not counted: %v.", r.pod.Name, r.err),
-		})
+		d.events = append(d.events, event{kind: corev1.EventTypeWarning, reason: v1alpha1.ReasonRolloutsRefused,
+			about: r.pod, action: "Collect", note: refusedSegment(r)})
 	}
 	if c.dropped > 0 {
-		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf(
-			"%d episodes are in no figure: their servers had no room for them until they were collected. That comes "+
-				"of a suspended run, of an operator that was away, of very many tags, or of more scenarios than the "+
-				"sums of one segment hold.", c.dropped))
+		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsDropped, fmt.Sprintf("%d episodes are not counted: "+
+			"their servers had no capacity to keep them until they were collected. Possible causes are a suspended "+
+			"run, an operator that was down, too many tags, or more scenarios than one segment can hold.", c.dropped))
 	}
 	if c.missing > 0 {
-		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf(
-			"%d segments of episodes are in no figure: something else than this run has asked for them. Find out who "+
-				"may reach the servers' port %d.", c.missing, v1alpha1.OperationsPort))
+		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonRolloutsMissing, fmt.Sprintf("%d segments of episodes are "+
+			"not counted: a client other than this run has requested them. Check which clients can reach port %d of "+
+			"the servers.", c.missing, v1alpha1.OperationsPort))
 	}
 	if wanted := goal(run); wanted > 0 {
 		before := ptr.Deref(run.Status.Episodes, v1alpha1.RunEpisodes{})
@@ -396,12 +358,15 @@ func announceCollected(d *decision, run *v1alpha1.EvaluationRun, c collected) {
 	}
 }
 
-// completeCollection ends a run with its figures, unless too many episodes errored.
+func refusedSegment(r refusal) string {
+	return fmt.Sprintf("The segment of server %s is not counted: %v.", r.pod.Name, r.err)
+}
+
+// completeCollection completes a run with its figures, or fails it if too many episodes errored.
 func completeCollection(d *decision, s snapshot, reason, why string) evaluation.Outcome {
 	sums := s.collected.sums
 	p, _ := evaluation.Verdict(s.run, d.status, evaluation.Counted{Episodes: sums.Opened, Complete: true,
-		Reason: reason, Why: why,
-		Advice: "See the servers' logs for the causes, then create the run again."})
+		Reason: reason, Why: why, Advice: "See the servers' logs for the causes, then create the run again."})
 	if p.State == evaluation.Failed {
 		return p
 	}
@@ -410,27 +375,36 @@ func completeCollection(d *decision, s snapshot, reason, why string) evaluation.
 	text, err := table.MarshalText()
 	if err != nil || s.scoresTaken {
 		table = &score.ScenarioTable{}
-	} else if s.scores == nil || s.scores.Data[v1alpha1.ScoresKey] != string(text) {
-		d.scores = new(string(text))
+	} else {
+		writeTable(d, s, string(text))
 	}
 	publish(d, s, table)
 	return p
 }
 
-// collecting is the outcome of a run that goes on.
-func collecting(d *decision, s snapshot, c collected) evaluation.Outcome {
+// collecting is the outcome of a run that goes on. It requests the next segments soon, at once if a
+// draining server waits for its segment to be acknowledged.
+func collecting(d *decision, s snapshot) evaluation.Outcome {
 	message := collectedMessage(d, s.run)
-	if suspended(s.run) {
-		return running(v1alpha1.ReasonSuspended, message+" Set spec.suspend to false, and the run goes on.")
+	c := ptr.Deref(s.collected, collected{})
+	if c.awaited {
+		d.wake(acknowledgeDelay)
 	}
-	message += fmt.Sprintf(" Trainers tag their sessions with reset(run=%q). Set spec.activeDeadlineSeconds to 1 to "+
-		"end the run with what it has.", d.status.Rollouts.Tag)
+	if suspended(s.run) {
+		return running(v1alpha1.ReasonSuspended, message+" Set spec.suspend to false to continue.")
+	}
+	if c.silent > 0 && c.silent == len(s.segments) {
+		d.wake(silentInterval)
+	} else {
+		d.wake(collectInterval)
+	}
+	message += fmt.Sprintf(" Trainers tag their sessions with reset(run=%q). To end the run with the collected "+
+		"episodes, set spec.activeDeadlineSeconds to 1.", d.status.Rollouts.Tag)
 	if len(c.refused) > 0 {
-		message += fmt.Sprintf(" What server %s hands over is not counted: %v.", c.refused[0].pod.Name,
-			c.refused[0].err)
+		message += " " + refusedSegment(c.refused[0])
 	}
 	if c.refusing != nil {
-		message += fmt.Sprintf(" Server %s hands nothing over: %v. See its log, and whether the pool's image is of "+
+		message += fmt.Sprintf(" Server %s returns no segment: %v. See its log, and check that the pool's image is of "+
 			"the operator's release.", c.refusing.pod.Name, c.refusing.err)
 	}
 	return running(v1alpha1.ReasonRunning, message)

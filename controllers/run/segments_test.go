@@ -691,7 +691,7 @@ func TestServerThatHandsNothingOver(t *testing.T) {
 	a.refuses, b.silent = true, true
 	w.mustPass()
 	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning ||
-		!strings.Contains(c.Message, "Server support-a hands nothing over: asking: /rollouts is answered with 404") {
+		!strings.Contains(c.Message, "Server support-a returns no segment: asking: /rollouts is answered with 404") {
 		t.Errorf("%s: %s", c.Reason, c.Message)
 	}
 }
@@ -749,8 +749,8 @@ func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
 				pool := unreachablePool{reachable: last.pod, asked: &atomic.Int64{}}
 				r := &Reconciler{pools: pool, clock: clock.RealClock{}}
 				began := time.Now()
-				r.ask(t.Context(), servers, func(string) score.CollectRequest { return score.CollectRequest{} })
-				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > reportBudget {
+				r.request(t.Context(), servers, func(string) score.CollectRequest { return score.CollectRequest{} })
+				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > requestBudget {
 					t.Errorf("it is asked with %v, and %d in all in %s", last.err, asked, time.Since(began))
 				}
 			})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,14 +19,14 @@ import (
 )
 
 const (
-	// maxServers bounds the servers that are asked for rollouts, and those in a status: twice as
-	// many as the largest pool has, for each may be replaced by another while it drains.
+	// maxServers bounds the servers that segments are requested from, and those in a status: twice
+	// as many as the largest pool has, since each may be replaced while it drains.
 	maxServers = 2048
-	// askTimeout is for one server's answer. So many are asked at a time that a pass comes to each
-	// server of the largest pool although none answers.
-	askTimeout = time.Second
-	askWidth   = 128
-	// maxLookups bounds the pods of a pass that are looked for past the cache.
+	// requestTimeout is for one server's reply. With requestWidth requests at a time, a pass
+	// reaches every server of the largest pool even if no other replies.
+	requestTimeout = time.Second
+	requestWidth   = 128
+	// maxLookups bounds the pods of a pass that are read past the cache.
 	maxLookups = 64
 )
 
@@ -38,17 +37,16 @@ type segmentReply struct {
 	err     error
 }
 
-// readSegments asks the pool's servers for what trainers have played for the run since it was last
-// asked, and tells them what the status, as it was read, has of that. Servers that are full or
-// draining are asked too, and those of a pool that is being deleted. What waits for a suspended run
-// is asked for at its end alone.
+// readSegments requests the run's next segments from the pool's servers, full and draining ones and
+// those of a pool that is being deleted included. The request acknowledges the segments that the
+// status contains. Segments of a suspended run are requested only at its end.
 func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 	if s.run.Status.Rollouts == nil || s.revoked || suspended(s.run) && !deadlineOver(*s) {
 		return nil
 	}
 	sums, _, err := collectedBefore(s.run)
 	if err != nil {
-		return nil //nolint:nilerr // the decision tells it
+		return nil //nolint:nilerr // the decision reports it
 	}
 	list, err := pods.Servers(ctx, r.client, poolKeyOf(s.run))
 	if err != nil {
@@ -58,31 +56,31 @@ func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 	for _, server := range s.run.Status.Rollouts.Servers {
 		known[server.Pod] = server
 	}
-	room := maxServers - len(known)
-	there := map[string]bool{}
+	capacity := maxServers - len(known)
+	alive := map[string]bool{}
 	for i := range list {
 		pod := &list[i]
 		_, isKnown := known[pod.Name]
-		there[pod.Name] = !pods.HasEnded(pod)
-		if !pods.IsRunning(pod) || !isKnown && room == 0 {
+		alive[pod.Name] = !pods.HasEnded(pod)
+		if !pods.IsRunning(pod) || !isKnown && capacity == 0 {
 			continue
 		}
 		if !isKnown {
-			room--
+			capacity--
 		}
 		s.segments = append(s.segments, segmentReply{pod: pod})
 	}
-	r.ask(ctx, s.segments, func(pod string) score.CollectRequest {
+	r.request(ctx, s.segments, func(pod string) score.CollectRequest {
 		last := known[pod]
 		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), PassScore: sums.PassScore,
 			Instance: last.Instance, Ack: last.Segment}
 	})
-	return r.findGone(ctx, s, there)
+	return r.findGone(ctx, s, alive)
 }
 
-// confirmEnd fails with a conflict if a run is about to end by an old view of it. The guard of the
-// status comes too late: the table of scenarios is written before, and the old view may be that of
-// a run that has ended, whose servers have been told to wait for it no longer.
+// confirmEnd returns a conflict if a run is about to end by an old view of it. The guard of the
+// status comes too late: the table of scenarios is written before it, and the old view may be of a
+// run that has ended, whose servers no longer wait for it.
 func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) error {
 	if s.run.Status.Rollouts == nil || ended(s.run.Status.Conditions) || !ended(next.status.Conditions) {
 		return nil
@@ -104,51 +102,47 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 // notifyDone notifies the servers that a run has ended, so that a draining server doesn't wait for
 // it. A server that isn't reached stops waiting within a minute.
 func (r *Reconciler) notifyDone(ctx context.Context, s snapshot) {
-	r.ask(ctx, slices.Clone(s.segments), func(string) score.CollectRequest {
+	r.request(ctx, slices.Clone(s.segments), func(string) score.CollectRequest {
 		return score.CollectRequest{Tag: s.run.Status.Rollouts.Tag, Run: string(s.run.UID), Done: true}
 	})
 }
 
-// errOtherPod means that the address that the cache has of a pod is another's by now: what that one
-// has is counted when it is asked itself.
+// errOtherPod means that the pod's address in the cache belongs to another pod by now. That pod's
+// segments are counted when they are requested from it.
 var errOtherPod = errors.New("its address is answered by pod")
 
-// ask asks many servers at a time, each its own question: those that are going first, for they are
-// there no longer next time, and the others in an order that changes, should some keep the rest
-// from being asked.
-func (r *Reconciler) ask(ctx context.Context, servers []segmentReply, question func(pod string) score.CollectRequest) {
-	ctx, cancel := context.WithTimeout(ctx, reportBudget)
-	defer cancel()
-	var group errgroup.Group
-	group.SetLimit(askWidth)
-	order := rand.New(rand.NewPCG(uint64(r.clock.Now().UnixNano()), 0)).Perm(len(servers)) //nolint:gosec // no secret
-	for _, going := range []bool{true, false} {
-		for _, i := range order {
-			h := &servers[i]
-			if h.pod.DeletionTimestamp.IsZero() == going {
-				continue
-			}
-			group.Go(func() error {
-				ctx, cancel := context.WithTimeout(ctx, askTimeout)
-				defer cancel()
-				h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, question(h.pod.Name))
-				if h.err == nil && h.segment.Pod != h.pod.Name {
-					h.err = fmt.Errorf("%w %.64q", errOtherPod, h.segment.Pod)
-				}
-				return nil
-			})
+// request sends a request to each server: first to those that are being deleted, which may not
+// exist at the next pass, and to the others in random order, so that slow ones don't always keep
+// the same servers from their turn.
+func (r *Reconciler) request(ctx context.Context, servers []segmentReply,
+	request func(pod string) score.CollectRequest) {
+	var deleted, others []int
+	random := rand.New(rand.NewPCG(uint64(r.clock.Now().UnixNano()), 0)) //nolint:gosec // no secret
+	for _, i := range random.Perm(len(servers)) {
+		if servers[i].pod.DeletionTimestamp.IsZero() {
+			others = append(others, i)
+		} else {
+			deleted = append(deleted, i)
 		}
 	}
-	_ = group.Wait() // each has its own error
+	forEach(ctx, append(deleted, others...), requestWidth, func(ctx context.Context, i int) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		h := &servers[i]
+		h.segment, h.err = r.pools.Rollouts(ctx, h.pod.Status.PodIP, request(h.pod.Name))
+		if h.err == nil && h.segment.Pod != h.pod.Name {
+			h.err = fmt.Errorf("%w %.64q", errOtherPod, h.segment.Pod)
+		}
+	})
 }
 
-// findGone finds the servers whose numbers need no longer be remembered, for nobody can hand over
-// their segments again. The cache alone can't tell: it may not show yet what the pass that wrote
-// them saw.
-func (r *Reconciler) findGone(ctx context.Context, s *snapshot, there map[string]bool) error {
+// findGone finds the servers whose segment numbers can be forgotten, because no server can send
+// their segments again. A pod that the cache doesn't list is read past it: the cache may be older
+// than the pass that wrote the number.
+func (r *Reconciler) findGone(ctx context.Context, s *snapshot, alive map[string]bool) error {
 	lookups := 0
 	for _, server := range s.run.Status.Rollouts.Servers {
-		alive, listed := there[server.Pod]
+		lives, listed := alive[server.Pod]
 		if !listed {
 			if lookups++; lookups > maxLookups {
 				return nil
@@ -156,12 +150,12 @@ func (r *Reconciler) findGone(ctx context.Context, s *snapshot, there map[string
 			var pod corev1.Pod
 			err := r.direct.Get(ctx, types.NamespacedName{Namespace: poolKeyOf(s.run).Namespace, Name: server.Pod},
 				&pod)
-			if err != nil && !apierrors.IsNotFound(err) {
+			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("looking for server %s: %w", server.Pod, err)
 			}
-			alive = err == nil
+			lives = err == nil
 		}
-		if !alive {
+		if !lives {
 			s.gone = append(s.gone, server.Pod)
 		}
 	}

@@ -25,25 +25,24 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// reportBudget is for all servers that are asked in a pass: it must end although a network policy
-// swallows every packet.
-const reportBudget = 10 * time.Second
+// requestBudget bounds all requests of a pass, which must end even if a network policy drops every
+// packet.
+const requestBudget = 10 * time.Second
 
-// poolReader reads what a pool offers, and what trainers have played, from the server at a pod's
-// address.
+// poolReader reads the report and the segments of the server at a pod's address.
 type poolReader interface {
 	Report(ctx context.Context, podIP string) (score.Report, error)
-	Rollouts(ctx context.Context, podIP string, question score.CollectRequest) (score.Segment, error)
+	Rollouts(ctx context.Context, podIP string, request score.CollectRequest) (score.Segment, error)
 }
 
-// snapshot is what one pass knows. All of it was read; nothing in it is written to.
+// snapshot is what one pass has read. It is not written to.
 type snapshot struct {
 	run     *v1alpha1.EvaluationRun      // nil when there is none, or it is being deleted
 	env     *v1alpha1.CustomerSupportEnv // nil while there is none that the run may use
 	revoked bool                         // there is a pool, but it doesn't admit the run's namespace
 	planMap *corev1.ConfigMap            // nil while there is none of the run's own
 	job     *batchv1.Job                 // nil while there is none of the run's own
-	taken   []string                     // names that the run needs and something else has
+	taken   []string                     // objects of others with names that the run needs
 	closing bool                         // the namespace is being deleted
 	options Options
 	now     time.Time
@@ -57,26 +56,24 @@ type snapshot struct {
 
 	scores         *corev1.ConfigMap       // the table of scenarios, nil while there is none of the run's own
 	scoresTaken    bool                    // something else has the name of the table
-	baseline       *v1alpha1.EvaluationRun // the run to compare with, nil where there is none or none is asked for
+	baseline       *v1alpha1.EvaluationRun // the run to compare with, nil if there is none
 	baselineScores *corev1.ConfigMap       // its table
-	live           *liveFigures            // what the servers say of the run's episodes, nil while nobody asks
-	segments       []segmentReply          // what the servers replied to a run that collects, ordered by pod
-	collected      *collected              // what is made of that, nil while the run collects nothing
-	gone           []string                // pods of status.rollouts.servers that have ended for certain
+	live           *liveFigures            // the servers' counts of the run's episodes, nil while not polled
+	segments       []segmentReply          // the servers' replies to a run that collects, ordered by pod
+	collected      *collected              // their result, nil while the run collects nothing
+	gone           []string                // pods of status.rollouts.servers that no longer exist
 
-	// report is what the pool offers, read only while the run has no plan to go by. reportErr says
-	// why it is nil then.
-	report    *score.Report
-	reportErr error
+	report    *score.Report // the pool's offer, read only while the run has no plan
+	reportErr error         // why report couldn't be read
 }
 
-// offer is what the pool offers, once its report was read.
+// offer requires that the report was read.
 func (s snapshot) offer() evaluation.Offer {
 	return evaluation.Offer{Pool: s.env.Name, Image: s.env.Status.Image, Version: s.options.Version,
 		LedgerKey: s.env.Status.LedgerPublicKey, Report: *s.report}
 }
 
-// takeSnapshot reads everything that a pass needs, and writes nothing.
+// takeSnapshot reads everything that a pass needs.
 func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName) (snapshot, error) {
 	s := snapshot{now: r.clock.Now(), options: r.options}
 	run := &v1alpha1.EvaluationRun{}
@@ -100,7 +97,7 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, key types.NamespacedName)
 	return s, s.source.read(ctx, r, &s)
 }
 
-// readPods sorts the pods that bear the run's name into this run's and others'.
+// readPods reads the pods with the run's name, this run's and those of others of its name.
 func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *snapshot) error {
 	var list corev1.PodList
 	labels := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRunner, v1alpha1.LabelRun: key.Name}
@@ -118,10 +115,9 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 		if mine && pod.Status.Phase == corev1.PodSucceeded {
 			s.succeeded = append(s.succeeded, pod)
 		}
-		switch {
-		case mine && held:
+		if mine && held {
 			s.pods = append(s.pods, pod)
-		case held:
+		} else if held {
 			s.foreign = append(s.foreign, pod)
 		}
 		leaving = leaving || mine && !pod.DeletionTimestamp.IsZero()
@@ -132,7 +128,7 @@ func (r *Reconciler) readPods(ctx context.Context, key types.NamespacedName, s *
 	return r.readNamespace(ctx, key.Namespace, s)
 }
 
-// readNamespace is called when pods of the run are being deleted, to find out why.
+// readNamespace finds out whether the namespace is being deleted.
 func (r *Reconciler) readNamespace(ctx context.Context, name string, s *snapshot) error {
 	namespace := &corev1.Namespace{}
 	err := r.direct.Get(ctx, types.NamespacedName{Name: name}, namespace)
@@ -149,7 +145,7 @@ func poolKeyOf(run *v1alpha1.EvaluationRun) types.NamespacedName {
 		Name: run.Spec.EnvironmentRef.Name}
 }
 
-// readPool reads the pool if the run may use it.
+// readPool reads the pool if it admits the run.
 func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
 	env := &v1alpha1.CustomerSupportEnv{}
 	err := r.client.Get(ctx, poolKeyOf(s.run), env)
@@ -165,15 +161,15 @@ func (r *Reconciler) readPool(ctx context.Context, s *snapshot) error {
 			return err
 		}
 	}
+	s.revoked = !allowed
 	if allowed {
 		s.env = env
 	}
-	s.revoked = !allowed
 	return nil
 }
 
-// admits reports whether a pool admits runs of a namespace. A selector that can't be read admits no
-// other namespace; the pool's status reports it.
+// admits reports whether a pool admits runs of a namespace. An invalid selector, which the pool's
+// status reports, admits no other namespace.
 func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEnv, namespace string) (bool, error) {
 	space := &metav1.PartialObjectMetadata{}
 	space.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -187,9 +183,9 @@ func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEn
 	return allowed, nil
 }
 
-// readOwn reads one of the run's own objects. While the run goes on it looks past the cache for
-// what the cache doesn't have: an object that was just created, or one of somebody else's, which
-// carries none of our labels and holds a name that the run needs.
+// readOwn reads one of the run's own objects and reports whether it exists. Until the run has
+// ended, objects that the cache doesn't have are read past it: they may have just been created, or
+// may belong to another owner, whose objects the cache doesn't contain.
 func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, object client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
 	err := r.client.Get(ctx, key, object)
@@ -207,21 +203,21 @@ func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, obje
 	return err == nil, nil
 }
 
-// readReport reads what the pool offers, if it is available. It asks one ready server after the
-// other until one answers as the pool's status says: during a rolling update some don't.
+// readReport reads the report of an available pool from the first ready server whose report matches
+// the pool's status, which not all do during a rolling update.
 func (r *Reconciler) readReport(ctx context.Context, s *snapshot) {
 	if environmentCondition(*s).Status == metav1.ConditionTrue {
-		s.report, s.reportErr = r.askReport(ctx, s.env)
+		s.report, s.reportErr = r.fetchReport(ctx, s.env)
 	}
 }
 
-func (r *Reconciler) askReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {
+func (r *Reconciler) fetchReport(ctx context.Context, env *v1alpha1.CustomerSupportEnv) (*score.Report, error) {
 	servers, err := pods.Servers(ctx, r.client, client.ObjectKeyFromObject(env))
 	if err != nil {
 		return nil, err
 	}
-	failed := []error{errors.New("no server is ready")}
-	ctx, cancel := context.WithTimeout(ctx, reportBudget)
+	failure := errors.New("no server is ready")
+	ctx, cancel := context.WithTimeout(ctx, requestBudget)
 	defer cancel()
 	for i := range servers {
 		pod := &servers[i]
@@ -235,20 +231,20 @@ func (r *Reconciler) askReport(ctx context.Context, env *v1alpha1.CustomerSuppor
 		if err == nil {
 			return &report, nil
 		}
-		failed = append(failed, fmt.Errorf("server %s: %w", pod.Name, err))
+		failure = fmt.Errorf("server %s: %w", pod.Name, err)
 	}
-	return nil, failed[len(failed)-1]
+	return nil, failure
 }
 
-// sameGrader reports whether a server plays and grades what its pool's status says.
+// sameGrader returns an error if a server's scenarios or grader differ from its pool's status.
 func sameGrader(env *v1alpha1.CustomerSupportEnv, report score.Report) error {
 	for _, field := range []struct{ what, status, server string }{
-		{"scenarios", env.Status.ScenarioDigest, report.ScenarioDigest},
-		{"grader", env.Status.GraderVersion, report.GraderVersion},
+		{"scenario digest", env.Status.ScenarioDigest, report.ScenarioDigest},
+		{"grader version", env.Status.GraderVersion, report.GraderVersion},
 		{"judge", env.Status.Judge, report.Judge},
 	} {
 		if field.status != field.server {
-			return fmt.Errorf("its %s are %q, the pool's status says %q", field.what, field.server, field.status)
+			return fmt.Errorf("its %s is %q, but %q in the pool's status", field.what, field.server, field.status)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"sync"
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/controllers/evaluation"
@@ -14,24 +15,15 @@ type source interface {
 	read(ctx context.Context, r *Reconciler, s *snapshot) error
 	// begin writes to the status what the run begins with.
 	begin(d *decision, s snapshot) evaluation.Outcome
-	// fold adds to the figures what is new and announces what is refused. It returns an outcome
-	// that has ended if nothing can be counted.
-	fold(d *decision, s snapshot) evaluation.Outcome
-	// complete reports whether the episodes that are counted, or refused, end the run.
-	complete(d *decision, s snapshot) (evaluation.Outcome, bool)
-	// change describes what of the pool no longer is what the run began with, "" if nothing.
-	change(d *decision, s snapshot) string
-	// overdue reports whether the rest of the episodes can't come any more.
-	overdue(d *decision, s snapshot) (evaluation.Outcome, bool)
-	// proceed has the rest played or collected, and acknowledges what is counted.
-	proceed(d *decision, s snapshot) evaluation.Outcome
-	// end writes what only a run that has ended has in its status.
+	// advance counts what is new, checks whether the run has ended, and has the rest played.
+	advance(d *decision, s snapshot) evaluation.Outcome
+	// end completes the status of a run that has ended.
 	end(d *decision, s snapshot)
 	// traits are constant.
 	traits() traits
 }
 
-// traits are what messages say of a source.
+// traits are the properties of a source that messages and conditions depend on.
 type traits struct {
 	// runners need the pool's token.
 	runners            bool
@@ -43,4 +35,32 @@ func sourceOf(run *v1alpha1.EvaluationRun) source {
 		return serverSource{}
 	}
 	return jobSource{}
+}
+
+// inOrder runs checks until one ends the run, and returns the outcome of the last that it ran.
+func inOrder(d *decision, s snapshot, checks ...func(*decision, snapshot) evaluation.Outcome) evaluation.Outcome {
+	var o evaluation.Outcome
+	for _, check := range checks {
+		if o = check(d, s); o.Ended() {
+			break
+		}
+	}
+	return o
+}
+
+// forEach calls f with each item, in order and so many at a time. All calls together have
+// requestBudget.
+func forEach[T any](ctx context.Context, items []T, width int, f func(context.Context, T)) {
+	ctx, cancel := context.WithTimeout(ctx, requestBudget)
+	defer cancel()
+	var group sync.WaitGroup
+	slots := make(chan struct{}, width)
+	for _, item := range items {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			f(ctx, item)
+		})
+	}
+	group.Wait()
 }

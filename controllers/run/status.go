@@ -26,7 +26,7 @@ func failed(reason, message string) evaluation.Outcome {
 	return evaluation.Outcome{State: evaluation.Failed, Reason: reason, Message: message}
 }
 
-// setConditions sets every condition, whatever has happened, and announces the ends.
+// setConditions sets every condition and announces what has changed.
 func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
 	environment, suspension := environmentCondition(s), suspendedCondition(s)
 	verdict := evaluation.Conditions(s.run, d.folding.sums, p)
@@ -43,16 +43,16 @@ func setConditions(d *decision, s snapshot, p evaluation.Outcome) {
 	}
 }
 
-// announceEnd announces how a run ends, and what of it isn't as the spec asks for.
+// announceEnd announces how a run ends, and what the spec asks for but wasn't reached.
 func announceEnd(d *decision, p evaluation.Outcome, verdict []metav1.Condition) {
-	switch p.State {
-	case evaluation.Completed:
-		d.announce(corev1.EventTypeNormal, p.Reason, p.Message)
-	case evaluation.Failed:
-		d.announce(corev1.EventTypeWarning, p.Reason, p.Message)
-	default:
+	if !p.Ended() {
 		return
 	}
+	kind := corev1.EventTypeNormal
+	if p.State == evaluation.Failed {
+		kind = corev1.EventTypeWarning
+	}
+	d.announce(kind, p.Reason, p.Message)
 	for _, c := range verdict {
 		optional := c.Type == v1alpha1.ConditionThresholdsMet || c.Type == v1alpha1.ConditionResultsStored
 		if optional && c.Status == metav1.ConditionFalse {
@@ -68,22 +68,24 @@ func storedCondition(sums score.Accumulator, is evaluation.State) metav1.Conditi
 		f.Stored.Error = pods.Quote(f.Stored.Error)
 	}
 	return evaluation.StoredCondition(f.Stored, f.Episodes+f.Errored, is,
-		"Where the others are needed, see to that and create the run again.")
+		"If the others are needed, correct that and create the run again.")
 }
 
-// holdUps are the reasons for which a run that has its pool isn't played for a time, with the types
-// of their events.
-var holdUps = map[string]string{
+// delays are the reasons that delay a run whose pool is available, with the types of their events.
+var delays = map[string]string{
 	v1alpha1.ReasonQueued: corev1.EventTypeNormal, v1alpha1.ReasonNameTaken: corev1.EventTypeWarning,
 	v1alpha1.ReasonRunnersNotStarted: corev1.EventTypeWarning, v1alpha1.ReasonUnschedulable: corev1.EventTypeWarning,
 }
 
-// announce tells of what changes about the pool, about the run's suspension and about what holds it
-// up.
+// announce announces changes of the pool, of the run's suspension and of what delays it.
 func announce(d *decision, s snapshot, environment, suspension metav1.Condition, p evaluation.Outcome) {
 	before := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionEnvironmentReady)
 	if environment.Status != metav1.ConditionTrue && (before == nil || before.Reason != environment.Reason) {
-		d.announce(environmentEventType(environment.Reason), environment.Reason, environment.Message)
+		kind := corev1.EventTypeWarning
+		if environment.Reason == v1alpha1.ReasonEnvironmentNotAvailable {
+			kind = corev1.EventTypeNormal // a pool is often applied together with its runs
+		}
+		d.announce(kind, environment.Reason, environment.Message)
 	}
 	was := meta.IsStatusConditionTrue(s.run.Status.Conditions, v1alpha1.ConditionSuspended)
 	switch is := suspension.Status == metav1.ConditionTrue; {
@@ -92,8 +94,8 @@ func announce(d *decision, s snapshot, environment, suspension metav1.Condition,
 	case was && !is:
 		d.announce(corev1.EventTypeNormal, v1alpha1.ReasonResumed, s.source.traits().resumed)
 	}
-	stood := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
-	if kind := holdUps[p.Reason]; kind != "" && (stood == nil || stood.Reason != p.Reason) && !p.Ended() {
+	last := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionComplete)
+	if kind := delays[p.Reason]; kind != "" && (last == nil || last.Reason != p.Reason) && !p.Ended() {
 		d.announce(kind, p.Reason, p.Message)
 	}
 }
@@ -107,22 +109,12 @@ func suspendedCondition(s snapshot) metav1.Condition {
 		"spec.suspend is not set.")
 }
 
-// environmentEventType takes a pool that isn't up yet as usual: it is often applied together with
-// its runs.
-func environmentEventType(reason string) string {
-	if reason == v1alpha1.ReasonEnvironmentNotAvailable {
-		return corev1.EventTypeNormal
-	}
-	return corev1.EventTypeWarning
-}
-
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: pods.Shorten(message, pods.MaxNote)}
 }
 
-// environmentCondition reports whether the pool exists, may be used, accepts sessions and can be
-// read. Of a pool in another namespace that doesn't admit the run's, a run learns nothing, not even
-// whether it exists.
+// environmentCondition reports whether the pool exists, admits the run, accepts sessions and can be
+// read. The message doesn't reveal whether a pool exists that doesn't admit the run's namespace.
 func environmentCondition(s snapshot) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
 		return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
@@ -133,14 +125,13 @@ func environmentCondition(s snapshot) metav1.Condition {
 	switch {
 	case s.env == nil && key.Namespace != s.run.Namespace:
 		return no(v1alpha1.ReasonNamespaceNotAllowed, "No CustomerSupportEnv %s in namespace %s admits runs of "+
-			"namespace %s. Correct spec.environmentRef, or ask whoever owns the pool to admit the namespace in "+
-			"access.allowedNamespaces.",
-			name, key.Namespace, s.run.Namespace)
+			"namespace %s. Correct spec.environmentRef, or ask the pool's owner to admit the namespace in "+
+			"access.allowedNamespaces.", name, key.Namespace, s.run.Namespace)
 	case s.env == nil:
-		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it, "+
-			"and the run goes on.", name, key.Namespace)
+		return no(v1alpha1.ReasonEnvironmentNotFound, "There is no CustomerSupportEnv %s in namespace %s. Create it "+
+			"to continue.", name, key.Namespace)
 	case s.env.Spec.Access.TokenSecretRef != nil && poolToken(s) == nil && s.source.traits().runners:
-		return no(v1alpha1.ReasonTokenMissing, "Pool %s asks for a token. Put it into a Secret of namespace %s and "+
+		return no(v1alpha1.ReasonTokenMissing, "Pool %s requires a token. Put it into a Secret of namespace %s and "+
 			"create the run again with spec.environmentRef.tokenSecretRef.", name, s.run.Namespace)
 	}
 	available := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionAvailable)
@@ -152,17 +143,18 @@ func environmentCondition(s snapshot) metav1.Condition {
 			available.Message+degradation(s))
 	case s.reportErr != nil:
 		return no(v1alpha1.ReasonEnvironmentUnreachable,
-			"What pool %s offers can't be read: %v. The operator tries again.", name, s.reportErr)
+			"The scenarios of pool %s can't be read: %v. The operator tries again.", name, s.reportErr)
 	}
 	if _, err := score.ParsePublicKey(s.env.Status.LedgerPublicKey); err != nil || s.env.Status.ScenarioDigest == "" {
-		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s hasn't told its scenarios and ledger key yet.", name)
+		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has not reported its scenarios and ledger key yet.",
+			name)
 	}
 	return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable,
 		fmt.Sprintf("Pool %s accepts sessions.", name))
 }
 
-// degradation is what is wrong with the pool, for runs of its own namespace: it may quote what
-// others aren't to see.
+// degradation is the message of a degraded pool. It isn't shown to other namespaces, since it may
+// quote private data.
 func degradation(s snapshot) string {
 	c := meta.FindStatusCondition(s.env.Status.Conditions, v1alpha1.ConditionDegraded)
 	if c == nil || c.Status != metav1.ConditionTrue || s.env.Namespace != s.run.Namespace {
@@ -171,8 +163,8 @@ func degradation(s snapshot) string {
 	return " " + c.Message
 }
 
-// poolToken is where the run's runners find the pool's token, nil where the run names none. A
-// Secret of the pool's own namespace is out of reach for pods of another.
+// poolToken refers to the pool's token, nil if there is none that the run's pods can read. Pods
+// can't read the Secrets of another namespace.
 func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 	switch ref := s.run.Spec.EnvironmentRef.TokenSecretRef; {
 	case ref != nil:
@@ -188,8 +180,7 @@ func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 func inProgress(d *decision, s snapshot) evaluation.Outcome {
 	switch {
 	case suspended(s.run):
-		return running(v1alpha1.ReasonSuspended, shardsMessage(d)+" Set spec.suspend to false, and the "+
-			"run goes on with the rest.")
+		return running(v1alpha1.ReasonSuspended, shardsMessage(d)+" Set spec.suspend to false to continue.")
 	case heldByQueue(s):
 		return running(v1alpha1.ReasonQueued, fmt.Sprintf("%s Job %s waits until queue %s admits it.",
 			shardsMessage(d), s.job.Name, s.run.Labels[labelQueue]))
@@ -199,16 +190,16 @@ func inProgress(d *decision, s snapshot) evaluation.Outcome {
 }
 
 func shardsMessage(d *decision) string {
-	return fmt.Sprintf("%d of %d shards are in the figures.", d.folding.completed.Len(), d.status.Shards.Total)
+	return fmt.Sprintf("%d of %d shards are counted.", d.folding.completed.Len(), d.status.Shards.Total)
 }
 
-// inPlay reports how far the run is, and what delays it.
+// inPlay is the outcome of a run that is being played, with what delays it.
 func inPlay(d *decision, s snapshot) evaluation.Outcome {
 	going := func(reason, format string, args ...any) evaluation.Outcome {
 		return running(reason, shardsMessage(d)+" "+fmt.Sprintf(format, args...))
 	}
 	if len(s.taken) > 0 {
-		return going(v1alpha1.ReasonNameTaken, "%s belongs to something else. Delete it, and the run goes on.",
+		return going(v1alpha1.ReasonNameTaken, "%s belongs to something else. Delete it to continue.",
 			strings.Join(s.taken, ", "))
 	}
 	if why, _ := startTrouble(s.pods); why != "" {
@@ -217,15 +208,15 @@ func inPlay(d *decision, s snapshot) evaluation.Outcome {
 	for i := range s.pods {
 		for _, c := range s.pods[i].Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-				return going(v1alpha1.ReasonUnschedulable, "No node takes runner pod %s: %s", s.pods[i].Name,
+				return going(v1alpha1.ReasonUnschedulable, "Runner pod %s can't be scheduled: %s", s.pods[i].Name,
 					pods.Quote(c.Message))
 			}
 		}
 	}
-	return going(v1alpha1.ReasonRunning, "To see what the runners do: %s", logsCommand(s.run))
+	return going(v1alpha1.ReasonRunning, "To see the runners' logs: %s", logsCommand(s.run))
 }
 
-// logsCommand shows what the run's runners have to say.
+// logsCommand shows the logs of the run's runners.
 func logsCommand(run *v1alpha1.EvaluationRun) string {
 	return fmt.Sprintf("kubectl logs -n %s -l %s=%s", run.Namespace, v1alpha1.LabelRun, run.Name)
 }

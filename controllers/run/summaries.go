@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +22,9 @@ type jobSource struct{}
 func (jobSource) traits() traits {
 	return traits{
 		runners: true,
-		suspended: "spec.suspend is true: runners are stopped, and the shards that they have not finished are played " +
-			"again later. Set it to false, and the run goes on.",
-		resumed: "The run goes on with the shards that are not in the figures yet.",
+		suspended: "spec.suspend is true: runners are stopped, and shards that have not ended will be played again. " +
+			"Set it to false to continue.",
+		resumed: "The run continues with the shards that are not counted yet.",
 	}
 }
 
@@ -53,7 +54,7 @@ func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 	return r.readLive(ctx, s)
 }
 
-// begin implements source: it fixes the plan.
+// begin makes the plan.
 func (jobSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	plan, sums, err := evaluation.Begin(s.run, &d.status, s.offer())
 	if err != nil {
@@ -71,8 +72,13 @@ func (jobSource) begin(d *decision, s snapshot) evaluation.Outcome {
 	return inProgress(d, s)
 }
 
-// fold counts the summaries of the pods that have succeeded.
-func (jobSource) fold(d *decision, s snapshot) evaluation.Outcome {
+// advance implements source. A complete run keeps its figures, even if the pool has changed since.
+func (jobSource) advance(d *decision, s snapshot) evaluation.Outcome {
+	return inOrder(d, s, foldSummaries, allCounted, revoked, planChanged, activeDeadline, jobFailure, continueJob)
+}
+
+// foldSummaries adds the summaries of the pods that have succeeded to the figures.
+func foldSummaries(d *decision, s snapshot) evaluation.Outcome {
 	sums, done, err := counted(s)
 	if err != nil {
 		return changedByHand(err)
@@ -98,8 +104,8 @@ func changedByHand(err error) evaluation.Outcome {
 		fmt.Sprintf("The status has been changed by hand: %v. Create the run again.", err))
 }
 
-// complete implements source. A refused shard that can't be played again ends the run, too.
-func (jobSource) complete(d *decision, s snapshot) (evaluation.Outcome, bool) {
+// allCounted ends a run when every shard is counted, or when a refused one can't be played again.
+func allCounted(d *decision, s snapshot) evaluation.Outcome {
 	verdict, over := evaluation.Verdict(s.run, d.status, evaluation.Counted{
 		Episodes: d.status.Episodes.Total, Why: evaluation.AllShards,
 		Complete: d.folding.completed.Len() >= int64(s.run.Status.Shards.Total),
@@ -109,19 +115,19 @@ func (jobSource) complete(d *decision, s snapshot) (evaluation.Outcome, bool) {
 		complete(d, s, d.folding.plan)
 	}
 	if refused := d.folding.refused; !over && len(refused) > 0 && !mayPlayAgain(s.run) {
-		return failed(v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0])), true
+		return failed(v1alpha1.ReasonSummaryRefused, refusedMessage(refused[0]))
 	}
-	return verdict, over
+	return verdict
 }
 
-// change implements source.
-func (jobSource) change(d *decision, s snapshot) string {
+// planChanged fails a run if the pool no longer offers what the run began with.
+func planChanged(d *decision, s snapshot) evaluation.Outcome {
 	switch {
 	case s.env == nil:
-		return ""
+		return evaluation.Outcome{}
 	case errors.Is(d.folding.planErr, errPlanDiffers):
-		return fmt.Sprintf("Pool %s offers other scenarios, or has another ledger key, than when the run began. "+
-			"Create the run again.", s.env.Name)
+		return failed(v1alpha1.ReasonEnvironmentChanged, fmt.Sprintf("The scenarios or the ledger key of pool %s "+
+			"changed during the run. Create the run again.", s.env.Name))
 	case d.folding.planErr != nil:
 		return environmentChange(s, s.env.Status.LedgerPublicKey)
 	default:
@@ -129,23 +135,12 @@ func (jobSource) change(d *decision, s snapshot) string {
 	}
 }
 
-// overdue reports whether the deadline is over or the Job can't complete.
-func (jobSource) overdue(d *decision, s snapshot) (evaluation.Outcome, bool) {
-	if o, over := activeDeadline(d, s); over {
-		return o, true
-	}
-	if reason, message := jobFailure(d, s); reason != "" {
-		return failed(reason, message), true
-	}
-	return evaluation.Outcome{}, false
-}
-
-// proceed keeps the Job as the spec asks for.
-func (jobSource) proceed(d *decision, s snapshot) evaluation.Outcome {
+// continueJob has the missing shards played.
+func continueJob(d *decision, s snapshot) evaluation.Outcome {
 	if err := d.folding.planErr; err != nil {
 		d.wake(waitDelay)
-		return running(v1alpha1.ReasonRunning,
-			fmt.Sprintf("The plan in ConfigMap %s is gone, and making it again has to wait: %v.", planName(s.run), err))
+		return running(v1alpha1.ReasonRunning, fmt.Sprintf("The plan in ConfigMap %s is missing and can't be created "+
+			"again yet: %s.", planName(s.run), strings.TrimSuffix(err.Error(), ".")))
 	}
 	keepJob(d, s)
 	showLive(d, s)
@@ -154,12 +149,12 @@ func (jobSource) proceed(d *decision, s snapshot) evaluation.Outcome {
 
 func (jobSource) end(*decision, snapshot) {}
 
-// announceFolding announces what the pass has counted, and what it refused.
+// announceFolding announces what the pass has counted and refused.
 func announceFolding(d *decision, s snapshot, before score.IndexSet) {
 	for _, r := range d.folding.refused {
 		d.events = append(d.events, event{
 			kind: corev1.EventTypeWarning, reason: v1alpha1.ReasonSummaryRefused, about: r.pod,
-			note: fmt.Sprintf("The summary of runner pod %s is not counted: %v.", r.pod.Name, r.err),
+			note: refusedSummary(r),
 		})
 	}
 	if note := replayNote(d.folding.counted, s.run); note != "" {
@@ -181,7 +176,7 @@ func announceProgress(d *decision, before, now, total int64, message string) {
 	}
 }
 
-// counted is what the status holds of the shards so far.
+// counted reads the sums and the counted shards from the status.
 func counted(s snapshot) (score.Accumulator, score.IndexSet, error) {
 	var sums score.Accumulator
 	shards := ptr.Deref(s.run.Status.Shards, v1alpha1.Shards{})
@@ -195,27 +190,31 @@ func counted(s snapshot) (score.Accumulator, score.IndexSet, error) {
 	return sums, done, nil
 }
 
+func refusedSummary(r refusal) string {
+	return fmt.Sprintf("The summary of runner pod %s is not counted: %v.", r.pod.Name, r.err)
+}
+
 func refusedMessage(r refusal) string {
 	advice := "Check that the runners' image is the operator's own, then create the run again."
 	if r.reason == refusedMalformed {
 		advice = "See the pod's log, then create the run again."
 	}
-	return fmt.Sprintf("The summary of runner pod %s is not counted: %v. retries.shardBackoffLimit doesn't let its "+
-		"shard be played once more. Shards counted before stay in the figures. %s",
-		r.pod.Name, r.err, advice)
+	return refusedSummary(r) +
+		" retries.shardBackoffLimit doesn't allow its shard to be played again. Shards counted " +
+		"before stay in the figures. " + advice
 }
 
-// storedPlan is the plan in the run's ConfigMap, if it has the fingerprint that the status holds:
-// the ConfigMap is anybody's in the namespace.
+// storedPlan reads the plan in the run's ConfigMap. Any user of the namespace may write to it, so
+// the plan must have the fingerprint in the status.
 func storedPlan(s snapshot) (score.Plan, error) {
 	if s.planMap == nil {
 		return score.Plan{}, errors.New("there is no such ConfigMap")
 	}
-	plan, err := score.ParsePlan([]byte(s.planMap.Data[planKey]))
-	if err != nil {
-		return plan, err
-	}
 	sums, _, err := counted(s)
+	if err != nil {
+		return score.Plan{}, err
+	}
+	plan, err := score.ParsePlan([]byte(s.planMap.Data[planKey]))
 	if err != nil {
 		return plan, err
 	}
@@ -230,8 +229,8 @@ func matches(plan score.Plan, fingerprint string) error {
 	return err
 }
 
-// recoverPlan makes the plan again from what the pool offers: it is a function of the spec, of the
-// pool's scenarios and of the number of shards.
+// recoverPlan makes the plan again: it is a function of the spec, of the pool's scenarios and of
+// the number of shards.
 func recoverPlan(d *decision, s snapshot, fingerprint string) (score.Plan, error) {
 	if s.planMap != nil {
 		d.removePlan = true

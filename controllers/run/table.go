@@ -18,8 +18,7 @@ import (
 
 func scoresName(run *v1alpha1.EvaluationRun) string { return run.Name + "-scores" }
 
-// readScores reads the run's table, and that of its baseline. Neither is worth a failed pass: what
-// can't be read is told at the end.
+// readScores reads the run's table, and that of its baseline.
 func (r *Reconciler) readScores(ctx context.Context, s *snapshot, needed bool) error {
 	if s.run.Status.Provenance == nil {
 		return nil
@@ -44,13 +43,11 @@ func (r *Reconciler) readScores(ctx context.Context, s *snapshot, needed bool) e
 	return err
 }
 
-// readOwnTable reads the run's own table. If the pass is about to
-// write it, the API server is asked for what the cache doesn't have: a table that was just made, or
-// another object of its name.
+// readOwnTable reads the run's own table. If the pass is about to write it, a table that the cache
+// doesn't have is read past it: it may be new, or another owner's object.
 func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot, needed bool) error {
 	var err error
-	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil ||
-		!needed {
+	if s.scores, err = r.readTable(ctx, s.run, scoresName(s.run)); err != nil || s.scores != nil || !needed {
 		return err
 	}
 	object := &corev1.ConfigMap{}
@@ -68,25 +65,24 @@ func (r *Reconciler) readOwnTable(ctx context.Context, s *snapshot, needed bool)
 	return nil
 }
 
-// readTable reads a ConfigMap of a run, nil where the cache has none of it.
+// readTable reads a ConfigMap of a run, nil if the cache has none.
 func (r *Reconciler) readTable(ctx context.Context, run *v1alpha1.EvaluationRun,
 	name string) (*corev1.ConfigMap, error) {
 	object := &corev1.ConfigMap{}
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, object)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
+	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the scores of run %s: %w", run.Name, err)
-	case err == nil && metav1.IsControlledBy(object, run):
-		return object, nil
-	default:
-		return nil, nil
 	}
+	if err == nil && metav1.IsControlledBy(object, run) {
+		return object, nil
+	}
+	return nil, nil
 }
 
-// keepScores puts the shards that this pass counts into the table of scenarios. The table is
-// written before the status is: after a crash in between, it has rows too many, which are replaced
-// when their shards are counted. Rows of other shards stay as they are, whatever this pass knows of
-// them: it may have an old view of the status.
+// keepScores adds the shards that this pass counts to the table of scenarios. The table is written
+// before the status: after a crash in between it has additional rows, which are replaced when their
+// shards are counted. Rows of other shards are never removed, since the status of this pass may be
+// old.
 func keepScores(d *decision, s snapshot, plan score.Plan) {
 	if len(d.folding.ledgers) == 0 || s.scoresTaken {
 		return
@@ -105,15 +101,19 @@ func keepScores(d *decision, s snapshot, plan score.Plan) {
 	for _, ledger := range d.folding.ledgers {
 		table.Fold(ledger)
 	}
-	// A table that is too large is left out, and complete says so.
-	text, err := table.MarshalText()
-	if err == nil && (s.scores == nil || s.scores.Data[v1alpha1.ScoresKey] != string(text)) {
-		d.scores = new(string(text))
+	// A table that is too large is left out, which publish reports.
+	if text, err := table.MarshalText(); err == nil {
+		writeTable(d, s, string(text))
 	}
 }
 
-// tableOf reads a table, which may be anybody's work: what can't be read is empty, and no sums hold
-// it.
+func writeTable(d *decision, s snapshot, text string) {
+	if s.scores == nil || s.scores.Data[v1alpha1.ScoresKey] != text {
+		d.scores = &text
+	}
+}
+
+// tableOf reads a table. One that can't be read is empty, which doesn't match any sums.
 func tableOf(object *corev1.ConfigMap) *score.ScenarioTable {
 	table := &score.ScenarioTable{}
 	if object != nil && table.UnmarshalText([]byte(object.Data[v1alpha1.ScoresKey])) != nil {
@@ -122,7 +122,7 @@ func tableOf(object *corev1.ConfigMap) *score.ScenarioTable {
 	return table
 }
 
-// complete writes what only a run has that is complete.
+// complete publishes the table and the comparison of a complete run.
 func complete(d *decision, s snapshot, plan score.Plan) {
 	table := tableOf(s.scores)
 	if d.scores != nil && table.UnmarshalText([]byte(*d.scores)) != nil {
@@ -139,9 +139,8 @@ func publish(d *decision, s snapshot, table *score.ScenarioTable) {
 		d.status.ScoresRef = &v1alpha1.ObjectReference{Name: scoresName(s.run)}
 	} else {
 		d.announce(corev1.EventTypeWarning, v1alpha1.ReasonScoresLeftOut,
-			fmt.Sprintf("There is no table of the scenarios' scores: it takes more than %d bytes, or ConfigMap %s "+
-				"was changed or is somebody else's. The figures are not touched by that.",
-				score.MaxTableBytes, scoresName(s.run)))
+			fmt.Sprintf("There is no table of the scenarios' scores: it exceeds %d bytes, or ConfigMap %s was changed "+
+				"or has another owner. The figures are not affected.", score.MaxTableBytes, scoresName(s.run)))
 	}
 	if s.run.Spec.BaselineRef == nil {
 		return

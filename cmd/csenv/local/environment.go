@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/envvars"
 	"github.com/csenv/csenv/envserver/episode"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
@@ -72,26 +72,11 @@ func Judge(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)
 	return o, o.Validate("ticket")
 }
 
-// AgentConfig is the JSON that a runner is given, without what belongs to Kubernetes alone.
+// AgentConfig is the agent as a runner reads it.
 func AgentConfig(agent v1alpha1.Agent) (policy.Config, error) {
-	data, err := json.Marshal(agent)
+	data, err := evaluation.AgentJSON(agent)
 	if err != nil {
-		return policy.Config{}, fmt.Errorf("writing the agent: %w", err)
-	}
-	whole := map[string]any{}
-	if err := json.Unmarshal(data, &whole); err != nil {
-		return policy.Config{}, fmt.Errorf("writing the agent: %w", err)
-	}
-	for _, part := range whole {
-		if object, ok := part.(map[string]any); ok {
-			for _, name := range []string{"apiKeySecretRef", "tokenSecretRef", "image", "command", "args", "env",
-				"resources"} {
-				delete(object, name)
-			}
-		}
-	}
-	if data, err = json.Marshal(whole); err != nil {
-		return policy.Config{}, fmt.Errorf("writing the agent: %w", err)
+		return policy.Config{}, err
 	}
 	return policy.ParseConfig(data)
 }

@@ -1,6 +1,7 @@
 package authoring
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,11 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -28,11 +27,10 @@ type report struct {
 	Findings  []finding `json:"findings"`
 	// Distribution counts the tickets at seed 0.
 	Distribution []audit.Marginal `json:"distribution,omitempty"`
-	// Declared and Keywords are the scores of shortcuts with the declared cues and with keywords.
-	Declared []audit.Figures `json:"shortcuts_by_declared_cue,omitempty"`
-	Keywords []audit.Figures `json:"shortcuts_by_keywords,omitempty"`
-	// Queues are the scores of strategies on the queues.
-	Queues []audit.QueueFigures `json:"queues,omitempty"`
+	// Declared and Keywords are the scores of shortcuts, by their source of cues.
+	Declared []audit.Figures      `json:"shortcuts_by_declared_cue,omitempty"`
+	Keywords []audit.Figures      `json:"shortcuts_by_keywords,omitempty"`
+	Queues   []audit.QueueFigures `json:"queues,omitempty"`
 	// Sequences are the scores of fixed sequences of actions on the workflows.
 	Sequences []audit.SequenceRow `json:"sequences,omitempty"`
 }
@@ -84,18 +82,15 @@ func lint(ctx context.Context, packs, dirs []string, progress io.Writer) (*repor
 		c = c.Only(func(p pack.Info) bool { return slices.Contains(dirs, p.Folder) })
 	}
 	r := &report{Tickets: len(c.Tickets()), Workflows: len(c.Workflows()), Findings: []finding{}}
-	faulty, err := c.Lint(ctx, progressLine(progress))
+	faulty, err := c.Lint(ctx, progressBar(progress))
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range faulty {
-		r.Findings = append(r.Findings, finding(f))
-	}
-	found, err := audit.Lint(c)
+	leaks, err := audit.Lint(c)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range found {
+	for _, f := range slices.Concat(faulty, leaks) {
 		r.Findings = append(r.Findings, finding(f))
 	}
 	if r.Distribution, err = audit.Distribution(c); err != nil {
@@ -121,18 +116,16 @@ func faults(err error) []finding {
 		all = joined.Unwrap()
 	}
 	return view.Each(all, func(err error) finding {
-		position, message, ok := strings.Cut(err.Error(), ": ")
-		if !ok {
-			position, message = "", err.Error()
+		if position, message, ok := strings.Cut(err.Error(), ": "); ok {
+			return finding{position, "load", message}
 		}
-		return finding{position, "load", message}
+		return finding{"", "load", err.Error()}
 	})
 }
 
-// progressLine returns a progress bar on a terminal, otherwise nil.
-func progressLine(w io.Writer) func(done, total int) {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+// progressBar returns a function that draws a progress bar, nil if w isn't a terminal.
+func progressBar(w io.Writer) func(done, total int) {
+	if !view.IsTerminal(w) {
 		return nil
 	}
 	var bar *progressbar.ProgressBar
@@ -153,72 +146,48 @@ func (r *report) print(w io.Writer) {
 			fmt.Fprintln(w, strings.TrimRight(strings.Repeat(" ", 4*min(i, 1))+part, " "))
 		}
 	}
-	if len(r.Distribution) > 0 {
-		fmt.Fprintf(w, "\nDistribution of the tickets at seed 0\n\n%s\n", distributionTable(r.Distribution).Render())
+	printTable(w, "Distribution of the tickets at seed 0", shortColumns(), r.Distribution,
+		func(m audit.Marginal) []any {
+			return append([]any{m.Of}, view.Each(audit.Columns(), func(c string) any { return m.Counts[c] })...)
+		})
+	shortcuts := []string{"policy", "cls", "prio", "esc", "classify", "rules"}
+	shortcut := func(f audit.Figures) []any {
+		return []any{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority), view.Thousandths(f.Escalation), view.Thousandths(f.Classify),
+			view.Thousandths(f.Rules)}
 	}
-	if len(r.Declared) > 0 {
-		fmt.Fprintf(w, "\nScores of shortcuts on the tickets at seed 0, with the declared cues\n\n%s\n",
-			figuresTable(r.Declared).Render())
-		fmt.Fprintf(w, "\nThe same with keywords as cues, over all wordings\n\n%s\n",
-			figuresTable(r.Keywords).Render())
-	}
-	if len(r.Queues) > 0 {
-		fmt.Fprintf(w, "\nScores of strategies on the queues, with the declared cues\n\n%s\n",
-			queuesTable(r.Queues).Render())
-	}
-	if len(r.Sequences) > 0 {
-		fmt.Fprintf(w, "\nScores of fixed sequences of actions on the workflows at seed 0\n\n%s\n",
-			sequencesTable(r.Sequences).Render())
-	}
+	printTable(w, "Scores of shortcuts on the tickets at seed 0, with the declared cues", shortcuts, r.Declared, shortcut)
+	printTable(w, "The same with keywords as cues, over all wordings", shortcuts, r.Keywords, shortcut)
+	printTable(w, "Scores of strategies on the queues, with the declared cues",
+		[]string{"strategy", "raw", "of the best"}, r.Queues, func(f audit.QueueFigures) []any {
+			return []any{f.Policy, view.Thousandths(f.Raw), view.Thousandths(f.Relative)}
+		})
+	printTable(w, "Scores of fixed sequences of actions on the workflows at seed 0",
+		[]string{"sequence", "all facts", "passed", "copied fields", "passed"}, r.Sequences,
+		func(s audit.SequenceRow) []any {
+			return []any{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed, view.Thousandths(s.Template.Score),
+				s.Template.Passed}
+		})
 	fmt.Fprintf(w, "\n%s and %s: %s\n", view.Count(r.Tickets, "ticket"), view.Count(r.Workflows, "workflow"),
 		view.Count(len(r.Findings), "finding"))
 }
 
-func distributionTable(rows []audit.Marginal) table.Writer {
+// printTable prints a title and a table, or nothing if there are no rows.
+func printTable[T any](w io.Writer, title string, header []string, rows []T, cells func(T) []any) {
+	if len(rows) == 0 {
+		return
+	}
+	t := view.NewTable(header...)
+	for _, row := range rows {
+		t.AppendRow(cells(row))
+	}
+	fmt.Fprintf(w, "\n%s\n\n%s\n", title, t.Render())
+}
+
+// shortColumns is the header of the distribution.
+func shortColumns() []string {
 	short := map[string]string{
 		"billing": "bill", "shipping": "ship", "technical": "tech", "general": "gen", "medium": "med", "urgent": "urg",
 		"escalate": "esc", "resolve": "res", "premium": "prem", "enterprise": "ent",
 	}
-	header := append(make([]string, 0, 1+len(audit.Columns())), "")
-	for _, c := range audit.Columns() {
-		if s, ok := short[c]; ok {
-			c = s
-		}
-		header = append(header, c)
-	}
-	t := view.NewTable(header...)
-	for _, m := range rows {
-		row := append(make(table.Row, 0, 1+len(audit.Columns())), m.Of)
-		for _, c := range audit.Columns() {
-			row = append(row, m.Counts[c])
-		}
-		t.AppendRow(row)
-	}
-	return t
-}
-
-func queuesTable(rows []audit.QueueFigures) table.Writer {
-	t := view.NewTable("strategy", "raw", "of the best")
-	for _, f := range rows {
-		t.AppendRow(table.Row{f.Policy, view.Thousandths(f.Raw), view.Thousandths(f.Relative)})
-	}
-	return t
-}
-
-func sequencesTable(rows []audit.SequenceRow) table.Writer {
-	t := view.NewTable("sequence", "all facts", "passed", "copied fields", "passed")
-	for _, s := range rows {
-		t.AppendRow(table.Row{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed,
-			view.Thousandths(s.Template.Score), s.Template.Passed})
-	}
-	return t
-}
-
-func figuresTable(rows []audit.Figures) table.Writer {
-	t := view.NewTable("policy", "cls", "prio", "esc", "classify", "rules")
-	for _, f := range rows {
-		t.AppendRow(table.Row{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority),
-			view.Thousandths(f.Escalation), view.Thousandths(f.Classify), view.Thousandths(f.Rules)})
-	}
-	return t
+	return append([]string{""}, view.Each(audit.Columns(), func(c string) string { return cmp.Or(short[c], c) })...)
 }

@@ -44,6 +44,8 @@ func newShowCommand() *cobra.Command {
 	return cmd
 }
 
+type object = view.Object
+
 // Instance is a ticket or a workflow with the values that a seed drew.
 type Instance interface {
 	// PrintGold writes the gold answer.

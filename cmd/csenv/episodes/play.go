@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/authoring"
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/local"
@@ -25,11 +24,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
+// NewPlayCommand returns the command for playing an episode by hand.
 func NewPlayCommand() *cobra.Command {
-	var task string
-	var seed int64
-	var pressure bool
-	var packs *[]string
+	options := episode.Options{RewardMode: episode.Terminal, EpisodeID: "play"}
 	cmd := &cobra.Command{
 		Use:   "play [SCENARIO]",
 		Short: "Play a ticket or a workflow yourself and see its grade",
@@ -39,19 +36,17 @@ func NewPlayCommand() *cobra.Command {
 		},
 	}
 	cli.Help(cmd, "play")
-	packs = cli.PackFlag(cmd.Flags())
-	cmd.Flags().StringVar(&task, "task", "", "`task` to play: "+strings.Join(local.Tasks(),
-		", ")+"; by default that of the scenario")
-	cmd.Flags().Int64Var(&seed, "seed", 0, "seed that draws the scenario's values")
-	cmd.Flags().BoolVar(&pressure, "pressure", false, "play ticket-resolve under simulated time")
+	packs := cli.PackFlag(cmd.Flags())
+	cmd.Flags().StringVar(&options.Task, "task", "", "`task` to play: "+strings.Join(local.Tasks(), ", ")+
+		"; by default that of the scenario")
+	cmd.Flags().Int64Var(&options.Seed, "seed", 0, "seed that draws the scenario's values")
+	cmd.Flags().BoolVar(&options.Pressure, "pressure", false, "play ticket-resolve under simulated time")
 	cli.Complete(cmd, "task", local.Tasks)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		catalog, err := cli.LoadCatalog(*packs)
 		if err != nil {
 			return err
 		}
-		options := episode.Options{Task: task, Seed: seed, Pressure: pressure, RewardMode: episode.Terminal,
-			EpisodeID: "play"}
 		if len(args) == 1 {
 			options.Scenario = args[0]
 		}
@@ -83,7 +78,7 @@ func newPlayer(catalog *scenarios.Catalog, options *episode.Options, in io.Reade
 	if err != nil {
 		return nil, err
 	}
-	kind, err := rulesKind(catalog, environment)
+	kind, err := newKind(catalog, environment, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +110,7 @@ func environmentFor(catalog *scenarios.Catalog, options *episode.Options) (strin
 		_, err := authoring.Instantiate(catalog, options.Scenario, 0)
 		return "", err
 	}
-	return map[v1alpha1.EnvironmentType]string{v1alpha1.TicketEnvironment: "ticket",
-		v1alpha1.WorkflowEnvironment: "workflow"}[environment], nil
+	return strings.ToLower(string(environment)), nil
 }
 
 // errStopped means that the player quit.
@@ -214,10 +208,10 @@ func (p *player) choose(ctx context.Context) (json.RawMessage, error) {
 	return nil, ctx.Err()
 }
 
-// fieldOrder is the order of the prompts; other fields come last.
-func fieldOrder() []string {
-	return []string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "amount", "team",
-		"reason", "query", "message"}
+// fieldPlace is the place of a field in the order of the prompts, -1 for other fields.
+func fieldPlace(name string) int {
+	return slices.Index([]string{"ticket_id", "category", "priority", "decision", "order_id", "payment_id", "amount",
+		"team", "reason", "query", "message"}, name)
 }
 
 func (p *player) arguments(t episode.Tool) (json.RawMessage, error) {
@@ -228,12 +222,8 @@ func (p *player) arguments(t episode.Tool) (json.RawMessage, error) {
 	if err := json.Unmarshal(t.InputSchema, &schema); err != nil {
 		return nil, fmt.Errorf("reading the schema of %s: %w", t.Name, err)
 	}
-	names := view.SortedKeys(schema.Properties)
-	slices.SortStableFunc(names, func(a, b string) int {
-		return slices.Index(fieldOrder(), a) - slices.Index(
-			fieldOrder(), b)
-	})
-	given := map[string]string{}
+	names, given := view.SortedKeys(schema.Properties), map[string]string{}
+	slices.SortStableFunc(names, func(a, b string) int { return fieldPlace(a) - fieldPlace(b) })
 	for _, name := range names {
 		value, err := p.argument(name, schema.Properties[name], slices.Contains(schema.Required, name))
 		if err != nil {

@@ -36,8 +36,7 @@ func storedRecords(ctx context.Context, location string) (iter.Seq2[record.Episo
 	}
 	runs, err := store.Runs(ctx)
 	if err == nil && len(runs) == 0 {
-		err = fmt.Errorf(
-			"%s contains no run: give a folder with a manifest.json at most two levels below", location)
+		err = fmt.Errorf("%s contains no run: give a folder with a manifest.json at most two levels below", location)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())

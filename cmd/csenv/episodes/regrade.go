@@ -22,40 +22,39 @@ import (
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/score"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/scenarios"
 )
 
 // keptJudge is the value of --judge that selects the recorded verdicts.
 const keptJudge = "kept"
 
+// NewRegradeCommand returns the command that grades recorded episodes again.
 func NewRegradeCommand() *cobra.Command {
-	r := regrader{judge: judgeflags.Default()}
+	r := regrader{judge: judgeflags.Default(), rules: offline.New(), kinds: map[string]episode.Kind{},
+		tally: tally{reasons: map[string]int{}}}
 	r.judge.Type = keptJudge
 	var out string
-	var packs *[]string
 	cmd := &cobra.Command{
 		Use:   "regrade FILE",
 		Short: "Grade recorded episodes again, with the scenarios and grader of this version",
 		Args:  cli.Arguments("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			catalog, err := cli.LoadCatalog(*packs)
-			if err != nil {
-				return err
-			}
-			r.catalog = catalog
-			return r.regradeFile(cmd, args[0], out)
-		},
 	}
 	cli.Help(cmd, "regrade")
 	flags := cmd.Flags()
-	packs = cli.PackFlag(flags)
+	packs := cli.PackFlag(flags)
 	r.judge.AddFlags(flags)
 	flags.Lookup("judge").Usage = "judge of replies: kept (the recorded verdicts), offline (the rules) " +
 		"or llm (the rules and a language model)"
 	flags.StringVarP(&out, "out", "O", "", "`file` for the regraded records; standard output when absent")
 	flags.StringSliceVar(&r.only, "only", nil, "grade only errored episodes of these `classes`, such as "+
 		"judge_failed; the others are copied")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var err error
+		if r.catalog, err = cli.LoadCatalog(*packs); err != nil {
+			return err
+		}
+		return r.regradeFile(cmd, args[0], out)
+	}
 	return cmd
 }
 
@@ -68,9 +67,8 @@ type regrader struct {
 	rules *offline.Judge
 	// shared is the judge of all episodes, nil if each has its own verdicts.
 	shared grader.Judge
-	// kinds are the environments that grade with the shared judge.
+	// kinds are the environments that grade with the shared judge or the rules.
 	kinds map[string]episode.Kind
-
 	tally tally
 }
 
@@ -80,28 +78,25 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 			return fmt.Errorf("--only is %q: choose one of %s", class, strings.Join(score.ErrorClasses(), ", "))
 		}
 	}
-	if err := r.prepare(); err != nil {
+	if err := r.chooseJudge(); err != nil {
 		return err
+	}
+	if out != "" && cli.SameFile(path, out) {
+		return fmt.Errorf("--out %s is also the input file: choose another file", out)
 	}
 	in, finish, err := recordsOf(cmd.Context(), cmd.InOrStdin(), path)
 	if err != nil {
 		return err
 	}
 	defer finish()
+	write := func(w io.Writer) error { return r.regradeAll(cmd.Context(), in, record.NewWriter(w)) }
 	if out == "" {
-		if err := r.regradeAll(cmd.Context(), in, record.NewWriter(cmd.OutOrStdout())); err != nil {
-			return err
-		}
+		err = write(cmd.OutOrStdout())
 	} else {
-		if cli.SameFile(path, out) {
-			return fmt.Errorf("--out %s is also the input file: choose another file", out)
-		}
-		if err := cli.ReplaceFile(out, func(to io.Writer) error {
-			return r.regradeAll(cmd.Context(), in,
-				record.NewWriter(to))
-		}); err != nil {
-			return err
-		}
+		err = cli.ReplaceFile(out, write)
+	}
+	if err != nil {
+		return err
 	}
 	r.tally.print(cmd.ErrOrStderr())
 	if r.tally.skipped > 0 || r.tally.errored > 0 || r.tally.foreign > 0 {
@@ -110,8 +105,7 @@ func (r *regrader) regradeFile(cmd *cobra.Command, path, out string) error {
 	return nil
 }
 
-func (r *regrader) prepare() error {
-	r.rules, r.kinds, r.tally.reasons = offline.New(), map[string]episode.Kind{}, map[string]int{}
+func (r *regrader) chooseJudge() (err error) {
 	if r.judge.Type == keptJudge {
 		return r.judge.Stray()
 	}
@@ -119,7 +113,6 @@ func (r *regrader) prepare() error {
 	if err := r.judge.Validate("ticket"); err != nil {
 		return err
 	}
-	var err error
 	r.shared, _, err = r.judge.New()
 	return err
 }
@@ -133,7 +126,9 @@ func (r *regrader) regradeAll(ctx context.Context, in iter.Seq2[record.Episode, 
 			r.tally.skip(record.ErrTruncated)
 			continue
 		case errors.Is(err, record.ErrNotRecord):
-			r.tally.strange(err)
+			if r.tally.foreign++; r.tally.foreign == 1 {
+				r.tally.firstForeign = err
+			}
 			continue
 		case err != nil:
 			return err
@@ -195,41 +190,20 @@ func (r *regrader) play(ctx context.Context, e record.Episode) (record.Episode, 
 }
 
 // kindFor returns the environment that replays the episode.
-func (r *regrader) kindFor(e record.Episode) (episode.Kind, error) {
-	judge := r.shared
-	if judge == nil && strings.HasPrefix(e.Judge, "llm:") {
-		kept, err := verdictsOf(e)
-		if err != nil {
-			return nil, err
+func (r *regrader) kindFor(e record.Episode) (kind episode.Kind, err error) {
+	if r.shared == nil && strings.HasPrefix(e.Judge, "llm:") {
+		kept := make([]grader.Verdict, len(e.Verdicts))
+		for i, raw := range e.Verdicts {
+			if err := json.Unmarshal(raw, &kept[i]); err != nil {
+				return nil, fmt.Errorf("reading a verdict: %w", err)
+			}
 		}
 		return ticket.New(r.catalog, llm.NewReplay(r.rules, e.Judge, kept...))
 	}
-	if judge == nil {
-		judge = r.rules
-	}
-	if kind := r.kinds[e.Environment]; kind != nil {
-		return kind, nil
-	}
-	var kind episode.Kind
-	var err error
-	switch e.Environment {
-	case "ticket":
-		kind, err = ticket.New(r.catalog, judge)
-	case "workflow":
-		kind, err = workflow.New(r.catalog, r.rules)
-	default:
-		return nil, fmt.Errorf("unknown environment %q: choose ticket or workflow", e.Environment)
-	}
-	r.kinds[e.Environment] = kind
-	return kind, err
-}
-
-func verdictsOf(e record.Episode) ([]grader.Verdict, error) {
-	kept := make([]grader.Verdict, len(e.Verdicts))
-	for i, raw := range e.Verdicts {
-		if err := json.Unmarshal(raw, &kept[i]); err != nil {
-			return nil, fmt.Errorf("reading a verdict: %w", err)
+	if kind = r.kinds[e.Environment]; kind == nil {
+		if kind, err = newKind(r.catalog, e.Environment, r.shared); err == nil {
+			r.kinds[e.Environment] = kind
 		}
 	}
-	return kept, nil
+	return kind, err
 }

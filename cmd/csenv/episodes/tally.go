@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/episode"
@@ -38,13 +36,6 @@ func (t *tally) skip(err error) {
 	t.reasons[reason]++
 }
 
-// strange counts a line that isn't a record.
-func (t *tally) strange(err error) {
-	if t.foreign++; t.foreign == 1 {
-		t.firstForeign = err
-	}
-}
-
 func (t *tally) count(before, after record.Grade) {
 	t.regraded++
 	if after.Outcome == score.Errored {
@@ -62,14 +53,13 @@ func (t *tally) count(before, after record.Grade) {
 }
 
 func (t *tally) print(w io.Writer) {
-	fmt.Fprintf(w, "%d episodes: %d graded again (%d with another score, %d without a score), %d passed through, %d "+
-		"not gradable\n",
-		t.episodes, t.regraded, t.changed, t.errored, t.passed, t.skipped)
+	fmt.Fprintf(w, "%d episodes: %d graded again (%d with another score, %d without a score), %d passed through, "+
+		"%d not gradable\n", t.episodes, t.regraded, t.changed, t.errored, t.passed, t.skipped)
 	if t.both > 0 {
-		fmt.Fprintf(w, "mean score of %d episodes: %.4f before, %.4f now\n", t.both, t.before/float64(t.both),
-			t.after/float64(t.both))
+		n := float64(t.both)
+		fmt.Fprintf(w, "mean score of %d episodes: %.4f before, %.4f now\n", t.both, t.before/n, t.after/n)
 	}
-	for _, reason := range slices.Sorted(maps.Keys(t.reasons)) {
+	for _, reason := range view.SortedKeys(t.reasons) {
 		fmt.Fprintf(w, "  %d not gradable: %s\n", t.reasons[reason], reason)
 	}
 	if t.foreign > 0 {

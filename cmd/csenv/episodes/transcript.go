@@ -12,6 +12,7 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/record"
 	"github.com/csenv/csenv/envserver/ticket"
@@ -19,9 +20,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
+// NewTranscriptCommand returns the command that shows a stored episode.
 func NewTranscriptCommand() *cobra.Command {
 	var from source.Flags
-	var packs *[]string
 	cmd := &cobra.Command{
 		Use:   "transcript RUN EPISODE",
 		Short: "Show a stored episode: observations, actions and grade",
@@ -29,8 +30,7 @@ func NewTranscriptCommand() *cobra.Command {
 	}
 	cli.Help(cmd, "transcript")
 	from.Add(cmd)
-	packs = cli.PackFlag(cmd.Flags())
-	output := view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
+	packs, output := cli.PackFlag(cmd.Flags()), view.FormatFlag(cmd.Flags(), "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		runs, err := from.Find(cmd.Context(), args[0])
 		if err != nil {
@@ -55,12 +55,12 @@ func NewTranscriptCommand() *cobra.Command {
 // stage replays recorded actions. It grades by rules only, because the record has the grade.
 type stage struct {
 	env episode.Environment
-	// missing is the reason why observations are missing or may differ, "" if there is none.
+	// missing is the reason why observations are missing or may differ, or "".
 	missing string
 }
 
 func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
-	kind, err := rulesKind(catalog, e.Environment)
+	kind, err := newKind(catalog, e.Environment, nil)
 	if err != nil {
 		return stage{missing: err.Error()}, nil
 	}
@@ -68,8 +68,7 @@ func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
 	begun, err := s.env.Reset(episode.Options{Seed: e.Seed, EpisodeID: e.EpisodeID, Task: e.Task, Scenario: e.Scenario,
 		RewardMode: e.RewardMode, Pressure: e.Pressure})
 	if err != nil {
-		return stage{missing: fmt.Sprintf("observations can't be shown: %v; --pack loads your own scenarios",
-			err)}, nil
+		return stage{missing: fmt.Sprintf("observations can't be shown: %v; --pack loads your own scenarios", err)}, nil
 	}
 	if e.ScenarioDigest != "" && e.ScenarioDigest != kind.ScenarioDigest() {
 		s.missing = "the scenarios have changed: the observations are those of this version"
@@ -77,17 +76,22 @@ func newStage(catalog *scenarios.Catalog, e record.Episode) (stage, any) {
 	return s, begun.Observation
 }
 
-func rulesKind(catalog *scenarios.Catalog, environment string) (episode.Kind, error) {
+// newKind returns an environment by name. Without a judge, the rules grade replies.
+func newKind(catalog *scenarios.Catalog, environment string, judge grader.Judge) (episode.Kind, error) {
+	rules := offline.New()
+	if judge == nil {
+		judge = rules
+	}
 	switch environment {
 	case "ticket":
-		return ticket.New(catalog, offline.New())
+		return ticket.New(catalog, judge)
 	case "workflow":
-		return workflow.New(catalog, offline.New())
+		return workflow.New(catalog, rules)
 	}
 	return nil, fmt.Errorf("unknown environment %q: choose ticket or workflow", environment)
 }
 
-// step plays an action and returns the observation, nil if there is none.
+// step plays an action and returns the observation, nil after an error.
 func (s stage) step(ctx context.Context, action json.RawMessage) any {
 	if s.env == nil {
 		return nil
@@ -99,6 +103,7 @@ func (s stage) step(ctx context.Context, action json.RawMessage) any {
 	return result.Observation
 }
 
+// PrintTranscript writes the observations, actions and grade of an episode.
 func PrintTranscript(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, e record.Episode) error {
 	view.Paragraph(w, "", fmt.Sprintf("episode %d of run %s: task %s, scenario %s, trial %d, seed %d", e.Index,
 		view.OrDash(e.Run), e.Task, e.Scenario, e.Trial, e.Seed))

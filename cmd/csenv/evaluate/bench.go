@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -25,11 +24,9 @@ import (
 )
 
 const (
-	// maxBenchSessions exceeds the number of connections between two addresses.
 	maxBenchDuration = time.Hour
-	maxBenchSessions = 50_000
-	// spareFiles is the number of open files besides the connections.
-	spareFiles = 64
+	maxBenchSessions = 50_000 // the number of connections between two addresses is lower
+	spareFiles       = 64     // open files in addition to the connections
 	// probeTimeout bounds the requests before the first measurement.
 	probeTimeout = 30 * time.Second
 )
@@ -44,6 +41,7 @@ type bench struct {
 	output   *view.Format
 }
 
+// NewBenchCommand returns the command that measures a server.
 func NewBenchCommand() *cobra.Command {
 	var b bench
 	cmd := &cobra.Command{
@@ -157,28 +155,30 @@ func (b *bench) measure(ctx context.Context, url string, sessions int, actions [
 	if terminal {
 		fmt.Fprint(progress, "\r\x1b[K")
 	}
-	return newBenchRow(sessions, result), err
+	row := benchRow{Sessions: sessions, Open: result.Sessions, Seconds: result.Elapsed.Seconds(), Steps: result.Steps,
+		Step: milliseconds(result.Step), Connect: milliseconds(result.Connect), Failures: result.Failures}
+	if result.Elapsed > 0 {
+		row.StepsPerSecond = result.StepsPerSecond()
+	}
+	return row, err
 }
 
 // benchError adds advice to the error of a measurement.
 func benchError(url string, err error) error {
 	advice := ""
-	if refused, ok := errors.AsType[*client.StatusError](err); ok {
-		switch refused.Status {
-		case http.StatusUnauthorized:
-			advice = "the server requires a token: give a valid one with --token"
-		case http.StatusNotFound:
-			advice = "check that this is the base URL of an OpenEnv server"
-		}
-	} else if errors.Is(err, syscall.ECONNREFUSED) {
-		advice = "nothing listens there: check that the server runs and that the address is right"
-	} else if refused, ok := errors.AsType[*client.ServerError](err); ok && refused.Code == "CAPACITY_REACHED" {
-		advice = "the server has no free slot: try again later"
+	status, hasStatus := errors.AsType[*client.StatusError](err)
+	refusal, refused := errors.AsType[*client.ServerError](err)
+	switch {
+	case hasStatus && status.Status == http.StatusUnauthorized:
+		advice = "\nthe server requires a token: give a valid one with --token"
+	case hasStatus && status.Status == http.StatusNotFound:
+		advice = "\ncheck that this is the base URL of an OpenEnv server"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		advice = "\nnothing listens there: check that the server runs and that the address is right"
+	case refused && refusal.Code == "CAPACITY_REACHED":
+		advice = "\nthe server has no free slot: try again later"
 	}
-	if advice == "" {
-		return fmt.Errorf("measuring %s: %w", url, err)
-	}
-	return fmt.Errorf("measuring %s: %w\n%s", url, err, advice)
+	return fmt.Errorf("measuring %s: %w%s", url, err, advice)
 }
 
 // BenchReport is the JSON output of bench.
@@ -189,7 +189,7 @@ type BenchReport struct {
 	Rows    []benchRow        `json:"rows"`
 }
 
-// benchRow is the measurement of one number of sessions. Times are in milliseconds, except Seconds.
+// benchRow is the measurement of one number of sessions. Latencies are in milliseconds.
 type benchRow struct {
 	Sessions       int            `json:"sessions"`
 	Open           int            `json:"open"`
@@ -207,17 +207,9 @@ type benchLatencies struct {
 	Max float64 `json:"max"`
 }
 
-func newBenchRow(sessions int, r load.Result) benchRow {
-	latencies := func(l load.Latencies) benchLatencies {
-		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-		return benchLatencies{ms(l.P50), ms(l.P99), ms(l.Max)}
-	}
-	row := benchRow{Sessions: sessions, Open: r.Sessions, Seconds: r.Elapsed.Seconds(), Steps: r.Steps,
-		Step: latencies(r.Step), Connect: latencies(r.Connect), Failures: r.Failures}
-	if r.Elapsed > 0 {
-		row.StepsPerSecond = r.StepsPerSecond()
-	}
-	return row
+func milliseconds(l load.Latencies) benchLatencies {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return benchLatencies{ms(l.P50), ms(l.P99), ms(l.Max)}
 }
 
 func (r BenchReport) print(w io.Writer) {
@@ -233,12 +225,11 @@ func (r BenchReport) print(w io.Writer) {
 		t.AppendRow([]any{row.Sessions, row.Open, fmt.Sprintf("%.0f", row.StepsPerSecond), ms(row.Step.P50),
 			ms(row.Step.P99), ms(row.Connect.P99), failed})
 	}
-	fmt.Fprintln(w, t.Render())
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "%s\n\n", t.Render())
 	for _, action := range r.Actions {
 		view.Paragraph(w, "", "Played: "+strings.ToValidUTF8(string(action), "�"))
 	}
-	for _, cause := range slices.Sorted(maps.Keys(failures)) {
+	for _, cause := range view.SortedKeys(failures) {
 		view.Paragraph(w, "", fmt.Sprintf("%s failed: %s", view.Count(failures[cause], "session"), cause))
 	}
 }

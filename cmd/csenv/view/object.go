@@ -1,4 +1,4 @@
-package authoring
+package view
 
 import (
 	"bytes"
@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// object is a JSON object: names and values in turn, in their order. As in struct tags, a name with
+// Object is a JSON object: names and values in turn, in their order. As in struct tags, a name with
 // ",omitempty" is left out if its value is empty.
-type object []any
+type Object []any
 
-func (o object) MarshalJSON() ([]byte, error) {
+// MarshalJSON encodes the object without escaping HTML.
+func (o Object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -33,9 +34,5 @@ func (o object) MarshalJSON() ([]byte, error) {
 }
 
 func empty(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Slice, reflect.Map:
-		return v.Len() == 0
-	}
-	return v.IsZero()
+	return v.IsZero() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
 }

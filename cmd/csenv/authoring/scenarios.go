@@ -1,4 +1,4 @@
-// Package authoring lists, shows and checks scenarios for those who write and review them.
+// Package authoring lists, shows and checks scenarios for authors and reviewers.
 package authoring
 
 import (
@@ -7,18 +7,10 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 )
 
+// NewScenariosCommand returns the command with the subcommands about scenarios.
 func NewScenariosCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                        "scenarios",
-		Aliases:                    []string{"scenario"},
-		Short:                      "List, show and lint tickets and workflows",
-		SuggestionsMinimumDistance: 2,
-		Args:                       cli.KnownCommand, RunE: func(cmd *cobra.Command,
-			_ []string) error {
-			return cmd.Help()
-		},
-	}
+	cmd := &cobra.Command{Use: "scenarios", Aliases: []string{"scenario"},
+		Short: "List, show and lint tickets and workflows"}
 	cli.Help(cmd, "scenarios")
-	cmd.AddCommand(newListCommand(), newShowCommand(), newLintCommand())
-	return cmd
+	return cli.Group(cmd, newListCommand(), newShowCommand(), newLintCommand())
 }

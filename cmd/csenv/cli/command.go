@@ -50,8 +50,16 @@ func Arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// KnownCommand rejects unknown subcommands, which cobra does only for the root command.
-func KnownCommand(cmd *cobra.Command, args []string) error {
+// Group makes a command print its help, and adds subcommands.
+func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.SuggestionsMinimumDistance, cmd.Args = 2, knownCommand
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// knownCommand rejects unknown subcommands, which cobra does only for the root command.
+func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -65,8 +73,8 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 // Complete registers the completion values of a flag.
 func Complete(cmd *cobra.Command, flag string, values func() []string) {
 	// This can't fail: the flag exists and has no other completion.
-	_ = cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string,
-		cobra.ShellCompDirective) {
-		return values(), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = cmd.RegisterFlagCompletionFunc(flag,
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return values(), cobra.ShellCompDirectiveNoFileComp
+		})
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -28,24 +27,24 @@ import (
 	"github.com/csenv/csenv/cmd/csenv/cli"
 )
 
+const (
+	callTimeout       = 30 * time.Second // of one call to the API server
+	completionTimeout = 3 * time.Second  // of the requests of shell completion
+)
+
 // Flags select a cluster and a namespace, as in kubectl.
 type Flags struct {
 	kubeconfig, context, Namespace string
 }
 
+// Add adds the flags to a command.
 func (c *Flags) Add(cmd *cobra.Command) {
-	c.addTo(cmd.Flags())
-	_ = cmd.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, _ string) ([]string,
-		cobra.ShellCompDirective) {
-		return c.Names(cmd.Context(), &corev1.NamespaceList{}), cobra.ShellCompDirectiveNoFileComp
-	})
-}
-
-func (c *Flags) addTo(f *pflag.FlagSet) {
+	f := cmd.Flags()
 	f.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` with the address and credentials of the cluster; "+
 		"$KUBECONFIG or ~/.kube/config by default")
 	f.StringVar(&c.context, "context", "", "context of the kubeconfig; the current one by default")
 	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace; the context's by default")
+	_ = cmd.RegisterFlagCompletionFunc("namespace", c.Complete(&corev1.NamespaceList{}))
 }
 
 // Connection is a connection to a cluster.
@@ -71,8 +70,7 @@ func (c *Flags) Connect() (*Connection, error) {
 	case clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster):
 		return nil, errNoCluster
 	case err != nil && c.context != "":
-		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists the contexts",
-			err)
+		return nil, fmt.Errorf("reading the kubeconfig: %w: `kubectl config get-contexts` lists the contexts", err)
 	case err != nil:
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -81,11 +79,9 @@ func (c *Flags) Connect() (*Connection, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme,
-		apiextensionsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme),
+		apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return nil, err
 	}
 	config.UserAgent, config.WarningHandler = "csenv/"+cli.Version, rest.NoWarnings{}
 	config.Timeout = callTimeout
@@ -99,9 +95,6 @@ func (c *Flags) Connect() (*Connection, error) {
 	}
 	return &Connection{Client: api, kube: kube, config: config, Namespace: cmp.Or(c.Namespace, namespace)}, nil
 }
-
-// callTimeout bounds one call to the API server.
-const callTimeout = 30 * time.Second
 
 // Explain wraps an error of the API server with advice.
 func Explain(err error, doing string) error {
@@ -125,11 +118,15 @@ func Explain(err error, doing string) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// completionTimeout bounds the requests of shell completion.
-const completionTimeout = 3 * time.Second
+// Complete returns a completion of the names of objects.
+func (c *Flags) Complete(list client.ObjectList) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return c.names(cmd.Context(), list), cobra.ShellCompDirectiveNoFileComp
+	}
+}
 
-// Names returns the names of a list's objects, nil if the cluster can't be read.
-func (c *Flags) Names(ctx context.Context, list client.ObjectList) []string {
+// names returns the names of a list's objects, nil if the cluster can't be read.
+func (c *Flags) names(ctx context.Context, list client.ObjectList) []string {
 	connected, err := c.Connect()
 	if err != nil {
 		return nil
@@ -141,9 +138,7 @@ func (c *Flags) Names(ctx context.Context, list client.ObjectList) []string {
 	}
 	var names []string
 	_ = meta.EachListItem(list, func(object runtime.Object) error {
-		if o, ok := object.(metav1.Object); ok {
-			names = append(names, o.GetName())
-		}
+		names = append(names, object.(metav1.Object).GetName())
 		return nil
 	})
 	return names

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -36,7 +35,7 @@ type serverView struct {
 	Pod   string `json:"pod"`
 	Phase string `json:"phase"`
 	Ready bool   `json:"ready"`
-	// Report is the server's report, nil if it can't be read: Error is the reason.
+	// Report is nil if it can't be read: Error is the reason.
 	Report *score.Report `json:"report,omitempty"`
 	Error  string        `json:"error,omitempty"`
 }
@@ -44,11 +43,9 @@ type serverView struct {
 func newEnvStatusCommand() *cobra.Command {
 	var from Flags
 	cmd := &cobra.Command{
-		Use:   "status [POOL...]",
-		Short: "Show the sessions of a pool, server by server",
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return from.Names(cmd.Context(), &v1alpha1.CustomerSupportEnvList{}), cobra.ShellCompDirectiveNoFileComp
-		},
+		Use:               "status [POOL...]",
+		Short:             "Show the sessions of a pool, server by server",
+		ValidArgsFunction: from.Complete(&v1alpha1.CustomerSupportEnvList{}),
 	}
 	cli.Help(cmd, "env-status")
 	from.Add(cmd)
@@ -62,11 +59,7 @@ func newEnvStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if output.Name == "json" || output.Name == "yaml" {
-			return output.Encode(cmd.OutOrStdout(), pools)
-		}
-		printPools(cmd.OutOrStdout(), output.Name, pools)
-		return nil
+		return output.Print(cmd.OutOrStdout(), view.Result{Value: pools, Document: poolDocument(pools)})
 	}
 	return cmd
 }
@@ -90,9 +83,8 @@ func (c *Connection) pools(ctx context.Context, names []string) ([]poolView, err
 	}
 	if len(views) < max(len(names), 1) {
 		known := view.Each(list.Items, func(p v1alpha1.CustomerSupportEnv) string { return p.Name })
-		return nil, fmt.Errorf("there is no such pool in namespace %s, which has %v: choose another namespace with -n",
-			c.Namespace,
-			known)
+		return nil, fmt.Errorf("there is no such pool in namespace %s, which has %v: choose another namespace with "+
+			"-n", c.Namespace, known)
 	}
 	return views, nil
 }
@@ -141,7 +133,7 @@ func (c *Connection) server(ctx context.Context, pod *corev1.Pod) serverView {
 	return shown
 }
 
-func printPools(w io.Writer, format string, pools []poolView) {
+func poolDocument(pools []poolView) view.Document {
 	d := view.Document{}
 	for _, p := range pools {
 		total := ptr.Deref(p.Status.Sessions, v1alpha1.SessionCounts{})
@@ -163,7 +155,7 @@ func printPools(w io.Writer, format string, pools []poolView) {
 		}
 		d.Sections = append(d.Sections, s)
 	}
-	d.Print(w, format)
+	return d
 }
 
 func (v serverView) row() []string {
@@ -185,15 +177,8 @@ func (v serverView) row() []string {
 	return row
 }
 
+// NewEnvCommand returns the command with the subcommands about pools.
 func NewEnvCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "env", Aliases: []string{"pool"}, Short: "Show pools of environment servers",
-		SuggestionsMinimumDistance: 2,
-		Args:                       cli.KnownCommand, RunE: func(cmd *cobra.Command,
-			_ []string) error {
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(newEnvStatusCommand())
-	return cmd
+	return cli.Group(&cobra.Command{Use: "env", Aliases: []string{"pool"}, Short: "Show pools of environment servers"},
+		newEnvStatusCommand())
 }

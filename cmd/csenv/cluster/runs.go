@@ -58,8 +58,7 @@ func (c *Connection) noRun(ctx context.Context, name string) error {
 		more, here = fmt.Sprintf(" and %d more", len(here)-maxNamed), here[:maxNamed]
 	}
 	return fmt.Errorf("there is no run %s in namespace %s: choose one of %s%s", name, c.Namespace,
-		strings.Join(here, ", "),
-		more)
+		strings.Join(here, ", "), more)
 }
 
 // Runs lists the runs of the namespace that match a selector, by name.

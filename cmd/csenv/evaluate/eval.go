@@ -36,12 +36,13 @@ type evalCommand struct {
 	packs   *[]string
 	judge   judgeflags.Options
 	verbose bool
-	// store is the location of the episodes; fresh ignores those that it contains.
+	// store is the location of the episodes; fresh plays the stored ones again.
 	store  string
 	fresh  bool
 	output *view.Format
 }
 
+// NewEvalCommand returns the command that plays a run on this machine.
 func NewEvalCommand() *cobra.Command {
 	e := evalCommand{judge: judgeflags.Default()}
 	cmd := &cobra.Command{
@@ -128,11 +129,7 @@ func (e *evalCommand) objects(cmd *cobra.Command) (*v1alpha1.EvaluationRun, *v1a
 		pool, err := poolOf(ctx, run, nil)
 		return run, pool, err
 	}
-	if given := e.spec.given(); len(given) > 0 {
-		return nil, nil, fmt.Errorf("%s can't be combined with -f: change the manifest, or omit -f",
-			strings.Join(given, ", "))
-	}
-	objects, err := manifest.Read(ctx, e.files, cmd.InOrStdin())
+	objects, err := e.spec.read(cmd, e.files)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,9 +175,8 @@ func poolOf(ctx context.Context, run *v1alpha1.EvaluationRun,
 		names[i] = pool.Name
 	}
 	if len(pools) > 0 {
-		return nil,
-			fmt.Errorf("the run's environmentRef is %s, and -f contains the pools %s: give that pool's manifest",
-				ref.Name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("the run's environmentRef is %s, and -f contains the pools %s: give that pool's "+
+			"manifest", ref.Name, strings.Join(names, ", "))
 	}
 	environment, err := local.EnvironmentOf(run.Spec.Tasks[0].Name)
 	if err != nil {
@@ -197,8 +193,7 @@ func (e *evalCommand) options(cmd *cobra.Command, run *v1alpha1.EvaluationRun, p
 	o := local.Options{Pool: pool.Name, Version: cli.Version, Clock: rollout.SystemClock()}
 	if wanted := len(pool.Spec.Scenarios.Packs); wanted > len(*e.packs) {
 		return o, fmt.Errorf("pool %s plays %s that are stored in the cluster: give their folders with --pack",
-			pool.Name,
-			view.Count(wanted, "pack"))
+			pool.Name, view.Count(wanted, "pack"))
 	}
 	judge := e.judge
 	var err error

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/csenv/csenv/cmd/csenv/cli"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
 	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
@@ -34,6 +34,7 @@ type creation struct {
 	pollEvery  time.Duration
 }
 
+// NewRunCommand returns the command that creates and follows a run in a cluster.
 func NewRunCommand() *cobra.Command {
 	c := &creation{pollEvery: followInterval}
 	cmd := &cobra.Command{
@@ -55,24 +56,17 @@ func NewRunCommand() *cobra.Command {
 	f.StringVar(&c.follow, "follow", "", "follow an existing `run` instead of creating one")
 	c.Add(cmd)
 	c.output = view.FormatFlag(f, "table", "json", "yaml", "csv", "markdown")
-	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, _ string) ([]string,
-		cobra.ShellCompDirective) {
-		return c.Names(cmd.Context(), &v1alpha1.CustomerSupportEnvList{}), cobra.ShellCompDirectiveNoFileComp
-	})
-	_ = cmd.RegisterFlagCompletionFunc("follow", func(cmd *cobra.Command, _ []string, _ string) ([]string,
-		cobra.ShellCompDirective) {
-		return c.Names(cmd.Context(), &v1alpha1.EvaluationRunList{}), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = cmd.RegisterFlagCompletionFunc("pool", c.Complete(&v1alpha1.CustomerSupportEnvList{}))
+	_ = cmd.RegisterFlagCompletionFunc("follow", c.Complete(&v1alpha1.EvaluationRunList{}))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.run(cmd) }
 	return cmd
 }
 
 func (c *creation) run(cmd *cobra.Command) error {
-	name := c.follow
-	var made *v1alpha1.EvaluationRun
-	if name == "" {
-		var err error
-		if made, err = c.object(cmd); err != nil {
+	var run *v1alpha1.EvaluationRun
+	var err error
+	if c.follow == "" {
+		if run, err = c.object(cmd); err != nil {
 			return err
 		}
 	}
@@ -80,23 +74,26 @@ func (c *creation) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if made != nil {
-		if made.Namespace == "" || c.Namespace != "" {
-			made.Namespace = connected.Namespace
+	if run != nil {
+		if run.Namespace == "" || c.Namespace != "" {
+			run.Namespace = connected.Namespace
 		}
-		connected.Namespace, name = made.Namespace, made.Name
-		if err := create(cmd.Context(), connected, made); err != nil {
+		connected.Namespace = run.Namespace
+		if err := create(cmd.Context(), connected, run); err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "created run %s in namespace %s\n", made.Name, made.Namespace)
+		fmt.Fprintf(cmd.ErrOrStderr(), "created run %s in namespace %s\n", run.Name, run.Namespace)
 	}
 	if c.detach {
+		name := c.follow
+		if run != nil {
+			name = run.Name
+		}
 		fmt.Fprintln(cmd.OutOrStdout(), name)
 		return nil
 	}
-	run := made
 	if run == nil {
-		if run, err = connected.Run(cmd.Context(), name); err != nil {
+		if run, err = connected.Run(cmd.Context(), c.follow); err != nil {
 			return err
 		}
 	}
@@ -112,11 +109,7 @@ func (c *creation) object(cmd *cobra.Command) (*v1alpha1.EvaluationRun, error) {
 	if len(c.files) == 0 {
 		return c.fromFlags(cmd.Context())
 	}
-	if given := c.spec.given(); len(given) > 0 {
-		return nil, fmt.Errorf("%s can't be combined with -f: change the manifest, or omit -f",
-			strings.Join(given, ", "))
-	}
-	objects, err := manifest.Read(cmd.Context(), c.files, cmd.InOrStdin())
+	objects, err := c.spec.read(cmd, c.files)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/cmd/csenv/manifest"
+	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -49,11 +51,7 @@ const openAIBaseURL = "https://api.openai.com/v1"
 
 // agents returns the values of --agent.
 func agents() []string {
-	names := make([]string, 0, 6)
-	for _, name := range policy.Names() {
-		names = append(names, strings.ToLower(name))
-	}
-	return append(names, "openai", "http")
+	return append(view.Each(policy.Names(), strings.ToLower), "openai", "http")
 }
 
 func (r *runFlags) add(cmd *cobra.Command) {
@@ -89,17 +87,21 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	cli.Complete(cmd, "categories", scenarios.Categories)
 }
 
-// given returns the names of the flags of runFlags that were set.
-func (r *runFlags) given() []string {
-	var names []string
+// read reads manifests, which can't be combined with these flags.
+func (r *runFlags) read(cmd *cobra.Command, files []string) (*manifest.Objects, error) {
 	own := &cobra.Command{}
 	new(runFlags).add(own)
+	var given []string
 	r.flags.Visit(func(f *pflag.Flag) {
 		if own.Flags().Lookup(f.Name) != nil {
-			names = append(names, "--"+f.Name)
+			given = append(given, "--"+f.Name)
 		}
 	})
-	return names
+	if len(given) > 0 {
+		return nil, fmt.Errorf("%s can't be combined with -f: change the manifest, or omit -f",
+			strings.Join(given, ", "))
+	}
+	return manifest.Read(cmd.Context(), files, cmd.InOrStdin())
 }
 
 // run builds the run. The API server or manifest.Run completes and validates it.
@@ -149,9 +151,8 @@ func (r *runFlags) spec() (v1alpha1.Agent, error) {
 		return r.openAI()
 	case "http":
 		if r.agentURL == "" {
-			return v1alpha1.Agent{},
-				errors.New("--agent http requires --agent-url, the URL that receives observations " +
-					"and returns actions")
+			return v1alpha1.Agent{}, errors.New("--agent http requires --agent-url, the URL that receives " +
+				"observations and returns actions")
 		}
 		return v1alpha1.Agent{Type: v1alpha1.HTTPAgent, HTTP: &v1alpha1.HTTPAgentSpec{URL: r.agentURL}}, nil
 	}

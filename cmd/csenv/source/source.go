@@ -30,18 +30,18 @@ type Flags struct {
 	store string
 }
 
+// Add adds the flags to a command that takes names of runs.
 func (s *Flags) Add(cmd *cobra.Command) {
 	s.Flags.Add(cmd)
 	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read instead of the "+
 		"cluster, as written by `csenv eval --results` and spec.results")
-	cmd.ValidArgsFunction = s.completeRuns
-}
-
-func (s *Flags) completeRuns(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if s.store != "" {
+	fromCluster := s.Complete(&v1alpha1.EvaluationRunList{})
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if s.store == "" {
+			return fromCluster(cmd, args, prefix)
+		}
 		return storedNames(cmd.Context(), s.store), cobra.ShellCompDirectiveNoFileComp
 	}
-	return s.Names(cmd.Context(), &v1alpha1.EvaluationRunList{}), cobra.ShellCompDirectiveNoFileComp
 }
 
 // LoadedRun is a run with access to its scores and episodes.
@@ -91,9 +91,8 @@ func (s *Flags) All(ctx context.Context, selector string, names []string) ([]*Lo
 		return nil, err
 	}
 	if len(runs) == 0 {
-		return nil,
-			fmt.Errorf("no run in namespace %s matches: choose another namespace with -n, or other labels with -l",
-				c.Namespace)
+		return nil, fmt.Errorf("no run in namespace %s matches: choose another namespace with -n, or other labels "+
+			"with -l", c.Namespace)
 	}
 	return view.Each(runs, func(run *v1alpha1.EvaluationRun) *LoadedRun { return fromCluster(c, run) }), nil
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/cluster"
-	"github.com/csenv/csenv/cmd/csenv/figures"
 	"github.com/csenv/csenv/cmd/csenv/local"
 	"github.com/csenv/csenv/cmd/csenv/manifest"
 	"github.com/csenv/csenv/cmd/csenv/source"
@@ -179,8 +178,7 @@ func TestCluster(t *testing.T) {
 	t.Run("trainers", func(t *testing.T) { trained(t, c) })
 }
 
-// trained looks at a run of type External with the figures of another one: whoever played, it is
-// read alike.
+// trained reads a run of type External with the figures of another run, like any run.
 func trained(t *testing.T, c *cluster.Connection) {
 	manifest := "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: " +
 		"{environmentRef: {name: support}, agent: {type: External}}\n"
@@ -208,10 +206,10 @@ func trained(t *testing.T, c *cluster.Connection) {
 		strings.Contains(out, "seed") {
 		t.Error(out)
 	}
-	var compared figures.Comparison
+	var compared comparison
 	if err := json.Unmarshal([]byte(must(t, "compare", "grpo-7", "heuristic-run", "-o", "json")),
 		&compared); err != nil || compared.Same != 40 {
-		t.Errorf("compared with what is the same: %+v, %v", compared, err)
+		t.Errorf("comparison with the same figures: %+v, %v", compared, err)
 	}
 	for _, command := range [][]string{{"leaderboard"}, {"report", "grpo-7", "-o", "-"}} {
 		if out := must(t, command...); !strings.Contains(out, "grpo-7") {
@@ -224,7 +222,13 @@ func trained(t *testing.T, c *cluster.Connection) {
 	}
 }
 
-// must runs a command that has to go well.
+// comparison is the part of the JSON of compare that the tests check.
+type comparison struct {
+	Scenarios, Better, Worse, Same int64
+	Delta, Low                     string
+}
+
+// must runs a command and fails the test unless it exits with code 0.
 func must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, errs, code := csenv(t, args...)
@@ -244,7 +248,7 @@ func followed(t *testing.T) {
 
 func compared(t *testing.T) {
 	out := must(t, "compare", "oracle-run", "heuristic-run", "-o", "json")
-	var c figures.Comparison
+	var c comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +316,7 @@ func clusterErrors(t *testing.T) {
 		"a bad selector":  {[]string{"leaderboard", "-l", "=="}, "reading -l"},
 		"both":            {[]string{"leaderboard", "-l", "a=b", "x"}, "names of runs or -l, not both"},
 		"a wrong context": {[]string{"results", "x", "--context", "nope"}, "kubectl config get-contexts"},
-		"a key for nobody": {[]string{"run", "--pool", "p", "--task", "refund", "--key-secret", "a/b"},
+		"a key without use": {[]string{"run", "--pool", "p", "--task", "refund", "--key-secret", "a/b"},
 			"--key-secret is for --agent openai"},
 	}
 	for name, tt := range tests {

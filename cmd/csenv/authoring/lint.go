@@ -151,12 +151,9 @@ func (r *report) print(w io.Writer) {
 			return append([]any{m.Of}, view.Each(audit.Columns(), func(c string) any { return m.Counts[c] })...)
 		})
 	shortcuts := []string{"policy", "cls", "prio", "esc", "classify", "rules"}
-	shortcut := func(f audit.Figures) []any {
-		return []any{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority), view.Thousandths(f.Escalation), view.Thousandths(f.Classify),
-			view.Thousandths(f.Rules)}
-	}
-	printTable(w, "Scores of shortcuts on the tickets at seed 0, with the declared cues", shortcuts, r.Declared, shortcut)
-	printTable(w, "The same with keywords as cues, over all wordings", shortcuts, r.Keywords, shortcut)
+	printTable(w, "Scores of shortcuts on the tickets at seed 0, with the declared cues", shortcuts, r.Declared,
+		shortcutCells)
+	printTable(w, "The same with keywords as cues, over all wordings", shortcuts, r.Keywords, shortcutCells)
 	printTable(w, "Scores of strategies on the queues, with the declared cues",
 		[]string{"strategy", "raw", "of the best"}, r.Queues, func(f audit.QueueFigures) []any {
 			return []any{f.Policy, view.Thousandths(f.Raw), view.Thousandths(f.Relative)}
@@ -164,8 +161,8 @@ func (r *report) print(w io.Writer) {
 	printTable(w, "Scores of fixed sequences of actions on the workflows at seed 0",
 		[]string{"sequence", "all facts", "passed", "copied fields", "passed"}, r.Sequences,
 		func(s audit.SequenceRow) []any {
-			return []any{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed, view.Thousandths(s.Template.Score),
-				s.Template.Passed}
+			return []any{s.Policy, view.Thousandths(s.UpperBound.Score), s.UpperBound.Passed,
+				view.Thousandths(s.Template.Score), s.Template.Passed}
 		})
 	fmt.Fprintf(w, "\n%s and %s: %s\n", view.Count(r.Tickets, "ticket"), view.Count(r.Workflows, "workflow"),
 		view.Count(len(r.Findings), "finding"))
@@ -181,6 +178,11 @@ func printTable[T any](w io.Writer, title string, header []string, rows []T, cel
 		t.AppendRow(cells(row))
 	}
 	fmt.Fprintf(w, "\n%s\n\n%s\n", title, t.Render())
+}
+
+func shortcutCells(f audit.Figures) []any {
+	return []any{f.Policy, view.Thousandths(f.Category), view.Thousandths(f.Priority), view.Thousandths(f.Escalation),
+		view.Thousandths(f.Classify), view.Thousandths(f.Rules)}
 }
 
 // shortColumns is the header of the distribution.

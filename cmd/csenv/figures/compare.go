@@ -3,8 +3,6 @@ package figures
 import (
 	"context"
 	"fmt"
-	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -14,35 +12,10 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Comparison is the JSON of a comparison: decimals as in a run's status.
-type Comparison struct {
-	A             string           `json:"a"`
-	B             string           `json:"b"`
-	Pairs         int64            `json:"pairs"`
-	Scenarios     int64            `json:"scenarios"`
-	OnlyA         int64            `json:"onlyA"`
-	OnlyB         int64            `json:"onlyB"`
-	Delta         string           `json:"delta"`
-	StandardError string           `json:"standardError,omitempty"`
-	Low           string           `json:"low,omitempty"`
-	High          string           `json:"high,omitempty"`
-	Better        int64            `json:"better"`
-	Worse         int64            `json:"worse"`
-	Same          int64            `json:"same"`
-	Changes       []scenarioChange `json:"changes"`
-}
-
-type scenarioChange struct {
-	Task     string `json:"task"`
-	Scenario string `json:"scenario"`
-	A        string `json:"a"`
-	B        string `json:"b"`
-	Delta    string `json:"delta"`
-}
-
 // maxChanges is the number of scenarios in a table without --all.
 const maxChanges = 20
 
+// NewCompareCommand returns the command that compares two runs.
 func NewCompareCommand() *cobra.Command {
 	var from source.Flags
 	var everything, force bool
@@ -65,7 +38,7 @@ func NewCompareCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printComparison(cmd.OutOrStdout(), output, describe(args[0], args[1], c), everything)
+		return output.Print(cmd.OutOrStdout(), comparison{c, args[0], args[1]}.result(everything))
 	}
 	return cmd
 }
@@ -102,61 +75,76 @@ func mayCompare(a, b *source.LoadedRun) error {
 	return score.Comparable(of, with)
 }
 
-func describe(a, b string, c score.Comparison) Comparison {
-	out := Comparison{
-		A: a, B: b, Pairs: c.Pairs, Scenarios: c.Scenarios, OnlyA: c.OnlyA, OnlyB: c.OnlyB,
-		Delta: score.Decimal(c.Delta), Better: c.Better, Worse: c.Worse, Same: c.Same, Changes: []scenarioChange{},
-	}
-	if c.CI95 != nil {
-		out.StandardError, out.Low, out.High = score.Decimal(*c.StandardError), score.Decimal(
-			c.CI95.Low), score.Decimal(c.CI95.High)
-	}
-	for _, ch := range c.Changes {
-		out.Changes = append(out.Changes, scenarioChange{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B),
-			score.Decimal(ch.Delta)})
-	}
-	return out
+// comparison is a comparison of two runs and their names.
+type comparison struct {
+	score.Comparison
+	a, b string
 }
 
-func printComparison(w io.Writer, f *view.Format, c Comparison, everything bool) error {
-	rows := view.Each(c.Changes, func(ch scenarioChange) []string {
-		return []string{ch.Task, ch.Scenario, ch.A, ch.B, signed(ch.Delta)}
+func (c comparison) result(everything bool) view.Result {
+	rows := view.Each(c.Changes, func(ch score.Change) []string {
+		return []string{ch.Task, ch.Scenario, score.Decimal(ch.A), score.Decimal(ch.B), signed(score.Decimal(ch.Delta))}
 	})
-	changes := view.Section{Heading: "Changes, largest first",
-		Header: []string{"task", "scenario", c.A, c.B, "difference"}, Rows: rows}
+	section := view.Section{Heading: "Changes, largest first",
+		Header: []string{"task", "scenario", c.a, c.b, "difference"}, Rows: rows}
 	if !everything && len(rows) > maxChanges {
-		changes.Rows, changes.Note = rows[:maxChanges], fmt.Sprintf("and %d more: --all lists them",
-			len(rows)-maxChanges)
+		section.Rows = rows[:maxChanges]
+		section.Note = fmt.Sprintf("and %d more: --all lists them", len(rows)-maxChanges)
 	}
-	return f.Print(w, view.Result{Value: c, Header: []string{"task", "scenario", "a", "b", "difference"}, Rows: rows,
-		Document: view.Document{Title: c.String(), Sections: []view.Section{changes}}})
+	return view.Result{Value: c.encode(), Header: []string{"task", "scenario", "a", "b", "difference"}, Rows: rows,
+		Document: view.Document{Title: c.String(), Sections: []view.Section{section}}}
+}
+
+// interval returns the decimals of the confidence interval, "" if there is none.
+func (c comparison) interval() (low, high string) {
+	if c.CI95 == nil {
+		return "", ""
+	}
+	return score.Decimal(c.CI95.Low), score.Decimal(c.CI95.High)
+}
+
+// encode gives decimals as a run's status does.
+func (c comparison) encode() view.Object {
+	changes := make([]view.Object, len(c.Changes))
+	for i, ch := range c.Changes {
+		changes[i] = view.Object{"task", ch.Task, "scenario", ch.Scenario, "a", score.Decimal(ch.A),
+			"b", score.Decimal(ch.B), "delta", score.Decimal(ch.Delta)}
+	}
+	low, high := c.interval()
+	deviation := ""
+	if c.CI95 != nil {
+		deviation = score.Decimal(*c.StandardError)
+	}
+	return view.Object{"a", c.a, "b", c.b, "pairs", c.Pairs, "scenarios", c.Scenarios, "onlyA", c.OnlyA,
+		"onlyB", c.OnlyB, "delta", score.Decimal(c.Delta), "standardError,omitempty", deviation,
+		"low,omitempty", low, "high,omitempty", high, "better", c.Better, "worse", c.Worse, "same", c.Same,
+		"changes", changes}
 }
 
 // String describes the comparison in a few sentences.
-func (c Comparison) String() string {
-	verdict, interval := "too few scenarios for an interval", ""
-	if c.Low != "" {
-		verdict, interval = "no significant difference", fmt.Sprintf(" (95 %% interval %s to %s)", signed(c.Low),
-			signed(c.High))
+func (c comparison) String() string {
+	verdict := "too few scenarios for an interval"
+	if low, high := c.interval(); low != "" {
+		verdict = "no significant difference"
+		switch {
+		case view.Decimal(low) > 0:
+			verdict = c.a + " is better"
+		case view.Decimal(high) < 0:
+			verdict = c.b + " is better"
+		}
+		verdict += fmt.Sprintf(" (95 %% interval %s to %s)", signed(low), signed(high))
 	}
-	switch {
-	case view.Decimal(c.Low) > 0:
-		verdict = c.A + " is better"
-	case view.Decimal(c.High) < 0:
-		verdict = c.B + " is better"
-	}
-	verdict += interval
-	text := fmt.Sprintf("%s minus %s: %s over %s: %s. %d better, %d worse, %d the same.", c.A, c.B, signed(c.Delta),
-		view.Count(int(c.Scenarios), "scenario"), verdict, c.Better, c.Worse, c.Same)
+	text := fmt.Sprintf("%s minus %s: %s over %s: %s. %d better, %d worse, %d the same.", c.a, c.b,
+		signed(score.Decimal(c.Delta)), view.Count(int(c.Scenarios), "scenario"), verdict, c.Better, c.Worse, c.Same)
 	if c.OnlyA+c.OnlyB > 0 {
-		text += fmt.Sprintf(" Excluded: %d played only by %s, %d played only by %s.", c.OnlyA, c.A, c.OnlyB, c.B)
+		text += fmt.Sprintf(" Excluded: %d played only by %s, %d played only by %s.", c.OnlyA, c.a, c.OnlyB, c.b)
 	}
 	return text
 }
 
 // signed adds a plus sign to a positive number.
 func signed(decimal string) string {
-	if value, err := strconv.ParseFloat(decimal, 64); err == nil && value > 0 {
+	if view.Decimal(decimal) > 0 {
 		return "+" + decimal
 	}
 	return decimal

@@ -25,8 +25,8 @@ func runDocument(run *v1alpha1.EvaluationRun, rows []figureRow) view.Document {
 		Header: []string{"task", "dimension", "earned", "offered", "share"}}
 	for _, r := range rows {
 		if task, name, _ := strings.Cut(r.Name, "/"); r.Scope == "dimension" {
-			dimensions.Rows = append(dimensions.Rows,
-				[]string{task, name, r.Mean, r.Offered, view.Bar(r.Mean, r.Offered)})
+			dimensions.Rows = append(dimensions.Rows, []string{task, name, r.Mean, r.Offered,
+				view.Bar(r.Mean, r.Offered)})
 			continue
 		}
 		groups.Rows = append(groups.Rows, []string{r.Label(), strconv.FormatInt(r.Episodes, 10), r.Mean, r.Low, r.High,
@@ -60,8 +60,8 @@ func thresholdSection(run *v1alpha1.EvaluationRun) view.Section {
 }
 
 func baselineSection(s *v1alpha1.EvaluationRunStatus) view.Section {
-	out := view.Section{Heading: "Paired comparison with the baseline", Header: []string{"baseline", "scenarios",
-		"difference", "low", "high", "note"}}
+	out := view.Section{Heading: "Paired comparison with the baseline",
+		Header: []string{"baseline", "scenarios", "difference", "low", "high", "note"}}
 	if b := s.Baseline; b != nil {
 		interval := ptr.Deref(b.CI95, v1alpha1.Interval{})
 		out.Rows = append(out.Rows, []string{b.Name, strconv.FormatInt(b.Scenarios, 10), b.Delta, interval.Low,
@@ -117,16 +117,12 @@ type figureRow struct {
 	PassRate, Offered                      string
 }
 
+// Label names the group; the report's template calls it.
 func (r figureRow) Label() string {
 	if r.Scope == "run" {
 		return "all"
 	}
 	return r.Scope + " " + r.Name
-}
-
-func figureHeader() []string {
-	return []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min", "p50", "max",
-		"pass_rate", "offered"}
 }
 
 func (r figureRow) cells() []string {
@@ -143,8 +139,7 @@ func runRows(run *v1alpha1.EvaluationRun) []figureRow {
 		sc := ptr.Deref(score, v1alpha1.Score{})
 		ci := ptr.Deref(sc.CI95, v1alpha1.Interval{})
 		rows = append(rows, figureRow{run.Name, scope, name, episodes, sc.Mean, sc.StandardError, ci.Low, ci.High,
-			sc.Min,
-			sc.P50, sc.Max, passRate, ""})
+			sc.Min, sc.P50, sc.Max, passRate, ""})
 	}
 	episodes := ptr.Deref(s.Episodes, v1alpha1.RunEpisodes{})
 	add("run", run.Name, episodes.Scored+episodes.Failed, s.Score, s.PassRate)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/csenv/csenv/cmd/csenv/cli"
-	"io"
 	"slices"
 	"strings"
 
@@ -14,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/cmd/csenv/cli"
 	"github.com/csenv/csenv/cmd/csenv/source"
 	"github.com/csenv/csenv/cmd/csenv/view"
 	"github.com/csenv/csenv/envserver/score"
@@ -27,7 +26,7 @@ type board struct {
 
 // entry is the place of a run on a board.
 type entry struct {
-	// Rank is 1 + the number of significantly better runs; Tied reports whether others share it.
+	// Rank is 1 + the number of significantly better runs. Tied runs share a rank.
 	Rank        int    `json:"rank"`
 	Tied        bool   `json:"tied"`
 	Run         string `json:"run"`
@@ -41,6 +40,7 @@ type entry struct {
 	AgentDigest string `json:"agentDigest"`
 }
 
+// NewLeaderboardCommand returns the command that ranks runs.
 func NewLeaderboardCommand() *cobra.Command {
 	var from source.Flags
 	var selector string
@@ -66,7 +66,7 @@ func NewLeaderboardCommand() *cobra.Command {
 		if len(left) > 0 {
 			view.Paragraph(cmd.ErrOrStderr(), "", "not ranked because incomplete: "+strings.Join(left, ", "))
 		}
-		return printBoards(cmd.OutOrStdout(), output, boards)
+		return output.Print(cmd.OutOrStdout(), boardResult(boards))
 	}
 	return cmd
 }
@@ -150,8 +150,8 @@ func newEntry(r *source.LoadedRun) entry {
 	ci, made := ptr.Deref(s.CI95, v1alpha1.Interval{}), ptr.Deref(r.Status.Provenance, v1alpha1.Provenance{})
 	return entry{
 		Run: r.Name, Agent: source.AgentName(r.EvaluationRun), Score: s.Mean, Low: ci.Low, High: ci.High,
-		PassRate: r.Status.PassRate,
-		Scored:   episodes.Scored + episodes.Failed, Total: episodes.Total, AgentDigest: made.AgentDigest,
+		PassRate: r.Status.PassRate, Scored: episodes.Scored + episodes.Failed, Total: episodes.Total,
+		AgentDigest: made.AgentDigest,
 	}
 }
 
@@ -164,7 +164,7 @@ func separates(better, worse entry, a, b []score.ScenarioScore) bool {
 	return better.Low != "" && worse.High != "" && view.Decimal(better.Low) > view.Decimal(worse.High)
 }
 
-func printBoards(w io.Writer, f *view.Format, boards []board) error {
+func boardResult(boards []board) view.Result {
 	r := view.Result{Value: boards, Header: []string{"basis", "rank", "run", "agent", "score", "low", "high",
 		"pass_rate", "scored", "total", "agent_digest"}}
 	for _, b := range boards {
@@ -178,7 +178,7 @@ func printBoards(w io.Writer, f *view.Format, boards []board) error {
 		}
 		r.Document.Sections = append(r.Document.Sections, s)
 	}
-	return f.Print(w, r)
+	return r
 }
 
 func (e entry) rank() string {

@@ -29,8 +29,7 @@ import (
 //go:embed report.html.tmpl
 var reportPage string
 
-// page is a report. The texts of agents and scenarios in it are untrusted; the template escapes
-// them.
+// page is a report. The template escapes its texts, because agents and scenarios wrote them.
 type page struct {
 	Title, Version string
 	Mixed          bool
@@ -63,18 +62,18 @@ type pageBar struct {
 
 type pageEpisode struct{ Label, Transcript string }
 
+// NewReportCommand returns the command that writes a report.
 func NewReportCommand() *cobra.Command {
 	var from source.Flags
 	var selector, out string
 	var limit int
-	var packs *[]string
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
 		Short: "Write a report of runs as one HTML file",
 	}
 	cli.Help(cmd, "report")
 	from.Add(cmd)
-	packs = cli.PackFlag(cmd.Flags())
+	packs := cli.PackFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only runs with these `labels`")
 	cmd.Flags().StringVarP(&out, "out", "o", "report.html", "`file` to write; - is standard output")
 	cmd.Flags().IntVar(&limit, "episodes", 20, "maximum number of failed episodes with a transcript, for each run")
@@ -107,9 +106,8 @@ func writeReport(ctx context.Context, w io.Writer, catalog *scenarios.Catalog, r
 		return fmt.Errorf("reading the report's template: %w", err)
 	}
 	slices.SortStableFunc(runs, func(a, b *source.LoadedRun) int { return cmp.Compare(meanOf(b), meanOf(a)) })
-	p := page{Title: "Evaluation of " + strings.Join(
-		view.Each(runs, func(r *source.LoadedRun) string { return r.Name }), ", "),
-		Version: cli.Version}
+	names := view.Each(runs, func(r *source.LoadedRun) string { return r.Name })
+	p := page{Title: "Evaluation of " + strings.Join(names, ", "), Version: cli.Version}
 	for i, r := range runs {
 		p.Mixed = p.Mixed || mayCompare(runs[0], r) != nil
 		section := newPageRun(r)
@@ -150,8 +148,9 @@ func newPageRun(r *source.LoadedRun) pageRun {
 			p.Groups = append(p.Groups, row)
 		}
 	}
-	if bins, err := histogram(r.EvaluationRun); err == nil {
-		p.Bars = bars(bins)
+	var sums score.Accumulator
+	if s.Shards != nil && sums.UnmarshalText([]byte(s.Shards.Accumulator)) == nil {
+		p.Bars = bars(sums.Histogram())
 	}
 	return p
 }
@@ -188,10 +187,9 @@ func bars(bins [score.Bins]int64) []pageBar {
 			continue
 		}
 		height := max(130*float64(n)/float64(most), 2)
-		out = append(out, pageBar{
-			X: 10 + 12*float64(i), Y: 140 - height, Height: height, Label: fmt.Sprintf("%s with %.2f to %.2f",
-				view.Count(int(n), "episode"), float64(i)/score.Bins, float64(i+1)/score.Bins),
-		})
+		out = append(out, pageBar{X: 10 + 12*float64(i), Y: 140 - height, Height: height,
+			Label: fmt.Sprintf("%s with %.2f to %.2f", view.Count(int(n), "episode"), float64(i)/score.Bins,
+				float64(i+1)/score.Bins)})
 	}
 	return out
 }
@@ -230,22 +228,8 @@ func (p *pageRun) addEpisodes(ctx context.Context, catalog *scenarios.Catalog, r
 		if e.Score != nil {
 			points = "score " + score.Decimal(source.Micro(*e.Score))
 		}
-		p.Failed = append(p.Failed, pageEpisode{
-			Label: fmt.Sprintf("episode %d: %s, %s, trial %d: %s, %s", e.Index, e.Task, e.Scenario, e.Trial, e.Outcome,
-				points), Transcript: text.String(),
-		})
+		p.Failed = append(p.Failed, pageEpisode{Transcript: text.String(), Label: fmt.Sprintf(
+			"episode %d: %s, %s, trial %d: %s, %s", e.Index, e.Task, e.Scenario, e.Trial, e.Outcome, points)})
 	}
 	return nil
-}
-
-// histogram counts the episodes of a run by score.
-func histogram(run *v1alpha1.EvaluationRun) ([score.Bins]int64, error) {
-	var sums score.Accumulator
-	if run.Status.Shards == nil {
-		return [score.Bins]int64{}, fmt.Errorf("run %s has not started", run.Name)
-	}
-	if err := sums.UnmarshalText([]byte(run.Status.Shards.Accumulator)); err != nil {
-		return [score.Bins]int64{}, fmt.Errorf("reading the figures of run %s: %w", run.Name, err)
-	}
-	return sums.Histogram(), nil
 }

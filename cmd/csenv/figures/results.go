@@ -20,15 +20,17 @@ import (
 // PrintRun writes a run: the object as JSON or YAML, its figures otherwise.
 func PrintRun(w io.Writer, f *view.Format, run *v1alpha1.EvaluationRun) error {
 	rows := runRows(run)
-	return f.Print(w, view.Result{Value: run, Header: figureHeader(), Rows: view.Each(rows, figureRow.cells),
+	header := []string{"run", "scope", "name", "episodes", "mean", "standard_error", "low", "high", "min", "p50", "max",
+		"pass_rate", "offered"}
+	return f.Print(w, view.Result{Value: run, Header: header, Rows: view.Each(rows, figureRow.cells),
 		Document: runDocument(run, rows)})
 }
 
 // OutcomeOf returns ErrOutcome if a run didn't complete, missed a threshold or is partly stored.
 func OutcomeOf(run *v1alpha1.EvaluationRun) error {
 	conditions := run.Status.Conditions
-	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionFalse(conditions,
-		v1alpha1.ConditionThresholdsMet) ||
+	if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionThresholdsMet) ||
 		meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionResultsStored) {
 		return cli.ErrOutcome
 	}
@@ -37,11 +39,13 @@ func OutcomeOf(run *v1alpha1.EvaluationRun) error {
 
 // StateOf returns the state of a run and the message of the condition that sets it.
 func StateOf(run *v1alpha1.EvaluationRun) (state, message string) {
-	for _, kind := range []string{v1alpha1.ConditionFailed, v1alpha1.ConditionComplete} {
-		c := meta.FindStatusCondition(run.Status.Conditions, kind)
-		if c != nil && (kind == v1alpha1.ConditionComplete || c.Status == metav1.ConditionTrue) {
-			return c.Reason, c.Message
-		}
+	failed := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionFailed)
+	complete := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionComplete)
+	switch {
+	case failed != nil && failed.Status == metav1.ConditionTrue:
+		return failed.Reason, failed.Message
+	case complete != nil:
+		return complete.Reason, complete.Message
 	}
 	return "Pending", "The operator hasn't seen the run yet."
 }
@@ -68,13 +72,14 @@ func title(run *v1alpha1.EvaluationRun) string {
 	if !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) {
 		fmt.Fprintf(&b, ". %s", message)
 	}
-	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionResultsStored); c != nil &&
-		c.Status == metav1.ConditionFalse {
+	if meta.IsStatusConditionFalse(run.Status.Conditions, v1alpha1.ConditionResultsStored) {
+		c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionResultsStored)
 		fmt.Fprintf(&b, ". %s", c.Message)
 	}
 	return b.String()
 }
 
+// NewResultsCommand returns the command that shows the figures of a run.
 func NewResultsCommand() *cobra.Command {
 	var from source.Flags
 	cmd := &cobra.Command{

@@ -35,10 +35,9 @@ func (s *Flags) Add(cmd *cobra.Command) {
 	s.Flags.Add(cmd)
 	cmd.Flags().StringVar(&s.store, "results", "", "`folder or URL` of stored episodes to read instead of the "+
 		"cluster, as written by `csenv eval --results` and spec.results")
-	fromCluster := s.Complete(&v1alpha1.EvaluationRunList{})
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, to string) ([]string, cobra.ShellCompDirective) {
 		if s.store == "" {
-			return fromCluster(cmd, args, prefix)
+			return s.Complete(&v1alpha1.EvaluationRunList{})(cmd, args, to)
 		}
 		return storedNames(cmd.Context(), s.store), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -141,9 +140,14 @@ func foldScores(episodes iter.Seq2[record.Episode, error]) ([]score.ScenarioScor
 			return nil, err
 		}
 	}
+	return rowsOf(ledger), nil
+}
+
+// rowsOf returns the sums of a ledger by task and scenario.
+func rowsOf(ledger *score.Ledger) []score.ScenarioScore {
 	var table score.ScenarioTable
 	table.Fold(ledger)
-	return table.Rows(), nil
+	return table.Rows()
 }
 
 // AddTo adds an episode to a ledger if it has a score.

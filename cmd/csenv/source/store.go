@@ -161,11 +161,7 @@ func (s *stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 		return nil, err
 	}
 	return &LoadedRun{EvaluationRun: run, Episodes: episodes,
-		Scores: func(context.Context) ([]score.ScenarioScore, error) {
-			var table score.ScenarioTable
-			table.Fold(ledger)
-			return table.Rows(), nil
-		}}, nil
+		Scores: func(context.Context) ([]score.ScenarioScore, error) { return rowsOf(ledger), nil }}, nil
 }
 
 // planned copies the plan into the spec.
@@ -175,9 +171,9 @@ func planned(run *v1alpha1.EvaluationRun, plan score.Plan) {
 		run.Spec.Pressure = v1alpha1.ResponseTimePressure
 	}
 	for _, t := range plan.Tasks {
-		run.Spec.Tasks = append(run.Spec.Tasks, v1alpha1.TaskSelection{
-			Name: t.Name, Trials: int32(t.Trials), Scenarios: &v1alpha1.ScenarioSelection{IDs: t.Scenarios}, //nolint:gosec // at most score.MaxTrials
-		})
+		trials := int32(t.Trials) //nolint:gosec // at most score.MaxTrials
+		run.Spec.Tasks = append(run.Spec.Tasks, v1alpha1.TaskSelection{Name: t.Name, Trials: trials,
+			Scenarios: &v1alpha1.ScenarioSelection{IDs: t.Scenarios}})
 	}
 }
 
@@ -247,12 +243,11 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 		Why: evaluation.AllShards})
 	if !ended {
 		outcome = evaluation.Outcome{State: evaluation.Running, Reason: "Incomplete", Message: fmt.Sprintf(
-			"%d of %d episodes are not stored: the run goes on, broke off, or its store failed.", missing, e.Total)}
+			"%d of %d episodes are not stored: the run continues, was stopped, or its store failed.", missing, e.Total)}
 	}
 	if claimed > 0 {
-		outcome.Message += fmt.Sprintf(
-			" %s counted without a valid receipt: no server vouches for what the stored lines say.", view.Count(claimed,
-				"episode"))
+		outcome.Message += fmt.Sprintf(" %s counted without a valid receipt: no server vouches for the stored lines.",
+			view.Count(claimed, "episode"))
 	}
 	run.Status.Agent = evaluation.AgentName(run.Spec.Agent)
 	run.Status.Conditions = evaluation.Conditions(run, sums, outcome)
@@ -260,8 +255,7 @@ func concludeStored(run *v1alpha1.EvaluationRun, sums score.Accumulator, claimed
 
 // ErrNothingStored means that the episodes of a run aren't stored.
 var ErrNothingStored = errors.New("stores no episodes: set spec.results in its manifest, or play it with " +
-	"`csenv eval --results`; " +
-	"trainers store the episodes of External runs")
+	"`csenv eval --results`; trainers store the episodes of External runs")
 
 // inVolume reports whether a run of the cluster stores its episodes in a volume of the runners.
 func inVolume(location string) bool {

@@ -10,15 +10,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
+
+	"github.com/csenv/csenv/hack/process"
 )
 
 const (
@@ -45,7 +46,8 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 	if err := writeKey(keyFile); err != nil {
 		return nil, err
 	}
-	addresses, err := freeAddresses(ctx, 3)
+	// The servers of a pool need the addresses of their peers before they listen.
+	addresses, err := process.FreeAddresses(ctx, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -71,22 +73,6 @@ func configurations(ctx context.Context, work string) ([]configuration, error) {
 // replica begins the name of each server of the pool.
 const replica = "REPLICA_"
 
-// freeAddresses returns free addresses. The servers of a pool need those of their peers before they
-// listen.
-func freeAddresses(ctx context.Context, n int) ([]string, error) {
-	var addresses []string
-	for range n {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("finding a free port: %w", err)
-		}
-		// Closed at the end, so that no port is found twice.
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses, nil
-}
-
 // writeKey makes the key that the servers of a pool share.
 func writeKey(path string) error {
 	_, key, err := ed25519.GenerateKey(nil)
@@ -109,12 +95,9 @@ type servers struct {
 // server is a process of cmd/envserver.
 type server struct {
 	configuration
+	*process.Process
 
-	cmd *exec.Cmd
-	// address and ops are HOST:PORT of its two ports.
-	address, ops string
-	logs         string
-	ended        chan error
+	address, ops string // HOST:PORT of its two ports
 }
 
 func startServers(ctx context.Context, binary, work string) (*servers, error) {
@@ -124,9 +107,9 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 	}
 	s := &servers{}
 	for _, c := range configured {
-		one, err := startServer(ctx, binary, c, filepath.Join(work, strings.ToLower(c.name)+".log"))
+		one, err := startServer(ctx, binary, c)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("starting the server %s: %w", c.name, err), s.stop())
+			return nil, errors.Join(err, s.stop())
 		}
 		s.all = append(s.all, one)
 	}
@@ -143,41 +126,21 @@ func startServers(ctx context.Context, binary, work string) (*servers, error) {
 }
 
 // startServer starts a server and finds its ports in its log.
-func startServer(ctx context.Context, binary string, c configuration, logs string) (*server, error) {
-	file, err := os.Create(logs)
+func startServer(ctx context.Context, binary string, c configuration) (*server, error) {
+	p, err := process.Start("server "+c.name,
+		exec.CommandContext(ctx, binary, append([]string{"--ops-addr", "127.0.0.1:0"}, c.flags...)...))
 	if err != nil {
-		return nil, fmt.Errorf("making the log: %w", err)
-	}
-	defer file.Close()
-	s := &server{configuration: c, logs: logs, ended: make(chan error, 1)}
-	s.cmd = exec.CommandContext(ctx, binary, append([]string{"--ops-addr", "127.0.0.1:0"}, c.flags...)...)
-	s.cmd.Stdout, s.cmd.Stderr = file, file
-	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	go func() { s.ended <- s.cmd.Wait() }()
-	deadline := time.After(startTimeout)
-	for s.address == "" {
-		select {
-		case err := <-s.ended:
-			s.ended <- err
-			return nil, fmt.Errorf("it ended: %w\n%s", err, s.readLogs())
-		case <-deadline:
-			_ = s.cmd.Process.Kill()
-			return nil, fmt.Errorf("it doesn't serve after %v: %w\n%s", startTimeout, <-s.ended, s.readLogs())
-		case <-time.After(20 * time.Millisecond):
-			s.address, s.ops = addresses(s.readLogs())
-		}
-	}
-	return s, nil
-}
-
-func (s *server) readLogs() string {
-	text, err := os.ReadFile(s.logs)
+	s := &server{configuration: c, Process: p}
+	err = p.Await(ctx, startTimeout, func() bool {
+		s.address, s.ops = addresses(p.Logs())
+		return s.address != ""
+	})
 	if err != nil {
-		return err.Error()
+		p.Kill()
 	}
-	return string(text)
+	return s, err
 }
 
 // addresses finds the addresses of a server in its log.
@@ -238,7 +201,7 @@ func (s *server) inspect(ctx context.Context) error {
 	if active != 0 {
 		return fmt.Errorf("%d sessions are left though every client has gone", active)
 	}
-	for lines := bufio.NewScanner(strings.NewReader(s.readLogs())); lines.Scan(); {
+	for lines := bufio.NewScanner(strings.NewReader(s.Logs())); lines.Scan(); {
 		if strings.Contains(lines.Text(), `"level":"ERROR"`) || strings.HasPrefix(lines.Text(), "panic:") {
 			return fmt.Errorf("its log has %s", lines.Text())
 		}
@@ -271,30 +234,14 @@ func (s *server) sessions(ctx context.Context) (int, error) {
 
 // stop ends all servers by SIGTERM, as the kubelet does, also where the run was interrupted.
 func (s *servers) stop() error {
-	var errs []error
-	for _, one := range s.all {
-		_ = one.cmd.Process.Signal(syscall.SIGTERM)
+	errs := make([]error, len(s.all)+1)
+	var stopping sync.WaitGroup
+	for i, one := range s.all {
+		stopping.Go(func() { errs[i] = one.StopCleanly(stopTimeout) })
 	}
-	late, cancel := context.WithTimeout(context.Background(), stopTimeout)
-	defer cancel()
-	for _, one := range s.all {
-		if err := one.wait(late); err != nil {
-			errs = append(errs, fmt.Errorf("ending the server %s: %w", one.name, err))
-		}
-	}
+	stopping.Wait()
 	if s.front != nil {
-		errs = append(errs, s.front.close())
+		errs[len(s.all)] = s.front.close()
 	}
 	return errors.Join(errs...)
-}
-
-// wait waits for a server's end, and kills it when that is late.
-func (s *server) wait(late context.Context) error {
-	select {
-	case err := <-s.ended:
-		return err
-	case <-late.Done():
-		_ = s.cmd.Process.Kill()
-		return fmt.Errorf("it didn't end within %v of SIGTERM: %w", stopTimeout, <-s.ended)
-	}
 }

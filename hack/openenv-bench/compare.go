@@ -56,7 +56,7 @@ func measure(ctx context.Context, server string, sessions int, duration time.Dur
 	if err != nil {
 		return row{}, err
 	}
-	defer p.stop()
+	defer p.Kill()
 	before, err := p.usage()
 	if err != nil {
 		return row{}, err
@@ -74,7 +74,7 @@ func measure(ctx context.Context, server string, sessions int, duration time.Dur
 // watcher looks at the server while it is measured.
 type watcher struct {
 	row
-	process  *process
+	process  *server
 	progress io.Writer
 	looks    int
 	// steps and spent are those of the first look at the steps.

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/csenv/csenv/envserver/load"
+	"github.com/csenv/csenv/hack/process"
 )
 
 func TestParseSizes(t *testing.T) {
@@ -103,15 +104,12 @@ func TestDocument(t *testing.T) {
 func TestUsageSumsUpTheGroup(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 60 & sleep 60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	started, err := process.Start("sh", cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: cmd, gone: make(chan struct{})}
-	t.Cleanup(p.stop)
-	go func() {
-		p.ended = cmd.Wait()
-		close(p.gone)
-	}()
+	p := &server{Process: started}
+	t.Cleanup(p.Kill)
 	own, err := procfs.NewProc(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
+	"github.com/csenv/csenv/hack/process"
 	"github.com/csenv/csenv/hack/venv"
 	"github.com/csenv/csenv/scenarios"
 )
@@ -89,67 +89,54 @@ func handlerOf(name string) (http.Handler, error) {
 	return server.Handler(), nil
 }
 
-// process is a server that runs.
-type process struct {
+// server is a running server, which leads a process group.
+type server struct {
+	*process.Process
+
 	url string
-	cmd *exec.Cmd
-	// gone is closed when the server has ended, with how it ended in ended.
-	gone  chan struct{}
-	ended error
 }
 
 // start starts a server and waits until it accepts connections.
-func start(ctx context.Context, name string, progress io.Writer) (*process, error) {
-	port, err := freePort(ctx)
+func start(ctx context.Context, name string, progress io.Writer) (*server, error) {
+	addresses, err := process.FreeAddresses(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := commandOf(ctx, name, port, progress)
+	address := addresses[0]
+	cmd, err := commandOf(ctx, name, address, progress)
 	if err != nil {
 		return nil, err
 	}
-	var logs strings.Builder
-	cmd.Stdout, cmd.Stderr = &logs, &logs
-	// A group of its own, so that its workers end with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
-	}
-	p := &process{url: fmt.Sprintf("ws://127.0.0.1:%d", port), cmd: cmd, gone: make(chan struct{})}
-	go func() {
-		p.ended = cmd.Wait()
-		close(p.gone)
-	}()
-	if err := p.waitReady(ctx, port); err != nil {
-		p.stop()
-		return nil, fmt.Errorf("starting %s: %w\n%s", name, err, logs.String())
-	}
-	return p, nil
-}
-
-func freePort(ctx context.Context) (int, error) {
-	var listening net.ListenConfig
-	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its workers are measured and end with it
+	p, err := process.Start(name, cmd)
 	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
+		return nil, err
 	}
-	defer l.Close()
-	address, _ := l.Addr().(*net.TCPAddr)
-	return address.Port, nil
+	dialer := net.Dialer{Timeout: time.Second}
+	err = p.Await(ctx, startTimeout, func() bool {
+		c, err := dialer.DialContext(ctx, "tcp", address)
+		return err == nil && c.Close() == nil
+	})
+	if err != nil {
+		p.Kill()
+		return nil, err
+	}
+	return &server{p, "ws://" + address}, nil
 }
 
-func commandOf(ctx context.Context, name string, port int, progress io.Writer) (*exec.Cmd, error) {
+func commandOf(ctx context.Context, name, address string, progress io.Writer) (*exec.Cmd, error) {
 	switch name {
 	case official, officialWorkers:
 		python, err := upstreamPython(ctx, progress)
 		if err != nil {
 			return nil, err
 		}
+		_, port, _ := net.SplitHostPort(address)
 		workers := 1
 		if name == officialWorkers {
 			workers = runtime.NumCPU()
 		}
-		cmd := exec.CommandContext(ctx, python, "server.py", strconv.Itoa(port), strconv.Itoa(workers))
+		cmd := exec.CommandContext(ctx, python, "server.py", port, strconv.Itoa(workers))
 		cmd.Dir = upstreamFolder
 		return cmd, nil
 	}
@@ -157,7 +144,7 @@ func commandOf(ctx context.Context, name string, port int, progress io.Writer) (
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	return exec.CommandContext(ctx, self, "serve", name, fmt.Sprintf("127.0.0.1:%d", port)), nil
+	return exec.CommandContext(ctx, self, "serve", name, address), nil
 }
 
 // upstreamPython returns the interpreter of the official server's environment, which it makes if
@@ -173,30 +160,6 @@ func upstreamPython(ctx context.Context, progress io.Writer) (string, error) {
 
 const startTimeout = 60 * time.Second
 
-func (p *process) waitReady(ctx context.Context, port int) error {
-	deadline := time.After(startTimeout)
-	dialer := net.Dialer{Timeout: time.Second}
-	for {
-		if c, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return c.Close()
-		}
-		select {
-		case <-p.gone:
-			return fmt.Errorf("it ended: %w", p.ended)
-		case <-deadline:
-			return fmt.Errorf("it accepts no connections after %v", startTimeout)
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-func (p *process) stop() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	<-p.gone
-}
-
 // usage is what the server's processes use.
 type usage struct {
 	// memory is resident, in bytes.
@@ -206,7 +169,7 @@ type usage struct {
 }
 
 // usage sums up the processes of the server's group.
-func (p *process) usage() (usage, error) {
+func (s *server) usage() (usage, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
 		return usage{}, err
@@ -214,7 +177,7 @@ func (p *process) usage() (usage, error) {
 	var sum usage
 	for _, candidate := range all {
 		stat, err := candidate.Stat()
-		if err == nil && stat.PGRP == p.cmd.Process.Pid { // a process that ended meanwhile has no stat
+		if err == nil && stat.PGRP == s.PID() { // a process that ended meanwhile has no stat
 			sum.memory += int64(stat.ResidentMemory())
 			sum.cpu += time.Duration(stat.CPUTime() * float64(time.Second))
 		}

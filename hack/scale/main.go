@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"go.uber.org/zap/zapcore"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	// What the simulated node logs is of no interest; its errors are.
-	ctrl.SetLogger(zap.New(zap.WriteTo(progress), zap.Level(zapErrors)))
+	ctrl.SetLogger(zap.New(zap.WriteTo(progress), zap.Level(zapcore.ErrorLevel)))
 
 	missed := false
 	for _, s := range selected {

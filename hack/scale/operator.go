@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
-	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/csenv/csenv/hack/process"
 )
 
 // readyTimeout is how long the operator may take to answer for its metrics.
@@ -16,16 +17,17 @@ const readyTimeout = time.Minute
 
 // operator is the released program as a process of its own.
 type operator struct {
-	process *process
+	process *process.Process
 	metrics string // URL
 }
 
 // startOperator starts the operator and waits until its metrics can be read.
 func (r *rig) startOperator(ctx context.Context) error {
-	metrics, err := freeAddress(ctx)
+	free, err := process.FreeAddresses(ctx, 1)
 	if err != nil {
 		return err
 	}
+	metrics := free[0]
 	// One replica needs no Lease.
 	p, err := r.start("manager", filepath.Join(r.folder, "manager"),
 		"--image=csenv:scale", "--metrics-insecure", "--metrics-bind-address="+metrics, "--health-probe-bind-address=0")
@@ -33,21 +35,16 @@ func (r *rig) startOperator(ctx context.Context) error {
 		return err
 	}
 	r.operator = &operator{process: p, metrics: "http://" + metrics + "/metrics"}
-	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true,
-		func(ctx context.Context) (bool, error) {
-			_, err := r.operator.scrape(ctx)
-			return err == nil, nil
-		})
-	if err != nil {
-		return fmt.Errorf("waiting for the operator's metrics: %w", err)
-	}
-	return nil
+	return p.Await(ctx, readyTimeout, func() bool {
+		_, err := r.operator.scrape(ctx)
+		return err == nil
+	})
 }
 
 func (r *rig) stopOperator() error {
 	p := r.operator.process
 	r.operator = nil
-	return p.stop()
+	return p.Stop(stopTimeout)
 }
 
 func (o *operator) scrape(ctx context.Context) (samples, error) {
@@ -70,7 +67,7 @@ type usage struct {
 }
 
 func (o *operator) usage() (usage, error) {
-	p, err := procfs.NewProc(o.process.cmd.Process.Pid)
+	p, err := procfs.NewProc(o.process.PID())
 	if err != nil {
 		return usage{}, fmt.Errorf("reading what the operator uses: %w", err)
 	}

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"go.uber.org/zap/zapcore"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -20,12 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/hack/process"
 )
 
-// zapErrors leaves warnings and less out.
-const zapErrors = zapcore.ErrorLevel
-
-// stopTimeout is how long a process may take to end when asked to.
+// stopTimeout is how long a process may take to end after SIGTERM.
 const stopTimeout = 30 * time.Second
 
 // rig is a cluster without nodes and an operator in it.
@@ -38,7 +33,7 @@ type rig struct {
 	// players are of the simulated runners.
 	players *players
 
-	folder     string // of what is built, configured and logged
+	folder     string // of binaries and the kubeconfig
 	kubeconfig string
 	operator   *operator
 	undo       []func() error // in order of what was done
@@ -141,7 +136,7 @@ func (r *rig) startControllerManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.undo = append(r.undo, p.stop)
+	r.undo = append(r.undo, func() error { return p.Stop(stopTimeout) })
 	return nil
 }
 
@@ -160,53 +155,11 @@ func (r *rig) startNode(ctx context.Context) error {
 	return nil
 }
 
-// process is a program that runs until it is stopped, and logs to a file.
-type process struct {
-	name, log string
-	cmd       *exec.Cmd
-	done      chan struct{}
-	err       error // once done is closed
-}
-
-func (r *rig) start(name, binary string, args ...string) (*process, error) {
-	p := &process{name: name, log: filepath.Join(r.folder, name+".log"), done: make(chan struct{})}
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	// Not bound to a context, which would kill it: it is asked to end.
-	p.cmd = exec.Command(binary, args...) //nolint:noctx // see above
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig)
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
-	}
-	go func() {
-		defer close(p.done)
-		p.err = p.cmd.Wait()
-	}()
-	return p, nil
-}
-
-// stop ends the process. It is an error when it had ended by itself: the end of its log is in it.
-func (p *process) stop() error {
-	select {
-	case <-p.done:
-		log, _ := os.ReadFile(p.log)
-		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-		return fmt.Errorf("%s has ended (%w):\n%s", p.name, p.err, strings.Join(lines[max(0, len(lines)-15):], "\n"))
-	default:
-	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stopping %s: %w", p.name, err)
-	}
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(stopTimeout):
-		return errors.Join(fmt.Errorf("%s did not end within %s", p.name, stopTimeout), p.cmd.Process.Kill())
-	}
+// start starts a program, which must be stopped: no context ends it.
+func (r *rig) start(name, binary string, args ...string) (*process.Process, error) {
+	cmd := exec.Command(binary, args...) //nolint:noctx // Stop ends it
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig)
+	return process.Start(name, cmd)
 }
 
 // output runs a command at the checkout's root and returns what it printed.
@@ -218,13 +171,4 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 		return "", fmt.Errorf("running %s %s: %w", name, strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(out)), nil
-}
-
-// freeAddress is a loopback address that nothing listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

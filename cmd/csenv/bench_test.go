@@ -1,9 +1,7 @@
 package main
 
 import (
-	"crypto/ed25519"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,35 +12,23 @@ import (
 	"github.com/csenv/csenv/envserver/grader/offline"
 	"github.com/csenv/csenv/envserver/openenv"
 	"github.com/csenv/csenv/envserver/ticket"
-	"github.com/csenv/csenv/scenarios"
+	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/internal/testkit/echo"
+	"github.com/csenv/csenv/internal/testkit/server"
 )
 
 // serveTickets serves the built-in tickets to so many sessions, behind a token unless that is "".
 func serveTickets(t *testing.T, sessions int, token string) string {
 	t.Helper()
-	catalog, err := scenarios.Public()
+	kind, err := ticket.New(testkit.Catalog(t), offline.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := ticket.New(catalog, offline.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := openenv.Config{Kind: kind, MaxSessions: sessions,
-		LedgerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: slog.New(slog.DiscardHandler)}
+	cfg := openenv.Config{Kind: kind, MaxSessions: sessions}
 	if token != "" {
 		cfg.Tokens = func() []string { return []string{token} }
 	}
-	server, err := openenv.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	front := httptest.NewServer(server.Handler())
-	t.Cleanup(func() {
-		server.Close()
-		front.Close()
-	})
-	return front.URL
+	return server.Start(t, cfg).URL
 }
 
 func TestBench(t *testing.T) {
@@ -89,8 +75,10 @@ func TestBenchToken(t *testing.T) {
 		variable, token string
 		code            int
 	}{
-		"no token": {"", "", exitError}, "a wrong one": {"", "guess", exitError},
-		"the right one": {"", "secret", exitDone}, "in the environment": {"secret", "", exitDone},
+		"no token":           {code: exitError},
+		"a wrong one":        {token: "guess", code: exitError},
+		"the right one":      {token: "secret", code: exitDone},
+		"in the environment": {variable: "secret", code: exitDone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(envvars.PoolToken, c.variable)
@@ -107,13 +95,14 @@ func TestBenchErrors(t *testing.T) {
 	gone.Close()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
+	foreign := server.Start(t, openenv.Config{Kind: echo.Kind{Refusing: true}})
 	url := serveTickets(t, 1, "")
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
 		"no URL":           {nil, "missing argument URL"},
-		"nobody there":     {[]string{gone.URL}, "nothing listens there"},
+		"not listening":    {[]string{gone.URL}, "nothing listens there"},
 		"no OpenEnv":       {[]string{other.URL}, "base URL of an OpenEnv server"},
 		"a scheme":         {[]string{"ftp://localhost"}, "use http"},
 		"no sessions":      {[]string{url, "--sessions", "0"}, "--sessions takes numbers"},
@@ -121,6 +110,7 @@ func TestBenchErrors(t *testing.T) {
 		"no time":          {[]string{url, "--duration", "0s"}, "--duration is 0s"},
 		"a broken action":  {[]string{url, "--action", "{"}, `--action is "{"`},
 		"a list for reset": {[]string{url, "--reset", "[]"}, `--reset is "[]"`},
+		"a foreign server": {args: []string{foreign.URL}, want: "give one with --action"},
 		"a refused action": {[]string{url, "--action", `{"action_type":"fly"}`}, "refuses the action"},
 		"a refused reset":  {[]string{url, "--reset", `{"task":"juggle"}`}, "juggle"},
 	} {

@@ -13,10 +13,11 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/client"
 	"github.com/csenv/csenv/envserver/workflow"
 	"github.com/csenv/csenv/internal/testkit"
+	"github.com/csenv/csenv/internal/testkit/echo"
 	"github.com/csenv/csenv/internal/testkit/server"
 )
 
-// The action for an environment of csenv is one that it plays and that doesn't end the episode.
+// The inferred action is one that the environment plays and that doesn't end the episode.
 func TestInferAction(t *testing.T) {
 	front := serve(t, 2)
 	action, err := InferAction(t.Context(), front.URL, nil, client.Options{})
@@ -28,13 +29,11 @@ func TestInferAction(t *testing.T) {
 	if got, err := Run(t.Context(), cfg); err != nil || len(got.Failures) != 0 || got.Steps == 0 {
 		t.Errorf("a load of %s: %d steps, %v, %v", action, got.Steps, got.Failures, err)
 	}
-	if err := Try(t.Context(), front.URL, nil, json.RawMessage(`{"action_type":"fly"}`),
-		client.Options{}); err == nil || !strings.Contains(
-		err.Error(), `refuses the action {"action_type":"fly"}`) {
+	err = Try(t.Context(), front.URL, nil, json.RawMessage(`{"action_type":"fly"}`), client.Options{})
+	if err == nil || !strings.Contains(err.Error(), `refuses the action {"action_type":"fly"}`) {
 		t.Errorf("an unknown action: %v", err)
 	}
-	if err := Try(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action,
-		client.Options{}); err == nil {
+	if err := Try(t.Context(), front.URL, json.RawMessage(`{"task":"juggle"}`), action, client.Options{}); err == nil {
 		t.Error("an unknown task")
 	}
 }
@@ -49,7 +48,7 @@ func TestInferActionFailsWithTheServersStatus(t *testing.T) {
 	}
 }
 
-// The workflow environment plays an action too, and a server with other actions refuses them all.
+// An action is found for every task of workflows. A foreign server, which refuses them all, is an error.
 func TestInferActionOfOtherServers(t *testing.T) {
 	kind, err := workflow.New(testkit.Catalog(t), offline.New())
 	if err != nil {
@@ -62,9 +61,9 @@ func TestInferActionOfOtherServers(t *testing.T) {
 			t.Errorf("%s, %s: %v", task.Name, action, err)
 		}
 	}
-	foreign := server.Start(t, openenv.Config{})
-	if _, err := firstPlayed(t.Context(), foreign.URL, nil,
-		[]json.RawMessage{json.RawMessage(`{"kind":"zzz"}`)}, client.Options{}); !errors.As(err, new(*client.ServerError)) {
-		t.Errorf("a foreign server: %v", err)
+	foreign := server.Start(t, openenv.Config{Kind: echo.Kind{Refusing: true}})
+	action, err := InferAction(t.Context(), foreign.URL, nil, client.Options{})
+	if action != nil || !errors.As(err, new(*client.ServerError)) {
+		t.Errorf("a foreign server: %s, %v", action, err)
 	}
 }

@@ -152,7 +152,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 // echo answers every message with a message, also a close, and never closes.
-func echo(t *testing.T, silentOnClose bool) string {
+func echoing(t *testing.T, silentOnClose bool) string {
 	t.Helper()
 	up := websocket.Upgrader{}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -178,11 +178,11 @@ func echo(t *testing.T, silentOnClose bool) string {
 
 // A server that knows no close message doesn't hold a load up, whatever it does with one.
 func TestRunEndsWithoutTheServersHelp(t *testing.T) {
-	cfg := searches(echo(t, false), 500)
+	cfg := searches(echoing(t, false), 500)
 	if got, err := Run(t.Context(), cfg); err != nil || len(got.Failures) != 0 {
 		t.Fatalf("%v %v", got.Failures, err)
 	}
-	cfg.URL, cfg.Duration = echo(t, true), time.Hour
+	cfg.URL, cfg.Duration = echoing(t, true), time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()

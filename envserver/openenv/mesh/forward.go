@@ -14,27 +14,23 @@ import (
 )
 
 const (
-	// passOnTimeout bounds the search for a peer with a free slot, and maxTries the peers that are
-	// tried.
+	// passOnTimeout bounds the search for a peer with a free slot, maxTries the tried peers.
 	passOnTimeout = time.Second
 	maxTries      = 3
 )
 
-// The kinds of forwarding in the metrics.
+// The kinds and results of forwarding in the metrics.
 const (
 	forwardedSocket  = "socket"
 	forwardedRequest = "request"
-)
 
-// The results of forwarding in the metrics.
-const (
 	forwardDone        = "done"
 	forwardDeclined    = "declined"
 	forwardUnreachable = "unreachable"
 	forwardLost        = "lost"
 )
 
-// passOn has a peer open the session. It reports false if none does.
+// passOn lets a peer open the session. It reports false if none does.
 func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), passOnTimeout)
 	defer cancel()
@@ -52,8 +48,8 @@ func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
 	return false
 }
 
-// forward has a peer answer the request. The error, errDeclined or errUnreachable, means that
-// nothing was done and the client has no answer.
+// forward lets a peer answer the request. After errDeclined or errUnreachable nothing was done and the
+// client has no answer.
 func (m *Mesh) forward(w http.ResponseWriter, r *http.Request, t target, peer string) error {
 	kind, run := forwardedRequest, m.forwardRequest
 	if websocket.IsWebSocketUpgrade(r) {
@@ -85,7 +81,7 @@ func (m *Mesh) forwardRequest(w http.ResponseWriter, r *http.Request, t target, 
 	proxy := httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { m.address(p.Out, p.In, peer) },
 		Transport:     m.transport,
-		FlushInterval: -1, // events of MCP go out as they come
+		FlushInterval: -1, // send MCP events at once
 		ModifyResponse: func(response *http.Response) error {
 			if response.Header.Get(fullHeader) != "" {
 				return errDeclined
@@ -116,7 +112,7 @@ func (m *Mesh) address(out, in *http.Request, peer string) {
 	out.Header.Set(clientHeader, remoteHost(in))
 }
 
-// answerLost answers a request of which it is unknown how far the peer has processed it.
+// answerLost answers a request that the peer may have processed.
 func (m *Mesh) answerLost(w http.ResponseWriter, r *http.Request, t target) {
 	const message = "the server of this session was lost while it answered"
 	if r.URL.Path != "/mcp" || r.Header.Get(protocol.MCPSessionHeader) != "" {

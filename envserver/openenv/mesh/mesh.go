@@ -1,8 +1,7 @@
-// Package mesh makes the servers of a pool answer for each other.
+// Package mesh forwards requests between the servers of a pool.
 //
-// A session id names the server that its session lives on. A request that reaches another server is
-// forwarded once, and a server without a free slot has a peer open the session. Bytes of WebSockets
-// are relayed without looking at them.
+// A session id names the server of its session. A request that reaches another server is forwarded
+// once. A server without a free slot passes new sessions on to a peer. WebSockets are relayed as bytes.
 package mesh
 
 import (
@@ -32,22 +31,21 @@ import (
 )
 
 const (
-	// peerDialTimeout bounds the dialling of a peer.
 	peerDialTimeout = 500 * time.Millisecond
-	// maxRelays bounds the sockets that are relayed.
+	// maxRelays bounds the relayed sockets.
 	maxRelays = 16384
-	// capacityPath is where peers request the number of free slots.
+	// capacityPath serves the number of free slots to peers.
 	capacityPath = "/room"
-	// tokenLength is the number of characters by which a session id names a server: 40 bits.
+	// tokenLength is the length of a server's name in session ids, in characters of 5 bits.
 	tokenLength = 8
-	// clientHeader is the address of the client, for a peer that counts the sessions of each.
+	// clientHeader is the client's address in a forwarded request.
 	clientHeader = "X-Csenv-Client"
 	// fullHeader declines a session that a peer has passed on.
 	fullHeader = "X-Csenv-Full"
 )
 
-// Config says how a server finds its peers. All servers of a pool have the same LedgerKey, which
-// proves that they belong to it.
+// Config configures how a server finds its peers. All servers of a pool have the same LedgerKey, by
+// which they recognise each other.
 type Config struct {
 	// Lookup returns the addresses, IP:PORT, of the pool's servers, with or without this one.
 	Lookup func(ctx context.Context) ([]string, error)
@@ -63,22 +61,22 @@ func (c *Config) Validate() error {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(c.Self); err != nil || c.Lookup == nil {
-		return fmt.Errorf("Peers needs a Lookup and this server's own address as HOST:PORT, not %q", c.Self)
+		return fmt.Errorf("invalid Peers: set Lookup, and Self (now %q) to this server's HOST:PORT", c.Self)
 	}
 	return nil
 }
 
-// Host is what the mesh uses of its server.
+// Host is the mesh's view of its server.
 type Host struct {
 	Key   ed25519.PrivateKey
 	Slots *slots.Slots
 	// Free is the number of slots that are not taken.
 	Free func() int
-	// Spawn runs a function in a goroutine that the server waits for when it is closed. It reports
-	// false once the server is closed, which ends Context.
+	// Spawn runs a function in a goroutine that closing the server waits for. It reports false once the
+	// server is closed, which ends Context.
 	Spawn   func(func()) bool
 	Context context.Context
-	// Cut counts a relay that the server's end has cut.
+	// Cut counts a relay that closing the server has ended.
 	Cut     func()
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
@@ -87,19 +85,16 @@ type Host struct {
 // Mesh connects a server with its peers. The nil Mesh is that of a server without peers.
 type Mesh struct {
 	Config
-	host Host
-	// token names this server in session ids.
-	token  string
+	host   Host
+	token  string // this server in session ids
 	secret []byte
-	// proof is what peers send each other to show that they belong to the pool.
+	// proof shows a peer that a request comes from a server of the pool.
 	proof     string
 	scheme    string
 	dialer    *net.Dialer
 	transport *http.Transport
-	// errors is where net/http writes what it can't return.
-	errors *log.Logger
-	// relays has a place for each socket that is relayed.
-	relays *semaphore.Weighted
+	errors    *log.Logger // of net/http
+	relays    *semaphore.Weighted
 
 	forwarded *prometheus.CounterVec
 	relayed   prometheus.Gauge
@@ -109,8 +104,7 @@ type Mesh struct {
 	looked  time.Time
 
 	capacityMu sync.Mutex
-	// free are the slots that the peers reported, by address, minus the sessions that were passed
-	// on to them since.
+	// free are the slots that peers reported, by address, minus the sessions passed on to them since.
 	free  map[string]int64
 	asked time.Time
 }
@@ -155,17 +149,15 @@ func (m *Mesh) SessionPrefix() string {
 	return m.token + "."
 }
 
-// keyed is a text of the given number of bytes that only the pool can make from the kind and the
-// value.
+// keyed derives a text from the kind and the value, which only servers of the pool can derive.
 func (m *Mesh) keyed(kind, value string, bytes int) string {
 	mac := hmac.New(sha256.New, m.secret)
 	_, _ = io.WriteString(mac, kind+"\n"+value)
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:bytes])
 }
 
-// tokenOf names the server of an address in session ids. Every server of the pool can find the
-// address in its list of peers; clients learn no address, and a token that is no peer's is never
-// followed, so that ids can't send requests to other places.
+// tokenOf returns the name of a server in session ids. Servers find its address in their list of
+// peers: clients learn no address, and ids can't direct requests to other hosts.
 func (m *Mesh) tokenOf(address string) string { return m.keyed("token", address, tokenLength*5/8) }
 
 // IsPeer reports whether the request comes from a peer.
@@ -173,8 +165,8 @@ func (m *Mesh) IsPeer(r *http.Request) bool {
 	return m != nil && subtle.ConstantTimeCompare([]byte(r.Header.Get(protocol.DirectHeader)), []byte(m.proof)) == 1
 }
 
-// HostOf is the address of the client, without the port: the one that a peer reports for a request
-// that it has forwarded, or else the remote address.
+// HostOf returns the client's address without the port: the one that a peer reports for a forwarded
+// request, or the remote address.
 func (m *Mesh) HostOf(r *http.Request) string {
 	if m.IsPeer(r) {
 		return r.Header.Get(clientHeader)
@@ -190,8 +182,8 @@ func remoteHost(r *http.Request) string {
 	return host
 }
 
-// Handler routes each request to the server of the session that it names, and passes new sessions
-// on while this server has no free slot. Messages on an open socket don't pass through it.
+// Handler forwards requests to the server of the session that they name. It passes new sessions on
+// while this server has no free slot.
 func (m *Mesh) Handler(next http.Handler) http.Handler {
 	if m == nil {
 		return next
@@ -212,14 +204,14 @@ func (m *Mesh) Handler(next http.Handler) http.Handler {
 				return
 			}
 		}
-		// If the session's server is gone, this one answers that the session is unknown.
+		// If the session's server has ended, this one answers that the session is unknown.
 		t.rewind(r)
 		next.ServeHTTP(w, r)
 	})
 }
 
-// answerDirectly answers a request that must not be forwarded. A session that a peer passes on is
-// opened or declined at once.
+// answerDirectly answers a request that must not be forwarded. It opens or declines a session that a
+// peer passes on.
 func (m *Mesh) answerDirectly(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if !m.IsPeer(r) || !targetOf(r).opens {
 		next.ServeHTTP(w, r)
@@ -231,35 +223,26 @@ func (m *Mesh) answerDirectly(w http.ResponseWriter, r *http.Request, next http.
 	}
 }
 
-// WithCapacity serves the free slots to peers beside the protocol. Peers show the pool's proof
-// instead of a token.
+// WithCapacity also serves the free slots to peers, which send the pool's proof instead of a token.
 func (m *Mesh) WithCapacity(next http.Handler) http.Handler {
 	if m == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == capacityPath {
-			m.serveCapacity(w, r)
-			return
+		switch {
+		case r.URL.Path != capacityPath:
+			next.ServeHTTP(w, r)
+		case !m.IsPeer(r):
+			protocol.WriteDetail(w, http.StatusForbidden, "only servers of the pool may read the number of free slots")
+		case m.host.Slots.Draining():
+			protocol.WriteJSON(w, http.StatusOK, capacity{})
+		default:
+			protocol.WriteJSON(w, http.StatusOK, capacity{Free: int64(m.host.Free())})
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 
-// serveCapacity reports to a peer how many sessions this server would take.
-func (m *Mesh) serveCapacity(w http.ResponseWriter, r *http.Request) {
-	if !m.IsPeer(r) {
-		protocol.WriteDetail(w, http.StatusForbidden, "only servers of the pool may read the number of free slots")
-		return
-	}
-	var free int64
-	if !m.host.Slots.Draining() {
-		free = int64(m.host.Free())
-	}
-	protocol.WriteJSON(w, http.StatusOK, capacity{Free: free})
-}
-
-// WaitDrained waits until no socket is relayed any more, after which none is.
+// WaitDrained waits until no socket is relayed, and prevents further relays.
 func (m *Mesh) WaitDrained(ctx context.Context) error {
 	if m == nil {
 		return nil
@@ -270,7 +253,7 @@ func (m *Mesh) WaitDrained(ctx context.Context) error {
 	return nil
 }
 
-// openHere has next answer a request that opens a session, if there is a free slot.
+// openHere lets next open a session. It reports false if no slot is free.
 func (m *Mesh) openHere(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
 	reservation := m.host.Slots.Reserve()
 	if reservation == nil {

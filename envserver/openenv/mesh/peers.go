@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -19,21 +20,19 @@ import (
 )
 
 const (
-	// peersTTL is how old the list of peers may be before it is used: the address of a peer that is
-	// gone may be reused soon.
+	// peersTTL bounds the age of the list of peers, because the address of a lost peer may be reused.
 	peersTTL = 5 * time.Second
-	// missTTL is how old it may be when an id names a server that isn't in it.
-	missTTL = time.Second
-	// lookupTimeout bounds one lookup of the peers.
+	// missTTL bounds the age of a list that lacks the server of an id.
+	missTTL       = time.Second
 	lookupTimeout = time.Second
-	// capacityTTL is how old the peers' free slots may be, capacityTimeout bounds reading them, and
-	// maxAsked is the number of peers that are read at a time.
+	// capacityTTL bounds the age of the peers' free slots, capacityTimeout the time to read them, and
+	// maxAsked the number of peers that are read at a time.
 	capacityTTL     = time.Second
 	capacityTimeout = 300 * time.Millisecond
 	maxAsked        = 16
 )
 
-// owner is the address of the peer that has the session, "" for this server or none.
+// owner returns the address of the peer that has the session, "" for this server or none.
 func (m *Mesh) owner(ctx context.Context, id string) string {
 	token, _, ok := strings.Cut(id, ".")
 	if !ok || len(token) != tokenLength || token == m.token {
@@ -48,25 +47,21 @@ func (m *Mesh) owner(ctx context.Context, id string) string {
 	return m.byToken[token]
 }
 
-// others are the addresses of the peers.
+// others returns the addresses of the peers.
 func (m *Mesh) others(ctx context.Context) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refresh(ctx, peersTTL)
-	addresses := make([]string, 0, len(m.byToken))
-	for _, address := range m.byToken {
-		addresses = append(addresses, address)
-	}
-	return addresses
+	return slices.Collect(maps.Values(m.byToken))
 }
 
-// refresh looks the peers up if that was longer ago than maxAge. When it fails, the ones that were
-// known stay.
+// refresh looks the peers up if the last lookup is older than maxAge. If that fails, it keeps the
+// known ones.
 func (m *Mesh) refresh(ctx context.Context, maxAge time.Duration) {
 	if !m.looked.IsZero() && time.Since(m.looked) < maxAge {
 		return
 	}
-	// Other requests use the result too: the end of this one must not cancel the lookup.
+	// Other requests use the result, so the end of this one must not cancel the lookup.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	addresses, err := m.Lookup(ctx)
@@ -83,8 +78,8 @@ func (m *Mesh) refresh(ctx context.Context, maxAge time.Duration) {
 	}
 }
 
-// mostFree is the peer with the most free slots that hasn't been tried, "" for none. It counts one
-// of them as taken: the caller passes a session on to the peer.
+// mostFree returns the untried peer with the most free slots, "" for none. It counts one of them as
+// taken, because the caller passes a session on.
 func (m *Mesh) mostFree(ctx context.Context, tried []string) string {
 	m.capacityMu.Lock()
 	defer m.capacityMu.Unlock()
@@ -105,7 +100,7 @@ func (m *Mesh) mostFree(ctx context.Context, tried []string) string {
 	return best
 }
 
-// askCapacity reads the free slots of all peers, 0 for those that don't answer in time.
+// askCapacity reads the free slots of the peers that answer in time.
 func (m *Mesh) askCapacity(ctx context.Context) map[string]int64 {
 	others := m.others(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), capacityTimeout)
@@ -148,14 +143,13 @@ func (m *Mesh) capacityOf(ctx context.Context, address string) (int64, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return 0, errors.New("it answered " + response.Status)
+		return 0, errors.New("the peer answered " + response.Status)
 	}
 	var c capacity
 	err = json.NewDecoder(io.LimitReader(response.Body, 1024)).Decode(&c)
 	return c.Free, err
 }
 
-// dial connects to a peer.
 func (m *Mesh) dial(ctx context.Context, address string) (net.Conn, error) {
 	if m.TLS == nil {
 		return m.dialer.DialContext(ctx, "tcp", address)

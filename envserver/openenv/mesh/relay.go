@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	// relayBuffer is small because a relay holds two of them as long as it lasts, mostly idle.
-	relayBuffer = 4096
-	// handshakeTimeout bounds the handshake with a peer.
+	// relayBuffer is small because each relay holds two of them, mostly idle.
+	relayBuffer      = 4096
 	handshakeTimeout = 5 * time.Second
 	// closeTimeout bounds the writing of the answer to a handshake, writeTimeout that of a message.
 	closeTimeout = 5 * time.Second
@@ -27,7 +26,7 @@ const (
 	relayLinger = time.Second
 )
 
-// forwardSocket forwards the handshake of a WebSocket, and then the bytes of both directions.
+// forwardSocket forwards the handshake of a WebSocket and relays both directions.
 func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, peer string) error {
 	if !m.relays.TryAcquire(1) {
 		return m.refuseRelay(w, t)
@@ -56,19 +55,18 @@ func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, p
 	return nil
 }
 
-// refuseRelay answers a client when too many sockets are relayed. A new session may be opened here.
+// refuseRelay answers a client when too many sockets are relayed. This server may open a new session.
 func (m *Mesh) refuseRelay(w http.ResponseWriter, t target) error {
 	if t.opens {
 		return errDeclined
 	}
 	w.Header().Set("Retry-After", "1")
 	protocol.WriteDetail(w, http.StatusServiceUnavailable,
-		"this server passes on no more connections: try again to reach "+
-			"another one")
+		"this server forwards no more connections: try again to reach another one")
 	return nil
 }
 
-// shakeHands forwards the handshake. If it fails, the client has no answer yet.
+// shakeHands forwards the handshake. After an error the client has no answer.
 func (m *Mesh) shakeHands(r *http.Request, peer string) (net.Conn, *http.Response, error) {
 	conn, err := m.dial(r.Context(), peer)
 	if err != nil {
@@ -126,19 +124,19 @@ func takeOver(w http.ResponseWriter, response *http.Response) (net.Conn, error) 
 	return newConn(conn, buffers.Reader), nil
 }
 
-// readAhead is a connection whose first bytes have been read already.
+// readAhead is a connection with bytes that have been read from it before.
 type readAhead struct {
 	net.Conn
 	head []byte
 }
 
-// newConn keeps the bytes that the reader has read ahead, not the reader.
+// newConn keeps the reader's buffered bytes, not the reader.
 func newConn(conn net.Conn, reader *bufio.Reader) *readAhead {
 	ahead, _ := reader.Peek(reader.Buffered())
 	return &readAhead{Conn: conn, head: bytes.Clone(ahead)}
 }
 
-// Read reads what was read ahead first.
+// Read returns the bytes that were read ahead first.
 func (w *readAhead) Read(b []byte) (int, error) {
 	if len(w.head) == 0 {
 		return w.Conn.Read(b)
@@ -148,8 +146,7 @@ func (w *readAhead) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// splice copies bytes both ways until both ends have ended, one has failed, or the server is
-// closed.
+// splice copies bytes both ways until both ends have ended, one has failed, or the server is closed.
 func (m *Mesh) splice(client, peer net.Conn) {
 	closeBoth := sync.OnceFunc(func() { _, _ = client.Close(), peer.Close() })
 	defer closeBoth()
@@ -167,8 +164,8 @@ func (m *Mesh) splice(client, peer net.Conn) {
 	outward.Wait()
 }
 
-// carry copies bytes until the source ends, and closes the destination for writing then. An error,
-// or a source that is silent for too long, closes both.
+// carry copies bytes until the source ends, and then closes the destination for writing. After an
+// error or a silence it closes both.
 func carry(to, from net.Conn, silence time.Duration, closeBoth func()) {
 	err := pump(to, from, silence)
 	if half, ok := to.(*readAhead); ok && errors.Is(err, io.EOF) {

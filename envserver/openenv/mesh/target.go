@@ -13,15 +13,12 @@ import (
 
 // target is the session that a request is meant for.
 type target struct {
-	// session is the id in the request, "" for none.
-	session string
-	// opens is true for a request that opens a session.
-	opens bool
-	// body is the body, which has been read already; nil for requests without one.
-	body []byte
+	session string // "" for none
+	opens   bool   // the request opens a session
+	body    []byte // as read from the request, nil for none
 }
 
-// targetOf reads the target as the handlers do. A body that is too large or broken is left to them.
+// targetOf reads the target as the handlers do, which refuse bodies that are too large or invalid.
 func targetOf(r *http.Request) target {
 	switch path := r.URL.Path; {
 	case (path == "/ws" || path == "/mcp") && websocket.IsWebSocketUpgrade(r):
@@ -65,7 +62,7 @@ func (t target) rewind(r *http.Request) {
 	}
 }
 
-// gymSession is the session of a POST /reset or /step.
+// gymSession returns the session of a POST /reset or /step.
 func gymSession(r *http.Request, body []byte) string {
 	if id, _ := protocol.SessionIDIn(body); id != "" {
 		return id
@@ -73,7 +70,7 @@ func gymSession(r *http.Request, body []byte) string {
 	return protocol.SessionIDOf(r)
 }
 
-// rpcTarget is the session that a POST /mcp names, and whether it opens one.
+// rpcTarget returns the session that a POST /mcp names, and whether it opens one.
 func rpcTarget(body []byte) (session string, opens bool) {
 	if method := protocol.MethodOf(body); method == "initialize" || method == "openenv/session/create" {
 		return "", true

@@ -1,4 +1,4 @@
-// Package slots counts the session slots of a server, those that wait for one, and reservations.
+// Package slots counts a server's session slots, waiting sessions and reservations.
 package slots
 
 import (
@@ -10,28 +10,27 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// The reasons for which a session gets no slot.
+// The reasons why a session gets no slot.
 var (
 	ErrFull     = errors.New("every session slot is taken")
 	ErrDraining = errors.New("the server is draining")
 )
 
-// maxWaiting bounds the clients that wait for a slot at a time. Each of them holds a connection.
+// maxWaiting bounds the clients that wait for a slot. Each of them holds a connection.
 const maxWaiting = 4096
 
 // Slots are the session slots of a server. They are safe for concurrent use.
 type Slots struct {
 	Capacity int
-	// wait is how long a session may wait for a slot.
-	wait    time.Duration
-	slots   *semaphore.Weighted
-	waiting *semaphore.Weighted
+	wait     time.Duration // how long a session may wait
+	slots    *semaphore.Weighted
+	waiting  *semaphore.Weighted
 	// open ends when the server drains.
 	open  context.Context
 	drain context.CancelFunc
 }
 
-// New makes free slots. A session waits for one as long as given.
+// New makes free slots. A session waits up to the given time for one.
 func New(capacity int, wait time.Duration) *Slots {
 	s := &Slots{Capacity: capacity, wait: wait, slots: semaphore.NewWeighted(int64(capacity)),
 		waiting: semaphore.NewWeighted(maxWaiting)}
@@ -39,8 +38,8 @@ func New(capacity int, wait time.Duration) *Slots {
 	return s
 }
 
-// Take takes the slot that was reserved in the context, or a free one, in the order of the calls.
-// The error is ErrFull or ErrDraining.
+// Take takes the slot that the context reserves, or a free one, in the order of the calls. The error
+// is ErrFull or ErrDraining.
 func (s *Slots) Take(ctx context.Context) error {
 	if FromContext(ctx).claim() || s.slots.TryAcquire(1) {
 		return nil
@@ -61,7 +60,7 @@ func (s *Slots) Take(ctx context.Context) error {
 // Release frees a slot.
 func (s *Slots) Release() { s.slots.Release(1) }
 
-// Refusal is the reason for which there is no slot now.
+// Refusal returns ErrDraining or ErrFull.
 func (s *Slots) Refusal() error {
 	if s.Draining() {
 		return ErrDraining
@@ -69,21 +68,20 @@ func (s *Slots) Refusal() error {
 	return ErrFull
 }
 
-// Drain ends the waiting for slots and lets none be reserved.
+// Drain refuses waiting sessions and reservations.
 func (s *Slots) Drain() { s.drain() }
 
 // Draining reports whether Drain was called.
 func (s *Slots) Draining() bool { return s.open.Err() != nil }
 
-// Reservation is a slot that was taken for a request before its session exists, so that no other
-// request can take it in between. A nil Reservation holds no slot.
+// Reservation is a slot that was taken for a request before its session exists. A nil Reservation
+// holds no slot.
 type Reservation struct {
-	slots *semaphore.Weighted
-	// gone is true once the slot belongs to a session or to another reservation.
-	gone atomic.Bool
+	slots   *semaphore.Weighted
+	claimed atomic.Bool // by a session or another reservation
 }
 
-// Reserve takes a slot, or returns nil if there is none.
+// Reserve takes a slot. It returns nil if no slot is free.
 func (s *Slots) Reserve() *Reservation {
 	if s.Draining() || !s.slots.TryAcquire(1) {
 		return nil
@@ -93,7 +91,7 @@ func (s *Slots) Reserve() *Reservation {
 
 type contextKey struct{}
 
-// NewContext carries the reservation to where the session is opened.
+// NewContext returns a context with the reservation.
 func (r *Reservation) NewContext(ctx context.Context) context.Context {
 	if r == nil {
 		return ctx
@@ -101,16 +99,16 @@ func (r *Reservation) NewContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contextKey{}, r)
 }
 
-// FromContext returns the reservation of a request, nil if it has none.
+// FromContext returns the reservation of a context, nil for none.
 func FromContext(ctx context.Context) *Reservation {
 	r, _ := ctx.Value(contextKey{}).(*Reservation)
 	return r
 }
 
-// claim takes the slot over. It reports false if there is none any more.
-func (r *Reservation) claim() bool { return r != nil && r.gone.CompareAndSwap(false, true) }
+// claim takes the slot over. It reports false if it was claimed before.
+func (r *Reservation) claim() bool { return r != nil && r.claimed.CompareAndSwap(false, true) }
 
-// Move returns a new reservation with the slot of this one, nil if it has none any more.
+// Move returns a new reservation of the slot, nil if it was claimed before.
 func (r *Reservation) Move() *Reservation {
 	if !r.claim() {
 		return nil

@@ -1,4 +1,4 @@
-// Package echo is an environment for tests of the server: it does what its actions say.
+// Package echo is an environment for tests of the server, whose actions name the results.
 package echo
 
 import (
@@ -15,10 +15,12 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Kind is an environment that does what its actions say.
+// Kind is an environment whose actions name the results.
 type Kind struct {
 	// Broken makes New return no environment, and Explosive makes it panic.
 	Broken, Explosive bool
+	// Refusing makes its environments refuse every action.
+	Refusing bool
 	// Made, if not nil, is called for every environment that New makes.
 	Made func()
 }
@@ -49,7 +51,7 @@ func (Kind) Schemas() episode.Schemas {
 	}
 }
 
-// Tools are two of its actions; wait is there to be interrupted, panic to be survived.
+// Tools are some of its actions. The last three fail in different ways.
 var Tools = []episode.Tool{
 	{Name: "say", Description: "Says a text.", InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"text":{"type":"string"}}}`)},
@@ -71,14 +73,15 @@ func (k Kind) New() episode.Environment {
 	if k.Made != nil {
 		k.Made()
 	}
-	return &echo{}
+	return &echo{refusing: k.Refusing}
 }
 
 type echo struct {
-	options episode.Options
-	steps   int
-	reset   bool
-	done    bool
+	options  episode.Options
+	steps    int
+	reset    bool
+	done     bool
+	refusing bool
 }
 
 // Action is an action of the environment.
@@ -118,7 +121,7 @@ func (e *echo) Reset(o episode.Options) (episode.Result, error) {
 		return episode.Result{}, fmt.Errorf("%w %q", episode.ErrUnknownScenario, o.Scenario)
 	}
 	o.Task = "talk"
-	*e = echo{options: o, reset: true}
+	*e = echo{options: o, reset: true, refusing: e.refusing}
 	return episode.Result{Observation: Observation{Text: "hello", Seed: o.Seed}}, nil
 }
 
@@ -130,7 +133,7 @@ func (e *echo) Step(ctx context.Context, raw json.RawMessage) (episode.Result, e
 	if a.Kind == "" {
 		a.Kind = a.Type
 	}
-	if err != nil || a.Kind == "zzz" {
+	if err != nil || a.Kind == "zzz" || e.refusing {
 		return episode.Result{}, &episode.ActionError{Items: []episode.ErrorItem{
 			{Type: "literal_error", Loc: []any{"kind"}, Msg: "kind should be say", Input: json.RawMessage(`"zzz"`)},
 		}}

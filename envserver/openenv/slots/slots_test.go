@@ -1,0 +1,93 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTakeRefusesWhenFull(t *testing.T) {
+	s := New(1, 0)
+	if err := s.Take(t.Context()); err != nil {
+		t.Fatalf("the first slot: %v", err)
+	}
+	if err := s.Take(t.Context()); !errors.Is(err, ErrFull) {
+		t.Errorf("a full server: %v, want ErrFull", err)
+	}
+	s.Release()
+	if err := s.Take(t.Context()); err != nil {
+		t.Errorf("after a release: %v", err)
+	}
+	s.Drain()
+	s.Release()
+	if s.Reserve() != nil {
+		t.Error("a draining server reserves a slot")
+	}
+}
+
+func TestTakeWaitsForASlot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		during func(s *Slots)
+		want   error
+		after  time.Duration
+	}{
+		"released":  {during: (*Slots).Release, want: nil, after: time.Second},
+		"draining":  {during: (*Slots).Drain, want: ErrDraining, after: time.Second},
+		"timed out": {during: func(*Slots) {}, want: ErrFull, after: 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(1, 3*time.Second)
+				if err := s.Take(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				time.AfterFunc(time.Second, func() { tc.during(s) })
+				if err := s.Take(t.Context()); !errors.Is(err, tc.want) || time.Since(began) != tc.after {
+					t.Errorf("%v after %v, want %v after %v", err, time.Since(began), tc.want, tc.after)
+				}
+			})
+		})
+	}
+}
+
+// One reservation gives its slot to one session, and frees it if no session takes it.
+func TestReservation(t *testing.T) {
+	s := New(1, 0)
+	r := s.Reserve()
+	if r == nil || s.Reserve() != nil {
+		t.Fatal("one slot is reserved twice, or not at all")
+	}
+	moved := r.Move()
+	if r.Release(); moved == nil || r.Move() != nil || s.Reserve() != nil {
+		t.Error("the slot was not moved, or twice")
+	}
+	ctx := moved.NewContext(t.Context())
+	if err := s.Take(ctx); err != nil {
+		t.Errorf("taking the reserved slot: %v", err)
+	}
+	if err := s.Take(ctx); !errors.Is(err, ErrFull) {
+		t.Errorf("taking it again: %v, want ErrFull", err)
+	}
+	moved.Release() // does nothing: the session has the slot
+	if s.Reserve() != nil {
+		t.Error("the slot was freed while the session has it")
+	}
+	s.Release()
+	unused := s.Reserve()
+	unused.Release()
+	unused.Release()
+	if s.Reserve() == nil || s.Reserve() != nil {
+		t.Error("an unused reservation is not freed exactly once")
+	}
+}
+
+func TestNilReservation(t *testing.T) {
+	var r *Reservation
+	r.Release()
+	if r.Move() != nil || FromContext(r.NewContext(context.Background())) != nil {
+		t.Error("a nil reservation has a slot")
+	}
+}

@@ -1,5 +1,4 @@
-// Package client is a client of OpenEnv servers: Dial opens a session, and the Fetch functions read
-// what a server offers over plain HTTP.
+// Package client is a client of OpenEnv servers. Dial opens a session; the Fetch functions use HTTP.
 package client
 
 import (
@@ -24,26 +23,23 @@ import (
 )
 
 const (
-	// dialTimeout bounds the handshake where the context has no deadline of its own.
 	dialTimeout = 10 * time.Second
-	// connectTimeout bounds the connecting alone: nothing answers where a pod was.
+	// connectTimeout is shorter than dialTimeout, because the address of a deleted pod doesn't answer.
 	connectTimeout = 5 * time.Second
-	// requestTimeout bounds an HTTP request.
 	requestTimeout = 15 * time.Second
-	// maxReply bounds, in bytes, a message from the server; it is the official client's bound.
+	closeTimeout   = 5 * time.Second
+	// maxReply bounds a message from the server, in bytes, as in the official client.
 	maxReply = 100 << 20
-	// closeTimeout bounds the closing handshake.
-	closeTimeout = 5 * time.Second
-	// maxAnswer bounds, in bytes, the answer to an HTTP request.
+	// maxAnswer bounds the answer to an HTTP request, in bytes.
 	maxAnswer = 1 << 20
 )
 
-// Client is one session with an OpenEnv server. It is not safe for concurrent use, but for Close.
-// After an error that is not a *ServerError the session is lost: dial again.
+// Client is one session with an OpenEnv server. Only Close is safe for concurrent use. After an error
+// that is not a *ServerError the session is lost: dial again.
 type Client struct {
 	conn *websocket.Conn
-	// answers carries what a goroutine reads, so that the server's pings are answered while the
-	// agent thinks. It is closed when reading has failed with readErr.
+	// answers carries messages from the goroutine that reads, which also answers pings while the agent
+	// thinks. It is closed when reading has failed with readErr.
 	answers chan []byte
 	readErr error
 	silence time.Duration
@@ -53,31 +49,31 @@ type Client struct {
 
 // Observation answers a reset or a step.
 type Observation struct {
-	// Observation is the environment's own part, a JSON object.
+	// Observation is the environment's part, a JSON object.
 	Observation json.RawMessage
-	// Reward is valid only if HasReward: a server may send null.
+	// Reward is valid only if HasReward, because a server may send null.
 	Reward    float64
 	HasReward bool
 	Done      bool
-	// Metadata is empty before the end of an episode.
+	// Metadata is empty until the episode ends.
 	Metadata Metadata
 }
 
-// Metadata comes with the end of an episode from a csenv server.
+// Metadata is sent by csenv servers at the end of an episode.
 type Metadata struct {
-	// EpisodeScore is from 0 to 1, and nil for an errored episode.
+	// EpisodeScore is from 0 to 1, nil for an errored episode.
 	EpisodeScore   *float64      `json:"episode_score"`
 	ScoreBreakdown []Points      `json:"score_breakdown"`
 	Outcome        score.Outcome `json:"outcome"`
 	Judge          string        `json:"judge"`
 	ScenarioDigest string        `json:"scenario_digest"`
 	GraderVersion  string        `json:"grader_version"`
-	// Verdicts are the judge's, in order, each as it was recorded (see record.Grade).
+	// Verdicts are the judge's, in order (see record.Grade).
 	Verdicts []json.RawMessage `json:"verdicts"`
-	// Cause is why an errored episode has no score, for example "judge_timeout".
+	// Cause is the reason of an errored episode, for example "judge_timeout".
 	Cause string `json:"cause"`
-	// Receipt is the server's signed proof of an episode of a run (see score.VerifyReceipt), "" for
-	// others and for replayed episodes.
+	// Receipt is the signed proof of a run's episode (see score.VerifyReceipt), "" for replayed and other
+	// episodes.
 	Receipt string `json:"receipt"`
 }
 
@@ -88,46 +84,40 @@ type Points struct {
 	Offered float64 `json:"offered"`
 }
 
-// Dimension is the same in milli-points, which the shares are exactly.
+// Dimension converts the points to milli-points exactly.
 func (p Points) Dimension() score.Dimension {
-	return score.Dimension{Name: p.Name, Earned: int64(math.Round(p.Earned * 1000)),
-		Offered: int64(math.Round(p.Offered * 1000))}
+	milli := func(share float64) int64 { return int64(math.Round(share * 1000)) }
+	return score.Dimension{Name: p.Name, Earned: milli(p.Earned), Offered: milli(p.Offered)}
 }
 
-// ServerError is an error message of the server. The session lives on, unless Code is
-// CAPACITY_REACHED, FACTORY_ERROR or SESSION_ERROR.
+// ServerError is an error message of the server. It ends the session only if Code is CAPACITY_REACHED,
+// FACTORY_ERROR or SESSION_ERROR.
 type ServerError struct {
 	Code    string
 	Message string
-	// Cause is the class of a failure to judge, after which the same action may be sent again; ""
-	// for every other error.
+	// Cause is the class of a failure to judge, after which the action may be sent again, "" for others.
 	Cause string
-	// Data is the whole of the message's data.
-	Data json.RawMessage
+	Data  json.RawMessage // the complete data of the message
 }
 
 func (e *ServerError) Error() string {
 	return fmt.Sprintf("server error: %s (code: %s)", e.Message, e.Code)
 }
 
-// Options are those of every request to a server. The zero value is for a server without tokens.
+// Options are the options of requests to a server. The zero value is for a server without tokens.
 type Options struct {
-	// Token is the bearer token of a protected server, "" for none. Over http or ws it can be read
-	// on the way.
+	// Token is the bearer token of a protected server, "" for none. http and ws don't encrypt it.
 	Token string
-	// Spread lets a full or draining server pass a new session on to a peer. Leave it false to
-	// fetch the ledger afterwards: it is on the server that played the session, which the client
-	// can't find out.
+	// Spread lets a full or draining server pass a new session on to a peer. Leave it false to fetch the
+	// ledger afterwards, which only the server of the session has.
 	Spread bool
-	// SessionID names a session to attach to instead of a new one. It may be on a peer, also
-	// without Spread.
+	// SessionID names a session to attach to instead of a new one, also on a peer.
 	SessionID string
-	// Silence is how long the server may send nothing, not even a ping, until the session counts as
-	// lost; 0 for ever. For a csenv server it is protocol.MaxSilence.
+	// Silence is how long the server may send nothing, not even a ping, before the session counts as
+	// lost, 0 for ever. Use protocol.MaxSilence for a csenv server.
 	Silence time.Duration
 }
 
-// header is the header of every request and handshake.
 func (o Options) header() http.Header {
 	h := http.Header{}
 	if o.Token != "" {
@@ -136,11 +126,10 @@ func (o Options) header() http.Header {
 	return h
 }
 
-// StatusError is an HTTP status with which a server refused a handshake or a request.
+// StatusError is the HTTP status of a refused handshake or request.
 type StatusError struct {
 	Status int
-	// Detail is the beginning of the body.
-	Detail string
+	Detail string // the beginning of the body
 }
 
 func (e *StatusError) Error() string {
@@ -162,8 +151,8 @@ func statusError(status int, body []byte) *StatusError {
 		bytes.TrimSpace(body[:min(len(body), maxDetail)]), nil))}
 }
 
-// Dial opens a session. The base URL has the scheme http, https, ws or wss, or is a bare host and
-// port; its path is kept and "/ws" appended. A refused handshake is a *StatusError.
+// Dial opens a session at the path /ws below the base URL, which has the scheme http, https, ws or wss
+// or is a host and port. A refused handshake is a *StatusError.
 func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 	target, err := endpoint(baseURL, "ws", "/ws")
 	if err != nil {
@@ -183,11 +172,11 @@ func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 	if response != nil {
 		defer response.Body.Close()
 	}
-	switch {
-	case err != nil && response != nil:
+	if err != nil && response != nil {
 		body, _ := io.ReadAll(io.LimitReader(response.Body, maxDetail))
-		return nil, fmt.Errorf("dialling %s: %w", target, statusError(response.StatusCode, body))
-	case err != nil:
+		err = statusError(response.StatusCode, body)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("dialling %s: %w", target, err)
 	}
 	return newClient(conn, o.Silence), nil
@@ -211,19 +200,19 @@ func newClient(conn *websocket.Conn, silence time.Duration) *Client {
 	return c
 }
 
-// heard extends the read deadline, which is short once the client has sent close.
+// heard extends the read deadline, which is short after the client has sent close.
 func (c *Client) heard() {
 	if c.silence == 0 {
 		return
 	}
 	_ = c.conn.SetReadDeadline(time.Now().Add(c.silence))
-	if c.closed.Load() {
+	if c.closed.Load() { // set by Close, perhaps in between
 		_ = c.conn.SetReadDeadline(time.Now().Add(closeTimeout))
 	}
 }
 
-// read takes in the server's messages until the connection ends. The protocol sends one answer for
-// each message, so that one place is enough; a server that sends more is not read any further.
+// read reads messages until the connection ends. The protocol has one answer to each message; read
+// closes the connection if the server sends more.
 func (c *Client) read() {
 	defer close(c.answers)
 	for {
@@ -236,14 +225,14 @@ func (c *Client) read() {
 		select {
 		case c.answers <- raw:
 		default:
-			c.readErr = errors.New("the server sent more messages than it was asked for")
+			c.readErr = errors.New("the server sent a message without a request")
 			_ = c.conn.Close()
 			return
 		}
 	}
 }
 
-// Reset begins an episode. Data is marshalled to the reset's options, a JSON object, or nil.
+// Reset begins an episode. Data, if not nil, is marshalled to the reset's options, a JSON object.
 func (c *Client) Reset(ctx context.Context, data any) (Observation, error) {
 	if data == nil {
 		data = struct{}{}
@@ -256,18 +245,16 @@ func (c *Client) Step(ctx context.Context, action any) (Observation, error) {
 	return c.observe(ctx, "step", action)
 }
 
-// State reports the episode's state, a JSON object.
+// State returns the episode's state, a JSON object.
 func (c *Client) State(ctx context.Context) (json.RawMessage, error) {
 	return c.exchange(ctx, outbound{Type: "state"}, "state")
 }
 
-// outbound is a message of the client.
 type outbound struct {
 	Type string `json:"type"`
 	Data any    `json:"data,omitempty"`
 }
 
-// inbound is a message of the server.
 type inbound struct {
 	Type string          `json:"type"`
 	Data json.RawMessage `json:"data"`
@@ -294,8 +281,8 @@ func (c *Client) observe(ctx context.Context, kind string, data any) (Observatio
 	return o, nil
 }
 
-// exchange sends one message and reads its one answer. When the context ends, the connection is
-// closed: its late answer would be taken for the next one.
+// exchange sends a message and reads its answer. When the context ends, it closes the connection,
+// because a late answer would be read as the next one.
 func (c *Client) exchange(ctx context.Context, message outbound, want string) (json.RawMessage, error) {
 	answer, err := c.roundTrip(ctx, message)
 	if err != nil {
@@ -320,8 +307,7 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inboun
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
-	// A server that refuses the session sends the reason before it closes: it can be read although
-	// the write fails.
+	// A server that refuses the session sends the reason before it closes: read it even if writing fails.
 	writeErr := c.conn.WriteMessage(websocket.TextMessage, payload)
 	raw, ok := <-c.answers
 	if !ok {
@@ -332,36 +318,28 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inboun
 }
 
 func serverError(data json.RawMessage) error {
-	e := &ServerError{Data: data}
 	var wire struct{ Message, Code, Cause string }
 	if err := json.Unmarshal(data, &wire); err != nil {
 		return fmt.Errorf("decoding an error of the server: %w", err)
 	}
-	e.Message, e.Code, e.Cause = wire.Message, wire.Code, wire.Cause
-	return e
+	return &ServerError{Code: wire.Code, Message: wire.Message, Cause: wire.Cause, Data: data}
 }
 
-// Close ends the session: it sends the close message, waits for the server's close frame, so that
-// the slot is free when Close returns, and closes the socket. A second Close does nothing.
+// Close sends the close message, waits for the server's close frame, so that the slot is free when Close
+// returns, and closes the socket. A second Close does nothing.
 func (c *Client) Close() error {
 	var err error
 	c.closing.Do(func() {
 		deadline := time.Now().Add(closeTimeout)
 		_ = c.conn.SetWriteDeadline(deadline)
 		if c.conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"close"}`)) == nil {
-			c.awaitEnd(deadline)
+			c.closed.Store(true)
+			_ = c.conn.SetReadDeadline(deadline)
+			for range c.answers { // until the close frame, or the connection is lost
+				continue
+			}
 		}
 		err = c.conn.Close()
 	})
 	return err
-}
-
-// awaitEnd waits for the server's close frame, or for the connection to be lost.
-func (c *Client) awaitEnd(deadline time.Time) {
-	c.closed.Store(true)
-	_ = c.conn.SetReadDeadline(deadline)
-	for ended := false; !ended; {
-		_, more := <-c.answers
-		ended = !more
-	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// endpoint makes the URL of a route, with the scheme family ws or http.
+// endpoint makes the URL of a route. The family is ws or http.
 func endpoint(baseURL, family, route string) (*url.URL, error) {
 	if !strings.Contains(baseURL, "://") {
 		baseURL = "http://" + baseURL
@@ -30,34 +30,28 @@ func endpoint(baseURL, family, route string) (*url.URL, error) {
 	case "https", "wss":
 		target.Scheme = family + "s"
 	default:
-		return nil, fmt.Errorf("the server's URL %q has the scheme %q: use http, https, ws or wss", baseURL,
-			target.Scheme)
+		return nil, fmt.Errorf("the server's URL %q has the scheme %q: use http, https, ws or wss", baseURL, target.Scheme)
 	}
 	if target.Host == "" {
-		return nil, fmt.Errorf("the server's URL %q names no host", baseURL)
+		return nil, fmt.Errorf("the server's URL %q has no host: use http://HOST:PORT", baseURL)
 	}
 	return target.JoinPath(route), nil
 }
 
 // FetchLedger fetches the signed ledger of a run's shard from the server that played it.
 func FetchLedger(ctx context.Context, baseURL, run string, shard int, o Options) (score.SignedLedger, error) {
-	target, err := endpoint(baseURL, "http", "/ledger")
+	signed, err := fetch[score.SignedLedger](ctx, baseURL, "/ledger", ledgerQuery(run, shard), o)
 	if err != nil {
-		return score.SignedLedger{}, err
+		err = fmt.Errorf("fetching the ledger of run %s, shard %d: %w", run, shard, err)
 	}
-	target.RawQuery = url.Values{"run": {run}, "shard": {strconv.Itoa(shard)}}.Encode()
-	body, err := request(ctx, http.MethodGet, target, nil, o)
-	if err != nil {
-		return score.SignedLedger{}, fmt.Errorf("fetching the ledger of run %s, shard %d: %w", run, shard, err)
-	}
-	var signed score.SignedLedger
-	if err := json.Unmarshal(body, &signed); err != nil {
-		return score.SignedLedger{}, fmt.Errorf("decoding the ledger of run %s, shard %d: %w", run, shard, err)
-	}
-	return signed, nil
+	return signed, err
 }
 
-// Schema is the answer of GET /schema: a JSON Schema each.
+func ledgerQuery(run string, shard int) url.Values {
+	return url.Values{"run": {run}, "shard": {strconv.Itoa(shard)}}
+}
+
+// Schema is the answer of GET /schema, with JSON Schemas.
 type Schema struct {
 	Action      json.RawMessage `json:"action"`
 	Observation json.RawMessage `json:"observation"`
@@ -66,23 +60,32 @@ type Schema struct {
 
 // FetchSchema fetches the schemas of any OpenEnv server.
 func FetchSchema(ctx context.Context, baseURL string, o Options) (Schema, error) {
-	target, err := endpoint(baseURL, "http", "/schema")
+	schema, err := fetch[Schema](ctx, baseURL, "/schema", nil, o)
 	if err != nil {
-		return Schema{}, err
+		err = fmt.Errorf("fetching the schema: %w", err)
 	}
-	body, err := request(ctx, http.MethodGet, target, nil, o)
-	if err != nil {
-		return Schema{}, fmt.Errorf("fetching the schema: %w", err)
-	}
-	var schema Schema
-	if err := json.Unmarshal(body, &schema); err != nil {
-		return Schema{}, fmt.Errorf("decoding the schema: %w", err)
-	}
-	return schema, nil
+	return schema, err
 }
 
-// request sends a request, with a JSON body unless that is nil, and returns the body of the answer
-// 200. Any other answer is a *StatusError.
+// fetch decodes the JSON answer to GET.
+func fetch[T any](ctx context.Context, baseURL, route string, query url.Values, o Options) (answer T, err error) {
+	target, err := endpoint(baseURL, "http", route)
+	if err != nil {
+		return answer, err
+	}
+	target.RawQuery = query.Encode()
+	body, err := request(ctx, http.MethodGet, target, nil, o)
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return answer, fmt.Errorf("decoding the answer: %w", err)
+	}
+	return answer, nil
+}
+
+// request sends a request, with a JSON body unless that is nil, and returns the body of the answer. A
+// status other than 200 is a *StatusError.
 func request(ctx context.Context, method string, target *url.URL, body []byte, o Options) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {
@@ -107,21 +110,20 @@ func request(ctx context.Context, method string, target *url.URL, body []byte, o
 	return answer, nil
 }
 
-// SendReceipts sends a server of a pool the receipts of episodes of a run's shard that another
-// server graded, and returns the indexes of all episodes in its ledger. Receipts that were counted
-// before change nothing.
+// SendReceipts sends a server the receipts of a shard's episodes that another server of its pool graded,
+// and returns the indexes of all episodes in the ledger. Repeated receipts change nothing.
 func SendReceipts(ctx context.Context, baseURL, run string, shard int, receipts []string,
 	o Options) (score.IndexSet, error) {
 	target, err := endpoint(baseURL, "http", "/ledger")
 	if err != nil {
 		return score.IndexSet{}, err
 	}
-	target.RawQuery = url.Values{"run": {run}, "shard": {strconv.Itoa(shard)}}.Encode()
+	target.RawQuery = ledgerQuery(run, shard).Encode()
 	var answer protocol.ReceiptsAnswer
 	for rest := receipts; ; {
 		n := fitting(rest)
 		if answer, err = postReceipts(ctx, target, rest[:n], o); err != nil {
-			return score.IndexSet{}, fmt.Errorf("handing over receipts of run %s, shard %d: %w", run, shard, err)
+			return score.IndexSet{}, fmt.Errorf("sending receipts of run %s, shard %d: %w", run, shard, err)
 		}
 		if rest = rest[n:]; len(rest) == 0 {
 			return answer.Ended, nil
@@ -129,7 +131,7 @@ func SendReceipts(ctx context.Context, baseURL, run string, shard int, receipts 
 	}
 }
 
-// fitting returns how many of the receipts fit into one request, at least one if there is one.
+// fitting returns how many of the receipts fit into one request, at least the first.
 func fitting(receipts []string) int {
 	size := 0
 	for i, text := range receipts {

@@ -1,5 +1,5 @@
-// Package documents holds the answers of a server that need no session: metadata, schemas, the
-// OpenAPI document, a page of routes, and the lists of tasks.
+// Package documents has the answers of a server that need no session: metadata, schemas, the OpenAPI
+// document, a page of routes, and the lists of tasks.
 package documents
 
 import (
@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Documents are the static answers of the server, made once.
+// Documents are the static answers of a server.
 type Documents struct {
 	Metadata, Schema, OpenAPI []byte
-	// Page shows the routes to a person. It loads nothing.
+	// Page lists the routes as self-contained HTML.
 	Page []byte
 }
 
 // object is a JSON object; encoding/json orders its members by name.
 type object = map[string]any
 
-// New makes the documents of an environment. Those of simulation mode describe /reset, /step and
-// /state, by which OpenEnv clients recognise the mode.
+// New makes the documents of an environment. Only those of simulation mode have /reset, /step and /state,
+// by which OpenEnv clients recognise the mode.
 func New(kind episode.Kind, version string, simulation bool) (Documents, error) {
 	schemas := kind.Schemas()
 	for name, schema := range map[string]json.RawMessage{"action": schemas.Action, "observation": schemas.Observation,
@@ -63,7 +63,7 @@ func New(kind episode.Kind, version string, simulation bool) (Documents, error) 
 //go:embed openapi.yaml
 var openAPISource []byte
 
-// openAPI completes the OpenAPI document. OpenEnv clients recognise a server by its version 1.x.
+// openAPI completes the OpenAPI document, whose version 1.x OpenEnv clients require.
 func openAPI(kind episode.Kind, simulation bool) (object, error) {
 	var document object
 	if err := yaml.Unmarshal(openAPISource, &document); err != nil {

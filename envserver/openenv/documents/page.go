@@ -16,12 +16,12 @@ import (
 //go:embed page.html
 var pageSource string
 
-// operation is one route as the page shows it.
+// operation is a route of the page.
 type operation struct {
 	Method, Path, Summary string
 }
 
-// newPage lists what the OpenAPI document describes.
+// newPage renders the routes of the OpenAPI document.
 func newPage(kind episode.Kind, openapi object) ([]byte, error) {
 	layout, err := template.New("page").Parse(pageSource)
 	if err != nil {

@@ -69,7 +69,7 @@ func (a *Tasks) add(name string, task score.Task) {
 	}
 }
 
-// splitNames are the names under which trainers look for the splits of the catalogue.
+// splitNames maps the splits of the catalogue to the names that trainers use.
 var splitNames = map[string]string{"public-train": "train", "public-dev": "validation", "public-test": "test"}
 
 func splitName(split string) string {
@@ -87,7 +87,7 @@ func splitType(name string) string {
 	return "validation"
 }
 
-// splits lists the splits of a list of tasks: train, validation and test first.
+// splits lists the splits of tasks, with train, validation and test first.
 func splits(specs []taskSpec) []string {
 	var names []string
 	for _, known := range []string{"train", "validation", "test", ""} {
@@ -100,7 +100,7 @@ func splits(specs []taskSpec) []string {
 	return names
 }
 
-// split lists the tasks of one split with their indexes in it, nil for an unknown split.
+// split lists the tasks of a split, nil for an unknown one.
 func (a *Tasks) split(environment, split string) []taskSpec {
 	var found []taskSpec
 	for _, spec := range a.byName[strings.ToLower(environment)] {
@@ -140,12 +140,12 @@ func (a *Tasks) Resolve(o *protocol.ResetOptions, r *protocol.OptionReader) {
 
 // taskRoute is a route below an environment's name.
 type taskRoute struct {
-	// members are the members that the request has beside split, and whether they are required.
+	// members maps the request's members other than split to whether they are required.
 	members map[string]bool
 	answer  func(specs []taskSpec, environment string, q taskQuery) (any, *httpFault)
 }
 
-// taskRoutes are all of them but splits, which has no body.
+// taskRoutes has all routes but splits, which has no body.
 var taskRoutes = map[string]taskRoute{
 	"tasks": {answer: func(specs []taskSpec, environment string, _ taskQuery) (any, *httpFault) {
 		return object{"tasks": specs, "env_name": environment}, nil
@@ -181,7 +181,7 @@ func taskRange(specs []taskSpec, _ string, q taskQuery) (any, *httpFault) {
 	return object{"tasks": specs[start:max(start, stop)]}, nil
 }
 
-// Routes are the handlers of the task lists, by path and method.
+// Routes returns the handlers of the task lists by path and method.
 func (a *Tasks) Routes() map[string]map[string]http.HandlerFunc {
 	routes := map[string]map[string]http.HandlerFunc{
 		"/list_environments": {http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
@@ -201,7 +201,7 @@ func (a *Tasks) Routes() map[string]map[string]http.HandlerFunc {
 	return routes
 }
 
-// find finds the environment that the path names, or answers 404.
+// find returns the environment that the path names, or answers 404.
 func (a *Tasks) find(w http.ResponseWriter, r *http.Request) (name string, specs []taskSpec, ok bool) {
 	name = r.PathValue("environment")
 	if specs, ok = a.byName[strings.ToLower(name)]; !ok {

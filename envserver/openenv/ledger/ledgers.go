@@ -14,15 +14,13 @@ import (
 )
 
 const (
-	// maxLedgers bounds the ledgers that a server keeps. The least recently used one is deleted for
-	// a new one, but only after ledgerIdle: any client may begin episodes of made-up runs, which
-	// must not evict the ledgers of active runs.
+	// maxLedgers bounds the ledgers of a server. The least recently used one is deleted for a new one,
+	// but only after ledgerIdle: any client may invent runs, which must not evict those of active runs.
 	maxLedgers = 4096
 	ledgerIdle = time.Hour
-	// ledgerTTL is how long a ledger is kept after it was last touched.
+	// ledgerTTL is how long an unused ledger is kept.
 	ledgerTTL = 24 * time.Hour
-	// maxEnded bounds the episodes of a ledger, whose indexes are remembered so that none is
-	// counted twice.
+	// maxEnded bounds the episodes of a ledger, which stores their indexes to count none twice.
 	maxEnded = 1 << 20
 )
 
@@ -32,14 +30,13 @@ type Key struct {
 	Shard int
 }
 
-// Ledgers holds a ledger for each shard of each run that played here. It is safe for concurrent
-// use.
+// Ledgers has the ledgers of all shards that were played here. It is safe for concurrent use.
 type Ledgers struct {
 	scenarioDigest, graderVersion, judge string
 
 	mu    sync.Mutex
 	byKey map[Key]*ShardLedger
-	// unread are the ledgers that changed since they were last fetched.
+	// unread has the ledgers that changed since they were last fetched.
 	unread map[Key]struct{}
 	// drained is closed when unread becomes empty while WaitDrained waits.
 	drained chan struct{}
@@ -67,9 +64,8 @@ func New(kind episode.Kind) *Ledgers {
 	}
 }
 
-// Open returns the ledger of an episode's shard, which it makes on first use. It refuses an episode
-// with another pass score, any once the ledger is full, and a further shard while maxLedgers are in
-// use.
+// Open returns the ledger of an episode's shard, which it makes on first use. It refuses another pass
+// score, episodes of a full ledger, and further shards while maxLedgers are in use.
 func (s *Ledgers) Open(tag protocol.RunTag) (*ShardLedger, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +73,8 @@ func (s *Ledgers) Open(tag protocol.RunTag) (*ShardLedger, error) {
 	l := s.byKey[key]
 	if l == nil {
 		if len(s.byKey) >= maxLedgers && !s.evictIdle(time.Now()) {
-			return nil, fmt.Errorf("this server keeps the ledgers of %d shards, all used within %s, and no more: "+
-				"play the shard on another server, or give the pool more servers", maxLedgers, ledgerIdle)
+			return nil, fmt.Errorf("this server has the maximum of %d ledgers, all used within %s: play the shard "+
+				"on another server, or give the pool more servers", maxLedgers, ledgerIdle)
 		}
 		l = &ShardLedger{store: s, key: key, ended: map[int64]struct{}{}, sums: score.Ledger{
 			Run: tag.Run, Shard: tag.Shard, PassScore: tag.PassScore,
@@ -94,14 +90,18 @@ func (l *ShardLedger) accept(tag protocol.RunTag) error {
 	defer l.mu.Unlock()
 	l.touched = time.Now()
 	if tag.PassScore != l.sums.PassScore {
-		return fmt.Errorf("run %s, shard %d has the pass score %d: one run has one pass_score, not %d", tag.Run,
-			tag.Shard, l.sums.PassScore, tag.PassScore)
+		return fmt.Errorf("run %s, shard %d has pass_score %d, not %d: send the same pass_score with all its episodes",
+			tag.Run, tag.Shard, l.sums.PassScore, tag.PassScore)
 	}
 	if len(l.ended) >= maxEnded {
-		return fmt.Errorf("the ledger of run %s, shard %d is full with %d episodes: use more shards", tag.Run,
-			tag.Shard, len(l.ended))
+		return l.fullError()
 	}
 	return nil
+}
+
+func (l *ShardLedger) fullError() error {
+	return fmt.Errorf("the ledger of run %s, shard %d is full with %d episodes: use more shards", l.key.Run,
+		l.key.Shard, len(l.ended))
 }
 
 // evictIdle deletes the least recently used ledger, unless it was used within ledgerIdle.
@@ -158,9 +158,9 @@ func (l *ShardLedger) Begin() {
 	l.touched = time.Now()
 }
 
-// Finish counts the end of an episode: once in the figures, and after that as replayed. An errored
-// episode is in no figure. A counted episode gets a receipt; a replayed one doesn't, so that a
-// client can't choose among several results. Another pod of the pool would sign its own.
+// Finish counts the end of an episode in the figures or, if it was counted before, as replayed. Errored
+// episodes are not in the figures. Only counted episodes get a receipt, so that a client can't choose
+// among several results.
 func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	if e.Outcome == score.Errored {
 		l.giveUp()
@@ -176,7 +176,7 @@ func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*sc
 		l.store.count(&l.store.replayed, l.key)
 		return nil, nil
 	}
-	// What a receipt repeats of the sums never changes.
+	// A receipt only repeats members of the sums that never change.
 	return new(l.sums.Receipt(planned, e)), nil
 }
 
@@ -212,21 +212,22 @@ func (s *Ledgers) count(counter *int64, key Key) {
 	}
 }
 
-// ErrNoLedger means that no episode of the shard was begun here, or too long ago.
+// ErrNoLedger means that no episode of the shard was begun here, or its ledger has expired.
 var ErrNoLedger = errors.New("no episode of this run and shard was played here")
 
-// Sign signs a ledger as it is.
-func (s *Ledgers) Sign(key Key, private ed25519.PrivateKey) (score.SignedLedger, error) {
+// find returns a ledger, nil for none.
+func (s *Ledgers) find(key Key) *ShardLedger {
 	s.mu.Lock()
-	l := s.byKey[key]
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	return s.byKey[key]
+}
+
+// Sign signs the current state of a ledger.
+func (s *Ledgers) Sign(key Key, private ed25519.PrivateKey) (score.SignedLedger, error) {
+	l := s.find(key)
 	if l == nil {
 		return score.SignedLedger{}, ErrNoLedger
 	}
-	return l.sign(private)
-}
-
-func (l *ShardLedger) sign(private ed25519.PrivateKey) (score.SignedLedger, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.touched = time.Now()
@@ -241,7 +242,7 @@ func (s *Ledgers) Fetched(key Key) {
 	s.read(key)
 }
 
-// WaitDrained waits until every ledger has been fetched since it last changed, or the context ends.
+// WaitDrained waits until every changed ledger has been fetched, or the context ends.
 func (s *Ledgers) WaitDrained(ctx context.Context) {
 	s.mu.Lock()
 	if len(s.unread) == 0 {
@@ -259,13 +260,13 @@ func (s *Ledgers) WaitDrained(ctx context.Context) {
 	}
 }
 
-// Figures are the counters that the metrics show.
+// Figures are the values of the metrics.
 type Figures struct {
 	Open                              int
 	Counted, Replayed, Errored, Reads int64
 }
 
-// Figures returns the counters.
+// Figures returns the current figures.
 func (s *Ledgers) Figures() Figures {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,13 +12,10 @@ import (
 // AddReceipts counts the receipts' episodes, each once. Without receipts it opens no ledger.
 func (s *Ledgers) AddReceipts(key Key, receipts []score.Receipt) (protocol.ReceiptsAnswer, error) {
 	if len(receipts) == 0 {
-		s.mu.Lock()
-		l := s.byKey[key]
-		s.mu.Unlock()
-		if l == nil {
-			return protocol.ReceiptsAnswer{}, nil
+		if l := s.find(key); l != nil {
+			return l.addReceipts(nil)
 		}
-		return l.addReceipts(nil)
+		return protocol.ReceiptsAnswer{}, nil
 	}
 	l, err := s.Open(protocol.RunTag{Run: key.Run, Shard: key.Shard, PassScore: receipts[0].PassScore})
 	if err != nil {
@@ -47,9 +43,7 @@ func (l *ShardLedger) addReceipts(receipts []score.Receipt) (protocol.ReceiptsAn
 		}
 	}
 	if len(l.ended)+len(receipts) > maxEnded {
-		return protocol.ReceiptsAnswer{}, fmt.Errorf("the ledger of run %s, shard %d is full with %d episodes: use "+
-			"more shards",
-			l.key.Run, l.key.Shard, len(l.ended))
+		return protocol.ReceiptsAnswer{}, l.fullError()
 	}
 	var answer protocol.ReceiptsAnswer
 	for _, r := range receipts {

@@ -2,11 +2,10 @@ package ledger
 
 import "github.com/csenv/csenv/envserver/score"
 
-// Recorder is where the episodes of a run are counted: the ledger of one of its shards, or the
-// rollouts that it collects.
+// Recorder counts the episodes of a run: a shard's ledger or a tag's rollouts.
 type Recorder interface {
 	// Begin counts an episode that was opened.
 	Begin()
-	// Finish counts the end of an episode. The receipt is nil where none is given.
+	// Finish counts the end of an episode. The receipt may be nil.
 	Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error)
 }

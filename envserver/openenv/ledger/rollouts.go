@@ -14,32 +14,27 @@ import (
 )
 
 const (
-	// maxTags bounds the tags that a server keeps. A tag that is not collected is deleted for a new
-	// one, those that no run ever requested first: any client may make up tags, which must not
-	// evict those of collecting runs.
+	// maxTags bounds the tags of a server. A tag that is not collected is deleted for a new one, first
+	// those that no run ever requested: any client may invent tags, which must not evict collected ones.
 	maxTags = 64
-	// maxUncollected bounds the episodes that are remembered until they are collected, and
-	// maxUncollectedOfTag those of one tag: some ten megabytes in all.
+	// maxUncollected bounds the uncollected episodes, about ten megabytes, and maxUncollectedOfTag those
+	// of one tag.
 	maxUncollected      = 1 << 18
 	maxUncollectedOfTag = 1 << 16
 	// collectorSilence is how long after its last request a run counts as collecting.
 	collectorSilence = time.Minute
-	// drainPoll is how often WaitDrained checks.
-	drainPoll = 100 * time.Millisecond
+	drainPoll        = 100 * time.Millisecond
 )
 
-// Rollouts are the episodes of runs of type External, by the tag that names the run. They are kept
-// until the run collects them, which may start after they have ended. It is safe for concurrent
-// use.
+// Rollouts has the episodes of runs of type External, by the tag that names the run, until the run
+// collects them. It is safe for concurrent use.
 //
-// A run collects segments: what has ended since the previous one, numbered and signed. A segment is
-// served again, and nothing after it, until the run acknowledges it. So no episode is counted twice
-// or lost when a message is.
+// A run collects numbered and signed segments of the episodes that ended since the previous segment.
+// The same segment is served until the run acknowledges it, so that a lost message neither loses an
+// episode nor counts it twice.
 type Rollouts struct {
-	// pod is the name of the server's pod. graded has the scenarios, grader and judge of every
-	// segment.
 	pod    string
-	graded score.Ledger
+	graded score.Ledger // the scenarios, grader and judge of every segment
 	key    ed25519.PrivateKey
 	log    *slog.Logger
 
@@ -52,24 +47,23 @@ type Rollouts struct {
 
 // tagged holds the rollouts of one tag.
 type tagged struct {
-	// instance identifies what this process keeps of the tag, until it deletes the tag: numbers
-	// count within it.
+	// instance identifies the tag until this process deletes it. Segment numbers count within it.
 	instance string
-	// open is what has ended since the last segment, dropped what there was no room for.
+	// open has the episodes since the last segment, dropped the number that exceeded a bound.
 	open    score.Tally
 	dropped int64
-	// run is the UID of the run that collects, "" before one does, and asked is its last request.
+	// run is the UID of the collecting run, "" for none, and asked the time of its last request.
 	run   string
 	asked time.Time
-	// number is that of the last segment, whichever run it was for, and sealed the segment itself,
-	// with the scores of so many episodes, until it is acknowledged.
+	// number is that of the last segment of any run. sealed is this segment, with the scores of so many
+	// episodes, until it is acknowledged.
 	number   int64
 	sealed   *score.Segment
 	episodes int
 	touched  time.Time
 }
 
-// NewRollouts makes the rollouts of an environment, whose segments are signed with the key.
+// NewRollouts makes the rollouts of an environment. The key signs segments.
 func NewRollouts(kind episode.Kind, pod string, key ed25519.PrivateKey, log *slog.Logger) *Rollouts {
 	return &Rollouts{
 		pod: pod, key: key, log: log, byTag: map[string]*tagged{},
@@ -99,8 +93,8 @@ func (s *Rollouts) find(tag string) (*tagged, error) {
 	r := s.byTag[tag]
 	if r == nil {
 		if len(s.byTag) >= maxTags && !s.evict(now) {
-			return nil, fmt.Errorf("this server counts the episodes of %d runs, which are all being collected, and "+
-				"of no more: tag episodes with fewer runs at a time", maxTags)
+			return nil, fmt.Errorf("this server has the maximum of %d collected tags: tag episodes with fewer runs "+
+				"at a time", maxTags)
 		}
 		r = &tagged{instance: uuid.NewString()}
 		s.byTag[tag] = r
@@ -109,8 +103,7 @@ func (s *Rollouts) find(tag string) (*tagged, error) {
 	return r, nil
 }
 
-// evict deletes a tag that is not collected, if there is one: one that no run has requested before
-// one whose run is silent, and of these the least recently used.
+// evict deletes the first of the tags that are not collected. It reports false if there is none.
 func (s *Rollouts) evict(now time.Time) bool {
 	first := ""
 	for tag, r := range s.byTag {
@@ -125,7 +118,7 @@ func (s *Rollouts) evict(now time.Time) bool {
 	return true
 }
 
-// goesBefore reports which of two tags that are not collected is deleted first.
+// goesBefore orders tags for eviction: those that no run requested first, then by last use.
 func (r *tagged) goesBefore(o *tagged) bool {
 	if unasked := r.run == ""; unasked != (o.run == "") {
 		return unasked
@@ -160,10 +153,10 @@ func (r *tagged) collected(now time.Time) bool {
 	return r.run != "" && now.Sub(r.asked) < collectorSilence
 }
 
-// waits reports whether something has ended that no segment has.
+// waits reports whether there are episodes for another segment.
 func (r *tagged) waits() bool { return !r.open.Empty() || r.dropped > 0 }
 
-// Begin counts nothing: trainers may abandon episodes.
+// Begin does nothing, because trainers may abandon episodes.
 func (b SegmentRecorder) Begin() {}
 
 // Finish counts the end of an episode in the open segment. Trainers get no receipts.
@@ -202,9 +195,9 @@ func (s *Rollouts) hasCapacity(r *tagged) bool {
 	return s.remembered < maxUncollected && r.open.Remembered() < maxUncollectedOfTag
 }
 
-// Collect returns the segment that the run has not acknowledged, or the next one with everything
-// that has ended until now, or one without a ledger if nothing has. Episodes that end after the run
-// is done are kept for another run of its name. A request for an unknown tag doesn't create it.
+// Collect returns the segment that the run has not acknowledged, or the next one, without a ledger if no
+// episode has ended. Episodes that end after the run is done are kept for another run of its name. A
+// request for an unknown tag doesn't create it.
 func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,9 +213,8 @@ func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) 
 		}
 		return score.Segment{Pod: s.pod, Instance: r.instance}, nil
 	case request.Run != r.run:
-		// A run that was created again under its name begins with what is open: segments of the
-		// previous run are not its own. Numbers continue, so that a run whose segment went to
-		// another detects it.
+		// A new run of this name begins with the open episodes. Numbers continue, so that a run detects
+		// that another run got a segment.
 		r.run, r.sealed = request.Run, nil
 	case r.sealed != nil && request.Instance == r.instance && request.Ack >= r.sealed.Number:
 		r.sealed = nil
@@ -240,20 +232,20 @@ func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) 
 	return *r.sealed, nil
 }
 
-// seal makes the next segment of what is open.
+// seal makes the next segment.
 func (s *Rollouts) seal(r *tagged, passScore int64) (*score.Segment, error) {
 	r.number++
 	identity := s.graded
-	identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(r.run, s.pod, r.instance), int(
-		r.number), passScore
+	identity.Run, identity.Shard = score.SegmentRun(r.run, s.pod, r.instance), int(r.number)
+	identity.PassScore = passScore
 	r.episodes = r.open.Remembered()
 	s.remembered -= r.episodes
 	segment := &score.Segment{Pod: s.pod, Instance: r.instance, Number: r.number}
 	ledger := r.open.Ledger(identity)
 	signed, err := ledger.Sign(s.key)
 	if err != nil {
-		// The segment has more scenarios than a ledger may hold. Report its episodes as dropped, so
-		// that later segments can be collected.
+		// The segment has too many scenarios for a ledger. Drop its episodes, so that later segments can
+		// be collected.
 		s.log.Error("A segment of rollouts can't be signed, its episodes are dropped", "run", r.run, "error", err)
 		r.dropped += ledger.Scored + ledger.Failed
 		identity.Opened = ledger.Opened - ledger.Scored - ledger.Failed
@@ -266,7 +258,7 @@ func (s *Rollouts) seal(r *tagged, passScore int64) (*score.Segment, error) {
 	return segment, nil
 }
 
-// uncollected reports whether a collecting run has yet to acknowledge something.
+// uncollected reports whether a collecting run has not acknowledged all episodes.
 func (s *Rollouts) uncollected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,8 +271,8 @@ func (s *Rollouts) uncollected() bool {
 	return false
 }
 
-// WaitDrained waits until the collecting runs have acknowledged everything or are silent, or the
-// context ends. Tags that are not collected are not waited for.
+// WaitDrained waits until the collecting runs have acknowledged all episodes or are silent, or the
+// context ends.
 func (s *Rollouts) WaitDrained(ctx context.Context) {
 	for s.uncollected() {
 		select {
@@ -291,13 +283,13 @@ func (s *Rollouts) WaitDrained(ctx context.Context) {
 	}
 }
 
-// RolloutFigures are the counters that the metrics show.
+// RolloutFigures are the values of the metrics.
 type RolloutFigures struct {
 	Tags                      int
 	Counted, Errored, Dropped int64
 }
 
-// Figures returns the counters.
+// Figures returns the current figures.
 func (s *Rollouts) Figures() RolloutFigures {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,9 +15,8 @@ type playedRun struct {
 	touched time.Time
 }
 
-// RunReports are the runs that were played here, at most score.MaxRunReports of them: those that
-// were played last, ordered by UID. Active is the number of episodes of each run that are being
-// played.
+// RunReports reports the score.MaxRunReports runs that were played last, ordered by UID. Active has the
+// number of running episodes of each run.
 func (s *Ledgers) RunReports(active map[string]int64) []score.RunReport {
 	runs := slices.SortedFunc(maps.Values(s.runs()), func(a, b *playedRun) int {
 		return cmp.Or(b.touched.Compare(a.touched), cmp.Compare(a.report.Run, b.report.Run))

@@ -24,15 +24,14 @@ import (
 // Factory makes the players of a server's sessions.
 type Factory struct {
 	Config
-	// Tools are what the environment offers to agents.
 	Tools     *Tools
 	scenarios map[string]score.Scenario
 }
 
-// Config is what players share.
+// Config has the dependencies that players share.
 type Config struct {
 	Kind episode.Kind
-	// RewardMode is for episodes whose reset doesn't name one.
+	// RewardMode is the default of resets.
 	RewardMode episode.RewardMode
 	Tasks      *documents.Tasks
 	Ledgers    *ledger.Ledgers
@@ -45,13 +44,13 @@ type Config struct {
 
 // Metrics counts steps and episodes.
 type Metrics interface {
-	// Stepped counts a step by its error, which is nil for one that was played.
+	// Stepped counts a step. The error is nil if it was played.
 	Stepped(took time.Duration, err error)
 	// Ended counts an episode. The score is in micro-points.
 	Ended(task string, outcome score.Outcome, micro int64)
 }
 
-// NewFactory fails if the environment's tools have names that are reserved or not unique.
+// NewFactory makes a factory. It fails if the names of tools are reserved or not unique.
 func NewFactory(cfg Config) (*Factory, error) {
 	tools, err := newTools(cfg.Kind)
 	if err != nil {
@@ -69,8 +68,7 @@ func NewFactory(cfg Config) (*Factory, error) {
 // ErrFactory means that no environment could be made.
 var ErrFactory = errors.New("the environment could not be made")
 
-// Player plays the episodes of one session, one after the other, and records them. It is not safe
-// for concurrent use.
+// Player plays and records the episodes of one session. It is not safe for concurrent use.
 type Player struct {
 	*Factory
 	env episode.Environment
@@ -78,19 +76,17 @@ type Player struct {
 	playing bool
 	// last answered the last reset or step. Its observation is nil before the first reset.
 	last episode.Result
-	// task is the one under which the episode is counted if it ends without a result.
-	task string
-	// planned, tag and recorder are those of the current episode; tag and recorder are nil when it
-	// belongs to no run.
+	task string // of an episode that ends without a result
+	// planned, tag and recorder are those of the current episode; tag and recorder are nil without a run.
 	planned  score.PlannedEpisode
 	tag      *protocol.RunTag
 	recorder ledger.Recorder
-	// current shows the tag to other goroutines, nil if none reads it.
+	// current publishes the tag to other goroutines, nil for none.
 	current *atomic.Pointer[protocol.RunTag]
 }
 
-// New makes a player, which stores the tag of its current episode in current unless that is nil.
-// The error is ErrFactory.
+// New makes a player, which stores the tag of its episode in current unless that is nil. The error is
+// ErrFactory.
 func (f *Factory) New(current *atomic.Pointer[protocol.RunTag]) (p *Player, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -131,8 +127,7 @@ func (r Reply) WriteResult(out *bytes.Buffer) error {
 	return protocol.WriteResult(out, r.kind, r.result)
 }
 
-// readOptions reads the options of a reset with the server's defaults, and finds the scenario that
-// a split and an index name.
+// readOptions reads the options of a reset, applies defaults, and resolves a split and an index.
 func (f *Factory) readOptions(data []byte, rule protocol.SeedRule, where string) (protocol.ResetOptions,
 	[]episode.ErrorItem) {
 	o, items := protocol.ParseReset(data, rule, where)
@@ -153,8 +148,8 @@ func (f *Factory) recorderOf(tag protocol.RunTag) (ledger.Recorder, error) {
 	return f.Ledgers.Open(tag)
 }
 
-// Reset begins an episode. The running one, if any, is abandoned only if the options are valid.
-// Where is the first element of the location of each fault in them.
+// Reset begins an episode. It abandons a running one only if the options are valid. Where begins the
+// location of faults in them.
 func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply {
 	o, items := p.readOptions(data, rule, where)
 	if len(items) > 0 {
@@ -163,14 +158,12 @@ func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply 
 	var recorder ledger.Recorder
 	if o.Tag != nil {
 		if !o.Tag.Rollout {
-			// An evaluation is played without hints, whatever reward mode the client requests.
-			o.RewardMode = episode.Terminal
+			o.RewardMode = episode.Terminal // dense rewards would be hints
 		}
 		var err error
 		if recorder, err = p.recorderOf(*o.Tag); err != nil {
-			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{protocol.NewErrorItem("value_error", nil,
-				err.Error(),
-				where, "run")}})
+			item := protocol.NewErrorItem("value_error", nil, err.Error(), where, "run")
+			return p.fail(&episode.ActionError{Items: []episode.ErrorItem{item}})
 		}
 	}
 	result, err := p.env.Reset(o.Options)
@@ -249,8 +242,8 @@ func (p *Player) step(ctx context.Context, action []byte) Reply {
 // logFailure logs an error that is not the client's fault.
 func (p *Player) logFailure(what string, err error) {
 	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
-		p.Log.Warn("A Reply could not be judged", "task", p.task, "cause", unjudged.Cause)
-		p.Log.Debug("A Reply could not be judged", "task", p.task, "cause", unjudged.Cause, "error", unjudged.Err)
+		p.Log.Warn("The judge failed", "task", p.task, "cause", unjudged.Cause)
+		p.Log.Debug("The judge failed", "task", p.task, "cause", unjudged.Cause, "error", unjudged.Err)
 		return
 	}
 	if !IsRefusal(err) {
@@ -263,7 +256,7 @@ func (p *Player) finish(f *episode.Final) {
 	p.playing = false
 	p.Metrics.Ended(f.Task, f.Outcome, f.Score)
 	if f.Outcome == score.Errored {
-		p.Log.Warn("An episode was given up", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause)
+		p.Log.Warn("An episode errored", "task", f.Task, "scenario", f.Scenario, "cause", f.Cause)
 	}
 	if p.recorder == nil {
 		return
@@ -278,20 +271,18 @@ func (p *Player) finish(f *episode.Final) {
 		f.Receipt, err = receipt.Sign(p.Key)
 	}
 	if err != nil {
-		p.Log.Error("An episode is missing from its ledger or has no receipt", "run", p.tag.Run, "shard",
-			p.tag.Shard, "error", err)
+		p.Log.Error("Recording an episode failed", "run", p.tag.Run, "shard", p.tag.Shard, "error", err)
 	}
 	p.setTag(nil, nil)
 }
 
-// Abandon ends the episode after a panic: it is errored, and the next reset gets a fresh
-// environment.
+// Abandon ends the episode as errored after a panic, and makes a new environment.
 func (p *Player) Abandon() protocol.Error {
 	if p.playing {
 		p.playing = false
 		p.Metrics.Ended(p.task, score.Errored, 0)
 		if p.recorder != nil {
-			// an errored one has no receipt, and nothing that could be wrong
+			// Recording an errored episode can't fail.
 			_, _ = p.recorder.Finish(p.planned, score.Episode{Outcome: score.Errored})
 		}
 	}
@@ -300,12 +291,11 @@ func (p *Player) Abandon() protocol.Error {
 	fresh, err := p.New(nil)
 	if err != nil {
 		return protocol.Error{Code: protocol.CodeExecution,
-			Message: "the environment failed and could not be made anew: connect again"}
+			Message: "the environment failed and can't be replaced: connect again"}
 	}
 	p.env = fresh.env
-	return protocol.Error{Code: protocol.CodeExecution, Message: "the environment failed and the episode is lost: " +
-		"send reset to " +
-		"begin another"}
+	return protocol.Error{Code: protocol.CodeExecution,
+		Message: "the environment failed and the episode is lost: send reset to begin another"}
 }
 
 // WriteState appends the answer to a state message.
@@ -319,7 +309,7 @@ func (p *Player) WriteState(out *bytes.Buffer) {
 	out.WriteByte('}')
 }
 
-// State is the state of the environment.
+// State returns the environment's state.
 func (p *Player) State() any { return p.env.State() }
 
 // IsRefusal reports whether an error of a step is the client's fault.

@@ -15,18 +15,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ObserveTool is the tool that shows an agent its task without playing.
+// ObserveTool is the tool that returns the current observation.
 const ObserveTool = "get_observation"
 
-// reservedTools are the orchestrator's operations, which agents can't use.
+// reservedTools are the orchestrator's operations.
 var reservedTools = []string{"reset", "step", "state", "close"}
 
-// Tools are what an environment offers to agents: the actions of its form, and ObserveTool.
+// Tools are the tools of an environment: its actions and ObserveTool.
 type Tools struct {
 	Offered []episode.Tool
 	byName  map[string]*episode.Tool
-	// Listed are the descriptors of tools/list, and described those of a list_tools step, which
-	// differ in a name alone.
+	// Listed has the descriptors of tools/list, described those of a list_tools step, which name the
+	// schema differently.
 	Listed, described json.RawMessage
 }
 
@@ -35,34 +35,33 @@ func newTools(kind episode.Kind) (*Tools, error) {
 		Name: ObserveTool, Description: "Shows the task as it stands, without playing an action.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 	}}, kind.Schemas().Tools...)}
-	var Listed, described []any
+	var listed, described []any
 	for i := range t.Offered {
 		tool := &t.Offered[i]
 		if slices.Contains(reservedTools, tool.Name) || t.byName[tool.Name] != nil {
-			return nil, fmt.Errorf("environment %q has a tool %q: the name is reserved or taken", kind.Name(),
-				tool.Name)
+			return nil, fmt.Errorf("environment %q has a tool %q: the name is reserved or taken", kind.Name(), tool.Name)
 		}
 		t.byName[tool.Name] = tool
-		Listed = append(Listed, map[string]any{"name": tool.Name, "description": tool.Description,
-			"inputSchema": tool.InputSchema})
-		described = append(described, map[string]any{"name": tool.Name, "description": tool.Description,
-			"input_schema": tool.InputSchema})
+		describe := func(schema string) any {
+			return map[string]any{"name": tool.Name, "description": tool.Description, schema: tool.InputSchema}
+		}
+		listed = append(listed, describe("inputSchema"))
+		described = append(described, describe("input_schema"))
 	}
 	var err error
-	if t.Listed, err = json.Marshal(map[string]any{"tools": Listed}); err != nil {
+	if t.Listed, err = json.Marshal(map[string]any{"tools": listed}); err != nil {
 		return nil, fmt.Errorf("listing the tools of environment %q: %w", kind.Name(), err)
 	}
 	t.described, err = json.Marshal(map[string]any{"tools": described})
 	return t, err
 }
 
-// noToolError means that no tool has the name.
+// noToolError is the name of an unknown tool.
 type noToolError string
 
 func (e noToolError) Error() string { return fmt.Sprintf("tool %.64q not found", string(e)) }
 
-// Call plays a tool as the action that it stands for. Without an episode it begins one with default
-// options.
+// Call plays a tool as an action. Without an episode it begins one with default options.
 func (p *Player) Call(ctx context.Context, name string, arguments json.RawMessage) Reply {
 	tool := p.Tools.byName[name]
 	if tool == nil {
@@ -83,8 +82,8 @@ func (p *Player) Call(ctx context.Context, name string, arguments json.RawMessag
 	return p.step(ctx, action)
 }
 
-// Act plays the data of a step: an action of the environment's own, or one of the two shapes that
-// MCP clients of OpenEnv send.
+// Act plays the data of a step: an action of the environment, or one of the two forms that OpenEnv's MCP
+// clients send.
 func (p *Player) Act(ctx context.Context, data []byte) Reply {
 	a, ok := readMCPAction(data)
 	switch {
@@ -102,12 +101,12 @@ func (p *Player) Act(ctx context.Context, data []byte) Reply {
 	} else if observation.Result, r.Err = ToolResult(r, false); r.Err != nil {
 		return r
 	}
-	// The observation has the error, as the official server's does; the episode continues.
+	// As in the official server, the observation has the error and the episode continues.
 	return Reply{kind: r.kind, result: episode.Result{Observation: observation, Reward: r.result.Reward,
 		Done: r.result.Done || r.Err != nil && p.last.Done, Final: r.result.Final}}
 }
 
-// mcpAction is the data of a step that calls a tool, or lists them when it names none.
+// mcpAction is the data of a step that calls a tool, or lists the tools if it names none.
 type mcpAction struct {
 	tool      string
 	arguments json.RawMessage
@@ -170,8 +169,7 @@ type toolObservation struct {
 	Error    *toolError      `json:"error"`
 }
 
-// toolError is the reason why a tool call failed. Clients know these two members and these types
-// alone.
+// toolError is the error of a tool call. Clients accept only these members and the types of newToolError.
 type toolError struct {
 	ErrorType string `json:"error_type"`
 	Message   string `json:"message"`
@@ -189,8 +187,7 @@ func newToolError(err error) *toolError {
 	return e
 }
 
-// Structured is the result of a tool call: {"observation", "reward", "done"} and, at the end of an
-// episode, "metadata".
+// Structured returns the result of a tool call (see WriteResult).
 func (r Reply) Structured() (json.RawMessage, error) {
 	var out bytes.Buffer
 	if err := r.WriteResult(&out); err != nil {
@@ -199,8 +196,8 @@ func (r Reply) Structured() (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// ToolResult is the result of a tool call as the official server writes it; with both, the members
-// are repeated under MCP's own names.
+// ToolResult returns the result of a tool call as the official server writes it. With both, members are
+// repeated under MCP's names.
 func ToolResult(r Reply, both bool) (json.RawMessage, error) {
 	structured, err := r.Structured()
 	if err != nil {

@@ -47,8 +47,8 @@ const (
 	RequiredBody BodyRule = true
 )
 
-// ReadObject reads a body that is a JSON object, or answers what is wrong with it. An optional body
-// may be absent or null; it then reads as nil.
+// ReadObject reads a body that is a JSON object, or answers with its fault. It returns nil for an
+// optional body that is absent or null.
 func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
@@ -76,8 +76,7 @@ func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, 
 	}
 	if probe.Kind() != '{' {
 		WriteItems(w, []episode.ErrorItem{NewErrorItem("model_attributes_type", probe,
-			"the body should be a JSON object",
-			"body")})
+			"the body should be a JSON object", "body")})
 		return nil, false
 	}
 	return body, true
@@ -87,7 +86,7 @@ func ReadObject(w http.ResponseWriter, r *http.Request, rule BodyRule) ([]byte, 
 // handshake.
 const SessionHeader = "X-Session-Id"
 
-// SessionIDOf is the session that a request names in its query or, failing that, in a header.
+// SessionIDOf returns the session that a request names in its query or else in a header.
 func SessionIDOf(r *http.Request) string {
 	if id := r.URL.Query().Get("session_id"); id != "" {
 		return id
@@ -95,7 +94,7 @@ func SessionIDOf(r *http.Request) string {
 	return r.Header.Get(SessionHeader)
 }
 
-// SessionIDIn is the session that a body names, "" for none.
+// SessionIDIn returns the session that a body names, "" for none.
 func SessionIDIn(body []byte) (string, []episode.ErrorItem) {
 	var d struct {
 		SessionID jsontext.Value `json:"session_id"`

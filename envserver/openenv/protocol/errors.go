@@ -27,21 +27,21 @@ type Error struct {
 	ActiveSessions *int                `json:"active_sessions,omitempty"`
 	MaxSessions    *int                `json:"max_sessions,omitempty"`
 	FactoryName    string              `json:"factory_name,omitempty"`
-	// Cause is the class of a failure to judge. The same action may be sent again.
+	// Cause is the class of a failure to judge, after which the action may be sent again.
 	Cause string `json:"cause,omitempty"`
 }
 
 // Error is the message with its code.
 func (e Error) Error() string { return e.Message + " (" + e.Code + ")" }
 
-// maxErrorText bounds, in bytes, the message of an error.
+// maxErrorText bounds the message of an error, in bytes.
 const maxErrorText = 2048
 
 func validationError(items []episode.ErrorItem) *Error {
 	return &Error{Code: CodeValidation, Message: "Invalid message: " + Messages(items), Errors: items}
 }
 
-// PlayError turns what an environment returned into the error to answer with.
+// PlayError converts an environment's error to an error message.
 func PlayError(err error) Error {
 	if invalid, ok := errors.AsType[*episode.ActionError](err); ok {
 		return *validationError(invalid.Items)
@@ -59,8 +59,7 @@ func PlayError(err error) Error {
 func WriteError(out *bytes.Buffer, e Error) {
 	e.Message = Cut(e.Message)
 	out.WriteString(`{"type":"error","data":`)
-	// The type has no field that can't be encoded, but an environment's error item may hold input
-	// that isn't JSON.
+	// Only Errors can fail to encode: an environment's error item may hold input that isn't JSON.
 	if Encode(out, e) != nil {
 		e.Errors = nil
 		_ = Encode(out, e)
@@ -77,7 +76,7 @@ func Messages(items []episode.ErrorItem) string {
 	return strings.Join(texts, "; ")
 }
 
-// Cut bounds a message.
+// Cut shortens a message to maxErrorText.
 func Cut(message string) string {
 	if len(message) <= maxErrorText {
 		return message

@@ -1,5 +1,5 @@
-// Package protocol holds what the server and its clients share of the OpenEnv protocol: messages,
-// headers, bounds and their encoding.
+// Package protocol has the messages, headers and bounds of the OpenEnv protocol, for the server and its
+// clients.
 package protocol
 
 import (
@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// PingInterval is the time between two pings of a server. It keeps proxies from closing a quiet
+	// PingInterval is the time between two pings of a server, which keep proxies from closing a quiet
 	// connection.
 	PingInterval = 20 * time.Second
-	// MaxSilence is how long a csenv server may send nothing on a socket: a living one pings.
+	// MaxSilence is how long a csenv server may send nothing on a socket, not even a ping.
 	MaxSilence = 3 * PingInterval
-	// MaxBody bounds, in bytes, the body of a plain HTTP request.
+	// MaxBody bounds the body of a plain HTTP request, in bytes.
 	MaxBody = 1 << 20
 	// MaxReceipts bounds the receipts of one request, so that they fit into its body.
 	MaxReceipts = 1000
 )
 
-// DirectHeader keeps a request at the server that receives it, whatever its value, so that nothing
-// is forwarded twice. The value that peers send is the pool's proof; it gives no access.
+// DirectHeader, with any value, keeps the server from forwarding the request, so that none is
+// forwarded twice. Peers send the pool's proof as value, which replaces no token.
 const DirectHeader = "X-Csenv-Direct"
 
 // Receipts is the body of POST /ledger.
@@ -33,6 +33,6 @@ type Receipts struct {
 type ReceiptsAnswer struct {
 	// Taken is the number of episodes that the request added.
 	Taken int `json:"taken"`
-	// Ended are all episodes of the ledger.
+	// Ended has all episodes of the ledger.
 	Ended score.IndexSet `json:"ended"`
 }

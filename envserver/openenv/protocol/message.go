@@ -24,11 +24,10 @@ const (
 	MCPMessage   MessageKind = "mcp"
 )
 
-// messageKinds are all of them.
 var messageKinds = []MessageKind{ResetMessage, StepMessage, StateMessage, CloseMessage, MCPMessage}
 
-// Message is a decoded inbound message. Its data is a copy of its own, a JSON object for reset,
-// step and mcp and nil for the others.
+// Message is a decoded inbound message. Its data is a copy, a JSON object for reset, step and mcp, and
+// nil for the others.
 type Message struct {
 	Kind MessageKind
 	Data jsontext.Value
@@ -41,8 +40,8 @@ type envelope struct {
 	Extra map[string]jsontext.Value `json:",embed"`
 }
 
-// DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and only type
-// and data are allowed. Its error is the answer.
+// DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and only type and
+// data are allowed. The server answers with its error.
 func DecodeMessage(raw []byte) (Message, *Error) {
 	if data := stepData(raw); data != nil {
 		return Message{Kind: StepMessage, Data: data}, nil
@@ -51,7 +50,7 @@ func DecodeMessage(raw []byte) (Message, *Error) {
 	if err := jsonv2.Unmarshal(raw, &e); err != nil {
 		return Message{}, envelopeError(raw, err)
 	}
-	// null, unlike every other value that isn't an object, is decoded without an error.
+	// null is the only value that is not an object and decodes without an error.
 	if e.Type == nil && e.Data == nil && e.Extra == nil && jsontext.Value(raw).Kind() == 'n' {
 		return Message{}, notAnObject()
 	}
@@ -66,9 +65,8 @@ func DecodeMessage(raw []byte) (Message, *Error) {
 	return m, nil
 }
 
-// stepData is the data of a step message that is written as nearly every client writes it, with or
-// without spaces; nil for every other message, which is then taken apart in full. It halves the
-// time that a step's envelope takes.
+// stepData returns the data of a step message in the form that nearly every client writes, nil for
+// every other message. It halves the time of decoding a step's envelope.
 func stepData(raw []byte) jsontext.Value {
 	for _, literal := range []string{"{", `"type"`, ":", `"step"`, ",", `"data"`, ":"} {
 		raw = bytes.TrimLeft(raw, " ")
@@ -78,22 +76,19 @@ func stepData(raw []byte) jsontext.Value {
 		raw = raw[len(literal):]
 	}
 	inner, ok := bytes.CutSuffix(raw, []byte("}"))
-	// What is between must be one value: with anything beside data it isn't.
+	// With further members the rest is not one value.
 	if data := jsontext.Value(bytes.Trim(inner, " ")); ok && data.Kind() == '{' && data.IsValid() {
 		return data.Clone()
 	}
 	return nil
 }
 
-// ExtraItems refuses members beside type and data, ordered by name.
+// ExtraItems returns an error item for each unknown member, ordered by name.
 func ExtraItems(kind MessageKind, extra map[string]jsontext.Value) []episode.ErrorItem {
-	if len(extra) == 0 {
-		return nil
-	}
-	items := make([]episode.ErrorItem, 0, len(extra))
+	var items []episode.ErrorItem
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		items = append(items, NewErrorItem("extra_forbidden", extra[name], fmt.Sprintf("a %s message has no %q", kind,
-			name), name))
+		msg := fmt.Sprintf("a %s message has no %q", kind, name)
+		items = append(items, NewErrorItem("extra_forbidden", extra[name], msg, name))
 	}
 	return items
 }
@@ -111,7 +106,7 @@ func notAnObject() *Error {
 		`a message is a JSON object such as {"type":"state"}`)})
 }
 
-// readKind reads the type of a message, "" for one that is unknown or no string.
+// readKind reads the type of a message, "" for an unknown one.
 func readKind(value jsontext.Value) MessageKind {
 	switch string(value) { // as nearly every client writes them
 	case `"step"`:
@@ -137,23 +132,23 @@ func (m *Message) takeData(data jsontext.Value) []episode.ErrorItem {
 	dataless := m.Kind == StateMessage || m.Kind == CloseMessage
 	switch {
 	case dataless && data != nil:
-		return []episode.ErrorItem{NewErrorItem("extra_forbidden", data,
-			fmt.Sprintf("a %s message has no data", m.Kind),
-			"data")}
+		return dataItem("extra_forbidden", data, fmt.Sprintf("a %s message has no data", m.Kind))
 	case m.Kind == StepMessage && data == nil:
-		return []episode.ErrorItem{NewErrorItem("missing", nil, "a step message has the action's fields in data",
-			"data")}
+		return dataItem("missing", nil, "a step message has the action's fields in data")
 	case m.Kind == MCPMessage && data == nil:
-		return []episode.ErrorItem{NewErrorItem("missing", nil, "an mcp message has a JSON-RPC request in data",
-			"data")}
+		return dataItem("missing", nil, "an mcp message has a JSON-RPC request in data")
 	case data != nil && data.Kind() != '{':
-		return []episode.ErrorItem{NewErrorItem("dict_type", data, "data should be a JSON object", "data")}
+		return dataItem("dict_type", data, "data should be a JSON object")
 	}
 	m.Data = data
 	return nil
 }
 
-// maxEcho bounds, in bytes, the input that an error repeats.
+func dataItem(kind string, data jsontext.Value, msg string) []episode.ErrorItem {
+	return []episode.ErrorItem{NewErrorItem(kind, data, msg, "data")}
+}
+
+// maxEcho bounds the input that an error repeats, in bytes.
 const maxEcho = 512
 
 // NewErrorItem makes an error in the shape of pydantic's.

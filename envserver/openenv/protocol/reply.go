@@ -26,21 +26,19 @@ func Encode(out *bytes.Buffer, v any) error {
 
 // final is the metadata of the observation that ends an episode.
 type final struct {
-	// EpisodeScore and ScoreBreakdown are left out of an errored episode, which has no score.
-	EpisodeScore   json.Number   `json:"episode_score,omitempty"`
-	ScoreBreakdown []points      `json:"score_breakdown,omitempty"`
-	Outcome        score.Outcome `json:"outcome"`
-	Judge          string        `json:"judge"`
-	ScenarioDigest string        `json:"scenario_digest"`
-	GraderVersion  string        `json:"grader_version"`
-	// Verdicts are the judge's, Cause is why an errored episode has no score.
-	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
-	Cause    string            `json:"cause,omitempty"`
-	// Receipt is a score.Receipt, for an episode of a run at its first end.
+	// EpisodeScore and ScoreBreakdown are missing for an errored episode, which has no score.
+	EpisodeScore   json.Number       `json:"episode_score,omitempty"`
+	ScoreBreakdown []points          `json:"score_breakdown,omitempty"`
+	Outcome        score.Outcome     `json:"outcome"`
+	Judge          string            `json:"judge"`
+	ScenarioDigest string            `json:"scenario_digest"`
+	GraderVersion  string            `json:"grader_version"`
+	Verdicts       []json.RawMessage `json:"verdicts,omitempty"` // of the judge
+	Cause          string            `json:"cause,omitempty"`    // of an errored episode
+	// Receipt is a signed score.Receipt, only for a run's episode that was not counted before.
 	Receipt string `json:"receipt,omitempty"`
 }
 
-// points is one dimension of a final's breakdown.
 type points struct {
 	Name    string      `json:"name"`
 	Earned  json.Number `json:"earned"`
@@ -65,8 +63,8 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 	return m
 }
 
-// appendFixed writes v/10^places exactly, with at least one decimal and no needless zeros: a reader
-// sees a float even in 1.0.
+// appendFixed writes v/10^places exactly, with at least one decimal, so that readers decode a float,
+// and no trailing zeros.
 func appendFixed(b []byte, v int64, places int) []byte {
 	digits, negative := strings.CutPrefix(strconv.FormatInt(v, 10), "-")
 	if missing := places + 1 - len(digits); missing > 0 {
@@ -81,8 +79,8 @@ func appendFixed(b []byte, v int64, places int) []byte {
 	return append(b, strings.TrimRight(digits[whole+1:], "0")...)
 }
 
-// WriteResult appends {"observation", "reward", "done"} and, at the end of an episode, the metadata
-// both beside the observation and in it.
+// WriteResult appends {"observation", "reward", "done"}. At the end of an episode it adds "metadata",
+// which is repeated in the observation.
 func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	mark := out.Len()
 	out.WriteString(`{"observation":`)
@@ -100,8 +98,7 @@ func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	}
 	out.WriteString(`,"reward":`)
 	if r.Final != nil && r.Final.Outcome == score.Errored {
-		// A failure of ours is no reward of 0.
-		out.WriteString("null")
+		out.WriteString("null") // 0 would be a score
 	} else {
 		out.Write(appendFixed(out.AvailableBuffer(), r.Reward, 3))
 	}
@@ -124,9 +121,8 @@ func embedMetadata(out *bytes.Buffer, start int, metadata []byte) error {
 	if metadata == nil {
 		return nil
 	}
-	empty := len(observation) == 2
 	out.Truncate(out.Len() - 1)
-	if !empty {
+	if len(observation) > 2 {
 		out.WriteByte(',')
 	}
 	out.WriteString(`"metadata":`)

@@ -17,30 +17,29 @@ import (
 )
 
 const (
-	// MaxOptionText bounds, in characters, the text options of a reset; it is the official server's
-	// bound of an episode id.
+	// MaxOptionText bounds the text options of a reset, in characters, as the official server does for
+	// episode ids.
 	MaxOptionText = 255
-	// maxIntegerDigits bounds the digits of an integer option; it is Python's own bound.
+	// maxIntegerDigits bounds the digits of an integer option, as Python does.
 	maxIntegerDigits = 4300
-	// MaxRunID bounds, in bytes, the UID of a run.
+	// MaxRunID bounds the UID of a run, in bytes.
 	MaxRunID = 64
 	// defaultPassScore applies to runs that don't send one, in micro-points.
 	defaultPassScore = 800_000
 )
 
-// SeedRule is how a seed that is negative or above score.MaxSeed is read.
+// SeedRule determines how a seed that is negative or above score.MaxSeed is read.
 type SeedRule bool
 
 const (
-	// LenientSeed takes a seed modulo 2^53: nothing is validated in the data of a WebSocket reset
-	// officially.
+	// LenientSeed takes a seed modulo 2^53, because the official server validates no WebSocket reset.
 	LenientSeed SeedRule = false
-	// StrictSeed refuses a negative seed, as POST /reset does officially.
+	// StrictSeed refuses a negative seed, as the official POST /reset does.
 	StrictSeed SeedRule = true
 )
 
-// RunTag names the run of an episode: one that planned it, by its UID, or one of type External, by
-// its name.
+// RunTag names the run of an episode by its UID or, for a rollout, by the name of a run of type
+// External.
 type RunTag struct {
 	Run       string
 	Rollout   bool
@@ -59,7 +58,7 @@ type ResetOptions struct {
 	Index *int64
 }
 
-// resetData are the known members of a reset's data. All others are ignored: trainers pass whole
+// resetData has the known members of a reset's data. Others are ignored, because trainers pass whole
 // rows of a data set.
 type resetData struct {
 	Seed       jsontext.Value `json:"seed"`
@@ -77,15 +76,14 @@ type resetData struct {
 	PassScore  jsontext.Value `json:"pass_score"`
 }
 
-// OptionReader collects the faults of a reset's options. The first element of each one's location
-// is where.
+// OptionReader collects the faults of options, whose locations begin with Where.
 type OptionReader struct {
 	Where string
 	Items []episode.ErrorItem
 }
 
-// ParseReset reads the options of a reset from a JSON object, or nothing. A missing or null
-// option has its default; a missing seed is drawn.
+// ParseReset reads the options of a reset from a JSON object or empty data. Missing and null options
+// have their defaults; a missing seed is drawn.
 func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episode.ErrorItem) {
 	var d resetData
 	r := OptionReader{Where: where}
@@ -104,8 +102,7 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 		o.Scenario = taskID
 	}
 	if o.Split = r.Text("split", d.Split); o.Split != "" && Given(d.Index) {
-		index := r.Integer("index", d.Index, math.MaxInt32)
-		o.Index = &index
+		o.Index = new(r.Integer("index", d.Index, math.MaxInt32))
 	}
 	if o.EpisodeID == "" {
 		o.EpisodeID = uuid.NewString()
@@ -119,7 +116,7 @@ func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episo
 // Given reports whether a member is present and not null.
 func Given(value jsontext.Value) bool { return value != nil && value.Kind() != 'n' }
 
-// Faultf adds a fault of an option, or of all if the name is Where.
+// Faultf adds a fault of an option, or of the whole object if the name is Where.
 func (r *OptionReader) Faultf(kind, name string, value jsontext.Value, format string, args ...any) {
 	loc := []any{r.Where}
 	if name != r.Where {
@@ -162,8 +159,7 @@ func (r *OptionReader) flag(name string, value jsontext.Value) bool {
 	return value.Kind() == 't'
 }
 
-// seed reads a seed or draws one. Integers, floats without a fraction and strings of digits are
-// seeds; what lies outside 0 and 2^53 - 1 is taken modulo 2^53, if the rule allows it.
+// seed reads a seed (see readInteger) modulo 2^53, or draws one.
 func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
 	if !Given(value) {
 		return rand.Int64N(score.MaxSeed + 1) //nolint:gosec // a seed is no secret: the state reports it
@@ -180,7 +176,7 @@ func (r *OptionReader) seed(value jsontext.Value, rule SeedRule) int64 {
 	return new(big.Int).Mod(seed, big.NewInt(score.MaxSeed+1)).Int64()
 }
 
-// Integer reads an option that must lie between 0 and most.
+// Integer reads a required option from 0 to most.
 func (r *OptionReader) Integer(name string, value jsontext.Value, most int64) int64 {
 	if !Given(value) {
 		r.Faultf("missing", name, nil, "%s is required here", name)
@@ -215,8 +211,8 @@ func (r *OptionReader) tag(d resetData) *RunTag {
 func (r *OptionReader) rolloutTag(value jsontext.Value) *RunTag {
 	tag := &RunTag{Run: r.Text("run", value), Rollout: true}
 	if len(r.Items) == 0 && !score.ValidTag(tag.Run) {
-		r.Faultf("value_error", "run", value, "run should be the name of an EvaluationRun, such as \"grpo-7\", or "+
-			"\"namespace/grpo-7\" where the pool is in another namespace")
+		r.Faultf("value_error", "run", value, `run should be the name of an EvaluationRun, such as "grpo-7", or `+
+			`"namespace/grpo-7" if the pool is in another namespace`)
 	}
 	return tag
 }
@@ -245,13 +241,13 @@ func readInteger(value jsontext.Value) (*big.Int, bool) {
 	return n, true
 }
 
-// Bound reads an integer of either sign, nil if there is none.
+// Bound reads an integer of either sign, nil for a missing one.
 func (r *OptionReader) Bound(name string, value jsontext.Value, required bool) *int64 {
-	if value == nil && required {
+	switch {
+	case value == nil && required:
 		r.Faultf("missing", name, nil, "Field required")
 		return nil
-	}
-	if !required && (value == nil || value.Kind() == 'n') {
+	case !required && !Given(value):
 		return nil
 	}
 	n, ok := readInteger(value)
@@ -259,6 +255,5 @@ func (r *OptionReader) Bound(name string, value jsontext.Value, required bool) *
 		r.Faultf("int_parsing", name, value, "%s should be an integer", name)
 		return nil
 	}
-	bound := n.Int64()
-	return &bound
+	return new(n.Int64())
 }

@@ -22,7 +22,7 @@ const (
 	RPCServer         = -32000
 )
 
-// RPCError is the error of a JSON-RPC response. Its data is always present, null if there is none.
+// RPCError is the error of a JSON-RPC response. Its data is always present, null for none.
 type RPCError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -36,7 +36,6 @@ type RPCRequest struct {
 	Params jsontext.Value
 }
 
-// rpcEnvelope takes a request apart.
 type rpcEnvelope struct {
 	JSONRPC jsontext.Value            `json:"jsonrpc"`
 	Method  jsontext.Value            `json:"method"`
@@ -70,7 +69,7 @@ func DecodeRPC(raw []byte) (RPCRequest, *RPCError) {
 	return r, nil
 }
 
-// fault describes what is wrong with the envelope, "" if nothing is.
+// fault describes the envelope's fault, "" for none.
 func (e *rpcEnvelope) fault() string {
 	version, _ := ReadText(e.JSONRPC)
 	_, isText := ReadText(e.Method)
@@ -97,7 +96,7 @@ func isRPCID(id jsontext.Value) bool {
 	return err == nil
 }
 
-// WriteRPC appends a response: with a result or an error, never both.
+// WriteRPC appends a response with the result or, if fault is not nil, the error.
 func WriteRPC(out *bytes.Buffer, id jsontext.Value, result any, fault *RPCError) {
 	mark := out.Len()
 	var err error
@@ -118,7 +117,7 @@ func WriteRPC(out *bytes.Buffer, id jsontext.Value, result any, fault *RPCError)
 	}
 }
 
-// MethodOf returns the method of a request, "" if the body is no request.
+// MethodOf returns the method of a request, "" for an invalid one.
 func MethodOf(body []byte) string {
 	var e struct {
 		Method string `json:"method"`
@@ -129,7 +128,7 @@ func MethodOf(body []byte) string {
 	return e.Method
 }
 
-// The headers by which MCP clients are known.
+// The headers of MCP clients.
 const (
 	MCPSessionHeader = "Mcp-Session-Id"
 	MCPVersionHeader = "Mcp-Protocol-Version"

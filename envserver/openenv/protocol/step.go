@@ -41,7 +41,7 @@ func ParseStep(body []byte) (StepRequest, []episode.ErrorItem) {
 	return request, r.Items
 }
 
-// timeout reads a number of seconds above 0, no longer than a day.
+// timeout reads a number of seconds above 0, and caps it at a day.
 func (r *OptionReader) timeout(value jsontext.Value) time.Duration {
 	if !Given(value) {
 		return 0

@@ -13,9 +13,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// Allows reports whether EvaluationRuns of a namespace, which has these labels, may use the pool.
-// Its own namespace always may. The error says what is wrong with the pool's selector: then no
-// other namespace may.
+// Allows reports whether EvaluationRuns of a namespace with these labels may use the pool. Its own
+// namespace always may. An invalid selector is an error and admits no other namespace.
 func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels map[string]string) (bool, error) {
 	if namespace == pool.Namespace {
 		return true, nil
@@ -33,7 +32,7 @@ func Allows(pool *v1alpha1.CustomerSupportEnv, namespace string, namespaceLabels
 		return selector.Matches(labels.Set(namespaceLabels)), nil
 	case v1alpha1.SameNamespace, "":
 	}
-	// A value that this version doesn't know admits nobody else either.
+	// Unknown values admit no other namespace.
 	return false, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
@@ -76,23 +77,20 @@ func needsCosts(d decision) bool {
 }
 
 func costChange(s snapshot, pod *corev1.Pod) map[string]*string {
-	cost, sessions := "", int64(0)
+	sessions := int64(0)
 	if report, answered := s.reports[pod.Name]; answered {
 		sessions = activeSessions(report)
 	} else if pods.IsServing(pod) {
 		sessions = maxSessions
 	}
+	var cost *string
 	if sessions > 0 {
-		cost = strconv.FormatInt(sessions, 10)
+		cost = new(strconv.FormatInt(sessions, 10))
 	}
-	switch {
-	case pod.Annotations[deletionCost] == cost:
+	if pod.Annotations[deletionCost] == ptr.Deref(cost, "") {
 		return nil
-	case cost == "":
-		return map[string]*string{deletionCost: nil}
-	default:
-		return map[string]*string{deletionCost: &cost}
 	}
+	return map[string]*string{deletionCost: cost}
 }
 
 // evictionChange returns nothing for a server that doesn't answer, or if the user sets the

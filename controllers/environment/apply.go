@@ -40,7 +40,7 @@ func isUpToDate(c child, live client.Object) bool {
 	return holds(got, want)
 }
 
-// apply applies and deletes as many objects as it can: a refused one doesn't hold up the others.
+// apply applies and deletes as many objects as it can.
 func (r *Reconciler) apply(ctx context.Context, steps []child) error {
 	var failed []error
 	for _, step := range steps {
@@ -66,13 +66,9 @@ func (r *Reconciler) apply(ctx context.Context, steps []child) error {
 // fields decodes an object's JSON, so that typed objects and apply configurations can be compared.
 // The kind is dropped, because typed objects often have none.
 func fields(object any) map[string]any {
-	data, err := json.Marshal(object)
-	if err != nil {
-		panic(fmt.Sprintf("encoding an object: %v", err))
-	}
 	var decoded map[string]any
-	if err := json.Unmarshal(data, &decoded); err != nil {
-		panic(fmt.Sprintf("decoding an object: %v", err))
+	if err := json.Unmarshal(encode(object), &decoded); err != nil {
+		panic(fmt.Sprintf("decoding a %T: %v", object, err))
 	}
 	delete(decoded, "apiVersion")
 	delete(decoded, "kind")

@@ -13,19 +13,16 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
-// Autoscaling is a level, not a step: the number of servers follows from the sessions that are
-// open, whatever the number is now. So servers that are still starting count as the room that they
-// will be, a burst doesn't overshoot, and repeating a decision over a cache that lags changes
-// nothing.
+// Autoscaling computes the number of servers from the open sessions, independent of the current
+// number. So a burst doesn't overshoot while servers start, and a decision over a stale cache is
+// the same.
 //
-// Servers that don't answer make two numbers of it: as many as are needed if those are empty, and
-// as many as are needed if they are full. More servers are wanted only when even the first number
-// is above what there is, fewer only when even the second one is below. So ignorance changes
-// nothing, in neither direction.
+// Servers that don't answer give two numbers: those needed if these servers are empty, and if they
+// are full. The pool grows only if the first number is above the current one, and shrinks only if
+// the second is below it.
 //
-// Up is at once. Down waits until the servers were superfluous at each look of the last
-// scaleDownDelaySeconds. What was seen is kept in memory alone: after a restart the delay starts
-// again.
+// The pool grows at once. It shrinks after the servers were unneeded in every pass of
+// scaleDownDelaySeconds. The passes are kept in memory, so after a restart the delay starts again.
 
 const (
 	// maxGap is the longest time between two passes that counts as uninterrupted.
@@ -58,16 +55,16 @@ type load struct {
 	size    int64 // sessions that one server takes
 	active  int64 // open sessions of the servers that stay and answered
 	stay    int32 // servers that stay
-	silent  int32 // of those, the ones that run and didn't answer
-	idle    int32 // of those, the ones that surely have no session: empty ones, and ones that haven't started
-	unready int32 // of the idle ones, those that aren't ready
+	silent  int32 // servers that stay and run, but didn't answer
+	idle    int32 // servers that stay without sessions, including starting ones
+	unready int32 // idle servers that aren't ready
 	// exposed are servers that stay, aren't ready and may have sessions: full ones, say. A
 	// ReplicaSet removes servers that aren't ready before any other.
 	exposed int32
-	leaving int32 // servers that are going and still run
-	lasting int64 // open sessions of those
-	unsure  bool  // one of those didn't answer
-	awaited bool  // an EvaluationRun that hasn't ended wants to play
+	leaving int32 // terminating servers that still run
+	lasting int64 // open sessions of terminating and draining servers
+	unsure  bool  // a terminating server didn't answer
+	awaited bool  // an EvaluationRun needs the pool
 }
 
 // needs returns the number of servers for the load without limits: low if the servers that didn't
@@ -96,7 +93,7 @@ func freeSessions(a *v1alpha1.Autoscaling) (number, percent int64) {
 	}
 	percent, err := strconv.ParseInt(strings.TrimSuffix(free.StrVal, "%"), 10, 64)
 	if err != nil {
-		// The schema lets nothing else through.
+		// The schema admits only percentages.
 		return 0, 0
 	}
 	return 0, min(max(0, percent), 99)
@@ -110,8 +107,7 @@ type sample struct {
 	n  int64
 }
 
-// window keeps the samples that determine the maximum of a time span: those that no later one
-// reaches.
+// window keeps the samples that determine the maximum of a time span: those above all later ones.
 type window []sample
 
 // with returns the window with another sample.
@@ -135,7 +131,7 @@ func (w window) greatest() int64 {
 
 // history is the autoscaling state of a pool.
 type history struct {
-	since, last time.Time // of the looks, without a gap
+	since, last time.Time // of the passes, without a gap
 	high        window    // over scaleDownDelaySeconds
 	low         window    // over limitSpan
 }
@@ -145,7 +141,7 @@ func (h history) after(now time.Time, low, high int64, a *v1alpha1.Autoscaling) 
 	if gap := now.Sub(h.last); h.since.IsZero() || gap > maxGap || gap < 0 {
 		h = history{since: now}
 	}
-	// One more than allowed is as good as any number.
+	// Numbers above the maximum needn't be distinguished.
 	most := int64(a.MaxReplicas) + 1
 	h.last = now
 	h.high = h.high.with(sample{now, min(high, most)}, scaleDownDelay(a))
@@ -153,7 +149,7 @@ func (h history) after(now time.Time, low, high int64, a *v1alpha1.Autoscaling) 
 	return h
 }
 
-// isLongEnough reports whether the looks reach back over the delay.
+// isLongEnough reports whether the passes span the delay.
 func (h history) isLongEnough(a *v1alpha1.Autoscaling) bool {
 	return h.last.Sub(h.since) >= scaleDownDelay(a)
 }
@@ -166,9 +162,9 @@ func scaleDownDelay(a *v1alpha1.Autoscaling) time.Duration {
 type scaling struct {
 	from, to int32
 	reason   string // of the change, empty without one
-	why      string // for people
+	why      string // for the event
 	limit    string // the reason of ScalingLimited, empty without autoscaling
-	needed   int64  // that autoscaling would have, limits aside
+	needed   int64  // servers that autoscaling needs, without limits
 }
 
 // autoscale decides the number of servers, given the current number, and returns the new history.
@@ -207,12 +203,11 @@ func (l load) whyUp(a *v1alpha1.Autoscaling, wish, least int32) (reason, why str
 	case wish == least:
 		return scaleMinimum, fmt.Sprintf("minReplicas is %d", least)
 	default:
-		return scaleFree, fmt.Sprintf("%d sessions are open, and %s are to be free", l.active, free.String())
+		return scaleFree, fmt.Sprintf("%d sessions are open, and %s must be free", l.active, free.String())
 	}
 }
 
-// shrink removes as many servers as are surely idle. If all have sessions, it removes one at a
-// time, which drains.
+// shrink removes idle servers. If all have sessions, it removes one at a time, which drains.
 func (l load) shrink(s scaling, a *v1alpha1.Autoscaling, target int32, longEnough bool) scaling {
 	if s.from <= target || !longEnough {
 		return s
@@ -221,9 +216,9 @@ func (l load) shrink(s scaling, a *v1alpha1.Autoscaling, target int32, longEnoug
 	if s.to == s.from {
 		return s
 	}
-	s.reason, s.why = scaleUnneeded, fmt.Sprintf("no more than %d were needed for %s", target, scaleDownDelay(a))
+	s.reason, s.why = scaleUnneeded, fmt.Sprintf("at most %d were needed for %s", target, scaleDownDelay(a))
 	if s.to == 0 {
-		s.reason, s.why = scaleIdle, fmt.Sprintf("nobody has played for %s", scaleDownDelay(a))
+		s.reason, s.why = scaleIdle, fmt.Sprintf("the pool was unused for %s", scaleDownDelay(a))
 	}
 	return s
 }
@@ -311,8 +306,7 @@ func decideReplicas(s snapshot, past history) (scaling, history) {
 		n := ptr.Deref(s.env.Spec.Replicas, 1)
 		return fixed(from, n, scaleSpec, fmt.Sprintf("spec.replicas is %d", n)), history{}
 	case from < 0:
-		// One server at least, so that a pool which may go without tells what it offers before it
-		// does.
+		// Start at least one server, because the status lists the tasks that a server reports.
 		n := max(1, ptr.Deref(a.MinReplicas, 1))
 		decided := fixed(from, n, scaleMinimum, "")
 		decided.limit, decided.needed = v1alpha1.ReasonWithinLimits, int64(n)

@@ -97,15 +97,12 @@ func children(d decision) []child {
 
 // service selects the servers that accept sessions.
 func service(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfiguration {
-	s := corev1ac.Service(env.Name, env.Namespace).
-		WithLabels(poolLabels(env.Name)).
+	return owned(env, corev1ac.Service(env.Name, env.Namespace).
 		WithAnnotations(env.Spec.Service.Annotations).
-		WithOwnerReferences(owner(env)).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(serviceType(env)).
 			WithSelector(pods.Selector(env.Name)).
-			WithPorts(servicePort("http", v1alpha1.EnvironmentPort)))
-	return s.WithAnnotations(map[string]string{appliedHash: hash(s)})
+			WithPorts(servicePort("http", v1alpha1.EnvironmentPort))))
 }
 
 func serviceType(env *v1alpha1.CustomerSupportEnv) corev1.ServiceType {
@@ -115,43 +112,35 @@ func serviceType(env *v1alpha1.CustomerSupportEnv) corev1.ServiceType {
 // podsService lists all servers, including full and starting ones: a runner returns to the server
 // that holds its shard's ledger.
 func podsService(env *v1alpha1.CustomerSupportEnv) *corev1ac.ServiceApplyConfiguration {
-	s := corev1ac.Service(v1alpha1.PodsServiceName(env.Name), env.Namespace).
-		WithLabels(poolLabels(env.Name)).
-		WithOwnerReferences(owner(env)).
+	return owned(env, corev1ac.Service(v1alpha1.PodsServiceName(env.Name), env.Namespace).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
 			WithClusterIP(corev1.ClusterIPNone).
 			WithPublishNotReadyAddresses(true).
 			WithSelector(pods.Selector(env.Name)).
-			WithPorts(servicePort("http", v1alpha1.EnvironmentPort), servicePort("ops", v1alpha1.OperationsPort)))
-	return s.WithAnnotations(map[string]string{appliedHash: hash(s)})
+			WithPorts(servicePort("http", v1alpha1.EnvironmentPort), servicePort("ops", v1alpha1.OperationsPort))))
 }
 
 func servicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguration {
-	return corev1ac.ServicePort().WithName(name).WithPort(port).WithProtocol(corev1.ProtocolTCP).WithTargetPort(
-		intstr.FromString(name))
+	return corev1ac.ServicePort().WithName(name).WithPort(port).WithProtocol(corev1.ProtocolTCP).
+		WithTargetPort(intstr.FromString(name))
 }
 
 // budget allows one eviction at a time, also of a single server, because a draining server
 // continues to serve its sessions. Servers that aren't ready may always be evicted; otherwise full
 // ones would block every node drain.
 func budget(env *v1alpha1.CustomerSupportEnv) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
-	b := policyv1ac.PodDisruptionBudget(env.Name, env.Namespace).
-		WithLabels(poolLabels(env.Name)).
-		WithOwnerReferences(owner(env)).
+	return owned(env, policyv1ac.PodDisruptionBudget(env.Name, env.Namespace).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 			WithMaxUnavailable(intstr.FromInt32(1)).
 			WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(pods.Selector(env.Name))))
-	return b.WithAnnotations(map[string]string{appliedHash: hash(b)})
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(pods.Selector(env.Name)))))
 }
 
 // deployment runs the servers. New ones are ready before old ones drain.
 func deployment(d decision) *appsv1ac.DeploymentApplyConfiguration {
 	env := d.env
-	config := appsv1ac.Deployment(env.Name, env.Namespace).
-		WithLabels(poolLabels(env.Name)).
-		WithOwnerReferences(owner(env)).
+	return owned(env, appsv1ac.Deployment(env.Name, env.Namespace).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(d.scaling.to).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(pods.Selector(env.Name))).
@@ -161,19 +150,14 @@ func deployment(d decision) *appsv1ac.DeploymentApplyConfiguration {
 					WithMaxSurge(intstr.FromString("25%")).
 					WithMaxUnavailable(intstr.FromInt32(0)))).
 			WithTemplate(configuration[corev1ac.PodTemplateSpecApplyConfiguration](
-				podTemplate(d.snapshot, d.scenarios))))
-	return config.WithAnnotations(map[string]string{appliedHash: hash(config)})
+				podTemplate(d.snapshot, d.scenarios)))))
 }
 
 // configuration converts a Kubernetes type into its apply configuration T, which has the same JSON.
 func configuration[T any](value any) *T {
-	data, err := json.Marshal(value)
 	config := new(T)
-	if err == nil {
-		err = json.Unmarshal(data, config)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("turning a %T into an apply configuration: %v", value, err))
+	if err := json.Unmarshal(encode(value), config); err != nil {
+		panic(fmt.Sprintf("converting a %T into an apply configuration: %v", value, err))
 	}
 	return config
 }
@@ -183,7 +167,7 @@ func podTemplate(s snapshot, scenarios string) *corev1.PodTemplateSpec {
 	base := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: poolLabels(env.Name), Annotations: map[string]string{}},
 		Spec: corev1.PodSpec{
-			TerminationGracePeriodSeconds: new(drainSeconds(env) + exitSeconds),
+			TerminationGracePeriodSeconds: new(int64(ptr.Deref(env.Spec.DrainTimeoutSeconds, 0)) + exitSeconds),
 			Containers:                    []corev1.Container{serverContainer(env, s.image)},
 			Volumes:                       volumes(env),
 		},
@@ -194,40 +178,39 @@ func podTemplate(s snapshot, scenarios string) *corev1.PodTemplateSpec {
 	if scenarios != "" {
 		base.Annotations[scenariosAnnotation] = scenarios
 	}
-	t := pods.Finish(base, pods.ServerContainer, env.Spec.Template)
-	t.Annotations[templateHash] = hash(t)
-	return t
+	template := pods.Finish(base, pods.ServerContainer, env.Spec.Template)
+	template.Annotations[templateHash] = hash(template)
+	return template
 }
 
-// volumes returns the server's key, packs and token. Only the key is required: if another object is
-// missing, the server reports it at once, whereas the kubelet would wait in silence.
+// volumes returns the server's key, packs and token. Only the key is required. The server reports
+// the others if they are missing, whereas the kubelet would wait without an error.
 func volumes(env *v1alpha1.CustomerSupportEnv) []corev1.Volume {
-	all := []corev1.Volume{{Name: keyVolume, VolumeSource: secretVolume(
-		keySecretName(env.Name, env.Status.LedgerPublicKey))}}
+	key := secretVolume(keyVolume, keySecretName(env.Name, env.Status.LedgerPublicKey))
+	key.Secret.Optional = nil
+	all := []corev1.Volume{key}
 	for i, pack := range env.Spec.Scenarios.Packs {
-		var source corev1.VolumeSource
 		if pack.Secret != nil {
-			source = secretVolume(pack.Secret.Name)
-			source.Secret.Optional = new(true)
-		} else {
-			source.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{
-				Name: pack.ConfigMap.Name}, Optional: new(true)}
+			all = append(all, secretVolume(packName(i), pack.Secret.Name))
+			continue
 		}
-		all = append(all, corev1.Volume{Name: packName(i), VolumeSource: source})
+		source := &corev1.ConfigMapVolumeSource{Optional: new(true)}
+		source.Name = pack.ConfigMap.Name
+		all = append(all, corev1.Volume{Name: packName(i), VolumeSource: corev1.VolumeSource{ConfigMap: source}})
 	}
 	if token := env.Spec.Access.TokenSecretRef; token != nil {
-		source := secretVolume(token.Name)
-		source.Secret.Optional = new(true)
-		source.Secret.Items = []corev1.KeyToPath{{Key: token.Key, Path: tokenEntry}}
-		all = append(all, corev1.Volume{Name: tokenVolume, VolumeSource: source})
+		volume := secretVolume(tokenVolume, token.Name)
+		volume.Secret.Items = []corev1.KeyToPath{{Key: token.Key, Path: tokenEntry}}
+		all = append(all, volume)
 	}
 	return all
 }
 
-// secretVolume is readable by every user of the pod, because the image's user isn't known, and an
-// own group would be refused where ranges are assigned.
-func secretVolume(secret string) corev1.VolumeSource {
-	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o444))}}
+// secretVolume returns an optional volume that every user of the pod may read: the image's user
+// isn't known, and clusters with assigned ranges of IDs refuse an fsGroup.
+func secretVolume(name, secret string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: secret, DefaultMode: new(int32(0o444)), Optional: new(true)}}}
 }
 
 func packName(i int) string { return fmt.Sprintf("pack-%d", i) }
@@ -235,27 +218,26 @@ func packName(i int) string { return fmt.Sprintf("pack-%d", i) }
 func packFolder(i int) string { return packsFolder + "/" + packName(i) }
 
 func mounts(env *v1alpha1.CustomerSupportEnv) []corev1.VolumeMount {
-	all := []corev1.VolumeMount{{Name: keyVolume, MountPath: keyFolder, ReadOnly: true}}
+	mount := func(name, path string) corev1.VolumeMount {
+		return corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: true}
+	}
+	all := []corev1.VolumeMount{mount(keyVolume, keyFolder)}
 	for i := range env.Spec.Scenarios.Packs {
-		all = append(all, corev1.VolumeMount{Name: packName(i), MountPath: packFolder(i), ReadOnly: true})
+		all = append(all, mount(packName(i), packFolder(i)))
 	}
 	if env.Spec.Access.TokenSecretRef != nil {
-		all = append(all, corev1.VolumeMount{Name: tokenVolume, MountPath: tokenFolder, ReadOnly: true})
+		all = append(all, mount(tokenVolume, tokenFolder))
 	}
 	return all
 }
 
-// variables returns the server's environment. The judge's key is read from its Secret by the
-// kubelet, not by the operator.
 func variables(env *v1alpha1.CustomerSupportEnv) []corev1.EnvVar {
 	all := []corev1.EnvVar{{Name: addressVariable,
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
 	if llm := env.Spec.Judge.LLM; llm != nil && llm.APIKeySecretRef != nil {
-		all = append(all, corev1.EnvVar{Name: envvars.JudgeKey,
-			ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: llm.APIKeySecretRef.Name},
-				Key:                  llm.APIKeySecretRef.Key,
-			}}})
+		key := &corev1.SecretKeySelector{Key: llm.APIKeySecretRef.Key}
+		key.Name = llm.APIKeySecretRef.Name
+		all = append(all, corev1.EnvVar{Name: envvars.JudgeKey, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: key}})
 	}
 	return all
 }
@@ -286,7 +268,7 @@ func serverContainer(env *v1alpha1.CustomerSupportEnv, image string) corev1.Cont
 // serverArgs returns the flags of cmd/envserver.
 func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 	sessions := env.Spec.Sessions
-	return slices.Concat([]string{
+	args := []string{
 		"--environment", strings.ToLower(string(env.Spec.Environment)),
 		"--addr", fmt.Sprintf(":%d", v1alpha1.EnvironmentPort),
 		"--ops-addr", fmt.Sprintf(":%d", v1alpha1.OperationsPort),
@@ -299,22 +281,20 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 		"--ledger-key", keyFolder + "/" + keyFile,
 		"--peers", fmt.Sprintf("%s.%s.svc:%d", v1alpha1.PodsServiceName(env.Name), env.Namespace,
 			v1alpha1.EnvironmentPort),
-	}, scenarioArgs(env.Spec.Scenarios), judgeArgs(env.Spec.Judge), accessArgs(env.Spec.Access))
-}
-
-func accessArgs(a v1alpha1.Access) []string {
-	if a.TokenSecretRef == nil {
-		return nil
 	}
-	return []string{"--token-file", tokenFolder + "/" + tokenEntry}
+	args = slices.Concat(args, scenarioArgs(env.Spec.Scenarios), judgeArgs(env.Spec.Judge))
+	if env.Spec.Access.TokenSecretRef != nil {
+		args = append(args, "--token-file", tokenFolder+"/"+tokenEntry)
+	}
+	return args
 }
 
 func scenarioArgs(s v1alpha1.PoolScenarios) []string {
 	var args []string
 	if len(s.Splits) > 0 {
-		splits := make([]string, len(s.Splits))
-		for i, split := range s.Splits {
-			splits[i] = splitNames[split]
+		var splits []string
+		for _, split := range s.Splits {
+			splits = append(splits, splitNames[split])
 		}
 		// The order of a set is arbitrary and must not restart the servers.
 		slices.Sort(splits)
@@ -332,7 +312,6 @@ var splitNames = map[v1alpha1.ScenarioSplit]string{
 	v1alpha1.PrivateSplit: "private",
 }
 
-// judgeArgs returns nothing for the offline judge.
 func judgeArgs(judge v1alpha1.Judge) []string {
 	llm := judge.LLM
 	if llm == nil {
@@ -350,18 +329,10 @@ func judgeArgs(judge v1alpha1.Judge) []string {
 
 func seconds(n *int32) string { return fmt.Sprintf("%ds", ptr.Deref(n, 0)) }
 
-func drainSeconds(env *v1alpha1.CustomerSupportEnv) int64 {
-	return int64(ptr.Deref(env.Spec.DrainTimeoutSeconds, 0))
-}
-
 func probe(path, port string, periodSeconds, failures int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
-			Port: intstr.FromString(port)}},
-		PeriodSeconds:    periodSeconds,
-		TimeoutSeconds:   5,
-		FailureThreshold: failures,
-	}
+	p := &corev1.Probe{PeriodSeconds: periodSeconds, TimeoutSeconds: 5, FailureThreshold: failures}
+	p.HTTPGet = &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port)}
+	return p
 }
 
 func poolLabels(env string) map[string]string {
@@ -371,24 +342,34 @@ func poolLabels(env string) map[string]string {
 	return labels
 }
 
-func owner(env *v1alpha1.CustomerSupportEnv) *metav1ac.OwnerReferenceApplyConfiguration {
-	return metav1ac.OwnerReference().
+// owned adds the pool's labels, the owner and the hash to an apply configuration.
+func owned[T interface {
+	WithLabels(labels map[string]string) T
+	WithAnnotations(annotations map[string]string) T
+	WithOwnerReferences(owners ...*metav1ac.OwnerReferenceApplyConfiguration) T
+}](env *v1alpha1.CustomerSupportEnv, config T) T {
+	owner := metav1ac.OwnerReference().
 		WithAPIVersion(v1alpha1.GroupVersion.String()).
 		WithKind("CustomerSupportEnv").
 		WithName(env.Name).
 		WithUID(env.UID).
 		WithController(true).
 		WithBlockOwnerDeletion(true)
+	config = config.WithLabels(poolLabels(env.Name)).WithOwnerReferences(owner)
+	return config.WithAnnotations(map[string]string{appliedHash: hash(config)})
 }
 
-// hash returns a digest of an apply configuration. Its JSON is stable: fields are in the order of
-// the type, keys of maps are sorted.
-func hash(config any) string {
-	data, err := json.Marshal(config)
-	if err != nil {
-		// No apply configuration holds anything that JSON can't.
-		panic(fmt.Sprintf("encoding an apply configuration: %v", err))
-	}
-	sum := sha256.Sum256(data)
+// hash returns a digest of a value's JSON, whose order is that of the type's fields.
+func hash(value any) string {
+	sum := sha256.Sum256(encode(value))
 	return hex.EncodeToString(sum[:8])
+}
+
+// encode returns the JSON of a Kubernetes object or apply configuration, which can't fail.
+func encode(value any) []byte {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("encoding a %T: %v", value, err))
+	}
+	return data
 }

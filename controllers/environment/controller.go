@@ -113,10 +113,9 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 // SetupWithManager registers the reconciler. A pool is reconciled when its spec, one of its objects
 // or one of its pods changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	for _, c := range append(r.metrics.collectors(), newCollector(mgr.GetClient())) {
-		if err := metrics.Registry.Register(c); err != nil {
-			return fmt.Errorf("registering the pools' metrics: %w", err)
-		}
+	if err := errors.Join(r.metrics.register(metrics.Registry),
+		metrics.Registry.Register(newCollector(mgr.GetClient()))); err != nil {
+		return fmt.Errorf("registering the pools' metrics: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.EvaluationRun{}, poolNameField,
 		poolName); err != nil {
@@ -124,7 +123,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("environment").
-		// Our own status writes wake nobody.
+		// Writes of our own status don't trigger another pass.
 		For(&v1alpha1.CustomerSupportEnv{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
@@ -143,8 +142,8 @@ func poolOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	if labels[v1alpha1.LabelComponent] != v1alpha1.ComponentEnvServer || labels[v1alpha1.LabelEnvironment] == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(),
-		Name: labels[v1alpha1.LabelEnvironment]}}}
+	pool := types.NamespacedName{Namespace: pod.GetNamespace(), Name: labels[v1alpha1.LabelEnvironment]}
+	return []reconcile.Request{{NamespacedName: pool}}
 }
 
 // Reconcile reconciles one pool.
@@ -179,8 +178,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	memory.observe(snap, r.metrics)
 	r.metrics.show(snap)
 
-	// 5. Decide the number of servers and their scenarios, and apply what differs. A refusal is
-	// shown in the status too, because users can't read the operator's log.
+	// 5. Decide the number of servers and their scenarios, and apply what differs. The status shows a
+	// refusal too, because users can't read the operator's log.
 	d := decide(snap, memory)
 	markErr := r.annotate(ctx, env.Namespace, marks(d, memory))
 	if markErr != nil && needsCosts(d) {
@@ -204,8 +203,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait.Jitter(pollEvery(d), pollJitter)}, nil
 }
 
-// pollEvery returns the time to the next poll, which is short if the number of servers depends on
-// it.
+// pollEvery returns the time to the next poll, shorter if the number of servers depends on it.
 func pollEvery(d decision) time.Duration {
 	if d.env.Spec.Autoscaling != nil || d.held {
 		return scalePollInterval
@@ -242,15 +240,14 @@ func (r *Reconciler) writeStatus(ctx context.Context, env *v1alpha1.CustomerSupp
 		now.Sub(m.written) < countsInterval {
 		return nil
 	}
-	before := env.Status.Conditions
 	updated := env.DeepCopy()
 	updated.Status = status
 	if err := r.client.Status().Update(ctx, updated); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
 	m.written = now
-	for _, t := range transitions(before, status.Conditions) {
-		r.recorder.Eventf(env, nil, t.eventType(), t.Reason, "Reconcile", "%s", t.note())
+	for _, c := range transitions(env.Status.Conditions, status.Conditions) {
+		r.recorder.Eventf(env, nil, eventType(c), c.Reason, "Reconcile", "%s", pods.Clip(c.Message, pods.MaxNote))
 	}
 	return nil
 }

@@ -232,8 +232,8 @@ func TestReconcileCreatesThePool(t *testing.T) {
 	if got := w.condition(t, v1alpha1.ConditionProgressing); got.Status != metav1.ConditionTrue {
 		t.Errorf("Progressing is %+v", got)
 	}
-	if diff := cmp.Diff([]string{"Normal RollingOut 0 of 2 servers run the newest template and 0 are ready. Nothing " +
-		"to do but wait."}, w.announced()); diff != "" {
+	if diff := cmp.Diff([]string{"Normal RollingOut 0 of 2 servers run the newest template and 0 are ready. No " +
+		"action is needed."}, w.announced()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

@@ -2,7 +2,6 @@ package environment
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,11 +12,8 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
-const (
-	// creationPatience limits the creation of a container without the pull of its image. A volume
-	// that can't be mounted shows as nothing else.
-	creationPatience = 2 * time.Minute
-)
+// creationPatience limits ContainerCreating, which is all that shows if a volume can't be mounted.
+const creationPatience = 2 * time.Minute
 
 // fault is a reason why servers can't run, and its remedy.
 type fault struct{ reason, message string }
@@ -26,8 +22,7 @@ func faultf(reason, format string, args ...any) *fault {
 	return &fault{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// findFault returns the first fault in order of cause: of the pool's objects, of its pods, of its
-// servers.
+// findFault returns the first fault: of the pool's objects, then of its pods, then of its servers.
 func findFault(d decision) *fault {
 	for _, find := range []func(decision) *fault{nameTaken, applyFailed, podsRefused, invalidPack, serverFault,
 		serversUnreachable, rolloutStuck} {
@@ -42,17 +37,16 @@ func nameTaken(d decision) *fault {
 	if len(d.taken) == 0 {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonNameTaken, "%s in namespace %s belongs to something else and is left alone. "+
-		"Delete it, or create this CustomerSupportEnv under another name.", d.taken[0], d.env.Namespace)
+	return faultf(v1alpha1.ReasonNameTaken, "%s in namespace %s belongs to something else and isn't changed. "+
+		"Delete it, or create this CustomerSupportEnv with another name.", d.taken[0], d.env.Namespace)
 }
 
 func applyFailed(d decision) *fault {
 	if d.applyErr == nil {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonApplyFailed, "The API server refused an object of the pool; it is tried again. "+
-		"Correct what it objects to: %s",
-		pods.Quote(d.applyErr.Error()))
+	return faultf(v1alpha1.ReasonApplyFailed, "The API server refused an object of the pool. The operator tries "+
+		"again. Correct the cause: %s", pods.Quote(d.applyErr.Error()))
 }
 
 // podsRefused reports that the ReplicaSet can't create pods.
@@ -62,8 +56,7 @@ func podsRefused(d decision) *fault {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonPodsRefused, "The servers' pods can't be created. Raise the namespace's quota or "+
-		"change the policy that refuses them: %s",
-		pods.Quote(c.Message))
+		"change the policy that refuses them: %s", pods.Quote(c.Message))
 }
 
 // serverFault returns the first fault of a pod that isn't terminating, in order of their names.
@@ -87,7 +80,7 @@ func unschedulable(_ decision, pod corev1.Pod) *fault {
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return nil
 	}
-	return faultf(v1alpha1.ReasonUnschedulable, "No node takes server %s. Add nodes, or lower spec.replicas: %s",
+	return faultf(v1alpha1.ReasonUnschedulable, "No node can run server %s. Add nodes, or lower spec.replicas: %s",
 		pod.Name, pods.Quote(c.Message))
 }
 
@@ -102,21 +95,19 @@ func imagePullFailed(d decision, pod corev1.Pod) *fault {
 
 func startFailed(d decision, pod corev1.Pod) *fault {
 	waiting := pods.Waiting(pods.Container(&pod, pods.ServerContainer))
-	switch {
-	case pods.CreationFailed(waiting):
-		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name, pods.Quote(waiting.Message))
-	case waiting.Reason == "ContainerCreating":
-		scheduled := pods.Condition(&pod, corev1.PodScheduled)
-		if scheduled == nil || d.now.Sub(scheduled.LastTransitionTime.Time) < creationPatience {
-			return nil
-		}
-		return faultf(v1alpha1.ReasonStartFailed, "Server %s has waited for more than %s to be created. `kubectl "+
-			"describe pod -n %s %s` says what for. "+
-			"If Secret %s is gone, clear status.ledgerPublicKey of this CustomerSupportEnv to get a new key.",
-			pod.Name, creationPatience, pod.Namespace, pod.Name, keySecretName(d.env.Name,
-				d.env.Status.LedgerPublicKey))
+	if pods.CreationFailed(waiting) {
+		return faultf(v1alpha1.ReasonStartFailed, "Server %s can't be started: %s", pod.Name,
+			pods.Quote(waiting.Message))
 	}
-	return nil
+	scheduled := pods.Condition(&pod, corev1.PodScheduled)
+	if waiting.Reason != "ContainerCreating" || scheduled == nil ||
+		d.now.Sub(scheduled.LastTransitionTime.Time) < creationPatience {
+		return nil
+	}
+	return faultf(v1alpha1.ReasonStartFailed, "The container of server %s hasn't been created for more than %s. "+
+		"`kubectl describe pod -n %s %s` shows the cause. If Secret %s doesn't exist, clear status.ledgerPublicKey "+
+		"of this CustomerSupportEnv to create a new key.", pod.Name, creationPatience, pod.Namespace, pod.Name,
+		keySecretName(d.env.Name, d.env.Status.LedgerPublicKey))
 }
 
 // crashLoop reports a server that has ended and hasn't started again.
@@ -125,10 +116,7 @@ func crashLoop(d decision, pod corev1.Pod) *fault {
 	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {
 		return nil
 	}
-	ended := status.State.Terminated
-	if ended == nil {
-		ended = status.LastTerminationState.Terminated
-	}
+	ended := pods.LastTerminated(status)
 	if ended == nil {
 		return nil
 	}
@@ -136,32 +124,30 @@ func crashLoop(d decision, pod corev1.Pod) *fault {
 		return faultf(v1alpha1.ReasonCrashLoop, "Server %s ran out of memory. Lower spec.sessions.perPod and raise "+
 			"spec.replicas, or raise spec.template.resources.limits.memory.", pod.Name)
 	}
-	says := pods.Quote(named(d.env, pods.LastWords(ended.Message)))
+	log := pods.Quote(named(d.env, pods.LastWords(ended.Message)))
 	if token := d.env.Spec.Access.TokenSecretRef; token != nil && strings.Contains(ended.Message, tokenFolder) {
-		return faultf(v1alpha1.ReasonCrashLoop, "Server %s doesn't start without a token. Put one under key %q of "+
-			"Secret %s, which spec.access.tokenSecretRef names: %s",
-			pod.Name, token.Key, token.Name, says)
+		return faultf(v1alpha1.ReasonCrashLoop, "Server %s can't start without a token. Add one under key %q of "+
+			"Secret %s, which spec.access.tokenSecretRef names: %s", pod.Name, token.Key, token.Name, log)
 	}
-	return faultf(v1alpha1.ReasonCrashLoop, "Server %s ended with exit code %d. Correct what it reports (`kubectl "+
-		"logs -n %s %s --previous` has all of it): %s",
-		pod.Name, ended.ExitCode, pod.Namespace, pod.Name, says)
+	return faultf(v1alpha1.ReasonCrashLoop, "Server %s ended with exit code %d. Correct the error that it reports "+
+		"(`kubectl logs -n %s %s --previous` shows the full log): %s",
+		pod.Name, ended.ExitCode, pod.Namespace, pod.Name, log)
 }
 
 // serversUnreachable reports servers that the kubelet reaches and the operator doesn't.
 func serversUnreachable(d decision) *fault {
-	var deaf []string
+	var silent []string
 	for _, pod := range d.pods {
 		if _, ok := d.reports[pod.Name]; !ok && pod.DeletionTimestamp == nil && pods.IsReady(&pod) {
-			deaf = append(deaf, pod.Name)
+			silent = append(silent, pod.Name)
 		}
 	}
-	if len(deaf) == 0 {
+	if len(silent) == 0 {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonServersUnreachable, "Servers are ready but don't answer the operator on port %d: %d "+
-		"of %d, %s among them. "+
-		"Check that network policies admit the operator's namespace to that port.", v1alpha1.OperationsPort, len(
-		deaf), len(d.pods), deaf[0])
+		"of %d, including %s. Check that network policies admit the operator's namespace to that port.",
+		v1alpha1.OperationsPort, len(silent), len(d.pods), silent[0])
 }
 
 func rolloutStuck(d decision) *fault {
@@ -169,8 +155,7 @@ func rolloutStuck(d decision) *fault {
 		return nil
 	}
 	return faultf(v1alpha1.ReasonProgressDeadlineExceeded, "The newest servers don't become ready. `kubectl describe "+
-		"deployment -n %s %s` says more.",
-		d.env.Namespace, d.env.Name)
+		"deployment -n %s %s` shows details.", d.env.Namespace, d.env.Name)
 }
 
 // deadlineExceeded reports whether the rolling update is stuck. Full servers aren't ready and delay
@@ -185,9 +170,5 @@ func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionTy
 	if d == nil {
 		return nil
 	}
-	i := slices.IndexFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
-	if i < 0 {
-		return nil
-	}
-	return &d.Status.Conditions[i]
+	return pods.First(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
 }

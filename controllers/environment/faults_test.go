@@ -30,7 +30,7 @@ func refused(d *appsv1.Deployment) {
 func TestDegraded(t *testing.T) {
 	t.Parallel()
 	fault := func(reason, words string) wantCondition { return wantCondition{metav1.ConditionTrue, reason, words} }
-	fine := wantCondition{metav1.ConditionFalse, v1alpha1.ReasonHealthy, "Nothing is known"}
+	fine := wantCondition{metav1.ConditionFalse, v1alpha1.ReasonHealthy, "No faults"}
 	broken := waiting("CrashLoopBackOff", "back-off 5m0s")
 	tests := map[string]struct {
 		edit func(*decision)
@@ -46,7 +46,7 @@ func TestDegraded(t *testing.T) {
 		"pods are refused": {withDeployment(refused), fault(v1alpha1.ReasonPodsRefused, "exceeded quota: small")},
 		"no node": {withPod(server("support-c", waiting("", ""), scheduled(corev1.ConditionFalse, "Unschedulable",
 			"0/3 nodes are available", 0))),
-			fault(v1alpha1.ReasonUnschedulable, "No node takes server support-c. Add nodes, or lower spec.replicas: "+
+			fault(v1alpha1.ReasonUnschedulable, "No node can run server support-c. Add nodes, or lower spec.replicas: "+
 				"0/3 nodes are available")},
 		"no image": {withPod(server("support-c", waiting("ImagePullBackOff", "no such host"))),
 			fault(v1alpha1.ReasonImagePullFailed,
@@ -59,14 +59,14 @@ func TestDegraded(t *testing.T) {
 		"a container that isn't created in time": {
 			withPod(server("support-c", waiting("ContainerCreating", ""),
 				scheduled(corev1.ConditionTrue, "", "", 3*time.Minute))),
-			fault(v1alpha1.ReasonStartFailed, "If Secret "+keySecretName("support", "public")+" is gone")},
+			fault(v1alpha1.ReasonStartFailed, "If Secret "+keySecretName("support", "public")+" doesn't exist")},
 		"a broken scenario": {withPod(server("support-c", broken,
 			ended("Error", 2, "reading scenarios:\ntickets/B07.yaml:31: unknown key \"prioritiy\"\n"))),
 			fault(v1alpha1.ReasonCrashLoop,
-				`exit code 2. Correct what it reports (`+"`kubectl logs -n shop support-c --previous`"+
-					` has all of it): reading scenarios: tickets/B07.yaml:31: unknown key "prioritiy"`)},
+				`exit code 2. Correct the error that it reports (`+"`kubectl logs -n shop support-c --previous`"+
+					` shows the full log): reading scenarios: tickets/B07.yaml:31: unknown key "prioritiy"`)},
 		"a panic": {withPod(server("support-c", broken, ended("Error", 2, "log line\npanic: nil map\n\tgoroutine 1"))),
-			fault(v1alpha1.ReasonCrashLoop, "has all of it): panic: nil map goroutine 1")},
+			fault(v1alpha1.ReasonCrashLoop, "shows the full log): panic: nil map goroutine 1")},
 		"a silent end": {withPod(server("support-c", broken, ended("Error", 1, ""))),
 			fault(v1alpha1.ReasonCrashLoop, "(no message)")},
 		"out of memory": {withPod(server("support-c", broken, ended("OOMKilled", 137, ""))),
@@ -74,7 +74,7 @@ func TestDegraded(t *testing.T) {
 		"up again after an end":   {withPod(server("support-c", unready, ended("Error", 1, "once"))), fine},
 		"a terminating pod fails": {withPod(server("support-c", terminating, broken, ended("Error", 1, "late"))), fine},
 		"a server doesn't answer": {func(s *decision) { delete(s.reports, "support-b") },
-			fault(v1alpha1.ReasonServersUnreachable, "on port 9000: 1 of 2, support-b among them")},
+			fault(v1alpha1.ReasonServersUnreachable, "on port 9000: 1 of 2, including support-b")},
 		"a server that isn't ready doesn't answer": {withPod(server("support-c", unready)), fine},
 		"a terminating server doesn't answer":      {withPod(server("support-c", terminating)), fine},
 		"stuck": {withDeployment(stuck),

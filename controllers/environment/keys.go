@@ -20,16 +20,15 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// keyFile is the Secret's entry of the private key, PKCS#8 in PEM.
+// keyFile is the Secret's key of the private key, PKCS#8 in PEM.
 const keyFile = "key.pem"
 
 // ensureKey creates the key pair with which a pool's servers sign their ledgers, if it has none.
 //
-// The operator may create and delete Secrets, but read none. So the public half's only memory is
-// the status, and the Secret's name is derived from it (keySecretName). A pass over a stale status
-// creates a Secret beside the one in use, loses the status write by the resource version, and
-// removes what it created: nobody ever mounts a key that the status doesn't name. Clearing
-// status.ledgerPublicKey asks for a new pair, which rolls the servers.
+// The operator may create and delete Secrets, but not read them. So only the status stores the
+// public half, and the Secret's name is derived from it (keySecretName). A pass over a stale status
+// creates a second Secret, fails to write the status because of the resource version, and deletes
+// that Secret. If a user clears status.ledgerPublicKey, the servers are replaced with a new pair.
 func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSupportEnv) error {
 	if env.Status.LedgerPublicKey != "" {
 		return nil
@@ -52,8 +51,8 @@ func (r *Reconciler) ensureKey(ctx context.Context, env *v1alpha1.CustomerSuppor
 	return nil
 }
 
-// discard removes a Secret whose public half was surely not written. After any other error it may
-// have been, and an unused Secret does no harm.
+// discard deletes the Secret if the error proves that the public half wasn't written. After another
+// error it may be in use.
 func (r *Reconciler) discard(ctx context.Context, secret *corev1.Secret, cause error) error {
 	if !apierrors.IsConflict(cause) && !apierrors.IsNotFound(cause) {
 		return cause

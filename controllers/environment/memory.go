@@ -10,26 +10,20 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// memory is the state that is kept of a pool between passes. It is lost when the operator restarts:
-// delays start again, and the metrics miss what happened meanwhile. The passes of one pool run one
-// after another, so only the deleted pods need a lock.
+// memory is the state of a pool between passes. It is lost when the operator restarts: delays start
+// again and metrics miss changes. Passes of a pool don't overlap, so only deleted needs a lock.
 type memory struct {
-	uid     types.UID
-	history history
-	// written is when the status was last written.
-	written time.Time
-	// scaled is the last announced change of the number of servers.
-	scaled string
-	// heldSince is when a scale-down began to wait for a full server, the zero time if none waits.
-	heldSince time.Time
-	// observed reports whether there was an earlier pass, whose servers are in servers.
-	observed bool
-	servers  map[types.UID]serverMemory
-	// deleted are the pods that were deleted since the last pass.
-	deleted []*corev1.Pod
+	uid       types.UID
+	history   history
+	written   time.Time // when the status was last written
+	scaled    string    // the last announced change of the number of servers
+	heldSince time.Time // when a scale-down began to wait for a full server, zero if none waits
+	observed  bool      // there was an earlier pass, whose servers are in servers
+	servers   map[types.UID]serverMemory
+	deleted   []*corev1.Pod // since the last pass
 }
 
-// serverMemory is the state that is kept of a server.
+// serverMemory is the state of a server between passes.
 type serverMemory struct {
 	wasReady  bool
 	missed    bool      // it wasn't listed in the last pass

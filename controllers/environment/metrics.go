@@ -26,9 +26,16 @@ const (
 	stateDraining    = "draining"
 )
 
+// vector is the series of one metric.
+type vector interface {
+	prometheus.Collector
+	DeletePartialMatch(labels prometheus.Labels) int
+}
+
 // poolMetrics are the metrics of each pool, labelled with its namespace and name. They are dropped
 // with the pool.
 type poolMetrics struct {
+	all                      []vector
 	active, capacity, free   *prometheus.GaugeVec
 	servers                  *prometheus.GaugeVec
 	timeToReady, drains      *prometheus.HistogramVec
@@ -37,49 +44,55 @@ type poolMetrics struct {
 }
 
 func newPoolMetrics() *poolMetrics {
-	labels := func(more ...string) []string { return append([]string{"namespace", "pool"}, more...) }
+	m := &poolMetrics{}
+	labels := func(more []string) []string { return append([]string{"namespace", "pool"}, more...) }
 	gauge := func(name, help string, more ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels(more...))
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels(more))
+		m.all = append(m.all, v)
+		return v
 	}
 	counter := func(name, help string, more ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels(more...))
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels(more))
+		m.all = append(m.all, v)
+		return v
 	}
 	histogram := func(name, help string, buckets ...float64) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels())
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels(nil))
+		m.all = append(m.all, v)
+		return v
 	}
-	return &poolMetrics{
-		active: gauge("csenv_pool_sessions_active", "Open sessions, those of draining servers included."),
-		capacity: gauge("csenv_pool_sessions_capacity", "Sessions that the servers accept at the same time, "+
-			"draining ones left out."),
-		free: gauge("csenv_pool_sessions_free", "Sessions that the servers could take on at once."),
-		servers: gauge("csenv_pool_servers", "Servers by state: ready, full, starting (or not starting), "+
-			"unreachable (they don't answer the operator), draining.", "state"),
-		timeToReady: histogram("csenv_pool_time_to_ready_seconds", "Time from a server's creation until it accepts "+
-			"sessions.", 1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
-		drains: histogram("csenv_pool_drain_duration_seconds", "Time that a server that was going took to end "+
-			"its sessions.", 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400),
-		cut: counter("csenv_pool_sessions_cut_total", "Sessions that were cut: they outlived the drain "+
-			"timeout, or their server went without a word."),
-		unjudged: counter("csenv_pool_judge_failures_total", "Replies that could not be judged."),
-		pollsLost: counter("csenv_pool_polls_failed_total",
-			"Times that a running server didn't answer the operator."),
-		decisions: counter("csenv_pool_scale_decisions_total",
-			"Changes of the number of servers, by direction and reason.", "direction", "reason"),
-	}
+	m.active = gauge("csenv_pool_sessions_active", "Open sessions, including those of draining servers.")
+	m.capacity = gauge("csenv_pool_sessions_capacity", "Maximum number of sessions, without draining servers.")
+	m.free = gauge("csenv_pool_sessions_free", "Additional sessions that the servers accept.")
+	m.servers = gauge("csenv_pool_servers", "Servers by state: ready, full, starting (or failing to start), "+
+		"unreachable (the operator gets no answer), draining.", "state")
+	m.timeToReady = histogram("csenv_pool_time_to_ready_seconds", "Time from a server's creation until it accepts "+
+		"sessions.", 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
+	m.drains = histogram("csenv_pool_drain_duration_seconds", "Time that a terminating server took to end its "+
+		"sessions.", 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+	m.cut = counter("csenv_pool_sessions_cut_total", "Sessions that were cut, because they outlived the drain "+
+		"timeout or their server ended without a drain report.")
+	m.unjudged = counter("csenv_pool_judge_failures_total", "Replies that could not be judged.")
+	m.pollsLost = counter("csenv_pool_polls_failed_total", "Polls that a running server didn't answer.")
+	m.decisions = counter("csenv_pool_scale_decisions_total",
+		"Changes of the number of servers, by direction and reason.", "direction", "reason")
+	return m
 }
 
-func (m *poolMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.active, m.capacity, m.free, m.servers, m.timeToReady, m.drains, m.cut, m.unjudged,
-		m.pollsLost, m.decisions}
+// register adds the metrics to a registry.
+func (m *poolMetrics) register(registry prometheus.Registerer) error {
+	for _, v := range m.all {
+		if err := registry.Register(v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forget drops the series of a deleted pool.
 func (m *poolMetrics) forget(key types.NamespacedName) {
-	labels := prometheus.Labels{"namespace": key.Namespace, "pool": key.Name}
-	for _, vector := range []interface {
-		DeletePartialMatch(labels prometheus.Labels) int
-	}{m.active, m.capacity, m.free, m.servers, m.timeToReady, m.drains, m.cut, m.unjudged, m.pollsLost, m.decisions} {
-		vector.DeletePartialMatch(labels)
+	for _, v := range m.all {
+		v.DeletePartialMatch(prometheus.Labels{"namespace": key.Namespace, "pool": key.Name})
 	}
 }
 
@@ -164,7 +177,7 @@ type collector struct {
 func newCollector(reader client.Reader) *collector {
 	return &collector{
 		reader: reader,
-		pools: prometheus.NewDesc("csenv_environments", "CustomerSupportEnvs, by whether they are Available.",
+		pools: prometheus.NewDesc("csenv_environments", "CustomerSupportEnvs by environment and status of Available.",
 			[]string{"environment", "available"}, nil),
 	}
 }

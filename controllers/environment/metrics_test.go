@@ -36,7 +36,7 @@ func TestCollector(t *testing.T) {
 		}),
 	).Build()
 	want := `
-# HELP csenv_environments CustomerSupportEnvs, by whether they are Available.
+# HELP csenv_environments CustomerSupportEnvs by environment and status of Available.
 # TYPE csenv_environments gauge
 csenv_environments{available="False",environment="Ticket"} 1
 csenv_environments{available="False",environment="Workflow"} 0
@@ -70,7 +70,9 @@ func TestPoolMetrics(t *testing.T) {
 	t.Parallel()
 	m := newPoolMetrics()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(m.collectors()...)
+	if err := m.register(registry); err != nil {
+		t.Fatal(err)
+	}
 	s := healthy(withPod(server("full", unready)), withPod(server("going", terminating)), withPod(server("silent")),
 		withPod(server("starting", waiting("ContainerCreating", ""))),
 		withPod(server("gone", terminating, waiting("", ""))), withPod(server("unready", unready)))
@@ -84,29 +86,29 @@ func TestPoolMetrics(t *testing.T) {
 # HELP csenv_pool_judge_failures_total Replies that could not be judged.
 # TYPE csenv_pool_judge_failures_total counter
 csenv_pool_judge_failures_total{namespace="shop",pool="support"} 0
-# HELP csenv_pool_polls_failed_total Times that a running server didn't answer the operator.
+# HELP csenv_pool_polls_failed_total Polls that a running server didn't answer.
 # TYPE csenv_pool_polls_failed_total counter
 csenv_pool_polls_failed_total{namespace="shop",pool="support"} 1
 # HELP csenv_pool_scale_decisions_total Changes of the number of servers, by direction and reason.
 # TYPE csenv_pool_scale_decisions_total counter
 csenv_pool_scale_decisions_total{direction="up",namespace="shop",pool="support",reason="FreeSessions"} 1
-# HELP csenv_pool_servers Servers by state: ready, full, starting (or not starting), unreachable (they don't answer the operator), draining.
+# HELP csenv_pool_servers Servers by state: ready, full, starting (or failing to start), unreachable (the operator gets no answer), draining.
 # TYPE csenv_pool_servers gauge
 csenv_pool_servers{namespace="shop",pool="support",state="draining"} 1
 csenv_pool_servers{namespace="shop",pool="support",state="full"} 1
 csenv_pool_servers{namespace="shop",pool="support",state="ready"} 2
 csenv_pool_servers{namespace="shop",pool="support",state="starting"} 2
 csenv_pool_servers{namespace="shop",pool="support",state="unreachable"} 1
-# HELP csenv_pool_sessions_active Open sessions, those of draining servers included.
+# HELP csenv_pool_sessions_active Open sessions, including those of draining servers.
 # TYPE csenv_pool_sessions_active gauge
 csenv_pool_sessions_active{namespace="shop",pool="support"} 17
-# HELP csenv_pool_sessions_capacity Sessions that the servers accept at the same time, draining ones left out.
+# HELP csenv_pool_sessions_capacity Maximum number of sessions, without draining servers.
 # TYPE csenv_pool_sessions_capacity gauge
 csenv_pool_sessions_capacity{namespace="shop",pool="support"} 40
-# HELP csenv_pool_sessions_cut_total Sessions that were cut: they outlived the drain timeout, or their server went without a word.
+# HELP csenv_pool_sessions_cut_total Sessions that were cut, because they outlived the drain timeout or their server ended without a drain report.
 # TYPE csenv_pool_sessions_cut_total counter
 csenv_pool_sessions_cut_total{namespace="shop",pool="support"} 0
-# HELP csenv_pool_sessions_free Sessions that the servers could take on at once.
+# HELP csenv_pool_sessions_free Additional sessions that the servers accept.
 # TYPE csenv_pool_sessions_free gauge
 csenv_pool_sessions_free{namespace="shop",pool="support"} 27
 `

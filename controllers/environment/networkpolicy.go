@@ -26,11 +26,8 @@ func networkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkin
 			{Ports: policyPort(v1alpha1.OperationsPort), From: watchers(operator)},
 		},
 	}
-	p := networkingv1ac.NetworkPolicy(env.Name, env.Namespace).
-		WithLabels(poolLabels(env.Name)).
-		WithOwnerReferences(owner(env)).
-		WithSpec(configuration[networkingv1ac.NetworkPolicySpecApplyConfiguration](spec))
-	return p.WithAnnotations(map[string]string{appliedHash: hash(p)})
+	return owned(env, networkingv1ac.NetworkPolicy(env.Name, env.Namespace).
+		WithSpec(configuration[networkingv1ac.NetworkPolicySpecApplyConfiguration](spec)))
 }
 
 // clients returns the admitted pods, nil for every client. A Service that is reachable from outside

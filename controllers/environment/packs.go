@@ -12,21 +12,19 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// The operator can't read packs: Secrets are none of its business, and tickets neither. Servers
-// that run look after the packs that they have mounted, and report the digest that a server started
-// now would have, or what is wrong. A digest that differs from what they play becomes an annotation
-// of their pods' template, and the Deployment replaces them.
+// The operator can't read packs, because it has no access to Secrets. Servers watch their mounted
+// packs and report the digest that a new server would load, or an error. A digest that differs from
+// the loaded one becomes an annotation of the pod template, so the Deployment replaces the servers.
 //
-// Servers of the newest template decide it, all that answer with one voice: the kubelets of some
-// nodes may be minutes behind others, and a pack at fault on one of them is at fault. What was
-// annotated last isn't annotated again, and never while servers are being replaced anyway. So an
-// image that reports nonsense causes a rollout every replacePause at worst.
+// All servers of the newest template that answer must report the same digest, because kubelets
+// update mounts minutes apart. A digest isn't annotated twice in a row or during a rolling update,
+// so an image with random reports causes at most one rolling update per replacePause.
 
 // replacePause is the minimum time between two rolling updates for changed packs.
 const replacePause = 2 * time.Minute
 
-// newRolloutReason is that of a Deployment's Progressing condition from the end of a rollout on.
-// (k8s.io/kubernetes/pkg/controller/deployment/util names it so.)
+// newRolloutReason is the reason of a Deployment's Progressing condition after a rolling update,
+// from k8s.io/kubernetes/pkg/controller/deployment/util.
 const newRolloutReason = "NewReplicaSetAvailable"
 
 // annotatedScenarios returns the digest for which the servers were last replaced, "" if they never
@@ -86,8 +84,8 @@ func newestReports(s snapshot, scenarios string) []score.Report {
 func invalidPack(d decision) *fault {
 	for _, report := range newestReports(d.snapshot, d.scenarios) {
 		if report.Packs != nil && report.Packs.Error != "" {
-			return faultf(v1alpha1.ReasonInvalidPack, "The changed scenario packs aren't rolled out, and servers "+
-				"play on with what they have loaded; no new one would start. Correct %s",
+			return faultf(v1alpha1.ReasonInvalidPack, "The changed scenario packs aren't rolled out. Servers "+
+				"continue with the packs that they have loaded, but new servers can't start. Correct %s",
 				pods.Quote(named(d.env, report.Packs.Error)))
 		}
 	}
@@ -116,6 +114,6 @@ func named(env *v1alpha1.CustomerSupportEnv, text string) string {
 func (r *Reconciler) announcePacks(d decision) {
 	if d.applyErr == nil && d.scenarios != annotatedScenarios(d.snapshot) && d.scenarios != "" {
 		r.recorder.Eventf(d.env, nil, corev1.EventTypeNormal, v1alpha1.ReasonPacksChanged, "Reconcile",
-			"The scenario packs have changed: servers are replaced to play %s.", d.scenarios)
+			"The scenario packs have changed. Servers are replaced to load %s.", d.scenarios)
 	}
 }

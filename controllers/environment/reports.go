@@ -14,15 +14,12 @@ import (
 )
 
 const (
-	// statsBudget limits the polls of a pool, so that a pass ends even if a network policy drops
-	// every packet.
+	// statsBudget limits the polls of a pool if a network policy drops every packet.
 	statsBudget = 10 * time.Second
 	// statsInFlight bounds the concurrent polls of a pool.
 	statsInFlight = 32
-	// maxDigest is the longest digest that the status holds, and maxPackError bounds what a server
-	// says of its packs, in bytes.
-	maxDigest    = 128
-	maxPackError = 4096
+	maxDigest     = 128  // bytes, the maximum of the status
+	maxPackError  = 4096 // bytes
 )
 
 // statsReader reads the report of the server at an address.
@@ -75,8 +72,8 @@ func readReports(ctx context.Context, stats statsReader, servers []corev1.Pod,
 
 // withoutOffer drops the list of tasks from a report.
 func withoutOffer(r score.Report) score.Report {
-	if r.Packs != nil {
-		r.Packs = &score.Packs{Digest: pods.Clip(r.Packs.Digest, maxDigest), Error: pods.Clip(r.Packs.Error, maxPackError)}
+	if p := r.Packs; p != nil {
+		r.Packs = &score.Packs{Digest: pods.Clip(p.Digest, maxDigest), Error: pods.Clip(p.Error, maxPackError)}
 	}
 	return score.Report{
 		ScenarioDigest: pods.Clip(r.ScenarioDigest, maxDigest), Packs: r.Packs,

@@ -22,14 +22,14 @@ import (
 // snapshot is everything that a pass has read. It isn't changed afterwards.
 type snapshot struct {
 	env      *v1alpha1.CustomerSupportEnv
-	image    string                    // that the servers are to run
+	image    string                    // of the servers
 	operator string                    // namespace of the operator, "" for one outside of the cluster
 	live     map[childID]client.Object // the pool's objects that exist
-	taken    []childID                 // names that something else has
-	leaving  []childID                 // names of objects that go with an earlier pool of the same name
+	taken    []childID                 // names of objects of other owners
+	leaving  []childID                 // names of objects of a deleted pool of the same name
 	pods     []corev1.Pod              // ordered by name
 	reports  map[string]score.Report   // by name of the pod; one that couldn't be read is absent
-	awaited  bool                      // an EvaluationRun wants to play
+	awaited  bool                      // an EvaluationRun needs the pool
 	now      time.Time
 }
 
@@ -78,7 +78,7 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 		case object == nil:
 		case isOurs(env, object):
 			s.live[c.id] = object
-		case c.config == nil: // somebody else's, of a name that the pool doesn't need
+		case c.config == nil: // another owner's object, whose name the pool doesn't need
 		case isPredecessors(env, object):
 			s.leaving = append(s.leaving, c.id)
 		default:

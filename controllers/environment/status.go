@@ -29,9 +29,8 @@ func computeStatus(d decision) v1alpha1.CustomerSupportEnvStatus {
 	status.Selector = labels.SelectorFromSet(pods.Selector(d.env.Name)).String()
 	status.Image = d.image
 	counts := replicaCounts(d.snapshot)
-	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = new(counts.exist), new(counts.ready), new(
-		counts.updated)
-	status.DrainingReplicas = new(drainingServers(d.snapshot))
+	status.Replicas, status.ReadyReplicas = new(counts.exist), new(counts.ready)
+	status.UpdatedReplicas, status.DrainingReplicas = new(counts.updated), new(drainingServers(d.snapshot))
 	status.Sessions = sessions(d.snapshot)
 	status.Episodes = episodes(d.snapshot)
 	describeOffer(d, &status)
@@ -59,7 +58,7 @@ func available(d decision) metav1.Condition {
 	switch {
 	case isSuspended(d.snapshot):
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonSuspended,
-			"operatingMode is Suspended. Set it to Running to have servers to connect to.")
+			"operatingMode is Suspended. To start servers, set it to Running.")
 	case wanted == 0:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "%s", whyNone(d.snapshot))
 	case counts.ready > 0:
@@ -67,7 +66,8 @@ func available(d decision) metav1.Condition {
 			"%d of %d servers accept sessions at %s.", counts.ready, wanted, endpoint(d.env))
 	case counts.full > 0:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonServersFull,
-			"Every server that runs is full. Wait for sessions to end, or raise %s or spec.sessions.perPod.", replicasField(d.snapshot))
+			"All running servers are full. Wait for sessions to end, or raise %s or spec.sessions.perPod.",
+			replicasField(d.snapshot))
 	default:
 		return condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoServerReady,
 			"None of %d servers accepts sessions. %s", wanted, whatNext(d))
@@ -78,10 +78,10 @@ func isSuspended(s snapshot) bool { return s.env.Spec.OperatingMode == v1alpha1.
 
 func whyNone(s snapshot) string {
 	if s.env.Spec.Autoscaling == nil {
-		return "spec.replicas is 0. Raise it to have servers to connect to."
+		return "spec.replicas is 0. To start servers, raise it."
 	}
-	return "Nobody played, and spec.autoscaling.minReplicas is 0. An EvaluationRun brings a server back; for other " +
-		"clients raise it."
+	return "No session is open, and spec.autoscaling.minReplicas is 0. An EvaluationRun starts a server. For other " +
+		"clients, raise minReplicas."
 }
 
 // replicasField names the field that limits the number of servers.
@@ -98,15 +98,16 @@ func progressing(d decision) metav1.Condition {
 	switch {
 	case deadlineExceeded(d.snapshot):
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonProgressDeadlineExceeded,
-			"The rollout got stuck: %d of %d servers run the newest template. Older ones go on serving. See what "+
-				"Degraded says.", counts.updated, wanted)
-	case d.applying, !observed(
-		d.deployment()), counts.exist != wanted, counts.updated != wanted, counts.ready+counts.full < wanted:
+			"The rolling update is stuck: %d of %d servers run the newest template. Older servers continue to serve. "+
+				"See condition Degraded.", counts.updated, wanted)
+	case d.applying, !observed(d.deployment()), counts.exist != wanted, counts.updated != wanted,
+		counts.ready+counts.full < wanted:
 		return condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
-			"%d of %d servers run the newest template and %d are ready. %s", counts.updated, wanted, counts.ready, whatNext(d))
+			"%d of %d servers run the newest template and %d are ready. %s",
+			counts.updated, wanted, counts.ready, whatNext(d))
 	case isSuspended(d.snapshot):
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonSuspended,
-			"No servers are wanted. Those that are left end their sessions.")
+			"operatingMode is Suspended. Remaining servers end their sessions.")
 	default:
 		return condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut,
 			"All %d servers run the newest template.", wanted)
@@ -119,14 +120,15 @@ func scalingLimited(d decision) metav1.Condition {
 	switch d.scaling.limit {
 	case v1alpha1.ReasonAtMaximum:
 		return condition(kind, true, v1alpha1.ReasonAtMaximum,
-			"The sessions call for more servers than spec.autoscaling.maxReplicas, %d. Raise it, or accept that "+
-				"fewer sessions are free than freeSessions asks for.", a.MaxReplicas)
+			"The sessions need more servers than spec.autoscaling.maxReplicas, %d. Raise it, or accept fewer free "+
+				"sessions than freeSessions.", a.MaxReplicas)
 	case v1alpha1.ReasonAtMinimum:
 		return condition(kind, true, v1alpha1.ReasonAtMinimum,
-			"The sessions call for fewer servers than spec.autoscaling.minReplicas, %d. Lower it to save servers.", ptr.Deref(a.MinReplicas, 1))
+			"The sessions need fewer servers than spec.autoscaling.minReplicas, %d. Lower it to save servers.",
+			ptr.Deref(a.MinReplicas, 1))
 	default:
-		return condition(kind, false, v1alpha1.ReasonWithinLimits, "Autoscaling may have as many servers as it "+
-			"wants, from %d to %d.", ptr.Deref(a.MinReplicas, 1), a.MaxReplicas)
+		return condition(kind, false, v1alpha1.ReasonWithinLimits, "The number of servers that the sessions "+
+			"need is within the limits, from %d to %d.", ptr.Deref(a.MinReplicas, 1), a.MaxReplicas)
 	}
 }
 
@@ -135,15 +137,14 @@ func degraded(d decision) metav1.Condition {
 	if f := findFault(d); f != nil {
 		return condition(v1alpha1.ConditionDegraded, true, f.reason, "%s", f.message)
 	}
-	return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonHealthy, "Nothing is known to be wrong.")
+	return condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonHealthy, "No faults found.")
 }
 
-// whatNext returns the remedy for missing servers.
 func whatNext(d decision) string {
 	if findFault(d) != nil {
-		return "See what Degraded says."
+		return "See condition Degraded."
 	}
-	return "Nothing to do but wait."
+	return "No action is needed."
 }
 
 func condition(kind string, holds bool, reason, format string, args ...any) metav1.Condition {
@@ -241,10 +242,10 @@ func episodes(s snapshot) *v1alpha1.PoolEpisodes {
 // describeOffer sets the pool's tasks and grading from a server of the newest template. Until one
 // answers, they stay as they were.
 func describeOffer(d decision, status *v1alpha1.CustomerSupportEnvStatus) {
-	describes := describes(d.snapshot, d.scenarios)
+	isNewest := describes(d.snapshot, d.scenarios)
 	for _, pod := range d.pods {
 		report, ok := d.reports[pod.Name]
-		if !ok || !describes(pod) {
+		if !ok || !isNewest(pod) {
 			continue
 		}
 		status.ScenarioDigest = pods.Clip(report.ScenarioDigest, maxDigest)
@@ -272,7 +273,8 @@ func offeredTasks(tasks []score.Task) []v1alpha1.OfferedTask {
 	offered := make([]v1alpha1.OfferedTask, 0, len(tasks))
 	for _, task := range tasks {
 		if task.Name != "" && task.Name == pods.Clip(task.Name, 63) {
-			offered = append(offered, v1alpha1.OfferedTask{Name: task.Name, Scenarios: int32(len(task.Scenarios))}) //nolint:gosec // an answer is bounded to far fewer
+			n := int32(len(task.Scenarios)) //nolint:gosec // a report is bounded to far fewer
+			offered = append(offered, v1alpha1.OfferedTask{Name: task.Name, Scenarios: n})
 		}
 	}
 	slices.SortFunc(offered, func(a, b v1alpha1.OfferedTask) int { return cmp.Compare(a.Name, b.Name) })
@@ -280,30 +282,24 @@ func offeredTasks(tasks []score.Task) []v1alpha1.OfferedTask {
 	return offered[:min(len(offered), maxTasks)]
 }
 
-// transition is a changed condition.
-type transition struct{ metav1.Condition }
-
 // transitions returns the conditions whose status or reason changed. A new condition that isn't
 // True is no change.
-func transitions(before, after []metav1.Condition) []transition {
-	var changed []transition
+func transitions(before, after []metav1.Condition) []metav1.Condition {
+	var changed []metav1.Condition
 	for _, now := range after {
 		was := meta.FindStatusCondition(before, now.Type)
 		isNews := was == nil && now.Status == metav1.ConditionTrue
 		if isNews || was != nil && (was.Status != now.Status || was.Reason != now.Reason) {
-			changed = append(changed, transition{now})
+			changed = append(changed, now)
 		}
 	}
 	return changed
 }
 
-func (t transition) eventType() string {
-	isTrue := t.Status == metav1.ConditionTrue
-	if t.Type == v1alpha1.ConditionDegraded && isTrue || t.Reason == v1alpha1.ReasonProgressDeadlineExceeded ||
-		t.Reason == v1alpha1.ReasonNoServerReady {
+func eventType(c metav1.Condition) string {
+	if c.Type == v1alpha1.ConditionDegraded && c.Status == metav1.ConditionTrue ||
+		c.Reason == v1alpha1.ReasonProgressDeadlineExceeded || c.Reason == v1alpha1.ReasonNoServerReady {
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal
 }
-
-func (t transition) note() string { return pods.Clip(t.Message, pods.MaxNote) }

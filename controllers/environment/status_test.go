@@ -63,13 +63,13 @@ func TestAvailable(t *testing.T) {
 			wantCondition{metav1.ConditionTrue, v1alpha1.ReasonServersReady, "1 of 2"}},
 		"none ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }),
 			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
-				"None of 2 servers accepts sessions. Nothing to do but wait."}},
+				"None of 2 servers accepts sessions. No action is needed."}},
 		"none ready, and it is known why": {
 			func(s *decision) {
 				withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })(s)
 				withPod(server("support-c", waiting("ImagePullBackOff", "no such host")))(s)
 			}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
-				"None of 2 servers accepts sessions. See what Degraded says."},
+				"None of 2 servers accepts sessions. See condition Degraded."},
 		},
 		"all full": {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonServersFull,
 			"raise spec.replicas"}},
@@ -77,9 +77,9 @@ func TestAvailable(t *testing.T) {
 		"scaled to zero": {wants(0), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero,
 			"spec.replicas is 0"}},
 		"nobody plays": {func(s *decision) { s.env.Spec.Autoscaling, s.scaling.to = bounds(0, 5), 0 },
-			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "An EvaluationRun brings a server back"}},
+			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "An EvaluationRun starts a server"}},
 		"suspended": {suspended, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended,
-			"Set it to Running"}},
+			"set it to Running"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -114,13 +114,13 @@ func TestProgressing(t *testing.T) {
 			rolling("1 are ready")},
 		"scaling up": {wants(3), rolling("2 of 3")},
 		"stuck": {withDeployment(stuck),
-			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "got stuck: 1 of 2"}},
+			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonProgressDeadlineExceeded, "is stuck: 1 of 2"}},
 		"held up by a full server": {func(s *decision) { full(s); withDeployment(stuck)(s) }, rolling("1 of 2")},
 		"suspending":               {suspended, rolling("2 of 0")},
 		"suspended": {func(s *decision) {
 			suspended(s)
 			withDeployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1} })(s)
-		}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "No servers are wanted"}},
+		}, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "Remaining servers end"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

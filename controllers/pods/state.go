@@ -62,24 +62,22 @@ func HasEnded(pod *corev1.Pod) bool {
 
 // Condition returns the pod's condition of a type, nil if it has none.
 func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+	return First(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+}
+
+// First returns a pointer to the first item that matches, nil if there is none.
+func First[T any](items []T, matches func(T) bool) *T {
+	i := slices.IndexFunc(items, matches)
 	if i < 0 {
 		return nil
 	}
-	return &pod.Status.Conditions[i]
+	return &items[i]
 }
 
-// Container returns the status of the container or init container of a name, nil before there is
-// one.
+// Container returns the status of the container or init container of a name, nil without one.
 func Container(pod *corev1.Pod, name string) *corev1.ContainerStatus {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
-		for i := range statuses {
-			if statuses[i].Name == name {
-				return &statuses[i]
-			}
-		}
-	}
-	return nil
+	isNamed := func(c corev1.ContainerStatus) bool { return c.Name == name }
+	return cmp.Or(First(pod.Status.ContainerStatuses, isNamed), First(pod.Status.InitContainerStatuses, isNamed))
 }
 
 // Terminated returns how a container ended, the zero value while it hasn't.
@@ -108,19 +106,14 @@ func Waiting(c *corev1.ContainerStatus) corev1.ContainerStateWaiting {
 
 // ImagePullFailed reports whether a container waits because its image can't be pulled.
 func ImagePullFailed(waiting corev1.ContainerStateWaiting) bool {
-	switch waiting.Reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
-		"RegistryUnavailable", "SignatureValidationFailed":
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+		"RegistryUnavailable", "SignatureValidationFailed",
+	}, waiting.Reason)
 }
 
 // CreationFailed reports whether a container waits because it can't be created or started.
 func CreationFailed(waiting corev1.ContainerStateWaiting) bool {
-	switch waiting.Reason {
-	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError"},
+		waiting.Reason)
 }

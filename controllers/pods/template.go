@@ -46,10 +46,8 @@ func Resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.R
 	return corev1.ResourceRequirements{Requests: list(cpuRequest, memoryRequest), Limits: list(cpuLimit, memoryLimit)}
 }
 
-// ownContainer panics if there is no such container, because that is a programming error.
 func ownContainer(spec *corev1.PodSpec, name string) *corev1.Container {
-	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
-	return &spec.Containers[i]
+	return First(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
 func override(template *corev1.PodTemplateSpec, own *corev1.Container, o v1alpha1.PodOverrides) {

@@ -691,7 +691,7 @@ func TestServerThatHandsNothingOver(t *testing.T) {
 	a.refuses, b.silent = true, true
 	w.mustPass()
 	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning ||
-		!strings.Contains(c.Message, "Server support-a returns no segment: asking: /rollouts is answered with 404") {
+		!strings.Contains(c.Message, "Server support-a returns no segment: asking: /rollouts returned status 404") {
 		t.Errorf("%s: %s", c.Reason, c.Message)
 	}
 }

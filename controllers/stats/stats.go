@@ -19,18 +19,14 @@ import (
 )
 
 const (
-	// timeout is for one answer.
-	timeout = 3 * time.Second
-	// maxReport bounds a report: it lists every scenario once for each task, in some 100 bytes, so
-	// a thousand scenarios in three tasks take a third of it.
-	maxReport = 1 << 20
-	// maxSegment bounds a segment of rollouts, which is a signed ledger in base64 and little else.
-	// A pass holds those of all servers.
-	maxSegment = 128 << 10
-	// idleTimeout outlives the time between two polls of a pool.
+	timeout = 3 * time.Second // of one request
+	// idleTimeout exceeds the time between two polls of a pool.
 	idleTimeout = 30 * time.Second
-	// maxDetail bounds, in bytes, what is told of an answer that is an error: events and conditions
-	// quote it.
+	// maxReport is the limit in bytes. A report needs about 100 bytes per scenario and task.
+	maxReport = 1 << 20
+	// maxSegment is the limit in bytes. A pass holds the segments of all servers in memory.
+	maxSegment = 128 << 10
+	// maxDetail is the limit in bytes of the detail of an error, which events and conditions quote.
 	maxDetail = 256
 )
 
@@ -45,7 +41,7 @@ func NewReader() *Reader {
 	return &Reader{
 		client: &http.Client{
 			Timeout: timeout,
-			// No proxy stands between the operator and a pod, and no pod sends it elsewhere.
+			// Without the proxy of the environment, which doesn't reach pods.
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: idleTimeout},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -63,46 +59,44 @@ func (r *Reader) Rollouts(ctx context.Context, podIP string, question score.Coll
 	return get[score.Segment](ctx, r, podIP, "/rollouts?"+question.Query().Encode(), "rollouts", maxSegment)
 }
 
-// StatusError is an answer with another status than 200.
+// StatusError is a response with another status than 200.
 type StatusError struct {
-	Path string
-	Code int
-	// Detail is the detail of the answer, "" if there is none, of at most maxDetail bytes.
-	Detail string
+	Path   string
+	Code   int
+	Detail string // of at most maxDetail bytes
 }
 
 func (e *StatusError) Error() string {
 	if e.Detail == "" {
-		return fmt.Sprintf("%s is answered with %d", e.Path, e.Code)
+		return fmt.Sprintf("%s returned status %d", e.Path, e.Code)
 	}
-	return fmt.Sprintf("%s is answered with %d %q", e.Path, e.Code, e.Detail)
+	return fmt.Sprintf("%s returned status %d %q", e.Path, e.Code, e.Detail)
 }
 
-// detailOf reads the detail of an error's answer.
-func detailOf(answer io.Reader) string {
-	var said struct{ Detail string }
-	_ = json.NewDecoder(io.LimitReader(answer, maxReport)).Decode(&said) // what isn't ours says nothing
-	return strings.ToValidUTF8(said.Detail[:min(len(said.Detail), maxDetail)], "")
+// detailOf reads the detail of an error, "" from a body in another format.
+func detailOf(body io.Reader) string {
+	var problem struct{ Detail string }
+	_ = json.NewDecoder(io.LimitReader(body, maxReport)).Decode(&problem)
+	return strings.ToValidUTF8(problem.Detail[:min(len(problem.Detail), maxDetail)], "")
 }
 
 func get[T any](ctx context.Context, r *Reader, podIP, path, what string, limit int64) (answer T, err error) {
 	url := "http://" + net.JoinHostPort(podIP, strconv.Itoa(r.port)) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return answer, fmt.Errorf("asking for its %s: %w", what, err)
+		return answer, fmt.Errorf("requesting its %s: %w", what, err)
 	}
 	response, err := r.client.Do(request)
 	if err != nil {
-		return answer, fmt.Errorf("asking for its %s: %w", what, err)
+		return answer, fmt.Errorf("requesting its %s: %w", what, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return answer, fmt.Errorf("asking for its %s: %w", what, &StatusError{response.Request.URL.Path,
-			response.StatusCode, detailOf(response.Body)})
+		return answer, fmt.Errorf("requesting its %s: %w", what,
+			&StatusError{response.Request.URL.Path, response.StatusCode, detailOf(response.Body)})
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, limit)).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("decoding the %s of %s, of which %d bytes are read at most: %w", what, url, limit,
-			err)
+		return answer, fmt.Errorf("decoding the %s of %s, limited to %d bytes: %w", what, url, limit, err)
 	}
 	return answer, nil
 }

@@ -85,7 +85,7 @@ func TestRollouts(t *testing.T) {
 	}
 	want.Ledger.Payload = make([]byte, 2*score.MaxLedgerBytes)
 	if _, err := r.Rollouts(t.Context(), host, question); err == nil ||
-		!strings.Contains(err.Error(), "131072 bytes are read at most") {
+		!strings.Contains(err.Error(), "limited to 131072 bytes") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -105,18 +105,18 @@ func TestReportFaults(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"not found": {http.NotFound, "/stats is answered with 404"},
+		"not found": {http.NotFound, "/stats returned status 404"},
 		"a reason": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprintf(w, `{"detail":"no\nroom%s"}`, strings.Repeat("x", 1000))
-		}, `/stats is answered with 503 "no\nroom` + strings.Repeat("x", 249) + `"`},
+		}, `/stats returned status 503 "no\nroom` + strings.Repeat("x", 249) + `"`},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		}, "302"},
 		"no JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "decoding the report"},
 		"more than is read": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"judge":"`+strings.Repeat("x", 1<<20)+`"}`)
-		}, "1048576 bytes are read at most: unexpected EOF"},
+		}, "limited to 1048576 bytes: unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, host := serve(t, tc.handler)

@@ -43,7 +43,7 @@ func readCRDs(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	return crds
 }
 
-// adopted are the fields that hold Kubernetes' own types, or what anybody's API may ask for. Their
+// adopted are the fields that hold Kubernetes' own types or free-form values. Their
 // insides are not ours to shape.
 func adopted() []string {
 	return []string{
@@ -53,7 +53,7 @@ func adopted() []string {
 	}
 }
 
-// fieldRule says what is wrong with a field of the API, "" for nothing.
+// fieldRule returns the rule that a field of the API breaks, "" if it breaks none.
 type fieldRule func(name string, schema apiextensionsv1.JSONSchemaProps) string
 
 func fieldRules() map[string]fieldRule {
@@ -122,8 +122,8 @@ func violations(rule fieldRule, path string, schema apiextensionsv1.JSONSchemaPr
 	return found
 }
 
-// The conventions of the Kubernetes API, with what makes an API last:
-// https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
+// TestConventions checks the API conventions of Kubernetes, in the folder
+// contributors/devel/sig-architecture of github.com/kubernetes/community.
 func TestConventions(t *testing.T) {
 	t.Parallel()
 	for _, crd := range readCRDs(t) {

@@ -126,9 +126,8 @@ type PoolEpisodes struct {
 	Errored int64 `json:"errored"`
 
 	// meanScore is the mean score of scored and failed episodes, 0 to 1, four decimals.
-	// +kubebuilder:validation:MaxLength=16
 	// +optional
-	MeanScore string `json:"meanScore,omitempty"`
+	MeanScore Decimal `json:"meanScore,omitempty"`
 }
 
 // OfferedTask is a task that a pool offers.

@@ -68,9 +68,8 @@ type EvaluationRunStatus struct {
 
 	// passRate is the share of scored and failed episodes with a score of at least passScore, 0 to
 	// 1, four decimals.
-	// +kubebuilder:validation:MaxLength=16
 	// +optional
-	PassRate string `json:"passRate,omitempty"`
+	PassRate Decimal `json:"passRate,omitempty"`
 
 	// passRateCI95 is the 95 % Wilson interval of passRate, over scenarios as independent draws.
 	// +optional
@@ -281,14 +280,12 @@ type Tokens struct {
 // of the square root of two.
 type Durations struct {
 	// episodeP50 is the median.
-	// +kubebuilder:validation:MaxLength=16
 	// +required
-	EpisodeP50 string `json:"episodeP50,omitempty"`
+	EpisodeP50 Decimal `json:"episodeP50,omitempty"`
 
 	// episodeP99 is the 99th percentile.
-	// +kubebuilder:validation:MaxLength=16
 	// +required
-	EpisodeP99 string `json:"episodeP99,omitempty"`
+	EpisodeP99 Decimal `json:"episodeP99,omitempty"`
 }
 
 // Provenance describes the versions and inputs behind a score. Scores are comparable only if

@@ -1,36 +1,35 @@
 package v1alpha1
 
+// Decimal is a decimal number such as 0.7312, with four digits after the point unless noted.
+// +kubebuilder:validation:MaxLength=16
+type Decimal = string
+
 // Score summarises scores from 0 to 1, as decimals of four digits.
 type Score struct {
 	// mean is the mean over the episodes.
-	// +kubebuilder:validation:MaxLength=16
 	// +required
-	Mean string `json:"mean,omitempty"`
+	Mean Decimal `json:"mean,omitempty"`
 
 	// standardError is the standard error of the mean, clustered by scenario. Unset with fewer than
 	// two scenarios.
-	// +kubebuilder:validation:MaxLength=16
 	// +optional
-	StandardError string `json:"standardError,omitempty"`
+	StandardError Decimal `json:"standardError,omitempty"`
 
 	// ci95 is the 95 % t-interval of the mean over scenarios. Unset with fewer than two scenarios.
 	// +optional
 	CI95 *Interval `json:"ci95,omitempty"`
 
 	// min is the lowest score of an episode.
-	// +kubebuilder:validation:MaxLength=16
 	// +optional
-	Min string `json:"min,omitempty"`
+	Min Decimal `json:"min,omitempty"`
 
 	// p50 is the median, from a histogram of 50 bins.
-	// +kubebuilder:validation:MaxLength=16
 	// +optional
-	P50 string `json:"p50,omitempty"`
+	P50 Decimal `json:"p50,omitempty"`
 
 	// max is the highest score of an episode.
-	// +kubebuilder:validation:MaxLength=16
 	// +optional
-	Max string `json:"max,omitempty"`
+	Max Decimal `json:"max,omitempty"`
 }
 
 // BaselineResult compares a run with another, paired by scenario: each scenario's mean in this run
@@ -46,15 +45,13 @@ type BaselineResult struct {
 	// +required
 	Scenarios int64 `json:"scenarios"`
 
-	// delta is the mean difference, a decimal of four digits. It is positive if this run is better.
-	// +kubebuilder:validation:MaxLength=16
+	// delta is the mean difference, positive if this run is better.
 	// +optional
-	Delta string `json:"delta,omitempty"`
+	Delta Decimal `json:"delta,omitempty"`
 
 	// standardError is the standard error of delta.
-	// +kubebuilder:validation:MaxLength=16
 	// +optional
-	StandardError string `json:"standardError,omitempty"`
+	StandardError Decimal `json:"standardError,omitempty"`
 
 	// ci95 is the 95 % t-interval of delta.
 	// +optional
@@ -69,14 +66,12 @@ type BaselineResult struct {
 // Interval is an interval of scores.
 type Interval struct {
 	// low is the lower bound of the interval.
-	// +kubebuilder:validation:MaxLength=16
 	// +required
-	Low string `json:"low,omitempty"`
+	Low Decimal `json:"low,omitempty"`
 
 	// high is the upper bound of the interval.
-	// +kubebuilder:validation:MaxLength=16
 	// +required
-	High string `json:"high,omitempty"`
+	High Decimal `json:"high,omitempty"`
 }
 
 // PassHat is pass^k for one k.
@@ -87,10 +82,9 @@ type PassHat struct {
 	// +required
 	K int32 `json:"k,omitempty"`
 
-	// value is the estimate, 0 to 1, four decimals.
-	// +kubebuilder:validation:MaxLength=16
+	// value is the estimate, from 0 to 1.
 	// +required
-	Value string `json:"value,omitempty"`
+	Value Decimal `json:"value,omitempty"`
 }
 
 // TaskResult are the figures of one task.
@@ -109,10 +103,9 @@ type TaskResult struct {
 	// +optional
 	Score *Score `json:"score,omitempty"`
 
-	// passRate is the pass rate of the task's episodes, 0 to 1, four decimals.
-	// +kubebuilder:validation:MaxLength=16
+	// passRate is the pass rate of the task's episodes, from 0 to 1.
 	// +optional
-	PassRate string `json:"passRate,omitempty"`
+	PassRate Decimal `json:"passRate,omitempty"`
 
 	// dimensions are the dimensions of the task's rubric.
 	// +listType=map
@@ -129,15 +122,13 @@ type DimensionResult struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// mean is the mean number of points per episode, four decimals. It is negative for penalties.
-	// +kubebuilder:validation:MaxLength=16
+	// mean is the mean number of points per episode, negative for penalties.
 	// +required
-	Mean string `json:"mean,omitempty"`
+	Mean Decimal `json:"mean,omitempty"`
 
-	// max is the mean of the maximum points per episode, four decimals.
-	// +kubebuilder:validation:MaxLength=16
+	// max is the mean of the maximum points per episode.
 	// +required
-	Max string `json:"max,omitempty"`
+	Max Decimal `json:"max,omitempty"`
 }
 
 // CategoryResult are the figures of one category of scenarios.
@@ -156,8 +147,7 @@ type CategoryResult struct {
 	// +optional
 	Score *Score `json:"score,omitempty"`
 
-	// passRate is the pass rate of the category's episodes, 0 to 1, four decimals.
-	// +kubebuilder:validation:MaxLength=16
+	// passRate is the pass rate of the category's episodes, from 0 to 1.
 	// +optional
-	PassRate string `json:"passRate,omitempty"`
+	PassRate Decimal `json:"passRate,omitempty"`
 }

@@ -129,7 +129,7 @@ func (in *BaselineResult) DeepCopyInto(out *BaselineResult) {
 	if in.CI95 != nil {
 		in, out := &in.CI95, &out.CI95
 		*out = new(Interval)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 
@@ -352,7 +352,7 @@ func (in *CustomerSupportEnvStatus) DeepCopyInto(out *CustomerSupportEnvStatus) 
 	if in.Episodes != nil {
 		in, out := &in.Episodes, &out.Episodes
 		*out = new(PoolEpisodes)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.Tasks != nil {
 		in, out := &in.Tasks, &out.Tasks
@@ -610,12 +610,14 @@ func (in *EvaluationRunStatus) DeepCopyInto(out *EvaluationRunStatus) {
 	if in.PassRateCI95 != nil {
 		in, out := &in.PassRateCI95, &out.PassRateCI95
 		*out = new(Interval)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.PassHatK != nil {
 		in, out := &in.PassHatK, &out.PassHatK
 		*out = make([]PassHat, len(*in))
-		copy(*out, *in)
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 	if in.Tasks != nil {
 		in, out := &in.Tasks, &out.Tasks
@@ -668,7 +670,7 @@ func (in *EvaluationRunStatus) DeepCopyInto(out *EvaluationRunStatus) {
 	if in.Durations != nil {
 		in, out := &in.Durations, &out.Durations
 		*out = new(Durations)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.Provenance != nil {
 		in, out := &in.Provenance, &out.Provenance
@@ -1194,7 +1196,7 @@ func (in *Score) DeepCopyInto(out *Score) {
 	if in.CI95 != nil {
 		in, out := &in.CI95, &out.CI95
 		*out = new(Interval)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 
@@ -1289,7 +1291,9 @@ func (in *TaskResult) DeepCopyInto(out *TaskResult) {
 	if in.Dimensions != nil {
 		in, out := &in.Dimensions, &out.Dimensions
 		*out = make([]DimensionResult, len(*in))
-		copy(*out, *in)
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 }
 

@@ -97,31 +97,30 @@ func parse(args []string, output io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.SetOutput(output)
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, 0 for none")
-	flags.BoolVar(&o.insecure, "metrics-insecure", false, "serve metrics over plain HTTP to anyone, instead of HTTPS "+
-		"to whom the cluster authorises")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 disables it")
+	flags.BoolVar(&o.insecure, "metrics-insecure", false,
+		"serve metrics over HTTP without authorisation, instead of HTTPS to clients that the cluster authorises")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false,
-		"work only while holding the Lease "+leaderElectionID+": needed with more than one replica")
+		"reconcile only while holding the Lease "+leaderElectionID+"; required with more than one replica")
 	flags.StringVar(&o.leaseNamespace, "leader-election-namespace", "",
-		"namespace of the Lease; the default is the pod's own")
+		"namespace of the Lease; defaults to that of the pod")
 	flags.StringVar(&o.image, "image", os.Getenv("CSENV_IMAGE"),
-		"image of environment servers and runners; the default is that of CSENV_IMAGE")
+		"image of servers and runners; defaults to $CSENV_IMAGE")
 	flags.StringVar(&o.namespace, "namespace", ownNamespace(os.Getenv, namespaceFile),
-		"namespace that this program runs in, which managed NetworkPolicies admit; the default is that of "+
-			"POD_NAMESPACE or of its service account, "+
-			"and without one NetworkPolicies admit everybody to the port of statistics")
+		"namespace of this program, which managed NetworkPolicies admit to the operations port; defaults to "+
+			"$POD_NAMESPACE or that of the service account; if empty, NetworkPolicies admit every client to that port")
 	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
 	if flags.NArg() > 0 {
-		return options{}, fmt.Errorf("unexpected argument %q: the manager takes flags only", flags.Arg(0))
+		return options{}, fmt.Errorf("unexpected argument %q: the manager accepts only flags", flags.Arg(0))
 	}
 	if o.image == "" && !o.showVersion {
-		return options{}, errors.New("no image for environment servers and runners: set --image or CSENV_IMAGE to " +
-			"the image that this program is from")
+		return options{}, errors.New("no image for servers and runners: set --image or CSENV_IMAGE to the image " +
+			"of this program")
 	}
 	return o, nil
 }
@@ -173,7 +172,7 @@ func managerOptions(o options, scheme *runtime.Scheme) ctrl.Options {
 		LeaderElection:          o.leaderElect,
 		LeaderElectionID:        leaderElectionID,
 		LeaderElectionNamespace: o.leaseNamespace,
-		// The program ends with the manager, so nothing of it goes on working without the Lease.
+		// The program ends with the manager, so nothing continues to work without the Lease.
 		LeaderElectionReleaseOnCancel: true,
 		Cache:                         cacheOptions(),
 		// The operator may not read Secrets, so none may reach a cache.
@@ -191,13 +190,12 @@ func metricsOptions(o options) metricsserver.Options {
 		BindAddress:    o.metricsAddress,
 		SecureServing:  true,
 		FilterProvider: filters.WithAuthenticationAndAuthorization,
-		// HTTP/2 lets a client reset streams faster than the server can work them off
-		// (CVE-2023-44487).
+		// HTTP/2 lets clients reset streams faster than the server handles them (CVE-2023-44487).
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }},
 	}
 }
 
-// cacheOptions keeps objects of others out of memory: few pods of a cluster are servers or runners.
+// cacheOptions limits the cache to csenv's objects, because few pods are servers or runners.
 func cacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(
 		labels.Set{v1alpha1.LabelManagedBy: v1alpha1.LabelManagedByValue})}

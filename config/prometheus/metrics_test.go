@@ -1,5 +1,5 @@
-// Package prometheus holds what the configuration and docs/metrics.md say of metrics to what the
-// code exposes.
+// Package prometheus tests that the configuration and docs/metrics.md use the metrics that the code
+// exposes.
 package prometheus
 
 import (
@@ -17,8 +17,8 @@ import (
 
 const root = "../.."
 
-// exposed finds the names of csenv's metrics in its sources, where each of them stands whole:
-// whoever meets a name on a dashboard finds it by a search.
+// exposed finds the names of csenv's metrics in its sources. Each name is one literal, so a search
+// for a name from a dashboard finds it.
 func exposed(t *testing.T) []string {
 	t.Helper()
 	literal := regexp.MustCompile(`"(csenv_[a-z0-9_]*)"`)
@@ -35,7 +35,7 @@ func exposed(t *testing.T) []string {
 			for _, match := range literal.FindAllSubmatch(source, -1) {
 				name := string(match[1])
 				if strings.HasSuffix(name, "_") {
-					t.Errorf("%s puts a metric's name together from %q: write names whole", path, name)
+					t.Errorf("%s builds a metric's name from %q: write the whole name as one literal", path, name)
 				}
 				names[name] = true
 			}
@@ -68,8 +68,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// Every name in a query is a metric of ours, or one of the few of others that are known to be
-// there.
+// Every name in a query is a metric of csenv, or a known metric of another component.
 func TestQueries(t *testing.T) {
 	others := []string{
 		"up", "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds",
@@ -88,7 +87,7 @@ func TestQueries(t *testing.T) {
 			for _, metric := range name.FindAllString(q, -1) {
 				base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(metric, "")
 				if !slices.Contains(known, metric) && !slices.Contains(known, base) {
-					t.Errorf("%s asks for %s, which nothing exposes", file, metric)
+					t.Errorf("%s queries %s, which nothing exposes", file, metric)
 				}
 			}
 		}

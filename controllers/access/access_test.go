@@ -44,7 +44,7 @@ func TestAllows(t *testing.T) {
 		"no selector": {pool(v1alpha1.SelectedNamespaces, nil), "lab", nil, false, ""},
 		"a selector that makes no sense": {pool(v1alpha1.SelectedNamespaces, broken), "lab", nil, false,
 			"access.allowedNamespaces.selector of CustomerSupportEnv support in namespace shop"},
-		"its own, whatever is wrong with it": {pool(v1alpha1.SelectedNamespaces, broken), "shop", nil, true, ""},
+		"its own, with an invalid selector": {pool(v1alpha1.SelectedNamespaces, broken), "shop", nil, true, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// Who may have runs reaches the port, and nobody else does.
+// Only namespaces that may have runs reach the port.
 func TestPeersAreWhoIsAllowed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

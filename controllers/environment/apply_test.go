@@ -33,7 +33,8 @@ func materialise(t *testing.T, c child) client.Object {
 func existing(t *testing.T, env *v1alpha1.CustomerSupportEnv) map[childID]client.Object {
 	t.Helper()
 	live := map[childID]client.Object{}
-	for _, c := range children(decision{snapshot: snapshot{env: env, image: testImage}, scaling: scaling{to: *env.Spec.Replicas}}) {
+	d := decision{snapshot: snapshot{env: env, image: testImage}, scaling: scaling{to: *env.Spec.Replicas}}
+	for _, c := range children(d) {
 		if c.config != nil {
 			live[c.id] = materialise(t, c)
 		}
@@ -103,7 +104,7 @@ func TestChanges(t *testing.T) {
 			s.env.Spec.NetworkPolicy = v1alpha1.UnmanagedNetworkPolicy
 			delete(s.live, policyID)
 		}, nil},
-		"somebody else's network policy isn't wanted": {func(s *decision) {
+		"an unmanaged network policy of another owner": {func(s *decision) {
 			s.env.Spec.NetworkPolicy, s.taken = v1alpha1.UnmanagedNetworkPolicy, []childID{policyID}
 		}, nil},
 		"the servers' pods are overridden": {func(s *decision) { s.env.Spec.Template = everyOverride() }, all[4:]},
@@ -116,7 +117,8 @@ func TestChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := pool()
-			s := decision{snapshot: snapshot{env: env, image: testImage, live: existing(t, env)}, scaling: scaling{from: 2, to: 2}}
+			s := decision{scaling: scaling{from: 2, to: 2}}
+			s.snapshot = snapshot{env: env, image: testImage, live: existing(t, env)}
 			tt.change(&s)
 			var got []string
 			for _, step := range changes(s) {
@@ -168,7 +170,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// A pool whose objects were applied is at rest, whatever its spec; and no two specs look alike.
+// For every spec, a pool whose objects were applied needs no writes, and specs differ in their hash.
 func TestPlanSettles(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

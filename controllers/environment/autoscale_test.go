@@ -105,10 +105,10 @@ func TestAutoscale(t *testing.T) {
 			at(5, scaleFree)},
 		"more than needed though silent is full": {small, load{stay: 4, silent: 1, idle: 3}, 4, watched(small, 2),
 			at(2, scaleUnneeded)},
-		"nobody plays":                   {zero, load{stay: 1, idle: 1}, 1, watched(zero, 0), at(0, scaleIdle)},
-		"nobody has played for a moment": {zero, load{stay: 1, idle: 1}, 1, watched(zero, 1), at(1, "")},
-		"nobody plays and nothing runs":  {zero, load{}, 0, watched(zero, 0), at(0, "")},
-		"a run waits":                    {zero, load{awaited: true}, 0, watched(zero, 0), at(1, scaleAwaited)},
+		"unused":                 {zero, load{stay: 1, idle: 1}, 1, watched(zero, 0), at(0, scaleIdle)},
+		"unused for a moment":    {zero, load{stay: 1, idle: 1}, 1, watched(zero, 1), at(1, "")},
+		"unused without servers": {zero, load{}, 0, watched(zero, 0), at(0, "")},
+		"a run waits":            {zero, load{awaited: true}, 0, watched(zero, 0), at(1, scaleAwaited)},
 		"a run waits for several": {bounds(0, 10, free(25)), load{awaited: true}, 0, watched(zero, 0),
 			at(3, scaleFree)},
 		"a run keeps the last server": {zero, load{stay: 1, idle: 1, awaited: true}, 1, watched(zero, 1),
@@ -137,7 +137,7 @@ func TestAutoscale(t *testing.T) {
 	}
 }
 
-// A restart, or a long time without a look, begins the delay anew.
+// After a restart, or a long time without a pass, the delay starts again.
 func TestAutoscaleLooksOnlyBackOverWhatItSaw(t *testing.T) {
 	t.Parallel()
 	a := bounds(1, 10)
@@ -207,7 +207,7 @@ func TestAutoscaleProperties(t *testing.T) {
 		if busier, _ := autoscale(a, more, from, past, noon); busier.to < got.to {
 			r.Fatalf("%d servers for %d sessions, %d for %d", got.to, l.active, busier.to, more.active)
 		}
-		// What was decided is enough, whatever the buffer, unless the maximum forbids it.
+		// The number suffices for every buffer, unless the maximum limits it.
 		if number, percent := freeSessions(a); got.to < a.MaxReplicas && got.to > 0 &&
 			(*a.MinReplicas > 0 || l.awaited || l.active+l.lasting > 0) {
 			capacity := int64(got.to) * l.size

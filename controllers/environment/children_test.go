@@ -17,8 +17,9 @@ import (
 
 func builtDeployment(t *testing.T, env *v1alpha1.CustomerSupportEnv) *appsv1.Deployment {
 	t.Helper()
-	d, ok := materialise(t, child{id: childID{kindDeployment, env.Name}, config: deployment(
-		decision{snapshot: snapshot{env: env, image: testImage}, scaling: scaling{to: *env.Spec.Replicas}})}).(*appsv1.Deployment)
+	config := deployment(decision{snapshot: snapshot{env: env, image: testImage},
+		scaling: scaling{to: *env.Spec.Replicas}})
+	d, ok := materialise(t, child{id: childID{kindDeployment, env.Name}, config: config}).(*appsv1.Deployment)
 	if !ok {
 		t.Fatal("not a Deployment")
 	}
@@ -119,7 +120,7 @@ func TestDeploymentMountsWhatIsReferred(t *testing.T) {
 			sources[v.Name] += fmt.Sprintf(", %s as %s", item.Key, item.Path)
 		}
 		if optional != (v.Name != keyVolume) {
-			t.Errorf("%s may be missing: %v. A server says what it misses, but without its key it must not start",
+			t.Errorf("%s may be missing: %v. A server reports what it lacks, but must not start without its key",
 				v.Name, optional)
 		}
 	}
@@ -171,8 +172,9 @@ func TestDeploymentKeepsServing(t *testing.T) {
 	if got := *d.Spec.Template.Spec.TerminationGracePeriodSeconds; got != 3630 {
 		t.Errorf("terminationGracePeriodSeconds = %d, want the drain timeout and 30 more", got)
 	}
-	if got := d.Spec.Template.Spec.Containers[0].TerminationMessagePolicy; got != corev1.TerminationMessageFallbackToLogsOnError {
-		t.Errorf("terminationMessagePolicy = %s: the status couldn't say why a server ends", got)
+	got := d.Spec.Template.Spec.Containers[0].TerminationMessagePolicy
+	if got != corev1.TerminationMessageFallbackToLogsOnError {
+		t.Errorf("terminationMessagePolicy = %s: the status couldn't quote why a server ends", got)
 	}
 }
 

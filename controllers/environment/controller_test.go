@@ -376,7 +376,7 @@ func TestReconcileMeetsFaults(t *testing.T) {
 			w.mustReconcile(t)
 			w.mustReconcile(t)
 			if len(w.writes) > 0 {
-				t.Errorf("the pool doesn't come to rest: %v", w.writes)
+				t.Errorf("the pool still writes: %v", w.writes)
 			}
 		})
 	}

@@ -64,14 +64,14 @@ func newPoolMetrics() *poolMetrics {
 	m.active = gauge("csenv_pool_sessions_active", "Open sessions, including those of draining servers.")
 	m.capacity = gauge("csenv_pool_sessions_capacity", "Maximum number of sessions, without draining servers.")
 	m.free = gauge("csenv_pool_sessions_free", "Additional sessions that the servers accept.")
-	m.servers = gauge("csenv_pool_servers", "Servers by state: ready, full, starting (or failing to start), "+
-		"unreachable (the operator gets no answer), draining.", "state")
+	m.servers = gauge("csenv_pool_servers", "Servers by state: ready, full, starting, unreachable (by the operator) "+
+		"or draining.", "state")
 	m.timeToReady = histogram("csenv_pool_time_to_ready_seconds", "Time from a server's creation until it accepts "+
 		"sessions.", 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
 	m.drains = histogram("csenv_pool_drain_duration_seconds", "Time that a terminating server took to end its "+
 		"sessions.", 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400)
-	m.cut = counter("csenv_pool_sessions_cut_total", "Sessions that were cut, because they outlived the drain "+
-		"timeout or their server ended without a drain report.")
+	m.cut = counter("csenv_pool_sessions_cut_total", "Sessions cut at a drain timeout or by a server that ended "+
+		"without a drain report.")
 	m.unjudged = counter("csenv_pool_judge_failures_total", "Replies that could not be judged.")
 	m.pollsLost = counter("csenv_pool_polls_failed_total", "Polls that a running server didn't answer.")
 	m.decisions = counter("csenv_pool_scale_decisions_total",

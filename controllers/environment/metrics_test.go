@@ -92,7 +92,7 @@ csenv_pool_polls_failed_total{namespace="shop",pool="support"} 1
 # HELP csenv_pool_scale_decisions_total Changes of the number of servers, by direction and reason.
 # TYPE csenv_pool_scale_decisions_total counter
 csenv_pool_scale_decisions_total{direction="up",namespace="shop",pool="support",reason="FreeSessions"} 1
-# HELP csenv_pool_servers Servers by state: ready, full, starting (or failing to start), unreachable (the operator gets no answer), draining.
+# HELP csenv_pool_servers Servers by state: ready, full, starting, unreachable (by the operator) or draining.
 # TYPE csenv_pool_servers gauge
 csenv_pool_servers{namespace="shop",pool="support",state="draining"} 1
 csenv_pool_servers{namespace="shop",pool="support",state="full"} 1
@@ -105,7 +105,7 @@ csenv_pool_sessions_active{namespace="shop",pool="support"} 17
 # HELP csenv_pool_sessions_capacity Maximum number of sessions, without draining servers.
 # TYPE csenv_pool_sessions_capacity gauge
 csenv_pool_sessions_capacity{namespace="shop",pool="support"} 40
-# HELP csenv_pool_sessions_cut_total Sessions that were cut, because they outlived the drain timeout or their server ended without a drain report.
+# HELP csenv_pool_sessions_cut_total Sessions cut at a drain timeout or by a server that ended without a drain report.
 # TYPE csenv_pool_sessions_cut_total counter
 csenv_pool_sessions_cut_total{namespace="shop",pool="support"} 0
 # HELP csenv_pool_sessions_free Additional sessions that the servers accept.

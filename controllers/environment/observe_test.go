@@ -44,8 +44,8 @@ func TestDrainReportOf(t *testing.T) {
 		"a log's end":   {server("a", said("panic: out of luck")), score.DrainReport{}, false},
 		"nothing":       {server("a", said("")), score.DrainReport{}, false},
 		"still running": {server("a"), score.DrainReport{}, false},
-		"never started": {server("a", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }), score.DrainReport{},
-			false},
+		"never started": {server("a", func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }),
+			score.DrainReport{}, false},
 		"a number alone": {server("a", said(`7`)), score.DrainReport{}, false},
 	}
 	for name, tt := range tests {
@@ -55,7 +55,7 @@ func TestDrainReportOf(t *testing.T) {
 	}
 }
 
-// What a server said at its end is told and counted once, though its pod is gone from the cache by
+// A server's drain report is counted and announced once, though its pod is gone from the cache by
 // then.
 func TestReconcileReportsDeletedServers(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestReconcileReportsDeletedServers(t *testing.T) {
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			Message: message}}
 		if name == "support-c" {
-			w.mustReconcile(t) // a pass that doesn't find the pod any more, before its end is told
+			w.mustReconcile(t) // a pass that no longer lists the pod, before its deletion event
 			w.announced()
 		}
 		w.reconciler.podEvents().Delete(t.Context(), event.DeleteEvent{Object: pod}, queue)
@@ -146,7 +146,7 @@ func TestMemories(t *testing.T) {
 	pod := server("support-a")
 	m.recordDeleted(key, &pod)
 	if got := m.takeDeleted(key); len(got) > 0 {
-		t.Error("a pod is kept of a pool that nobody has looked at")
+		t.Error("a pod of an unknown pool is kept")
 	}
 	first := m.of(pool())
 	first.written = noon
@@ -235,7 +235,7 @@ func (w *world) lagging(t *testing.T, lags *bool) {
 	})
 }
 
-// A pass over a cache that hasn't seen the last one decides the same, and tells nothing twice.
+// A pass over a stale cache decides the same and emits no event twice.
 func TestReconcileOverALaggingCache(t *testing.T) {
 	t.Parallel()
 	w := scaledDown(t)
@@ -256,6 +256,6 @@ func TestReconcileOverALaggingCache(t *testing.T) {
 	w.mustReconcile(t)
 	w.mustReconcile(t)
 	if len(w.writes) > 0 || w.replicas(t) != 1 {
-		t.Errorf("the pool doesn't come to rest: %v", w.writes)
+		t.Errorf("the pool still writes: %v", w.writes)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// finishedRollout is a Deployment whose last rollout ended so long ago, for the given digest.
+// finishedRollout is a Deployment whose last rolling update ended that long ago, for a digest.
 func finishedRollout(env *v1alpha1.CustomerSupportEnv, scenarios string, ago time.Duration) *appsv1.Deployment {
 	return rolledOut(env, func(d *appsv1.Deployment) {
 		if scenarios != "" {
@@ -29,7 +29,7 @@ func finishedRollout(env *v1alpha1.CustomerSupportEnv, scenarios string, ago tim
 	})
 }
 
-// playing is what a server says that plays one digest and has another mounted.
+// playing is the report of a server that plays one digest and has mounted another.
 func playing(loaded, mounted, fault string) score.Report {
 	r := report(0)
 	r.ScenarioDigest, r.Packs = loaded, &score.Packs{Digest: mounted, Error: fault}
@@ -119,7 +119,7 @@ func TestNextScenarios(t *testing.T) {
 	}
 }
 
-// Whatever an image reports, each digest that differs from the last causes one rollout, and none
+// For any reports, each digest that differs from the last causes one rolling update, and none
 // begins before the last one has been over for replacePause.
 func TestRolloutsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -165,7 +165,8 @@ func TestInvalidPack(t *testing.T) {
 	if c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonInvalidPack {
 		t.Errorf("degraded: %s, %s", c.Status, c.Reason)
 	}
-	if want := `Correct Secret held-out/T9.yaml:31: unknown key "prioritiy" ConfigMap acme/T1.yaml:2: no`; !strings.Contains(c.Message, want) {
+	want := `Correct Secret held-out/T9.yaml:31: unknown key "prioritiy" ConfigMap acme/T1.yaml:2: no`
+	if !strings.Contains(c.Message, want) {
 		t.Errorf("message %q lacks %q", c.Message, want)
 	}
 	if c := degraded(packed("", playing("a", "b", ""))); c.Status != metav1.ConditionFalse {
@@ -184,9 +185,10 @@ func TestNamesOfWhatIsMounted(t *testing.T) {
 			"--pack: ConfigMap acme/T1.yaml:3: wrong"},
 		"no pack": {"error: /etc/csenv/packs/pack-1: no scenario files", "Secret held-out: no scenario files"},
 		"no token": {"error: reading --token-file: open /etc/csenv/token/token: no such file",
-			`Put one under key "tokens" of Secret clients, which spec.access.tokenSecretRef names: error: reading --token-file: open key "tokens" of Secret clients: no such file`},
+			`Add one under key "tokens" of Secret clients, which spec.access.tokenSecretRef names: ` +
+				`error: reading --token-file: open key "tokens" of Secret clients: no such file`},
 		"no line": {"error: --token-file /etc/csenv/token/token holds no token",
-			`Put one under key "tokens" of Secret clients`},
+			`Add one under key "tokens" of Secret clients`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestLoadOf(t *testing.T) {
 	}
 }
 
-// A server of the spec before takes as many sessions as it says, but tells nothing of the next one.
+// A server of an earlier spec reports its own capacity, which says nothing about new servers.
 func TestServerSize(t *testing.T) {
 	t.Parallel()
 	s := healthy()
@@ -191,8 +191,7 @@ func serverNamed(f farmed) corev1.Pod {
 	return pod
 }
 
-// runReplicaSet does what the ReplicaSet does: it creates what is missing, and removes those that aren't
-// ready first.
+// runReplicaSet acts as the ReplicaSet: it creates missing pods and removes unready ones first.
 func (f *farm) runReplicaSet() {
 	staying := 0
 	for _, s := range f.servers {

@@ -110,10 +110,10 @@ var _ = Describe("A pool that scales itself", func() {
 		Expect(pod(ctx, "support-a").Annotations).To(HaveKeyWithValue(safeToEvict, "false"))
 	})
 
-	It("goes without servers while nobody plays, until a run waits for it", func(ctx SpecContext) {
+	It("has no servers while it is unused, until a run waits for it", func(ctx SpecContext) {
 		start(ctx, v1alpha1.Autoscaling{MinReplicas: new(int32(0)), MaxReplicas: 3,
 			ScaleDownDelaySeconds: new(int32(30))})
-		Expect(replicas(ctx)).To(BeEquivalentTo(1), "a server tells what the pool offers")
+		Expect(replicas(ctx)).To(BeEquivalentTo(1), "a server reports the tasks of the pool")
 		lookFor(ctx, 40*time.Second)
 		Expect(replicas(ctx)).To(BeZero())
 		Expect(k8s.Delete(ctx, pod(ctx, "support-a"), client.GracePeriodSeconds(0))).To(Succeed())
@@ -135,7 +135,7 @@ var _ = Describe("A pool that scales itself", func() {
 		}
 		Expect(k8s.Create(ctx, run)).To(Succeed())
 		lookFor(ctx, 10*time.Second)
-		Expect(replicas(ctx)).To(BeZero(), "nobody has looked yet whether the run is admitted")
+		Expect(replicas(ctx)).To(BeZero(), "the run isn't admitted yet")
 		run.Status.Conditions = []metav1.Condition{{
 			Type: v1alpha1.ConditionEnvironmentReady, Status: metav1.ConditionFalse,
 			Reason: v1alpha1.ReasonEnvironmentNotAvailable, LastTransitionTime: metav1.Now(),
@@ -147,7 +147,7 @@ var _ = Describe("A pool that scales itself", func() {
 			v1alpha1.ReasonNoServerReady))
 	})
 
-	It("is suspended and goes on", func(ctx SpecContext) {
+	It("is suspended and resumed", func(ctx SpecContext) {
 		start(ctx, v1alpha1.Autoscaling{MinReplicas: new(int32(2)), MaxReplicas: 3})
 		env := d.pool(ctx)
 		env.Spec.OperatingMode = v1alpha1.SuspendedMode

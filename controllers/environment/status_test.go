@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -64,7 +65,7 @@ func TestAvailable(t *testing.T) {
 		"none ready": {withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }),
 			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady,
 				"None of 2 servers accepts sessions. No action is needed."}},
-		"none ready, and it is known why": {
+		"none ready because of a fault": {
 			func(s *decision) {
 				withDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 })(s)
 				withPod(server("support-c", waiting("ImagePullBackOff", "no such host")))(s)
@@ -76,7 +77,7 @@ func TestAvailable(t *testing.T) {
 		"nothing yet": {empty, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonNoServerReady, "None of 2"}},
 		"scaled to zero": {wants(0), wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero,
 			"spec.replicas is 0"}},
-		"nobody plays": {func(s *decision) { s.env.Spec.Autoscaling, s.scaling.to = bounds(0, 5), 0 },
+		"unused": {func(s *decision) { s.env.Spec.Autoscaling, s.scaling.to = bounds(0, 5), 0 },
 			wantCondition{metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, "An EvaluationRun starts a server"}},
 		"suspended": {suspended, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonSuspended,
 			"set it to Running"}},
@@ -102,7 +103,7 @@ func TestProgressing(t *testing.T) {
 			"All 2 servers"}},
 		"full":        {full, wantCondition{metav1.ConditionFalse, v1alpha1.ReasonRolledOut, "All 2 servers"}},
 		"nothing yet": {empty, rolling("0 of 2 servers run the newest template")},
-		// The Deployment that was read is older than what was just applied: its counts say nothing.
+		// The Deployment was read before the apply, so its counts are outdated.
 		"just applied": {func(s *decision) { s.applying = true }, rolling("2 of 2")},
 		"not yet observed": {withDeployment(func(d *appsv1.Deployment) { d.Generation = 2 }),
 			rolling("2 of 2")},
@@ -204,9 +205,10 @@ func TestComputeStatus(t *testing.T) {
 		ReadyReplicas:      new(int32(2)),
 		UpdatedReplicas:    new(int32(2)),
 		DrainingReplicas:   new(int32(0)),
-		Selector:           "app.kubernetes.io/component=env-server,app.kubernetes.io/name=csenv,csenv.dev/environment=support",
-		Sessions:           &v1alpha1.SessionCounts{Active: 3, Capacity: 20},
-		Episodes:           &v1alpha1.PoolEpisodes{Scored: 6, Failed: 2, Errored: 4, MeanScore: "0.7500"},
+		Selector: "app.kubernetes.io/component=env-server,app.kubernetes.io/name=csenv," +
+			"csenv.dev/environment=support",
+		Sessions: &v1alpha1.SessionCounts{Active: 3, Capacity: 20},
+		Episodes: &v1alpha1.PoolEpisodes{Scored: 6, Failed: 2, Errored: 4, MeanScore: "0.7500"},
 		Tasks: []v1alpha1.OfferedTask{{Name: "ticket-classify", Scenarios: 3},
 			{Name: "ticket-resolve", Scenarios: 2}},
 		Image:           testImage,
@@ -252,7 +254,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// While a rollout goes on, the pool is what its newest servers are.
+// During a rolling update, the newest servers describe the pool.
 func TestDescribeOffer(t *testing.T) {
 	t.Parallel()
 	older := report(0)
@@ -269,7 +271,7 @@ func TestDescribeOffer(t *testing.T) {
 		digest    string
 		taskCount int
 	}{
-		"nobody has answered yet": {func(s *decision) { s.reports = nil }, "sha256:before", 0},
+		"no server has answered": {func(s *decision) { s.reports = nil }, "sha256:before", 0},
 		"only older servers": {func(s *decision) { s.pods = []corev1.Pod{server("support-a", outdated)} },
 			"sha256:before", 0},
 		"a newer server among older ones": {func(s *decision) {
@@ -352,7 +354,7 @@ func TestTransitions(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, change := range transitions(tt.before, tt.after) {
-				got = append(got, change.eventType()+" "+change.Reason+" "+change.note())
+				got = append(got, eventType(change)+" "+change.Reason+" "+pods.Clip(change.Message, pods.MaxNote))
 			}
 			if diff := cmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
@@ -361,7 +363,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Whatever is read, every condition is set, in the form that the API takes, and the same decision
+// Every condition is set for any snapshot, in the form that the API takes, and the same decision
 // gives the same status.
 func TestStatusIsTotal(t *testing.T) {
 	t.Parallel()

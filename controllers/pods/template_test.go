@@ -12,7 +12,7 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-// base is the template of a pod with a server and somebody's sidecar.
+// base is the template of a pod with a server and another sidecar.
 func base(edits ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
 	t := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"csenv.dev/environment": "support"},
@@ -88,7 +88,8 @@ func TestFinish(t *testing.T) {
 			own.Resources = *o.Resources
 			own.Env = append(own.Env, limit(of2000MiB), o.Env[0])
 			t.Spec.NodeSelector, t.Spec.Tolerations, t.Spec.Affinity = o.NodeSelector, o.Tolerations, o.Affinity
-			t.Spec.TopologySpreadConstraints, t.Spec.PriorityClassName, t.Spec.RuntimeClassName = o.TopologySpreadConstraints, o.PriorityClassName, o.RuntimeClassName
+			t.Spec.TopologySpreadConstraints = o.TopologySpreadConstraints
+			t.Spec.PriorityClassName, t.Spec.RuntimeClassName = o.PriorityClassName, o.RuntimeClassName
 			t.Spec.ServiceAccountName, t.Spec.ImagePullSecrets = o.ServiceAccountName, o.ImagePullSecrets
 		})},
 		"what is csenv's own stands": {base(), &v1alpha1.PodOverrides{

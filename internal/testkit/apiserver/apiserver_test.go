@@ -26,9 +26,10 @@ func (o *outcome) end(what string, args []any) {
 
 func TestRequire(t *testing.T) {
 	for name, tt := range map[string]struct{ assets, required, want string }{
-		"binaries":               {assets: "/somewhere", required: "1"},
-		"no binaries":            {want: "skipped: this test needs etcd and kube-apiserver: run `make test`"},
-		"no binaries, make test": {required: "1", want: "failed: this test needs etcd and kube-apiserver: run `make test`"},
+		"binaries":    {assets: "/somewhere", required: "1"},
+		"no binaries": {want: "skipped: this test needs etcd and kube-apiserver: run `make test`"},
+		"no binaries, make test": {required: "1",
+			want: "failed: this test needs etcd and kube-apiserver: run `make test`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(assetsVariable, tt.assets)

@@ -1,0 +1,257 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestValidation(t *testing.T) {
+	t.Parallel()
+	c, _ := newClient(t)
+	tests := map[string]struct{ manifest, wantErr string }{
+		"a pool with everything": {pool("everything", "{environment: Workflow, image: 'registry.example/csenv:1', "+
+			"replicas: 0, drainTimeoutSeconds: 0, rewardMode: Terminal, "+
+			"judge: {type: Offline}, sessions: {perPod: 100000, idleTimeoutSeconds: 0, maxDurationSeconds: 0}}"), ""},
+		"a pool of packs, judged by a model": {pool("packs", "{scenarios: {splits: [Test, Private], packs: "+
+			"[{configMap: {name: acme}}, {secret: {name: held-out}}]}, judge: {type: LLM, llm: "+
+			"{baseURL: 'https://models.example/v1', model: judge-2026-01-01, apiKeySecretRef: {name: models, key: "+
+			"token}, maxConcurrency: 1024, timeoutSeconds: 600, onFailure: Offline}}}"), ""},
+		"a pool of special pods": {pool("special", "{template: {labels: {team: a}, annotations: "+
+			"{prometheus.io/scrape: 'true'}, env: [{name: HTTPS_PROXY, value: x}], "+
+			"resources: {limits: {memory: 4Gi}}, "+
+			"nodeSelector: {disk: fast}, tolerations: [{operator: Exists}], priorityClassName: high, "+
+			"runtimeClassName: gvisor, serviceAccountName: puller, imagePullSecrets: [{name: registry}], "+
+			"topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}, "+
+			"service: {type: LoadBalancer, annotations: {example.com/internal: 'true'}}, "+
+			"networkPolicy: Unmanaged, access: {tokenSecretRef: {name: t, key: k}, allowedNamespaces: {from: "+
+			"Selector, selector: {matchLabels: {team: a}}}}}"), ""},
+		"a model of a long name at a port": {pool("port", "{judge: {type: LLM, llm: {baseURL: 'http://[::1]:8080', "+
+			"model: 'acme/judge@v1:fast~2026-01-01'}}}"), ""},
+		"a run with everything": {run("everything", "seed: 9007199254740991", "parallelism: 1000", "concurrency: 1024",
+			"pressure: ResponseTime", "passScore: '1.000000'",
+			"retries: {episodeAttempts: 10, shardBackoffLimit: 0, maxErroredPercent: 100}"), ""},
+		"a run of some scenarios": {runWith("some", "{name: ticket-resolve}",
+			"{name: ticket-resolve, trials: 1000, scenarios: {ids: [B01], categories: [billing]}}"), ""},
+
+		"a pool that scales itself": {pool("scales", "{autoscaling: {minReplicas: 0, maxReplicas: 50, freeSessions: "+
+			"500, scaleDownDelaySeconds: 0}}"), ""},
+		"a pool with a free share": {pool("share", "{autoscaling: {maxReplicas: 3, freeSessions: '25%'}, "+
+			"operatingMode: Suspended}"), ""},
+		"a shared pool": {pool("shared", "{access: {tokenSecretRef: {name: clients, key: tokens}, allowedNamespaces: "+
+			"{from: Selector, selector: {matchLabels: {team: rl}}}}, "+
+			"service: {type: LoadBalancer, annotations: {a/b: c}}, networkPolicy: Unmanaged, template: {labels: "+
+			"{team: rl}, resources: {limits: {memory: 1Gi}}, env: [{name: A, value: b}], "+
+			"nodeSelector: {disk: ssd}, tolerations: [{operator: Exists}], priorityClassName: low, imagePullSecrets: "+
+			"[{name: pull}]}}"), ""},
+		"a run of a model": {runWith("model", "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: OpenAI, openAI: {baseURL: 'https://models.example/v1', model: m, "+
+				"apiKeySecretRef: {name: k, key: k}, mode: JSON, temperature: '0.7', maxTokens: 512, requestsPerMinute: 60, timeoutSeconds: 30, "+
+				"systemPrompt: Help., extraBody: {top_k: 5, nested: {a: [1]}}}}"), ""},
+		"a run of a URL": {runWith("url", "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: HTTP, http: {url: 'http://agent:8080/act?a=b', tokenSecretRef: {name: a, key: t}}}"), ""},
+		"a run of a container": {runWith("container", "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: Container, container: {image: 'agent:1', args: [serve], env: [{name: A, value: b}], port: 9, "+
+				"path: /act}}"), ""},
+		"a run of what trainers bring": {rollouts("rollouts", "{type: External}"), ""},
+		"a run of many of them": {rollouts("many", "{type: External, external: {episodes: 2147483648}}",
+			"baselineRef: {name: last}", "thresholds: [{metric: passRate, min: '1'}]"), ""},
+		"a run of any number, for now": {rollouts("any", "{type: External, external: {}}", "activeDeadlineSeconds: 60",
+			"suspend: true"), ""},
+		"a run with a life": {run("life", "suspend: true", "startDeadlineSeconds: 60", "activeDeadlineSeconds: 3600",
+			"ttlSecondsAfterFinished: 0", "retain: Never", "baselineRef: {name: last}",
+			"thresholds: [{metric: meanScore, min: '0.7'}, {metric: passHat8, min: '0'}]",
+			"results: {url: 's3://bucket/prefix?region=eu-west-1', credentialsSecretRef: {name: s3}}"), ""},
+		"a run into a bucket of odd letters": {run("odd",
+			`results: {url: 'gs://b/!"$%&()*+,-.:;<=>?[]^_{|}~/l%C3%A4ufe'}`), ""},
+		"a run into a volume": {run("volume", "results: {persistentVolumeClaim: {claimName: results}}"),
+			""},
+
+		"no most of servers": {pool("bad", "{autoscaling: {minReplicas: 1}}"),
+			"spec.autoscaling.maxReplicas"},
+		"more at least than at most": {pool("bad", "{autoscaling: {minReplicas: 5, maxReplicas: 4}}"),
+			"minReplicas must not exceed maxReplicas"},
+		"more at least, by default": {pool("bad", "{autoscaling: {maxReplicas: 0}}"),
+			"greater than or equal to 1"},
+		"a free share of all": {pool("bad", "{autoscaling: {maxReplicas: 5, freeSessions: '100%'}}"),
+			"from \"0%\" to \"99%\""},
+		"a free share without a sign": {pool("bad", "{autoscaling: {maxReplicas: 5, freeSessions: '5'}}"),
+			"from \"0%\" to \"99%\""},
+		"fewer than no free sessions": {pool("bad", "{autoscaling: {maxReplicas: 5, freeSessions: -5}}"),
+			"a number of sessions or a share"},
+		"selected by nothing": {pool("bad", "{access: {allowedNamespaces: {from: Selector}}}"),
+			"selector is required if from is Selector"},
+		"a selector for all": {pool("bad", "{access: {allowedNamespaces: {from: All, selector: "+
+			"{matchLabels: {a: b}}}}}"), "selector is required if from is Selector"},
+		"another mode": {pool("bad", "{operatingMode: Paused}"),
+			"supported values: \"Running\", \"Suspended\""},
+		"another type of Service": {pool("bad", "{service: {type: ExternalName}}"),
+			"supported values: \"ClusterIP\""},
+		"a model without its part": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: OpenAI}"), "openAI is required when type is OpenAI"},
+		"a model and a policy": {runWith("bad", "type: Builtin", "type: HTTP"),
+			"builtin is required when type is Builtin"},
+		"a model's URL with a key": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1?key=x', model: m}}"), "should match"},
+		"too hot": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: OpenAI, openAI: {baseURL: 'https://m.example/v1', model: m, temperature: '2.1'}}"), "should match"},
+		"another metric": {run("bad", "thresholds: [{metric: median, min: '0.7'}]"),
+			"supported values: \"meanScore\""},
+		"a threshold twice": {run("bad", "thresholds: [{metric: meanScore, min: '0.7'}, {metric: "+
+			"meanScore, min: '0.8'}]"), "Duplicate value"},
+		"results in two places": {run("bad", "results: {url: 's3://bucket', persistentVolumeClaim: "+
+			"{claimName: a}}"), "exactly one of url and persistentVolumeClaim is required"},
+		"results nowhere": {run("bad", "results: {}"),
+			"exactly one of url and persistentVolumeClaim is required"},
+		"results with a password inside": {run("bad", "results: {url: 's3://me:secret@bucket'}"), "should match"},
+		"results with a fragment":        {run("bad", "results: {url: 's3://bucket/a#b'}"), "should match"},
+		"results in a space":             {run("bad", "results: {url: 's3://bucket/a b'}"), "should match"},
+		"results beyond ASCII":           {run("bad", "results: {url: 's3://bucket/läufe'}"), "should match"},
+		"a volume with credentials": {run("bad", "results: {persistentVolumeClaim: {claimName: a}, "+
+			"credentialsSecretRef: {name: b}}"), "credentialsSecretRef requires results.url"},
+
+		"another environment": {pool("bad", "{environment: Chess}"),
+			"supported values: \"Ticket\", \"Workflow\""},
+		"no image":              {pool("bad", "{image: ''}"), "spec.image"},
+		"too many servers":      {pool("bad", "{replicas: 1001}"), "less than or equal to 1000"},
+		"fewer than no servers": {pool("bad", "{replicas: -1}"), "greater than or equal to 0"},
+		"no sessions":           {pool("bad", "{sessions: {perPod: 0}}"), "greater than or equal to 1"},
+		"too many sessions":     {pool("bad", "{sessions: {perPod: 100001}}"), "less than or equal to 100000"},
+		"an endless drain":      {pool("bad", "{drainTimeoutSeconds: 86401}"), "less than or equal to 86400"},
+		"another reward mode":   {pool("bad", "{rewardMode: dense}"), "supported values: \"Dense\", \"Terminal\""},
+		"another judge": {pool("bad", "{judge: {type: Oracle}}"),
+			"supported values: \"Offline\", \"LLM\""},
+		"no model": {pool("bad", "{judge: {type: LLM}}"), "llm is required if type is LLM"},
+		"a model for nothing": {pool("bad", "{judge: {llm: {baseURL: 'https://models.example/v1', model: m}}}"),
+			"llm is required if type is LLM"},
+		"a judge's relative URL": {pool("bad", "{judge: {type: LLM, llm: {baseURL: models.example, model: m}}}"),
+			"should match"},
+		"a judge with a password": {pool("bad",
+			"{judge: {type: LLM, llm: {baseURL: 'https://me:secret@models.example/v1', model: m}}}"), "should match"},
+		"a judge with a user": {pool("bad",
+			"{judge: {type: LLM, llm: {baseURL: 'https://me@models.example/v1', model: m}}}"), "should match"},
+		"a judge's URL with a query": {pool("bad",
+			"{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1?key=secret', model: m}}}"), "should match"},
+		"a judge's query alone": {pool("bad",
+			"{judge: {type: LLM, llm: {baseURL: 'https://models.example?key=secret', model: m}}}"), "should match"},
+		"a judge's URL with a part": {pool("bad",
+			"{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1#chat', model: m}}}"), "should match"},
+		"a judge without host": {pool("bad", "{judge: {type: LLM, llm: {baseURL: 'https:///v1', model: m}}}"),
+			"should match"},
+		"a model with a space": {pool("bad", "{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1', "+
+			"model: 'a b'}}}"), "should match"},
+		"a model beyond ASCII": {pool("bad", "{judge: {type: LLM, llm: {baseURL: 'https://models.example/v1', "+
+			"model: 'modèle'}}}"), "should match"},
+		"workflows and a model": {pool("bad", "{environment: Workflow, judge: {type: LLM, llm: {baseURL: "+
+			"'https://models.example/v1', model: m}}}"), "judge.type LLM requires environment Ticket"},
+		"a pack of nothing": {pool("bad", "{scenarios: {packs: [{}]}}"), "exactly one of configMap and secret"},
+		"a pack of two things": {pool("bad", "{scenarios: {packs: [{configMap: {name: a}, secret: {name: a}}]}}"),
+			"exactly one of configMap and secret"},
+		"a split that isn't": {pool("bad", "{scenarios: {splits: [Public]}}"),
+			"supported values: \"Train\", \"Dev\", \"Test\", \"Private\""},
+		"a label of csenv's own": {pool("bad", "{template: {labels: {csenv.dev/environment: other}}}"),
+			"label prefixes csenv.dev/ and app.kubernetes.io/ are reserved"},
+		"a name of Kubernetes' own": {pool("bad", "{template: {labels: {app.kubernetes.io/component: runner}}}"),
+			"are reserved"},
+		"an annotation of csenv's": {pool("bad", "{template: {annotations: {csenv.dev/template-hash: '1'}}}"),
+			"are reserved"},
+		"an unconfined container": {pool("bad", "{template: {annotations: "+
+			"{container.apparmor.security.beta.kubernetes.io/envserver: unconfined}}}"),
+			"AppArmor and seccomp profiles can't be set"},
+		"a variable of csenv's own": {pool("bad", "{template: {env: [{name: CSENV_JUDGE_API_KEY, value: x}]}}"),
+			"are reserved"},
+		"another memory limit": {pool("bad", "{template: {env: [{name: GOMEMLIMIT, value: '1'}]}}"),
+			"set resources.limits.memory"},
+		"sessions by a variable": {pool("bad", "{template: {env: [{name: MAX_CONCURRENT_ENVS, value: '1'}]}}"),
+			"set sessions.perPod"},
+		"a Service's own annotation": {pool("bad", "{service: {annotations: {csenv.dev/applied-hash: '1'}}}"),
+			"the annotation prefix csenv.dev/ is reserved"},
+		"a pool's name too long":     {pool(strings.Repeat("a", 51), "{}"), "at most 50 lower-case letters"},
+		"a pool's name with a dot":   {pool("a.b", "{}"), "at most 50 lower-case letters"},
+		"a pool's name with a digit": {pool("'1st'", "{}"), "beginning with a letter"},
+
+		"no environment": {runWith("bad", "environmentRef: {name: support}, ", ""),
+			"spec.environmentRef: Required value"},
+		"an environment without name": {runWith("bad", "{name: support}", "{}"),
+			"spec.environmentRef.name: Required value"},
+		"no agent": {runWith("bad", "agent: {type: Builtin, builtin: {policy: 'Null'}}, ", ""),
+			"spec.agent: Required value"},
+		"no policy": {runWith("bad", "{type: Builtin, builtin: {policy: 'Null'}}",
+			"{type: Builtin}"), "builtin is required when type is Builtin"},
+		"another policy": {runWith("bad", "'Null'", "Genius"),
+			"supported values: \"Heuristic\", \"Random\", \"Oracle\", \"Null\""},
+		"another agent": {runWith("bad", "type: Builtin", "type: Human"),
+			"supported values: \"Builtin\", \"OpenAI\", \"HTTP\", \"Container\", \"External\""},
+		"no tasks": {runWith("bad", "[{name: ticket-resolve}]", "[]"), "at least 1 items"},
+		"no word of tasks": {runWith("bad", ", tasks: [{name: ticket-resolve}]", ""),
+			"tasks is required unless agent.type is External"},
+		"trainers' tasks": {rollouts("bad", "{type: External}", "tasks: [{name: a}]"),
+			"tasks is forbidden when agent.type is External"},
+		"trainers' results": {rollouts("bad", "{type: External}", "results: {url: 's3://b'}"),
+			"results is forbidden when agent.type is External"},
+		"trainers' pods": {rollouts("bad", "{type: External}", "template: {labels: {a: b}}"),
+			"template is forbidden when agent.type is External"},
+		"no rollouts": {rollouts("bad", "{type: External, external: {episodes: 0}}"),
+			"greater than or equal to 1"},
+		"too many rollouts": {rollouts("bad", "{type: External, external: {episodes: 2147483649}}"),
+			"less than or equal to 2147483648"},
+		"trainers and a policy": {rollouts("bad", "{type: External, builtin: {policy: 'Null'}}"),
+			"builtin is required when type is Builtin, and forbidden otherwise"},
+		"a policy and trainers": {runWith("bad", "policy: 'Null'}", "policy: 'Null'}, external: {}"),
+			"external is forbidden unless type is External"},
+		"17 tasks": {runWith("bad", "[{name: ticket-resolve}]", tasks(17)),
+			"must have at most 16 items"},
+		"a task twice": {runWith("bad", "[{name: ticket-resolve}]", "[{name: a}, {name: a}]"),
+			"Duplicate value"},
+		"a task's name in capitals": {runWith("bad", "ticket-resolve", "Resolve"), "should match"},
+		"no trials": {runWith("bad", "ticket-resolve", "a, trials: 0"),
+			"greater than or equal to 1"},
+		"too many trials": {runWith("bad", "ticket-resolve", "a, trials: 1001"),
+			"less than or equal to 1000"},
+		"a scenario twice": {runWith("bad", "ticket-resolve", "a, scenarios: {ids: [B01, B01]}"),
+			"Duplicate value"},
+		"a scenario of a long name": {runWith("bad", "ticket-resolve", "a, scenarios: {ids: ["+strings.Repeat("x",
+			33)+"]}"), "may not be more than 32"},
+		"a negative seed": {run("bad", "seed: -1"), "greater than or equal to 0"},
+		"a seed beyond 2^53": {run("bad", "seed: 9007199254740992"),
+			"less than or equal to 9007199254740991"},
+		"another pressure":             {run("bad", "pressure: true"), "spec.pressure"},
+		"no runners":                   {run("bad", "parallelism: 0"), "greater than or equal to 1"},
+		"no episodes in flight":        {run("bad", "concurrency: 0"), "greater than or equal to 1"},
+		"a pass score above 1":         {run("bad", "passScore: '1.01'"), "should match"},
+		"a pass score of seven digits": {run("bad", "passScore: '0.1234567'"), "passScore"},
+		"no attempts":                  {run("bad", "retries: {episodeAttempts: 0}"), "greater than or equal to 1"},
+		"more than all errored":        {run("bad", "retries: {maxErroredPercent: 101}"), "less than or equal to 100"},
+		"a run's name too long":        {run(strings.Repeat("a", 51)), "at most 50 lower-case letters"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := c.Create(t.Context(), parse(t, tt.manifest), client.DryRunAll)
+			expect(t, err, tt.wantErr)
+		})
+	}
+}
+
+func expect(t *testing.T, err error, words string) {
+	t.Helper()
+	switch {
+	case words == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case words != "" && err == nil:
+		t.Errorf("accepted, want %q", words)
+	case words != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), words)):
+		t.Errorf("refused with %v, want %q", err, words)
+	}
+}
+
+func tasks(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("{name: task-%d}", i)
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}

@@ -19,28 +19,22 @@ import (
 	"github.com/csenv/csenv/controllers/pods"
 )
 
-// A ReplicaSet chooses which pods it removes: first those that aren't ready, then those of the
-// lowest controller.kubernetes.io/pod-deletion-cost. So before the Deployment's replicas are
-// lowered, each busy pod gets its number of sessions as its cost. If one of them can't be written,
-// the replicas stay. The costs remain afterwards, because nothing else reads them.
+// A ReplicaSet removes unready pods first, then those of the lowest deletion cost. So before the
+// Deployment's replicas are lowered, each busy pod gets its number of sessions as its cost. If a
+// cost can't be written, the replicas stay.
 //
-// A full server isn't ready and would be removed before an idle one. Autoscaling never asks for
-// that (see removable). If a user lowers spec.replicas, the change waits until the server has a
-// free slot or fullPatience is over.
+// A full server isn't ready, so it would be removed before an idle one. Autoscaling avoids that
+// (see removable). If a user lowers spec.replicas, the change waits until the server has a free
+// slot, at most fullPatience.
 
 const (
-	// deletionCost is the annotation that a ReplicaSet compares. An unset one counts as 0.
-	deletionCost = "controller.kubernetes.io/pod-deletion-cost"
-	// safeToEvict is the annotation that the cluster autoscaler reads before it empties a node. The
-	// template sets "false", because the cluster autoscaler ends pods after ten minutes in spite of
-	// their grace period. A pod that is idle for idleBeforeEviction is set to "true" until it is
-	// used again.
+	deletionCost = "controller.kubernetes.io/pod-deletion-cost" // 0 if unset
+	// safeToEvict is "false" in the template, because the cluster autoscaler ends pods after ten
+	// minutes in spite of their grace period. Pods that are idle for idleBeforeEviction get "true".
 	safeToEvict        = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	idleBeforeEviction = 10 * time.Minute
-	// fullPatience limits how long a lower spec.replicas waits for full servers.
-	fullPatience = time.Minute
-	// marksInFlight bounds the pods that are annotated at the same time.
-	marksInFlight = 8
+	fullPatience       = time.Minute
+	marksInFlight      = 8 // pods that are annotated at the same time
 )
 
 // mark is a change of a pod's annotations. A nil value removes one.

@@ -170,7 +170,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// For every spec, a pool whose objects were applied needs no writes, and specs differ in their hash.
+// For every spec, a pool whose objects were applied needs no writes, and specs differ in their
+// hash.
 func TestPlanSettles(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -167,6 +167,13 @@ type scaling struct {
 	needed   int64  // servers that autoscaling needs, without limits
 }
 
+func (s scaling) direction() string {
+	if s.to < s.from {
+		return "down"
+	}
+	return "up"
+}
+
 // autoscale decides the number of servers, given the current number, and returns the new history.
 func autoscale(a *v1alpha1.Autoscaling, l load, from int32, past history, now time.Time) (scaling, history) {
 	low, high := l.needs(a)

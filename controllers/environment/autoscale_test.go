@@ -212,7 +212,7 @@ func TestAutoscaleProperties(t *testing.T) {
 			(*a.MinReplicas > 0 || l.awaited || l.active+l.lasting > 0) {
 			capacity := int64(got.to) * l.size
 			if vacant := capacity - l.active; vacant < number || vacant*100 < percent*capacity {
-				r.Fatalf("%d servers of %d sessions leave %d free beside %d", got.to, l.size, vacant, l.active)
+				r.Fatalf("%d servers of %d sessions leave %d free with %d open", got.to, l.size, vacant, l.active)
 			}
 		}
 		// Deciding again over what was decided changes nothing but the delay's end: a lagging cache
@@ -249,7 +249,7 @@ func TestWindow(t *testing.T) {
 }
 
 // TestAutoscaleDoesNotFlap plays a load that swings about a level: the pool goes up to its peaks
-// and stays there, whatever the delay, as long as the load comes back within it.
+// and stays there for every delay, as long as the load comes back within it.
 func TestAutoscaleDoesNotFlap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -43,19 +43,15 @@ import (
 
 const (
 	// fieldOwner owns the applied fields in all replicas and versions of the operator.
-	fieldOwner = client.FieldOwner("csenv-environment")
-	// pollInterval is the time between two polls of a pool's servers. Up to pollJitter of it is
-	// added, so that pools spread out.
-	pollInterval = 15 * time.Second
-	// scalePollInterval is the pollInterval of autoscaled pools, which must follow a burst within
-	// ten seconds.
-	scalePollInterval = 5 * time.Second
-	pollJitter        = 0.2
+	fieldOwner        = client.FieldOwner("csenv-environment")
+	pollInterval      = 15 * time.Second // between two polls of a pool's servers
+	scalePollInterval = 5 * time.Second  // of autoscaled pools, which must follow a burst within ten seconds
+	pollJitter        = 0.2              // at most added to both, so that pools spread out
 	// countsInterval is the minimum time between two status writes that change only the counts of
 	// sessions and episodes.
 	countsInterval = 15 * time.Second
-	// concurrentPools are reconciled at the same time, because a pass waits for the network. They
-	// poll at most concurrentPools * statsInFlight servers at a time.
+	// concurrentPools are reconciled at the same time, because a pass waits for the network. Each
+	// polls at most statsInFlight servers at a time.
 	concurrentPools = 16
 )
 
@@ -178,8 +174,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	memory.observe(snap, r.metrics)
 	r.metrics.show(snap)
 
-	// 5. Decide the number of servers and their scenarios, and apply what differs. The status shows a
-	// refusal too, because users can't read the operator's log.
+	// 5. Decide the number of servers and their scenarios, and apply what differs. The status shows
+	// refusals too, because users can't read the operator's log.
 	d := decide(snap, memory)
 	markErr := r.annotate(ctx, env.Namespace, marks(d, memory))
 	if markErr != nil && needsCosts(d) {
@@ -223,12 +219,12 @@ func (r *Reconciler) announceScaling(d decision, m *memory) {
 	}
 	m.scaled = change
 	r.metrics.decided(d)
-	reason, word := v1alpha1.ReasonScaledUp, "up"
-	if d.scaling.to < d.scaling.from {
-		reason, word = v1alpha1.ReasonScaledDown, "down"
+	reason := v1alpha1.ReasonScaledUp
+	if d.scaling.direction() == "down" {
+		reason = v1alpha1.ReasonScaledDown
 	}
 	r.recorder.Eventf(d.env, nil, corev1.EventTypeNormal, reason, "Reconcile", "Scaled %s from %d to %d servers: %s.",
-		word, d.scaling.from, d.scaling.to, d.scaling.why)
+		d.scaling.direction(), d.scaling.from, d.scaling.to, d.scaling.why)
 }
 
 // writeStatus writes the status if it differs, and then emits events for changed conditions. Counts

@@ -110,7 +110,7 @@ func startFailed(d decision, pod corev1.Pod) *fault {
 		keySecretName(d.env.Name, d.env.Status.LedgerPublicKey))
 }
 
-// crashLoop reports a server that has ended and hasn't started again.
+// crashLoop reports a server that ended and isn't started.
 func crashLoop(d decision, pod corev1.Pod) *fault {
 	status := pods.Container(&pod, pods.ServerContainer)
 	if status == nil || status.State.Running != nil && status.Started != nil && *status.Started {

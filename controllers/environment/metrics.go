@@ -115,15 +115,10 @@ func (m *poolMetrics) show(s snapshot) {
 
 // decided counts a change of the number of servers.
 func (m *poolMetrics) decided(d decision) {
-	direction := "up"
-	if d.scaling.to < d.scaling.from {
-		direction = "down"
-	}
-	m.decisions.WithLabelValues(d.env.Namespace, d.env.Name, direction, d.scaling.reason).Inc()
+	m.decisions.WithLabelValues(d.env.Namespace, d.env.Name, d.scaling.direction(), d.scaling.reason).Inc()
 }
 
-// serverStates counts the pool's pods by state, without ended ones. Every state is present, also at
-// 0.
+// serverStates counts the pool's pods by state, without ended ones. Every state is present.
 func serverStates(s snapshot) map[string]int {
 	states := map[string]int{stateReady: 0, stateFull: 0, stateStarting: 0, stateUnreachable: 0, stateDraining: 0}
 	for _, pod := range s.pods {
@@ -202,12 +197,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// tallies counts pools by environment and availability. Every series is present, also at 0.
+// tallies counts pools by environment and availability. Every series is present.
 func tallies(pools []v1alpha1.CustomerSupportEnv) map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int {
 	sums := map[v1alpha1.EnvironmentType]map[metav1.ConditionStatus]int{}
 	for _, environment := range []v1alpha1.EnvironmentType{v1alpha1.TicketEnvironment, v1alpha1.WorkflowEnvironment} {
-		sums[environment] = map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0,
-			metav1.ConditionUnknown: 0}
+		sums[environment] = map[metav1.ConditionStatus]int{
+			metav1.ConditionTrue: 0, metav1.ConditionFalse: 0, metav1.ConditionUnknown: 0}
 	}
 	for _, pool := range pools {
 		if byStatus := sums[pool.Spec.Environment]; byStatus != nil {

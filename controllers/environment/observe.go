@@ -48,7 +48,7 @@ func (m *memory) observe(s snapshot, metrics *poolMetrics) {
 		known.missed = false
 		servers[pod.UID] = known
 	}
-	// A pod may leave the cache before its deletion event arrives, so keep it for one more pass.
+	// Keep a pod for one more pass, because it may leave the cache before its deletion event.
 	for uid, known := range m.servers {
 		if _, exists := servers[uid]; !exists && !known.missed {
 			known.missed = true
@@ -81,8 +81,8 @@ func (r *Reconciler) podEvents() handler.EventHandler {
 	}
 }
 
-// drainReportOf reads the drain report from the pod's termination message, false if there is none.
-// The user chooses the image, so the numbers are bounded.
+// drainReportOf reads the drain report from the pod's termination message. Its numbers are bounded,
+// because users choose the image.
 func drainReportOf(pod *corev1.Pod) (report score.DrainReport, found bool) {
 	message := pods.Terminated(pod, pods.ServerContainer).Message
 	if json.Unmarshal([]byte(message), &report) != nil {
@@ -103,18 +103,18 @@ func (r *Reconciler) reportTerminated(env *v1alpha1.CustomerSupportEnv, m *memor
 	}
 	for _, pod := range r.memories.takeDeleted(client.ObjectKeyFromObject(env)) {
 		report, found := drainReportOf(pod)
-		if !found {
-			if lost := m.servers[pod.UID].active; lost > 0 {
-				r.metrics.cut.WithLabelValues(namespace, name).Add(float64(lost))
-				emit(corev1.EventTypeWarning, v1alpha1.ReasonSessionsCut, "Server %s ended without a drain report. It "+
-					"last reported %d open sessions. Check its node and its memory limit.", pod.Name, lost)
-			}
-			continue
+		lost := report.Cut
+		if found {
+			r.metrics.drains.WithLabelValues(namespace, name).Observe(float64(report.Seconds))
+		} else {
+			lost = m.servers[pod.UID].active
 		}
-		r.metrics.drains.WithLabelValues(namespace, name).Observe(float64(report.Seconds))
-		r.metrics.cut.WithLabelValues(namespace, name).Add(float64(report.Cut))
+		r.metrics.cut.WithLabelValues(namespace, name).Add(float64(lost))
 		took := time.Duration(report.Seconds) * time.Second
 		switch {
+		case !found && lost > 0:
+			emit(corev1.EventTypeWarning, v1alpha1.ReasonSessionsCut, "Server %s ended without a drain report. It "+
+				"last reported %d open sessions. Check its node and its memory limit.", pod.Name, lost)
 		case report.Cut > 0:
 			emit(corev1.EventTypeWarning, v1alpha1.ReasonSessionsCut, "Server %s cut %d of its %d sessions after %s. "+
 				"To let all sessions end, raise spec.drainTimeoutSeconds above spec.sessions.maxDurationSeconds.",

@@ -96,13 +96,11 @@ func invalidPack(d decision) *fault {
 func named(env *v1alpha1.CustomerSupportEnv, text string) string {
 	var names []string
 	for i, pack := range env.Spec.Scenarios.Packs {
-		name := "Secret "
 		if pack.ConfigMap != nil {
-			name = "ConfigMap " + pack.ConfigMap.Name
+			names = append(names, packFolder(i), "ConfigMap "+pack.ConfigMap.Name)
 		} else {
-			name += pack.Secret.Name
+			names = append(names, packFolder(i), "Secret "+pack.Secret.Name)
 		}
-		names = append(names, packFolder(i), name)
 	}
 	if token := env.Spec.Access.TokenSecretRef; token != nil {
 		names = append(names, tokenFolder+"/"+tokenEntry, fmt.Sprintf("key %q of Secret %s", token.Key, token.Name))

@@ -38,7 +38,7 @@ func readReports(ctx context.Context, stats statsReader, servers []corev1.Pod,
 		group   errgroup.Group
 		mu      sync.Mutex
 		reports = map[string]score.Report{}
-		first   = len(servers) // of those that have described the offer
+		first   = len(servers) // pod that describes the pool's tasks
 	)
 	group.SetLimit(statsInFlight)
 	for i, pod := range servers {

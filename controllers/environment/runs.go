@@ -68,12 +68,11 @@ func poolOfRun(_ context.Context, object client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: poolNamespace(run),
-		Name: run.Spec.EnvironmentRef.Name}}}
+	pool := types.NamespacedName{Namespace: poolNamespace(run), Name: run.Spec.EnvironmentRef.Name}
+	return []reconcile.Request{{NamespacedName: pool}}
 }
 
-// beginsToWait passes events of runs that begin to wait for a pool. The end of waiting is noticed
-// by the next poll.
+// beginsToWait passes events of runs that begin to wait for a pool. Polls notice the end.
 func beginsToWait() predicate.Predicate {
 	wants := func(object client.Object) bool {
 		run, ok := object.(*v1alpha1.EvaluationRun)

@@ -36,13 +36,11 @@ type snapshot struct {
 // decision is the result of a pass over a snapshot.
 type decision struct {
 	snapshot
-	scaling scaling
-	// scenarios is the digest of the packs for which the servers were last replaced, "" before the
-	// first change.
-	scenarios string
-	held      bool  // the number of servers waits before it becomes smaller
-	applying  bool  // an object differed from its intended state
-	applyErr  error // what the API server refused
+	scaling   scaling
+	scenarios string // digest of the packs for which the servers were last replaced, "" if they never were
+	held      bool   // a smaller number of servers waits
+	applying  bool   // an object differed from its intended state
+	applyErr  error  // refusals of the API server
 }
 
 // decide chooses the number of servers and the scenarios that they play.
@@ -98,8 +96,8 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, env *v1alpha1.CustomerSup
 	return s, nil
 }
 
-// readChild reads past the cache if the cache has no such object: another owner's object has none
-// of our labels, and a forced apply would take it over.
+// readChild reads past the cache if an object isn't cached: objects of other owners lack our
+// labels, and a forced apply would overwrite them.
 func (r *Reconciler) readChild(ctx context.Context, namespace string, id childID) (client.Object, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: id.name}
 	for _, reader := range []client.Reader{r.client, r.live} {

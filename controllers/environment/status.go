@@ -18,8 +18,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// computeStatus returns the status for a decision. Fields without new information keep their
-// values.
+// computeStatus returns the status for a decision. Fields without new information stay.
 func computeStatus(d decision) v1alpha1.CustomerSupportEnvStatus {
 	status := *d.env.Status.DeepCopy()
 	if d.applyErr == nil {
@@ -52,7 +51,6 @@ func endpoint(env *v1alpha1.CustomerSupportEnv) string {
 	return fmt.Sprintf("ws://%s.%s.svc:%d", env.Name, env.Namespace, v1alpha1.EnvironmentPort)
 }
 
-// available reports whether a new client is served.
 func available(d decision) metav1.Condition {
 	wanted, counts := d.scaling.to, replicaCounts(d.snapshot)
 	switch {
@@ -92,7 +90,7 @@ func replicasField(s snapshot) string {
 	return "spec.autoscaling.maxReplicas"
 }
 
-// progressing reports whether the pool hasn't reached the state of its spec.
+// progressing reports whether the pool is still changing to the state of its spec.
 func progressing(d decision) metav1.Condition {
 	wanted, counts := d.scaling.to, replicaCounts(d.snapshot)
 	switch {
@@ -155,8 +153,7 @@ func condition(kind string, holds bool, reason, format string, args ...any) meta
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// counts are numbers of servers without terminating ones. A full server isn't ready, but has no
-// fault.
+// counts are numbers of servers without terminating ones. Full servers aren't ready.
 type counts struct{ exist, updated, ready, full int32 }
 
 func replicaCounts(s snapshot) counts {
@@ -221,7 +218,6 @@ func sessions(s snapshot) *v1alpha1.SessionCounts {
 	return sum
 }
 
-// episodes sums over the servers that answered.
 func episodes(s snapshot) *v1alpha1.PoolEpisodes {
 	if len(s.reports) == 0 {
 		return nil

@@ -26,8 +26,8 @@ import (
 	"github.com/csenv/csenv/internal/testkit/apiserver"
 )
 
-// TestSuite calls Reconcile against a real API server, with its defaults, validation, field ownership
-// and Pod Security admission. The specs take the role of the Deployment controller.
+// TestSuite calls Reconcile against a real API server, with its defaults, validation, field
+// ownership and Pod Security admission. The specs take the role of the Deployment controller.
 func TestSuite(t *testing.T) {
 	apiserver.Require(t)
 	RegisterFailHandler(Fail)

@@ -13,11 +13,8 @@ import (
 )
 
 const (
-	// MaxNote is the longest note that the events API accepts, in bytes. Messages of conditions
-	// keep to it too.
-	MaxNote = 1024
-	// MaxQuote is the longest quotation in a message, in bytes.
-	MaxQuote = 600
+	MaxNote  = 1024 // bytes of an event's note, the API's limit, and of a condition's message
+	MaxQuote = 600  // bytes of a quotation in a message
 	// ConflictDelay gives the cache time to receive the write that won a conflict.
 	ConflictDelay = time.Second
 )
@@ -54,8 +51,8 @@ func Clip(text string, limit int) string {
 	return text[:limit]
 }
 
-// LastWords returns the part of a log's end that explains why the program ended: the beginning of a
-// panic if there is one, else the last lines.
+// LastWords returns the part of a log that explains why the program ended: the last panic if there
+// is one, else the last lines.
 func LastWords(log string) string {
 	for _, mark := range []string{"panic: ", "fatal error: "} {
 		if i := strings.LastIndex(log, mark); i >= 0 {
@@ -65,9 +62,8 @@ func LastWords(log string) string {
 	return log[max(0, len(log)-MaxQuote):]
 }
 
-// IgnoreExpected turns the errors of concurrent writes into a result. A write that lost to a newer
-// one is retried without logging an error. An object that has been deleted, or whose namespace is
-// being deleted, needs nothing.
+// IgnoreExpected converts the errors of concurrent writes to a result. A conflict is retried
+// without logging an error. A deleted object, or one in a terminating namespace, is ignored.
 func IgnoreExpected(err error) (ctrl.Result, error) {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return ctrl.Result{}, nil

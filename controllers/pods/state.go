@@ -16,8 +16,8 @@ import (
 // ServerContainer is the name of a server's container in its pod.
 const ServerContainer = "envserver"
 
-// Selector returns the labels that select the servers of a pool. A Deployment's selector is
-// immutable, so it holds only what no version will change.
+// Selector returns the labels of a pool's servers. It must not change between versions, because a
+// Deployment's selector is immutable.
 func Selector(pool string) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelName:        v1alpha1.LabelNameValue,
@@ -48,8 +48,7 @@ func IsRunning(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != ""
 }
 
-// IsServing reports whether the pod and its server's container run. The server may be full,
-// starting or draining.
+// IsServing reports whether the server's container runs. It may be full, starting or draining.
 func IsServing(pod *corev1.Pod) bool {
 	server := Container(pod, ServerContainer)
 	return IsRunning(pod) && server != nil && server.State.Running != nil

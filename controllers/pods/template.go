@@ -23,8 +23,7 @@ import (
 // MemoryLimitVariable is the Go runtime's soft memory limit, in bytes.
 const MemoryLimitVariable = "GOMEMLIMIT"
 
-// goMemoryPercent of the container's memory is the soft limit. The rest is for memory that the Go
-// runtime doesn't count.
+// goMemoryPercent leaves room for memory that the Go runtime doesn't count.
 const goMemoryPercent = 90
 
 // Finish returns a secured copy of the template with the overrides. Resources and variables apply
@@ -73,8 +72,8 @@ func place(spec *corev1.PodSpec, o v1alpha1.PodOverrides) {
 	spec.TopologySpreadConstraints = o.TopologySpreadConstraints
 	spec.PriorityClassName = o.PriorityClassName
 	spec.RuntimeClassName = o.RuntimeClassName
-	// Named in any case: a name that is only left out stays in the deprecated field to which the
-	// API server copies it.
+	// Always set, because the API server copies the name to a deprecated field, which would keep
+	// it.
 	spec.ServiceAccountName = cmp.Or(o.ServiceAccountName, "default")
 	spec.ImagePullSecrets = o.ImagePullSecrets
 }
@@ -104,8 +103,7 @@ func merged(ours, theirs map[string]string) map[string]string {
 func reserved(key string) bool {
 	return slices.ContainsFunc([]string{
 		"csenv.dev/", "app.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/",
-		"container.seccomp.security.alpha.kubernetes.io/",
-		"seccomp.security.alpha.kubernetes.io/",
+		"container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
 	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 

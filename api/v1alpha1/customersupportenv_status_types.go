@@ -96,34 +96,29 @@ type CustomerSupportEnvStatus struct {
 // SessionCounts counts the sessions of all servers of a pool.
 type SessionCounts struct {
 	// active is the number of open sessions.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Active int64 `json:"active"`
+	Active Count `json:"active"`
 
 	// capacity is the maximum number of concurrent sessions of the servers that accept new ones.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Capacity int64 `json:"capacity"`
+	Capacity Count `json:"capacity"`
 }
 
 // PoolEpisodes counts episodes by outcome.
 type PoolEpisodes struct {
 	// scored is the number of episodes that were played to their end.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Scored int64 `json:"scored"`
+	Scored Count `json:"scored"`
 
 	// failed is the number of episodes that ended because of the agent. They are scored as they
 	// stood.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Failed int64 `json:"failed"`
+	Failed Count `json:"failed"`
 
 	// errored is the number of episodes that ended with an infrastructure failure. They have no
 	// score.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Errored int64 `json:"errored"`
+	Errored Count `json:"errored"`
 
 	// meanScore is the mean score of scored and failed episodes, 0 to 1, four decimals.
 	// +optional

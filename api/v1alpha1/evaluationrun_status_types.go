@@ -165,9 +165,8 @@ type Rollouts struct {
 
 	// dropped is the number of tagged episodes that are in no figure, because their servers ran out
 	// of room before they were collected.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Dropped int64 `json:"dropped"`
+	Dropped Count `json:"dropped"`
 
 	// ledgerKey is the pool's public key at the start of collecting. It verifies the segments.
 	// +kubebuilder:validation:MaxLength=64
@@ -212,36 +211,30 @@ type RolloutServer struct {
 type RunEpisodes struct {
 	// total is the number of episodes that the run plans, or requests from trainers. If trainers
 	// have played more, or there is no limit, it is the number that they have played.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Total int64 `json:"total"`
+	Total Count `json:"total"`
 
 	// scored is the number of episodes that were played to their end.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Scored int64 `json:"scored"`
+	Scored Count `json:"scored"`
 
 	// failed is the number of episodes that ended because of the agent (invalid actions, out of
 	// steps). They are scored as they stood.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Failed int64 `json:"failed"`
+	Failed Count `json:"failed"`
 
 	// errored is the number of episodes that ended with an infrastructure failure. They are in no
 	// figure.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Errored int64 `json:"errored"`
+	Errored Count `json:"errored"`
 
 	// active is the number of episodes that are being played, as last reported by the servers.
-	// +kubebuilder:validation:Minimum=0
 	// +optional
-	Active *int64 `json:"active,omitempty"`
+	Active *Count `json:"active,omitempty"`
 
 	// retried is the number of episodes that were started again after an infrastructure failure.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Retried int64 `json:"retried"`
+	Retried Count `json:"retried"`
 }
 
 // ErrorCount counts failed attempts of one class.
@@ -252,27 +245,23 @@ type ErrorCount struct {
 	Class string `json:"class,omitempty"`
 
 	// retried is the number of failed attempts that were followed by another attempt.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Retried int64 `json:"retried"`
+	Retried Count `json:"retried"`
 
 	// errored is the number of episodes that were given up because of this class.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Errored int64 `json:"errored"`
+	Errored Count `json:"errored"`
 }
 
 // Tokens are the tokens that a model used.
 type Tokens struct {
 	// prompt is the number of input tokens.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Prompt int64 `json:"prompt"`
+	Prompt Count `json:"prompt"`
 
 	// completion is the number of output tokens.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Completion int64 `json:"completion"`
+	Completion Count `json:"completion"`
 }
 
 // Durations are quantiles of the durations of episodes, in seconds, as decimals of three digits.
@@ -322,9 +311,8 @@ type Provenance struct {
 	AgentDigest string `json:"agentDigest,omitempty"`
 
 	// seed is the seed of the run.
-	// +kubebuilder:validation:Minimum=0
 	// +optional
-	Seed *int64 `json:"seed,omitempty"`
+	Seed *Count `json:"seed,omitempty"`
 
 	// specHash is the digest of the immutable part of the spec, "sha256:" and 64 hex digits.
 	// +kubebuilder:validation:MaxLength=128

@@ -4,6 +4,10 @@ package v1alpha1
 // +kubebuilder:validation:MaxLength=16
 type Decimal = string
 
+// Count is a number of things, at least 0.
+// +kubebuilder:validation:Minimum=0
+type Count = int64
+
 // Score summarises scores from 0 to 1, as decimals of four digits.
 type Score struct {
 	// mean is the mean over the episodes.
@@ -41,9 +45,8 @@ type BaselineResult struct {
 	Name string `json:"name,omitempty"`
 
 	// scenarios is the number of scenarios that both runs played.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Scenarios int64 `json:"scenarios"`
+	Scenarios Count `json:"scenarios"`
 
 	// delta is the mean difference, positive if this run is better.
 	// +optional
@@ -95,9 +98,8 @@ type TaskResult struct {
 	Name string `json:"name,omitempty"`
 
 	// episodes is the number of scored and failed episodes of the task.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Episodes int64 `json:"episodes"`
+	Episodes Count `json:"episodes"`
 
 	// score summarises the scores of the task's episodes.
 	// +optional
@@ -139,9 +141,8 @@ type CategoryResult struct {
 	Name string `json:"name,omitempty"`
 
 	// episodes is the number of scored and failed episodes of the category.
-	// +kubebuilder:validation:Minimum=0
 	// +required
-	Episodes int64 `json:"episodes"`
+	Episodes Count `json:"episodes"`
 
 	// score summarises the scores of the category's episodes.
 	// +optional

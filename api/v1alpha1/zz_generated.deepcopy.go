@@ -347,7 +347,7 @@ func (in *CustomerSupportEnvStatus) DeepCopyInto(out *CustomerSupportEnvStatus) 
 	if in.Sessions != nil {
 		in, out := &in.Sessions, &out.Sessions
 		*out = new(SessionCounts)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.Episodes != nil {
 		in, out := &in.Episodes, &out.Episodes
@@ -650,7 +650,9 @@ func (in *EvaluationRunStatus) DeepCopyInto(out *EvaluationRunStatus) {
 	if in.Errors != nil {
 		in, out := &in.Errors, &out.Errors
 		*out = make([]ErrorCount, len(*in))
-		copy(*out, *in)
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 	if in.Baseline != nil {
 		in, out := &in.Baseline, &out.Baseline
@@ -660,7 +662,7 @@ func (in *EvaluationRunStatus) DeepCopyInto(out *EvaluationRunStatus) {
 	if in.Tokens != nil {
 		in, out := &in.Tokens, &out.Tokens
 		*out = new(Tokens)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.ScoresRef != nil {
 		in, out := &in.ScoresRef, &out.ScoresRef
@@ -1020,7 +1022,7 @@ func (in *Provenance) DeepCopyInto(out *Provenance) {
 	*out = *in
 	if in.Seed != nil {
 		in, out := &in.Seed, &out.Seed
-		*out = new(int64)
+		*out = new(Count)
 		**out = **in
 	}
 }
@@ -1125,7 +1127,7 @@ func (in *RunEpisodes) DeepCopyInto(out *RunEpisodes) {
 	*out = *in
 	if in.Active != nil {
 		in, out := &in.Active, &out.Active
-		*out = new(int64)
+		*out = new(Count)
 		**out = **in
 	}
 }

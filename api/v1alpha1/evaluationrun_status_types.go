@@ -311,8 +311,9 @@ type Provenance struct {
 	AgentDigest string `json:"agentDigest,omitempty"`
 
 	// seed is the seed of the run.
+	// +kubebuilder:validation:Minimum=0
 	// +optional
-	Seed *Count `json:"seed,omitempty"`
+	Seed *int64 `json:"seed,omitempty"`
 
 	// specHash is the digest of the immutable part of the spec, "sha256:" and 64 hex digits.
 	// +kubebuilder:validation:MaxLength=128

@@ -1022,7 +1022,7 @@ func (in *Provenance) DeepCopyInto(out *Provenance) {
 	*out = *in
 	if in.Seed != nil {
 		in, out := &in.Seed, &out.Seed
-		*out = new(Count)
+		*out = new(int64)
 		**out = **in
 	}
 }

@@ -49,7 +49,8 @@ func TestValidation(t *testing.T) {
 			"[{name: pull}]}}"), ""},
 		"a run of a model": {runWith("model", "{type: Builtin, builtin: {policy: 'Null'}}",
 			"{type: OpenAI, openAI: {baseURL: 'https://models.example/v1', model: m, "+
-				"apiKeySecretRef: {name: k, key: k}, mode: JSON, temperature: '0.7', maxTokens: 512, requestsPerMinute: 60, timeoutSeconds: 30, "+
+				"apiKeySecretRef: {name: k, key: k}, "+
+				"mode: JSON, temperature: '0.7', maxTokens: 512, requestsPerMinute: 60, timeoutSeconds: 30, "+
 				"systemPrompt: Help., extraBody: {top_k: 5, nested: {a: [1]}}}}"), ""},
 		"a run of a URL": {runWith("url", "{type: Builtin, builtin: {policy: 'Null'}}",
 			"{type: HTTP, http: {url: 'http://agent:8080/act?a=b', tokenSecretRef: {name: a, key: t}}}"), ""},

@@ -97,7 +97,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.SetOutput(output)
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 disables it")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of /metrics; 0 disables it")
 	flags.BoolVar(&o.insecure, "metrics-insecure", false,
 		"serve metrics over HTTP without authorisation, instead of HTTPS to clients that the cluster authorises")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
@@ -109,7 +109,7 @@ func parse(args []string, output io.Writer) (options, error) {
 		"image of servers and runners; defaults to $CSENV_IMAGE")
 	flags.StringVar(&o.namespace, "namespace", ownNamespace(os.Getenv, namespaceFile),
 		"namespace of this program, which managed NetworkPolicies admit to the operations port; defaults to "+
-			"$POD_NAMESPACE or that of the service account; if empty, NetworkPolicies admit every client to that port")
+			"$POD_NAMESPACE or that of the service account; if empty, they admit every client to that port")
 	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {

@@ -1,5 +1,5 @@
-// Package crd embeds the CustomResourceDefinitions, for programs that validate and default manifests
-// without a cluster.
+// Package crd embeds the CustomResourceDefinitions, for programs that validate manifests without a
+// cluster.
 package crd
 
 import "embed"

@@ -1,10 +1,7 @@
-// Package audit measures what shortcuts earn on a catalogue.
-//
-// The shortcuts are policies that understand nothing: constants, keywords, the customer's tone or
-// account level. The grader itself grades them, without a reply. Knowledge that a shortcut would
-// need (the team to escalate to, the answers that a map is fitted to) is given to it, so every
-// figure is an upper bound. A catalogue on which a shortcut comes near the pass line measures
-// nothing.
+// Package audit measures what shortcuts earn on a catalogue: policies that understand nothing and
+// use constants, keywords, the customer's tone or account level. A catalogue on which a shortcut
+// comes near the pass line measures nothing. Shortcuts get the knowledge that they would need, such
+// as the right team, so every figure is an upper bound.
 package audit
 
 import (
@@ -64,9 +61,7 @@ func Tickets(c *scenarios.Catalog, read Reader, seeds ...int64) ([]Figures, erro
 type instance struct {
 	ticket *scenarios.Ticket
 	cue    string
-	// weight gives the tickets of all scenarios the same weight, regardless of the number of
-	// wordings.
-	weight float64
+	weight float64 // so that all scenarios have the same weight
 }
 
 func instantiate(c *scenarios.Catalog, read Reader, seeds []int64) ([]instance, error) {
@@ -101,8 +96,8 @@ func (s shortcut) figures(cases []instance) (Figures, error) {
 		if err != nil {
 			return best, err
 		}
-		best.Category, best.Priority, best.Escalation = max(best.Category, f.Category), max(best.Priority,
-			f.Priority), max(best.Escalation, f.Escalation)
+		best.Category, best.Priority = max(best.Category, f.Category), max(best.Priority, f.Priority)
+		best.Escalation = max(best.Escalation, f.Escalation)
 		best.Classify, best.Rules = max(best.Classify, f.Classify), max(best.Rules, f.Rules)
 	}
 	return best, nil
@@ -113,8 +108,8 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 	var classify, rules float64
 	shares := map[string]float64{}
 	for _, in := range cases {
-		dims, err := grader.GradeTicket(in.ticket, grader.TaskResolve, decide(in),
-			grader.Verdict{Status: grader.StatusOK})
+		noReply := grader.Verdict{Status: grader.StatusOK}
+		dims, err := grader.GradeTicket(in.ticket, grader.TaskResolve, decide(in), noReply)
 		if err != nil {
 			return Figures{}, err
 		}
@@ -132,8 +127,8 @@ func figuresOf(cases []instance, decide decider) (Figures, error) {
 	return Figures{
 		Category:   thousandths(shares[grader.DimensionCategory]),
 		Priority:   thousandths(shares[grader.DimensionPriority]),
-		Escalation: thousandths(shares[grader.DimensionEscalation]), Classify: thousandths(classify),
-		Rules: thousandths(rules),
+		Escalation: thousandths(shares[grader.DimensionEscalation]),
+		Classify:   thousandths(classify), Rules: thousandths(rules),
 	}, nil
 }
 
@@ -210,14 +205,9 @@ func fitted(cases []instance, feature func(instance) string) []decider {
 	for value := range answers {
 		of := slices.DeleteFunc(slices.Clone(cases), func(in instance) bool { return feature(in) != value })
 		answers[value] = answer{
-			category: bestOf(scenarios.Categories(), func(c string) float64 {
-				return credit(of, func(in instance) bool { return in.ticket.Gold.Category == c })
-			}),
-			priority: bestOf(scenarios.Priorities(), func(p string) float64 {
-				return credit(of, func(in instance) bool { return in.ticket.Gold.Priority == p })
-			}),
-			escalate: credit(of, func(in instance) bool { return in.ticket.Gold.Escalate }) > credit(of,
-				func(in instance) bool { return !in.ticket.Gold.Escalate }),
+			category: bestOf(scenarios.Categories(), of, func(g scenarios.TicketGold) string { return g.Category }),
+			priority: bestOf(scenarios.Priorities(), of, func(g scenarios.TicketGold) string { return g.Priority }),
+			escalate: bestOf([]bool{false, true}, of, func(g scenarios.TicketGold) bool { return g.Escalate }),
 		}
 	}
 	return []decider{func(in instance) grader.Decisions {
@@ -226,20 +216,14 @@ func fitted(cases []instance, feature func(instance) string) []decider {
 	}}
 }
 
-func credit(cases []instance, right func(instance) bool) float64 {
-	sum := 0.0
+// bestOf returns the first of the values that is right for the cases of the highest weight.
+func bestOf[T comparable](values []T, cases []instance, gold func(scenarios.TicketGold) T) T {
+	weights := map[T]float64{}
 	for _, in := range cases {
-		if right(in) {
-			sum += in.weight
-		}
+		weights[gold(in.ticket.Gold)] += in.weight
 	}
-	return sum
-}
-
-// bestOf returns the first of the values with the highest worth.
-func bestOf(values []string, worth func(string) float64) string {
-	return slices.MaxFunc(values, func(a, b string) int {
-		switch x, y := worth(a), worth(b); {
+	return slices.MaxFunc(values, func(a, b T) int {
+		switch x, y := weights[a], weights[b]; {
 		case x > y+1e-9:
 			return 1
 		case y > x+1e-9:

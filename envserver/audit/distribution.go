@@ -23,8 +23,8 @@ func Columns() []string {
 		[]string{"escalate", "resolve", "basic", "premium", "enterprise"})
 }
 
-// Distribution counts the tickets of a catalogue at seed 0, where every branch has its canonical
-// value. Rows are in the order of Columns, or alphabetical.
+// Distribution counts the tickets of a catalogue at seed 0. Rows are in the order of Columns, or
+// alphabetical.
 func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 	var rows []Marginal
 	count := func(of string, columns []string) {
@@ -50,8 +50,7 @@ func Distribution(c *scenarios.Catalog) ([]Marginal, error) {
 			count(traits(c, t)[kind], columnsOf(t))
 		}
 		slices.SortFunc(rows[from:], func(a, b Marginal) int {
-			return cmp.Or(position(a)-position(b),
-				strings.Compare(a.Of, b.Of))
+			return cmp.Or(position(a)-position(b), strings.Compare(a.Of, b.Of))
 		})
 	}
 	return rows, nil

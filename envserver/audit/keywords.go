@@ -58,10 +58,8 @@ func Keywords(t *scenarios.Ticket) string {
 // only themselves and their plural.
 func hits(text string, keywords []string) int {
 	n := 0
-	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool {
-		return !unicode.IsLetter(r) &&
-			r != '-'
-	}) {
+	separates := func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), separates) {
 		if slices.ContainsFunc(keywords, func(k string) bool {
 			return strings.HasPrefix(word, k) && (len(k) > 3 || len(word) <= len(k)+1)
 		}) {

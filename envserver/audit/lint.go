@@ -13,7 +13,7 @@ import (
 
 // The rules of Lint.
 const (
-	ruleCue          = "cue"          // the wordings bear out the cue
+	ruleCue          = "cue"          // the wordings support the cue
 	ruleDistribution = "distribution" // the public tickets are spread as they are meant to be
 	ruleReadOnly     = "read-only"    // few workflows are settled without changing anything
 	ruleQueue        = "queue"        // only the order of urgency passes a queue
@@ -35,8 +35,8 @@ const minWorkflows = 8
 // together or the keywords.
 func Lint(c *scenarios.Catalog) ([]scenarios.Finding, error) {
 	var findings []scenarios.Finding
-	for _, check := range []func(*scenarios.Catalog) ([]scenarios.Finding, error){cues, distribution, readOnly,
-		orders} {
+	type check = func(*scenarios.Catalog) ([]scenarios.Finding, error)
+	for _, check := range []check{cues, distribution, readOnly, orders} {
 		found, err := check(c)
 		if err != nil {
 			return nil, err

@@ -118,11 +118,10 @@ func rank(values ...string) func(string) int {
 	return func(v string) int { return slices.Index(values, v) }
 }
 
-// What replies that understand little earn, in milli-points: one that fits every ticket, and one
-// with some words of the matter.
+// The points of poor replies, in milli-points.
 const (
-	boilerplate = 70
-	weakReply   = 150
+	boilerplate = 70  // fits every ticket
+	weakReply   = 150 // has some words of the matter
 )
 
 // way is a way of working through a queue: the acts in order, whether they fit or not.
@@ -140,22 +139,19 @@ func ways() []way {
 		{"oracle", func(s *shift) []queue.Act { return queue.Best(s.cases()).Acts }},
 		{"perfect answers, most urgent first", ordered(urgency)},
 		{"perfect answers, all labels first", func(s *shift) []queue.Act {
-			return queue.LabelsFirst(s.cases(),
-				s.by(urgency))
+			return queue.LabelsFirst(s.cases(), s.by(urgency))
 		}},
 		{"perfect answers, enterprise first", ordered(func(q queued) int { return level(q.level) })},
 		{"perfect answers, first come first served", ordered(arrival)},
 		{"perfect answers, angriest first", ordered(func(q queued) int { return tone(q.tone) })},
 		{"perfect answers, least urgent first", ordered(func(q queued) int { return -urgency(q) })},
 		{"perfect decisions, worthless replies", func(s *shift) []queue.Act {
-			return worthless(
-				queue.OneByOne(s.cases(), s.by(arrival)))
+			return worthless(queue.OneByOne(s.cases(), s.by(arrival)))
 		}},
 		{"keyword category, always medium, weak replies, resolve", (*shift).keywords},
 		{"resolve everything with boilerplate", func(s *shift) []queue.Act { return s.boilerplate(queue.Resolve) }},
 		{"labels only", func(s *shift) []queue.Act {
-			return queue.LabelsFirst(s.cases(),
-				s.by(arrival))[:2*queue.Size]
+			return queue.LabelsFirst(s.cases(), s.by(arrival))[:2*queue.Size]
 		}},
 		{"escalate everything with boilerplate", func(s *shift) []queue.Act { return s.boilerplate(queue.Escalate) }},
 	}

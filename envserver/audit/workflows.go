@@ -93,10 +93,8 @@ func (t *tally) add(final *episode.Final, err error) error {
 	}
 	t.episodes++
 	t.total += final.Score
-	resolved := slices.ContainsFunc(final.Dimensions, func(d score.Dimension) bool {
-		return d.Name == "resolution" &&
-			d.Earned > 0
-	})
+	resolved := slices.ContainsFunc(final.Dimensions,
+		func(d score.Dimension) bool { return d.Name == "resolution" && d.Earned > 0 })
 	if resolved && final.Score >= PassMark {
 		t.passed++
 	}
@@ -107,11 +105,9 @@ func (t *tally) outcome() Outcome {
 	if t.episodes == 0 {
 		return Outcome{}
 	}
-	return Outcome{Score: mean(t.total, int64(t.episodes)*1000), Passed: t.passed}
+	most := int64(t.episodes) * 1000
+	return Outcome{Score: (2*t.total + most) / (2 * most), Passed: t.passed} // rounded half up
 }
-
-// mean is a/b rounded half up.
-func mean(a, b int64) int64 { return (2*a + b) / (2 * b) }
 
 // player plays sequences on one workflow.
 type player struct {
@@ -158,14 +154,15 @@ func (p *player) play(policy string, answer reply) (*episode.Final, error) {
 // step plays an action, and repeats a look-up that failed.
 func (p *player) step(action map[string]any) (*episode.Final, error) {
 	final, ok, err := p.send(action)
-	if look := action["action_type"] == scenarios.CheckOrderStatus ||
-		action["action_type"] == scenarios.CheckPayment; look && !ok && final == nil && err == nil {
+	kind := action["action_type"]
+	lookUp := kind == scenarios.CheckOrderStatus || kind == scenarios.CheckPayment
+	if lookUp && !ok && final == nil && err == nil {
 		final, _, err = p.send(action)
 	}
 	return final, err
 }
 
-// send plays an action. If it is refused, the sequence goes on.
+// send plays an action. A refused action doesn't end the sequence.
 func (p *player) send(action map[string]any) (final *episode.Final, ok bool, err error) {
 	raw, err := json.Marshal(action)
 	if err != nil {

@@ -1,12 +1,8 @@
 // Package grader turns the end of an episode into points.
 //
-// A ticket is graded in two halves. What can be read from the agent's decisions (category,
-// priority, escalation) is graded by rules that compare them with the scenario's gold. What only
-// the reply can tell (its facts, its promises, its tone) is graded by a [Judge], whose [Verdict]
-// lists every criterion and every gate, so that a score can be explained and a rubric re-weighted
-// later. The judge that ships, [Offline], is a pure function of the ticket, the reply and the
-// actions taken: no network, no clock, no floating point, so the same bytes earn the same points on
-// every machine.
+// The agent's decisions (category, priority, escalation) are compared with the scenario's gold. The
+// reply is graded by a [Judge], whose [Verdict] lists every criterion and every gate, so that a
+// score can be explained and a rubric re-weighted later.
 //
 // Points are milli-points (thousandths of a ticket's full score); an episode's score is the ratio
 // of the points earned to those its task offers, in micro-points.
@@ -82,10 +78,10 @@ type Decisions struct {
 // the verdict isn't a score, and an error for a task it doesn't know.
 func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]score.Dimension, error) {
 	dims := []score.Dimension{
-		{Name: DimensionCategory, Earned: choicePoints(categoryPoints, d.Category, t.Gold.Category,
-			t.Gold.CategoryAlternates), Offered: categoryPoints},
-		{Name: DimensionPriority, Earned: choicePoints(priorityPoints, d.Priority, t.Gold.Priority,
-			t.Gold.PriorityAlternates), Offered: priorityPoints},
+		{Name: DimensionCategory, Offered: categoryPoints,
+			Earned: choicePoints(categoryPoints, d.Category, t.Gold.Category, t.Gold.CategoryAlternates)},
+		{Name: DimensionPriority, Offered: priorityPoints,
+			Earned: choicePoints(priorityPoints, d.Priority, t.Gold.Priority, t.Gold.PriorityAlternates)},
 	}
 	switch task {
 	case TaskClassify:

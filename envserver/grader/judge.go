@@ -15,9 +15,8 @@ type Judge interface {
 	// Name is the scale of the verdicts, for example "offline-v2". Scores of different scales are
 	// never averaged.
 	Name() string
-	// Judge grades one reply. It returns an error, and a verdict whose Status is StatusError, when
-	// it couldn't form a verdict: a failure to judge is never a score, neither zero nor a middle
-	// value, because it says nothing about the agent.
+	// Judge grades one reply. If it can't, it returns an error and a verdict with StatusError: a
+	// failure to judge is never a score.
 	Judge(ctx context.Context, c Case) (Verdict, error)
 }
 
@@ -127,9 +126,9 @@ type Criterion struct {
 	ID      string `json:"id"`
 	Earned  int64  `json:"earned"`
 	Offered int64  `json:"offered"`
-	// Reason says what was found or what is missing.
+	// Reason states what is missing.
 	Reason string `json:"reason,omitempty"`
-	// Evidence is what a judge of language said of the claims that the rules left to it.
+	// Evidence are the answers of a judge of language to the claims that the rules left open.
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 

@@ -29,8 +29,7 @@ type Options struct {
 	Model   llm.Config
 	KeyFile string
 
-	// flags are those that AddFlags added to.
-	flags *pflag.FlagSet
+	flags *pflag.FlagSet // set by AddFlags
 }
 
 // Default is the offline judge.
@@ -91,8 +90,7 @@ func (o *Options) Validate(environment string) error {
 	return nil
 }
 
-// Stray reports flags of the model's that were given although no model judges: who gives them means
-// to ask one.
+// Stray reports flags of the model that are set although the judge is offline.
 func (o *Options) Stray() error {
 	if o.flags == nil || o.Type == llmJudge {
 		return nil
@@ -106,8 +104,8 @@ func (o *Options) Stray() error {
 	if len(given) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s given, but --judge is %s: add --judge llm, or leave them out", strings.Join(given, ", "),
-		o.Type)
+	return fmt.Errorf("%s given, but --judge is %s: add --judge llm, or leave them out",
+		strings.Join(given, ", "), o.Type)
 }
 
 // New makes the judge of replies, and what it serves at /metrics.

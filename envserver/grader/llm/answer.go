@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/csenv/csenv/envserver/grader"
+	"github.com/csenv/csenv/envserver/grader/text"
 )
 
 // cannotJudge is the third answer of a model. It decides nothing and is not cached.
@@ -19,8 +20,8 @@ const (
 	maxReason, maxQuote = 500, 1000 // of an answer's parts that are kept, in characters
 )
 
-// schema returns the JSON schema of an answer. Endpoints generate properties in the order of the
-// schema, so quote and reason come before the verdict that follows from them.
+// schema returns the JSON schema of an answer. Endpoints generate properties in its order, so quote
+// and reason come before the verdict.
 func schema(ids []string) map[string]any {
 	properties := `{"id":{"enum":["` + strings.Join(ids, `","`) + `"],"type":"string"},` +
 		`"evidence_quote":{"type":"string"},"reason":{"type":"string"},` +
@@ -71,15 +72,14 @@ func parse(content string, q *question) ([]grader.Evidence, error) {
 			return nil, fmt.Errorf(`the verdict of %s is none of "met", "unmet" and "cannot_judge"`, v.ID)
 		}
 		given[v.ID] = grader.Evidence{Claim: q.claims[i].ID, Verdict: v.Verdict,
-			Quote: clip(unmarked(v.Evidence), maxQuote), Reason: clip(v.Reason, maxReason)}
+			Quote: text.Clip(unmarked(v.Evidence), maxQuote), Reason: text.Clip(v.Reason, maxReason)}
 	}
 	out := make([]grader.Evidence, len(q.Claims))
 	for i, c := range q.Claims {
-		e, ok := given[c.ID]
-		if !ok {
+		var ok bool
+		if out[i], ok = given[c.ID]; !ok {
 			return nil, fmt.Errorf("it lacks %s", c.ID)
 		}
-		out[i] = e
 	}
 	return out, nil
 }
@@ -87,26 +87,11 @@ func parse(content string, q *question) ([]grader.Evidence, error) {
 // object returns the JSON object of a text: the last fenced block, or all of it.
 func object(content string) string {
 	const fence = "```"
-	text := strings.TrimSpace(content)
-	end := strings.LastIndex(text, fence)
-	if strings.HasPrefix(text, "{") || end < 0 {
-		return text
+	content = strings.TrimSpace(content)
+	end := strings.LastIndex(content, fence)
+	start := strings.LastIndex(content[:max(end, 0)], fence)
+	if strings.HasPrefix(content, "{") || start < 0 {
+		return content
 	}
-	start := strings.LastIndex(text[:end], fence)
-	if start < 0 {
-		return text
-	}
-	block := text[start+len(fence) : end]
-	return strings.TrimPrefix(strings.TrimSpace(block), "json")
-}
-
-func clip(text string, most int) string {
-	n := 0
-	for i := range text {
-		if n == most {
-			return text[:i]
-		}
-		n++
-	}
-	return text
+	return strings.TrimPrefix(strings.TrimSpace(content[start+len(fence):end]), "json")
 }

@@ -136,7 +136,6 @@ func writeFile(path string, data []byte) error {
 
 // decided reports whether every answer is met or unmet.
 func decided(answers []grader.Evidence) bool {
-	return !slices.ContainsFunc(answers, func(a grader.Evidence) bool {
-		return a.Verdict != grader.Met && a.Verdict != grader.Unmet
-	})
+	return !slices.ContainsFunc(answers,
+		func(a grader.Evidence) bool { return a.Verdict != grader.Met && a.Verdict != grader.Unmet })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,15 +41,11 @@ type client struct {
 func newClient(c *Config, m *metrics) *client {
 	return &client{
 		config: c, metrics: m,
-		completions: endpoint.NewCompletions(endpoint.Service{
-			BaseURL: c.BaseURL, Key: c.APIKey, Timeout: c.Timeout / 2, MaxBody: maxBody, HTTPClient: c.HTTPClient,
-			Now: c.Now,
-		}),
-		caller: endpoint.NewCaller(endpoint.Config{
-			MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue, Attempts: maxAttempts, FirstBackoff: firstBackoff,
-			MaxBackoff: maxBackoff,
-			Now:        c.Now, Random: c.Random, Wait: c.Wait,
-		}),
+		completions: endpoint.NewCompletions(endpoint.Service{BaseURL: c.BaseURL, Key: c.APIKey,
+			Timeout: c.Timeout / 2, MaxBody: maxBody, HTTPClient: c.HTTPClient, Now: c.Now}),
+		caller: endpoint.NewCaller(endpoint.Config{MaxConcurrency: c.MaxConcurrency, MaxQueue: c.MaxQueue,
+			Attempts: maxAttempts, FirstBackoff: firstBackoff, MaxBackoff: maxBackoff,
+			Now: c.Now, Random: c.Random, Wait: c.Wait}),
 		breaker: gobreaker.NewCircuitBreaker[*openai.ChatCompletion](gobreaker.Settings{
 			Interval: breakerWindow, BucketPeriod: breakerWindow / 6, Timeout: breakerPause,
 			ReadyToTrip: func(n gobreaker.Counts) bool {
@@ -112,8 +109,7 @@ func failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil, ctx.Err() != nil:
 		return err
-	case errors.Is(err, endpoint.ErrQueueFull), errors.Is(err, gobreaker.ErrOpenState), errors.Is(err,
-		gobreaker.ErrTooManyRequests):
+	case errors.Is(err, endpoint.ErrQueueFull), refusedByBreaker(err):
 		return fail(grader.CauseUnavailable, err)
 	case class == endpoint.TimedOut && errors.Is(err, endpoint.ErrNoTime):
 		return fail(grader.CauseTimeout, err)
@@ -127,6 +123,10 @@ func failed(ctx context.Context, err error) error {
 	return fail(grader.CauseFailed, err)
 }
 
+func refusedByBreaker(err error) bool {
+	return errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
+}
+
 // send makes one request, unless the breaker is open.
 func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*openai.ChatCompletion, error) {
 	answer, err := c.breaker.Execute(func() (*openai.ChatCompletion, error) {
@@ -136,7 +136,7 @@ func (c *client) send(ctx context.Context, p prompt, usage *grader.Usage) (*open
 		c.metrics.called(endpoint.ClassOf(err), c.config.Now().Sub(began))
 		return answer, err
 	})
-	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+	if refusedByBreaker(err) {
 		return nil, fmt.Errorf("the judge's endpoint has failed too often: %w", err)
 	}
 	if e, ok := errors.AsType[*endpoint.Error](err); ok {
@@ -175,14 +175,13 @@ func content(answer *openai.ChatCompletion) (string, error) {
 // params returns a request with the features.
 func (c *client) params(p prompt, with feature) openai.ChatCompletionNewParams {
 	params := openai.ChatCompletionNewParams{
-		Model: c.config.Model, Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(p.system),
-			openai.UserMessage(p.user)},
+		Model:    c.config.Model,
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(p.system), openai.UserMessage(p.user)},
 	}
 	if with&responseFormat != 0 {
 		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
 			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-				Name: "verdicts", Strict: openai.Bool(true), Schema: schema(p.ids),
-			}}
+				Name: "verdicts", Strict: openai.Bool(true), Schema: schema(p.ids)}}
 	}
 	if with&seedParam != 0 {
 		params.Seed = openai.Int(p.seed)
@@ -204,10 +203,8 @@ func (c *client) params(p prompt, with feature) openai.ChatCompletionNewParams {
 // named returns the feature that a complaint names.
 func named(complaint string) feature {
 	for _, f := range features {
-		for _, name := range f.names {
-			if strings.Contains(complaint, name) {
-				return f.feature
-			}
+		if slices.ContainsFunc(f.names, func(name string) bool { return strings.Contains(complaint, name) }) {
+			return f.feature
 		}
 	}
 	return 0

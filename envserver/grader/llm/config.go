@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,17 +66,17 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.MaxConcurrency, DefaultMaxConcurrency)
-	setDefault(&c.MaxQueue, 4096)
-	setDefault(&c.Votes, DefaultVotes)
-	setDefault(&c.PassLine, 300)
-	setDefault(&c.Margin, 50)
-	setDefault(&c.OnFailure, FailureIsError)
-	setDefault(&c.CacheMode, CacheReadWrite)
-	setDefault(&c.CacheSize, 10_000)
-	setDefault(&c.MaxTokens, 4096)
-	setDefault(&c.HTTPClient, &http.Client{})
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.MaxConcurrency = cmp.Or(c.MaxConcurrency, DefaultMaxConcurrency)
+	c.MaxQueue = cmp.Or(c.MaxQueue, 4096)
+	c.Votes = cmp.Or(c.Votes, DefaultVotes)
+	c.PassLine = cmp.Or(c.PassLine, 300)
+	c.Margin = cmp.Or(c.Margin, 50)
+	c.OnFailure = cmp.Or(c.OnFailure, FailureIsError)
+	c.CacheMode = cmp.Or(c.CacheMode, CacheReadWrite)
+	c.CacheSize = cmp.Or(c.CacheSize, 10_000)
+	c.MaxTokens = cmp.Or(c.MaxTokens, 4096)
+	c.HTTPClient = cmp.Or(c.HTTPClient, &http.Client{})
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -86,13 +87,6 @@ func (c Config) withDefaults() Config {
 		c.Wait = endpoint.Wait
 	}
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // maxModel bounds the length of a model's name, which is part of the scale.
@@ -114,8 +108,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("the judge has %d votes: it must be 1, 3, 5, 7 or 9", c.Votes))
 	}
 	if c.Timeout < 0 || c.MaxConcurrency < 0 || c.MaxQueue < 0 || c.CacheSize < 0 || c.MaxTokens < 0 {
-		errs = append(errs, errors.New("the judge's timeout, concurrency, queue, cache size and token bound must be "+
-			"positive"))
+		errs = append(errs,
+			errors.New("the judge's timeout, concurrency, queue, cache size and token bound must be positive"))
 	}
 	if !slices.Contains([]OnFailure{FailureIsError, FailureIsOffline}, c.OnFailure) {
 		errs = append(errs, fmt.Errorf("the judge's handling of failures is %q: choose error or offline", c.OnFailure))
@@ -133,6 +127,6 @@ func plainURL(text string) bool {
 }
 
 func plainName(text string) bool {
-	return text != "" && len(text) <= maxModel && !strings.ContainsFunc(text,
-		func(r rune) bool { return r <= ' ' || r > '~' })
+	return text != "" && len(text) <= maxModel &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }

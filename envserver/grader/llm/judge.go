@@ -1,14 +1,13 @@
 // Package llm judges replies with a language model behind any endpoint that speaks OpenAI's chat
 // completions.
 //
-// The rules of package offline read the reply first. What they can't decide (a fact in other words,
-// the next step, whether a question was answered, tone, order) becomes claims of one statement
-// each, and each answer has to quote its evidence. Points, caps and gates stay in code. A reply is
-// data to the model, never an instruction; if it deceives the model, the gates bound the damage.
+// The rules of package offline read the reply first. The model decides the claims that they leave
+// open, and has to quote its evidence. Points, caps and gates stay in code. A reply is data to the
+// model; if it deceives the model, the gates bound the damage.
 //
 // A failure is never a score: it is an error with a cause or, if configured, the offline judge's
-// verdict under that judge's name. Answers are cached under a digest of everything that they depend
-// on, so the same reply is judged once, and a run can be graded again without the model.
+// verdict. Answers are cached under a digest of everything that they depend on, so the same reply
+// is judged once, and a run can be graded again without the model.
 package llm
 
 import (
@@ -174,8 +173,8 @@ func (j *Judge) fetch(ctx context.Context, q *question, key string, vote int) re
 	return j.share(ctx, q, key, vote)
 }
 
-// lookUp finds an answer to the request that the endpoint would get now. With a frozen cache the
-// endpoint's refusals are unknown, so any are accepted.
+// lookUp finds an answer to the request that the endpoint would get now, or with a frozen cache to
+// a request without any of the features.
 func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 	if j.config.CacheMode != CacheFrozen {
 		return j.cache.get(address(key, feature(j.client.refused.Load())), q)
@@ -189,7 +188,7 @@ func (j *Judge) lookUp(q *question, key string) (entry, bool) {
 }
 
 // share asks the model. Sessions that need the same vote at the same time share one request, which
-// continues if the session that began it ends. No lock is held while they wait.
+// continues if the session that began it ends.
 func (j *Judge) share(ctx context.Context, q *question, key string, vote int) result {
 	for {
 		var led atomic.Bool
@@ -253,10 +252,8 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 	}()
 	complaint := ""
 	for attempt := range semanticAttempts {
-		content, p, err := j.client.complete(ctx, func(fenced bool) (prompt, error) {
-			return j.write(q, key, attempt,
-				complaint, fenced)
-		}, &r.usage)
+		build := func(fenced bool) (prompt, error) { return j.write(q, key, attempt, complaint, fenced) }
+		content, p, err := j.client.complete(ctx, build, &r.usage)
 		switch {
 		case err != nil && causeOf(err) != grader.CauseUnparsable:
 			r.err = err
@@ -264,8 +261,8 @@ func (j *Judge) consult(ctx context.Context, q *question, key string, vote int) 
 		case err != nil:
 			r.err, complaint = err, "it was not a complete JSON object"
 		case strings.Contains(content, p.canary):
-			r.err, complaint = fail(grader.CauseFailed,
-				errors.New("the answer reveals the instructions")), "it held what must not be written"
+			r.err = fail(grader.CauseFailed, errors.New("the answer reveals the instructions"))
+			complaint = "it held what must not be written"
 		default:
 			if r.answers, err = parse(content, q); err == nil {
 				r.err = nil

@@ -15,8 +15,7 @@ type metrics struct {
 	promptTokens, completionTokens     prometheus.Counter
 	hits, misses, refused, unkept      prometheus.Counter
 	callSeconds, judgeSeconds          prometheus.Histogram
-	tokens                             *prometheus.CounterVec
-	lookups                            *prometheus.CounterVec
+	tokens, lookups                    *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -34,10 +33,9 @@ func newMetrics() *metrics {
 			"cause"),
 		calls:   counters("csenv_judge_calls_total", "Requests to the judge's endpoint by result.", "result"),
 		retries: counters("csenv_judge_retries_total", "Requests that were sent again, by the reason.", "reason"),
-		tokens: counters("csenv_judge_tokens_total", "Tokens that the endpoint reported, of answers of no use "+
-			"too, by kind.", "kind"),
-		lookups: counters("csenv_judge_cache_total", "Answers looked up in the judge's cache, by result.",
-			"result"),
+		tokens: counters("csenv_judge_tokens_total",
+			"Tokens that the endpoint reported, of answers of no use too, by kind.", "kind"),
+		lookups: counters("csenv_judge_cache_total", "Answers looked up in the judge's cache, by result.", "result"),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_refused_evidence_total",
 			Help: "Verdicts of met whose quote isn't evidence: they count as unmet."}),
 		unkept: prometheus.NewCounter(prometheus.CounterOpts{Name: "csenv_judge_unkept_total",

@@ -12,15 +12,15 @@ import (
 	"slices"
 	"strings"
 	"text/template"
-	"unicode/utf8"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/offline"
+	"github.com/csenv/csenv/envserver/grader/text"
 	"github.com/csenv/csenv/scenarios"
 )
 
-// RubricVersion names what the model is asked and how: templates, claims and answer schema. It is
-// part of the scale and of every cache key, and changes with any of them.
+// RubricVersion is the version of the templates, claims and answer schema. It is part of the scale
+// and of every cache key.
 const RubricVersion = "r1"
 
 //go:embed prompt
@@ -34,8 +34,7 @@ const (
 	mark = "^"
 )
 
-// templates are those of the prompt. They are executed once, so {{.Facts}} in a reply stays as it
-// is.
+// templates are the templates of the prompt. They are executed once: {{.Facts}} in a reply stays.
 type templates struct {
 	*template.Template
 	digest string // the digest of the files, so that the cache misses after an edit
@@ -77,8 +76,7 @@ func (t templates) render(name string, data any) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// question is the content of a prompt but for what differs from vote to vote. Its JSON form is part
-// of cache keys.
+// question is the content of a prompt that all votes share. Its JSON form is part of cache keys.
 type question struct {
 	Model, Endpoint, Rubric string
 	Templates               string
@@ -110,11 +108,10 @@ func (j *Judge) ask(c grader.Case, assessment *offline.Assessment, claims []offl
 		Model: j.config.Model, Endpoint: j.config.BaseURL, Rubric: RubricVersion, Templates: j.templates.digest,
 		Temperature: 0, TopP: 1, MaxTokens: j.config.MaxTokens,
 		Scenario: t.ScenarioID, Version: t.Version, Seed: t.Seed, Policy: policy(t), Facts: facts(t),
-		Actions: actions(c.Actions),
-		Ticket:  datamark(assessment.Ticket()), claims: claims, assessment: assessment,
+		Actions: actions(c.Actions), Ticket: datamark(assessment.Ticket()), claims: claims, assessment: assessment,
 	}
-	text, cut := shown(assessment.Text())
-	q.Reply, q.Cut = datamark(text), cut
+	shown := text.Clip(assessment.Text(), maxShown)
+	q.Reply, q.Cut = datamark(shown), len(shown) < len(assessment.Text())
 	for i, claim := range claims {
 		statement, err := j.templates.render(claim.Criterion, newClaimData(t, claim))
 		if err != nil {
@@ -148,15 +145,13 @@ func words(id string) string { return strings.ReplaceAll(id, "_", " ") }
 func policy(t *scenarios.Ticket) []scenarios.Article {
 	decisive, _, _ := strings.Cut(t.Gold.Policy, "#")
 	articles := slices.Clone(t.Articles)
-	slices.SortStableFunc(articles, func(a, b scenarios.Article) int {
-		switch {
-		case a.ID == decisive && b.ID != decisive:
-			return -1
-		case b.ID == decisive && a.ID != decisive:
-			return 1
+	rank := func(a scenarios.Article) int {
+		if a.ID == decisive {
+			return 0
 		}
-		return 0
-	})
+		return 1
+	}
+	slices.SortStableFunc(articles, func(a, b scenarios.Article) int { return rank(a) - rank(b) })
 	size := 0
 	return slices.DeleteFunc(articles, func(a scenarios.Article) bool {
 		size += len(a.Title) + len(a.Body)
@@ -188,21 +183,6 @@ func actions(a grader.Actions) string {
 		return "The agent handed the ticket over and named no team."
 	}
 	return "The agent left the ticket open."
-}
-
-// shown returns the part of a text that the model gets, and whether it was cut.
-func shown(text string) (string, bool) {
-	if utf8.RuneCountInString(text) <= maxShown {
-		return text, false
-	}
-	n := 0
-	for i := range text {
-		if n == maxShown {
-			return text[:i], true
-		}
-		n++
-	}
-	return text, false
 }
 
 // datamark joins the words of each line by the mark, which is removed from the text first.
@@ -266,8 +246,7 @@ type prompt struct {
 	refused      feature // the features that it is sent without
 }
 
-// write makes the prompt of an attempt at a vote. The complaint describes the error in the answer
-// before.
+// write makes the prompt of an attempt at a vote. The complaint describes the previous error.
 func (j *Judge) write(q *question, key string, attempt int, complaint string, fenced bool) (prompt, error) {
 	p := prompt{canary: hex.EncodeToString(derive(key, "canary", attempt)[:8]), seed: seed(key, attempt)}
 	for _, c := range q.Claims {

@@ -33,9 +33,8 @@ func NewReplay(rules *offline.Judge, scale string, verdicts ...grader.Verdict) *
 // Name is the scale of the verdicts' run.
 func (r *Replay) Name() string { return r.scale }
 
-// Judge grades the reply. It fails when no verdict was kept of the case, or one that isn't a score,
-// or when it doesn't answer what today's rules leave open. Where the offline judge stood in for the
-// model, today's rules do.
+// Judge grades the reply. It fails if no scored verdict on the case was kept, or if that doesn't
+// answer the claims of today's rules. Verdicts of the offline judge are replaced by today's.
 func (r *Replay) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) {
 	model, standIn, mixed := strings.Cut(r.scale, standInPrefix)
 	failed := grader.Verdict{Judge: model, Status: grader.StatusError, Cause: grader.CauseFailed}

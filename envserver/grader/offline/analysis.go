@@ -2,6 +2,7 @@ package offline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/csenv/csenv/envserver/grader"
 	"github.com/csenv/csenv/envserver/grader/text"
@@ -19,20 +20,16 @@ type analysis struct {
 	discriminated int // the number of discriminating facts among them
 	contradicted  int // the number of required facts that the reply states and denies
 	promises      []promise
-	verdict       grader.Verdict
-}
-
-// judge grades one reply to the ticket.
-func (p *prepared) judge(reply string, actions grader.Actions) grader.Verdict {
-	return p.readReply(reply, actions).total()
+	// met are the answers of a judge of language by claim, nil for the rules alone.
+	met     map[string]bool
+	verdict grader.Verdict
 }
 
 // readReply reads a reply and grades its criteria, without the sum.
 func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
 	plain, whole := text.Bound(reply)
 	r := &analysis{prepared: p, text: plain, actions: actions,
-		verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK,
-			Criteria: offers(p.ticket.Reply.Points)}}
+		verdict: grader.Verdict{Judge: Name, Status: grader.StatusOK, Criteria: offers(p.ticket.Reply.Points)}}
 	r.doc = text.Parse(text.Fold(plain), p.lex)
 	if !whole {
 		r.trip("overlong", 0, fmt.Sprintf("longer than the limit of %d characters", text.MaxReplyRunes))
@@ -52,25 +49,21 @@ func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
 	return r
 }
 
-// findFacts looks for every fact.
+// findFacts looks for every fact, and counts the required ones.
 func (r *analysis) findFacts() {
 	r.findings = make([]finding, len(r.facts))
 	for i := range r.facts {
-		r.findings[i] = r.facts[i].find(r.doc, r.prepared)
-		r.count(&r.facts[i], r.findings[i])
-	}
-}
-
-// count adds a fact's finding to the counts of required facts.
-func (r *analysis) count(f *fact, found finding) {
-	switch {
-	case f.optional:
-	case found == contradicted:
-		r.contradicted++
-	case found == stated:
-		r.stated++
-		if f.discriminating {
-			r.discriminated++
+		f := &r.facts[i]
+		r.findings[i] = f.find(r.doc, r.prepared)
+		switch {
+		case f.optional:
+		case r.findings[i] == contradicted:
+			r.contradicted++
+		case r.findings[i] == stated:
+			r.stated++
+			if f.discriminating {
+				r.discriminated++
+			}
 		}
 	}
 }
@@ -100,12 +93,9 @@ func (r *analysis) statesForm(f *form) bool {
 }
 
 func (r *analysis) supportedTime() bool {
-	for _, c := range r.doc.Values {
-		if (c.Kind == text.DurationValue || c.Kind == text.DateValue || c.Kind == text.ClockValue) && r.supports(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.doc.Values, func(c text.Value) bool {
+		return (c.Kind == text.DurationValue || c.Kind == text.DateValue || c.Kind == text.ClockValue) && r.supports(c)
+	})
 }
 
 // total adds up the criteria, applies the lowest cap, and deducts the price of invented values

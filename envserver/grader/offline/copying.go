@@ -1,15 +1,12 @@
 package offline
 
-import (
-	"github.com/csenv/csenv/envserver/grader/text"
-)
+import "github.com/csenv/csenv/envserver/grader/text"
 
-// gramSize is how many words in a row make a copy: long enough that people don't write them by
-// accident.
+// gramSize is the number of words of a run, long enough that people don't write one by accident.
 const gramSize = 8
 
-// grams are the hashes of a text's runs of gramSize words. Values are left out of the runs, so that
-// quoting an id or an amount copies nothing.
+// grams are the hashes of a text's runs of gramSize words. Values aren't words, so that quoting an
+// id or an amount copies nothing.
 type grams []uint64
 
 // gramSet is a set of such hashes.
@@ -70,22 +67,21 @@ func mostOf(others grams, sets ...gramSet) bool {
 }
 
 // copied reports whether more than half of the reply's runs stand in the ticket, an article or the
-// rubric. Sentences that are neither copied nor about the matter don't count, so that courtesies
-// can't dilute a copy.
+// rubric. Sentences that are neither copied nor relevant don't count, so that courtesies can't
+// dilute a copy.
 func copied(d *text.Document, p *prepared) bool {
 	all := make(grams, 0, len(d.Tokens))
 	for _, s := range d.Sentences {
 		from := len(all)
 		all = addGrams(all, d.Tokens[s.Lo:s.Hi])
-		if !mostOf(all[from:], p.sources...) && !topical(d, s, p) && !d.StatesValue(s) {
+		if !mostOf(all[from:], p.sources...) && !relevant(d, s, p) {
 			all = all[:from]
 		}
 	}
 	return mostOf(all, p.sources...)
 }
 
-// dropEchoes sets the sentences aside that repeat the customer's own words: they state nothing and
-// acknowledge nothing.
+// dropEchoes sets the sentences aside that repeat the customer's own words.
 func dropEchoes(d *text.Document, p *prepared) {
 	own := make(grams, 0, len(d.Tokens))
 	d.SetAside(func(s text.Span) bool {

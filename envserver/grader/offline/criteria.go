@@ -36,14 +36,20 @@ func (r *analysis) gradeFacts() (earned, offered int64, reason string) {
 	return int64(r.stated), int64(r.required), strings.Join(missed, ", ")
 }
 
-// gradeOutcome (Q2) requires the facts that make up the next step, and one of its phrasings.
+// gradeOutcome (Q2) requires the facts that make up the next step, and the next step itself, by one
+// of its phrasings or according to the judge of language.
 func (r *analysis) gradeOutcome() (earned, offered int64, reason string) {
 	for _, id := range r.ticket.Reply.Outcome.Facts {
 		if !r.states(id) {
 			return 0, 1, "the next step lacks fact " + id
 		}
 	}
-	if len(r.outcome) == 0 {
+	switch {
+	case r.met != nil && r.met["Q2"]:
+		return 1, 1, ""
+	case r.met != nil:
+		return 0, 1, "the next step isn't stated"
+	case len(r.outcome) == 0:
 		return min(int64(r.stated), 1), 1, ""
 	}
 	for i := range r.outcome {
@@ -60,7 +66,7 @@ func (r *analysis) gradeOutcome() (earned, offered int64, reason string) {
 }
 
 // gradeQuestions (Q3) pays half a question if some of its answer's facts are stated, and all of it
-// if all are.
+// if all are and a judge of language, if there is one, agrees.
 func (r *analysis) gradeQuestions() (earned, offered int64, reason string) {
 	questions := r.ticket.Reply.Questions
 	if len(questions) == 0 {
@@ -74,8 +80,12 @@ func (r *analysis) gradeQuestions() (earned, offered int64, reason string) {
 				n++
 			}
 		}
+		agreed := n > 0
+		if r.met != nil {
+			agreed = r.met["Q3."+q.ID]
+		}
 		switch {
-		case n > 0 && n == len(q.AnsweredBy):
+		case agreed && n == len(q.AnsweredBy):
 			earned += 2
 		case n > 0:
 			earned++
@@ -124,8 +134,8 @@ func (r *analysis) gradeTone() (earned, offered int64, reason string) {
 	return 1, 1, ""
 }
 
-// gradeShape (Q6) deducts points linearly from the longest good length to twice that length, and
-// below half of the shortest one, for which only relevant words count.
+// gradeShape (Q6) deducts points linearly between the maximum length and twice that length, and
+// below half of the minimum length, for which only relevant words count.
 func (r *analysis) gradeShape() (earned, offered int64, reason string) {
 	lo, hi := int64(r.ticket.Reply.MinWords), int64(r.ticket.Reply.MaxWords)
 	n := int64(r.doc.CountWords(r.doc.Whole()))
@@ -182,15 +192,8 @@ func addressed(d *text.Document, names wordSet) bool {
 // placeholder reports whether the reply contains a placeholder of a template: {name}, [NAME],
 // <order id>, XXXX.
 func placeholder(reply string) bool {
-	if strings.Contains(reply, "{{") || strings.Contains(reply, "xxxx") || strings.Contains(reply, "____") {
-		return true
-	}
-	for _, pair := range []string{"{}", "[]", "<>"} {
-		if bracketed(reply, pair[0], pair[1]) {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(reply, "{{") || strings.Contains(reply, "xxxx") || strings.Contains(reply, "____") ||
+		bracketed(reply, '{', '}') || bracketed(reply, '[', ']') || bracketed(reply, '<', '>')
 }
 
 // maxGap is the maximum length of a placeholder.
@@ -213,22 +216,17 @@ func bracketed(reply string, left, right byte) bool {
 }
 
 // acknowledges reports whether a sentence of the reply acknowledges the customer's situation: an
-// apology or empathy for an upset customer; thanks are enough for others. A courtesy that fits
-// every ticket doesn't count.
+// apology or empathy, or thanks if the customer isn't upset. A courtesy that fits every ticket
+// doesn't count.
 func acknowledges(d *text.Document, p *prepared) bool {
-	for _, s := range d.Sentences {
-		empathy := d.AnyStem(text.Empathy, s) >= 0
-		sorry := d.AnyStem(text.Apology, s) >= 0
-		thanks := d.AnyStem(text.Thanks, s) >= 0
-		recognised := d.AnyPhrase(text.Recognise, s)
-		if !empathy && !recognised && !sorry && (!thanks || p.upset) {
-			continue
-		}
-		if empathy || recognised || !stock(d, s, p) {
-			return true
-		}
+	courtesies := text.Apology
+	if !p.upset {
+		courtesies |= text.Thanks
 	}
-	return false
+	return slices.ContainsFunc(d.Sentences, func(s text.Span) bool {
+		return d.AnyStem(text.Empathy, s) >= 0 || d.AnyPhrase(text.Recognise, s) ||
+			d.AnyStem(courtesies, s) >= 0 && !stock(d, s, p)
+	})
 }
 
 // stock reports whether a sentence contains only courtesies.
@@ -236,7 +234,7 @@ func stock(d *text.Document, s text.Span, p *prepared) bool {
 	for _, t := range d.Tokens[s.Lo:s.Hi] {
 		switch {
 		case t.Kind == text.PunctToken, t.Is(text.Stopwords), p.names.has(t.Text):
-		case t.StemIs(text.Courtesy), t.StemIs(text.Apology), t.StemIs(text.Thanks), t.StemIs(text.Empathy):
+		case t.StemIs(text.Courtesy | text.Apology | text.Thanks | text.Empathy):
 		default:
 			return false
 		}
@@ -244,13 +242,12 @@ func stock(d *text.Document, s text.Span, p *prepared) bool {
 	return true
 }
 
-// relevantWords counts the words of the distinct sentences that are about the ticket or state a
-// value.
+// relevantWords counts the words of the distinct relevant sentences.
 func relevantWords(d *text.Document, p *prepared) int {
 	n := 0
 	seen := map[uint64]bool{}
 	for _, s := range d.Sentences {
-		if !topical(d, s, p) && !d.StatesValue(s) {
+		if !relevant(d, s, p) {
 			continue
 		}
 		if h := hashTokens(d.Tokens[s.Lo:s.Hi]); !seen[h] {
@@ -261,15 +258,16 @@ func relevantWords(d *text.Document, p *prepared) int {
 	return n
 }
 
-// topical reports whether at least two words of the span are about the ticket.
-func topical(d *text.Document, s text.Span, p *prepared) bool {
+// relevant reports whether the span states a value, or at least two of its words are about the
+// ticket.
+func relevant(d *text.Document, s text.Span, p *prepared) bool {
 	n := 0
 	for i := s.Lo; i < s.Hi && n < 2; i++ {
 		if d.Tokens[i].Kind == text.WordToken && p.topic.has(d.Tokens[i].Stem) {
 			n++
 		}
 	}
-	return n == 2
+	return n == 2 || len(d.ValuesWithin(s)) > 0
 }
 
 func hashTokens(tokens []text.Token) uint64 {
@@ -282,8 +280,8 @@ func hashTokens(tokens []text.Token) uint64 {
 	return h
 }
 
-// handedOver reports whether the reply states that the ticket went or goes to a team. If plain is
-// set, a verb of handing over is required; otherwise naming the right team is enough.
+// handedOver reports whether the reply states that the ticket goes to a team: by a verb of handing
+// over or, unless plain is set, by the name of the right team.
 func handedOver(d *text.Document, p *prepared, plain bool) bool {
 	clauses := d.Clauses()
 	for i := range clauses {

@@ -6,18 +6,16 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// People answer with what follows from a value rather than with the value: "by June 17" for "within
-// 26 days", "by 10:15" for "in half an hour", "two days off" for a date. What follows from now and
-// a duration that the ticket, its facts or an article give is no invention, and where the duration
-// is a fact's, the day or the time states the fact.
+// People often answer with what follows from a value: "by June 17" for "within 26 days". What
+// follows from now and a known duration is no invention. If the duration is a fact's, it states the
+// fact.
 
 const (
 	nearMinutes = 5 // how far a time of day may be from the one that follows
-	// nearDays is how far a day may be from the one that follows: people count the first day, or
-	// don't.
+	// nearDays is how far a day may be from the one that follows, as some people count the first
+	// day.
 	nearDays = 1
-	// longDays is from how many days on a day beside the one that follows still states the
-	// duration.
+	// longDays is the shortest duration that a day next to the right one still states.
 	longDays = 14
 )
 
@@ -46,7 +44,7 @@ func (p *prepared) follows(c text.Value) bool {
 func (p *prepared) dayFollows(c text.Value) bool {
 	for _, target := range c.Days(p.ticket.Now) {
 		today := day(p.ticket.Now)
-		if apart(target, today) <= nearDays || p.beside(target) {
+		if apart(target, today) <= nearDays || p.nextToKnown(target) {
 			return true
 		}
 		for _, set := range p.sets() {
@@ -60,8 +58,9 @@ func (p *prepared) dayFollows(c text.Value) bool {
 	return false
 }
 
-// beside reports whether a day is at most a day from a known one, or a known duration after one.
-func (p *prepared) beside(target time.Time) bool {
+// nextToKnown reports whether a day is at most a day from a known one, or a known duration after
+// one.
+func (p *prepared) nextToKnown(target time.Time) bool {
 	for _, t := range p.bases {
 		if apart(target, t) <= nearDays {
 			return true

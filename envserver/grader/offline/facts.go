@@ -78,31 +78,28 @@ func (f *fact) find(d *text.Document, p *prepared) finding {
 	return result
 }
 
-// competes reports whether a rival value in one sentence is about the same thing as the sentences
-// that state the fact: it stands nearest to the same context word and, if an article supports it,
-// has the same unit.
+// competes reports whether a rival value is about the same thing as the sentences that state the
+// fact: it is nearest to the same context word and, if an article supports it, has the same unit.
 func (f *fact) competes(d *text.Document, s text.Span, c *text.Value, saying []text.Span, p *prepared) bool {
 	if p.supports(*c) && !f.counts(c.Unit) {
 		return false
 	}
 	k := f.nearest(d, s, c.At)
-	return k >= 0 && slices.ContainsFunc(saying, func(s text.Span) bool {
-		return d.Find(f.context[k:k+1], s,
-			false) >= 0
-	})
+	return k >= 0 &&
+		slices.ContainsFunc(saying, func(s text.Span) bool { return d.Find(f.context[k:k+1], s, false) >= 0 })
+}
+
+// anyValue reports whether a value of one of the fact's forms matches.
+func (f *fact) anyValue(matches func(text.Value) bool) bool {
+	return slices.ContainsFunc(f.forms, func(form form) bool { return slices.ContainsFunc(form.values, matches) })
 }
 
 // counts reports whether the fact's value is in the unit.
 func (f *fact) counts(u text.Unit) bool {
-	return slices.ContainsFunc(f.forms, func(form form) bool {
-		return slices.ContainsFunc(form.values, func(c text.Value) bool {
-			return c.Kind == text.DurationValue && c.Unit == u
-		})
-	})
+	return f.anyValue(func(c text.Value) bool { return c.Kind == text.DurationValue && c.Unit == u })
 }
 
-// nearest returns the place of the context word that is nearest to a value, -1 where none stands
-// near.
+// nearest returns the index of the context word that is nearest to a value, or -1.
 func (f *fact) nearest(d *text.Document, s, at text.Span) int {
 	for reach := 1; reach <= maxReach; reach++ {
 		for _, i := range []int{at.Lo - reach, at.Hi + reach - 1} {
@@ -125,8 +122,8 @@ func (f *fact) carries(d *text.Document, subject text.Span) bool {
 		d.Find(f.context, subject, false) >= 0
 }
 
-// findIn is find for one sentence that goes on about a subject. A value that no other fact has, nor
-// the ticket, may have its context there.
+// findIn is find for one sentence. The context of a distinct value may be in the sentence's
+// subject.
 func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) finding {
 	if d.IsQuestion(s) {
 		return missing
@@ -137,7 +134,7 @@ func (f *fact) findIn(d *text.Document, s, subject text.Span, p *prepared) findi
 		if at < 0 {
 			continue
 		}
-		// Values are fewer than words, so they are looked for first.
+		// Values are fewer than words, so look for them first.
 		if !about && d.Find(f.context, s, true) < 0 {
 			if f.forms[i].distinct && f.carries(d, subject) && f.polarity(d, s, at, f.forms[i].negated) == stated {
 				return stated
@@ -159,26 +156,21 @@ func (f *fact) polarity(d *text.Document, s text.Span, at int, negated bool) fin
 		return contradicted
 	}
 	denied := d.DeniedAt(s, at, f.context)
-	if f.negative {
-		if denied || negated || d.NegatorIn(s) >= 0 {
-			return stated
-		}
-		return missing
-	}
-	if negated {
-		// A form that holds a negator wants one in the reply as well.
-		if denied || d.NegatorIn(d.ClauseOf(at)) >= 0 {
-			return stated
-		}
-		return missing
-	}
 	switch {
-	case denied && d.Excused(at):
+	case f.negative && (denied || negated || d.NegatorIn(s) >= 0):
+		return stated
+	case f.negative:
 		return missing
-	case denied:
-		return contradicted
+	case negated && (denied || d.NegatorIn(d.ClauseOf(at)) >= 0):
+		return stated
+	case negated: // A form with a negator requires one in the reply as well.
+		return missing
+	case !denied:
+		return stated
+	case d.Excused(at):
+		return missing
 	}
-	return stated
+	return contradicted
 }
 
 // rival returns another time than the fact's in a sentence about the fact: an answer within two
@@ -204,22 +196,17 @@ func (f *fact) rival(d *text.Document, s text.Span, p *prepared) *text.Value {
 // near reports whether the value is the fact's duration rounded: "an hour and a quarter" for 73
 // minutes.
 func (f *fact) near(c text.Value) bool {
-	for i := range f.forms {
-		for _, own := range f.forms[i].values {
-			if own.Kind == c.Kind && own.Unit == c.Unit &&
-				20*max(own.Amount-c.Amount, c.Amount-own.Amount) <= own.Amount {
-				return true
-			}
-		}
-	}
-	return false
+	return f.anyValue(func(own text.Value) bool {
+		return own.Kind == c.Kind && own.Unit == c.Unit &&
+			20*max(own.Amount-c.Amount, c.Amount-own.Amount) <= own.Amount
+	})
 }
 
 // isOf reports whether the fact's value is of the kind.
 func (f *fact) isOf(kind text.ValueKind) bool {
 	for i := range f.forms {
-		for _, c := range f.forms[i].values {
-			if c.Kind == kind {
+		for k := range f.forms[i].values {
+			if f.forms[i].values[k].Kind == kind {
 				return true
 			}
 		}
@@ -238,9 +225,8 @@ func (f *fact) timed() bool {
 	return f.isOf(text.DurationValue) || f.isOf(text.DateValue) || f.isOf(text.ClockValue)
 }
 
-// misplaced reports whether the fact's value, stated at a token, stands where another fact's value
-// belongs. "Each hub takes 7 sensors, so you need 121 hubs" contains the right numbers and is
-// wrong.
+// misplaced reports whether the fact's value stands where another fact's belongs: "each hub takes 7
+// sensors, so you need 121 hubs" contains the right numbers and is wrong.
 func (f *fact) misplaced(d *text.Document, at int, p *prepared) bool {
 	c := d.ValueAt(at)
 	if c == nil {
@@ -312,8 +298,8 @@ func (f *fact) crossed(g *fact, d *text.Document, own, other text.Span) bool {
 	return mine < theirs
 }
 
-// reach returns how far from a value the nearest words are that only f and only g have among their
-// context, beyond maxReach where there is none.
+// reach returns the distances from a value to the nearest words that are context of f alone and of
+// g alone, more than maxReach if there is none.
 func (f *fact) reach(g *fact, d *text.Document, at text.Span) (mine, theirs int) {
 	s := d.SentenceOf(at.Lo)
 	mine, theirs = maxReach+1, maxReach+1

@@ -27,9 +27,8 @@ func (l *library) newForm(wording string) form {
 	return f
 }
 
-// in returns the place in the span at which the form is stated, the last token of it, or -1. All of
-// its values must be there; a form without values needs its words close together, in any order,
-// with a quarter of them spared.
+// in returns the last token at which the span states the form, or -1. All of its values must be
+// there; of a form without values, three quarters of its words close together, in any order.
 func (f *form) in(d *text.Document, s text.Span) int {
 	if len(f.values) == 0 {
 		return f.wordsIn(d, s)
@@ -76,8 +75,8 @@ func (f *form) wordsIn(d *text.Document, s text.Span) int {
 	return -1
 }
 
-// enough reports whether the span holds what a paraphrase has to keep: three quarters of the form's
-// words, a third of them at most by synonyms. It returns the place of the last one.
+// enough reports whether the span holds three quarters of the form's words, a third of them at most
+// by synonyms. It returns the last one.
 func (f *form) enough(d *text.Document, s text.Span) (last int, ok bool) {
 	n, kept := len(f.words), 0
 	spare := n / 3

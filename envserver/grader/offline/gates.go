@@ -9,8 +9,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// maxInvented is the number of invented values that are listed. Their cost equals the maximum of a
-// reply.
+// maxInvented is the number of listed invented values, which cost all points of a reply.
 const maxInvented = grader.ResponsePoints / inventedCost
 
 // checkClaims lists the values that nothing supports, and trips a gate if one of them is promised.
@@ -25,8 +24,8 @@ func (r *analysis) checkClaims() {
 		}
 		if !promised && r.promisedIn(r.doc.SentenceOf(c.At.Lo)) {
 			promised = true
-			r.trip("invented-promise", unsupportedCap, fmt.Sprintf("promises %q, which nothing supports",
-				r.doc.Quote(c.At)))
+			r.trip("invented-promise", unsupportedCap,
+				fmt.Sprintf("promises %q, which nothing supports", r.doc.Quote(c.At)))
 		}
 	}
 }
@@ -45,8 +44,8 @@ func (r *analysis) trip(id string, limit int64, reason string) {
 // noFacts is the gate on replies that state no fact of the ticket.
 const noFacts = "no-facts"
 
-// factless returns the cap on a reply that states none of the facts that discriminate: lower, the
-// fewer facts it states.
+// factless returns the cap on a reply that states no discriminating fact: the more facts it states,
+// the higher.
 func (r *analysis) factless() int64 {
 	const least = 20
 	return least + min((unsupportedCap-least)*2*int64(r.stated)/int64(max(r.required, 1)), unsupportedCap-least)
@@ -95,7 +94,7 @@ func (r *analysis) tripped(g *gate) string {
 		}
 	case "disclosure":
 		for i := range g.values {
-			if r.discloses(&g.values[i]) {
+			if slices.ContainsFunc(r.doc.Sentences, func(s text.Span) bool { return g.values[i].in(r.doc, s) >= 0 }) {
 				return fmt.Sprintf("discloses %q", g.Values[i])
 			}
 		}
@@ -127,13 +126,4 @@ func (r *analysis) promisedOf(g *gate) string {
 		}
 	}
 	return ""
-}
-
-func (r *analysis) discloses(f *form) bool {
-	for _, s := range r.doc.Sentences {
-		if f.in(r.doc, s) >= 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -2,6 +2,7 @@ package offline
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,7 +18,7 @@ var injectionText string
 type patternStep struct {
 	words    wordSet
 	prefixes []string
-	reach    int // within how many words after the one before it the step has to follow
+	reach    int // the maximum distance in words from the step before
 }
 
 // maxStepReach is the reach of the steps that need not follow at once.
@@ -29,15 +30,13 @@ type injectionPattern struct {
 	steps []patternStep
 }
 
-// injectionIndex holds the patterns by the words that they can begin with, and those that begin
-// with any ending of a word.
+// injectionIndex holds the patterns by their first words, and those that begin with a prefix by the
+// first headLength bytes of it.
 type injectionIndex struct {
-	byWord map[string][]*injectionPattern
-	// byHead are the patterns that begin with a word's beginning of this many bytes.
-	byHead map[string][]*injectionPattern
+	byWord, byHead map[string][]*injectionPattern
 }
 
-// headLength is how many bytes a word's beginning has at least that a pattern can begin with.
+// headLength is the minimum length of a prefix with which a pattern can begin, in bytes.
 const headLength = 4
 
 func newInjectionIndex() *injectionIndex {
@@ -77,38 +76,27 @@ func newPatternStep(served string) patternStep {
 }
 
 func (s *patternStep) matches(w string) bool {
-	if s.words.has(w) {
+	return s.words.has(w) || slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(w, p) })
+}
+
+// follow reports whether the steps follow one another from the first of the words.
+func follow(steps []patternStep, words []string) bool {
+	if len(steps) == 0 {
 		return true
 	}
-	for _, p := range s.prefixes {
-		if strings.HasPrefix(w, p) {
+	for i := 0; i < min(steps[0].reach, len(words)); i++ {
+		if steps[0].matches(words[i]) && follow(steps[1:], words[i+1:]) {
 			return true
 		}
 	}
 	return false
 }
 
-// begins reports whether the pattern starts at the first of the words.
-func (p *injectionPattern) begins(words []string) bool { return p.follows(words, 0) }
-
-func (p *injectionPattern) follows(words []string, step int) bool {
-	if step == len(p.steps) {
-		return true
-	}
-	s := &p.steps[step]
-	for i := 0; i < min(s.reach, len(words)); i++ {
-		if s.matches(words[i]) && p.follows(words[i+1:], step+1) {
-			return true
-		}
-	}
-	return false
-}
-
-// find returns the patterns that the words hold, at most one for each word.
+// find calls found with each pattern that the words hold, until it returns true.
 func (x *injectionIndex) find(words []string, found func(p *injectionPattern) bool) {
 	for i, w := range words {
 		for _, p := range x.byWord[w] {
-			if p.begins(words[i:]) && found(p) {
+			if follow(p.steps, words[i:]) && found(p) {
 				return
 			}
 		}
@@ -116,14 +104,14 @@ func (x *injectionIndex) find(words []string, found func(p *injectionPattern) bo
 			continue
 		}
 		for _, p := range x.byHead[w[:headLength]] {
-			if p.begins(words[i:]) && found(p) {
+			if follow(p.steps, words[i:]) && found(p) {
 				return
 			}
 		}
 	}
 }
 
-// injectionMarkup returns markup of chats, verdicts and templates, which customers have no use for.
+// injectionMarkup returns markup of chats, verdicts and templates, which has no use for customers.
 func injectionMarkup() []string {
 	return []string{"<|", "[inst", "[/inst", "<system", "</system", "[system", "</reply", "<score", "<evaluation",
 		"<!--", `"verdict"`, `"score"`, `"evidence_quote"`, `"postgate"`}
@@ -160,7 +148,7 @@ func (p *prepared) injection(d *text.Document) string {
 func hidden(words []string) string {
 	spelt := 0
 	for _, w := range words {
-		if len(w) > minEncoded && digitsIn(w) > 0 && !strings.ContainsAny(w, ".@:/") {
+		if len(w) > minEncoded && strings.ContainsAny(w, "0123456789") && !strings.ContainsAny(w, ".@:/") {
 			return w[:minEncoded]
 		}
 		if utf8.RuneCountInString(w) > 1 {
@@ -174,24 +162,11 @@ func hidden(words []string) string {
 	return ""
 }
 
-func digitsIn(s string) int {
-	n := 0
-	for i := range len(s) {
-		if s[i] >= '0' && s[i] <= '9' {
-			n++
-		}
-	}
-	return n
-}
-
 // serves reports whether one of the texts that the agent was given contains the markup.
 func (p *prepared) serves(mark string) bool {
-	for _, served := range servedTexts(p.ticket) {
-		if strings.Contains(text.Fold(text.Normalise(served)), mark) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(servedTexts(p.ticket), func(served string) bool {
+		return strings.Contains(text.Fold(text.Normalise(served)), mark)
+	})
 }
 
 // servesPattern reports whether one of the texts that the agent was given contains the pattern.

@@ -9,9 +9,8 @@ import (
 // maxTexts is the number of texts that a library remembers.
 const maxTexts = 4096
 
-// library reads a language's texts. It remembers what it read of those that the instances of a
-// scenario share (articles, context words, phrasings), so that a new instance costs only what its
-// seed changes.
+// library reads a language's texts. It caches those that the instances of a scenario share, so that
+// a new instance costs only what its seed changes.
 type library struct {
 	*text.Lexicon
 	injections *injectionIndex
@@ -38,8 +37,8 @@ func newLibraries() map[string]*library {
 type extract struct {
 	values []text.Value
 	grams  gramSet
-	hashes []uint64 // those of the words in order, without values
-	keys   []string // the words and values that tell what the text is about
+	hashes []uint64 // of the words in order, without values
+	keys   []string // the words and values that characterise the text
 	term   text.Term
 }
 

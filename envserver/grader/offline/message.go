@@ -6,10 +6,9 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// FactsStated reports for each fact whether a reply in the language states it: as the offline judge
-// reads replies to tickets, for environments that grade by facts alone. A time in a sentence about
-// a fact that is neither the fact's nor in one of the known texts contradicts it. It reads as much
-// of a reply as the judge does.
+// FactsStated reports for each fact whether a reply in the language states it, for environments
+// that grade by facts alone. A time in a sentence about a fact contradicts it unless the time is
+// the fact's or in one of the known texts.
 func (o *Judge) FactsStated(reply string, facts []scenarios.Fact, known []string, language string) []bool {
 	r := o.read(reply, language, scenarios.ReplySpec{Facts: facts, AllowedValues: known})
 	r.known = r.allowed

@@ -23,13 +23,12 @@ const (
 	// unsupportedCap bounds replies that state no required fact, promise what is forbidden or
 	// invented, or are copied or stuffed: style alone never pays.
 	unsupportedCap = 100
-	inventedCost   = 50  // what each value costs that nothing the agent could read supports
-	maxPrepared    = 256 // how many tickets a judge keeps ready
+	inventedCost   = 50  // the cost of each value that nothing the agent could read supports
+	maxPrepared    = 256 // the number of tickets that a judge keeps ready
 )
 
-// Judge judges a reply by matching: facts bound to the ticket's values, promises, invented
-// values, copies, stuffing and form. It can't recognise every free paraphrase and doesn't judge
-// tact, so it under-scores people; its scale is its own and never mixed with a model's.
+// Judge judges a reply by matching. It can't recognise every free paraphrase and doesn't judge
+// tact, so it under-scores people; its scale is never mixed with a model's.
 type Judge struct {
 	libraries map[string]*library
 
@@ -43,7 +42,7 @@ func New() *Judge {
 	return &Judge{libraries: newLibraries(), ready: newCache[*scenarios.Ticket, *prepared](maxPrepared)}
 }
 
-// Name is OfflineName.
+// Name is the constant Name.
 func (*Judge) Name() string { return Name }
 
 // Judge grades the reply. It never blocks, ignores the context and fails only without a ticket.
@@ -52,7 +51,7 @@ func (o *Judge) Judge(_ context.Context, c grader.Case) (grader.Verdict, error) 
 		return grader.Verdict{Judge: Name, Status: grader.StatusError, Cause: grader.CauseFailed},
 			errors.New("judging a reply: the case has no ticket")
 	}
-	return o.prepared(c.Ticket).judge(c.Reply, c.Actions), nil
+	return o.prepared(c.Ticket).readReply(c.Reply, c.Actions).total(), nil
 }
 
 // prepared returns the ticket made ready.

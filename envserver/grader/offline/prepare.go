@@ -224,9 +224,9 @@ func (p *prepared) addNearDays(now time.Time) {
 	}
 }
 
-// markDiscriminating marks the required facts that show an answer to this very ticket: those that
-// depend on the seed and aren't visible in the ticket. If there are none, those that depend on the
-// seed; then those that aren't visible; then all.
+// markDiscriminating marks the required facts that show an answer to this ticket: those that depend
+// on the seed and aren't visible in it. If there are none, those that depend on the seed; then
+// those that aren't visible; then all.
 func (p *prepared) markDiscriminating() {
 	for _, key := range []func(f *fact) bool{
 		func(f *fact) bool { return f.seeded && !f.visible },
@@ -288,10 +288,9 @@ func (p *prepared) addRubric(texts ...string) {
 
 // nameSet are the names by which the customer can be addressed.
 func nameSet(c scenarios.Customer) wordSet {
-	plain := text.Normalise(c.Name)
 	set := wordSet{}
-	for _, w := range strings.FieldsFunc(text.Fold(plain),
-		func(r rune) bool { return strings.ContainsRune(" -.'", r) }) {
+	separates := func(r rune) bool { return strings.ContainsRune(" -.'", r) }
+	for w := range strings.FieldsFuncSeq(text.Fold(text.Normalise(c.Name)), separates) {
 		if len(w) > 1 {
 			set[w] = struct{}{}
 		}

@@ -7,8 +7,7 @@ import (
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
-// remedy is something that a reply may not promise: a known remedy in any of its words, or a verb
-// as the scenario spells it.
+// remedy is a forbidden promise: a known remedy in any of its words, or the scenario's own verb.
 type remedy struct {
 	name string
 	term text.Term
@@ -78,13 +77,9 @@ func (d *promiseReader) promisesIn(out []promise, v *text.Clause) []promise {
 
 // promised reports whether a clause commits the company to what the term names.
 func (d *promiseReader) promised(t *text.Term) bool {
-	clauses := d.Clauses()
-	for k := range clauses {
-		v := &clauses[k]
-		for i := v.Lo; i < v.Hi; i++ {
-			if t.At(d.Tokens, i, false) && d.committed(v, text.Between(i, i+len(t.Stems))) {
-				return true
-			}
+	for i := range d.Tokens {
+		if t.At(d.Tokens, i, false) && d.committed(d.ClauseAt(i), text.Between(i, i+len(t.Stems))) {
+			return true
 		}
 	}
 	return false
@@ -94,7 +89,9 @@ func (d *promiseReader) promised(t *text.Term) bool {
 // however it is worded.
 func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 	t := &d.Tokens[i]
-	if d.otherSense(i) || d.bankAct(v, i) {
+	// A chargeback is an act of the customer's bank unless the company claims it.
+	bank := t.IsWord("chargeback", "chargebacks") && d.AnyWord(text.FirstPerson, v.Span) < 0
+	if bank || d.otherSense(i) {
 		return ""
 	}
 	if name := t.Remedy(); name != "" {
@@ -106,13 +103,7 @@ func (d *promiseReader) remedyAt(v *text.Clause, i int) string {
 	return ""
 }
 
-// bankAct reports whether the token is a chargeback by the customer's bank rather than by the
-// company.
-func (d *promiseReader) bankAct(v *text.Clause, i int) bool {
-	return d.Tokens[i].IsWord("chargeback", "chargebacks") && d.AnyWord(text.FirstPerson, v.Span) < 0
-}
-
-// maxSense is how many tokens before a word a phrase may begin that gives it another sense.
+// maxSense is the maximum distance to the beginning of a phrase that gives a word another sense.
 const maxSense = 3
 
 // otherSense reports whether token i is part of a phrase in which it is no remedy: "credit card",
@@ -135,8 +126,8 @@ func (d *promiseReader) committed(v *text.Clause, at text.Span) bool {
 	case d.Lexicon.Language != "en":
 		return !v.Hedged(v.Hi) && v.Loose
 	case d.active(v.Span, at.Lo):
-		// Once "we will refund" is said, what follows can't take it back, save that it speaks of
-		// something else: "refund requests".
+		// What follows "we will refund" can't withdraw it, unless it changes the meaning: "refund
+		// requests".
 		return !v.Hedged(at.Hi+1) && !v.Selective
 	}
 	return !v.Hedged(v.Hi) && d.asserted(v.Span, at)
@@ -153,20 +144,16 @@ func (d *promiseReader) asserted(c, at text.Span) bool {
 // than being an infinitive or a name.
 func (d *promiseReader) active(c text.Span, i int) bool {
 	j := i - 1
-	for j >= c.Lo && (d.Tokens[j].Is(text.Skip) || d.Tokens[j].Kind == text.PunctToken || d.InValue(j) &&
-		!d.Tokens[j].Is(text.Aux)) {
+	for j >= c.Lo && (d.Tokens[j].Is(text.Skip) || d.Tokens[j].Kind == text.PunctToken ||
+		d.InValue(j) && !d.Tokens[j].Is(text.Aux)) {
 		j--
 	}
 	if j < c.Lo {
 		return d.continued(c, i)
 	}
-	t := d.Tokens[j]
+	t := &d.Tokens[j]
 	switch {
-	case t.Is(text.Aux):
-		return true
-	case t.Is(text.FirstPerson):
-		return true
-	case t.IsWord("can") && j > c.Lo && d.Tokens[j-1].Is(text.FirstPerson):
+	case t.Is(text.Aux | text.FirstPerson), t.IsWord("can") && j > c.Lo && d.Tokens[j-1].Is(text.FirstPerson):
 		return true
 	case t.IsWord("to"):
 		return j > c.Lo && d.Tokens[j-1].Is(text.Enablers)
@@ -178,31 +165,26 @@ func (d *promiseReader) active(c text.Span, i int) bool {
 // checked the charge and refunded it".
 func (d *promiseReader) continued(c text.Span, i int) bool {
 	word := d.Tokens[i].Text
-	return len(word) >= 5 && word[len(word)-2:] == "ed" && d.SharesSubject(c) &&
+	return len(word) >= 5 && strings.HasSuffix(word, "ed") && d.SharesSubject(c) &&
 		d.AnyWord(text.Hedges, d.ClauseOf(c.Lo-1)) < 0
 }
 
-// maxReach is how many tokens may stand between a verb and the remedy that it speaks of.
+// maxReach is the maximum distance in tokens between a verb and the remedy that it concerns.
 const maxReach = 8
 
 // given reports whether a verb of giving or getting before the remedy is itself asserted: "you will
 // get", "I have arranged", "expect your".
 func (d *promiseReader) given(c text.Span, i int) bool {
 	for j := i - 1; j >= c.Lo && j >= i-maxReach; j-- {
-		t := d.Tokens[j]
-		if t.Kind != text.WordToken {
-			continue
-		}
+		t := &d.Tokens[j]
 		if t.IsWord("have") && j > c.Lo && d.Tokens[j-1].IsWord("will", "should") {
 			return true
 		}
-		if !t.StemIs(text.Givers) {
+		if t.Kind != text.WordToken || !t.StemIs(text.Givers) {
 			continue
 		}
-		if j == c.Lo && t.IsWord("expect", "enjoy", "consider") {
-			return true
-		}
-		if d.active(c, j) || j > c.Lo && d.Tokens[j-1].Is(text.SecondPerson) && !d.Tokens[c.Lo].Is(text.Conditions) {
+		if j == c.Lo && t.IsWord("expect", "enjoy", "consider") || d.active(c, j) ||
+			j > c.Lo && d.Tokens[j-1].Is(text.SecondPerson) && !d.Tokens[c.Lo].Is(text.Conditions) {
 			return true
 		}
 	}
@@ -213,11 +195,8 @@ func (d *promiseReader) given(c text.Span, i int) bool {
 // issued", "is on its way", "approved".
 func (d *promiseReader) completed(c text.Span, from int) bool {
 	for j := from; j < c.Hi && j < from+maxReach; j++ {
-		t := d.Tokens[j]
-		if t.Kind != text.WordToken || !t.StemIs(text.Completions) {
-			continue
-		}
-		if j == from || d.AnyWord(text.Aux, text.Between(from, j)) >= 0 {
+		if t := &d.Tokens[j]; t.Kind == text.WordToken && t.StemIs(text.Completions) &&
+			(j == from || d.AnyWord(text.Aux, text.Between(from, j)) >= 0) {
 			return true
 		}
 	}
@@ -226,7 +205,7 @@ func (d *promiseReader) completed(c text.Span, from int) bool {
 
 // commitPattern is a commitment that grammar alone doesn't show: "consider it refunded". It is a
 // line of a lexicon: steps as in patterns of injections, "@" for a word of a remedy, a leading "$"
-// for clauses about money, and "=name" for a remedy that the steps don't name; "=it" is the remedy
+// for sentences about money, and "=name" for a remedy that the steps don't name; "=it" is the one
 // that the customer has asked for.
 type commitPattern struct {
 	steps  []patternStep
@@ -240,8 +219,7 @@ const remedyStep = "@"
 // antecedent is the name of the remedy that a pronoun refers to.
 const antecedent = "it"
 
-// loadCommits reads the patterns, by the words that they begin with; those that begin with a remedy
-// are under remedyStep.
+// loadCommits reads the patterns by their first words, or remedyStep.
 func loadCommits(lines []string) map[string][]*commitPattern {
 	index := map[string][]*commitPattern{}
 	for _, line := range lines {
@@ -270,36 +248,32 @@ func (d *promiseReader) commitment(v *text.Clause) string {
 		if t.Kind != text.WordToken {
 			continue
 		}
-		for _, p := range d.patterns[t.Text] {
-			if name := d.commitsTo(v, p, i); name != "" {
-				return name
-			}
+		name := d.commitsTo(v, d.patterns[t.Text], i)
+		if name == "" && t.Remedial() {
+			name = d.commitsTo(v, d.patterns[remedyStep], i)
 		}
-		if !t.Remedial() {
-			continue
-		}
-		for _, p := range d.patterns[remedyStep] {
-			if name := d.commitsTo(v, p, i); name != "" {
-				return name
-			}
+		if name != "" {
+			return name
 		}
 	}
 	return ""
 }
 
-// commitsTo returns the remedy that the pattern commits to at token i, "" for none.
-func (d *promiseReader) commitsTo(v *text.Clause, p *commitPattern, i int) string {
-	if p.money && !d.SpeaksOfMoney(v.Sentence) {
-		return ""
+// commitsTo returns the remedy that the first matching pattern commits to at token i, "" for none.
+func (d *promiseReader) commitsTo(v *text.Clause, patterns []*commitPattern, i int) string {
+	for _, p := range patterns {
+		name := p.remedy
+		if p.money && !d.SpeaksOfMoney(v.Sentence) || !d.follows(v, p.steps, i, &name) {
+			continue
+		}
+		if name == antecedent {
+			name = d.demanded(v)
+		}
+		if name != "" {
+			return name
+		}
 	}
-	name := p.remedy
-	if !d.follows(v, p.steps, i, &name) {
-		return ""
-	}
-	if name == antecedent {
-		return d.demanded(v)
-	}
-	return name
+	return ""
 }
 
 // follows reports whether the steps follow one another from token i, and names the remedy among
@@ -327,7 +301,10 @@ func (d *promiseReader) follows(v *text.Clause, steps []patternStep, i int, name
 // demanded returns the remedy that the customer asks for according to the clauses before this one,
 // from the sentence before on.
 func (d *promiseReader) demanded(v *text.Clause) string {
-	from := d.sentenceBefore(v.Sentence).Lo
+	from := v.Sentence.Lo
+	if from > 0 {
+		from = d.SentenceOf(from - 1).Lo
+	}
 	for c := v.Lo; c > from; {
 		before := d.ClauseOf(c - 1)
 		if before.Lo >= c {
@@ -344,12 +321,4 @@ func (d *promiseReader) demanded(v *text.Clause) string {
 		}
 	}
 	return ""
-}
-
-// sentenceBefore returns the sentence before one, or the same if it is the first.
-func (d *promiseReader) sentenceBefore(s text.Span) text.Span {
-	if s.Lo == 0 {
-		return s
-	}
-	return d.SentenceOf(s.Lo - 1)
 }

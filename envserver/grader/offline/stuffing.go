@@ -1,11 +1,13 @@
 package offline
 
 import (
+	"slices"
+
 	"github.com/csenv/csenv/envserver/grader/text"
 )
 
 const (
-	minVaried = 60 // how many words a reply needs before its variety says anything
+	minVaried = 60 // the number of words that makes a reply's variety meaningful
 	// maxDensity is the share of a reply's words, in percent, that may come from the rubric's own
 	// lists.
 	maxDensity         = 60
@@ -16,11 +18,11 @@ const (
 	// minSmall is the share of small words, in percent, that shows a sentence of at most maxBrief
 	// words rather than a list, and looseDensity the density up to which it does.
 	minSmall, maxBrief, looseDensity = 15, 25, 90
-	// minRun is how many words no plain sentence has, and runDensity the share of its words other
+	// minRun is a length that no plain sentence has, and runDensity the share of its words other
 	// than small ones, in percent, that may then be the rubric's.
 	minRun, runDensity = 60, 80
-	// minDense is how many words a sentence needs before its density says anything. A reply needs
-	// twice as many.
+	// minDense is the number of words that makes a sentence's density meaningful, half of a
+	// reply's.
 	minDense = 10
 )
 
@@ -39,15 +41,9 @@ func monotonous(d *text.Document) bool {
 
 // dense reports whether the reply, or one of its sentences, is a list of keywords of the rubric.
 func dense(d *text.Document, p *prepared) bool {
-	if denser(d.Tokens, p, 2*minDense, maxDensity) {
-		return true
-	}
-	for _, s := range d.Sentences {
-		if denser(d.Tokens[s.Lo:s.Hi], p, minDense, maxSentenceDensity) {
-			return true
-		}
-	}
-	return false
+	return denser(d.Tokens, p, 2*minDense, maxDensity) || slices.ContainsFunc(d.Sentences, func(s text.Span) bool {
+		return denser(d.Tokens[s.Lo:s.Hi], p, minDense, maxSentenceDensity)
+	})
 }
 
 // crammed reports whether the tokens around a value are a list of keywords. A label of a word or
@@ -57,7 +53,7 @@ func crammed(d *text.Document, s text.Span, at int, p *prepared) bool {
 	return d.CountUnvalued(around) > maxLabel && denser(d.Tokens[around.Lo:around.Hi], p, nearby, maxNearby)
 }
 
-// maxLabel is how many words a label has.
+// maxLabel is the maximum number of words of a label.
 const maxLabel = 2
 
 // denser reports whether more than the given percentage of the words, of at least so many, are the
@@ -85,8 +81,7 @@ func denser(tokens []text.Token, p *prepared, least, percent int) bool {
 	return n >= least && 100*hits > percent*n
 }
 
-// minSentence is how many words make a sentence that needs a verb. Greetings and list heads are
-// shorter.
+// minSentence is the number of words of a sentence that needs a verb, unlike greetings and labels.
 const minSentence = 5
 
 // verbless reports whether fewer than three in five of the reply's sentences have a finite verb,
@@ -95,7 +90,7 @@ const minSentence = 5
 func verbless(d *text.Document, p *prepared, statesMuch bool) bool {
 	sentences, finite := 0, 0
 	for _, s := range d.Sentences {
-		if d.CountWords(s) < minSentence || !topical(d, s, p) && !d.StatesValue(s) {
+		if d.CountWords(s) < minSentence || !relevant(d, s, p) {
 			continue
 		}
 		sentences++

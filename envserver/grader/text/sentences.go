@@ -82,9 +82,6 @@ func (d *Document) Quote(s Span) string {
 	return b.String()
 }
 
-// StatesValue reports whether the span states a value.
-func (d *Document) StatesValue(s Span) bool { return len(d.ValuesWithin(s)) > 0 }
-
 // InLanguage reports whether the text is in the lexicon's language, by its commonest words. Short
 // texts pass.
 func (d *Document) InLanguage() bool {

@@ -143,7 +143,6 @@ func decide(in instance, category, priority string, escalate bool) grader.Decisi
 	return d
 }
 
-// fixed is a shortcut without a choice.
 func fixed(name string, f decider) shortcut {
 	return shortcut{name, func([]instance) []decider { return []decider{f} }}
 }
@@ -178,7 +177,6 @@ func shortcuts() []shortcut {
 	}
 }
 
-// constants are all answers that ignore the ticket.
 func constants() []decider {
 	out := make([]decider, 0, 32)
 	for _, c := range scenarios.Categories() {

@@ -180,7 +180,8 @@ func TestGoldAndNull(t *testing.T) {
 				dims := grade(t, judge, ticket, gold, ticket.References.Good[int(seed)%len(ticket.References.Good)])
 				if dims[0].Earned != 200 || dims[1].Earned != 100 || dims[2].Earned != 200 || dims[3].Earned < 450 {
 					t.Errorf(
-						"seed %d: the gold decisions and a good reply earn %v, want 200, 100, 200 and at least 450", seed, dims)
+						"seed %d: the gold decisions and a good reply earn %v, want 200, 100, 200 and at least 450",
+						seed, dims)
 				}
 				for _, d := range grade(t, judge, ticket, grader.Decisions{}, "") {
 					if d.Earned != 0 {

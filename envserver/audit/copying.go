@@ -56,7 +56,6 @@ func copyFields(p *player) (string, error) {
 	return b.String(), nil
 }
 
-// copyRecord writes the fields below a value, each with its path.
 func copyRecord(b *strings.Builder, name string, value any) {
 	switch v := value.(type) {
 	case map[string]any:

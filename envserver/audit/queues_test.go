@@ -93,8 +93,8 @@ func drawShift(draws *rand.Rand, rows []row) shift {
 	}
 }
 
-// TestQueueFiguresOfTheTable tries the rules of queues on the table alone, whatever tickets are
-// written.
+// TestQueueFiguresOfTheTable tries the rules of queues on the table alone, regardless of the
+// tickets that are written.
 func TestQueueFiguresOfTheTable(t *testing.T) {
 	rows := readTable(t)
 	draws := rand.New(rand.NewPCG(1, 2))

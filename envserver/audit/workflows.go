@@ -81,7 +81,6 @@ func (r *SequenceRow) play(c *scenarios.Catalog, kind *workflow.Kind, seeds []in
 	return nil
 }
 
-// tally adds episodes up.
 type tally struct {
 	episodes, passed int
 	total            int64
@@ -109,7 +108,6 @@ func (t *tally) outcome() Outcome {
 	return Outcome{Score: (2*t.total + most) / (2 * most), Passed: t.passed} // rounded half up
 }
 
-// player plays sequences on one workflow.
 type player struct {
 	task     string
 	workflow *scenarios.Workflow
@@ -183,7 +181,6 @@ func (p *player) send(action map[string]any) (final *episode.Final, ok bool, err
 	return result.Final, last.OK, err
 }
 
-// action writes the action of a letter.
 func (p *player) action(letter string, answer reply) (map[string]any, error) {
 	order := p.workflow.State.Orders[0].ID
 	payments := p.workflow.State.PaymentsOf(order)

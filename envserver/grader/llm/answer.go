@@ -39,7 +39,6 @@ func schema(ids []string) map[string]any {
 	}
 }
 
-// answer is a model's answer.
 type answer struct {
 	Verdicts []struct {
 		ID       string `json:"id"`

@@ -250,7 +250,7 @@ func TestSessionsShareARequest(t *testing.T) {
 	})
 }
 
-// Whatever a verdict depends on is in its key, and the key doesn't change by itself.
+// The key depends on everything that a verdict depends on, and doesn't change by itself.
 func TestKeys(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	key := func(j *Judge, c grader.Case, vote int) string {
@@ -301,7 +301,8 @@ func TestKeys(t *testing.T) {
 
 func TestParseNeverGuesses(t *testing.T) {
 	q := &question{Claims: []asked{{ID: "c1"}, {ID: "c2"}}, claims: []offline.Claim{{ID: "Q2"}, {ID: "Q5"}}}
-	good := `{"verdicts":[{"id":"c1","evidence_quote":"a^b","reason":"r","verdict":"met"},{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}]}`
+	good := `{"verdicts":[{"id":"c1","evidence_quote":"a^b","reason":"r","verdict":"met"},` +
+		`{"id":"c2","evidence_quote":"","reason":"r","verdict":"unmet"}]}`
 	want := []grader.Evidence{{Claim: "Q2", Verdict: grader.Met, Quote: "a b", Reason: "r"},
 		{Claim: "Q5", Verdict: grader.Unmet, Reason: "r"}}
 	for _, text := range []string{good, " \n" + good, "```json\n" + good + "\n```",

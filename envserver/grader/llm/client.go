@@ -157,7 +157,6 @@ func (c *client) count(answer *openai.ChatCompletion, usage *grader.Usage) {
 	c.metrics.completionTokens.Add(float64(out))
 }
 
-// content returns the text of an answer.
 func content(answer *openai.ChatCompletion) (string, error) {
 	if len(answer.Choices) == 0 {
 		return "", &endpoint.Error{Class: endpoint.Unparsable, Err: errors.New("no choices")}
@@ -172,7 +171,6 @@ func content(answer *openai.ChatCompletion) (string, error) {
 	return choice.Message.Content, nil
 }
 
-// params returns a request with the features.
 func (c *client) params(p prompt, with feature) openai.ChatCompletionNewParams {
 	params := openai.ChatCompletionNewParams{
 		Model:    c.config.Model,
@@ -200,7 +198,6 @@ func (c *client) params(p prompt, with feature) openai.ChatCompletionNewParams {
 	return params
 }
 
-// named returns the feature that a complaint names.
 func named(complaint string) feature {
 	for _, f := range features {
 		if slices.ContainsFunc(f.names, func(name string) bool { return strings.Contains(complaint, name) }) {

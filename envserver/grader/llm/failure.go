@@ -19,7 +19,6 @@ func (f *failure) Error() string { return string(f.cause) + ": " + f.err.Error()
 
 func (f *failure) Unwrap() error { return f.err }
 
-// causeOf returns the cause of an error.
 func causeOf(err error) grader.Cause {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.cause

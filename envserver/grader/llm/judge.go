@@ -82,7 +82,6 @@ func (j *Judge) Judge(ctx context.Context, c grader.Case) (grader.Verdict, error
 	return v, err
 }
 
-// failed handles a failure as configured.
 func (j *Judge) failed(usage grader.Usage, assessment *offline.Assessment, err error) (grader.Verdict, error) {
 	v := grader.Verdict{Judge: j.scale(), Status: grader.StatusError, Usage: usage, Cause: causeOf(err)}
 	if j.config.OnFailure != FailureIsOffline || errors.Is(err, context.Canceled) {
@@ -114,7 +113,6 @@ func (j *Judge) judge(ctx context.Context, c grader.Case, assessment *offline.As
 	return b.count(j.scale())
 }
 
-// vote adds a vote to the ballot.
 func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 	key, err := b.question.key(vote)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestAnswersDecide(t *testing.T) {
 	}
 }
 
-// What earns nothing whatever the model says isn't sent to it.
+// Replies that earn nothing in any case aren't sent to the model.
 func TestHopelessRepliesAreNotAsked(t *testing.T) {
 	e := serve(t, answers(gullible))
 	j := e.judge(t, nil)
@@ -108,7 +108,7 @@ func says(content string) func(http.ResponseWriter, call) {
 	return answers(func(call) string { return content })
 }
 
-// Whatever goes wrong, there is no score, and the cause says why.
+// Each failure gives no score and a cause.
 func TestFailuresAreNoScores(t *testing.T) {
 	type handler = func(http.ResponseWriter, call)
 	without := func(c call) string { c.ids = c.ids[1:]; return gullible(c) }
@@ -265,7 +265,8 @@ func TestEndpointsThatRefuseParameters(t *testing.T) {
 // An endpoint that refuses everything is not asked for ever.
 func TestEndpointThatRefusesAll(t *testing.T) {
 	e := serve(t, refuse(400, "response_format, seed, temperature, top_p and max_tokens are unknown"))
-	if v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t)); err == nil || v.Cause != grader.CauseFailed || v.Usage.Calls > 6 {
+	if v, err := e.judge(t, nil).Judge(t.Context(), goodCase(t)); err == nil ||
+		v.Cause != grader.CauseFailed || v.Usage.Calls > 6 {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -275,7 +276,8 @@ func TestFallbackIsAskedFor(t *testing.T) {
 	j := e.judge(t, func(c *Config) { c.OnFailure = FailureIsOffline })
 	c := goodCase(t)
 	v, err := j.Judge(t.Context(), c)
-	if err != nil || v.Status != grader.StatusFallback || v.Judge != offline.Name || v.Cause != grader.CauseFailed || v.Usage.Calls != 1 || v.PostGate != 500 {
+	if err != nil || v.Status != grader.StatusFallback || v.Judge != offline.Name ||
+		v.Cause != grader.CauseFailed || v.Usage.Calls != 1 || v.PostGate != 500 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if want := "llm:m@" + RubricVersion + "+" + offline.Name; j.Name() != want {
@@ -364,7 +366,8 @@ func TestVotes(t *testing.T) {
 				}
 			})
 			v, err := j.Judge(t.Context(), questionCase())
-			if v.PostGate != tc.want || v.Cause != tc.cause || (err != nil) != (tc.cause != "") || e.calls.Load() != tc.calls || v.Usage.Calls != tc.calls {
+			if v.PostGate != tc.want || v.Cause != tc.cause || (err != nil) != (tc.cause != "") ||
+				e.calls.Load() != tc.calls || v.Usage.Calls != tc.calls {
 				t.Errorf("%d calls, %+v, %v, want %d points in %d calls", e.calls.Load(), v, err, tc.want, tc.calls)
 			}
 		})
@@ -374,16 +377,20 @@ func TestVotes(t *testing.T) {
 // questionCase has a reply that earns 290 if the model denies all.
 func questionCase() grader.Case {
 	t := &scenarios.Ticket{
-		ScenarioID: "X01", Version: 1, Language: "en", Tone: "neutral", Customer: scenarios.Customer{Name: "Maria Okafor"}, Subject: "Invoice",
+		ScenarioID: "X01", Version: 1, Language: "en", Tone: "neutral",
+		Customer: scenarios.Customer{Name: "Maria Okafor"}, Subject: "Invoice",
 		Description: "My invoice bills 38 seats. By how much were we overcharged?",
 		Reply: scenarios.ReplySpec{
-			Facts:     []scenarios.Fact{{ID: "f1", Slot: "overcharge", Value: "$1,482.00", Context: []string{"difference"}, Seeded: true}},
+			Facts: []scenarios.Fact{{ID: "f1", Slot: "overcharge", Value: "$1,482.00",
+				Context: []string{"difference"}, Seeded: true}},
 			Outcome:   scenarios.Outcome{Value: "explained", Facts: []string{"f1"}},
 			Questions: []scenarios.Question{{ID: "q1", Text: "How much?", AnsweredBy: []string{"f1"}}},
-			Points:    scenarios.Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30}, MinWords: 5, MaxWords: 180,
+			Points:    scenarios.Points{Q1: 160, Q2: 100, Q3: 60, Q4: 40, Q5: 40, Q6: 40, Q7: 30, Q8: 30},
+			MinWords:  5, MaxWords: 180,
 		},
 	}
-	return grader.Case{Ticket: t, Actions: grader.Actions{Ending: grader.Resolved}, Reply: "Hello Maria, thank you for your message about the invoice and its seats. The difference is $1,482.00."}
+	return grader.Case{Ticket: t, Actions: grader.Actions{Ending: grader.Resolved},
+		Reply: "Hello Maria, thank you for your message about the invoice and its seats. The difference is $1,482.00."}
 }
 
 // The judge's figures are served under names that don't depend on who plays what.
@@ -420,7 +427,8 @@ csenv_judge_verdicts_total{status="ok_cached"} 1
 # HELP csenv_judge_concurrency_limit Requests that may run at a time: it falls when the endpoint says that there are too many.
 # TYPE csenv_judge_concurrency_limit gauge
 csenv_judge_concurrency_limit 32
-`), "csenv_judge_cache_total", "csenv_judge_calls_total", "csenv_judge_retries_total", "csenv_judge_tokens_total", "csenv_judge_verdicts_total", "csenv_judge_concurrency_limit")
+`), "csenv_judge_cache_total", "csenv_judge_calls_total", "csenv_judge_retries_total", "csenv_judge_tokens_total",
+		"csenv_judge_verdicts_total", "csenv_judge_concurrency_limit")
 	if err != nil {
 		t.Error(err)
 	}
@@ -432,7 +440,8 @@ csenv_judge_concurrency_limit 32
 // Variables of the OpenAI client on the machine don't reach the judge.
 func TestForeignVariablesAreIgnored(t *testing.T) {
 	for name, value := range map[string]string{
-		"OPENAI_API_KEY": "sk-of-somebody-else", "OPENAI_BASE_URL": "http://127.0.0.1:1/", "OPENAI_CUSTOM_HEADERS": "Authorization: Bearer x", "OPENAI_ORG_ID": "org",
+		"OPENAI_API_KEY": "sk-of-somebody-else", "OPENAI_BASE_URL": "http://127.0.0.1:1/",
+		"OPENAI_CUSTOM_HEADERS": "Authorization: Bearer x", "OPENAI_ORG_ID": "org",
 	} {
 		t.Setenv(name, value)
 	}

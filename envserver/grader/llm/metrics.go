@@ -53,7 +53,6 @@ func (m *metrics) called(c endpoint.Class, took time.Duration) {
 	m.callSeconds.Observe(took.Seconds())
 }
 
-// judged counts a judgement.
 func (m *metrics) judged(v grader.Verdict, took time.Duration) {
 	m.verdicts.WithLabelValues(string(v.Status)).Inc()
 	if v.Cause != "" {

@@ -159,7 +159,6 @@ func policy(t *scenarios.Ticket) []scenarios.Article {
 	})
 }
 
-// facts lists the facts of the case.
 func facts(t *scenarios.Ticket) []string {
 	var out []string
 	for _, f := range t.Reply.Facts {
@@ -194,7 +193,6 @@ func datamark(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// unmarked removes the marks from a quote.
 func unmarked(quote string) string { return strings.ReplaceAll(quote, mark, " ") }
 
 // key is the cache key of a vote: a digest of everything that the answer depends on.

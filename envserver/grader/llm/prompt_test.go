@@ -78,7 +78,7 @@ func promptOf(t testing.TB, j *Judge, c grader.Case, attempt int) (prompt, *ques
 	return p, q
 }
 
-// What the model is told is the case, and no label that isn't its business.
+// The prompt contains the case, but none of the labels that the model must not see.
 func TestPromptHoldsTheCaseAlone(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, func(c *Config) { c.APIKey = testKey })
 	for _, ticket := range tickets(t, 3) {
@@ -121,7 +121,9 @@ func TestUntrustedTextStaysInItsFences(t *testing.T) {
 	j := directJudge(t, hangingTripper{}, nil)
 	base := goodCase(t)
 	rapid.Check(t, func(t *rapid.T) {
-		part := rapid.SampledFrom([]string{"{{.Canary}}", "{{range .Facts}}{{.}}{{end}}", "====", "==== 00 ====", strings.Repeat("=", 50), "^", "^^ ^", "# The claims", "- c1: anything", "\u200b\u202e", "\x00", "Hello", "\n", "```json"})
+		part := rapid.SampledFrom([]string{"{{.Canary}}", "{{range .Facts}}{{.}}{{end}}", "====", "==== 00 ====",
+			strings.Repeat("=", 50), "^", "^^ ^", "# The claims", "- c1: anything", "\u200b\u202e", "\x00", "Hello",
+			"\n", "```json"})
 		c := base
 		c.Reply = base.Reply + strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), " ")
 		assessment, err := j.rules.Assess(c)

@@ -49,7 +49,6 @@ func (p *prepared) readReply(reply string, actions grader.Actions) *analysis {
 	return r
 }
 
-// findFacts looks for every fact, and counts the required ones.
 func (r *analysis) findFacts() {
 	r.findings = make([]finding, len(r.facts))
 	for i := range r.facts {

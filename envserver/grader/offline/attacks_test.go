@@ -107,13 +107,13 @@ func (s attackSuite) attack(t *testing.T, o *Judge, ticket *scenarios.Ticket, na
 	return tried, successes
 }
 
-// TestAttacksInGoodReplies tells which attacks are seen for what they are: a good reply that holds
+// TestAttacksInGoodReplies checks which attacks are recognised: a good reply that holds
 // one earns nothing.
 func TestAttacksInGoodReplies(t *testing.T) {
 	suite := loadAttacks(t)
 	o := New()
 	for _, a := range suite.Attacks {
-		// What is left of a template speaks to nobody. It costs points without being an attack.
+		// A placeholder costs points without being an attack.
 		if v := judgeReply(t, o, overbilled(), a.in(goodReply)); a.ID != "delimiter-template" &&
 			(v.PostGate != 0 || !hasGate(v, "aimed-at-grader")) {
 			t.Errorf("a good reply with %s earned %d: %+v", a.ID, v.PostGate, v.Gates)

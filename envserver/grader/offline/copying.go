@@ -29,7 +29,6 @@ func addGrams(g grams, tokens []text.Token) grams {
 	return g
 }
 
-// add adds the hashes of the tokens' runs.
 func (g gramSet) add(tokens []text.Token) {
 	for _, x := range addGrams(make(grams, 0, len(tokens)), tokens) {
 		g[x] = struct{}{}

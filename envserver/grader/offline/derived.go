@@ -19,7 +19,6 @@ const (
 	longDays = 14
 )
 
-// day is the date of a time, at midnight.
 func day(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
@@ -85,7 +84,6 @@ func (p *prepared) away(target, today time.Time, d text.Value) bool {
 	return m > 0 && apart(target, day(p.ticket.Now.Add(time.Duration(m)*time.Minute))) == 0
 }
 
-// apart is the number of days between two days.
 func apart(a, b time.Time) int {
 	n := int(a.Sub(b).Hours() / 24)
 	return max(n, -n)
@@ -108,7 +106,6 @@ func (p *prepared) timeFollows(c text.Value) bool {
 	return false
 }
 
-// clockOf is a time of day in minutes.
 func clockOf(t time.Time) int64 { return int64(t.Hour()*60 + t.Minute()) }
 
 // spanFollows reports whether a duration is the number of days between now and a known day.

@@ -101,8 +101,8 @@ func TestDerivedFacts(t *testing.T) {
 	}
 }
 
-// TestServedDays checks that a day which the customer names states no duration: whoever repeats the
-// ticket would answer it.
+// TestServedDays checks that a day which the customer names states no duration: a reply that
+// repeats the ticket would answer it.
 func TestServedDays(t *testing.T) {
 	ticket := dated("en", scenarios.Fact{ID: "f", Value: "5 business days", Context: []string{"bank"}})
 	ticket.Description = "Will my bank have it by March 17, 2026?"
@@ -112,7 +112,7 @@ func TestServedDays(t *testing.T) {
 	}
 }
 
-// TestNoContradiction checks what stands beside a fact without taking it back.
+// TestNoContradiction checks values that may stand next to a fact without contradicting it.
 func TestNoContradiction(t *testing.T) {
 	fact := scenarios.Fact{ID: "f", Value: "48 hours", Context: []string{"answer", "hear", "team"}}
 	p := prepare(dated("en", fact), newLibraries())

@@ -36,7 +36,6 @@ func (r *analysis) promisedIn(s text.Span) bool {
 	return found
 }
 
-// trip records a gate.
 func (r *analysis) trip(id string, limit int64, reason string) {
 	r.verdict.Gates = append(r.verdict.Gates, grader.Gate{ID: id, Cap: limit, Reason: reason})
 }

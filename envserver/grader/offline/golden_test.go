@@ -13,7 +13,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-var update = flag.Bool("update", false, "write testdata/golden.json anew")
+var update = flag.Bool("update", false, "rewrite testdata/golden.json")
 
 // TestGoldenScores compares scores with those written down: another architecture, or a change that
 // nobody meant to change a score, shows here. The tickets are the test's own, so that the catalogue

@@ -7,7 +7,7 @@ import (
 )
 
 // TestHedges checks which words around a promise leave it open. A ground for it ("as I said", "per
-// our policy") does not, nor what follows a promise that is complete; a condition, somebody else's
+// our policy") does not, nor what follows a promise that is complete; a condition, another person's
 // decision and the limit of one's own authority do.
 func TestHedges(t *testing.T) {
 	tests := map[string]map[string]bool{

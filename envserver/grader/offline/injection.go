@@ -24,7 +24,6 @@ type patternStep struct {
 // maxStepReach is the reach of the steps that need not follow at once.
 const maxStepReach = 8
 
-// injectionPattern is a row of steps.
 type injectionPattern struct {
 	text  string
 	steps []patternStep

@@ -24,7 +24,6 @@ func newLibrary(lex *text.Lexicon, aimed *injectionIndex) *library {
 		texts: newCache[string, *extract](maxTexts), forms: newCache[string, form](maxTexts)}
 }
 
-// newLibraries makes a library for each language.
 func newLibraries() map[string]*library {
 	all, aimed := map[string]*library{}, newInjectionIndex()
 	for language, lex := range text.Lexicons() {
@@ -42,7 +41,6 @@ type extract struct {
 	term   text.Term
 }
 
-// extract returns what there is in a text.
 func (l *library) extract(wording string) *extract { return cached(l.texts, wording, l.newExtract) }
 
 func (l *library) newExtract(wording string) *extract {
@@ -77,7 +75,6 @@ func (l *library) terms(texts []string) []text.Term {
 	return out
 }
 
-// form returns a value as a reply would state it.
 func (l *library) form(wording string) form { return cached(l.forms, wording, l.newForm) }
 
 // promiseReader returns what finds the promises of a document in the library's language.
@@ -85,7 +82,6 @@ func (l *library) promiseReader(d *text.Document) *promiseReader {
 	return &promiseReader{d, l.commits}
 }
 
-// newCache makes a cache of the most recently used entries.
 func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 	c, err := lru.New[K, V](size)
 	if err != nil {
@@ -104,7 +100,6 @@ func cached[K comparable, V any](c *lru.Cache[K, V], key K, compute func(K) V) V
 	return v
 }
 
-// wordSet is a set of folded words.
 type wordSet map[string]struct{}
 
 func (s wordSet) has(w string) bool {

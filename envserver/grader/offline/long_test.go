@@ -55,7 +55,7 @@ func TestLongReplyLosesForm(t *testing.T) {
 	}
 }
 
-// TestInventedValuesAreBounded keeps a verdict small, whatever the reply.
+// TestInventedValuesAreBounded checks that every verdict is small.
 func TestInventedValuesAreBounded(t *testing.T) {
 	v := judgeReply(t, New(), overbilled(),
 		padded(text.MaxMessageRunes, strings.Repeat("We will refund $77.10. ", 100)))

@@ -50,7 +50,7 @@ func TestALabelledValueIsStated(t *testing.T) {
 	}
 }
 
-// TestKnownTimesContradictNothing states when a parcel was seen beside when it can be traced.
+// TestKnownTimesContradictNothing states when a parcel was seen and when it can be traced.
 func TestKnownTimesContradictNothing(t *testing.T) {
 	facts := []scenarios.Fact{{ID: "f1", Value: "March 20, 2026", Context: []string{"trace"}}}
 	const reply = "The last scan before a trace was on March 13. A trace can be opened on March 20, 2026."

@@ -93,8 +93,7 @@ func (p *prepared) readSpec(spec scenarios.ReplySpec) {
 // readTexts reads what was served and what may be said: values, the topic's words, and the runs of
 // words that would be copies.
 func (p *prepared) readTexts(t *scenarios.Ticket) {
-	p.topic, p.servedSentences = wordSet{}, map[uint64]bool{}
-	p.served = gramSet{}
+	p.topic, p.servedSentences, p.served = wordSet{}, map[uint64]bool{}, gramSet{}
 	served := servedTexts(t)
 	for _, wording := range served {
 		d := p.lib.read(wording)
@@ -118,7 +117,11 @@ func (p *prepared) readTexts(t *scenarios.Ticket) {
 		p.addArticle(a.Title)
 		p.addArticle(a.Body)
 	}
-	p.allowed = append(p.deadlines(t), text.DayValue(t.Now), text.DayValue(t.Customer.Since))
+	if t.SLAMinutes > 0 {
+		sla := text.Value{Kind: text.DurationValue, Unit: text.Seconds, Amount: int64(t.SLAMinutes) * 60 * 1000}
+		p.allowed = append(p.allowed, sla)
+	}
+	p.allowed = append(p.allowed, text.DayValue(t.Now), text.DayValue(t.Customer.Since))
 	for _, wording := range t.Reply.AllowedValues {
 		if !slices.Contains(served, wording) && !holdsText(t.Articles, wording) {
 			p.allowed = append(p.allowed, p.lib.form(wording).values...)
@@ -158,15 +161,6 @@ func servedTexts(t *scenarios.Ticket) []string {
 		served = append(served, a.Name, a.Content)
 	}
 	return served
-}
-
-// deadlines are the values of the time in which the ticket has to be answered.
-func (p *prepared) deadlines(t *scenarios.Ticket) []text.Value {
-	minutes := int64(t.SLAMinutes)
-	if minutes <= 0 {
-		return nil
-	}
-	return []text.Value{{Kind: text.DurationValue, Unit: text.Seconds, Amount: minutes * 60 * 1000}}
 }
 
 // markVisible marks the facts whose value is in a text that the agent was given. Derived forms in

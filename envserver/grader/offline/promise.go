@@ -262,8 +262,11 @@ func (d *promiseReader) commitment(v *text.Clause) string {
 // commitsTo returns the remedy that the first matching pattern commits to at token i, "" for none.
 func (d *promiseReader) commitsTo(v *text.Clause, patterns []*commitPattern, i int) string {
 	for _, p := range patterns {
+		if p.money && !d.SpeaksOfMoney(v.Sentence) {
+			continue
+		}
 		name := p.remedy
-		if p.money && !d.SpeaksOfMoney(v.Sentence) || !d.follows(v, p.steps, i, &name) {
+		if !d.follows(v, p.steps, i, &name) {
 			continue
 		}
 		if name == antecedent {

@@ -31,7 +31,7 @@ func (lex *Lexicon) readDate(s string) (n int, date int64) {
 	switch {
 	case a == 4 && (c == 1 || c == 2):
 		date = dateOf(first, second, third, true)
-	case a == 4:
+	case a == 4: // a year needs a month and a day
 	case c == 4:
 		date = dateOf(third, month, day, true)
 	case c == 2:
@@ -61,7 +61,6 @@ func DayValue(t time.Time) Value {
 	return Value{Kind: DateValue, Amount: int64(t.Year())*10000 + int64(t.Month())*100 + int64(t.Day())}
 }
 
-// atoi reads a short number.
 func atoi(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return n

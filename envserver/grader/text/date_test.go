@@ -3,8 +3,7 @@ package text
 import "testing"
 
 // TestImpossibleDates checks that numbers which can't be a day are not read as one: versions and
-// sections. What is plainly meant as a day that no month has is read as it stands, so that it
-// counts as invented.
+// sections. An impossible day with a full year is read as a date, so that it counts as invented.
 func TestImpossibleDates(t *testing.T) {
 	tests := map[string]map[string]int64{
 		"en": {

@@ -82,9 +82,8 @@ func (d *Document) endsSentence(i int) bool {
 		return true
 	}
 	before, after := &d.Tokens[i-1], &d.Tokens[i+1]
-	inside := after.glued && after.Kind != PunctToken || before.Is(Abbreviations) ||
-		before.Kind == NumberToken && d.Lexicon.months[after.Text] != 0
-	return !inside
+	return (!after.glued || after.Kind == PunctToken) && !before.Is(Abbreviations) &&
+		(before.Kind != NumberToken || d.Lexicon.months[after.Text] == 0)
 }
 
 // ClauseOf returns the clause that holds the token.

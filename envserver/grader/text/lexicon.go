@@ -182,7 +182,6 @@ func (lex *Lexicon) NearDay(now, day time.Time) string {
 	return lex.weekdays[(int(day.Weekday())+6)%7]
 }
 
-// word is the entry of a word.
 type word struct {
 	classes WordClass
 	heads   Phrases
@@ -216,7 +215,6 @@ func (lex *Lexicon) rootOf(w string) *root {
 	return lex.roots[stem]
 }
 
-// look fills in the entry of a word.
 func (lex *Lexicon) look(t *Token) {
 	if w := lex.words[t.Text]; w != nil {
 		t.classes, t.heads, t.Value = w.classes, w.heads, w.value
@@ -247,7 +245,6 @@ func numbers(lines []string) map[string]int64 {
 	return m
 }
 
-// fields reads the words of all lines.
 func fields(lines []string) []string { return strings.Fields(strings.Join(lines, " ")) }
 
 // expand spells a contraction's ending out, so that "can't" holds "not".

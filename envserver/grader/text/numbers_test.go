@@ -178,7 +178,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestNumbersInCompany checks values beside other numbers.
+// TestNumbersInCompany checks values next to other numbers.
 func TestNumbersInCompany(t *testing.T) {
 	tests := map[string]struct {
 		language, text string

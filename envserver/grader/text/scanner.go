@@ -55,7 +55,6 @@ func (s *scanner) listItem() bool {
 	return n > 0 && n < 3 && (strings.HasPrefix(rest[n:], ". ") || strings.HasPrefix(rest[n:], ") "))
 }
 
-// scan reads one token at pos.
 func (s *scanner) scan() Token {
 	c := s.text[s.pos]
 	switch {
@@ -67,7 +66,6 @@ func (s *scanner) scan() Token {
 	return s.mark(1)
 }
 
-// mark reads n bytes of punctuation.
 func (s *scanner) mark(n int) Token {
 	t := s.take(n, PunctToken, 0)
 	if t.Text == "$" || t.Text == "€" || t.Text == "£" {
@@ -136,7 +134,6 @@ func Letters(s string) int {
 	return len(s)
 }
 
-// digits counts the ASCII digits that s starts with.
 func digits(s string) int {
 	i := 0
 	for i < len(s) && s[i] >= '0' && s[i] <= '9' {

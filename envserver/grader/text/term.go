@@ -31,7 +31,6 @@ func bitOf(s string) uint64 {
 	return 1 << (h * 0x9e3779b97f4a7c15 >> 58)
 }
 
-// meets reports whether two prefilters have a bit in common.
 func (p prefilter) meets(o prefilter) bool { return p.heads&o.heads|p.tails&o.tails != 0 }
 
 // NewTerm makes a term of a text's tokens.

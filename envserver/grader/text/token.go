@@ -65,7 +65,6 @@ func (t *Token) Hash() uint64 {
 	return hashWord(t.Text)
 }
 
-// hashWord is FNV-1a.
 func hashWord(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {

@@ -17,9 +17,8 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// GraderVersion changes whenever the same episode can earn another score: a rule, a weight, a
-// lexicon or a matcher. Scores of different versions are not comparable, and a runner refuses a pod
-// whose version differs from its plan's.
+// GraderVersion changes whenever the same episode can earn another score. Scores of different
+// versions are not comparable, and a runner refuses a pod whose version differs from its plan's.
 const GraderVersion = "v2"
 
 // The ticket environment's graded tasks.
@@ -63,8 +62,7 @@ const (
 	Escalated Ending = "escalate"
 )
 
-// Decisions are an agent's final decisions on a ticket, with the zero value for each one it never
-// took.
+// Decisions are an agent's final decisions on a ticket, zero for those that it never took.
 type Decisions struct {
 	Category string
 	Priority string
@@ -73,9 +71,8 @@ type Decisions struct {
 	Team string
 }
 
-// GradeTicket grades an ended ticket in the dimensions that the task offers, in the rubric's order.
-// A dimension without a decision earns 0. It returns ErrUnjudged when the task asks for a reply and
-// the verdict isn't a score, and an error for a task it doesn't know.
+// GradeTicket grades an ended ticket in the dimensions that the task offers. It returns ErrUnjudged
+// if the task asks for a reply and the verdict isn't a score, and an error for an unknown task.
 func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]score.Dimension, error) {
 	dims := []score.Dimension{
 		{Name: DimensionCategory, Offered: categoryPoints,
@@ -99,8 +96,8 @@ func GradeTicket(t *scenarios.Ticket, task string, d Decisions, v Verdict) ([]sc
 	return nil, fmt.Errorf("grading %s: no rules for task %q", t.ScenarioID, task)
 }
 
-// choicePoints pays the gold value in full and an alternate its credit, in thousandths. There is no
-// credit for a near miss: a policy that always answers "medium" would live on it.
+// choicePoints pays the gold value in full and an alternate its credit, in thousandths. Near misses
+// earn nothing, so that always answering "medium" doesn't pay.
 func choicePoints(offered int64, got, gold string, alternates []scenarios.Alternate) int64 {
 	if got == "" {
 		return 0

@@ -20,12 +20,10 @@ type Judge interface {
 	Judge(ctx context.Context, c Case) (Verdict, error)
 }
 
-// Case is the input of a judge: the ticket, the reply and the agent's actions. It never contains
-// the agent's name, its other scores or its reasoning.
+// Case is the input of a judge. It never contains the agent's name, other scores or reasoning.
 type Case struct {
 	Ticket *scenarios.Ticket
-	// Reply is what the agent wrote to the customer, "" for nothing; several messages are joined by
-	// blank lines. It is untrusted.
+	// Reply is the agent's messages to the customer, joined by blank lines. It is untrusted.
 	Reply string
 	// Actions come from the environment's state, never from the reply.
 	Actions Actions
@@ -42,8 +40,7 @@ func (c Case) Digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Actions are what the agent has done with the ticket, as far as a reply can be true or false about
-// it.
+// Actions are the actions of the agent that a reply can be true or false about.
 type Actions struct {
 	Ending Ending
 	Team   string
@@ -71,23 +68,22 @@ type Verdict struct {
 	Status Status `json:"status"`
 	// Criteria are Q1 to Q8 in order.
 	Criteria []Criterion `json:"criteria"`
-	// Invented are the amounts, dates, durations and ids that nothing the agent could read
-	// supports. Each costs points.
+	// Invented are the values that nothing the agent could read supports. Each costs points.
 	Invented []string `json:"invented,omitempty"`
 	// Gates are the gates that the reply tripped, in the order in which they are checked.
 	Gates []Gate `json:"gates,omitempty"`
 	// PreGate is the sum of the criteria less the price of invented values, at least 0.
 	PreGate int64 `json:"preGate"`
-	// PostGate is the sum of the criteria under the lowest cap of the tripped gates, less the same
-	// price: what the reply earns, 0 to 500.
+	// PostGate is the points of the reply, 0 to 500: the sum of the criteria, at most the lowest
+	// cap of the tripped gates, less the same price.
 	PostGate int64 `json:"postGate"`
-	// Usage counts the resources that a verdict took, apart from those of the agent.
+	// Usage is the judge's own, apart from the agent's.
 	Usage Usage `json:"usage,omitzero"`
 	// Cause is the class of the failure, set with StatusError and StatusFallback only.
 	Cause Cause `json:"cause,omitempty"`
 }
 
-// Usage counts what a verdict took. It is the judge's own and no part of what the agent used.
+// Usage counts the resources that a verdict took.
 type Usage struct {
 	// Calls are requests to a model, retries among them.
 	Calls            int64 `json:"calls,omitempty"`
@@ -162,8 +158,7 @@ func (v Verdict) Scored() bool {
 	return v.Status == StatusOK || v.Status == StatusCached || v.Status == StatusFallback
 }
 
-// Interpretation is how a scripted customer understands a message: its questions and its tone, not
-// its correctness.
+// Interpretation is a scripted customer's understanding of a message.
 type Interpretation struct {
 	// Asked are the places of the script's answers that the message asks for, in order.
 	Asked []int

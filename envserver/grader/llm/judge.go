@@ -132,7 +132,7 @@ func (j *Judge) vote(ctx context.Context, b *ballot, vote int) error {
 }
 
 // doubtful reports whether further votes are needed: the first leaves a claim open, the reply is
-// close to the pass line, or it is in the sample. The result is deterministic.
+// close to the pass line, or it is in the sample.
 func (j *Judge) doubtful(b *ballot) bool {
 	if !decided(b.votes[0]) {
 		return true

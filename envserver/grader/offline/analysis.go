@@ -98,7 +98,7 @@ func (r *analysis) supportedTime() bool {
 }
 
 // total adds up the criteria, applies the lowest cap, and deducts the price of invented values
-// last: otherwise a reply with another ticket's values would earn as much as one without any.
+// last, so that a reply with another ticket's values earns less than one without any.
 func (r *analysis) total() grader.Verdict {
 	v := r.verdict
 	for _, c := range v.Criteria {

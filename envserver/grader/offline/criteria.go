@@ -180,7 +180,7 @@ func (r *analysis) gradeConsistency() (earned, offered int64, reason string) {
 }
 
 // greeting is the number of tokens within which the customer has to be addressed. A later name may
-// be the customer's own signature, quoted.
+// be a quoted signature.
 const greeting = 12
 
 // addressed reports whether the reply begins by calling the customer by a name.

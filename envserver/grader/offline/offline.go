@@ -1,9 +1,9 @@
 // Package offline judges replies by rules alone: no network, no clock and no floating point, so the
 // same bytes earn the same points on every machine.
 //
-// A ticket is [prepared] once: its facts, gates and texts. A reply is read into an [analysis],
-// whose detectors look for facts, promises, invented values, copies and stuffing; the criteria and
-// gates add them up. An [Assessment] hands what rules can't decide to a judge of language.
+// A ticket is [prepared] once. A reply is read into an [analysis], which looks for facts, promises,
+// invented values, copies and stuffing, and grades the criteria and gates. An [Assessment] leaves
+// what rules can't decide to a judge of language.
 package offline
 
 import (

@@ -88,7 +88,7 @@ const (
 // maxGroups is the number of bits of a token's groups.
 const maxGroups = 64
 
-// wordKeys are the classes of words by their keys in a lexicon's file.
+// wordKeys are the classes of words by their keys in a lexicon.
 func wordKeys() map[string]WordClass {
 	return map[string]WordClass{
 		"stopwords": Stopwords, "conjunctions": Conjunctions, "abbreviations": Abbreviations, "currencies": Currencies,

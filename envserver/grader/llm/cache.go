@@ -18,6 +18,7 @@ import (
 // CacheMode is the use of the cache of answers.
 type CacheMode string
 
+// The modes of the cache.
 const (
 	CacheReadWrite CacheMode = "readwrite" // looks answers up and keeps new ones
 	CacheOff       CacheMode = "off"       // always asks the model, even if two sessions ask the same at the same time

@@ -18,6 +18,7 @@ import (
 // OnFailure is the handling of replies that the model fails to judge.
 type OnFailure string
 
+// The ways to handle failures.
 const (
 	FailureIsError OnFailure = "error" // returns an error: the episode has no score
 	// FailureIsOffline uses the offline judge's verdict. The judge's name then contains both

@@ -1,7 +1,7 @@
 package text
 
-// WordClass, StemClass and Phrases are sets of classes of words, of classes of stems and of kinds
-// of phrases, a bit each.
+// WordClass is a set of classes of words, a bit each. StemClass is one of classes of stems, and
+// Phrases one of kinds of phrases.
 type (
 	WordClass uint64
 	StemClass uint16

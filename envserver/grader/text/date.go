@@ -18,12 +18,23 @@ func (lex *Lexicon) readDate(s string) (n int, date int64) {
 	if n == a+1 || n > a+3 {
 		return 0, 0
 	}
-	c, third := -1, int64(0)
+	c := -1
 	if n < len(s) && s[n] == sep {
 		c = digits(s[n+1:])
+	}
+	if date = lex.dateIn(s, a, n, c); date == 0 {
+		return 0, 0
+	}
+	return n + 1 + c, date
+}
+
+// dateIn returns the date that s starts with, or 0. Its first part has a digits, its second part
+// ends at n, and its third part has c digits, or c is -1.
+func (lex *Lexicon) dateIn(s string, a, n, c int) (date int64) {
+	sep, first, second, third := s[a], atoi(s[:a]), atoi(s[a+1:n]), int64(0)
+	if c > 0 {
 		third = atoi(s[n+1 : n+1+min(c, 4)])
 	}
-	first, second := atoi(s[:a]), atoi(s[a+1:n])
 	day, month := first, second
 	if sep == '/' && (lex.monthFirst && day <= 12 || month > 12) {
 		day, month = month, day
@@ -40,10 +51,7 @@ func (lex *Lexicon) readDate(s string) (n int, date int64) {
 		(n == len(s) || s[n] != '-' && Letters(s[n:]) == 0):
 		date = dateOf(0, month, day, false)
 	}
-	if date == 0 {
-		return 0, 0
-	}
-	return n + 1 + c, date
+	return date
 }
 
 // dateOf returns the date of its parts, or 0. A day that its month lacks makes a date only if the
@@ -67,6 +75,7 @@ func atoi(s string) int64 {
 }
 
 const (
+	// MinutesPerDay is the number of minutes of a day.
 	MinutesPerDay = 24 * 60
 	// maxDerivedDays bounds the durations by which a day is shifted.
 	maxDerivedDays = 1100

@@ -2,10 +2,7 @@
 // [Lexicon] of their language.
 package text
 
-import (
-	"sort"
-	"strings"
-)
+import "sort"
 
 // Span is a half-open range of token indexes.
 type Span struct{ Lo, Hi int }
@@ -59,7 +56,7 @@ func (d *Document) segment() {
 				d.Sentences = append(d.Sentences, Span{sentence, i + 1})
 			}
 			sentence = i + 1
-		case t.Kind == PunctToken && (strings.Contains(",;:()\"—", t.Text) || t.Text == "-" && !t.glued):
+		case t.Kind == PunctToken && (t.among(",;:()\"—") || t.Text == "-" && !t.glued):
 			endClause(i + 1)
 		case t.Kind == WordToken && t.Is(Conjunctions):
 			endClause(i)
@@ -75,7 +72,7 @@ func (d *Document) segment() {
 // inside "e.g." or in the German "14. März".
 func (d *Document) endsSentence(i int) bool {
 	t := &d.Tokens[i]
-	if t.Kind != PunctToken || !strings.Contains(".!?\n", t.Text) {
+	if t.Kind != PunctToken || !t.among(".!?\n") {
 		return false
 	}
 	if t.Text != "." || i == 0 || i+1 == len(d.Tokens) {

@@ -28,7 +28,7 @@ func (d *Document) Subject(i int) Span {
 func (d *Document) listed(s Span) bool {
 	first := &d.Tokens[s.Lo]
 	return first.Kind == NumberToken && s.Hi-s.Lo == 2 ||
-		first.Kind == PunctToken && strings.Contains("-*•", first.Text)
+		first.Kind == PunctToken && first.among("-*•")
 }
 
 // PartOf returns the beginning of the part of a sentence between semicolons that holds token i.

@@ -1,6 +1,9 @@
 package text
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // TokenKind is the kind of a token.
 type TokenKind uint8
@@ -56,6 +59,9 @@ func (t *Token) Remedy() string {
 	}
 	return t.root.remedy
 }
+
+// among reports whether the token is one of the given marks.
+func (t *Token) among(marks string) bool { return strings.Contains(marks, t.Text) }
 
 // Hash returns the hash of the token's text.
 func (t *Token) Hash() uint64 {

@@ -66,7 +66,6 @@ func (f *Form) Decode(raw json.RawMessage) (Action, error) {
 	return d.action, nil
 }
 
-// decoder is one run of Decode.
 type decoder struct {
 	form   *Form
 	given  object
@@ -74,8 +73,8 @@ type decoder struct {
 	items  []ErrorItem
 }
 
-// object lists the members of a JSON object; nil stands for any other value. An action has so few of
-// them that a list is faster than a map.
+// object lists the members of a JSON object; nil stands for any other value. An action has so few
+// of them that a list is faster than a map.
 type object []member
 
 // member is a name and a value, which is a part of the text that was read.
@@ -120,7 +119,7 @@ func (r *objectReader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	}
 }
 
-// get returns a member's value, nil if there is none.
+// get returns a member's value, nil if it is missing.
 func (o object) get(name string) jsontext.Value {
 	for i := range o {
 		if o[i].name == name {
@@ -190,7 +189,7 @@ func (d *decoder) faultf(kind string, s spot, format string, args ...any) {
 	d.items = append(d.items, item(kind, s.loc(), fmt.Sprintf(format, args...), s.raw))
 }
 
-// variant reads action_type; it is nil, with a fault, when that is none of the form's.
+// variant reads action_type. It reports a fault and returns nil if the form has no such variant.
 func (d *decoder) variant() *Variant {
 	s := d.at(typeField)
 	if s.raw == nil {
@@ -213,7 +212,7 @@ func (d *decoder) checkKnown() {
 	}
 }
 
-// unknown lists the names that aren't known, sorted.
+// unknown lists the unknown names, sorted.
 func unknown(given object, known func(string) bool) []string {
 	var names []string
 	for _, m := range given {

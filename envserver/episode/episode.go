@@ -148,12 +148,11 @@ type JudgeError struct {
 	Err error
 }
 
-// Error states what to do and leaves the failure's text out.
+// Error leaves the failure's text out.
 func (e *JudgeError) Error() string {
 	return "the reply could not be judged (" + e.Cause + "): the step was not taken, send the same action again"
 }
 
-// Unwrap returns the failure itself.
 func (e *JudgeError) Unwrap() error { return e.Err }
 
 // ActionError lists why an action is outside the environment's schema. Its items have the shape of
@@ -162,7 +161,6 @@ type ActionError struct {
 	Items []ErrorItem
 }
 
-// ErrorItem is one fault in an action.
 type ErrorItem struct {
 	// Type is pydantic's name of the fault: missing, extra_forbidden, literal_error, string_type,
 	// string_too_long, …
@@ -175,7 +173,6 @@ type ErrorItem struct {
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
-// Error lists the messages of the items.
 func (e *ActionError) Error() string {
 	msgs := make([]string, len(e.Items))
 	for i, item := range e.Items {

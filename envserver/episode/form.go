@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// typeField names the property that says which variant an action is.
+// typeField is the property that selects an action's variant.
 const typeField = "action_type"
 
-// Field is one property of an environment's actions beside action_type and metadata. It may be
-// absent or null wherever a variant doesn't require it.
+// Field is a property of an environment's actions, besides action_type and metadata. It may be
+// absent or null unless the variant requires it.
 type Field struct {
 	Name        string
 	Description string
@@ -19,7 +19,7 @@ type Field struct {
 	Enum []string
 	// MaxLength bounds a free text in Unicode code points. A free text has at least one.
 	MaxLength int
-	// Number admits a JSON number beside a text.
+	// Number admits a JSON number as well as a text.
 	Number bool
 	// Properties make the field a JSON object of these fields and no others, each of which may be
 	// absent or null.

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// schema is a JSON Schema.
 type schema = map[string]any
 
 // Schema is the form as a JSON Schema (draft 2020-12) in pydantic's dialect.
@@ -41,7 +40,6 @@ func (f *Form) describeTypes() string {
 	return strings.Join(lines, "\n")
 }
 
-// sentence begins a text with a capital.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -54,7 +52,6 @@ func (field *Field) nullable() schema {
 		"description": field.Description}
 }
 
-// required is the schema of a field that must be given.
 func (field *Field) required() schema {
 	alternatives := field.alternatives()
 	if len(alternatives) > 1 {

@@ -17,7 +17,7 @@ const (
 	maxAction = 64 << 10
 	// maxShown bounds, in bytes, the stored part of an answer that is no action.
 	maxShown = 2 << 10
-	// maxSaid bounds, in bytes, the stored part of a model's text beside its action.
+	// maxSaid bounds, in bytes, the stored part of a model's text around its action.
 	maxSaid = 8 << 10
 )
 
@@ -53,7 +53,6 @@ func rewritten(text []byte) json.RawMessage {
 	return out
 }
 
-// noAction is an action whose type is the text.
 func noAction(text string) json.RawMessage {
 	text = clip(strings.TrimSpace(text), maxShown)
 	if text == "" {

@@ -97,7 +97,7 @@ const (
 	maxTimeoutSeconds     = 3600
 )
 
-// Options are an agent's settings beside its Config.
+// Options are an agent's settings outside its Config.
 type Options struct {
 	// Environment is "ticket" or "workflow".
 	Environment string
@@ -129,7 +129,7 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, c.Validate()
 }
 
-// Validate returns what is wrong with the config.
+// Validate checks the config.
 func (c Config) Validate() error {
 	parts := map[Type]bool{TypeBuiltin: c.Builtin != nil, TypeOpenAI: c.OpenAI != nil, TypeHTTP: c.HTTP != nil,
 		TypeContainer: c.Container != nil}
@@ -200,7 +200,7 @@ func (c *OpenAIConfig) temperature() (float64, error) {
 // ownMembers are the members of a request that csenv sets itself.
 var ownMembers = []string{"messages", "model", "n", "stream", "tools"}
 
-// extraBody are the members to add to every request.
+// extraBody returns the members to add to every request.
 func (c *OpenAIConfig) extraBody() (map[string]any, error) {
 	if len(c.ExtraBody) == 0 {
 		return nil, nil
@@ -233,7 +233,7 @@ func (c *ContainerConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// address is where the container listens, in the runner's pod.
+// address is the container's, in the runner's pod.
 func (c *ContainerConfig) address() string {
 	return fmt.Sprintf("localhost:%d", cmp.Or(c.Port, defaultPort))
 }

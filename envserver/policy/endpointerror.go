@@ -25,7 +25,6 @@ type EndpointError struct {
 
 func (e *EndpointError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the failure itself.
 func (e *EndpointError) Unwrap() error { return e.Err }
 
 // Usage are the tokens that an agent's model used, as its endpoint reports them.
@@ -50,7 +49,7 @@ type Metered interface {
 
 // Speaker is a policy that comments its actions.
 type Speaker interface {
-	// Said is the model's text beside the last action, "" for none. It is bounded.
+	// Said is the model's text that came with the last action, "" for none. It is bounded.
 	Said() string
 }
 

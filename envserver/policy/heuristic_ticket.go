@@ -227,9 +227,8 @@ func (h *heuristicTicket) relevant(v *ticketView) []string {
 	return best
 }
 
-// sentences are the sentences of an article that don't mention agents.
-func sentences(body string) []string {
-	var found []string
+// sentences lists the sentences of an article that don't mention agents.
+func sentences(body string) (found []string) {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, "#") {
 			continue
@@ -257,7 +256,7 @@ type readTicket struct {
 	rank int
 }
 
-// Act selects a ticket that wasn't read yet, or goes on with the most urgent open one.
+// Act selects a ticket that wasn't read yet, otherwise handles the most urgent open one.
 func (h *heuristicQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	v, err := observedQueue(turn)
 	if err != nil {
@@ -287,7 +286,7 @@ func (h *heuristicQueue) note(v *ticketView) {
 	}
 }
 
-// next is the most urgent ticket that is open.
+// next returns the most urgent open ticket.
 func (h *heuristicQueue) next(v *ticketView) string {
 	for _, r := range h.read {
 		if slices.ContainsFunc(v.Queue, func(q queuedTicket) bool { return q.TicketID == r.id && !q.closed() }) {

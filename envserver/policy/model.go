@@ -67,7 +67,6 @@ var features = [...]struct {
 	{tools, []string{"tools", "tool use", "tool call", "tool-call", "tool_call", "function call", "functions"}},
 }
 
-// newModel makes the agent of a checked config.
 func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error) {
 	temperature, err := c.temperature()
 	if err != nil {
@@ -87,7 +86,6 @@ func newModel(c *OpenAIConfig, timeout time.Duration, o Options) (*model, error)
 	}, nil
 }
 
-// modelPlayer is a model that plays one episode.
 type modelPlayer struct {
 	*model
 	planned score.PlannedEpisode
@@ -105,7 +103,6 @@ func (m *model) play(planned score.PlannedEpisode) (Policy, error) {
 func (p *modelPlayer) Usage() Usage { return p.usage }
 func (p *modelPlayer) Said() string { return p.said }
 
-// Act requests an action of the model.
 func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.tools == nil {
 		if err := p.prepare(turn); err != nil {
@@ -120,7 +117,6 @@ func (p *modelPlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, erro
 	return p.read(message), nil
 }
 
-// prepare makes the tools and the instructions.
 func (p *modelPlayer) prepare(turn Turn) error {
 	known, err := toolsOf(turn.Schema)
 	if err != nil {
@@ -170,7 +166,7 @@ func (p *modelPlayer) noteRefusal(err error, with feature) {
 	}
 }
 
-// features returns those of the next request.
+// features returns the features of the next request.
 func (p *modelPlayer) features() feature {
 	with := seed
 	if p.config.MaxTokens > 0 {

@@ -30,7 +30,6 @@ func newOracle(ticket bool, catalog *scenarios.Catalog, planned score.PlannedEpi
 	return &oracle{script: actions}, nil
 }
 
-// Act returns the script's next action.
 func (o *oracle) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	seen, err := observed[workflowView](turn)
 	if err != nil {
@@ -40,7 +39,7 @@ func (o *oracle) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 		return o.script[o.next-1], nil
 	}
 	if o.next == len(o.script) {
-		return nil, fmt.Errorf("the gold actions of %s are all played and the episode goes on", turn.Planned.Scenario)
+		return nil, fmt.Errorf("all gold actions of %s are played, but the episode continues", turn.Planned.Scenario)
 	}
 	o.next++
 	return o.script[o.next-1], nil
@@ -80,7 +79,6 @@ func goldTicket(catalog *scenarios.Catalog, id string, seed int64) (*scenarios.T
 	return ticket, nil
 }
 
-// goldEnd is the right decision on a ticket.
 func goldEnd(ticket *scenarios.Ticket) (json.RawMessage, error) {
 	if !ticket.Gold.Escalate {
 		return action("resolve", nil)
@@ -112,10 +110,8 @@ func workflowScript(catalog *scenarios.Catalog, planned score.PlannedEpisode) ([
 	return script, nil
 }
 
-// inOrder sorts the steps so that each follows those that it requires, in the file's order
-// otherwise.
-func inOrder(steps []scenarios.WorkflowStep) []scenarios.WorkflowStep {
-	var ordered []scenarios.WorkflowStep
+// inOrder sorts the steps by their requirements, then by the file's order.
+func inOrder(steps []scenarios.WorkflowStep) (ordered []scenarios.WorkflowStep) {
 	done := map[string]bool{}
 	left := slices.Clone(steps)
 	for len(left) > 0 {
@@ -181,8 +177,8 @@ func newOracleQueue(catalog *scenarios.Catalog, queues []queue.Queue,
 	return o, nil
 }
 
-// Act plays the schedule's next act. After the last one it resolves the open tickets, for no
-// points.
+// Act plays the schedule's next act. After the last one it resolves the open tickets without
+// earning points.
 func (o *oracleQueue) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	v, err := observedQueue(turn)
 	if err != nil {
@@ -214,7 +210,7 @@ func (v *ticketView) clear() (json.RawMessage, error) {
 	open := slices.DeleteFunc(v.Queue, queuedTicket.closed)
 	switch {
 	case len(open) == 0:
-		return nil, errors.New("every ticket of the queue is closed and the episode goes on")
+		return nil, errors.New("every ticket of the queue is closed, but the episode has not ended")
 	case slices.ContainsFunc(open, func(q queuedTicket) bool { return q.TicketID == v.TicketID }):
 		return action("resolve", nil)
 	}

@@ -24,7 +24,6 @@ func newRandom(ticket bool, seed int64) *random {
 	return &random{ticket: ticket, rand: rand.New(rand.NewPCG(uint64(seed), randomStream))}
 }
 
-// Act draws an action.
 func (r *random) Act(_ context.Context, turn Turn) (json.RawMessage, error) {
 	if r.ticket {
 		return r.ticketAction(turn)

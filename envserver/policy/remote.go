@@ -84,7 +84,6 @@ func (r *remote) play(planned score.PlannedEpisode) (Policy, error) {
 	return &remotePlayer{remote: r, episode: Numbers{planned.Index, planned.Trial}, history: []Past{}}, nil
 }
 
-// remotePlayer is a policy behind a URL that plays one episode.
 type remotePlayer struct {
 	*remote
 	episode Numbers
@@ -96,7 +95,6 @@ type remotePlayer struct {
 func (p *remotePlayer) Usage() Usage { return p.usage }
 func (p *remotePlayer) Said() string { return p.said }
 
-// Act requests an action.
 func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, error) {
 	if p.startup != nil {
 		if err := p.startup.await(ctx); err != nil {
@@ -125,7 +123,6 @@ func (p *remotePlayer) Act(ctx context.Context, turn Turn) (json.RawMessage, err
 // errNoAnswer means that an answer violates the protocol.
 var errNoAnswer = errors.New(`the policy's answer is no JSON object with a member "action": see docs/agents.md`)
 
-// post sends one request.
 func (r *remote) post(ctx context.Context, body []byte, answer *Response) error {
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -158,7 +155,8 @@ func (r *remote) post(ctx context.Context, body []byte, answer *Response) error 
 }
 
 const (
-	// maxStartup is how long a container beside the runner may take to listen: it may load models.
+	// maxStartup is the time that the runner waits for a container, which may load models, to
+	// listen.
 	maxStartup  = 5 * time.Minute
 	startupPoll = 250 * time.Millisecond
 )

@@ -8,14 +8,13 @@ import (
 
 // Schedule is an order of work and its weighted score.
 type Schedule struct {
-	// Acts are those that fit into the shift, in order.
+	// Acts are the acts that fit into the shift, in order.
 	Acts          []Act
 	WeightedScore int64
 }
 
-// Best returns the best of the 240 schedules with perfect answers: its weighted score is the optimum
-// that scores are measured by. Among equal schedules it is the first, by order, then one by one
-// before labels first.
+// Best returns the best of the 240 schedules with perfect answers. Its weighted score is the
+// optimum that scores are measured by. Of equal schedules it returns the first.
 func Best(cases [Size]Case) Schedule {
 	best := Schedule{WeightedScore: -1}
 	acts := make([]Act, 0, 4*Size)

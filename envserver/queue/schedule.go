@@ -42,8 +42,8 @@ const (
 	Escalate
 )
 
-// The minutes that acts take and the milli-points of perfect ones, which are those that the grader
-// offers for the part, by kind.
+// By kind, the minutes that an act takes and the milli-points of a perfect one, which are the
+// grader's.
 var (
 	minutesOf = [...]int{Category: 1, Priority: 1, Reply: 5, Resolve: 1, Escalate: 2}
 	pointsOf  = [...]int64{Category: 200, Priority: 100, Reply: 500, Resolve: 200, Escalate: 200}
@@ -123,13 +123,14 @@ type Act struct {
 	Points int64
 }
 
-// Play plays the acts in order and returns their weighted score and those that were played. An act
-// is skipped if no minutes or no escalation are left for it; a shorter one after it may still fit.
+// Play plays the acts in order and returns their weighted score and the acts that were played. An
+// act is skipped if no minutes or no escalation are left for it; a shorter one after it may still
+// fit.
 func Play(cases [Size]Case, acts []Act) (weighted int64, played []Act) {
 	return play(&cases, slices.Clone(acts))
 }
 
-// play overwrites acts with those that were played.
+// play reuses acts for the list of acts that were played.
 func play(cases *[Size]Case, acts []Act) (weighted int64, played []Act) {
 	clock, slots := 0, Slots
 	var points [Size]int64

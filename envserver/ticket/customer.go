@@ -17,9 +17,7 @@ const maxAnswers = 64
 
 // messageReader is how a scripted customer understands the agent's messages.
 type messageReader interface {
-	// Interpret analyses one message.
 	Interpret(t *scenarios.Ticket, message string) grader.Interpretation
-	// Settled reports what the messages so far state.
 	Settled(t *scenarios.Ticket, messages string) grader.Settled
 }
 
@@ -45,7 +43,7 @@ func newCustomer(t *scenarios.Ticket) customer {
 	return customer{script: t.UserSim, mood: map[string]int{"worried": 1, "angry": len(moods) - 1}[t.Tone]}
 }
 
-// feels is the mood's name, "" for a customer without a script.
+// feels returns the mood's name, "" for a customer without a script.
 func (c *customer) feels() string {
 	if c.script == nil {
 		return ""
@@ -107,7 +105,6 @@ func (c *customer) feel(message grader.Interpretation, again, late bool) {
 	c.mood = min(max(c.mood, 0), len(moods)-1)
 }
 
-// settled reports whether the customer has nothing to add.
 func (c *customer) settled(s grader.Settled) bool {
 	return s.Outcome && slices.Contains(c.script.StopWhen, "outcome_stated") ||
 		s.Facts && slices.Contains(c.script.StopWhen, "facts_stated")

@@ -19,7 +19,7 @@ type environment struct {
 	unjudged int
 }
 
-// Reset begins an episode. If it fails, the last episode goes on.
+// Reset begins an episode. If it fails, the current episode continues.
 func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if opts.RewardMode == "" {
 		opts.RewardMode = episode.Dense
@@ -42,13 +42,14 @@ func (e *environment) begin(c *choice, tickets []*scenarios.Ticket, opts episode
 	return episode.Result{Observation: e.state.observation()}
 }
 
-// Step plays one action.
 func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode.Result, error) {
 	if e.state == nil {
 		return episode.Result{}, episode.ErrNotReset
 	}
 	if e.state.outcome != "" {
-		return e.over(), nil
+		observation := e.state.observation()
+		observation.Feedback = "The episode is over: send reset to begin the next one."
+		return episode.Result{Observation: observation, Done: true}, nil
 	}
 	next := e.state.clone()
 	decoded, err := actionForm.Decode(action)
@@ -62,8 +63,10 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 		next.apply(decoded)
 	}
 	reward, final, err := next.grade(ctx, e.kind.judge)
-	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok && e.giveUp() {
-		final, err = next.giveUp(unjudged), nil
+	if unjudged, ok := errors.AsType[*episode.JudgeError](err); ok {
+		if e.unjudged++; e.unjudged >= episode.MaxJudgeFailures {
+			final, err = next.giveUp(unjudged), nil
+		}
 	}
 	if err != nil {
 		return episode.Result{}, err
@@ -76,19 +79,6 @@ func (e *environment) Step(ctx context.Context, action json.RawMessage) (episode
 		return episode.Result{}, invalid
 	}
 	return episode.Result{Observation: next.observation(), Reward: reward, Done: final != nil, Final: final}, nil
-}
-
-// giveUp counts a failure to judge and reports whether it was the last one allowed.
-func (e *environment) giveUp() bool {
-	e.unjudged++
-	return e.unjudged >= episode.MaxJudgeFailures
-}
-
-// over answers a step after the end.
-func (e *environment) over() episode.Result {
-	observation := e.state.observation()
-	observation.Feedback = "The episode is over: send reset to begin the next one."
-	return episode.Result{Observation: observation, Done: true}
 }
 
 // State reports the episode without gold labels.

@@ -112,7 +112,7 @@ func (s *state) grade(ctx context.Context, judge grader.Judge) (int64, *episode.
 // over.
 func (s *state) withheld(t *ticketState) bool { return s.timed() && !s.over(t) && !t.labelled() }
 
-// over reports whether nothing more can be done about a ticket, so that it is graded as a whole.
+// over reports whether a ticket is closed, so that it is graded as a whole.
 func (s *state) over(t *ticketState) bool { return s.outcome != "" || !t.open() }
 
 // parts grades a ticket: while it is open by its labels alone, because the actions that a reply may
@@ -153,9 +153,8 @@ func (s *state) judge(ctx context.Context, judge grader.Judge) error {
 	return nil
 }
 
-// verdicts is the number of tickets that were judged.
-func (s *state) verdicts() int {
-	count := 0
+// verdicts counts the tickets that were judged.
+func (s *state) verdicts() (count int) {
 	for i := range s.tickets {
 		if s.tickets[i].verdict != nil {
 			count++
@@ -169,7 +168,6 @@ func (s *state) final() *episode.Final {
 		Judge: s.task.scale}
 }
 
-// giveUp ends the episode without a score.
 func (s *state) giveUp(unjudged *episode.JudgeError) *episode.Final {
 	s.outcome = score.Errored
 	s.feedback = "The episode could not be scored: the judge failed. Reset to play it again."

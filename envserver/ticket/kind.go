@@ -96,10 +96,14 @@ func newTasks(judge grader.Judge) ([]*task, error) {
 	return tasks, nil
 }
 
-// Name is "ticket".
-func (k *Kind) Name() string { return "ticket" }
+// What the kind reports about itself, as documented by episode.Kind.
 
-// Description is a sentence for people.
+func (k *Kind) Name() string             { return "ticket" }
+func (k *Kind) ScenarioDigest() string   { return k.catalog.Digest() }
+func (k *Kind) GraderVersion() string    { return grader.GraderVersion + "+" + rulesVersion }
+func (k *Kind) Judge() string            { return k.judge.Name() }
+func (k *Kind) Schemas() episode.Schemas { return k.schemas }
+func (k *Kind) New() episode.Environment { return &environment{kind: k} }
 func (k *Kind) Description() string {
 	return "Handle a customer's support ticket, or a queue of five: classify it, set its priority, reply to the " +
 		"customer, and resolve or escalate it."
@@ -131,22 +135,7 @@ func (k *Kind) Tasks() []score.Task {
 	return tasks
 }
 
-// ScenarioDigest is the catalogue's.
-func (k *Kind) ScenarioDigest() string { return k.catalog.Digest() }
-
-// GraderVersion names the grader's version and that of this package's rules.
-func (k *Kind) GraderVersion() string { return grader.GraderVersion + "+" + rulesVersion }
-
-// Judge is the scale of the reply judge.
-func (k *Kind) Judge() string { return k.judge.Name() }
-
-// Schemas are those of the action, the observation and the state.
-func (k *Kind) Schemas() episode.Schemas { return k.schemas }
-
-// New makes the environment of one session.
-func (k *Kind) New() episode.Environment { return &environment{kind: k} }
-
-// choice is what the options of a reset ask for.
+// choice is the task and the tickets that the options of a reset select.
 type choice struct {
 	task   *task
 	reader messageReader
@@ -156,7 +145,6 @@ type choice struct {
 	tickets  []*scenarios.TicketScenario
 }
 
-// choose finds the task and the scenario that the options ask for.
 func (k *Kind) choose(opts episode.Options) (*choice, error) {
 	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.name })
 	if err != nil {
@@ -185,7 +173,6 @@ func (k *Kind) draw(t *task, seed int64) string {
 	return tickets[episode.Draw(seed, len(tickets))].ID
 }
 
-// ticketsOf returns the ids of the scenario's tickets.
 func (k *Kind) ticketsOf(t *task, scenario string) []string {
 	if !t.queue {
 		return []string{scenario}

@@ -41,7 +41,7 @@ type Observation struct {
 	*QueueStatus
 }
 
-// QueueStatus holds the fields of a queue's observation beside those of the selected ticket.
+// QueueStatus holds the additional fields of a queue's observation.
 type QueueStatus struct {
 	Queue           []QueuedTicket `json:"queue"`
 	MinutesLeft     int            `json:"minutes_left"`
@@ -67,7 +67,7 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Attachment is a text that came with the ticket.
+// Attachment is a text attached to the ticket.
 type Attachment struct {
 	Name    string `json:"name"`
 	Content string `json:"content"`

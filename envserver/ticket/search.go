@@ -37,7 +37,7 @@ func findArticles(articles []scenarios.Article, query string) []Article {
 	return found
 }
 
-// terms are the different words that a search looks for, in lower case.
+// terms lists the different words that a search looks for, in lower case.
 func terms(query string) []string {
 	var terms []string
 	for w := range strings.FieldsFuncSeq(strings.ToLower(query), isGap) {
@@ -48,7 +48,6 @@ func terms(query string) []string {
 	return terms
 }
 
-// isGap reports whether a character separates words.
 func isGap(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // overlap counts the terms that a text contains as words. There is no index, because the articles

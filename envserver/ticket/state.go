@@ -45,7 +45,6 @@ type state struct {
 	paid int64
 }
 
-// newState begins an episode on the tickets.
 func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *state {
 	s := &state{
 		task: c.task, scenario: c.scenario, category: tickets[0].Gold.Category, mode: opts.RewardMode,
@@ -64,7 +63,7 @@ func newState(c *choice, tickets []*scenarios.Ticket, opts episode.Options) *sta
 	return s
 }
 
-// ticketID is the id on the wire of the ticket at a place, drawn from the seed alone.
+// ticketID draws the wire id of the ticket at a place from the seed alone.
 func ticketID(seed int64, place int) string {
 	if place > 0 {
 		seed = score.EpisodeSeed(seed, queue.Task, "", place)
@@ -72,8 +71,8 @@ func ticketID(seed int64, place int) string {
 	return episode.OpaqueID("T", seed)
 }
 
-// clone is the state that the next action is played on. Both share the texts, which never change,
-// and only one of them is played on.
+// clone returns the state that the next action is played on. Both share the texts, which never
+// change.
 func (s *state) clone() *state {
 	c := *s
 	c.tickets = slices.Clone(s.tickets)
@@ -81,7 +80,6 @@ func (s *state) clone() *state {
 	return &c
 }
 
-// selected is the ticket that actions apply to.
 func (s *state) selected() *ticketState { return &s.tickets[s.at] }
 
 func (s *state) dense() bool { return s.mode == episode.Dense }
@@ -105,7 +103,6 @@ func (s *state) allowed() []string {
 	return allowed
 }
 
-// possible reports whether an action of the type can change something.
 func (s *state) possible(action string) bool {
 	t := s.selected()
 	switch {
@@ -173,7 +170,7 @@ func escalates(a episode.Action) bool { return a.Type == escalate || a.Get("deci
 
 func resolves(a episode.Action) bool { return a.Type == resolve || a.Get("decision") == resolve }
 
-// minutes are the sum of what the parts of an action take.
+// minutes adds up what the parts of an action take.
 func (s *state) minutes(a episode.Action) int {
 	if !s.timed() {
 		return 0
@@ -193,7 +190,7 @@ func (s *state) minutes(a episode.Action) int {
 	return total
 }
 
-// place is the index of the ticket with the id, -1 if there is none.
+// place is the index of the ticket with the id, -1 if it is missing.
 func (s *state) place(id string) int {
 	return slices.IndexFunc(s.tickets, func(t ticketState) bool { return t.id == id })
 }
@@ -248,7 +245,6 @@ func (s *state) search(t *ticketState, query string) {
 	}
 }
 
-// respond sends a message and lets the customer answer.
 func (s *state) respond(t *ticketState, message string) {
 	first := t.answered == queue.Never
 	t.reply(message, s.clock)

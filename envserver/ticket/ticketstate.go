@@ -58,7 +58,6 @@ func (t *ticketState) begin() {
 	}
 }
 
-// labelled reports whether both labels are set.
 func (t *ticketState) labelled() bool { return t.category != "" && t.priority != "" }
 
 // relabels reports whether the action sets a label again.
@@ -83,7 +82,6 @@ func (t *ticketState) reply(message string, clock int) {
 	}
 }
 
-// written is everything that the agent wrote to the customer.
 func (t *ticketState) written() string { return strings.Join(t.replies, "\n\n") }
 
 // judged is what the judge reads: every reply, because a promise stays one.

@@ -36,7 +36,6 @@ func (d document) MarshalJSON() ([]byte, error) {
 	return []byte(d), nil
 }
 
-// freeze encodes a value as a document.
 func freeze(value any) (document, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -85,7 +84,7 @@ func (s *state) lookUpPayments(args map[string]any) result {
 	return result{OK: true, Payments: payments, Refunds: s.backend.RefundsOf(id)}
 }
 
-// statuses joins the different statuses of the payments in their order.
+// statuses joins the different statuses of the payments.
 func statuses(payments []scenarios.Payment) string {
 	var different []string
 	for _, p := range payments {

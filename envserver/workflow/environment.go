@@ -17,7 +17,7 @@ type environment struct {
 	state *state
 }
 
-// Reset begins an episode. If it fails, the last episode goes on.
+// Reset begins an episode. If it fails, the current episode continues.
 func (e *environment) Reset(opts episode.Options) (episode.Result, error) {
 	if opts.RewardMode == "" {
 		opts.RewardMode = episode.Dense
@@ -38,7 +38,6 @@ func (e *environment) begin(task *task, workflow *scenarios.Workflow, opts episo
 	return episode.Result{Observation: e.state.observation()}
 }
 
-// Step plays one action.
 func (e *environment) Step(_ context.Context, action json.RawMessage) (episode.Result, error) {
 	s := e.state
 	if s == nil {

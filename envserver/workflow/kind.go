@@ -83,10 +83,14 @@ func New(catalog *scenarios.Catalog, reader Reader) (*Kind, error) {
 	return k, err
 }
 
-// Name is "workflow".
-func (k *Kind) Name() string { return "workflow" }
+// What the kind reports about itself, as documented by episode.Kind.
 
-// Description is a sentence for people.
+func (k *Kind) Name() string             { return "workflow" }
+func (k *Kind) ScenarioDigest() string   { return k.catalog.Digest() }
+func (k *Kind) GraderVersion() string    { return grader.GraderVersion + "+" + rulesVersion }
+func (k *Kind) Judge() string            { return scale }
+func (k *Kind) Schemas() episode.Schemas { return k.schemas }
+func (k *Kind) New() episode.Environment { return &environment{kind: k} }
 func (k *Kind) Description() string {
 	return "Settle a customer's issue in several steps: look orders and payments up, refund, escalate, and reply " +
 		"with the facts."
@@ -106,22 +110,6 @@ func (k *Kind) Tasks() []score.Task {
 	return tasks
 }
 
-// ScenarioDigest is the catalogue's.
-func (k *Kind) ScenarioDigest() string { return k.catalog.Digest() }
-
-// GraderVersion names the grader's version and that of this package's rules.
-func (k *Kind) GraderVersion() string { return grader.GraderVersion + "+" + rulesVersion }
-
-// Judge is "rules".
-func (k *Kind) Judge() string { return scale }
-
-// Schemas are those of the action, the observation and the state.
-func (k *Kind) Schemas() episode.Schemas { return k.schemas }
-
-// New makes the environment of one session.
-func (k *Kind) New() episode.Environment { return &environment{kind: k} }
-
-// choose finds the task and the scenario that the options ask for.
 func (k *Kind) choose(opts episode.Options) (*task, *scenarios.WorkflowScenario, error) {
 	t, err := episode.Choose(k.tasks, opts.Task, func(t *task) string { return t.name })
 	if err != nil {

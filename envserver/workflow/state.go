@@ -18,7 +18,6 @@ const (
 	exhaustedPenalty = 200 // the steps ran out
 )
 
-// state is the state of an episode.
 type state struct {
 	task     *task
 	workflow *scenarios.Workflow
@@ -56,7 +55,7 @@ func newState(t *task, w *scenarios.Workflow, reader Reader, mode episode.Reward
 	}
 }
 
-// shown is a status as the agent sees it before looking it up.
+// shown returns a status as the agent sees it before a look-up.
 func shown(status string) string {
 	if status == "unknown" {
 		return ""
@@ -125,7 +124,6 @@ func (s *state) tooEarly(action string) bool {
 		func(i int) bool { return !s.ready(s.workflow.Steps[i]) })
 }
 
-// changes reports whether an action changes the backend.
 func changes(action string) bool {
 	return action == scenarios.InitiateRefund || action == scenarios.EscalateIssue
 }
@@ -167,7 +165,6 @@ func (s *state) nextStep(action string, args map[string]any) (step int, blocked 
 	return -1, blocked
 }
 
-// ready reports whether a step's prerequisites are met.
 func (s *state) ready(step scenarios.WorkflowStep) bool {
 	return !slices.ContainsFunc(step.Requires, func(id string) bool {
 		i := slices.IndexFunc(s.workflow.Steps, func(other scenarios.WorkflowStep) bool { return other.ID == id })
@@ -298,7 +295,7 @@ func (s *state) pay() int64 {
 
 func (s *state) balance() int64 { return s.earnedSteps + s.earnedResolution - s.penalties }
 
-// final is the end of the episode, nil before it.
+// final returns nil before the end of the episode.
 func (s *state) final() *episode.Final {
 	if s.outcome == "" {
 		return nil
@@ -314,7 +311,6 @@ func (s *state) final() *episode.Final {
 	}
 }
 
-// record adds the action to the history.
 func (s *state) record(action string, args map[string]any, answer result) error {
 	if amount, ok := args["amount"].(int64); ok {
 		args["amount"] = scenarios.Cents(amount)

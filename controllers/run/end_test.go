@@ -344,8 +344,8 @@ func TestPoolOfAnotherNamespace(t *testing.T) {
 				t.Errorf("%s: %s", c.Reason, c.Message)
 			}
 			if tc.reason == v1alpha1.ReasonNamespaceNotAllowed && c.Message != "No CustomerSupportEnv support in "+
-				"namespace shared admits runs of namespace default. Correct spec.environmentRef, or ask whoever owns "+
-				"the pool to admit the namespace in access.allowedNamespaces." {
+				"namespace shared admits runs of namespace default. Correct spec.environmentRef, or ask the "+
+				"pool's owner to admit the namespace in access.allowedNamespaces." {
 				t.Errorf("it tells more than that it isn't admitted: %s", c.Message)
 			}
 		})

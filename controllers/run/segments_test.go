@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -25,74 +26,82 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/stats"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/ledger"
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// envServer keeps rollouts as a server of the pool does.
+// envServer is a server of the pool, with the rollouts that a real server keeps.
 type envServer struct {
-	pod, instance string
-	key           ed25519.PrivateKey
-	// graded has what the server grades with.
-	graded score.Ledger
-	open   score.Tally
-	// opened is the number of episodes in open, dropped that of those beside it.
-	opened, dropped, active, number int64
-	sealed                          *score.Segment
-	sealedOpened                    int64
-	// silent servers don't answer. Of a deaf one every answer is lost.
+	pod      string
+	rollouts *ledger.Rollouts
+	tag      string
+	// opened is the number of episodes that no segment has, sealed the segment that waits for its
+	// acknowledgement, with sealedOpened episodes. instance and number are those of the last segment.
+	opened, sealedOpened, number, active int64
+	sealed                               *score.Segment
+	instance                             string
+	// silent servers don't answer. Every answer of a deaf one is lost.
 	silent, deaf, refuses bool
 	asked                 []score.CollectRequest
-	// forge, when set, changes what is handed over.
+	// forge, when set, changes the segments that are returned.
 	forge func(*score.Segment)
 }
 
-func newEnvServer(pod, instance string) *envServer {
-	return &envServer{pod: pod, instance: instance, key: poolKey(), graded: score.Ledger{ScenarioDigest: digestA,
-		GraderVersion: "1", Judge: "offline-v1"}}
+// graderKind has the properties that a segment names.
+type graderKind struct {
+	episode.Kind
+	version string
+}
+
+func (graderKind) ScenarioDigest() string  { return digestA }
+func (k graderKind) GraderVersion() string { return k.version }
+func (graderKind) Judge() string           { return "offline-v1" }
+
+func newEnvServer(pod string) *envServer {
+	e := &envServer{pod: pod, tag: runName}
+	e.restart("1")
+	return e
+}
+
+// restart replaces the server's process by one with another grader.
+func (e *envServer) restart(grader string) {
+	e.rollouts = ledger.NewRollouts(graderKind{version: grader}, e.pod, poolKey(), slog.New(slog.DiscardHandler))
 }
 
 // end counts the end of an episode.
 func (e *envServer) end(t testing.TB, outcome score.Outcome, scenario string, points int64) {
 	t.Helper()
-	ended := score.Episode{Outcome: outcome, Score: points, Category: "billing", Difficulty: "easy", Language: "en",
-		Dimensions: []score.Dimension{{Name: "reply", Earned: points / 1000, Offered: 1000}}}
-	if err := e.open.Add(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario}, ended); err != nil {
+	recorder, err := e.rollouts.Open(e.tag)
+	if err == nil {
+		_, err = recorder.Finish(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario},
+			score.Episode{Outcome: outcome, Score: points, Category: "billing", Difficulty: "easy", Language: "en",
+				Dimensions: []score.Dimension{{Name: "reply", Earned: points / 1000, Offered: 1000}}})
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	e.opened++
 }
 
-func (e *envServer) collect(question score.CollectRequest) (score.Segment, error) {
-	e.asked = append(e.asked, question)
+func (e *envServer) collect(request score.CollectRequest) (score.Segment, error) {
+	e.asked = append(e.asked, request)
 	if e.silent {
 		return score.Segment{}, errors.New("no route to host")
 	}
 	if e.refuses {
 		return score.Segment{}, fmt.Errorf("asking: %w", &stats.StatusError{Path: "/rollouts", Code: 404})
 	}
-	if question.Done {
-		e.sealed = nil
-		return score.Segment{Pod: e.pod, Instance: e.instance}, nil
+	segment, err := e.rollouts.Collect(request)
+	if err != nil {
+		return segment, err
 	}
-	if e.sealed != nil && question.Instance == e.instance && question.Ack >= e.sealed.Number {
-		e.sealed = nil
-	}
-	if e.sealed == nil && (e.opened > 0 || e.dropped > 0) {
-		e.number++
-		identity := e.graded
-		identity.Run, identity.Shard, identity.PassScore = score.SegmentRun(question.Run, e.pod, e.instance), int(
-			e.number), question.PassScore
-		signed, err := e.open.Ledger(identity).Sign(e.key)
-		if err != nil {
-			return score.Segment{}, err
+	e.sealed = nil
+	if segment.Ledger != nil {
+		if e.instance != segment.Instance || e.number != segment.Number {
+			e.sealedOpened, e.opened = e.opened, 0
 		}
-		e.sealed = &score.Segment{Pod: e.pod, Instance: e.instance, Number: e.number, Ledger: &signed,
-			Dropped: e.dropped}
-		e.sealedOpened, e.opened, e.dropped = e.opened, 0, 0
-	}
-	segment := score.Segment{Pod: e.pod, Instance: e.instance}
-	if e.sealed != nil {
-		segment = *e.sealed
+		e.sealed, e.instance, e.number = new(segment), segment.Instance, segment.Number
 	}
 	segment.Active = e.active
 	if e.forge != nil {
@@ -102,6 +111,20 @@ func (e *envServer) collect(question score.CollectRequest) (score.Segment, error
 		return score.Segment{}, errors.New("the connection was reset")
 	}
 	return segment, nil
+}
+
+// resign changes a segment's ledger and signs it with another key.
+func resign(s *score.Segment, key ed25519.PrivateKey, change func(*score.Ledger)) {
+	changed, err := s.Ledger.Verify(poolKey().Public().(ed25519.PublicKey))
+	if err != nil {
+		panic(err)
+	}
+	change(changed)
+	signed, err := changed.Sign(key)
+	if err != nil {
+		panic(err)
+	}
+	s.Ledger = &signed
 }
 
 // rolloutPool answers for servers by address.
@@ -134,7 +157,7 @@ func runningServer(name, ip string) *corev1.Pod {
 func trainingWorld(t *testing.T, run *v1alpha1.EvaluationRun) (w *world, a, b *envServer) {
 	t.Helper()
 	w = newWorld(t, pool(), runningServer("support-a", "10.0.0.1"), runningServer("support-b", "10.0.0.2"), run)
-	a, b = newEnvServer("support-a", "instance-a"), newEnvServer("support-b", "instance-b")
+	a, b = newEnvServer("support-a"), newEnvServer("support-b")
 	w.r.pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
 	w.mustPass()
 	return w, a, b
@@ -186,14 +209,14 @@ func TestRolloutsFromTagToScore(t *testing.T) {
 		run.Status.EstimatedCompletionTime == nil {
 		t.Errorf("%+v, score %+v", run.Status, run.Status.Score)
 	}
-	want := []v1alpha1.RolloutServer{{Pod: "support-a", Instance: "instance-a", Segment: 1},
-		{Pod: "support-b", Instance: "instance-b", Segment: 1}}
+	want := []v1alpha1.RolloutServer{{Pod: "support-a", Instance: a.instance, Segment: 1},
+		{Pod: "support-b", Instance: b.instance, Segment: 1}}
 	if diff := cmp.Diff(want, run.Status.Rollouts.Servers); diff != "" {
 		t.Error(diff)
 	}
 
 	w.mustPass()
-	if last := a.asked[len(a.asked)-1]; a.sealed != nil || last.Ack != 1 || last.Instance != "instance-a" ||
+	if last := a.asked[len(a.asked)-1]; a.sealed != nil || last.Ack != 1 || last.Instance != a.instance ||
 		last.PassScore != 800_000 || last.Tag != runName || last.Run != "run-uid" {
 		t.Errorf("the next question is %+v", last)
 	}
@@ -285,7 +308,8 @@ func TestRolloutsOfAnotherNamespace(t *testing.T) {
 		TokenSecretRef: secretKey("tokens")}
 	w := newWorld(t, env, pod, run, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
 		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: runName, Namespace: namespace}})
-	a := newEnvServer("support-a", "instance-a")
+	a := newEnvServer("support-a")
+	a.tag = "default/baseline"
 	w.r.pools = rolloutPool{"10.0.0.1": a}
 	w.mustPass()
 	a.end(t, score.Scored, "B01", 1_000_000)
@@ -317,7 +341,8 @@ func TestRolloutsAgainstABaseline(t *testing.T) {
 	run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "before"}
 	w, a, _ := trainingWorld(t, run)
 	var sums score.Accumulator
-	theirs, table := a.graded, &score.ScenarioTable{}
+	theirs, table := score.Ledger{ScenarioDigest: digestA, GraderVersion: "1",
+		Judge: "offline-v1"}, &score.ScenarioTable{}
 	for _, scenario := range []string{"B01", "S01"} {
 		if err := theirs.Add(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario},
 			score.Episode{Outcome: score.Scored, Score: 250_000}); err != nil {
@@ -377,36 +402,30 @@ func TestAddressOfAnotherPod(t *testing.T) {
 // What doesn't prove that the pool graded it for this run, or is in the figures, is not counted.
 func TestSegmentsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
-		forge  func(*envServer)
+		forge  func(s, first *score.Segment)
 		reason string
 	}{
-		"another key": {func(e *envServer) { e.key = otherKey() }, refusedSignature},
-		"another run's": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Instance = "instance-c" } },
-			refusedForeign},
-		"another number": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Number++ } },
-			refusedForeign},
-		"a changed digit": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Ledger.Payload[0] ^= 1 } },
+		"another key": {func(s, _ *score.Segment) { resign(s, otherKey(), func(*score.Ledger) {}) },
 			refusedSignature},
-		"counted before": {func(e *envServer) { e.number = 0 }, refusedReplayed},
-		"another pod's": {func(e *envServer) {
-			e.forge = func(
-				s *score.Segment) {
-				s.Pod = "support-a"
-			}
-			e.pod = "support-c"
+		"another run's":   {func(s, _ *score.Segment) { s.Instance = "instance-c" }, refusedForeign},
+		"another number":  {func(s, _ *score.Segment) { s.Number++ }, refusedForeign},
+		"a changed digit": {func(s, _ *score.Segment) { s.Ledger.Payload[0] ^= 1 }, refusedSignature},
+		"counted before":  {func(s, first *score.Segment) { *s = *first }, refusedReplayed},
+		"another pod's": {func(s, _ *score.Segment) {
+			resign(s, poolKey(), func(l *score.Ledger) { l.Run = score.SegmentRun("run-uid", "support-c", s.Instance) })
 		}, refusedForeign},
-		"an impossible number": {func(e *envServer) { e.forge = func(s *score.Segment) { s.Dropped = -1 } },
-			refusedMalformed},
+		"an impossible number": {func(s, _ *score.Segment) { s.Dropped = -1 }, refusedMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, a, b := trainingWorld(t, trainers(0))
 			a.end(t, score.Scored, "B01", 1_000_000)
 			w.mustPass()
+			first := a.sealed
 			w.mustPass()
 			w.events()
 			a.end(t, score.Scored, "B01", 1_000_000)
 			b.end(t, score.Scored, "B01", 0)
-			tc.forge(a)
+			a.forge = func(s *score.Segment) { tc.forge(s, first) }
 			w.mustPass()
 			got := w.run().Status
 			if got.Episodes.Scored != 2 || got.Score.Mean != "0.5000" {
@@ -430,15 +449,27 @@ func TestSegmentsRefused(t *testing.T) {
 // something is missing is told.
 func TestMissingSegmentIsTold(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
-	a.number, a.dropped = 2, 4 // another run of the name has collected before
+	another := score.CollectRequest{Tag: runName, Run: "another-uid", PassScore: 800_000}
+	collectAs := func(request score.CollectRequest) {
+		a.end(t, score.Scored, "B01", 1_000_000)
+		if _, err := a.collect(request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	collectAs(another)
+	another.Instance, another.Ack = a.instance, 1
+	collectAs(another)
+	a.forge = func(s *score.Segment) { s.Dropped = 4 }
 	a.end(t, score.Scored, "B01", 1_000_000)
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 3 ||
 		got.Rollouts.Dropped != 4 {
 		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
 	}
+	a.forge = nil
+	another.Ack = 0
+	collectAs(another)
 	a.end(t, score.Scored, "B01", 1_000_000)
-	a.number++
 	w.mustPass()
 	if got := w.run().Status; got.Episodes.Scored != 2 || got.Rollouts.Servers[0].Segment != 5 {
 		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
@@ -454,7 +485,7 @@ func TestMissingSegmentIsTold(t *testing.T) {
 func TestSegmentOfAnotherPassScore(t *testing.T) {
 	w, a, _ := trainingWorld(t, trainers(0))
 	a.end(t, score.Scored, "B01", 1_000_000)
-	if _, err := a.collect(score.CollectRequest{Run: "run-uid", PassScore: 1}); err != nil {
+	if _, err := a.collect(score.CollectRequest{Tag: runName, Run: "run-uid", PassScore: 1}); err != nil {
 		t.Fatal(err)
 	}
 	w.mustPass()
@@ -472,7 +503,7 @@ func TestSegmentOfAnotherPassScore(t *testing.T) {
 // or a server. What was counted before stands.
 func TestRolloutsOfAnotherGrader(t *testing.T) {
 	for name, change := range map[string]func(w *world, a *envServer){
-		"a server": func(_ *world, a *envServer) { a.graded.GraderVersion = "2" },
+		"a server": func(_ *world, a *envServer) { a.restart("2") },
 		"the pool": func(w *world, _ *envServer) {
 			env := &v1alpha1.CustomerSupportEnv{}
 			if err := w.client.Get(w.t.Context(), key(poolName), env); err != nil {
@@ -954,7 +985,7 @@ func (s *rolloutStory) lose(e *envServer) {
 // replace has a server begin anew, in its pod or another.
 func (s *rolloutStory) replace(e *envServer, pod string) {
 	s.made++
-	*e = *newEnvServer(pod, fmt.Sprintf("%s-%d", pod, s.made))
+	*e = *newEnvServer(pod)
 }
 
 // drain tells a server to go, and puts another into the place of one that was told and has nothing

@@ -278,7 +278,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 		for at := 0; ; at++ {
 			c = c.anew(ctx)
 			c.createPool(ctx)
-			server := newEnvServer("support-a", "instance-a")
+			server := newEnvServer("support-a")
 			c.r.pools = rolloutPool{"10.0.0.1": server}
 			c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 				run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent,
@@ -308,7 +308,7 @@ var _ = Describe("EvaluationRun", Ordered, func() {
 
 	It("ends a collection by hand", func(ctx SpecContext) {
 		c.createPool(ctx)
-		server := newEnvServer("support-a", "instance-a")
+		server := newEnvServer("support-a")
 		c.r.pools = rolloutPool{"10.0.0.1": server}
 		c.createRun(ctx, func(run *v1alpha1.EvaluationRun) {
 			run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil

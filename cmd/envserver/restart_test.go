@@ -156,7 +156,7 @@ func TestRollingRestart(t *testing.T) {
 		}
 		select {
 		case err := <-old.ended:
-			if err != nil || strings.Contains(old.logs.String(), "drain timeout is over") {
+			if err != nil || strings.Contains(old.logs.String(), "drain timed out") {
 				t.Errorf("server %d: %v\n%s", i, err, old.logs.String())
 			}
 		case <-time.After(30 * time.Second):

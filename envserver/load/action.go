@@ -15,8 +15,8 @@ var knownActions = []json.RawMessage{
 	json.RawMessage(`{"action_type":"check_order_status"}`),
 }
 
-// InferAction returns an action that a csenv server plays. It needs one session. If the server
-// plays none of csenv's actions, the error is a *client.ServerError.
+// InferAction returns an action that a csenv server plays, which it tries in one session. If the
+// server refuses all of csenv's actions, the error is a *client.ServerError.
 func InferAction(ctx context.Context, url string, reset json.RawMessage, o client.Options) (json.RawMessage, error) {
 	return firstPlayed(ctx, url, reset, knownActions, o)
 }
@@ -27,7 +27,7 @@ func Try(ctx context.Context, url string, reset, action json.RawMessage, o clien
 	return err
 }
 
-// firstPlayed returns the first of the actions that the server plays after the reset.
+// firstPlayed returns the first action that the server plays after the reset.
 func firstPlayed(ctx context.Context, url string, reset json.RawMessage, actions []json.RawMessage,
 	o client.Options) (json.RawMessage, error) {
 	o.Spread = true

@@ -1,14 +1,14 @@
-// Package load plays many sessions at a time against an OpenEnv server and measures what they see:
-// how fast a session opens, how long a step takes, how many steps a second the server answers, and
-// every failure by its cause.
+// Package load plays many concurrent sessions on an OpenEnv server. It measures the latency of
+// connecting and of steps, the rate of steps, and failures by cause.
 //
-// A session is one WebSocket with one message in flight, as every OpenEnv client has it, so that
-// the load is closed: a slow server is asked less often. The generator shares the machine with the
-// server more often than not; it therefore encodes its messages once and looks at no more of an
-// answer than its type and whether the episode is over.
+// A session is one WebSocket with one message in flight, as in every OpenEnv client, so the load is
+// closed: a slow server gets fewer requests. The generator often shares the machine with the
+// server. It encodes its messages once, and reads only the type and the end of the episode from
+// answers.
 package load
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +26,7 @@ import (
 type Config struct {
 	// URL is the server's, ws or http; "/ws" is appended to its path.
 	URL string
-	// Header goes with the handshake, for a bearer token.
+	// Header is sent with the handshake, for a bearer token.
 	Header http.Header
 	// Sessions is the number of sessions at a time.
 	Sessions int
@@ -34,11 +34,11 @@ type Config struct {
 	Duration time.Duration
 	// Reset is the data of the reset messages, a JSON object.
 	Reset json.RawMessage
-	// Actions are played in turn by each session; after the last one, and when an episode is over,
-	// the session resets.
+	// Actions are played in turn by each session, which resets after the last one and after an
+	// episode.
 	Actions []json.RawMessage
-	// Dialing is the number of handshakes at a time, 0 for 128: as many as a listener's backlog
-	// takes without loss.
+	// Dialing is the number of concurrent handshakes, 0 for 128, which fit into a listener's
+	// backlog.
 	Dialing int
 	// Progress, if not nil, is called about once a second.
 	Progress func(Progress)
@@ -66,7 +66,7 @@ type Result struct {
 	// Connect lasts from the dial to the answer of the first reset. Step is one step message and
 	// its answer.
 	Connect, Step Latencies
-	// Failures counts sessions that broke off, by cause.
+	// Failures counts failed sessions by cause.
 	Failures map[string]int
 }
 
@@ -75,17 +75,15 @@ func (r Result) StepsPerSecond() float64 { return float64(r.Steps) / r.Elapsed.S
 
 const (
 	defaultDialing = 128
-	// messageTimeout is the official client's bound on the wait for an answer, and so is
-	// handshakeTimeout.
+	// The timeouts and maxReply are those of the official client.
 	messageTimeout   = 60 * time.Second
 	handshakeTimeout = 10 * time.Second
 	progressInterval = time.Second
-	// maxReply is the official client's bound on a message, in bytes.
-	maxReply = 100 << 20
+	maxReply         = 100 << 20 // bytes
 )
 
 // Run opens the sessions, steps them for the duration and closes them. It fails if no session
-// opened or the context ended. Sessions that fail later are counted in the result.
+// opened or the context ended. The result counts sessions that failed.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.Sessions < 1 || len(cfg.Actions) == 0 {
 		return Result{}, errors.New("a load needs at least one session and one action")
@@ -111,7 +109,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	}, ctx.Err()
 }
 
-// generator is a run.
+// generator runs a load.
 type generator struct {
 	Config
 	url      string
@@ -208,13 +206,9 @@ func (g *generator) report() {
 
 // connectAll opens the sessions, some at a time, and resets each.
 func (g *generator) connectAll(ctx context.Context) {
-	dialing := g.Dialing
-	if dialing == 0 {
-		dialing = defaultDialing
-	}
 	var next atomic.Int64
 	var workers sync.WaitGroup
-	for range min(dialing, g.Sessions) {
+	for range min(cmp.Or(g.Dialing, defaultDialing), g.Sessions) {
 		workers.Go(func() {
 			for i := next.Add(1); i <= int64(g.Sessions) && ctx.Err() == nil; i = next.Add(1) {
 				g.connect(ctx, int(i))
@@ -257,7 +251,7 @@ func (g *generator) fail(err error) {
 	if coded := (*answerError)(nil); errors.As(err, &coded) {
 		cause = coded.Error()
 	}
-	// Addresses make every error a class of its own.
+	// Remove addresses, which differ in each error.
 	if i := strings.Index(cause, " tcp "); i >= 0 {
 		cause = cause[:i] + cause[strings.LastIndex(cause, ": "):]
 	}
@@ -267,15 +261,15 @@ func (g *generator) fail(err error) {
 	g.failed++
 }
 
-// stepAll has every session step for the duration and returns how long it really took. When the
-// context ends before, so do the sessions.
+// stepAll steps all sessions until the duration is over or the context ends, and returns the
+// elapsed time.
 func (g *generator) stepAll(ctx context.Context) time.Duration {
 	g.phase.Store("step")
 	defer context.AfterFunc(ctx, func() { g.deadline(time.Now()) })()
 	ctx, cancel := context.WithTimeout(ctx, g.Duration)
 	defer cancel()
 	began := time.Now()
-	// One deadline for all messages: moving it for each would cost a part of what is measured.
+	// Set one deadline for all messages: one per message would distort the measurement.
 	g.deadline(began.Add(g.Duration + messageTimeout))
 	var playing sync.WaitGroup
 	for i, s := range g.sessions {
@@ -317,15 +311,14 @@ func (g *generator) play(ctx context.Context, i int, s *session) error {
 	return nil
 }
 
-// deadline bounds what the sessions wait for.
+// deadline bounds the reads of all sessions.
 func (g *generator) deadline(at time.Time) {
 	for _, s := range g.sessions {
 		_ = s.conn.SetReadDeadline(at)
 	}
 }
 
-// hangUp closes every session at once and within one bound: a server that doesn't answer must not
-// delay the next load.
+// hangUp closes all sessions concurrently, within one bound in case the server doesn't answer.
 func (g *generator) hangUp(ctx context.Context) {
 	g.phase.Store("close")
 	until := time.Now().Add(closeTimeout)

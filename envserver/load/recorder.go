@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// shards keep the sessions' goroutines from waiting for one another's measurements.
+// shards reduces the contention of the sessions' goroutines.
 const shards = 16
 
 // recorder collects durations.
@@ -23,11 +23,11 @@ func (r *recorder) record(i int, d time.Duration) {
 	if s.histogram == nil {
 		s.histogram = newHistogram()
 	}
-	// What is beyond the histogram's range counts as its end.
+	// Values beyond the range count as its end.
 	_ = s.histogram.RecordValue(min(d.Microseconds(), s.histogram.HighestTrackableValue()))
 }
 
-// newHistogram has three significant digits from a microsecond to two minutes.
+// newHistogram makes a histogram from 1 µs to 2 min with three significant digits.
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 120_000_000, 3) }
 
 func (r *recorder) latencies() Latencies {

@@ -20,8 +20,7 @@ type answerError struct{ code, message string }
 
 func (e *answerError) Error() string { return "answered " + e.code + ": " + e.message }
 
-// exchange sends one message and reads its answer, within the deadline of the connection. It
-// reports whether the episode is over.
+// exchange sends a message and reads its answer. It reports whether the episode is over.
 func (s *session) exchange(message []byte) (done bool, err error) {
 	if err := s.conn.WriteMessage(websocket.TextMessage, message); err != nil {
 		return false, fmt.Errorf("write: %w", err)
@@ -37,8 +36,8 @@ func (s *session) exchange(message []byte) (done bool, err error) {
 	return s.over()
 }
 
-// over finds the type and "done" in the answer without decoding it. An environment that has such
-// bytes in a text only costs the measurement a reset.
+// over searches the type and "done" in the answer without decoding it. A false match only causes a
+// reset.
 func (s *session) over() (bool, error) {
 	answer := s.answer.Bytes()
 	if bytes.Contains(answer[:min(len(answer), 40)], []byte(`"error"`)) {
@@ -54,14 +53,12 @@ func (s *session) over() (bool, error) {
 }
 
 const (
-	// closeTimeout bounds the wait for the close frames of all sessions together, abortTimeout that
-	// of a load that was broken off.
+	// closeTimeout bounds the wait for all close frames, abortTimeout that of a cancelled load.
 	closeTimeout = 15 * time.Second
 	abortTimeout = time.Second
 )
 
-// close ends the session and waits for the server's close frame, so that the slot is free for the
-// next load.
+// close ends the session and waits for the close frame, so that the slot is free for the next load.
 func (s *session) close() {
 	defer s.conn.Close()
 	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout))

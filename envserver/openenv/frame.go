@@ -92,8 +92,8 @@ func (s *Server) free(f frame) {
 	}
 }
 
-// linger reads until the peer answers the close frame or closeTimeout is over. Closing a socket with
-// unread bytes would reset it, and the peer might not receive the close frame.
+// linger reads until the peer answers the close frame or closeTimeout is over. Closing a socket
+// with unread bytes would reset it, and the peer might not receive the close frame.
 func linger(conn *websocket.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
 	for {

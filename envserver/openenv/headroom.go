@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// headroom is the garbage, in bytes, that triggers a collection. Go's own rule, as much as is in
-	// use, would cost a server with few sessions a tenth of its processor time.
+	// headroom is the garbage, in bytes, that triggers a collection. Go's own rule, as much as is
+	// in use, would cost a server with few sessions a tenth of its processor time.
 	headroom = 64 << 20
 	// minGCPercent is Go's own rule; maxGCPercent gives a tiny heap the headroom.
 	minGCPercent, maxGCPercent = 100, 1600
@@ -18,9 +18,9 @@ const (
 	headroomInterval = time.Second
 )
 
-// KeepHeadroom makes the process collect garbage once there are 64 MiB of it, or as much as is in use
-// if that is more. It returns when the context ends, or at once if the variable GOGC is set. The
-// memory limit (GOMEMLIMIT) still applies.
+// KeepHeadroom makes the process collect garbage once there are 64 MiB of it, or as much as is in
+// use if that is more. It returns when the context ends, or at once if the variable GOGC is set.
+// The memory limit (GOMEMLIMIT) still applies.
 func KeepHeadroom(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return

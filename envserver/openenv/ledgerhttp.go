@@ -13,9 +13,9 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// serveReceipts adds episodes that another server of the pool graded to a shard's ledger, and answers
-// with the indexes of its episodes. Repeated receipts change nothing. If one receipt is invalid, none
-// is counted.
+// serveReceipts adds episodes that another server of the pool graded to a shard's ledger, and
+// answers with the indexes of its episodes. Repeated receipts change nothing. If one receipt is
+// invalid, none is counted.
 func (s *Server) serveReceipts(w http.ResponseWriter, r *http.Request) {
 	key, ok := ledgerKeyOf(w, r)
 	if !ok {

@@ -17,8 +17,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the request's socket, nil
-// for a POST.
+// answerRPC answers a request of OpenEnv's MCP dialect. Own is the session of the request's socket,
+// nil for a POST.
 func (s *Server) answerRPC(ctx context.Context, out *bytes.Buffer, raw []byte, own *session, client string) {
 	r, fault := protocol.DecodeRPC(raw)
 	var result any

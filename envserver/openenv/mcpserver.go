@@ -25,9 +25,9 @@ const resetMeta = "openenv/reset"
 // maxMCPBody bounds an MCP request, in bytes.
 const maxMCPBody = 1 << 20
 
-// mcpServer serves MCP on the path of OpenEnv's dialect. An MCP session is a session of the registry
-// with one episode. It begins with initialize, whose URL query and _meta may have the reset's options.
-// Agents can't reset: for another episode they open another session.
+// mcpServer serves MCP on the path of OpenEnv's dialect. An MCP session is a session of the
+// registry with one episode. It begins with initialize, whose URL query and _meta may have the
+// reset's options. Agents can't reset: for another episode they open another session.
 type mcpServer struct {
 	server  *Server
 	handler *mcp.StreamableHTTPHandler
@@ -169,12 +169,12 @@ func resetOptionsOf(query url.Values, request mcp.Request) (json.RawMessage, err
 	return json.Marshal(options)
 }
 
-// callTool plays a tool in the session. An agent's mistake is a result, which its model reads, not a
-// protocol error.
+// callTool plays a tool in the session. An agent's mistake is a result, which its model reads, not
+// a protocol error.
 func (m *mcpServer) callTool(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	ss := m.server.sessions.find(request.Session.ID())
 	if ss == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the session has ended: initialize another one"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the session has ended: initialize again"}
 	}
 	var r player.Reply
 	var structured json.RawMessage

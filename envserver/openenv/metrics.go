@@ -16,7 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are the server's metrics. Every label has a fixed set of values, which clients can't extend.
+// metrics are the server's metrics. Every label has a fixed set of values, which clients can't
+// extend.
 type metrics struct {
 	registry      *prometheus.Registry
 	sessionsEnded *prometheus.CounterVec
@@ -41,8 +42,9 @@ func newMetrics(s *Server) *metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	factory := promauto.With(registry)
 	observe(factory, s)
-	steps := factory.NewCounterVec(prometheus.CounterOpts{Name: "csenv_steps_total",
-		Help: "Steps by result: played, invalid (outside the action schema), failed (server error)."}, []string{"result"})
+	steps := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "csenv_steps_total", Help: "Steps by result: played, invalid (outside the action schema), failed.",
+	}, []string{"result"})
 	m := &metrics{
 		registry: registry,
 		sessionsEnded: factory.NewCounterVec(prometheus.CounterOpts{

@@ -84,8 +84,8 @@ func (s *Server) serveState(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveGym plays on the session that the request names. Without one it plays alone on an environment
-// that is dropped afterwards.
+// serveGym plays on the session that the request names. Without one it plays alone on an
+// environment that is dropped afterwards.
 func (s *Server) serveGym(w http.ResponseWriter, r *http.Request, body []byte, inSession,
 	alone func(context.Context, *player.Player) player.Reply) {
 	id, items := protocol.SessionIDIn(body)

@@ -56,10 +56,10 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 
 // Handler serves the protocol's port.
 //
-// POST /reset, POST /step and GET /state with a session_id play on that session. Without one they are
-// stateless, as in the official server: each has an environment that is dropped afterwards. Such a
-// step begins an episode with the reset options in its body, so that a one-step agent gets its
-// result. It counts for no evaluation run.
+// POST /reset, POST /step and GET /state with a session_id play on that session. Without one they
+// are stateless, as in the official server: each has an environment that is dropped afterwards.
+// Such a step begins an episode with the reset options in its body, so that a one-step agent gets
+// its result. It counts for no evaluation run.
 func (s *Server) Handler() http.Handler {
 	rs := routes{
 		"/ws":           {http.MethodGet: s.serveWS},
@@ -145,7 +145,8 @@ func bearerToken(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// clientOf identifies the client of a request by its address and, on a server with tokens, its token.
+// clientOf identifies the client of a request by its address and, on a server with tokens, its
+// token.
 func (s *Server) clientOf(r *http.Request) string {
 	host := s.mesh.HostOf(r)
 	if s.cfg.Tokens == nil {

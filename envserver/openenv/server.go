@@ -3,9 +3,9 @@
 // A session is an environment that holds one slot of the server's capacity. The registry holds all
 // sessions, whichever transport opened them. Sockets, plain HTTP and tools take turns on a session.
 //
-// A socket costs one goroutine, which reads, so that pings are answered and a close is noticed during
-// a long step. A second goroutine exists only while messages are queued; it answers them in order.
-// The server sends only answers and pings on a socket.
+// A socket costs one goroutine, which reads, so that pings are answered and a close is noticed
+// during a long step. A second goroutine exists only while messages are queued; it answers them in
+// order. The server sends only answers and pings on a socket.
 //
 // Every end of a session (close message, close frame, lost peer, timeout, drain) goes through
 // session.end. It frees the slot before it closes the socket, so that a client that closes and
@@ -42,7 +42,8 @@ import (
 
 const (
 	// deadPeerAfter bounds the time without any frame, not even a pong. It is minutes because a
-	// trainer's event loop blocks while its model generates. TCP's keepalive detects lost hosts sooner.
+	// trainer's event loop blocks while its model generates. TCP's keepalive detects lost hosts
+	// sooner.
 	deadPeerAfter = 10 * time.Minute
 	// refusalTimeout is how long a refused connection stays open for the client's first message. A
 	// client that finds the socket closed never reads the reason.
@@ -51,14 +52,15 @@ const (
 	sweepInterval = time.Second
 	// ledgerGrace is how long a drained server waits for runners to fetch the last ledgers.
 	ledgerGrace = 15 * time.Second
-	// rolloutGrace is how long it waits for the operator, which may be restarting, to collect rollouts.
+	// rolloutGrace is how long it waits for the operator, which may be restarting, to collect
+	// rollouts.
 	rolloutGrace = time.Minute
 	// collectGrace is how long a closed server waits for that if its drain timed out.
 	collectGrace = 10 * time.Second
 	// maxRefusals bounds the refused connections that are held open.
 	maxRefusals = 1024
-	// maxStateless bounds the plain HTTP requests without a session that are answered at a time. Each
-	// has an environment of its own; they are meant for trying things out.
+	// maxStateless bounds the plain HTTP requests without a session that are answered at a time.
+	// Each has an environment of its own; they are meant for trying things out.
 	maxStateless = 64
 )
 
@@ -73,14 +75,14 @@ type Config struct {
 	MaxDuration time.Duration
 	// CapacityWait is how long a session waits for a slot before it is refused, 0 for not at all.
 	CapacityWait time.Duration
-	// SessionGrace is how long a session is kept after its socket was lost, so that another socket can
-	// attach to it, 0 for not at all.
+	// SessionGrace is how long a session is kept after its socket was lost, so that another socket
+	// can attach to it, 0 for not at all.
 	SessionGrace time.Duration
-	// MaxClientSessions is the number of sessions at a time of one client (address and token), 0 for
-	// any number.
+	// MaxClientSessions is the number of sessions at a time of one client (address and token), 0
+	// for any number.
 	MaxClientSessions int
-	// MessageRate is the maximum number of messages per second that a session answers, 0 for no limit.
-	// Other messages wait.
+	// MessageRate is the maximum number of messages per second that a session answers, 0 for no
+	// limit. Other messages wait.
 	MessageRate float64
 	// Mode is "" for Simulation.
 	Mode Mode

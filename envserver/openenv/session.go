@@ -29,8 +29,8 @@ const (
 )
 
 // session is an environment that holds a slot. A session that is owned by the socket that opened it
-// ends with that socket. One that a request opened ends on request or when idle. One socket at a time
-// can be attached to it.
+// ends with that socket. One that a request opened ends on request or when idle. One socket at a
+// time can be attached to it.
 type session struct {
 	server *Server
 	id     string
@@ -97,8 +97,9 @@ func refusalResult(err error) string {
 	return "refused_full"
 }
 
-// do runs an operation when the previous ones have ended. A panic becomes an EXECUTION_ERROR and ends
-// the episode, whose state is no longer reliable. The error is a protocol.Error or the context's.
+// do runs an operation when the previous ones have ended. A panic becomes an EXECUTION_ERROR and
+// ends the episode, whose state is no longer reliable. The error is a protocol.Error or the
+// context's.
 func (s *session) do(ctx context.Context, f func(p *player.Player)) (err error) {
 	if s.limiter != nil {
 		if err := s.limiter.Wait(ctx); err != nil {
@@ -164,8 +165,8 @@ func (s *session) attach(socket *socket, owned bool) error {
 	return nil
 }
 
-// detach releases a socket that has ended. It ends the session if the socket owned it or a close was
-// requested, but keeps it for SessionGrace if the socket was lost.
+// detach releases a socket that has ended. It ends the session if the socket owned it or a close
+// was requested, but keeps it for SessionGrace if the socket was lost.
 func (s *session) detach(socket *socket, result string) {
 	s.mu.Lock()
 	if s.socket != socket {
@@ -244,7 +245,7 @@ func (s *session) check(now time.Time) {
 	idle := now.Sub(time.Unix(0, s.lastActive.Load()))
 	switch {
 	case server.cfg.MaxDuration > 0 && now.Sub(s.opened) >= server.cfg.MaxDuration:
-		s.expire(endMaxDuration, fmt.Sprintf("the session has reached the maximum duration of %v", server.cfg.MaxDuration))
+		s.expire(endMaxDuration, fmt.Sprintf("the session has lasted the maximum of %v", server.cfg.MaxDuration))
 	case server.cfg.IdleTimeout > 0 && idle >= server.cfg.IdleTimeout && (owned || socket == nil) && !s.busy(socket):
 		s.expire(endIdle, fmt.Sprintf("the session has been idle for %v", server.cfg.IdleTimeout))
 	case !lostAt.IsZero() && now.Sub(lostAt) >= server.cfg.SessionGrace:

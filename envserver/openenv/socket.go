@@ -36,8 +36,8 @@ const reliefAfter = 20 * time.Millisecond
 
 // dialect is the protocol of a socket.
 type dialect interface {
-	// respond writes the reply to a message. It reports whether the message was a close, which has no
-	// reply.
+	// respond writes the reply to a message. It reports whether the message was a close, which has
+	// no reply.
 	respond(ctx context.Context, s *session, out *bytes.Buffer, raw []byte) (closing bool)
 	// refuse writes an error message.
 	refuse(out *bytes.Buffer, e protocol.Error)
@@ -185,8 +185,8 @@ func (s *socket) serve() {
 	s.server.running.Done()
 }
 
-// answerInTurn answers a message for which the queue was empty. It reports whether another goroutine
-// reads now; if so, the caller must answer the queue.
+// answerInTurn answers a message for which the queue was empty. It reports whether another
+// goroutine reads now; if so, the caller must answer the queue.
 func (s *socket) answerInTurn(f frame) (relieved bool) {
 	s.relief.Reset(reliefAfter)
 	s.answer(f)
@@ -221,8 +221,8 @@ func (s *socket) failed(err error) {
 	}
 }
 
-// submit queues a message; if no goroutine answers, the caller must answer it (mine). It waits while
-// the queue is full, and reports false when the socket has ended.
+// submit queues a message; if no goroutine answers, the caller must answer it (mine). It waits
+// while the queue is full, and reports false when the socket has ended.
 func (s *socket) submit(f frame) (mine, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +296,8 @@ func (s *socket) answer(f frame) {
 	}
 }
 
-// write sends a message. The sweep enforces writeTimeout, because a deadline per message costs more.
+// write sends a message. The sweep enforces writeTimeout, because a deadline per message costs
+// more.
 func (s *socket) write(message []byte) error {
 	s.writing.Store(time.Now().UnixNano())
 	defer s.writing.Store(0)

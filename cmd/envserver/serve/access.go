@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// access is who may connect, and how. Both fields are nil if any client may, in plain text.
+// access has the tokens of clients and the certificate, nil for none.
 type access struct {
 	tokens       func() []string
 	certificates *reloaded[*tls.Certificate]
@@ -48,7 +48,7 @@ func readTokens(path string) ([]string, error) {
 	}
 	tokens := strings.Fields(string(text))
 	if len(tokens) == 0 {
-		return nil, fmt.Errorf("--token-file %s holds no token: write one per line", path)
+		return nil, fmt.Errorf("--token-file %s has no token: write one per line", path)
 	}
 	return tokens, nil
 }
@@ -72,9 +72,8 @@ func (a access) secure(plain net.Listener) net.Listener {
 	})
 }
 
-// peerTLS is for connections to peers, nil for plain text. All servers of a pool have one key pair.
-// Peers are dialled by address, which their certificate doesn't name, so the key is compared
-// instead.
+// peerTLS is for connections to peers, nil for plain text. Certificates don't name the addresses of
+// peers, so the key is compared, which all servers of a pool share.
 func (a access) peerTLS() *tls.Config {
 	if a.certificates == nil {
 		return nil

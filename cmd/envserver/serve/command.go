@@ -16,10 +16,10 @@ type Setting struct {
 	Version      string
 	// LookupEnv reads environment variables.
 	LookupEnv func(string) (string, bool)
-	// Command is how the program was called, its name first, so that it can check changed packs in
-	// a process of its own. Without it they aren't.
+	// Command is the program's command line, by which it checks changed packs in a separate
+	// process, nil to not check them.
 	Command []string
-	// Logs is where it logs to: JSON lines, or text for people.
+	// Logs receives JSON lines or, with Text, plain text.
 	Logs io.Writer
 	Text bool
 }

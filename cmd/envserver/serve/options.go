@@ -45,7 +45,7 @@ type options struct {
 	splits             []string
 	judge              judgeflags.Options
 	logLevel           string
-	// check is for a server's own use: to check packs instead of serving them.
+	// check checks packs instead of serving them. A server runs itself with it.
 	check bool
 	// listening is called with the addresses once both ports are open.
 	listening func(protocol, ops net.Addr)
@@ -133,14 +133,14 @@ func (o *options) fromEnvironment(f *pflag.FlagSet, lookup func(string) (string,
 	}
 	o.mode = strings.ToLower(o.mode)
 	if ip, ok := lookup("POD_IP"); ok && len(o.peers) > 0 && o.advertise == "" {
-		_, port, _ := net.SplitHostPort(o.addr) // a bad address is told when it is opened
+		_, port, _ := net.SplitHostPort(o.addr) // opening an invalid address fails later
 		o.advertise = net.JoinHostPort(ip, port)
 	}
 	o.judge.FromEnvironment(lookup)
 	return nil
 }
 
-// validate reports every option that makes no sense.
+// validate reports all invalid options.
 func (o *options) validate() error {
 	var errs []error
 	if o.environment != "ticket" && o.environment != "workflow" {
@@ -153,14 +153,14 @@ func (o *options) validate() error {
 	errs = append(errs, o.validatePeers()...)
 	errs = append(errs, o.judge.Validate(o.environment))
 	if (o.tlsCertFile == "") != (o.tlsKeyFile == "") {
-		errs = append(errs, errors.New("--tls-cert-file and --tls-key-file belong together: give both or none"))
+		errs = append(errs, errors.New("only one of --tls-cert-file and --tls-key-file is set: set both or none"))
 	}
 	if mode := episode.RewardMode(o.rewardMode); mode != episode.Dense && mode != episode.Terminal {
 		errs = append(errs, fmt.Errorf("--reward-mode is %q: choose dense or terminal", o.rewardMode))
 	}
 	for _, split := range o.splits {
 		if !slices.Contains(scenarios.Splits(), split) {
-			errs = append(errs, fmt.Errorf("--split is %q: choose of %s", split,
+			errs = append(errs, fmt.Errorf("--split is %q: choose one of %s", split,
 				strings.Join(scenarios.Splits(), ", ")))
 		}
 	}
@@ -170,7 +170,7 @@ func (o *options) validate() error {
 	return errors.Join(errs...)
 }
 
-// validateSessions reports what makes no sense about sessions.
+// validateSessions reports invalid options of sessions.
 func (o *options) validateSessions() []error {
 	var errs []error
 	if min(o.sessionIdleTimeout, o.sessionMaxDuration, o.drainTimeout, o.sessionGrace, o.capacityWait) < 0 {

@@ -23,39 +23,37 @@ import (
 )
 
 const (
-	// packInterval is how often the packs' folders are looked at; packJitter of it, more or less,
-	// keeps the servers of a pool apart.
+	// packInterval is the time between two checks for changes. packJitter varies it, so that the
+	// servers of a pool don't check at the same time.
 	packInterval = 10 * time.Second
 	packJitter   = 0.1
 	// checkTimeout bounds a check. The built-in catalogue takes half a second.
 	checkTimeout = 2 * time.Minute
-	// maxWatched bounds the files of a folder that are looked at. A pack may hold fewer.
+	// maxWatched bounds the watched files of a folder. A pack has fewer.
 	maxWatched = 10_000
-	// maxFault bounds, in bytes, the reported faults of packs.
+	// maxFault bounds the reported faults of packs, in bytes.
 	maxFault = 2048
-	// checkMemory is the Go runtime's memory limit in a check, a soft one, instead of the server's
-	// own.
+	// checkMemory is the soft memory limit of a check.
 	checkMemory = "128MiB"
 )
 
-// packWatch watches the packs of a running server. The server keeps playing what it has loaded, and
-// reports what a server that is started now would play, or why it couldn't start.
+// packWatch watches the packs of a running server. The server plays the packs that it has loaded,
+// and reports the packs that a server started now would play, or their fault.
 //
-// A changed pack is checked once, by loading it as at the start, in a separate process with the
-// least priority and one processor: sessions are served as before, and a pack that crashes or hangs
-// the check doesn't affect the server. The processes share the container's memory: the check limits
-// its own, and the kernel kills it first when memory runs out.
+// A changed pack is checked once, by loading it in a separate process with the lowest priority and
+// one processor, so that a pack that crashes or hangs the check doesn't affect sessions. The check
+// limits its memory, and the kernel kills it first when the container's memory runs out.
 type packWatch struct {
 	folders []string
 	check   func(context.Context) (score.Packs, error)
 	log     *slog.Logger
-	// seen is the fingerprint of what was loaded or checked last.
+	// seen is the fingerprint of the packs that were loaded or checked last.
 	seen string
 	said atomic.Pointer[score.Packs]
 }
 
-// newPackWatch returns nil for a server that reads no folders. It has to be made before these are
-// loaded: what changes meanwhile is a change then.
+// newPackWatch returns nil for a server without folders. Call it before these are loaded, so that a
+// change during loading is detected.
 func newPackWatch(o *options, command []string, log *slog.Logger) *packWatch {
 	folders := append([]string{}, o.packs...)
 	if o.scenarios != "" {
@@ -69,8 +67,8 @@ func newPackWatch(o *options, command []string, log *slog.Logger) *packWatch {
 	return w
 }
 
-// reporter returns a function that reports the packs, at first the digest of what is loaded; nil
-// for a server without packs.
+// reporter returns a function that reports the packs, at first the loaded digest, nil without
+// packs.
 func (w *packWatch) reporter(digest string) func() score.Packs {
 	if w == nil {
 		return nil
@@ -79,7 +77,7 @@ func (w *packWatch) reporter(digest string) func() score.Packs {
 	return func() score.Packs { return *w.said.Load() }
 }
 
-// run looks at the packs until the context ends.
+// run checks for changes until the context ends.
 func (w *packWatch) run(ctx context.Context) {
 	if w == nil {
 		return
@@ -95,8 +93,7 @@ func (w *packWatch) run(ctx context.Context) {
 	}
 }
 
-// look checks the packs if they have changed. What changes while it is being checked is left to the
-// next look.
+// look checks the packs if they have changed. Changes during the check are left to the next call.
 func (w *packWatch) look(ctx context.Context) {
 	found := fingerprint(w.folders)
 	if found == w.seen {
@@ -107,20 +104,19 @@ func (w *packWatch) look(ctx context.Context) {
 	case ctx.Err() != nil || fingerprint(w.folders) != found:
 		return
 	case err != nil:
-		w.log.Error("The changed packs can't be checked: trying again", "error", err)
+		w.log.Error("Checking the changed packs failed: trying again", "error", err)
 		return
 	}
 	w.seen = found
 	w.said.Store(&packs)
-	w.log.Info("The packs have changed: what is loaded goes on being played", "digest", packs.Digest, "error",
-		packs.Error)
+	w.log.Info("The packs have changed: still playing the loaded ones", "digest", packs.Digest, "error", packs.Error)
 }
 
 // swapped is the link by which Kubernetes swaps the content of a volume.
 const swapped = "..data"
 
-// fingerprint tells one content of folders from another by the names, sizes and times of their
-// files, and by Kubernetes' link.
+// fingerprint identifies the content of folders by the names, sizes and times of their files, and
+// by Kubernetes' link.
 func fingerprint(folders []string) string {
 	sum := sha256.New()
 	for _, folder := range folders {
@@ -130,8 +126,11 @@ func fingerprint(folders []string) string {
 			if n++; err != nil || n > maxWatched {
 				return cmp.Or(err, fs.SkipAll)
 			}
-			if path != "." && strings.HasPrefix(entry.Name(), ".") { // no part of a pack
-				return skip(entry)
+			if path != "." && strings.HasPrefix(entry.Name(), ".") { // not part of a pack
+				if entry.IsDir() {
+					return fs.SkipDir
+				}
+				return nil
 			}
 			if info, err := fs.Stat(files, path); err == nil && !info.IsDir() {
 				_, _ = fmt.Fprintf(sum, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
@@ -143,20 +142,13 @@ func fingerprint(folders []string) string {
 	return string(sum.Sum(nil))
 }
 
-func skip(entry fs.DirEntry) error {
-	if entry.IsDir() {
-		return fs.SkipDir
-	}
-	return nil
-}
-
-// checkPacks reports what a server that is started now would play.
+// checkPacks reports the packs that a server started now would play.
 func checkPacks(o *options) score.Packs {
 	catalog, err := loadCatalog(o)
 	if err != nil {
 		return score.Packs{Error: fault(err)}
 	}
-	// The judge is no part of the scenarios, and needs keys.
+	// The configured judge is not checked: it may need keys.
 	kind, err := kindOf(o, catalog, offline.New())
 	if err != nil {
 		return score.Packs{Error: fault(err)}
@@ -164,7 +156,7 @@ func checkPacks(o *options) score.Packs {
 	return score.Packs{Digest: kind.ScenarioDigest()}
 }
 
-// fault is as many whole lines of the error as there is room for.
+// fault returns the whole lines of the error that fit into maxFault.
 func fault(err error) string {
 	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), loadingFailed))
 	if len(text) <= maxFault {
@@ -177,8 +169,8 @@ func fault(err error) string {
 	return fmt.Sprintf("%s\n… and %d more", text[:end], 1+strings.Count(text[end+1:], "\n"))
 }
 
-// checkApart runs the command again with --check. The error means that this was not possible;
-// faults of the packs are in the result.
+// checkApart runs the command again with --check. Faults of the packs are in the result, not the
+// error.
 func checkApart(ctx context.Context, command []string) (score.Packs, error) {
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -200,12 +192,12 @@ func checkApart(ctx context.Context, command []string) (score.Packs, error) {
 	}
 	var packs score.Packs
 	if err := json.Unmarshal(out.Bytes(), &packs); err != nil {
-		return score.Packs{}, fmt.Errorf("reading what the check says: %w", err)
+		return score.Packs{}, fmt.Errorf("decoding the output of the check: %w", err)
 	}
 	return packs, nil
 }
 
-// limited drops what is written beyond its limit.
+// limited drops bytes beyond its limit.
 type limited struct {
 	io.Writer
 	left int

@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/openenv/mesh"
 )
 
-// validatePeers reports what makes no sense about peers.
+// validatePeers reports invalid options of peers.
 func (o *options) validatePeers() []error {
 	if len(o.peers) == 0 {
 		return nil
@@ -23,18 +23,16 @@ func (o *options) validatePeers() []error {
 		}
 	}
 	if _, err := netip.ParseAddrPort(o.advertise); err != nil {
-		errs = append(errs,
-			fmt.Errorf("--advertise is %q: with --peers it must be this server's own IP:PORT, or set POD_IP",
-				o.advertise))
+		errs = append(errs, fmt.Errorf("--advertise is %q: with --peers set it to this server's IP:PORT, or set POD_IP",
+			o.advertise))
 	}
 	if o.ledgerKey == "" {
-		errs = append(errs, errors.New("--peers needs --ledger-key: servers of a pool know each other by the key "+
-			"they share"))
+		errs = append(errs, errors.New("--peers needs --ledger-key, by which servers of a pool authenticate"))
 	}
 	return errs
 }
 
-// pool is the server's, nil without --peers.
+// pool configures the server's peers, nil for none.
 func (o *options) pool(secure *tls.Config) *mesh.Config {
 	if len(o.peers) == 0 {
 		return nil
@@ -43,8 +41,7 @@ func (o *options) pool(secure *tls.Config) *mesh.Config {
 		Self: o.advertise, TLS: secure}
 }
 
-// lookUp finds the addresses of all names. A name without an address doesn't hide those of the
-// others.
+// lookUp finds the addresses of all names. It fails only if no name has an address.
 func lookUp(ctx context.Context, names []string) ([]string, error) {
 	var addresses []string
 	var errs []error

@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// reloadInterval is how old a reloaded value may be. Kubernetes itself takes a minute to bring a
-// changed secret to a pod.
+// reloadInterval bounds the age of a value. Kubernetes takes a minute to update a pod's Secret.
 const reloadInterval = 10 * time.Second
 
-// reloaded is a value that was read from files and is read again when they change. If they can't be
-// read, the value stays.
+// reloaded is a value that is read again when its files change. If that fails, the value stays.
 type reloaded[T any] struct {
 	paths []string
 	read  func() (T, error)
@@ -53,7 +51,7 @@ func stamps(paths []string) ([]stamp, error) {
 	for i, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, fmt.Errorf("looking at %s: %w", path, err)
+			return nil, fmt.Errorf("checking %s for changes: %w", path, err)
 		}
 		found[i] = stamp{info.ModTime(), info.Size()}
 	}
@@ -81,7 +79,7 @@ func (r *reloaded[T]) refresh() {
 		value, err = r.read()
 	}
 	if err != nil {
-		r.log.Error("A changed file can't be read: what it held before stays in force", "paths", r.paths, "error", err)
+		r.log.Error("Reading a changed file failed: keeping its previous content", "paths", r.paths, "error", err)
 		return
 	}
 	r.value, r.stamps = value, found

@@ -29,8 +29,7 @@ import (
 // shutdownTimeout bounds the end of the plain HTTP requests after the sessions have ended.
 const shutdownTimeout = 5 * time.Second
 
-// writeTimeout bounds a response, from the end of its request's header, without the time that the
-// judge takes.
+// writeTimeout bounds a response, from the end of its request's header, without the judge's time.
 const writeTimeout = 2 * time.Minute
 
 // run serves until the context ends, and then drains.
@@ -51,15 +50,14 @@ func run(ctx context.Context, o *options, setting Setting) error {
 	}
 	pod, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("asking for the name of the pod: %w", err)
+		return fmt.Errorf("reading the name of the pod: %w", err)
 	}
 	server, err := openenv.New(openenv.Config{
 		Kind: kind, MaxSessions: o.maxSessions, IdleTimeout: o.sessionIdleTimeout, MaxDuration: o.sessionMaxDuration,
 		SessionGrace: o.sessionGrace, CapacityWait: o.capacityWait, MaxClientSessions: o.maxClientSessions,
-		MessageRate: o.messageRate,
-		Mode:        openenv.Mode(o.mode), Tokens: access.tokens, Peers: o.pool(access.peerTLS()),
-		RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Pod: pod, Packs: watch.reporter(
-			kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
+		MessageRate: o.messageRate, Mode: openenv.Mode(o.mode), Tokens: access.tokens,
+		Peers: o.pool(access.peerTLS()), RewardMode: episode.RewardMode(o.rewardMode), LedgerKey: key, Pod: pod,
+		Packs: watch.reporter(kind.ScenarioDigest()), Version: setting.Version, Collectors: judgeMetrics, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
@@ -96,8 +94,7 @@ func newLogger(level string, setting Setting) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(setting.Logs, options))
 }
 
-// newKind makes the environment from the catalogue that the options name, and what its judge serves
-// at /metrics.
+// newKind makes the environment of the options, and the metrics of its judge.
 func newKind(o *options) (episode.Kind, []prometheus.Collector, error) {
 	catalog, err := loadCatalog(o)
 	if err != nil {
@@ -123,10 +120,10 @@ func kindOf(o *options, catalog *scenarios.Catalog, judge grader.Judge) (episode
 	return ticket.New(catalog, judge)
 }
 
-// loadingFailed is what the packs' faults are listed under.
+// loadingFailed precedes the list of the packs' faults.
 const loadingFailed = "loading the scenarios of --scenarios and --pack:"
 
-// loadCatalog loads the packs, of which at least one scenario must be left for the environment.
+// loadCatalog loads the packs. It fails if no scenario is left for the environment.
 func loadCatalog(o *options) (*scenarios.Catalog, error) {
 	catalog, err := scenarios.LoadFolders(o.scenarios, o.packs...)
 	if err != nil {
@@ -137,8 +134,8 @@ func loadCatalog(o *options) (*scenarios.Catalog, error) {
 	}
 	if left := map[string]int{"ticket": len(catalog.Tickets()),
 		"workflow": len(catalog.Workflows())}[o.environment]; left == 0 {
-		return nil, fmt.Errorf("no scenario of the %s environment is left by --scenarios, --pack and --split %s: "+
-			"serve other splits, or a pack that has some", o.environment, strings.Join(o.splits, ","))
+		return nil, fmt.Errorf("--scenarios, --pack and --split %s leave no scenario of the %s environment: "+
+			"choose other splits or packs", strings.Join(o.splits, ","), o.environment)
 	}
 	return catalog, nil
 }
@@ -152,11 +149,10 @@ func ledgerKey(path string, log *slog.Logger) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a ledger key: %w", err)
 	}
-	log.Warn("No --ledger-key: ledgers are signed with a key that only this process has")
+	log.Warn("No --ledger-key: using a temporary key for ledgers")
 	return key, nil
 }
 
-// listeners are the open ports.
 type listeners struct {
 	protocol, ops net.Listener
 }
@@ -174,11 +170,11 @@ func listen(ctx context.Context, o *options) (listeners, error) {
 	return listeners{protocol, ops}, nil
 }
 
-// serve runs both ports until the context ends or one of them fails. The ops port is the last to
-// close, so that the drain can be watched.
+// serve runs both ports until the context ends or one of them fails. The ops port closes last, so
+// that the drain can be observed.
 func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options, log *slog.Logger) error {
-	protocol, ops := newHTTPServer(server.Handler(), o.judge.Model.Timeout, log), newHTTPServer(server.OpsHandler(), 0,
-		log)
+	protocol := newHTTPServer(server.Handler(), o.judge.Model.Timeout, log)
+	ops := newHTTPServer(server.OpsHandler(), 0, log)
 	failed := make(chan error, 2)
 	go func() { failed <- protocol.Serve(l.protocol) }()
 	go func() { failed <- ops.Serve(l.ops) }()
@@ -191,7 +187,7 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drainTimeout)
 	defer cancel()
 	if err := server.Drain(drained); err != nil {
-		log.Warn("The drain timeout is over: closing what still runs", "error", err)
+		log.Warn("The drain timed out: closing the running sessions", "error", err)
 	}
 	server.Close()
 	writeDrainReport(o.terminationLog, server.DrainReport(), log)
@@ -203,7 +199,7 @@ func (l listeners) serve(ctx context.Context, server *openenv.Server, o *options
 	return err
 }
 
-// writeDrainReport leaves what came of the drain where it can be read when this process is gone.
+// writeDrainReport logs the report and writes it to a file, unless the path is "".
 func writeDrainReport(path string, report score.DrainReport, log *slog.Logger) {
 	log.Info("Drained", "sessions", report.Sessions, "cut", report.Cut, "seconds", report.Seconds)
 	if path == "" {
@@ -214,17 +210,16 @@ func writeDrainReport(path string, report score.DrainReport, log *slog.Logger) {
 		err = os.WriteFile(path, data, 0o600)
 	}
 	if err != nil {
-		log.Error("What came of the sessions can't be left in --termination-log", "error", err)
+		log.Error("Writing the drain report to --termination-log failed", "error", err)
 	}
 }
 
-// newHTTPServer bounds what a client can hold without having opened a session. The timeouts don't
-// apply to WebSockets. A response may have to wait for a judgement of so long: without more time
-// for it, the answer of a step would be lost.
+// newHTTPServer bounds requests, but not WebSockets. A response may take the given time longer for
+// a judgement.
 func newHTTPServer(handler http.Handler, judgement time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: writeTimeout +
-			judgement, IdleTimeout: 2 * time.Minute,
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
+		WriteTimeout: writeTimeout + judgement, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

@@ -134,7 +134,7 @@ func TestStartUpErrors(t *testing.T) {
 		"unknown split": {[]string{"--split", "public-dev,test"}, "",
 			[]string{"--split", "test", "public-train, public-dev, public-test, private"}},
 		"empty split": {[]string{"--environment", "workflow", "--split", "private"}, "",
-			[]string{"no scenario of the workflow environment is left", "--split private"}},
+			[]string{"leave no scenario of the workflow environment", "--split private"}},
 		"no such key": {[]string{"--ledger-key", filepath.Join(broken, "none.pem")}, "",
 			[]string{"ledger key", "none.pem"}},
 		"a port in use": {[]string{"--addr", taken.Addr().String()}, "",
@@ -323,7 +323,7 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 	if err := <-r.ended; err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	if !strings.Contains(r.logs.String(), "drain timeout is over") {
+	if !strings.Contains(r.logs.String(), "drain timed out") {
 		t.Errorf("the log doesn't say why the session was closed:\n%s", r.logs)
 	}
 	got, err := os.ReadFile(report)
@@ -332,7 +332,7 @@ func TestDrainTimeoutEndsTheServer(t *testing.T) {
 	}
 }
 
-// Also when the drain timeout is over, port 9000 hands the last rollouts to their run before the
+// Also when the drain timed out, port 9000 hands the last rollouts to their run before the
 // server ends.
 func TestHandsRolloutsOverAfterTheDrainTimeout(t *testing.T) {
 	r := start(t, func(o *options) { o.drainTimeout = time.Millisecond })

@@ -1,4 +1,5 @@
-// Package client is a client of OpenEnv servers. Dial opens a session; the Fetch functions use HTTP.
+// Package client is a client of OpenEnv servers. Dial opens a session; the Fetch functions use
+// HTTP.
 package client
 
 import (
@@ -24,7 +25,8 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// connectTimeout is shorter than dialTimeout, because the address of a deleted pod doesn't answer.
+	// connectTimeout is shorter than dialTimeout, because the address of a deleted pod doesn't
+	// answer.
 	connectTimeout = 5 * time.Second
 	requestTimeout = 15 * time.Second
 	closeTimeout   = 5 * time.Second
@@ -34,12 +36,12 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// Client is one session with an OpenEnv server. Only Close is safe for concurrent use. After an error
-// that is not a *ServerError the session is lost: dial again.
+// Client is one session with an OpenEnv server. Only Close is safe for concurrent use. After an
+// error that is not a *ServerError the session is lost: dial again.
 type Client struct {
 	conn *websocket.Conn
-	// answers carries messages from the goroutine that reads, which also answers pings while the agent
-	// thinks. It is closed when reading has failed with readErr.
+	// answers carries messages from the goroutine that reads, which also answers pings while the
+	// agent thinks. It is closed when reading has failed with readErr.
 	answers chan []byte
 	readErr error
 	silence time.Duration
@@ -72,8 +74,8 @@ type Metadata struct {
 	Verdicts []json.RawMessage `json:"verdicts"`
 	// Cause is the reason of an errored episode, for example "judge_timeout".
 	Cause string `json:"cause"`
-	// Receipt is the signed proof of a run's episode (see score.VerifyReceipt), "" for replayed and other
-	// episodes.
+	// Receipt is the signed proof of a run's episode (see score.VerifyReceipt), "" for replayed and
+	// other episodes.
 	Receipt string `json:"receipt"`
 }
 
@@ -90,12 +92,13 @@ func (p Points) Dimension() score.Dimension {
 	return score.Dimension{Name: p.Name, Earned: milli(p.Earned), Offered: milli(p.Offered)}
 }
 
-// ServerError is an error message of the server. It ends the session only if Code is CAPACITY_REACHED,
-// FACTORY_ERROR or SESSION_ERROR.
+// ServerError is an error message of the server. It ends the session only if Code is
+// CAPACITY_REACHED, FACTORY_ERROR or SESSION_ERROR.
 type ServerError struct {
 	Code    string
 	Message string
-	// Cause is the class of a failure to judge, after which the action may be sent again, "" for others.
+	// Cause is the class of a failure to judge, after which the action may be sent again, "" for
+	// others.
 	Cause string
 	Data  json.RawMessage // the complete data of the message
 }
@@ -108,13 +111,13 @@ func (e *ServerError) Error() string {
 type Options struct {
 	// Token is the bearer token of a protected server, "" for none. http and ws don't encrypt it.
 	Token string
-	// Spread lets a full or draining server pass a new session on to a peer. Leave it false to fetch the
-	// ledger afterwards, which only the server of the session has.
+	// Spread lets a full or draining server pass a new session on to a peer. Leave it false to
+	// fetch the ledger afterwards, which only the server of the session has.
 	Spread bool
 	// SessionID names a session to attach to instead of a new one, also on a peer.
 	SessionID string
-	// Silence is how long the server may send nothing, not even a ping, before the session counts as
-	// lost, 0 for ever. Use protocol.MaxSilence for a csenv server.
+	// Silence is how long the server may send nothing, not even a ping, before the session counts
+	// as lost, 0 for ever. Use protocol.MaxSilence for a csenv server.
 	Silence time.Duration
 }
 
@@ -151,8 +154,8 @@ func statusError(status int, body []byte) *StatusError {
 		bytes.TrimSpace(body[:min(len(body), maxDetail)]), nil))}
 }
 
-// Dial opens a session at the path /ws below the base URL, which has the scheme http, https, ws or wss
-// or is a host and port. A refused handshake is a *StatusError.
+// Dial opens a session at the path /ws below the base URL, which has the scheme http, https, ws or
+// wss or is a host and port. A refused handshake is a *StatusError.
 func Dial(ctx context.Context, baseURL string, o Options) (*Client, error) {
 	target, err := endpoint(baseURL, "ws", "/ws")
 	if err != nil {
@@ -307,7 +310,8 @@ func (c *Client) roundTrip(ctx context.Context, message outbound) (answer inboun
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
-	// A server that refuses the session sends the reason before it closes: read it even if writing fails.
+	// A server that refuses the session sends the reason before it closes: read it even if writing
+	// fails.
 	writeErr := c.conn.WriteMessage(websocket.TextMessage, payload)
 	raw, ok := <-c.answers
 	if !ok {
@@ -325,8 +329,8 @@ func serverError(data json.RawMessage) error {
 	return &ServerError{Code: wire.Code, Message: wire.Message, Cause: wire.Cause, Data: data}
 }
 
-// Close sends the close message, waits for the server's close frame, so that the slot is free when Close
-// returns, and closes the socket. A second Close does nothing.
+// Close sends the close message, waits for the server's close frame, so that the slot is free when
+// Close returns, and closes the socket. A second Close does nothing.
 func (c *Client) Close() error {
 	var err error
 	c.closing.Do(func() {

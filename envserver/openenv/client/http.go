@@ -30,7 +30,7 @@ func endpoint(baseURL, family, route string) (*url.URL, error) {
 	case "https", "wss":
 		target.Scheme = family + "s"
 	default:
-		return nil, fmt.Errorf("the server's URL %q has the scheme %q: use http, https, ws or wss", baseURL, target.Scheme)
+		return nil, fmt.Errorf("the server's URL has the scheme %q: use http, https, ws or wss", target.Scheme)
 	}
 	if target.Host == "" {
 		return nil, fmt.Errorf("the server's URL %q has no host: use http://HOST:PORT", baseURL)
@@ -84,8 +84,8 @@ func fetch[T any](ctx context.Context, baseURL, route string, query url.Values, 
 	return answer, nil
 }
 
-// request sends a request, with a JSON body unless that is nil, and returns the body of the answer. A
-// status other than 200 is a *StatusError.
+// request sends a request, with a JSON body unless that is nil, and returns the body of the answer.
+// A status other than 200 is a *StatusError.
 func request(ctx context.Context, method string, target *url.URL, body []byte, o Options) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {
@@ -110,8 +110,8 @@ func request(ctx context.Context, method string, target *url.URL, body []byte, o
 	return answer, nil
 }
 
-// SendReceipts sends a server the receipts of a shard's episodes that another server of its pool graded,
-// and returns the indexes of all episodes in the ledger. Repeated receipts change nothing.
+// SendReceipts sends a server the receipts of a shard's episodes that another server of its pool
+// graded, and returns the indexes of all episodes in the ledger. Repeated receipts change nothing.
 func SendReceipts(ctx context.Context, baseURL, run string, shard int, receipts []string,
 	o Options) (score.IndexSet, error) {
 	target, err := endpoint(baseURL, "http", "/ledger")

@@ -1,5 +1,5 @@
-// Package documents has the answers of a server that need no session: metadata, schemas, the OpenAPI
-// document, a page of routes, and the lists of tasks.
+// Package documents has the answers of a server that need no session: metadata, schemas, the
+// OpenAPI document, a page of routes, and the lists of tasks.
 package documents
 
 import (
@@ -23,8 +23,8 @@ type Documents struct {
 // object is a JSON object; encoding/json orders its members by name.
 type object = map[string]any
 
-// New makes the documents of an environment. Only those of simulation mode have /reset, /step and /state,
-// by which OpenEnv clients recognise the mode.
+// New makes the documents of an environment. Only those of simulation mode have /reset, /step and
+// /state, by which OpenEnv clients recognise the mode.
 func New(kind episode.Kind, version string, simulation bool) (Documents, error) {
 	schemas := kind.Schemas()
 	for name, schema := range map[string]json.RawMessage{"action": schemas.Action, "observation": schemas.Observation,

@@ -16,10 +16,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Tasks lists what can be played, for trainers that draw their data sets from it (ORS and
-// OpenReward have the same routes). The environment lists the scenarios of all its tasks, and each
-// task is listed as an environment of its own. So reset(task=…, split=…, index=…) plays the task
-// that /<task>/task describes, and reset(split=…, index=…) the one of /<environment>/task.
+// Tasks lists the scenarios, from which trainers draw data sets (ORS and OpenReward have the same
+// routes). The environment lists the scenarios of all tasks, and each task is an environment too:
+// reset(task=…, split=…, index=…) plays the scenario of /<task>/task, and reset(split=…, index=…)
+// that of /<environment>/task.
 type Tasks struct {
 	// kind is the name of the environment itself.
 	kind  string

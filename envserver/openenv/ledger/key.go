@@ -16,7 +16,7 @@ func LoadKey(path string) (ed25519.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" {
-		return nil, fmt.Errorf("%s has no PEM block PRIVATE KEY: make one with `openssl genpkey -algorithm ed25519`", path)
+		return nil, fmt.Errorf("no PEM PRIVATE KEY in %s: make it with `openssl genpkey -algorithm ed25519`", path)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {

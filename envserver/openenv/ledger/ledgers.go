@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// maxLedgers bounds the ledgers of a server. The least recently used one is deleted for a new one,
-	// but only after ledgerIdle: any client may invent runs, which must not evict those of active runs.
+	// maxLedgers bounds the ledgers of a server. The least recently used one is deleted for a new
+	// one, but only after ledgerIdle: any client may invent runs, which must not evict those of
+	// active runs.
 	maxLedgers = 4096
 	ledgerIdle = time.Hour
 	// ledgerTTL is how long an unused ledger is kept.
@@ -64,8 +65,8 @@ func New(kind episode.Kind) *Ledgers {
 	}
 }
 
-// Open returns the ledger of an episode's shard, which it makes on first use. It refuses another pass
-// score, episodes of a full ledger, and further shards while maxLedgers are in use.
+// Open returns the ledger of an episode's shard, which it makes on first use. It refuses another
+// pass score, episodes of a full ledger, and further shards while maxLedgers are in use.
 func (s *Ledgers) Open(tag protocol.RunTag) (*ShardLedger, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,9 +159,9 @@ func (l *ShardLedger) Begin() {
 	l.touched = time.Now()
 }
 
-// Finish counts the end of an episode in the figures or, if it was counted before, as replayed. Errored
-// episodes are not in the figures. Only counted episodes get a receipt, so that a client can't choose
-// among several results.
+// Finish counts the end of an episode in the figures or, if it was counted before, as replayed.
+// Errored episodes are not in the figures. Only counted episodes get a receipt, so that a client
+// can't choose among several results.
 func (l *ShardLedger) Finish(planned score.PlannedEpisode, e score.Episode) (*score.Receipt, error) {
 	if e.Outcome == score.Errored {
 		l.giveUp()

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// maxTags bounds the tags of a server. A tag that is not collected is deleted for a new one, first
-	// those that no run ever requested: any client may invent tags, which must not evict collected ones.
+	// maxTags bounds the tags of a server. A tag that is not collected is deleted for a new one,
+	// first those that no run ever requested: any client may invent tags, which must not evict
+	// collected ones.
 	maxTags = 64
-	// maxUncollected bounds the uncollected episodes, about ten megabytes, and maxUncollectedOfTag those
-	// of one tag.
+	// maxUncollected bounds the uncollected episodes, about ten megabytes, and maxUncollectedOfTag
+	// those of one tag.
 	maxUncollected      = 1 << 18
 	maxUncollectedOfTag = 1 << 16
 	// collectorSilence is how long after its last request a run counts as collecting.
@@ -29,9 +30,9 @@ const (
 // Rollouts has the episodes of runs of type External, by the tag that names the run, until the run
 // collects them. It is safe for concurrent use.
 //
-// A run collects numbered and signed segments of the episodes that ended since the previous segment.
-// The same segment is served until the run acknowledges it, so that a lost message neither loses an
-// episode nor counts it twice.
+// A run collects numbered and signed segments of the episodes that ended since the previous
+// segment. The same segment is served until the run acknowledges it, so that a lost message neither
+// loses an episode nor counts it twice.
 type Rollouts struct {
 	pod    string
 	graded score.Ledger // the scenarios, grader and judge of every segment
@@ -55,8 +56,8 @@ type tagged struct {
 	// run is the UID of the collecting run, "" for none, and asked the time of its last request.
 	run   string
 	asked time.Time
-	// number is that of the last segment of any run. sealed is this segment, with the scores of so many
-	// episodes, until it is acknowledged.
+	// number is that of the last segment of any run. sealed is this segment, with the scores of so
+	// many episodes, until it is acknowledged.
 	number   int64
 	sealed   *score.Segment
 	episodes int
@@ -195,9 +196,9 @@ func (s *Rollouts) hasCapacity(r *tagged) bool {
 	return s.remembered < maxUncollected && r.open.Remembered() < maxUncollectedOfTag
 }
 
-// Collect returns the segment that the run has not acknowledged, or the next one, without a ledger if no
-// episode has ended. Episodes that end after the run is done are kept for another run of its name. A
-// request for an unknown tag doesn't create it.
+// Collect returns the segment that the run has not acknowledged, or the next one, without a ledger
+// if no episode has ended. Episodes that end after the run is done are kept for another run of its
+// name. A request for an unknown tag doesn't create it.
 func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,8 +214,8 @@ func (s *Rollouts) Collect(request score.CollectRequest) (score.Segment, error) 
 		}
 		return score.Segment{Pod: s.pod, Instance: r.instance}, nil
 	case request.Run != r.run:
-		// A new run of this name begins with the open episodes. Numbers continue, so that a run detects
-		// that another run got a segment.
+		// A new run of this name begins with the open episodes. Numbers continue, so that a run
+		// detects that another run got a segment.
 		r.run, r.sealed = request.Run, nil
 	case r.sealed != nil && request.Instance == r.instance && request.Ack >= r.sealed.Number:
 		r.sealed = nil
@@ -244,8 +245,8 @@ func (s *Rollouts) seal(r *tagged, passScore int64) (*score.Segment, error) {
 	ledger := r.open.Ledger(identity)
 	signed, err := ledger.Sign(s.key)
 	if err != nil {
-		// The segment has too many scenarios for a ledger. Drop its episodes, so that later segments can
-		// be collected.
+		// The segment has too many scenarios for a ledger. Drop its episodes, so that later
+		// segments can be collected.
 		s.log.Error("A segment of rollouts can't be signed, its episodes are dropped", "run", r.run, "error", err)
 		r.dropped += ledger.Scored + ledger.Failed
 		identity.Opened = ledger.Opened - ledger.Scored - ledger.Failed

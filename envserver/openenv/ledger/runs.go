@@ -15,8 +15,8 @@ type playedRun struct {
 	touched time.Time
 }
 
-// RunReports reports the score.MaxRunReports runs that were played last, ordered by UID. Active has the
-// number of running episodes of each run.
+// RunReports reports the score.MaxRunReports runs that were played last, ordered by UID. Active has
+// the number of running episodes of each run.
 func (s *Ledgers) RunReports(active map[string]int64) []score.RunReport {
 	runs := slices.SortedFunc(maps.Values(s.runs()), func(a, b *playedRun) int {
 		return cmp.Or(b.touched.Compare(a.touched), cmp.Compare(a.report.Run, b.report.Run))

@@ -48,8 +48,8 @@ func (m *Mesh) passOn(w http.ResponseWriter, r *http.Request, t target) bool {
 	return false
 }
 
-// forward lets a peer answer the request. After errDeclined or errUnreachable nothing was done and the
-// client has no answer.
+// forward lets a peer answer the request. After errDeclined or errUnreachable nothing was done and
+// the client has no answer.
 func (m *Mesh) forward(w http.ResponseWriter, r *http.Request, t target, peer string) error {
 	kind, run := forwardedRequest, m.forwardRequest
 	if websocket.IsWebSocketUpgrade(r) {

@@ -1,7 +1,8 @@
 // Package mesh forwards requests between the servers of a pool.
 //
 // A session id names the server of its session. A request that reaches another server is forwarded
-// once. A server without a free slot passes new sessions on to a peer. WebSockets are relayed as bytes.
+// once. A server without a free slot passes new sessions on to a peer. WebSockets are relayed as
+// bytes.
 package mesh
 
 import (
@@ -72,8 +73,8 @@ type Host struct {
 	Slots *slots.Slots
 	// Free is the number of slots that are not taken.
 	Free func() int
-	// Spawn runs a function in a goroutine that closing the server waits for. It reports false once the
-	// server is closed, which ends Context.
+	// Spawn runs a function in a goroutine that closing the server waits for. It reports false once
+	// the server is closed, which ends Context.
 	Spawn   func(func()) bool
 	Context context.Context
 	// Cut counts a relay that closing the server has ended.
@@ -104,7 +105,8 @@ type Mesh struct {
 	looked  time.Time
 
 	capacityMu sync.Mutex
-	// free are the slots that peers reported, by address, minus the sessions passed on to them since.
+	// free are the slots that peers reported, by address, minus the sessions passed on to them
+	// since.
 	free  map[string]int64
 	asked time.Time
 }
@@ -210,8 +212,8 @@ func (m *Mesh) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// answerDirectly answers a request that must not be forwarded. It opens or declines a session that a
-// peer passes on.
+// answerDirectly answers a request that must not be forwarded. It opens or declines a session that
+// a peer passes on.
 func (m *Mesh) answerDirectly(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if !m.IsPeer(r) || !targetOf(r).opens {
 		next.ServeHTTP(w, r)

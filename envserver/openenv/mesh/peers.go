@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	// peersTTL bounds the age of the list of peers, because the address of a lost peer may be reused.
+	// peersTTL bounds the age of the list of peers, because the address of a lost peer may be
+	// reused.
 	peersTTL = 5 * time.Second
 	// missTTL bounds the age of a list that lacks the server of an id.
 	missTTL       = time.Second
 	lookupTimeout = time.Second
-	// capacityTTL bounds the age of the peers' free slots, capacityTimeout the time to read them, and
-	// maxAsked the number of peers that are read at a time.
+	// capacityTTL bounds the age of the peers' free slots, capacityTimeout the time to read them,
+	// and maxAsked the number of peers that are read at a time.
 	capacityTTL     = time.Second
 	capacityTimeout = 300 * time.Millisecond
 	maxAsked        = 16

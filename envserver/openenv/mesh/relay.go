@@ -55,7 +55,8 @@ func (m *Mesh) forwardSocket(w http.ResponseWriter, r *http.Request, t target, p
 	return nil
 }
 
-// refuseRelay answers a client when too many sockets are relayed. This server may open a new session.
+// refuseRelay answers a client when too many sockets are relayed. This server may open a new
+// session.
 func (m *Mesh) refuseRelay(w http.ResponseWriter, t target) error {
 	if t.opens {
 		return errDeclined
@@ -146,7 +147,8 @@ func (w *readAhead) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// splice copies bytes both ways until both ends have ended, one has failed, or the server is closed.
+// splice copies bytes both ways until both ends have ended, one has failed, or the server is
+// closed.
 func (m *Mesh) splice(client, peer net.Conn) {
 	closeBoth := sync.OnceFunc(func() { _, _ = client.Close(), peer.Close() })
 	defer closeBoth()

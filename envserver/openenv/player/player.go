@@ -77,7 +77,8 @@ type Player struct {
 	// last answered the last reset or step. Its observation is nil before the first reset.
 	last episode.Result
 	task string // of an episode that ends without a result
-	// planned, tag and recorder are those of the current episode; tag and recorder are nil without a run.
+	// planned, tag and recorder are those of the current episode; tag and recorder are nil without
+	// a run.
 	planned  score.PlannedEpisode
 	tag      *protocol.RunTag
 	recorder ledger.Recorder
@@ -85,8 +86,8 @@ type Player struct {
 	current *atomic.Pointer[protocol.RunTag]
 }
 
-// New makes a player, which stores the tag of its episode in current unless that is nil. The error is
-// ErrFactory.
+// New makes a player, which stores the tag of its episode in current unless that is nil. The error
+// is ErrFactory.
 func (f *Factory) New(current *atomic.Pointer[protocol.RunTag]) (p *Player, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -148,8 +149,8 @@ func (f *Factory) recorderOf(tag protocol.RunTag) (ledger.Recorder, error) {
 	return f.Ledgers.Open(tag)
 }
 
-// Reset begins an episode. It abandons a running one only if the options are valid. Where begins the
-// location of faults in them.
+// Reset begins an episode. It abandons a running one only if the options are valid. Where begins
+// the location of faults in them.
 func (p *Player) Reset(data []byte, rule protocol.SeedRule, where string) Reply {
 	o, items := p.readOptions(data, rule, where)
 	if len(items) > 0 {

@@ -25,8 +25,8 @@ var reservedTools = []string{"reset", "step", "state", "close"}
 type Tools struct {
 	Offered []episode.Tool
 	byName  map[string]*episode.Tool
-	// Listed has the descriptors of tools/list, described those of a list_tools step, which name the
-	// schema differently.
+	// Listed has the descriptors of tools/list, described those of a list_tools step, which name
+	// the schema differently.
 	Listed, described json.RawMessage
 }
 
@@ -39,7 +39,7 @@ func newTools(kind episode.Kind) (*Tools, error) {
 	for i := range t.Offered {
 		tool := &t.Offered[i]
 		if slices.Contains(reservedTools, tool.Name) || t.byName[tool.Name] != nil {
-			return nil, fmt.Errorf("environment %q has a tool %q: the name is reserved or taken", kind.Name(), tool.Name)
+			return nil, fmt.Errorf("tool %q of environment %q: the name is reserved or taken", tool.Name, kind.Name())
 		}
 		t.byName[tool.Name] = tool
 		describe := func(schema string) any {
@@ -82,8 +82,8 @@ func (p *Player) Call(ctx context.Context, name string, arguments json.RawMessag
 	return p.step(ctx, action)
 }
 
-// Act plays the data of a step: an action of the environment, or one of the two forms that OpenEnv's MCP
-// clients send.
+// Act plays the data of a step: an action of the environment, or one of the two forms that
+// OpenEnv's MCP clients send.
 func (p *Player) Act(ctx context.Context, data []byte) Reply {
 	a, ok := readMCPAction(data)
 	switch {
@@ -169,7 +169,8 @@ type toolObservation struct {
 	Error    *toolError      `json:"error"`
 }
 
-// toolError is the error of a tool call. Clients accept only these members and the types of newToolError.
+// toolError is the error of a tool call. Clients accept only these members and the types of
+// newToolError.
 type toolError struct {
 	ErrorType string `json:"error_type"`
 	Message   string `json:"message"`
@@ -196,17 +197,16 @@ func (r Reply) Structured() (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// ToolResult returns the result of a tool call as the official server writes it. With both, members are
-// repeated under MCP's names.
+// ToolResult returns the result of a tool call as the official server writes it. With both, members
+// are repeated under MCP's names.
 func ToolResult(r Reply, both bool) (json.RawMessage, error) {
 	structured, err := r.Structured()
 	if err != nil {
 		return nil, err
 	}
-	result := map[string]any{
-		"content":            []map[string]any{{"type": "text", "text": string(structured), "annotations": nil, "meta": nil}},
-		"structured_content": structured, "meta": nil, "data": structured, "is_error": false,
-	}
+	text := map[string]any{"type": "text", "text": string(structured), "annotations": nil, "meta": nil}
+	result := map[string]any{"content": []any{text}, "structured_content": structured, "meta": nil, "data": structured,
+		"is_error": false}
 	if both {
 		result["structuredContent"], result["isError"] = structured, false
 	}

@@ -1,5 +1,5 @@
-// Package protocol has the messages, headers and bounds of the OpenEnv protocol, for the server and its
-// clients.
+// Package protocol has the messages, headers and bounds of the OpenEnv protocol, for the server and
+// its clients.
 package protocol
 
 import (
@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// PingInterval is the time between two pings of a server, which keep proxies from closing a quiet
-	// connection.
+	// PingInterval is the time between two pings of a server, which keep proxies from closing a
+	// quiet connection.
 	PingInterval = 20 * time.Second
 	// MaxSilence is how long a csenv server may send nothing on a socket, not even a ping.
 	MaxSilence = 3 * PingInterval

@@ -26,8 +26,8 @@ const (
 
 var messageKinds = []MessageKind{ResetMessage, StepMessage, StateMessage, CloseMessage, MCPMessage}
 
-// Message is a decoded inbound message. Its data is a copy, a JSON object for reset, step and mcp, and
-// nil for the others.
+// Message is a decoded inbound message. Its data is a copy, a JSON object for reset, step and mcp,
+// and nil for the others.
 type Message struct {
 	Kind MessageKind
 	Data jsontext.Value
@@ -40,8 +40,8 @@ type envelope struct {
 	Extra map[string]jsontext.Value `json:",embed"`
 }
 
-// DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and only type and
-// data are allowed. The server answers with its error.
+// DecodeMessage reads a frame strictly: names are case-sensitive and not repeated, and only type
+// and data are allowed. The server answers with its error.
 func DecodeMessage(raw []byte) (Message, *Error) {
 	if data := stepData(raw); data != nil {
 		return Message{Kind: StepMessage, Data: data}, nil

@@ -63,8 +63,8 @@ func newFinal(kind episode.Kind, f *episode.Final) final {
 	return m
 }
 
-// appendFixed writes v/10^places exactly, with at least one decimal, so that readers decode a float,
-// and no trailing zeros.
+// appendFixed writes v/10^places exactly, with at least one decimal, so that readers decode a
+// float, and no trailing zeros.
 func appendFixed(b []byte, v int64, places int) []byte {
 	digits, negative := strings.CutPrefix(strconv.FormatInt(v, 10), "-")
 	if missing := places + 1 - len(digits); missing > 0 {
@@ -79,8 +79,8 @@ func appendFixed(b []byte, v int64, places int) []byte {
 	return append(b, strings.TrimRight(digits[whole+1:], "0")...)
 }
 
-// WriteResult appends {"observation", "reward", "done"}. At the end of an episode it adds "metadata",
-// which is repeated in the observation.
+// WriteResult appends {"observation", "reward", "done"}. At the end of an episode it adds
+// "metadata", which is repeated in the observation.
 func WriteResult(out *bytes.Buffer, kind episode.Kind, r episode.Result) error {
 	mark := out.Len()
 	out.WriteString(`{"observation":`)

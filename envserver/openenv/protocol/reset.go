@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// MaxOptionText bounds the text options of a reset, in characters, as the official server does for
-	// episode ids.
+	// MaxOptionText bounds the text options of a reset, in characters, as the official server does
+	// for episode ids.
 	MaxOptionText = 255
 	// maxIntegerDigits bounds the digits of an integer option, as Python does.
 	maxIntegerDigits = 4300
@@ -32,7 +32,8 @@ const (
 type SeedRule bool
 
 const (
-	// LenientSeed takes a seed modulo 2^53, because the official server validates no WebSocket reset.
+	// LenientSeed takes a seed modulo 2^53, because the official server validates no WebSocket
+	// reset.
 	LenientSeed SeedRule = false
 	// StrictSeed refuses a negative seed, as the official POST /reset does.
 	StrictSeed SeedRule = true
@@ -58,8 +59,8 @@ type ResetOptions struct {
 	Index *int64
 }
 
-// resetData has the known members of a reset's data. Others are ignored, because trainers pass whole
-// rows of a data set.
+// resetData has the known members of a reset's data. Others are ignored, because trainers pass
+// whole rows of a data set.
 type resetData struct {
 	Seed       jsontext.Value `json:"seed"`
 	EpisodeID  jsontext.Value `json:"episode_id"`
@@ -82,8 +83,8 @@ type OptionReader struct {
 	Items []episode.ErrorItem
 }
 
-// ParseReset reads the options of a reset from a JSON object or empty data. Missing and null options
-// have their defaults; a missing seed is drawn.
+// ParseReset reads the options of a reset from a JSON object or empty data. Missing and null
+// options have their defaults; a missing seed is drawn.
 func ParseReset(data []byte, rule SeedRule, where string) (ResetOptions, []episode.ErrorItem) {
 	var d resetData
 	r := OptionReader{Where: where}

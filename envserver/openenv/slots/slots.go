@@ -38,8 +38,8 @@ func New(capacity int, wait time.Duration) *Slots {
 	return s
 }
 
-// Take takes the slot that the context reserves, or a free one, in the order of the calls. The error
-// is ErrFull or ErrDraining.
+// Take takes the slot that the context reserves, or a free one, in the order of the calls. The
+// error is ErrFull or ErrDraining.
 func (s *Slots) Take(ctx context.Context) error {
 	if FromContext(ctx).claim() || s.slots.TryAcquire(1) {
 		return nil

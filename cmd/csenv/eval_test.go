@@ -96,7 +96,7 @@ func TestEvalErrors(t *testing.T) {
 		"no model": {[]string{"--task", "refund", "--agent", "openai"}, "--agent openai requires --model"},
 		"no key": {[]string{"--task", "refund", "--agent", "openai", "--model", "m"},
 			"requires a key: set it in CSENV_AGENT_KEY"},
-		"nobody there": {[]string{"--task", "refund", "--agent", "openai", "--model", "m", "--base-url",
+		"no listener": {[]string{"--task", "refund", "--agent", "openai", "--model", "m", "--base-url",
 			"http://127.0.0.1:1/v1"}, "nobody answers at the agent's endpoint"},
 		"no URL":            {[]string{"--task", "refund", "--agent", "http"}, "--agent http requires --agent-url"},
 		"a bad threshold":   {[]string{"--task", "refund", "--threshold", "0.7"}, "write METRIC=MIN"},

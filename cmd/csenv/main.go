@@ -108,14 +108,13 @@ Exit codes:
 		commands []*cobra.Command
 	}{
 		{"On this machine:", []*cobra.Command{evaluate.NewEvalCommand(), episodes.NewPlayCommand(),
-			evaluate.NewServeCommand(),
-			evaluate.NewBenchCommand()}},
+			evaluate.NewServeCommand(), evaluate.NewBenchCommand()}},
 		{"In a cluster:", []*cobra.Command{evaluate.NewRunCommand(), cluster.NewEnvCommand(),
 			cluster.NewDoctorCommand()}},
 		{"Runs and their episodes:", []*cobra.Command{
 			figures.NewResultsCommand(), episodes.NewEpisodesCommand(), episodes.NewTranscriptCommand(),
-			figures.NewCompareCommand(),
-			figures.NewLeaderboardCommand(), figures.NewReportCommand(), episodes.NewRegradeCommand(),
+			figures.NewCompareCommand(), figures.NewLeaderboardCommand(),
+			figures.NewReportCommand(), episodes.NewRegradeCommand(),
 		}},
 		{"Other:", []*cobra.Command{authoring.NewScenariosCommand(), newVersionCommand()}},
 	} {

@@ -19,7 +19,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // csenv runs the command.
 func csenv(t testing.TB, args ...string) (out, errs string, code int) {
@@ -131,7 +131,7 @@ func TestOutput(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), out); diff != "" {
-				t.Errorf("output (-want +got), write it anew with -update if that is meant:\n%s", diff)
+				t.Errorf("output (-want +got), rewrite it with -update if the change is intended:\n%s", diff)
 			}
 		})
 	}

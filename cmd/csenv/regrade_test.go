@@ -260,7 +260,7 @@ func TestRegradeOnAMixedScale(t *testing.T) {
 	}
 }
 
-// Verdicts that don't fit leave an episode the grade that it has.
+// An episode whose verdicts don't match its replies keeps its grade.
 func TestRegradeKeepsGradesThatVerdictsDoNotFit(t *testing.T) {
 	path := recordFile(t, mixedJudge{offline.New()})
 	was, err := os.ReadFile(path)

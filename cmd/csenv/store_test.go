@@ -246,7 +246,7 @@ func TestRegradeMissingFolder(t *testing.T) {
 	}
 }
 
-// A store that can't be read costs no score, and the run says that it isn't stored.
+// If the store can't be read, the score stays and the run reports that it isn't stored.
 func TestEvalWithoutItsStore(t *testing.T) {
 	folder := t.TempDir()
 	args := []string{"eval", "--task", "ticket-resolve", "--scenarios", "B06,S03", "--results", folder}

@@ -84,8 +84,7 @@ func printProfiles(w io.Writer, format string, all []profile) {
 	t := view.NewTable("id", "kind", "category", "priority", "escalate", "level", "difficulty", "split", "language")
 	for _, p := range all {
 		t.AppendRow(table.Row{p.ID, p.Kind, view.OrDash(p.Category), view.OrDash(p.Priority), view.YesNo(p.Escalation),
-			p.AccountLevel,
-			p.Difficulty, p.Split, p.Language})
+			p.AccountLevel, p.Difficulty, p.Split, p.Language})
 	}
 	if format == "csv" {
 		fmt.Fprintln(w, t.RenderCSV())

@@ -48,7 +48,7 @@ func encodeCustomer(c scenarios.Customer) object {
 		"since,omitempty", since(c)}
 }
 
-// since is the day on which somebody became a customer, "" if it is unknown.
+// since is the first day of the customer, or "".
 func since(c scenarios.Customer) string {
 	if c.Since.IsZero() {
 		return ""
@@ -133,6 +133,7 @@ func printCustomer(w io.Writer, c scenarios.Customer) {
 	view.Field(w, "account level", c.AccountLevel)
 }
 
+// PrintGold writes the labels, the rules for replies and the good replies.
 func (t ticket) PrintGold(w io.Writer) {
 	g, r := t.Gold, t.Reply
 	view.Field(w, "category", labelText(g.Category, g.CategoryAlternates))

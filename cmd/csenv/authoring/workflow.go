@@ -115,6 +115,7 @@ func (f workflow) printHidden(w io.Writer) {
 	}
 }
 
+// PrintGold writes the steps, the goal and the good replies.
 func (f workflow) PrintGold(w io.Writer) {
 	view.Field(w, "steps", "at most "+strconv.Itoa(f.MaxSteps))
 	for _, s := range f.Steps {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 )
 
+// SameFile reports whether two paths name the same existing file.
 func SameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
+// PackFlag adds --pack.
 func PackFlag(f *pflag.FlagSet) *[]string {
 	return f.StringArray("pack", nil, "`folder` of an additional pack of scenarios; may be repeated")
 }

@@ -44,6 +44,7 @@ type episodeRow struct {
 	EpisodeID string        `json:"episodeID"`
 }
 
+// NewEpisodesCommand returns the command that lists the episodes of a run.
 func NewEpisodesCommand() *cobra.Command {
 	var from source.Flags
 	var keep episodeFilter
@@ -89,10 +90,9 @@ func (k *episodeFilter) rows(ctx context.Context, run *source.LoadedRun) ([]epis
 		if err != nil {
 			return nil, err
 		}
-		if !k.keeps(e, below) {
-			continue
+		if k.keeps(e, below) {
+			rows = append(rows, newEpisodeRow(e))
 		}
-		rows = append(rows, newEpisodeRow(e))
 	}
 	slices.SortFunc(rows, func(a, b episodeRow) int { return cmp.Compare(a.Index, b.Index) })
 	if k.limit > 0 {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/csenv/csenv/cmd/csenv/view"
@@ -67,9 +65,8 @@ func (l *failureLog) WithGroup(string) slog.Handler { return l }
 
 // print lists the failed attempts by class, with the first error of each.
 func (l *failureLog) print(w io.Writer) {
-	for _, class := range slices.Sorted(maps.Keys(l.counts)) {
+	for _, class := range view.SortedKeys(l.counts) {
 		view.Paragraph(w, "", fmt.Sprintf("%s failed with %s; the first: %s", view.Count(l.counts[class], "attempt"),
-			class,
-			l.first[class]))
+			class, l.first[class]))
 	}
 }

@@ -104,7 +104,7 @@ func (k *kind) complete(ctx context.Context, object map[string]any) []error {
 	if unknown := k.unknown(object); len(unknown) > 0 {
 		return unknown
 	}
-	delete(object, "status") // nobody writes it by a manifest
+	delete(object, "status") // a manifest can't set it
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, k.schema)
 	defaulting.Default(object, k.schema)
 	found := nameFaults(object)

@@ -44,10 +44,13 @@ func FormatFlag(flags *pflag.FlagSet, allowed ...string) *Format {
 	return f
 }
 
+// String returns the name of the format.
 func (f *Format) String() string { return f.Name }
 
+// Type names the kind of value in help texts.
 func (f *Format) Type() string { return "format" }
 
+// Set accepts an allowed name.
 func (f *Format) Set(name string) error {
 	if !slices.Contains(f.allowed, name) {
 		return fmt.Errorf("choose one of %s", strings.Join(f.allowed, ", "))

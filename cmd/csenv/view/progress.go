@@ -14,7 +14,7 @@ import (
 // LineInterval is the minimum time between two lines of progress outside a terminal.
 const LineInterval = 10 * time.Second
 
-// Meter shows progress: as a bar on a terminal, otherwise as occasional lines. It is safe for
+// meter shows progress: as a bar on a terminal, otherwise as occasional lines. It is safe for
 // concurrent use.
 type meter struct {
 	out  io.Writer
@@ -28,6 +28,7 @@ type meter struct {
 	last     time.Time
 }
 
+// NewMeter returns a meter that writes to out.
 func NewMeter(out io.Writer, what string, now func() time.Time) *meter {
 	began := now()
 	return &meter{out: out, what: what, now: now, Terminal: IsTerminal(out), began: began, last: began}
@@ -67,8 +68,8 @@ func (m *meter) draw(ended, total, errored int64) {
 	if m.bar == nil {
 		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.out), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetItsString("episodes"),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(
-				24), progressbar.OptionThrottle(100*time.Millisecond))
+			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetWidth(24), progressbar.OptionThrottle(100*time.Millisecond))
 	}
 	what := m.what
 	if errored > 0 {

@@ -39,6 +39,7 @@ type StickyWriter struct {
 	Err error
 }
 
+// Write writes nothing after the first error.
 func (k *StickyWriter) Write(p []byte) (int, error) {
 	if k.Err != nil {
 		return 0, k.Err

@@ -2,6 +2,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ func ShortDigest(digest string) string {
 	return digest
 }
 
+// Count returns a number and a noun: "no pools", "1 pool", "2 pools".
 func Count(n int, what string) string {
 	switch n {
 	case 0:
@@ -33,15 +35,13 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// Thousandths formats a number of thousandths as a decimal.
 func Thousandths(thousandths int64) string { return fmt.Sprintf("%.3f", float64(thousandths)/1000) }
 
-func OrDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+// OrDash returns a dash for an empty text.
+func OrDash(s string) string { return cmp.Or(s, "-") }
 
+// YesNo returns yes or no.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -90,6 +90,7 @@ func Field(w io.Writer, name, value string) {
 	}
 }
 
+// Heading writes an empty line and a heading.
 func Heading(w io.Writer, s string) { fmt.Fprintf(w, "\n%s\n", strings.ToUpper(s)) }
 
 // Titled writes a title and, below it, an indented text.

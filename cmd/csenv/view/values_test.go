@@ -1,0 +1,101 @@
+package view
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestText(t *testing.T) {
+	for name, tt := range map[string]struct{ got, want string }{
+		"none of a noun":       {got: Count(0, "pool"), want: "no pools"},
+		"one of a noun":        {got: Count(1, "pool"), want: "1 pool"},
+		"several of a noun":    {got: Count(2, "pool"), want: "2 pools"},
+		"thousandths":          {got: Thousandths(1250), want: "1.250"},
+		"an empty cell":        {got: OrDash(""), want: "-"},
+		"a filled cell":        {got: OrDash("a"), want: "a"},
+		"a long digest":        {got: ShortDigest("sha256:0123456789abcdef"), want: "sha256:0123456789ab"},
+		"a short digest":       {got: ShortDigest("sha256:01"), want: "sha256:01"},
+		"a customer":           {got: Customer("Ann", "Co", "2020-01-02"), want: "Ann, Co, customer since 2020-01-02"},
+		"a customer's name":    {got: Customer("Ann", "", ""), want: "Ann"},
+		"half a bar":           {got: Bar("0.5", "1"), want: strings.Repeat("█", 10) + strings.Repeat("░", 10)},
+		"a bar of nothing":     {got: Bar("0", "0"), want: strings.Repeat("░", 20)},
+		"an interval":          {got: Interval("0.2", "0.5", "0.8", 10), want: "··───●───·"},
+		"a point":              {got: Interval("", "1", "", 4), want: "···●"},
+		"a plain level":        {got: ColourOf(false, LevelBad), want: "bad"},
+		"a coloured level":     {got: ColourOf(true, LevelOK), want: "\x1b[32mok\x1b[0m"},
+		"an unknown level":     {got: ColourOf(true, "odd"), want: "odd"},
+		"JSON on one line":     {got: JSON(map[string]int{"a": 1}), want: `{"a":1}`},
+		"a value without JSON": {got: JSON(func() {}), want: "json: unsupported type: func()"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.got != tt.want {
+				t.Errorf("%q, want %q", tt.got, tt.want)
+			}
+		})
+	}
+}
+
+func TestObject(t *testing.T) {
+	for name, tt := range map[string]struct {
+		object Object
+		want   string
+	}{
+		"the order of its names": {object: Object{"b", 1, "a", "<"}, want: `{"b":1,"a":"<"}`},
+		"omitted empty values": {object: Object{"a", 1, "s,omitempty", "", "n,omitempty", 0, "l,omitempty", []int{},
+			"m,omitempty", map[string]int{}}, want: `{"a":1}`},
+		"kept empty values": {object: Object{"s", "", "l", []int{}}, want: `{"s":"","l":[]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := json.Marshal(tt.object)
+			if got := strings.ReplaceAll(string(data), `\u003c`, "<"); err != nil || got != tt.want {
+				t.Errorf("%s (%v), want %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFormats(t *testing.T) {
+	result := Result{Value: []string{"a"}, Header: []string{"x", "y"}, Rows: [][]string{{"=1+1", "b,c"}},
+		Document: Document{Title: "Title", Sections: []Section{
+			{Heading: "Empty", Header: []string{"x"}},
+			{Heading: "One", Header: []string{"x"}, Rows: [][]string{{"1"}}, Note: "A note"},
+		}}}
+	for format, want := range map[string]string{
+		"json":     "[\n  \"a\"\n]\n",
+		"yaml":     "- a\n",
+		"csv":      "x,y\n'=1+1,\"b,c\"\n",
+		"table":    "Title\n\nOne\nX\n1\nA note\n",
+		"markdown": "Title\n\n### One\n\n| x |\n| --- |\n| 1 |\n\nA note\n\n",
+	} {
+		t.Run(format, func(t *testing.T) {
+			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			flags.SetOutput(io.Discard)
+			f := FormatFlag(flags, "table", "json", "yaml", "csv", "markdown")
+			if err := flags.Parse([]string{"-o", format}); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			if err := f.Print(&out, result); err != nil || out.String() != want {
+				t.Errorf("%q (%v), want %q", out.String(), err, want)
+			}
+			if err := f.Set("xml"); err == nil || err.Error() != "choose one of table, json, yaml, csv, markdown" {
+				t.Errorf("an unknown format: %v", err)
+			}
+		})
+	}
+}
+
+func TestFoldsWideTables(t *testing.T) {
+	cell := strings.Repeat("word ", 60)
+	var out strings.Builder
+	Document{Sections: []Section{{Header: []string{"a", "b"}, Rows: [][]string{{cell, cell}}}}}.Print(&out, "table")
+	for line := range strings.Lines(out.String()) {
+		if len(strings.TrimSpace(line)) > Width {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package run
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/stats"
+	"github.com/csenv/csenv/envserver/episode"
+	"github.com/csenv/csenv/envserver/openenv/ledger"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// envServer is a server of the pool, with the rollouts that a real server keeps.
+type envServer struct {
+	pod      string
+	rollouts *ledger.Rollouts
+	tag      string
+	// opened is the number of episodes that no segment has, sealed the segment that waits for its
+	// acknowledgement, with sealedOpened episodes. instance and number are its last ones.
+	opened, sealedOpened, number, active int64
+	sealed                               *score.Segment
+	instance                             string
+	// silent servers don't answer. Every answer of a deaf one is lost.
+	silent, deaf, refuses bool
+	asked                 []score.CollectRequest
+	// forge, when set, changes the segments that are returned.
+	forge func(*score.Segment)
+}
+
+// graderKind has the properties that a segment names.
+type graderKind struct {
+	episode.Kind
+	version string
+}
+
+func (graderKind) ScenarioDigest() string  { return digestA }
+func (graderKind) Judge() string           { return "offline-v1" }
+func (k graderKind) GraderVersion() string { return k.version }
+
+func newEnvServer(pod string) *envServer {
+	e := &envServer{pod: pod, tag: runName}
+	e.restart("1")
+	return e
+}
+
+// restart replaces the server's process by one with another grader.
+func (e *envServer) restart(grader string) {
+	e.rollouts = ledger.NewRollouts(graderKind{version: grader}, e.pod, poolKey(), slog.New(slog.DiscardHandler))
+}
+
+// end counts the end of an episode.
+func (e *envServer) end(t testing.TB, outcome score.Outcome, scenario string, points int64) {
+	t.Helper()
+	recorder, err := e.rollouts.Open(e.tag)
+	if err == nil {
+		_, err = recorder.Finish(score.PlannedEpisode{Task: "ticket-resolve", Scenario: scenario},
+			score.Episode{Outcome: outcome, Score: points, Category: "billing", Difficulty: "easy", Language: "en",
+				Dimensions: []score.Dimension{{Name: "reply", Earned: points / 1000, Offered: 1000}}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.opened++
+}
+
+func (e *envServer) collect(request score.CollectRequest) (score.Segment, error) {
+	e.asked = append(e.asked, request)
+	if e.silent {
+		return score.Segment{}, errors.New("no route to host")
+	}
+	if e.refuses {
+		return score.Segment{}, fmt.Errorf("asking: %w", &stats.StatusError{Path: "/rollouts", Code: 404})
+	}
+	segment, err := e.rollouts.Collect(request)
+	if err != nil {
+		return segment, err
+	}
+	e.sealed = nil
+	if segment.Ledger != nil {
+		if e.instance != segment.Instance || e.number != segment.Number {
+			e.sealedOpened, e.opened = e.opened, 0
+		}
+		e.sealed, e.instance, e.number = new(segment), segment.Instance, segment.Number
+	}
+	segment.Active = e.active
+	if e.forge != nil {
+		e.forge(&segment)
+	}
+	if e.deaf {
+		return score.Segment{}, errors.New("the connection was reset")
+	}
+	return segment, nil
+}
+
+// resign changes a segment's ledger and signs it with another key.
+func resign(s *score.Segment, key ed25519.PrivateKey, change func(*score.Ledger)) {
+	changed, err := s.Ledger.Verify(poolKey().Public().(ed25519.PublicKey))
+	if err != nil {
+		panic(err)
+	}
+	change(changed)
+	signed, err := changed.Sign(key)
+	if err != nil {
+		panic(err)
+	}
+	s.Ledger = &signed
+}
+
+// rolloutPool answers for servers by address.
+type rolloutPool map[string]*envServer
+
+func (p rolloutPool) Report(context.Context, string) (score.Report, error) { return offer(), nil }
+
+func (p rolloutPool) Rollouts(_ context.Context, podIP string, question score.CollectRequest) (score.Segment, error) {
+	return p[podIP].collect(question)
+}
+
+// trainers are an evaluation whose episodes they bring.
+func trainers(episodes int64) *v1alpha1.EvaluationRun {
+	run := newTestRun()
+	run.Spec.Agent, run.Spec.Tasks = v1alpha1.Agent{Type: v1alpha1.ExternalAgent}, nil
+	if episodes > 0 {
+		run.Spec.Agent.External = &v1alpha1.ExternalAgentSpec{Episodes: &episodes}
+	}
+	return run
+}
+
+// runningServer is a pod of the pool whose server can be asked.
+func runningServer(name, ip string) *corev1.Pod {
+	pod := server(name, ip)
+	pod.Status.Phase = corev1.PodRunning
+	return pod
+}
+
+// trainingWorld has a run that collects from two servers.
+func trainingWorld(t *testing.T, run *v1alpha1.EvaluationRun) (w *world, a, b *envServer) {
+	t.Helper()
+	w = newWorld(t, pool(), runningServer("support-a", "10.0.0.1"), runningServer("support-b", "10.0.0.2"), run)
+	a, b = newEnvServer("support-a"), newEnvServer("support-b")
+	w.r.pools = rolloutPool{"10.0.0.1": a, "10.0.0.2": b}
+	w.mustPass()
+	return w, a, b
+}
+
+func (w *world) wait(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
+
+func (w *world) complete() metav1.Condition {
+	for _, c := range w.run().Status.Conditions {
+		if c.Type == v1alpha1.ConditionComplete {
+			return c
+		}
+	}
+	return metav1.Condition{}
+}

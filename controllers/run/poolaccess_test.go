@@ -1,0 +1,209 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
+	"github.com/csenv/csenv/envserver/envvars"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// What a pool of another namespace is like is told to those whom it admits, and to nobody else.
+func TestPoolOfAnotherNamespace(t *testing.T) {
+	shared := func(change func(*v1alpha1.CustomerSupportEnv)) *v1alpha1.CustomerSupportEnv {
+		env := pool()
+		env.Namespace = "shared"
+		change(env)
+		return env
+	}
+	everybody := func(env *v1alpha1.CustomerSupportEnv) {
+		env.Spec.Access.AllowedNamespaces.From = v1alpha1.AllNamespaces
+	}
+	team := func(env *v1alpha1.CustomerSupportEnv) {
+		env.Spec.Access.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.SelectedNamespaces,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}
+	}
+	locked := func(env *v1alpha1.CustomerSupportEnv) {
+		everybody(env)
+		env.Spec.Access.TokenSecretRef = &v1alpha1.SecretKeyReference{Name: "tokens", Key: "token"}
+	}
+	for name, tc := range map[string]struct {
+		pool   *v1alpha1.CustomerSupportEnv
+		labels map[string]string
+		token  *v1alpha1.SecretKeyReference
+		reason string // "" if the run begins
+	}{
+		"it doesn't exist": {nil, nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
+		"it admits nobody": {shared(func(*v1alpha1.CustomerSupportEnv) {}), nil, nil,
+			v1alpha1.ReasonNamespaceNotAllowed},
+		"it admits others": {shared(team), map[string]string{"team": "b"}, nil,
+			v1alpha1.ReasonNamespaceNotAllowed},
+		"it admits the namespace": {shared(team), map[string]string{"team": "a"}, nil, ""},
+		"it admits everybody":     {shared(everybody), nil, nil, ""},
+		"it asks for a token":     {shared(locked), nil, nil, v1alpha1.ReasonTokenMissing},
+		"it is given the token":   {shared(locked), nil, &v1alpha1.SecretKeyReference{Name: "mine", Key: "token"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := newTestRun()
+			run.Spec.EnvironmentRef.Namespace, run.Spec.EnvironmentRef.TokenSecretRef = "shared", tc.token
+			server := server("support-a", "10.0.0.1")
+			server.Namespace = "shared"
+			w := newWorld(t, run, server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+				Labels: tc.labels}})
+			if tc.pool != nil {
+				w.create(tc.pool)
+			}
+			w.mustPass()
+			c := meta.FindStatusCondition(w.run().Status.Conditions, v1alpha1.ConditionEnvironmentReady)
+			if tc.reason == "" {
+				job := w.job()
+				if job == nil {
+					t.Fatalf("the run doesn't begin: %s: %s", c.Reason, c.Message)
+				}
+				runner := job.Spec.Template.Spec.Containers[0]
+				if !strings.Contains(strings.Join(runner.Args, " "), "--pool=support-pods.shared.svc:8000") {
+					t.Errorf("arguments %v", runner.Args)
+				}
+				if given := len(runner.Env) > 0 && runner.Env[0].Name == envvars.PoolToken &&
+					runner.Env[0].ValueFrom.SecretKeyRef.Name == "mine"; given != (tc.token != nil) {
+					t.Errorf("variables %v", runner.Env)
+				}
+				return
+			}
+			if c.Reason != tc.reason || w.job() != nil {
+				t.Errorf("%s: %s", c.Reason, c.Message)
+			}
+			if tc.reason == v1alpha1.ReasonNamespaceNotAllowed && c.Message != "No CustomerSupportEnv support in "+
+				"namespace shared admits runs of namespace default. Correct spec.environmentRef, or ask the "+
+				"pool's owner to admit the namespace in access.allowedNamespaces." {
+				t.Errorf("it tells more than that it isn't admitted: %s", c.Message)
+			}
+		})
+	}
+}
+
+func TestPoolThatAdmitsNoLonger(t *testing.T) {
+	s, _ := begun(t)
+	s.run.Spec.EnvironmentRef.Namespace = "shared"
+	s.env, s.revoked = nil, true
+	d := decide(s)
+	if got, want := states(d.status.Conditions), "EnvironmentReady=False/NamespaceNotAllowed "+
+		"Complete=False/NamespaceNotAllowed Failed=True/NamespaceNotAllowed"; got != want || jobDecision(d) != "end" {
+		t.Errorf("conditions %s, job %q", got, jobDecision(d))
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	s, plan := begun(t)
+	for shard := range plan.Shards {
+		addPods(&s, succeeded(t, s.run, plan, shard))
+	}
+	f := fold(plan, score.Accumulator{}, score.IndexSet{}, s.pods)
+	figures := f.sums.Figures()
+	if figures.CI95 == nil {
+		t.Fatal("the figures of the test have no interval")
+	}
+	for name, tc := range map[string]struct {
+		threshold v1alpha1.Threshold
+		want      string
+	}{
+		"reached": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
+			Min: score.Decimal(figures.Mean - 100)}, "True"},
+		"missed": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreMetric,
+			Min: score.Decimal(figures.Mean + 100)}, "False"},
+		"the low end": {v1alpha1.Threshold{Metric: v1alpha1.MeanScoreLowMetric,
+			Min: score.Decimal(figures.Mean)}, "False"},
+		"the pass rate":      {v1alpha1.Threshold{Metric: v1alpha1.PassRateMetric, Min: "0"}, "True"},
+		"pass^2":             {v1alpha1.Threshold{Metric: "passHat2", Min: "1"}, "False"},
+		"pass^8, never play": {v1alpha1.Threshold{Metric: "passHat8", Min: "0"}, "False"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := newTestRun()
+			run.Spec.Thresholds = []v1alpha1.Threshold{tc.threshold}
+			at := func(state evaluation.State) metav1.Condition {
+				return *meta.FindStatusCondition(evaluation.Conditions(run, f.sums,
+					evaluation.Outcome{State: state}), v1alpha1.ConditionThresholdsMet)
+			}
+			if c := at(evaluation.Completed); string(c.Status) != tc.want || c.Message == "" {
+				t.Errorf("%+v", c)
+			}
+			if c := at(evaluation.Running); c.Status != metav1.ConditionUnknown {
+				t.Errorf("before the end: %+v", c)
+			}
+		})
+	}
+	s.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: v1alpha1.PassRateMetric, Min: "1"}}
+	d := decide(s)
+	want := envReady + "Complete=True/Completed" + notFailed + " ThresholdsMet=False/ThresholdsMissed"
+	if got := states(d.status.Conditions); got != want {
+		t.Errorf("conditions %s, want %s", got, want)
+	}
+	if got := told(d, v1alpha1.ReasonThresholdsMissed); len(got) != 1 ||
+		!strings.HasPrefix(got[0], "Warning passRate is ") {
+		t.Errorf("told %q", got)
+	}
+	s.run.Spec.Thresholds[0].Min = "0"
+	if got := told(decide(s), v1alpha1.ReasonThresholdsReached); len(got) > 0 {
+		t.Errorf("told %q of a run as it was asked for", got)
+	}
+	early := snap()
+	early.run.Spec.Thresholds = []v1alpha1.Threshold{{Metric: "passHat4", Min: "1"}}
+	if got := states(decide(early).status.Conditions); !strings.Contains(got, "Failed=True/InvalidPlan") {
+		t.Errorf("a threshold that can't be reached begins: %s", got)
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	finished := func(t *testing.T, change func(*v1alpha1.EvaluationRun)) *world {
+		w := readyWorld(t)
+		w.toTheEnd()
+		other := w.run()
+		other.Name, other.UID, other.ResourceVersion = "last-week", "other-uid", ""
+		other.Status.ScoresRef = &v1alpha1.ObjectReference{Name: "last-week-scores"}
+		var table corev1.ConfigMap
+		if err := w.client.Get(t.Context(), key(runName+"-scores"), &table); err != nil {
+			t.Fatal(err)
+		}
+		change(other)
+		mine := newWorld(t, pool(), server("support-a", "10.0.0.1"))
+		mine.create(other, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-week-scores",
+			Namespace: namespace, OwnerReferences: owners(other)}, Data: table.Data})
+		run := newTestRun()
+		run.Spec.BaselineRef = &v1alpha1.ObjectReference{Name: "last-week"}
+		mine.create(run)
+		return mine
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.EvaluationRun)
+		want   string // in the message, "" where there is a comparison
+	}{
+		"the same": {func(*v1alpha1.EvaluationRun) {}, ""},
+		"another grader": {func(run *v1alpha1.EvaluationRun) { run.Status.Provenance.GraderVersion = "0" },
+			"their graders differ: 1 and 0"},
+		"another task": {func(run *v1alpha1.EvaluationRun) { run.Spec.Tasks = run.Spec.Tasks[1:] },
+			"their tasks differ"},
+		"not complete": {func(run *v1alpha1.EvaluationRun) { run.Status.Conditions = nil }, "it is not complete"},
+		"another name": {func(run *v1alpha1.EvaluationRun) { run.Name = "long-ago" },
+			"it is not in namespace default"},
+		"changed sums":      {func(run *v1alpha1.EvaluationRun) { run.Status.Shards.Accumulator = "" }, "was changed"},
+		"without its table": {func(run *v1alpha1.EvaluationRun) { run.Status.ScoresRef = nil }, "no table"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := finished(t, tc.change)
+			got := w.toTheEnd().Baseline
+			if got == nil || got.Name != "last-week" || (got.Message == "") != (tc.want == "") ||
+				!strings.Contains(got.Message, tc.want) {
+				t.Fatalf("baseline %+v, want %q in its message", got, tc.want)
+			}
+			if tc.want == "" && (got.Delta != "0.0000" || got.Scenarios != 4 || got.CI95 == nil) {
+				t.Errorf("a run less itself: %+v", got)
+			}
+		})
+	}
+}

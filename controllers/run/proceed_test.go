@@ -1,0 +1,455 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// TestProceed begins every case with a run of four shards whose Job plays.
+func TestProceed(t *testing.T) {
+	const runs, stuck = "Complete=False/Running" + notFailed, "Complete=False/RunnersNotStarted" + notFailed
+	cases := map[string]struct {
+		change    func(*testing.T, *snapshot, score.Plan)
+		states    string
+		message   string // of Complete
+		completed string
+		released  string
+		again     time.Duration
+		job       string // what becomes of it: "", create, delete or resize
+	}{
+		"nothing has ended": {
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { addPods(s, runnerPodOf(s.run, 0)) },
+			states:  envReady + runs,
+			message: "0 of 4 shards",
+		},
+		"several have ended": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, runnerPodOf(s.run, 0), succeeded(t, s.run, p, 1), succeeded(t, s.run, p, 3))
+			},
+			states:    envReady + runs,
+			message:   "2 of 4 shards",
+			completed: "1,3",
+			released:  "baseline-1 baseline-3",
+		},
+		"all have ended": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				for i := range 4 {
+					addPods(s, succeeded(t, s.run, p, i))
+				}
+			},
+			states:    envReady + "Complete=True/Completed" + notFailed,
+			message:   "Every shard is counted",
+			completed: "0-3",
+			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
+			job:       "delete",
+		},
+		"all have ended, the pool went": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				for i := range 4 {
+					addPods(s, succeeded(t, s.run, p, i))
+				}
+				s.env = nil
+			},
+			states:    envMissing + "Complete=True/Completed" + notFailed,
+			message:   "Every shard is counted",
+			completed: "0-3",
+			released:  "baseline-0 baseline-1 baseline-2 baseline-3",
+			job:       "delete",
+		},
+		"the same index twice": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				again := succeeded(t, s.run, p, 1)
+				again.Name = "baseline-1-again"
+				addPods(s, succeeded(t, s.run, p, 1), again)
+			},
+			states:    envReady + runs,
+			message:   "1 of 4 shards",
+			completed: "1",
+			released:  "baseline-1 baseline-1-again",
+		},
+		"a runner failed and is tried again": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				addPods(s, ends(runnerPodOf(s.run, 2), corev1.PodFailed, "error: timeout"))
+			},
+			states:   envReady + runs,
+			message:  "0 of 4 shards",
+			released: "baseline-2",
+		},
+		"a shard failed for good": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 2), corev1.PodFailed,
+					"error: the pool can't be reached\n"))
+				jobWith(s, batchv1.JobFailed, "Job has failed indexes")
+				s.job.Status.FailedIndexes = new("2")
+			},
+			states: envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
+			message: "Shards 2 failed more often than retries.shardBackoffLimit allows. Last message of pod " +
+				"baseline-2: error: the pool can't be reached. Correct",
+			completed: "0",
+			released:  "baseline-0 baseline-2",
+		},
+		"the Job failed otherwise": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := ends(runnerPodOf(s.run, 2), corev1.PodFailed, "")
+				pod.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+				addPods(s, pod)
+				jobWith(s, batchv1.JobFailed, "Job was active longer than specified deadline.")
+			},
+			states:   envReady + "Complete=False/ShardsFailed Failed=True/ShardsFailed",
+			message:  "longer than specified deadline. Last message of pod baseline-2: exit code 1 OOMKilled.",
+			released: "baseline-2",
+		},
+		"a summary with a foreign signature": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded,
+					summaryOf(t, p, 1, playing{key: otherKey()})))
+			},
+			states:    envReady + runs,
+			message:   "1 of 4 shards",
+			completed: "0",
+			released:  "baseline-0 baseline-1",
+		},
+		"a summary with a foreign signature, and no shard may be played again": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				s.run.Spec.Retries.ShardBackoffLimit = new(int32(0))
+				addPods(s, succeeded(t, s.run, p, 0), ends(runnerPodOf(s.run, 1), corev1.PodSucceeded,
+					summaryOf(t, p, 1, playing{key: otherKey()})))
+			},
+			states:    envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
+			message:   "pod baseline-1 is not counted: the ledger's signature",
+			completed: "0",
+			released:  "baseline-0 baseline-1",
+			job:       "end",
+		},
+		"too many errored": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded,
+					summaryOf(t, p, 0, playing{errored: []int64{0, 1}})))
+			},
+			states:    envReady + "Complete=False/TooManyErrored Failed=True/TooManyErrored",
+			message:   "2 of 14 episodes errored (timeout 2), more than the 10 %",
+			completed: "0",
+			released:  "baseline-0",
+			job:       "end",
+		},
+		"as many errored as allowed": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, ends(runnerPodOf(s.run, 0), corev1.PodSucceeded,
+					summaryOf(t, p, 0, playing{errored: []int64{1}})))
+			},
+			states:    envReady + runs,
+			message:   "1 of 4",
+			completed: "0",
+			released:  "baseline-0",
+		},
+		"the pool's scenarios changed": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				s.env.Status.ScenarioDigest = "sha256:bb"
+				addPods(s, succeeded(t, s.run, p, 0), runnerPodOf(s.run, 1))
+			},
+			states:    envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			message:   "The scenarios of pool support changed from " + digestA + " to sha256:bb",
+			completed: "0",
+			released:  "baseline-0 baseline-1",
+			job:       "end",
+		},
+		"the pool's judge changed": {
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.env.Status.Judge = "offline-v2" },
+			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			message: "The judge of",
+			job:     "end",
+		},
+		"the pool's key changed": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.env.Status.LedgerPublicKey = publicText(otherKey())
+			},
+			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			message: "The ledger key of",
+			job:     "end",
+		},
+		"the pool starts anew and tells nothing yet": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.env.Status = v1alpha1.CustomerSupportEnvStatus{}
+			},
+			states:  "EnvironmentReady=False/EnvironmentNotAvailable " + runs,
+			message: "0 of 4",
+		},
+		"an image that can't be pulled": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(4 * time.Minute)
+				addPods(s, pulling(runnerPodOf(s.run, 0)))
+			},
+			states:  envReady + stuck,
+			message: `A runner can't start: pod baseline-0: ImagePullBackOff: Back-off pulling image "csenv:tset".`,
+			again:   6 * time.Minute,
+		},
+		"an image that can't be pulled for long": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				addPods(s, pulling(runnerPodOf(s.run, 0)))
+			},
+			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			message:  "could not start for 10m0s: pod baseline-0: ImagePullBackOff",
+			released: "baseline-0",
+			job:      "end",
+		},
+		"an image that can't be pulled, after a long wait for a node": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline + time.Hour)
+				pod := pulling(runnerPodOf(s.run, 0))
+				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start().Add(time.Hour + 9*time.Minute))
+				addPods(s, pod)
+			},
+			states:  envReady + stuck,
+			message: "A runner can't start: pod baseline-0: ImagePullBackOff",
+			again:   9 * time.Minute,
+		},
+		"an agent's image that can't be pulled for long": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{State: waits("ErrImagePull")}))
+			},
+			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			message:  "could not start for 10m0s: pod baseline-0: the agent's container: ErrImagePull.",
+			released: "baseline-0",
+			job:      "end",
+		},
+		"an agent that ends before it listens": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(4 * time.Minute)
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false),
+					State: waits("CrashLoopBackOff"), LastTerminationState: endsWith(2)}))
+			},
+			states: envReady + stuck,
+			message: "A runner can't start: pod baseline-0: the agent's container doesn't listen on port " +
+				"9000, and ended with exit code 2.",
+			again: 6 * time.Minute,
+		},
+		"an agent that never listens": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false),
+					RestartCount: 1, LastTerminationState: endsWith(137)}))
+			},
+			states:   envReady + "Complete=False/RunnersNotStarted Failed=True/RunnersNotStarted",
+			message:  "the agent's container doesn't listen on port 9000, and ended with exit code 137.",
+			released: "baseline-0",
+			job:      "end",
+		},
+		"an agent that takes its time": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				addPods(s, agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false)}))
+			},
+			states:  envReady + runs,
+			message: "0 of 4",
+		},
+		"an agent that ends while its runner plays": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				s.now = start().Add(stuckDeadline)
+				pod := agentWaits(runnerPodOf(s.run, 0), corev1.ContainerStatus{Started: new(false), RestartCount: 3,
+					State: waits("CrashLoopBackOff")})
+				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+				addPods(s, pod)
+			},
+			states:  envReady + runs,
+			message: "0 of 4",
+		},
+		"no node takes a runner": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := runnerPodOf(s.run, 0)
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+					Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available"}}
+				addPods(s, pod)
+			},
+			states:  envReady + "Complete=False/Unschedulable" + notFailed,
+			message: "Runner pod baseline-0 can't be scheduled: 0/1 nodes",
+		},
+		"a pod is deleted before it ran": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				addPods(s, deleting(runnerPodOf(s.run, 0), time.Minute))
+			},
+			states:   envReady + runs,
+			message:  "0 of 4",
+			released: "baseline-0",
+		},
+		"a pod is deleted while it runs": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := deleting(runnerPodOf(s.run, 0), 30*time.Second)
+				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+				addPods(s, pod)
+			},
+			states:  envReady + runs,
+			message: "0 of 4",
+			again:   90 * time.Second,
+		},
+		"a deleted pod's node is lost": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				pod := deleting(runnerPodOf(s.run, 0), -deleteGrace)
+				pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+				addPods(s, pod)
+			},
+			states:   envReady + runs,
+			message:  "0 of 4",
+			released: "baseline-0",
+		},
+		"a pod that has ended is deleted": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				addPods(s, deleting(succeeded(t, s.run, p, 0), 0))
+			},
+			states:    envReady + runs,
+			message:   "1 of 4",
+			completed: "0",
+			released:  "baseline-0",
+		},
+		"somebody deleted the Job": {
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.job = nil },
+			states:  envReady + runs,
+			message: "0 of 4",
+			again:   waitDelay,
+			job:     "create",
+		},
+		"the Job's name was taken meanwhile": {
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.job, s.taken = nil, []string{"Job baseline"} },
+			states:  envReady + "Complete=False/NameTaken" + notFailed,
+			message: "Job baseline belongs to something else",
+			again:   waitDelay,
+		},
+		"parallelism was lowered": {
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](2) },
+			states:  envReady + runs,
+			message: "0 of 4",
+			job:     "resize",
+		},
+		"parallelism was raised above the shards": {
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { s.run.Spec.Parallelism = ptr.To[int32](400) },
+			states:  envReady + runs,
+			message: "0 of 4",
+		},
+		"the Job is complete, its last pod isn't seen yet": {
+			change:  func(_ *testing.T, s *snapshot, _ score.Plan) { jobWith(s, batchv1.JobComplete, "") },
+			states:  envReady + runs,
+			message: "0 of 4",
+			again:   lostDeadline,
+		},
+		"the Job is complete, its pods were removed by force": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				jobWith(s, batchv1.JobComplete, "")
+				s.now = start().Add(lostDeadline)
+			},
+			states:  envReady + runs,
+			message: "0 of 4",
+			job:     "delete",
+		},
+		"the Job is complete, its pods were removed by force too often": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				jobWith(s, batchv1.JobComplete, "")
+				s.job.Annotations[annotationAttempt], s.run.Status.Shards.Rounds = "3", 3
+				s.now = start().Add(lostDeadline)
+			},
+			states:  envReady + "Complete=False/SummariesLost Failed=True/SummariesLost",
+			message: "or their pods were removed before they were read",
+		},
+		"the plan is gone and the pool too": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				s.planMap, s.env = nil, nil
+				addPods(s, succeeded(t, s.run, p, 0))
+			},
+			states:  envMissing + runs,
+			message: "can't be created again yet",
+			again:   waitDelay,
+		},
+		"the plan was changed": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				p.Seed++
+				changePlan(t, s, p)
+				addPods(s, succeeded(t, s.run, p, 0))
+			},
+			states:  envReady + runs,
+			message: "its content was changed",
+			again:   waitDelay,
+		},
+		"the plan is gone and the pool offers another": {
+			change: func(_ *testing.T, s *snapshot, _ score.Plan) {
+				report := offer()
+				report.Tasks[1].Scenarios = report.Tasks[1].Scenarios[:3]
+				s.planMap, s.report = nil, &report
+			},
+			states:  envReady + "Complete=False/EnvironmentChanged Failed=True/EnvironmentChanged",
+			message: "The scenarios or the ledger key of pool support changed",
+			job:     "end",
+		},
+		"the status was changed by hand": {
+			change: func(t *testing.T, s *snapshot, p score.Plan) {
+				s.run.Status.Shards.Accumulator = "AAAA"
+				addPods(s, succeeded(t, s.run, p, 0))
+			},
+			states:   envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused",
+			message:  "status.shards.accumulator",
+			released: "baseline-0",
+			job:      "end",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, plan := begun(t)
+			tc.change(t, &s, plan)
+			before := s.run.DeepCopy()
+			d := decide(s)
+			if got := states(d.status.Conditions); got != tc.states {
+				t.Errorf("conditions\n%s, want\n%s", got, tc.states)
+			}
+			if c := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionComplete); !strings.Contains(
+				c.Message, tc.message) {
+				t.Errorf("Complete says %q, want %q in it", c.Message, tc.message)
+			}
+			if got := d.status.Shards.CompletedIndexes; got != tc.completed {
+				t.Errorf("completed %q, want %q", got, tc.completed)
+			}
+			if got := podNames(d.release); got != tc.released {
+				t.Errorf("releases %q, want %q", got, tc.released)
+			}
+			if d.again != tc.again {
+				t.Errorf("comes back after %v, want %v", d.again, tc.again)
+			}
+			job := jobDecision(d)
+			if job != tc.job {
+				t.Errorf("job: %q, want %q", job, tc.job)
+			}
+			if diff := cmp.Diff(before, s.run); diff != "" {
+				t.Errorf("deciding changed the run that was read: %s", diff)
+			}
+		})
+	}
+}
+
+// jobDecision says in a word what becomes of the Job.
+func jobDecision(d decision) string {
+	switch {
+	case d.createJob != nil:
+		return "create"
+	case d.deleteJob:
+		return "delete"
+	case d.changeJob.parallelism != nil:
+		return "resize"
+	case d.changeJob.suspend != nil && *d.changeJob.suspend:
+		return "suspend"
+	case d.changeJob.suspend != nil:
+		return "resume"
+	case d.changeJob.deadline != nil:
+		return "end"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,206 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+func TestDeletedRunLetsItsPodsGo(t *testing.T) {
+	w := readyWorld(t)
+	w.mustPass()
+	run := w.run()
+	busy := runnerPodOf(run, 1)
+	busy.Status.Phase, busy.Spec.NodeName = corev1.PodRunning, "node"
+	w.create(succeeded(t, run, w.plan(), 0), busy)
+	if err := w.client.Delete(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPass()
+	if w.held() != "" {
+		t.Errorf("held %q after the run went", w.held())
+	}
+	var pod corev1.Pod
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(busy), &pod); err != nil ||
+		!controllerutil.ContainsFinalizer(&pod, batchv1.JobTrackingFinalizer) {
+		t.Errorf("the Job's own finalizer went too: %v (%v)", pod.Finalizers, err)
+	}
+}
+
+func TestRunBeingDeletedLetsItsPodsGoAndCountsNothing(t *testing.T) {
+	w := readyWorld(t)
+	w.mustPass()
+	run := w.run()
+	run.Finalizers = []string{metav1.FinalizerDeleteDependents}
+	if err := w.client.Update(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	w.create(succeeded(t, run, w.plan(), 0))
+	w.mustPass()
+	if got := w.run().Status.Shards.CompletedIndexes; got != "" || w.held() != "" {
+		t.Errorf("completed %q, held %q", got, w.held())
+	}
+}
+
+func TestPodsOfAnEarlierRunAreLetGo(t *testing.T) {
+	w := readyWorld(t)
+	w.mustPass()
+	earlier := newTestRun()
+	earlier.UID = "earlier-uid"
+	old := runnerPodOf(earlier, 9)
+	mine := runnerPodOf(w.run(), 0)
+	w.create(old, mine)
+	w.mustPass()
+	if w.held() != mine.Name {
+		t.Errorf("held %q, want %s alone", w.held(), mine.Name)
+	}
+}
+
+// Kubernetes would wait for the pods, and the Job controller for the Job: see vacate.
+func TestNamespaceBeingDeletedTakesTheJobFirst(t *testing.T) {
+	for name, going := range map[string]bool{"the namespace goes": true, "one pod is evicted": false} {
+		t.Run(name, func(t *testing.T) {
+			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+				Finalizers: []string{"kubernetes"}}}
+			if going {
+				space.DeletionTimestamp = new(metav1.NewTime(start()))
+			}
+			w := newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun())
+			w.mustPass()
+			// The API server's; the operator has no cache of namespaces.
+			w.r.direct = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(space).Build()
+			pod := ends(runnerPodOf(w.run(), 1), corev1.PodFailed, "error: interrupted")
+			w.create(pod)
+			if err := w.client.Delete(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			before := w.run().Status
+			w.mustPass()
+			if (w.job() == nil) != going {
+				t.Errorf("the Job is gone: %v, want %v", w.job() == nil, going)
+			}
+			if diff := cmp.Diff(before, w.run().Status); diff != "" {
+				t.Errorf("the status changed: %s", diff)
+			}
+			if w.held() != "" {
+				t.Errorf("held %q", w.held())
+			}
+		})
+	}
+}
+
+// The cache says that the run is gone, or shows the one before, while the API server has the run
+// that the pods are of.
+func TestNotFoundRaceLosesNoSummary(t *testing.T) {
+	earlier := newTestRun()
+	earlier.UID = "earlier-uid"
+	for name, read := range map[string]func(*v1alpha1.EvaluationRun) error{
+		"not found": func(*v1alpha1.EvaluationRun) error {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "evaluationruns"}, runName)
+		},
+		"an earlier run": func(run *v1alpha1.EvaluationRun) error { earlier.DeepCopyInto(run); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := readyWorld(t)
+			w.mustPass()
+			w.create(succeeded(t, w.run(), w.plan(), 0))
+			w.read = func(_ client.ObjectKey, object client.Object) (bool, error) {
+				if run, ok := object.(*v1alpha1.EvaluationRun); ok {
+					return true, read(run)
+				}
+				return false, nil
+			}
+			w.mustPass()
+			if w.held() != "baseline-0" {
+				t.Errorf("held %q: the summary of a run that exists was let go", w.held())
+			}
+			w.read = nil
+			w.mustPass()
+			if got := w.run().Status.Shards.CompletedIndexes; got != "0" {
+				t.Errorf("completed %q, want 0", got)
+			}
+		})
+	}
+}
+
+// A refused summary costs its shard another round, which plays that shard alone once the others
+// have ended.
+func TestRefusedShardIsPlayedAgain(t *testing.T) {
+	w := readyWorld(t)
+	w.mustPass()
+	run, plan := w.run(), w.plan()
+	refused := ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{key: otherKey()}))
+	w.create(succeeded(t, run, plan, 0), refused, runnerPodOf(run, 2))
+	w.events()
+	w.mustPass()
+	got := w.run()
+	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Shards.Rounds != 1 || w.held() != "baseline-2" {
+		t.Errorf("shards %+v, held %q", got.Status.Shards, w.held())
+	}
+	if diff := cmp.Diff([]string{"Warning SummaryRefused", "Normal Progress"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	w.mustPass()
+	if got := w.events(); len(got) > 0 {
+		t.Errorf("refused once more: %v", got)
+	}
+	if n := testutil.ToFloat64(w.r.metrics.refused.WithLabelValues(refusedSignature)); n != 1 {
+		t.Errorf("%v refused for their signature, want 1", n)
+	}
+	w.endShard(2, plan)
+	w.create(succeeded(t, run, plan, 3))
+	w.endJob(batchv1.JobComplete)
+	w.mustPass()
+	if got := w.run().Status.Shards; got.Rounds != 2 || got.CompletedIndexes != "0,2-3" || w.job() != nil {
+		t.Errorf("shards %+v, job %v: want a second round", got, w.job())
+	}
+	if diff := cmp.Diff([]string{"Normal Progress", "Warning ShardsPlayedAgain"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	w.mustPass()
+	if job := w.job(); job == nil || *job.Spec.Completions != 1 || job.Annotations[annotationShards] != "1" ||
+		jobAttemptOf(job) != 2 {
+		t.Fatalf("Job %+v, want one of shard 1", job)
+	}
+	w.create(ofJob(ends(runnerPodOf(run, 1), corev1.PodSucceeded, summaryOf(t, plan, 1, playing{})), w.job(), 0))
+	w.mustPass()
+	if got := states(w.run().Status.Conditions); got != envReady+"Complete=True/Completed"+notFailed || w.held() != "" {
+		t.Errorf("conditions %s, held %q", got, w.held())
+	}
+}
+
+func TestRefusedTooOften(t *testing.T) {
+	w := readyWorld(t)
+	run := w.run()
+	run.Spec.Retries.ShardBackoffLimit = new(int32(0))
+	w.update(run)
+	w.mustPass()
+	plan := w.plan()
+	w.create(succeeded(t, run, plan, 0), ends(runnerPodOf(run, 1), corev1.PodSucceeded, "forged"), runnerPodOf(run, 2))
+	w.mustPass()
+	got := w.run()
+	if want := envReady + "Complete=False/SummaryRefused Failed=True/SummaryRefused"; states(
+		got.Status.Conditions) != want {
+		t.Errorf("conditions %s, want %s", states(got.Status.Conditions), want)
+	}
+	if got.Status.Shards.CompletedIndexes != "0" || got.Status.Score == nil {
+		t.Errorf("the shard that was counted is lost: %+v", got.Status)
+	}
+	if w.job() == nil || *w.job().Spec.ActiveDeadlineSeconds != endedJobDeadline || w.held() != "" {
+		t.Errorf("job %v, held %q: want one that ends and keeps its logs", w.job(), w.held())
+	}
+}

@@ -1,0 +1,215 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// Pods of a node that was started again can have each other's addresses, and the cache may not show
+// it yet: a server's word counts for its own pod alone.
+func TestAddressOfAnotherPod(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(0))
+	swap := func() {
+		addresses := w.r.pools.(rolloutPool)
+		addresses["10.0.0.1"], addresses["10.0.0.2"] = addresses["10.0.0.2"], addresses["10.0.0.1"]
+	}
+	b.end(t, score.Scored, "B01", 1_000_000)
+	b.active = 2
+	swap()
+	a.silent = true
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 0 || len(got.Rollouts.Servers) != 0 || b.sealed == nil {
+		t.Errorf("what server b hands over at the address of server a: %+v, %+v", got.Episodes, got.Rollouts)
+	}
+	swap()
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 1 || len(got.Rollouts.Servers) != 1 ||
+		got.Rollouts.Servers[0].Pod != "support-b" {
+		t.Errorf("when it is asked at its own: %+v, %+v", got.Episodes, got.Rollouts)
+	}
+	if diff := cmp.Diff([]string{"Normal Started"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+}
+
+// What doesn't prove that the pool graded it for this run, or is in the figures, is not counted.
+func TestSegmentsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		forge  func(s, first *score.Segment)
+		reason string
+	}{
+		"another key": {func(s, _ *score.Segment) { resign(s, otherKey(), func(*score.Ledger) {}) },
+			refusedSignature},
+		"another run's":   {func(s, _ *score.Segment) { s.Instance = "instance-c" }, refusedForeign},
+		"another number":  {func(s, _ *score.Segment) { s.Number++ }, refusedForeign},
+		"a changed digit": {func(s, _ *score.Segment) { s.Ledger.Payload[0] ^= 1 }, refusedSignature},
+		"counted before":  {func(s, first *score.Segment) { *s = *first }, refusedReplayed},
+		"another pod's": {func(s, _ *score.Segment) {
+			resign(s, poolKey(), func(l *score.Ledger) {
+				l.Run = score.SegmentRun("run-uid", "support-c", s.Instance)
+			})
+		}, refusedForeign},
+		"an impossible number": {func(s, _ *score.Segment) { s.Dropped = -1 }, refusedMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a, b := trainingWorld(t, trainers(0))
+			a.end(t, score.Scored, "B01", 1_000_000)
+			w.mustPass()
+			first := a.sealed
+			w.mustPass()
+			w.events()
+			a.end(t, score.Scored, "B01", 1_000_000)
+			b.end(t, score.Scored, "B01", 0)
+			a.forge = func(s *score.Segment) { tc.forge(s, first) }
+			w.mustPass()
+			got := w.run().Status
+			if got.Episodes.Scored != 2 || got.Score.Mean != "0.5000" {
+				t.Errorf("%d episodes are counted with mean %s, want one of each server", got.Episodes.Scored,
+					got.Score.Mean)
+			}
+			if diff := cmp.Diff([]string{"Warning RolloutsRefused"}, w.events()); diff != "" {
+				t.Errorf("events: %s", diff)
+			}
+			if c := w.complete(); !strings.Contains(c.Message, "server support-a") {
+				t.Errorf("Complete says %s", c.Message)
+			}
+			if n := testutil.ToFloat64(w.r.metrics.refused.WithLabelValues(tc.reason)); n != 1 {
+				t.Errorf("%v segments refused as %s", n, tc.reason)
+			}
+		})
+	}
+}
+
+// A number that was left out was acknowledged by something else: what came then counts, and that
+// something is missing is told.
+func TestMissingSegmentIsTold(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(0))
+	another := score.CollectRequest{Tag: runName, Run: "another-uid", PassScore: 800_000}
+	collectAs := func(request score.CollectRequest) {
+		a.end(t, score.Scored, "B01", 1_000_000)
+		if _, err := a.collect(request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	collectAs(another)
+	another.Instance, another.Ack = a.instance, 1
+	collectAs(another)
+	a.forge = func(s *score.Segment) { s.Dropped = 4 }
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 3 ||
+		got.Rollouts.Dropped != 4 {
+		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
+	}
+	a.forge = nil
+	another.Ack = 0
+	collectAs(another)
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 2 || got.Rollouts.Servers[0].Segment != 5 {
+		t.Errorf("%+v, %+v", got.Episodes, got.Rollouts)
+	}
+	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsDropped", "Warning RolloutsMissing"},
+		w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+}
+
+// A segment that somebody else had sealed with another pass score is missing, and is no other
+// grader's.
+func TestSegmentOfAnotherPassScore(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(0))
+	a.end(t, score.Scored, "B01", 1_000_000)
+	if _, err := a.collect(score.CollectRequest{Tag: runName, Run: "run-uid", PassScore: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPass()
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	if got := w.run().Status; got.Episodes.Scored != 1 || got.Rollouts.Servers[0].Segment != 2 {
+		t.Errorf("%+v, %+v, %s", got.Episodes, got.Rollouts, states(got.Conditions))
+	}
+	if diff := cmp.Diff([]string{"Normal Started", "Warning RolloutsMissing"}, w.events()); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+}
+
+// Scores of two graders are never mixed, whoever tells first that the grader is another: the pool
+// or a server. What was counted before stands.
+func TestRolloutsOfAnotherGrader(t *testing.T) {
+	for name, change := range map[string]func(w *world, a *envServer){
+		"a server": func(_ *world, a *envServer) { a.restart("2") },
+		"the pool": func(w *world, _ *envServer) {
+			env := &v1alpha1.CustomerSupportEnv{}
+			if err := w.client.Get(w.t.Context(), key(poolName), env); err != nil {
+				w.t.Fatal(err)
+			}
+			env.Status.Judge = "model"
+			if err := w.client.Status().Update(w.t.Context(), env); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a, b := trainingWorld(t, trainers(0))
+			b.end(t, score.Scored, "B01", 500_000)
+			w.mustPass()
+			change(w, a)
+			a.end(t, score.Scored, "B01", 1_000_000)
+			w.mustPass()
+			got := w.run().Status
+			if s := states(got.Conditions); !strings.Contains(s, "Failed=True/EnvironmentChanged") {
+				t.Errorf("conditions %s", s)
+			}
+			if got.Shards == nil || got.Shards.Accumulator == "" || got.Rollouts.Ledger != "" {
+				t.Errorf("the figures of what was counted can't be read: %+v", got.Shards)
+			}
+		})
+	}
+}
+
+// Sums that don't fit into the status end the run with what was counted before.
+func TestLedgerTooLarge(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(0))
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	for i := range 2600 {
+		[]*envServer{a, b}[i%2].end(t, score.Scored, fmt.Sprintf("a-scenario-of-a-name-as-long-%04d", i), 1_000_000)
+	}
+	w.mustPass()
+	got := w.run().Status
+	if s := states(got.Conditions); !strings.Contains(s, "Failed=True/LedgerTooLarge") || got.Episodes.Scored != 1 ||
+		got.Shards == nil {
+		t.Errorf("%s, %+v", s, got.Episodes)
+	}
+}
+
+func TestTamperedRolloutsFailTheRun(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.EvaluationRunStatus){
+		"no rollouts":    func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts = nil },
+		"another ledger": func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts.Ledger = "AAAA" },
+		"no base64":      func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts.Ledger = "!" },
+		"another key":    func(s *v1alpha1.EvaluationRunStatus) { s.Rollouts.LedgerKey = "x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _, _ := trainingWorld(t, trainers(0))
+			run := w.run()
+			change(&run.Status)
+			if err := w.client.Status().Update(t.Context(), run); err != nil {
+				t.Fatal(err)
+			}
+			w.mustPass()
+			if c := w.complete(); c.Reason != v1alpha1.ReasonSummaryRefused ||
+				!strings.Contains(c.Message, "changed by hand") {
+				t.Errorf("%s: %s", c.Reason, c.Message)
+			}
+		})
+	}
+}

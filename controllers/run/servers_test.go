@@ -1,0 +1,201 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/pods"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+// A server that is going hears at once that its segment is counted. Its number is forgotten when it
+// can't come back, and not when the cache alone doesn't show it.
+func TestServersThatGo(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(0))
+	pod := runningServer("support-a", "10.0.0.1")
+	pod.Finalizers = []string{"example.com/hold"}
+	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":["example.com/hold"]}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	a.end(t, score.Scored, "B01", 1_000_000)
+	a.active = 1
+	if got := w.mustPass().RequeueAfter; got != collectInterval {
+		t.Errorf("a server that is going and plays on hears again in %s, want %s", got, collectInterval)
+	}
+	a.end(t, score.Scored, "B01", 1_000_000)
+	a.active = 0
+	if got := w.mustPass().RequeueAfter; got != acknowledgeDelay {
+		t.Errorf("a server that is going hears again in %s, want %s", got, acknowledgeDelay)
+	}
+	if got := w.mustPass().RequeueAfter; got != collectInterval || a.sealed != nil {
+		t.Errorf("again in %s, sealed %v", got, a.sealed)
+	}
+	w.unlisted = "support-a"
+	w.mustPass()
+	if got := w.run().Status.Rollouts.Servers; len(got) != 1 {
+		t.Errorf("the number of a server that lives is forgotten: %+v", got)
+	}
+	w.unlisted = ""
+	if err := w.client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPass()
+	if got := w.run().Status.Rollouts.Servers; len(got) != 0 {
+		t.Errorf("the number of a server that is gone is kept: %+v", got)
+	}
+}
+
+// A server that answers with an error, for its image is older, say, is told from one that is just
+// not there.
+func TestServerThatHandsNothingOver(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(0))
+	a.refuses, b.silent = true, true
+	w.mustPass()
+	if c := w.complete(); c.Reason != v1alpha1.ReasonRunning ||
+		!strings.Contains(c.Message, "Server support-a returns no segment: asking: /rollouts returned status 404") {
+		t.Errorf("%s: %s", c.Reason, c.Message)
+	}
+}
+
+// A pool of which nobody answers takes time from the passes of other runs, so it is asked less
+// often.
+func TestSilentPoolIsAskedLess(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(0))
+	a.silent = true
+	if got := w.mustPass().RequeueAfter; got != collectInterval {
+		t.Errorf("with a server that answers, again in %s, want %s", got, collectInterval)
+	}
+	b.silent = true
+	if got := w.mustPass().RequeueAfter; got != silentInterval {
+		t.Errorf("with none, again in %s, want %s", got, silentInterval)
+	}
+}
+
+// unreachablePool has servers whose packets are swallowed, but for one.
+type unreachablePool struct {
+	rolloutPool
+	reachable *corev1.Pod
+	asked     *atomic.Int64
+}
+
+func (p unreachablePool) Rollouts(ctx context.Context, podIP string, _ score.CollectRequest) (score.Segment, error) {
+	if ctx.Err() == nil {
+		p.asked.Add(1)
+	}
+	if podIP == p.reachable.Status.PodIP {
+		return score.Segment{Pod: p.reachable.Name}, ctx.Err()
+	}
+	<-ctx.Done()
+	return score.Segment{}, ctx.Err()
+}
+
+// Servers that don't answer keep no other from being asked: one that is going is asked whatever the
+// others do, and of the largest pool each.
+func TestSilentServersKeepNoOtherFromBeingAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		servers int
+		going   bool
+	}{"one that is going": {maxServers, true}, "any": {1000, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var servers []segmentReply
+				for i := range tc.servers {
+					servers = append(servers, segmentReply{pod: runningServer(fmt.Sprintf("support-%04d", i),
+						fmt.Sprint(i))})
+				}
+				last := &servers[tc.servers-1]
+				if tc.going {
+					last.pod.DeletionTimestamp = new(metav1.Now())
+				}
+				pool := unreachablePool{reachable: last.pod, asked: &atomic.Int64{}}
+				r := &Reconciler{pools: pool, clock: clock.RealClock{}}
+				began := time.Now()
+				r.request(t.Context(), servers, func(string) score.CollectRequest { return score.CollectRequest{} })
+				if asked := pool.asked.Load(); last.err != nil || asked < 1000 || time.Since(began) > requestBudget {
+					t.Errorf("it is asked with %v, and %d in all in %s", last.err, asked, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// A pass with an old view of a run that has ended leaves its table alone, which has other episodes
+// by then, and has the servers wait for nobody.
+func TestOldViewOfARunThatHasEnded(t *testing.T) {
+	w, a, b := trainingWorld(t, trainers(4))
+	a.end(t, score.Scored, "B01", 900_000)
+	w.mustPass()
+	old := w.run()
+	for range 3 {
+		b.end(t, score.Scored, "S01", 800_000)
+	}
+	w.mustPass()
+	before := w.run()
+	var want, got corev1.ConfigMap
+	if err := w.client.Get(t.Context(), key(before.Status.ScoresRef.Name), &want); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		a.end(t, score.Failed, "T01", 0)
+	}
+	w.read = func(_ client.ObjectKey, object client.Object) (bool, error) {
+		run, ok := object.(*v1alpha1.EvaluationRun)
+		if ok {
+			old.DeepCopyInto(run)
+		}
+		return ok, nil
+	}
+	if again := w.mustPass().RequeueAfter; again != pods.ConflictDelay {
+		t.Errorf("again in %s, want %s", again, pods.ConflictDelay)
+	}
+	if err := w.client.Get(t.Context(), key(want.Name), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Data, got.Data); diff != "" || w.run().ResourceVersion != before.ResourceVersion {
+		t.Errorf("the table or the run has changed: %s", diff)
+	}
+	if last := a.asked[len(a.asked)-1]; !last.Done {
+		t.Errorf("the last word to a server is %+v", last)
+	}
+}
+
+// directReads counts the questions past the cache.
+type directReads struct {
+	client.Reader
+	count int
+}
+
+func (r *directReads) Get(ctx context.Context, key client.ObjectKey, object client.Object,
+	options ...client.GetOption) error {
+	r.count++
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
+// While trainers play, nothing is read past the cache: not even what is only needed at the end.
+func TestCollectingReadsTheCache(t *testing.T) {
+	w, a, _ := trainingWorld(t, trainers(8))
+	direct := &directReads{Reader: w.r.direct}
+	w.r.direct = direct
+	a.end(t, score.Scored, "B01", 1_000_000)
+	w.mustPass()
+	if got := w.run().Status.Progress; got != "1/8" || direct.count > 0 {
+		t.Errorf("progress %s, with %d reads past the cache", got, direct.count)
+	}
+}

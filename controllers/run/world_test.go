@@ -1,0 +1,315 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/envserver/score"
+)
+
+func scheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// world is a cluster without controllers: the test plays the Job controller and the runners.
+type world struct {
+	t        *testing.T
+	client   client.WithWatch // without faults
+	r        *Reconciler
+	recorder *events.FakeRecorder
+	clock    *testclock.FakePassiveClock
+	// forged are shards whose first pods leave a forged summary.
+	forged map[int]bool
+	// fault, when set, decides what becomes of each write of the reconciler.
+	fault func(write string, do func() error) error
+	// read, when set, replaces what the reconciler's cache answers.
+	read func(key client.ObjectKey, object client.Object) (answered bool, err error)
+	// unlisted is a pod that the reconciler's cache doesn't show.
+	unlisted string
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := &world{t: t, recorder: events.NewFakeRecorder(200), clock: testclock.NewFakePassiveClock(start())}
+	w.client = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.EvaluationRun{}, &v1alpha1.CustomerSupportEnv{}, &corev1.Pod{},
+			&batchv1.Job{}).Build()
+	cached := interceptor.NewClient(w.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+			opts ...client.GetOption) error {
+			if w.read != nil {
+				if answered, err := w.read(key, obj); answered {
+					return err
+				}
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if pods, ok := list.(*corev1.PodList); ok {
+				pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Name == w.unlisted })
+			}
+			return err
+		},
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return w.write(fmt.Sprintf("create %T", obj), func() error { return c.Create(ctx, obj, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			return w.write(fmt.Sprintf("delete %T", obj), func() error { return c.Delete(ctx, obj, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
+			return w.write(fmt.Sprintf("patch %T", obj), func() error { return c.Patch(ctx, obj, patch, opts...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object,
+			opts ...client.SubResourceUpdateOption) error {
+			return w.write("status", func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
+		},
+	})
+	w.r = &Reconciler{
+		client: cached, direct: w.client, recorder: w.recorder, pools: fakePool{"10.0.0.1": offer()}, clock: w.clock,
+		metrics: newRunMetrics(), options: Options{Image: "csenv:test", Version: "v1.2.3"},
+	}
+	return w
+}
+
+// ready is a world with a pool, its server and a run.
+func readyWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorld(t, pool(), server("support-a", "10.0.0.1"), newTestRun())
+}
+
+func (w *world) write(what string, do func() error) error {
+	if w.fault != nil {
+		return w.fault(what, do)
+	}
+	return do()
+}
+
+func key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// pass reconciles once and returns the error.
+func (w *world) pass() (ctrl.Result, error) {
+	return w.r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: key(runName)})
+}
+
+// mustPass reconciles once.
+func (w *world) mustPass() ctrl.Result {
+	w.t.Helper()
+	result, err := w.pass()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+func (w *world) run() *v1alpha1.EvaluationRun {
+	w.t.Helper()
+	var run v1alpha1.EvaluationRun
+	if err := w.client.Get(w.t.Context(), key(runName), &run); err != nil {
+		w.t.Fatal(err)
+	}
+	return &run
+}
+
+func (w *world) job() *batchv1.Job {
+	w.t.Helper()
+	var job batchv1.Job
+	err := w.client.Get(w.t.Context(), key(runName), &job)
+	if client.IgnoreNotFound(err) != nil {
+		w.t.Fatal(err)
+	}
+	if err != nil {
+		return nil
+	}
+	return &job
+}
+
+func (w *world) plan() score.Plan {
+	w.t.Helper()
+	var planMap corev1.ConfigMap
+	if err := w.client.Get(w.t.Context(), key(runName+"-plan"), &planMap); err != nil {
+		w.t.Fatal(err)
+	}
+	plan, err := score.ParsePlan([]byte(planMap.Data[planKey]))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return plan
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		if err := w.client.Create(w.t.Context(), object); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// held lists the pods that carry the finalizer.
+func (w *world) held() string {
+	w.t.Helper()
+	var list corev1.PodList
+	if err := w.client.List(w.t.Context(), &list, client.InNamespace(namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	var names []string
+	for i := range list.Items {
+		if controllerutil.ContainsFinalizer(&list.Items[i], summaryFinalizer) {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// events drains the recorder, the kinds and reasons alone.
+func (w *world) events() []string {
+	var got []string
+	for {
+		select {
+		case e := <-w.recorder.Events:
+			fields := strings.SplitN(e, " ", 3)
+			got = append(got, fields[0]+" "+fields[1])
+		default:
+			return got
+		}
+	}
+}
+
+// playShards does the Job's work once its plan and Job are there: each call ends two shards more,
+// and the Job with the last. The first pod of a forged shard leaves no summary of the pool's.
+func (w *world) playShards() {
+	w.t.Helper()
+	job := w.job()
+	var planMap corev1.ConfigMap
+	if job == nil || *job.Spec.Suspend || w.client.Get(w.t.Context(), key(runName+"-plan"), &planMap) != nil {
+		return
+	}
+	plan := w.plan()
+	shards, err := score.ParseIndexSet(job.Annotations[annotationShards])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	played := 0
+	for index := range shards.Len() {
+		shard, _ := shards.At(index)
+		message := summaryOf(w.t, plan, int(shard), playing{})
+		if w.forged[int(shard)] && jobAttemptOf(job) == 1 {
+			message = "forged"
+		}
+		pod := ends(runnerPodOf(w.run(), int(shard)), corev1.PodSucceeded, message)
+		if jobAttemptOf(job) > 1 {
+			pod = ofJob(pod, job, int(index))
+		}
+		err := w.client.Create(w.t.Context(), pod)
+		if client.IgnoreAlreadyExists(err) != nil {
+			w.t.Fatal(err)
+		}
+		if err == nil {
+			if played++; played == 2 {
+				return
+			}
+		}
+	}
+	w.endJob(batchv1.JobComplete)
+}
+
+// tableIsWhole compares the table of scenarios with the sums.
+func (w *world) tableIsWhole() {
+	w.t.Helper()
+	var object corev1.ConfigMap
+	if err := w.client.Get(w.t.Context(), key(runName+"-scores"), &object); err != nil {
+		w.t.Fatal(err)
+	}
+	var sums score.Accumulator
+	if err := sums.UnmarshalText([]byte(w.run().Status.Shards.Accumulator)); err != nil {
+		w.t.Fatal(err)
+	}
+	if !sums.Holds(tableOf(&object)) {
+		w.t.Errorf("the table isn't that of the sums: %s", object.Data[v1alpha1.ScoresKey])
+	}
+}
+
+// toTheEnd lets the run and its Job take turns until nothing is left to do, and returns the status.
+func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
+	w.t.Helper()
+	for range 40 {
+		_, err := w.pass()
+		if err != nil && !errors.Is(err, errCrash) {
+			w.t.Fatal(err)
+		}
+		if err == nil && ended(w.run().Status.Conditions) && w.held() == "" {
+			return w.run().Status
+		}
+		w.playShards()
+	}
+	w.t.Fatalf("the run doesn't end: %s, held %q", states(w.run().Status.Conditions), w.held())
+	return v1alpha1.EvaluationRunStatus{}
+}
+
+// The pod is the index-th of a Job, under a name of its own.
+func ofJob(pod *corev1.Pod, job *batchv1.Job, index int) *corev1.Pod {
+	pod.Name += "-again"
+	pod.UID += "-again"
+	for _, key := range []string{annotationShards, annotationAttempt} {
+		pod.Annotations[key] = job.Annotations[key]
+	}
+	pod.Annotations[batchv1.JobCompletionIndexAnnotation] = strconv.Itoa(index)
+	return pod
+}
+
+// endShard ends a pod that exists.
+func (w *world) endShard(shard int, plan score.Plan) {
+	w.t.Helper()
+	pod := succeeded(w.t, w.run(), plan, shard)
+	if err := w.client.Status().Update(w.t.Context(), pod); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// endJob gives the Job a condition.
+func (w *world) endJob(kind batchv1.JobConditionType) {
+	w.t.Helper()
+	job := w.job()
+	job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+	if err := w.client.Status().Update(w.t.Context(), job); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) update(run *v1alpha1.EvaluationRun) {
+	w.t.Helper()
+	if err := w.client.Update(w.t.Context(), run); err != nil {
+		w.t.Fatal(err)
+	}
+}

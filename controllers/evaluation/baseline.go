@@ -24,7 +24,7 @@ func Compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Basel
 	compared, err := compare(run, table, with)
 	switch {
 	case err != nil:
-		result.Message = fmt.Sprintf("There is no comparison with run %s: %v.", result.Name, err)
+		result.Message = fmt.Sprintf("No comparison with run %s: %v.", result.Name, err)
 		return result
 	case compared.Pairs == 0:
 		result.Message = "The runs have no scenario in common."
@@ -71,7 +71,7 @@ func compare(run *v1alpha1.EvaluationRun, table *score.ScenarioTable, with Basel
 	return score.Compare(table.Rows(), with.Table.Rows()), nil
 }
 
-// Basis is what a run's scores rest on, as far as it can't be changed.
+// Basis returns the properties that two runs must share to be compared.
 func Basis(run *v1alpha1.EvaluationRun) (score.Basis, error) {
 	pass, err := parsePassScore(run)
 	if err != nil {
@@ -84,8 +84,7 @@ func Basis(run *v1alpha1.EvaluationRun) (score.Basis, error) {
 	}, nil
 }
 
-// taskNames are the tasks of the spec. A spec has none if trainers choose them: then they are those
-// of the status.
+// taskNames are the tasks of the spec, or of the status if trainers choose the tasks.
 func taskNames(run *v1alpha1.EvaluationRun) []string {
 	var names []string
 	for _, task := range run.Spec.Tasks {

@@ -19,7 +19,7 @@ import (
 func Conditions(run *v1alpha1.EvaluationRun, sums score.Accumulator, o Outcome) []metav1.Condition {
 	complete := condition(v1alpha1.ConditionComplete, metav1.ConditionFalse, o.Reason, o.Message)
 	failed := condition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
-		"Nothing has ended the run early.")
+		"The run has not failed.")
 	switch o.State {
 	case Completed:
 		complete.Status = metav1.ConditionTrue
@@ -53,7 +53,7 @@ func thresholdsCondition(thresholds []v1alpha1.Threshold, sums score.Accumulator
 		least, err := score.ParseDecimal(t.Min)
 		switch {
 		case !known:
-			missed = append(missed, fmt.Sprintf("%s is not known with so few episodes", t.Metric))
+			missed = append(missed, fmt.Sprintf("%s requires more episodes", t.Metric))
 		case err != nil || value < least:
 			missed = append(missed, fmt.Sprintf("%s is %s, below %s", t.Metric, score.Decimal(value), t.Min))
 		default:
@@ -68,7 +68,7 @@ func thresholdsCondition(thresholds []v1alpha1.Threshold, sums score.Accumulator
 		strings.Join(met, "; ")+".")
 }
 
-// passHatK is the k of a metric that is a pass^k.
+// passHatK returns the k of a pass^k metric.
 func passHatK(metric v1alpha1.Metric) (int, bool) {
 	text, ok := strings.CutPrefix(string(metric), "passHat")
 	k, err := strconv.Atoi(text)
@@ -108,7 +108,7 @@ func StoredCondition(stored score.Stored, counted int64, is State, advice string
 	case stored.Error != "" || stored.Episodes < counted:
 		return of(metav1.ConditionFalse, v1alpha1.ReasonStoreFailed, "%d of %d episodes are stored: %s. The score "+
 			"stands. %s", stored.Episodes, counted,
-			cmp.Or(strings.TrimSuffix(stored.Error, "."), "the runners don't say why the others aren't"), advice)
+			cmp.Or(strings.TrimSuffix(stored.Error, "."), "the runners report no reason for the others"), advice)
 	case is == Failed && counted == 0:
 		return of(metav1.ConditionUnknown, v1alpha1.ReasonNothingCounted,
 			"The run ended before an episode was counted: there is nothing to store.")

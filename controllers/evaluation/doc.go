@@ -1,7 +1,6 @@
-// Package evaluation decides what an EvaluationRun comes to: its plan, its figures, its comparison
-// with a baseline, its thresholds and its conditions.
+// Package evaluation computes the plan, the figures, the comparison with a baseline and the
+// conditions of an EvaluationRun.
 //
-// It is pure: nothing is read or written but the arguments. The controller, `csenv eval` and the
-// commands that read stored episodes all use it, so that the same manifest has the same outcome
-// wherever it is played.
+// Its functions are pure. The controller, `csenv eval` and the commands that read stored episodes
+// all use them, so that the same manifest has the same outcome wherever it is played.
 package evaluation

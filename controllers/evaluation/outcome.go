@@ -59,7 +59,7 @@ type Counted struct {
 	// run came to that.
 	Complete    bool
 	Reason, Why string
-	// Advice is the sentence that tells where to find the causes of errored episodes.
+	// Advice is a sentence on where to find the causes of errored episodes.
 	Advice string
 }
 
@@ -91,14 +91,15 @@ func DeadlineExceeded(run *v1alpha1.EvaluationRun, progress string) Outcome {
 			*run.Spec.ActiveDeadlineSeconds, progress)}
 }
 
-// completedMessage says why the run is complete, and its score.
+// completedMessage contains why the run is complete, and its score.
 func completedMessage(why string, status v1alpha1.EvaluationRunStatus) string {
 	e := status.Episodes
 	all := e.Scored + e.Failed + e.Errored
 	if status.Score == nil {
 		return fmt.Sprintf("%s: all of %s errored.", why, Count(all, "episode"))
 	}
-	message := fmt.Sprintf("%s: %s, mean score %s, pass rate %s; %d failed because of the agent, %d errored (excluded).",
+	message := fmt.Sprintf(
+		"%s: %s, mean score %s, pass rate %s; %d failed because of the agent, %d errored (excluded).",
 		why, Count(all, "episode"), MeanScore(status), status.PassRate, e.Failed, e.Errored)
 	if retried := byClass(status.Errors, func(e v1alpha1.ErrorCount) int64 { return e.Retried }); retried != "" {
 		message += fmt.Sprintf(" Retried attempts: %s.", retried)

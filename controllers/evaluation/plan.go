@@ -16,20 +16,16 @@ import (
 // MaxCategories is how many categories a status lists, and a plan may have.
 const MaxCategories = 32
 
-// Offer is what a pool has to play, and what reports it.
+// Offer describes a pool.
 type Offer struct {
-	// Pool is the pool's name, for messages.
-	Pool string
-	// Image of the servers, and Version of the program that counts, for the provenance.
-	Image, Version string
-	// LedgerKey is the public half of the key with which the servers sign.
-	LedgerKey string
-	// Report is the answer of one of the servers to /stats.
-	Report score.Report
+	Pool           string       // its name, for messages
+	Image, Version string       // of the servers, and of the program that counts, for the provenance
+	LedgerKey      string       // the servers' public key
+	Report         score.Report // a server's reply to /stats
 }
 
-// Begin plans a run and writes to its status what it begins with: the provenance, the size of the
-// plan and empty figures. The plan has as many shards as the spec has runners at a time.
+// Begin plans a run and writes the provenance, the size of the plan and empty figures to its
+// status. The plan has spec.parallelism shards.
 func Begin(run *v1alpha1.EvaluationRun, status *v1alpha1.EvaluationRunStatus,
 	offer Offer) (score.Plan, score.Accumulator, error) {
 	sums := score.Accumulator{}
@@ -51,11 +47,11 @@ func Begin(run *v1alpha1.EvaluationRun, status *v1alpha1.EvaluationRunStatus,
 // InvalidPlan is the outcome of a run that can't be planned.
 func InvalidPlan(err error) Outcome {
 	return Outcome{Failed, v1alpha1.ReasonInvalidPlan,
-		fmt.Sprintf("The run can't be planned: %v. Create it again with what the pool offers.", err)}
+		fmt.Sprintf("The run can't be planned: %v. Correct its spec and create it again.", err)}
 }
 
-// NewPlan selects from a pool's offer what a run's spec asks for, in a number of shards. It fails
-// if the pool doesn't offer it, or if no plan can reach the spec's thresholds.
+// NewPlan plans the tasks of a run's spec. It fails if the pool doesn't offer them, or if the plan
+// has too few trials for the spec's thresholds.
 func NewPlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan, error) {
 	spec, report := run.Spec, offer.Report
 	passScore, err := parsePassScore(run)
@@ -82,7 +78,7 @@ func NewPlan(run *v1alpha1.EvaluationRun, offer Offer, shards int) (score.Plan, 
 	}
 	if len(categories) > MaxCategories {
 		return score.Plan{}, fmt.Errorf("spec.tasks selects scenarios of %d categories, and a run has figures for %d "+
-			"at most: name those that you want in spec.tasks[].scenarios.categories", len(categories), MaxCategories)
+			"at most: list the wanted ones in spec.tasks[].scenarios.categories", len(categories), MaxCategories)
 	}
 	plan, err := score.NewPlan(draft, shards)
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 	"github.com/csenv/csenv/controllers/evaluation"
 )
 
-// ReasonInterrupted is the reason of a run that was stopped by its user. The cluster doesn't have
-// it.
+// ReasonInterrupted is the reason of a run that its user stopped. It doesn't occur in a cluster.
 const ReasonInterrupted = "Interrupted"
 
-// conclude sets the conditions of a run that has ended. The cause is nil if it ended by itself, and
-// otherwise errDeadline or the error of a cancelled context.
+// conclude sets the conditions of a run that has ended. The cause is nil if the plan was played,
+// and otherwise errDeadline or the error of a cancelled context.
 func (g *game) conclude(cause error) {
 	outcome := g.outcome(cause)
 	conditions := append([]metav1.Condition{

@@ -23,7 +23,7 @@ import (
 	"github.com/csenv/csenv/scenarios"
 )
 
-// splitNames are those of the scenarios.
+// splitNames are the names of splits in the scenarios.
 func splitNames(splits []v1alpha1.ScenarioSplit) []string {
 	names := map[v1alpha1.ScenarioSplit]string{
 		v1alpha1.TrainSplit: "public-train", v1alpha1.DevSplit: "public-dev", v1alpha1.TestSplit: "public-test",
@@ -36,8 +36,7 @@ func splitNames(splits []v1alpha1.ScenarioSplit) []string {
 	return out
 }
 
-// NewKind makes the environment of a pool: of a catalogue that its packs are loaded into, with the
-// pool's judge.
+// NewKind makes the environment of a pool from a catalogue that includes its packs.
 func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
 	judge judgeflags.Options) (episode.Kind, error) {
 	if splits := pool.Spec.Scenarios.Splits; len(splits) > 0 {
@@ -53,7 +52,7 @@ func NewKind(pool *v1alpha1.CustomerSupportEnv, catalog *scenarios.Catalog,
 	return ticket.New(catalog, replies)
 }
 
-// Judge is the pool's judge as options, its key read from the environment.
+// Judge returns the pool's judge, with its key from the environment.
 func Judge(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)) (judgeflags.Options, error) {
 	o, spec := judgeflags.Default(), pool.Spec.Judge
 	if spec.Type != v1alpha1.LLMJudge || spec.LLM == nil {
@@ -61,8 +60,8 @@ func Judge(pool *v1alpha1.CustomerSupportEnv, lookup func(string) (string, bool)
 	}
 	o.Type = strings.ToLower(string(spec.Type))
 	o.Model.BaseURL, o.Model.Model = spec.LLM.BaseURL, spec.LLM.Model
-	o.Model.MaxConcurrency, o.Model.Timeout = int(spec.LLM.MaxConcurrency), time.Duration(
-		spec.LLM.TimeoutSeconds)*time.Second
+	o.Model.MaxConcurrency = int(spec.LLM.MaxConcurrency)
+	o.Model.Timeout = time.Duration(spec.LLM.TimeoutSeconds) * time.Second
 	o.Model.OnFailure = llm.OnFailure(strings.ToLower(string(spec.LLM.OnFailure)))
 	o.FromEnvironment(lookup)
 	if spec.LLM.APIKeySecretRef != nil && o.Model.APIKey == "" {
@@ -95,11 +94,10 @@ func Endpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
 	return "", false
 }
 
-// reachTimeout bounds the look whether anybody listens.
 const reachTimeout = 5 * time.Second
 
-// Reach says whether anybody listens at a URL, so that a run doesn't find out by every one of its
-// episodes. Through a proxy nothing can be told.
+// Reach checks that a URL accepts connections, so that a run fails at once and not with each of its
+// episodes. It checks nothing if the URL is behind a proxy.
 func Reach(ctx context.Context, address string) error {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -132,7 +130,7 @@ func Tasks() []string {
 		"payment-exception"}
 }
 
-// EnvironmentOf is the environment that plays a task.
+// EnvironmentOf returns the environment that plays a task.
 func EnvironmentOf(task string) (v1alpha1.EnvironmentType, error) {
 	at := slices.Index([]string{"ticket", "workflow"}, policy.EnvironmentOf(task))
 	if at < 0 {

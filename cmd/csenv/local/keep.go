@@ -13,7 +13,7 @@ import (
 
 // kept is where a shard's episodes are stored.
 type kept struct {
-	// shard is nil where they are not: lost says what is told of that.
+	// shard is nil if they are not stored, which lost reports.
 	shard   *results.Shard
 	planned int64
 	lost    score.Stored
@@ -43,8 +43,8 @@ func (g *game) openStore(ctx context.Context) error {
 
 func (g *game) folder() string { return results.Folder(g.run.Namespace, g.run.Name, string(g.run.UID)) }
 
-// openShard opens a shard of the store. One that can't be read any more costs no score: the shard
-// is played from its start, and not stored.
+// openShard opens a shard of the store. A shard that can't be read is played from its start and not
+// stored.
 func (g *game) openShard(ctx context.Context, index int) kept {
 	if g.Store == nil {
 		return kept{}
@@ -68,7 +68,7 @@ func (g *game) openShard(ctx context.Context, index int) kept {
 	return k
 }
 
-// receipts are those of episodes that were played before.
+// receipts are those of stored episodes.
 func (k kept) receipts() []string {
 	if k.shard == nil {
 		return nil
@@ -76,7 +76,7 @@ func (k kept) receipts() []string {
 	return k.shard.Receipts()
 }
 
-// recorder stores episodes beside what else is done with them.
+// recorder stores episodes before it passes them on.
 func (k kept) recorder(next func(record.Episode)) func(record.Episode) {
 	if k.shard == nil {
 		return next
@@ -87,7 +87,7 @@ func (k kept) recorder(next func(record.Episode)) func(record.Episode) {
 	}
 }
 
-// close writes what is left, also when the run was stopped.
+// close writes the remaining episodes, even if the run was stopped.
 func (k kept) close(ctx context.Context) score.Stored {
 	if k.shard == nil {
 		return k.lost
@@ -95,7 +95,7 @@ func (k kept) close(ctx context.Context) score.Stored {
 	return k.shard.Close(ctx, k.planned)
 }
 
-// keep adds up what the shards have stored.
+// keep adds up the stored episodes of the shards.
 func (g *game) keep(s score.Stored) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package local plays an EvaluationRun on this machine: the env server runs in this process and is
-// played over a loopback port, by the plan, the policies, the grader, the judge and the statistics
-// that the cluster has. The same manifest so gives the same figures, digit for digit.
+// Package local plays an EvaluationRun on this machine, against an env server in this process, with
+// the plan, policies, grader, judge and statistics of a cluster. So the same manifest gives the
+// same figures, digit for digit.
 //
-// Only what Kubernetes does is left out: shards are played by goroutines in place of pods, and
-// nobody else can reach the server, so that its ledgers are signed with a key of this process.
+// Only Kubernetes is missing: goroutines play the shards in place of pods, and the ledgers are
+// signed with a key of this process, since no other program can reach the server.
 package local
 
 import (
@@ -40,11 +40,11 @@ import (
 // EpisodeTimeout bounds an attempt at an episode, as the runners of a cluster bound it.
 const episodeTimeout = 10 * time.Minute
 
-// Options are what a run is played with beside its manifest.
+// Options are the settings of a run that are not in its manifest.
 type Options struct {
 	// Kind is the environment, see NewKind.
 	Kind episode.Kind
-	// Pool names it in messages.
+	// Pool is its name in messages.
 	Pool string
 	// Agent plays, and may take ActTimeout for an action.
 	Agent      policy.Factory
@@ -54,12 +54,12 @@ type Options struct {
 	Version   string
 	Log       *slog.Logger
 	Clock     rollout.Clock
-	// Progress is told of every episode that has ended; nil for nobody.
+	// Progress, if set, is called after every episode.
 	Progress func(Progress)
-	// Record is given every episode; nil for nobody.
+	// Record, if set, is called with every episode.
 	Record func(record.Episode)
-	// Store keeps the episodes, and has those that an earlier call stored: they count without being
-	// played again. Location is where it is. Nil for none.
+	// Store, at Location, keeps the episodes; nil for none. Episodes that an earlier call stored
+	// are counted without being played again.
 	Store    *results.Store
 	Location string
 }
@@ -71,9 +71,10 @@ type Progress struct {
 	Resumed int64
 }
 
-// Play plays the run and writes its status. It returns nil once the run has ended, well or not: its
-// conditions say which. When the context ends early, the status holds what was scored until then.
-// An error means that nothing could be played. An invalid plan is in the conditions, too.
+// Play plays the run and writes its status. It returns nil once the run has completed or failed,
+// which its conditions report. If the context ends early, the status contains the episodes scored
+// by then. An error means that no episode could be played; an invalid plan is also in the
+// conditions.
 func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	g, err := newGame(run, o)
 	if err != nil {
@@ -90,23 +91,23 @@ func Play(ctx context.Context, run *v1alpha1.EvaluationRun, o Options) error {
 	return g.play(ctx)
 }
 
-// LedgerKey is the key of a run that is stored: a function of its UID, so that the receipts of what
-// was stored hold when it is played on. Nobody but the player vouches for a run that was played at
-// home, with whatever key.
+// LedgerKey is the key of a stored run: a function of its UID, so that the receipts of stored
+// episodes are valid when the run is resumed. It proves nothing to others, as no key of a local run
+// could.
 func LedgerKey(uid types.UID) ed25519.PrivateKey {
 	seed := sha256.Sum256(append([]byte("csenv eval "), uid...))
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// UID is the run's: a function of what it plays, so that the same manifest is the same run.
+// UID is a function of what the run plays, so that the same manifest is the same run.
 func UID(run *v1alpha1.EvaluationRun, kind episode.Kind) (types.UID, error) {
 	provenance, err := evaluation.NewProvenance(run, evaluation.Offer{Report: reportOf(kind)})
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%s\n%s\n%s", run.Namespace, run.Name,
-		ptr.Deref(run.Spec.Parallelism,
-			1), provenance.SpecHash, provenance.ScenarioDigest, provenance.GraderVersion, provenance.Judge))
+		ptr.Deref(run.Spec.Parallelism, 1), provenance.SpecHash, provenance.ScenarioDigest,
+		provenance.GraderVersion, provenance.Judge))
 	return types.UID(uuid.NewSHA1(uuid.Nil, sum[:]).String()), nil
 }
 
@@ -159,10 +160,10 @@ func (g *game) now() *metav1.Time {
 	return new(metav1.NewTime(g.Clock.Now()).Rfc3339Copy())
 }
 
-// sessionMargin is for sessions that have ended for the client and not yet for the server.
+// sessionMargin is for sessions that the client has closed and the server has not.
 const sessionMargin = 64
 
-// serve starts the env server on a loopback port and returns what stops it.
+// serve starts the env server on a loopback port.
 func (g *game) serve(ctx context.Context) (stop func(), err error) {
 	server, err := openenv.New(openenv.Config{
 		Kind: g.Kind, MaxSessions: g.parallelism()*g.concurrency() + sessionMargin, CapacityWait: time.Second,
@@ -249,7 +250,7 @@ func (g *game) playShard(ctx context.Context, shard int) error {
 	return nil
 }
 
-// note takes an episode that has ended.
+// note reports an episode that has ended.
 func (g *game) note(e record.Episode) {
 	if g.Record != nil {
 		g.Record(e)
@@ -265,7 +266,7 @@ func (g *game) note(e record.Episode) {
 	}
 }
 
-// countPartial adds what the shards that were cut off had scored: the server's ledgers know.
+// countPartial adds the episodes of interrupted shards from the server's ledgers.
 func (g *game) countPartial(ctx context.Context) {
 	for shard := range g.plan.Shards {
 		if g.done.Contains(int64(shard)) {

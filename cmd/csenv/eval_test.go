@@ -97,7 +97,7 @@ func TestEvalErrors(t *testing.T) {
 		"no key": {[]string{"--task", "refund", "--agent", "openai", "--model", "m"},
 			"requires a key: set it in CSENV_AGENT_KEY"},
 		"no listener": {[]string{"--task", "refund", "--agent", "openai", "--model", "m", "--base-url",
-			"http://127.0.0.1:1/v1"}, "nobody answers at the agent's endpoint"},
+			"http://127.0.0.1:1/v1"}, "the agent's endpoint http://127.0.0.1:1/v1 can't be reached"},
 		"no URL":            {[]string{"--task", "refund", "--agent", "http"}, "--agent http requires --agent-url"},
 		"a bad threshold":   {[]string{"--task", "refund", "--threshold", "0.7"}, "write METRIC=MIN"},
 		"an unknown metric": {[]string{"--task", "refund", "--threshold", "elo=0.7"}, "spec.thresholds[0].metric"},

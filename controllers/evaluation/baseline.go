@@ -11,7 +11,7 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// Baseline is the run to compare with. Both fields are nil if there is none.
+// Baseline is the run to compare with. Its fields are nil if it doesn't exist.
 type Baseline struct {
 	Run   *v1alpha1.EvaluationRun
 	Table *score.ScenarioTable

@@ -34,7 +34,7 @@ func Conditions(run *v1alpha1.EvaluationRun, sums score.Accumulator, o Outcome) 
 	return conditions
 }
 
-// Ended reports whether the conditions of a run say that it has completed or failed.
+// Ended reports whether a run has completed or failed.
 func Ended(run *v1alpha1.EvaluationRun) bool {
 	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) ||
 		meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed)
@@ -75,7 +75,7 @@ func passHatK(metric v1alpha1.Metric) (int, bool) {
 	return k, ok && err == nil
 }
 
-// figureOf is a metric's value in micro-points, false if there is none.
+// figureOf returns a metric's value in micro-points, and false if it is not known.
 func figureOf(f score.Figures, metric v1alpha1.Metric) (int64, bool) {
 	if k, ok := passHatK(metric); ok {
 		at := slices.IndexFunc(f.PassHatK, func(p stats.PassHatK) bool { return p.K == k })
@@ -98,8 +98,8 @@ func figureOf(f score.Figures, metric v1alpha1.Metric) (int64, bool) {
 	}
 }
 
-// StoredCondition reports whether the counted episodes are in the result store. The advice says how
-// to get those that are not.
+// StoredCondition reports whether the counted episodes are in the result store. The advice is a
+// sentence on how to store the others.
 func StoredCondition(stored score.Stored, counted int64, is State, advice string) metav1.Condition {
 	of := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
 		return condition(v1alpha1.ConditionResultsStored, status, reason, fmt.Sprintf(format, args...))

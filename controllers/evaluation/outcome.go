@@ -34,7 +34,7 @@ type Outcome struct {
 func (o Outcome) Ended() bool { return o.State == Completed || o.State == Failed }
 
 // Limits are the fields of a spec that decide how a run with given figures ends. A result store
-// keeps them beside the plan.
+// keeps them with the plan.
 type Limits struct {
 	MaxErroredPercent *int32               `json:"maxErroredPercent,omitempty"`
 	Thresholds        []v1alpha1.Threshold `json:"thresholds,omitempty"`

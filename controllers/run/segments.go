@@ -382,8 +382,8 @@ func completeCollection(d *decision, s snapshot, reason, why string) evaluation.
 	return p
 }
 
-// collecting is the outcome of a run that goes on. It requests the next segments soon, at once if a
-// draining server waits for its segment to be acknowledged.
+// collecting is the outcome of a run that has not ended. It requests the next segments soon, at
+// once if a draining server waits for its segment to be acknowledged.
 func collecting(d *decision, s snapshot) evaluation.Outcome {
 	message := collectedMessage(d, s.run)
 	c := ptr.Deref(s.collected, collected{})

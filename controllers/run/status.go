@@ -176,7 +176,7 @@ func poolToken(s snapshot) *v1alpha1.SecretKeyReference {
 	}
 }
 
-// inProgress is the outcome of a run that goes on.
+// inProgress is the outcome of a run that has not ended.
 func inProgress(d *decision, s snapshot) evaluation.Outcome {
 	switch {
 	case suspended(s.run):

@@ -80,8 +80,8 @@ func AgentConfig(agent v1alpha1.Agent) (policy.Config, error) {
 	return policy.ParseConfig(data)
 }
 
-// Endpoint is the URL of the agent's endpoint, "" for an agent that has none, and whether the
-// manifest says that it needs a key.
+// Endpoint returns the URL of the agent's endpoint, "" if it has none, and whether the manifest
+// refers to a key.
 func Endpoint(agent v1alpha1.Agent) (address string, needsKey bool) {
 	switch {
 	case agent.OpenAI != nil:
@@ -118,7 +118,7 @@ func Reach(ctx context.Context, address string) error {
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(target.Hostname(), port))
 	if err != nil {
-		return fmt.Errorf("nobody answers at the agent's endpoint %s: %w; start it, or give another address", address,
+		return fmt.Errorf("the agent's endpoint %s can't be reached: %w; start it, or correct its address", address,
 			err)
 	}
 	return conn.Close()

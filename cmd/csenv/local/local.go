@@ -67,7 +67,7 @@ type Options struct {
 // Progress is how far a run is.
 type Progress struct {
 	Ended, Total, Errored int64
-	// Resumed of those that have ended were played by an earlier call.
+	// Resumed is the number of ended episodes that an earlier call played.
 	Resumed int64
 }
 

@@ -31,10 +31,10 @@ const (
 	chaosTimeout = 8 * time.Minute
 )
 
-// victims are the kinds of processes that die, those twice that die more often.
+// victims are the processes to kill. A kind that is listed twice is killed more often.
 var victims = []string{"manager", "runner", "runner", "envserver", "envserver", "kube-apiserver"}
 
-// A run is played twice: in peace, and while the processes that play and count it are killed at
+// A run is played twice: undisturbed, and while the processes that play and count it are killed at
 // random. CHAOS_SEED replays the order of the kills, KILLS sets their number.
 var _ = Describe("A run under random kills", Label("chaos"), func() {
 	It("ends with the figures of the undisturbed run", func(ctx SpecContext) {
@@ -196,7 +196,7 @@ func processesIn(podUID, program string) []int {
 }
 
 // running lists the pods with those labels that run, in any namespace, in the order of their names.
-// An API server that is away has none.
+// It returns none if the API server doesn't answer.
 func running(ctx SpecContext, labels map[string]string) []corev1.Pod {
 	pods := &corev1.PodList{}
 	if err := k8s.List(ctx, pods, client.MatchingLabels(labels)); err != nil {

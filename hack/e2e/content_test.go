@@ -17,13 +17,13 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-var _ = Describe("What is played", Ordered, func() {
+var _ = Describe("The content of a pool", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		apply(ctx, poolManifest("support", "Ticket"))
 		awaitPool(ctx, "support")
 	}, NodeTimeout(2*time.Minute))
 
-	It("is the whole catalogue, and queues of tickets", func(ctx SpecContext) {
+	It("has every ticket of the catalogue and queues of tickets", func(ctx SpecContext) {
 		pool := &v1alpha1.CustomerSupportEnv{}
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "support"}, pool)).To(Succeed())
 		Expect(pool.Status.Tasks).To(ConsistOf(
@@ -39,7 +39,7 @@ var _ = Describe("What is played", Ordered, func() {
 		Expect(null.Status.Score.Max).To(Equal("0.0000"))
 	}, SpecTimeout(4*time.Minute))
 
-	It("costs who is slow where a run asks for pressure", func(ctx SpecContext) {
+	It("lowers the score of slow agents if the run sets pressure", func(ctx SpecContext) {
 		tasks := []string{task("ticket-resolve", 1)}
 		apply(ctx, runManifest("relaxed", "support", "Heuristic", tasks, "seed: 7"))
 		apply(ctx, runManifest("pressed", "support", "Heuristic", tasks, "seed: 7", "pressure: ResponseTime"))
@@ -48,9 +48,9 @@ var _ = Describe("What is played", Ordered, func() {
 		Expect(pressed.Status.Episodes.Errored).To(BeZero())
 	}, SpecTimeout(4*time.Minute))
 
-	It("can be a pack of one's own, from a Secret", func(ctx SpecContext) {
+	It("can come from a private pack in a Secret", func(ctx SpecContext) {
 		pack := packFiles()
-		pack["pack.yaml"] = "name: acme\nversion: 1\nsalt: known to nobody but us\n"
+		pack["pack.yaml"] = "name: acme\nversion: 1\nsalt: a secret of this suite\n"
 		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "acme"},
 			StringData: pack})).To(Succeed())
 		apply(ctx, poolWith("acme", "scenarios: {splits: [Private], packs: [{secret: {name: acme}}]}"))
@@ -60,7 +60,7 @@ var _ = Describe("What is played", Ordered, func() {
 		Expect(awaitComplete(ctx, "acme").Status.Episodes.Total).To(BeEquivalentTo(5))
 	}, SpecTimeout(4*time.Minute))
 
-	It("keeps servers of a faulty pack from starting, and says file and line", func(ctx SpecContext) {
+	It("is rejected with file and line if a pack is faulty", func(ctx SpecContext) {
 		pack := packFiles()
 		pack["ACME-1.yaml"] = strings.Replace(pack["ACME-1.yaml"], "language: en", "langage: en", 1)
 		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "faulty"},
@@ -75,10 +75,10 @@ var _ = Describe("What is played", Ordered, func() {
 		kubectl(ctx, "-n", namespace, "delete", "cse", "faulty", "--timeout=60s")
 	}, SpecTimeout(4*time.Minute))
 
-	It("has no score where the judge can't be reached", func(ctx SpecContext) {
+	It("has no score if the judge can't be reached", func(ctx SpecContext) {
 		Expect(k8s.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "models"},
 			StringData: map[string]string{"token": "a key"}})).To(Succeed())
-		apply(ctx, poolWith("judged", "judge: {type: LLM, llm: {baseURL: 'http://127.0.0.1:9/v1', model: nobody, "+
+		apply(ctx, poolWith("judged", "judge: {type: LLM, llm: {baseURL: 'http://127.0.0.1:9/v1', model: absent, "+
 			"timeoutSeconds: 2, apiKeySecretRef: {name: models, key: token}}}"))
 		awaitPool(ctx, "judged")
 		apply(ctx, runManifest("judged", "judged", "Oracle",
@@ -92,8 +92,8 @@ var _ = Describe("What is played", Ordered, func() {
 		}).WithTimeout(runTimeout).Should(Succeed())
 		Expect(evalrun.Status.Episodes.Errored).To(BeEquivalentTo(1))
 		Expect(evalrun.Status.Episodes.Scored).To(BeZero())
-		Expect(evalrun.Status.Score).To(BeNil(), "a failure to judge is no score")
-		Expect(evalrun.Status.Provenance.Judge).To(HavePrefix("llm:nobody@"))
+		Expect(evalrun.Status.Score).To(BeNil(), "a failed judgement has no score")
+		Expect(evalrun.Status.Provenance.Judge).To(HavePrefix("llm:absent@"))
 	}, SpecTimeout(4*time.Minute))
 })
 

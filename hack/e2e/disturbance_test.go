@@ -29,14 +29,14 @@ const closely = 20 * time.Millisecond
 // shards is how many parts the disturbed run has.
 const shards = 8
 
-var _ = Describe("A manager that is killed again and again", Ordered, func() {
-	It("neither loses nor doubles a shard", func(ctx SpecContext) {
+var _ = Describe("A manager that is killed repeatedly", Ordered, func() {
+	It("counts every shard exactly once", func(ctx SpecContext) {
 		apply(ctx, poolManifest("support", "Ticket"))
 		awaitPool(ctx, "support")
 		tasks := []string{task("ticket-classify", 50), task("ticket-resolve", 50)}
 		parallelism := fmt.Sprintf("parallelism: %d", shards)
 
-		By("playing a run in peace")
+		By("playing an undisturbed run")
 		apply(ctx, runManifest("peace", "support", "Heuristic", tasks, "seed: 11", parallelism))
 		peace := awaitComplete(ctx, "peace")
 		Expect(peace.Status.Shards.Total).To(BeEquivalentTo(shards))
@@ -60,8 +60,8 @@ var _ = Describe("A manager that is killed again and again", Ordered, func() {
 })
 
 // killWhileShardsEnd kills managers on both sides of the write that counts shards. The first dies
-// while runners play, and its Lease takes its time to run out: shards end with nobody there to
-// count them. The next two die as soon as they lead, the last as soon as a counted shard shows.
+// while runners play, and its Lease takes its time to run out: no manager counts the shards that end
+// until then. The next two die as soon as they lead, the last as soon as a counted shard shows.
 func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 	GinkgoHelper()
 	k := &killer{dead: map[string]bool{}}
@@ -71,7 +71,7 @@ func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 	between := 0
 	for range 2 {
 		k.strike(ctx, func() bool { return len(uncounted(ctx, evalrun)) > 0 || len(counted(ctx, evalrun)) > 0 })
-		// Asked after the kill: nobody is there who could count them now.
+		// Listed after the kill, when no manager can count them.
 		if left := uncounted(ctx, evalrun); len(left) > 0 {
 			AddReportEntry("killed with these shards finished and not counted", left)
 			between++

@@ -15,8 +15,8 @@ import (
 	"github.com/csenv/csenv/api/v1alpha1"
 )
 
-var _ = Describe("The same manifest at home and in the cluster", func() {
-	It("comes to the same figures, digit for digit", func(ctx SpecContext) {
+var _ = Describe("The same manifest on this machine and in the cluster", func() {
+	It("produces exactly the same figures", func(ctx SpecContext) {
 		apply(ctx, poolManifest("athome", "Ticket"))
 		awaitPool(ctx, "athome")
 		manifest := runManifest("athome", "athome", "Heuristic", []string{task("ticket-resolve", 3),

@@ -45,7 +45,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		awaitPool(ctx, "asked-workflows")
 	}, NodeTimeout(3*time.Minute))
 
-	It("is scored as if its endpoint had never throttled and never hung", func(ctx SpecContext) {
+	It("is scored as if its endpoint had neither throttled nor hung", func(ctx SpecContext) {
 		runs := []struct {
 			name, pool string
 			tasks      []string
@@ -87,7 +87,7 @@ var _ = Describe("A language model that calls tools", Ordered, func() {
 		}
 	}, SpecTimeout(5*time.Minute))
 
-	It("is asked nothing more once its run is suspended, and nothing twice of finished shards when it is resumed",
+	It("gets no request while its run is suspended, and none for finished shards after that",
 		func(ctx SpecContext) {
 			const slow = 2 // shards from this one on are, until they may hurry
 			tasks, spec := []string{task("ticket-resolve", 1)}, []string{"seed: 9", "parallelism: 4", "concurrency: 2"}
@@ -322,7 +322,7 @@ func (m *model) String() string {
 			throttledOnce), m.episodesOf(hungOnce))
 }
 
-// shardsBySeed waits for the run's plan and says which shard an episode is in, by the seed that the
+// shardsBySeed waits for the run's plan and returns the shard of each episode, by the seed that the
 // model is sent.
 func shardsBySeed(ctx SpecContext, evalrun string) map[int64]int {
 	GinkgoHelper()

@@ -57,8 +57,8 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 		began = time.Now()
 	}, NodeTimeout(8*time.Minute))
 
-	// With every spec the sessions are spread anew: episodes end, and the next ones go to any
-	// server.
+	// Before each spec the sessions are spread over all servers again: when an episode ends, the
+	// next one may go to any server.
 	BeforeEach(func(ctx SpecContext) {
 		Eventually(ctx, sessionsByPod).WithArguments("live").WithTimeout(time.Minute).Should(
 			And(HaveLen(3), HaveEach(BeNumerically(">=", liveSessions/6))))
@@ -113,7 +113,7 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 		undisturbed(ctx, fmt.Sprintf("evicted all 3 servers, the budget having put it off %d times", refused), episodes)
 	}, SpecTimeout(2*disturbanceTimeout))
 
-	It("loses none when a pack changes, and goes on with the old one when the new one is faulty",
+	It("loses none when a pack changes, and keeps the old pack if the new one is faulty",
 		func(ctx SpecContext) {
 			episodes := players.episodes.Load()
 			before, was := podNames(serversOf(ctx, "live")), poolNamed(ctx, "live").Status.ScenarioDigest
@@ -134,7 +134,7 @@ var _ = Describe("A pool with 300 live sessions", Ordered, func() {
 			undisturbed(ctx, "refused a faulty pack and rolled out a sound one", episodes)
 		}, SpecTimeout(5*disturbanceTimeout))
 
-	It("has seen every client finish its episode", func(ctx SpecContext) {
+	It("lets every client finish its episode", func(ctx SpecContext) {
 		players.leave(ctx)
 		AddReportEntry("in the end", fmt.Sprintf("after %s: %s", time.Since(began).Round(time.Second), players))
 		Expect(players.losses()).To(BeEmpty())
@@ -174,7 +174,7 @@ var _ = Describe("A pool that scales itself", Ordered, func() {
 	}, SpecTimeout(4*time.Minute))
 })
 
-var _ = Describe("A pool that isn't everybody's", Ordered, func() {
+var _ = Describe("A pool with access control", Ordered, func() {
 	var url string
 
 	BeforeAll(func(ctx SpecContext) {
@@ -186,7 +186,7 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 		url = nodeURL(ctx, "guarded")
 	}, NodeTimeout(2*time.Minute))
 
-	It("refuses a wrong token, a plain HTTP client and a message of 100 MB, and goes on", func(ctx SpecContext) {
+	It("refuses a wrong token, a plain HTTP client and a message of 100 MB, and keeps serving", func(ctx SpecContext) {
 		bystander, err := envclient.Dial(ctx, url, envclient.Options{Token: "right"})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(bystander.Close)
@@ -217,11 +217,11 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 		Expect(err).To(HaveOccurred())
 
 		_, err = bystander.State(ctx)
-		Expect(err).NotTo(HaveOccurred(), "the session of somebody else")
+		Expect(err).NotTo(HaveOccurred(), "the session of another client")
 		Expect(serverPod(ctx, "guarded").Status.ContainerStatuses).To(HaveEach(HaveField("RestartCount", BeZero())))
 	}, SpecTimeout(time.Minute))
 
-	It("tells a plain HTTP client what it wants", func(ctx SpecContext) {
+	It("answers a plain HTTP client with a hint", func(ctx SpecContext) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.Replace(url, "ws://", "http://", 1)+"/ws",
 			http.NoBody)
 		Expect(err).NotTo(HaveOccurred())
@@ -236,7 +236,7 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 		Expect(string(body)).To(ContainSubstring("WebSocket"))
 	}, SpecTimeout(time.Minute))
 
-	It("holds a run of a namespace that it doesn't admit, and says why", func(ctx SpecContext) {
+	It("holds a run from a namespace that is not admitted, and reports the reason", func(ctx SpecContext) {
 		stranger := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-stranger-"}}
 		Expect(k8s.Create(ctx, stranger)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(k8s.Delete(ctx, stranger)).To(Succeed()) })
@@ -260,7 +260,7 @@ var _ = Describe("A pool that isn't everybody's", Ordered, func() {
 })
 
 var _ = Describe("Ten pools at rest", func() {
-	It("cost the API server no write in 60 s", func(ctx SpecContext) {
+	It("cause no write to the API server in 60 s", func(ctx SpecContext) {
 		names := []string{}
 		for i := range 10 {
 			names = append(names, fmt.Sprintf("rest-%d", i))
@@ -287,8 +287,8 @@ var _ = Describe("Ten pools at rest", func() {
 	}, SpecTimeout(8*time.Minute))
 })
 
-// writesSoFar are writes to whatever the operator has to do with. The node's own status is none of
-// that.
+// writesSoFar returns the writes to all kinds of objects that the operator touches. The status of
+// the node is excluded.
 func writesSoFar(ctx SpecContext) apiwrites.Counts {
 	GinkgoHelper()
 	counts, err := apiwrites.Read(strings.NewReader(kubectl(ctx, "get", "--raw", "/metrics")))

@@ -30,7 +30,7 @@ var _ = Describe("Bad input", Ordered, func() {
 		awaitPool(ctx, "support")
 	}, NodeTimeout(2*time.Minute))
 
-	DescribeTable("is refused by the API server with a message that says what is wrong",
+	DescribeTable("is refused by the API server with an explanation",
 		func(ctx SpecContext, manifest string, words ...string) {
 			said := kubectlRefused(ctx, manifest, "apply", "-f", "-")
 			for _, word := range words {
@@ -55,7 +55,7 @@ var _ = Describe("Bad input", Ordered, func() {
 		Expect(said).To(ContainSubstring("seed is immutable"))
 	}, SpecTimeout(time.Minute))
 
-	DescribeTable("ends or holds a run with a condition that says what to do",
+	DescribeTable("fails or holds a run with a condition that advises what to do",
 		func(ctx SpecContext, manifest, name string, condition OmegaMatcher) {
 			apply(ctx, manifest)
 			Eventually(ctx, conditionsOf).WithArguments(name).WithTimeout(time.Minute).Should(ContainElement(condition))
@@ -74,9 +74,9 @@ var _ = Describe("Bad input", Ordered, func() {
 				"nowhere")),
 	)
 
-	// Nobody counts while the pods that runners left are exchanged for others, whose words are made
-	// up: a digit is changed in one, one is another run's, and one is hand-made.
-	It("counts nothing of summaries that were tampered with, says so, and has their shards played again",
+	// The manager is stopped while the runners' pods are replaced by pods with forged summaries: one
+	// with a changed digit, one of another run, and one made by hand.
+	It("rejects forged summaries, reports them, and plays their shards again",
 		func(ctx SpecContext) {
 			tasks, spec := []string{task("ticket-resolve", 5)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}
 			apply(ctx, runManifest("honest", "support", "Heuristic", tasks, spec...))
@@ -91,7 +91,7 @@ var _ = Describe("Bad input", Ordered, func() {
 				g.Expect(job.Status.Conditions).To(ContainElement(And(HaveField("Type", batchv1.JobComplete),
 					HaveField("Status", corev1.ConditionTrue))))
 			}).WithTimeout(runTimeout).Should(Succeed())
-			Expect(counted(ctx, "tampered")).To(BeEmpty(), "nobody was to count anything yet")
+			Expect(counted(ctx, "tampered")).To(BeEmpty(), "no shard may be counted yet")
 
 			exchanged := map[string]string{ // by shard
 				"0": changedDigit(wordsOf(ctx, "tampered", "0")),
@@ -120,7 +120,7 @@ var _ = Describe("Bad input", Ordered, func() {
 			Expect(tampered.Status.Tasks).To(Equal(honest.Status.Tasks))
 		}, SpecTimeout(5*time.Minute))
 
-	It("says that an image can't be pulled", func(ctx SpecContext) {
+	It("reports that an image can't be pulled", func(ctx SpecContext) {
 		manifest := strings.Replace(poolManifest("no-image", "Ticket"), "spec:",
 			"spec:\n  image: registry.example/none:1", 1)
 		apply(ctx, manifest)
@@ -134,7 +134,7 @@ var _ = Describe("Bad input", Ordered, func() {
 		kubectl(ctx, "-n", namespace, "delete", "cse", "no-image", "--timeout=60s")
 	}, SpecTimeout(3*time.Minute))
 
-	It("leaves a server that is sent rubbish as it was", func(ctx SpecContext) {
+	It("does not affect a server that receives invalid messages", func(ctx SpecContext) {
 		pod := serverPod(ctx, "support")
 		address := forward(pod, "8000")
 		conn, _, err := websocket.DefaultDialer.DialContext(ctx, "ws://"+address+"/ws", nil)
@@ -218,7 +218,7 @@ func exchange(ctx SpecContext, pod *corev1.Pod, words string) {
 			Name: pod.Name, Namespace: namespace, Finalizers: []string{"csenv.dev/summary"}, Labels: pod.Labels,
 			Annotations: pod.Annotations,
 		},
-		Spec: corev1.PodSpec{SchedulerName: "nobody", RestartPolicy: corev1.RestartPolicyNever,
+		Spec: corev1.PodSpec{SchedulerName: "none", RestartPolicy: corev1.RestartPolicyNever,
 			SecurityContext: pod.Spec.SecurityContext, Containers: []corev1.Container{{
 				Name: "runner", Image: image(), SecurityContext: pod.Spec.Containers[0].SecurityContext,
 			}}},

@@ -44,7 +44,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		awaitPool(ctx, "storing")
 	}, NodeTimeout(10*time.Minute))
 
-	It("has every episode once, for whoever has the credentials", func(ctx SpecContext) {
+	It("contain every episode once", func(ctx SpecContext) {
 		apply(ctx, stored("stored", "right"))
 		peace = awaitComplete(ctx, "stored")
 		Expect(peace.Status.Episodes.Total).To(BeEquivalentTo(800))
@@ -54,7 +54,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		Expect(s3.lines("stored")).To(Equal(800))
 	}, SpecTimeout(4*time.Minute))
 
-	It("keeps the score of a run that the bucket refuses, and says why", func(ctx SpecContext) {
+	It("are not needed for the score of a run that the bucket refuses, which reports the reason", func(ctx SpecContext) {
 		apply(ctx, stored("refused", "wrong"))
 		refused := awaitComplete(ctx, "refused")
 		Expect(refused.Status.Score).To(Equal(peace.Status.Score))
@@ -64,7 +64,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 			"The score stands")))
 	}, SpecTimeout(4*time.Minute))
 
-	It("goes on after what is stored when a runner is killed", func(ctx SpecContext) {
+	It("are reused when a runner is killed and started again", func(ctx SpecContext) {
 		apply(ctx, stored("killed", "right", slow))
 		Eventually(ctx, func() int { return s3.lines("killed") }).WithTimeout(2 * time.Minute).Should(
 			BeNumerically(">", 0))
@@ -93,7 +93,7 @@ var _ = Describe("Results in a bucket", Ordered, Label("s3"), func() {
 		Expect(there).To(BeNumerically(">=", before))
 	}, SpecTimeout(10*time.Minute))
 
-	It("keeps the score of a run whose store dies, and says why", func(ctx SpecContext) {
+	It("are not needed for the score of a run whose store dies, which reports the reason", func(ctx SpecContext) {
 		apply(ctx, stored("lost", "right", slow))
 		Eventually(ctx, func() int { return s3.lines("lost") }).WithTimeout(2 * time.Minute).Should(
 			BeNumerically(">", 0))

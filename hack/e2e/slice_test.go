@@ -45,7 +45,7 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		Expect(slices.Min(took)).To(BeNumerically("<=", 6*time.Second))
 	}, SpecTimeout(4*time.Minute))
 
-	It("gives the oracle full marks by rule and the null policy none", func(ctx SpecContext) {
+	It("scores the oracle with full marks by rule and the null policy with none", func(ctx SpecContext) {
 		apply(ctx, runManifest("oracle", "support", "Oracle",
 			[]string{task("ticket-classify", 1), task("ticket-resolve", 1)}))
 		apply(ctx, runManifest("nothing", "support", "Null", []string{task("ticket-resolve", 1)}))
@@ -91,7 +91,7 @@ var _ = Describe("From kubectl apply to a score", Ordered, func() {
 		Expect(number(heuristic.Status.Score.Mean)).To(And(BeNumerically(">", 0), BeNumerically("<", 1)))
 	}, SpecTimeout(4*time.Minute))
 
-	It("counts every episode and reads well", func(ctx SpecContext) {
+	It("counts every episode and prints it in kubectl get", func(ctx SpecContext) {
 		kubectl(ctx, "-n", namespace, "wait", "--for=condition=Complete", "evaluationrun/oracle", "--timeout=10s")
 		oracle := awaitComplete(ctx, "oracle")
 		Expect(oracle.Status.Episodes.Scored + oracle.Status.Episodes.Failed).To(Equal(oracle.Status.Episodes.Total))

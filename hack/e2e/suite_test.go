@@ -73,7 +73,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	stream(ctx, clusterTool, "up")
 	local = regexp.MustCompile(`(?m)^provider\s+local\b`).MatchString(run(ctx, clusterTool, "status"))
 	stream(ctx, clusterTool, "load", "--image", image())
-	By("building the command line as the image's programs are built, which compiles little anew")
+	By("building the command line with the flags of the image, which reuses its build cache")
 	run(ctx, "go", "build", "-trimpath", "-o", csenvTool, "../../cmd/csenv")
 	By("installing the operator")
 	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")

@@ -21,8 +21,8 @@ import (
 // trainedEpisodes is how many episodes trainers bring, at least.
 const trainedEpisodes = 100
 
-var _ = Describe("A run of what trainers bring", func() {
-	It("has each of their episodes once, through a rollout and the death of the manager", func(ctx SpecContext) {
+var _ = Describe("A run that collects episodes of trainers", func() {
+	It("counts each episode once despite a rolling update and a killed manager", func(ctx SpecContext) {
 		apply(ctx, pooled("gym", "replicas: 2", "drainTimeoutSeconds: 90", "service: {type: NodePort}"))
 		awaitServers(ctx, "gym", 2)
 		apply(ctx, "apiVersion: csenv.dev/v1alpha1\nkind: EvaluationRun\nmetadata: {name: grpo-7}\nspec: "+
@@ -67,7 +67,7 @@ var _ = Describe("A run of what trainers bring", func() {
 	}, SpecTimeout(6*time.Minute))
 })
 
-// trained is the run of what trainers bring.
+// trained returns the run that collects them.
 func trained(ctx SpecContext) *v1alpha1.EvaluationRun {
 	GinkgoHelper()
 	run := &v1alpha1.EvaluationRun{}

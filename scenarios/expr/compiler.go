@@ -29,6 +29,7 @@ type Compiler struct {
 	Errs  []error
 }
 
+// NewCompiler returns a compiler for one scenario.
 func NewCompiler(base *cel.Env, loc *Locale) *Compiler {
 	return &Compiler{env: base, loc: loc, cache: map[string]*expression{}}
 }
@@ -39,6 +40,7 @@ func (c *Compiler) Declare(name string, t *cel.Type) {
 	c.pending = append(c.pending, cel.Variable(name, t))
 }
 
+// Failf adds a fault.
 func (c *Compiler) Failf(p source.Position, format string, args ...any) {
 	c.Errs = append(c.Errs, p.Errorf(format, args...))
 }
@@ -114,7 +116,7 @@ func (c *Compiler) explain(issues *cel.Issues) string {
 	return strings.Join(msgs, "; ")
 }
 
-// momentNames are the variables of a Moment.
+// MomentVariables returns the names of the variables of a Moment.
 func MomentVariables() []string {
 	return []string{"orders", "payments", "refunds", "cases", "replied", "message", "args"}
 }
@@ -147,6 +149,7 @@ func (c *Compiler) boolean(e *expression) *expression {
 	return e
 }
 
+// Fits reports whether t is dynamic or one of the wanted types.
 func Fits(t *cel.Type, want ...*cel.Type) bool {
 	return t.IsExactType(cel.DynType) || slices.ContainsFunc(want, t.IsExactType)
 }

@@ -55,6 +55,7 @@ type compilable interface {
 	Compile(c *Compiler)
 }
 
+// Compile compiles the field.
 func (t *Text) Compile(c *Compiler) {
 	t.Template = c.Template(t.Raw)
 	for _, p := range t.Parts {
@@ -65,13 +66,17 @@ func (t *Text) Compile(c *Compiler) {
 	}
 }
 
+// Compile compiles the field.
 func (t *Integer) Compile(c *Compiler) {
 	t.Template = c.typed(t.Raw, "!!int", "a whole number", cel.IntType)
 }
+
+// Compile compiles the field.
 func (t *Boolean) Compile(c *Compiler) {
 	t.Template = c.typed(t.Raw, "!!bool", "true or false", cel.BoolType)
 }
 
+// Compile compiles the field.
 func (t *Instant) Compile(c *Compiler) {
 	t.Template = c.typed(t.Raw, "!!str", "a time", cel.TimestampType)
 	if t.Given() && t.Literal() && !t.braced() {
@@ -81,6 +86,7 @@ func (t *Instant) Compile(c *Compiler) {
 	}
 }
 
+// Compile compiles the field.
 func (t *Amount) Compile(c *Compiler) {
 	t.Template = c.typed(t.Raw, "!!str", "money", cel.IntType)
 	if t.Given() && t.Literal() && !t.braced() {
@@ -90,19 +96,24 @@ func (t *Amount) Compile(c *Compiler) {
 	}
 }
 
+// Compile compiles the field.
 func (t *Condition) Compile(c *Compiler) {
 	if t.Given() {
 		t.Expr = c.boolean(c.Compile(t.Pos, t.Text))
 	}
 }
 
+// Compile compiles the field.
 func (t *Predicate) Compile(c *Compiler) {
 	if t.Given() {
 		t.Expr = c.inMoment(t.Pos, t.Text)
 	}
 }
 
+// FromYAML implements source.Unmarshaler.
 func (t *Condition) FromYAML(d *source.Decoder, n *yaml.Node) { bare(d, n, &t.Raw) }
+
+// FromYAML implements source.Unmarshaler.
 func (t *Predicate) FromYAML(d *source.Decoder, n *yaml.Node) { bare(d, n, &t.Raw) }
 
 // bare reads an expression that is written without braces.

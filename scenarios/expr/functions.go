@@ -15,7 +15,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// drawKey is the hidden variable that carries the instance's stream key to id().
+// DrawKey is the hidden variable that carries the instance's stream key to id().
 const DrawKey = "__draw"
 
 // NewLanguage makes the CEL environment of one language: the standard library of CEL and the

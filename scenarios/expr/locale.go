@@ -20,6 +20,7 @@ type Locale struct {
 
 const nbsp = "\u00a0"
 
+// Locales returns the supported languages by their ISO 639-1 code.
 func Locales() map[string]*Locale {
 	return map[string]*Locale{
 		"en": {

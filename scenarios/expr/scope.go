@@ -34,6 +34,7 @@ func (e *expression) Eval(v Values) (ref.Val, error) {
 	return out, nil
 }
 
+// Set sets a variable.
 func (v Values) Set(name string, val ref.Val) error {
 	if n := weight(val); n > maxDrawn {
 		return fmt.Errorf("the value has %d bytes and items: a param holds at most %d", n, maxDrawn)
@@ -70,6 +71,7 @@ func (in *Scope) Count(pos source.Position, bytes int) {
 	}
 }
 
+// Eval evaluates an expression.
 func (in *Scope) Eval(e *expression) ref.Val {
 	if in.Err != nil {
 		return types.NullValue
@@ -82,6 +84,7 @@ func (in *Scope) Eval(e *expression) ref.Val {
 	return out
 }
 
+// Text renders a text.
 func (in *Scope) Text(t Text) string {
 	s := in.render(&t.Template)
 	in.Count(t.Pos, len(s))
@@ -110,6 +113,7 @@ func (in *Scope) render(t *Template) string {
 	return b.String()
 }
 
+// Format writes an expression's value as text.
 func (in *Scope) Format(e *expression) string {
 	switch v := in.Eval(e).(type) {
 	case types.String:
@@ -125,12 +129,14 @@ func (in *Scope) Format(e *expression) string {
 	}
 }
 
+// Fail records the first error.
 func (in *Scope) Fail(err error) {
 	if in.Err == nil {
 		in.Err = err
 	}
 }
 
+// Texts renders texts.
 func (in *Scope) Texts(ts []Text) []string {
 	if len(ts) == 0 {
 		return nil
@@ -152,6 +158,7 @@ func evalAs[T any](in *Scope, t *Template, want string) T {
 	return out
 }
 
+// Integer evaluates a whole number.
 func (in *Scope) Integer(t Integer) int64 {
 	if !t.Given() {
 		return 0
@@ -166,6 +173,7 @@ func (in *Scope) Integer(t Integer) int64 {
 	return evalAs[int64](in, &t.Template, "a whole number")
 }
 
+// Boolean evaluates a boolean.
 func (in *Scope) Boolean(t Boolean) bool {
 	if t.Literal() {
 		return t.Text == "true"
@@ -173,6 +181,7 @@ func (in *Scope) Boolean(t Boolean) bool {
 	return evalAs[bool](in, &t.Template, "true or false")
 }
 
+// Instant evaluates a time.
 func (in *Scope) Instant(t Instant) time.Time {
 	if t.Literal() {
 		at, err := time.Parse(time.RFC3339, t.Text)
@@ -193,6 +202,7 @@ func (in *Scope) MaybeInstant(t Instant) *time.Time {
 	return &at
 }
 
+// Amount evaluates an amount, in cents.
 func (in *Scope) Amount(t Amount) int64 {
 	if !t.Given() {
 		return 0
@@ -207,6 +217,7 @@ func (in *Scope) Amount(t Amount) int64 {
 	return evalAs[int64](in, &t.Template, "money in cents")
 }
 
+// Holds evaluates a condition.
 func (in *Scope) Holds(c Condition) bool {
 	return c.Expr == nil || in.Eval(c.Expr) == types.True
 }
@@ -248,6 +259,7 @@ func (in *Scope) Scalars(v ref.Val, out []string) []string {
 	return out
 }
 
+// TimeForms appends the accepted forms of a time.
 func (in *Scope) TimeForms(t time.Time, out []string) []string {
 	return append(out, in.Loc.day(t), t.Format(time.DateOnly), in.Loc.weekday(t), t.Format("15:04"))
 }

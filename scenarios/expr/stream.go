@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// stream is the sequence of random numbers of one variable: SplitMix64 (Steele, Lea and Flood,
+// Stream is the sequence of random numbers of one variable: SplitMix64 (Steele, Lea and Flood,
 // "Fast splittable pseudorandom number generators", OOPSLA 2014), whose state starts as the first 8
 // bytes, big-endian, of
 //
@@ -22,6 +22,7 @@ type Stream struct {
 // StreamKey is what all streams of one instance share: the encoding up to the variable's name.
 type StreamKey string
 
+// NewStreamKey encodes what the streams of an instance depend on.
 func NewStreamKey(salt, scenario string, version int, seed int64) StreamKey {
 	b := appendText(nil, salt)
 	b = appendText(b, scenario)
@@ -35,6 +36,7 @@ func appendText(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
+// Stream returns the stream of a variable.
 func (k StreamKey) Stream(variable string) *Stream {
 	var buf [256]byte
 	sum := sha256.Sum256(appendText(append(buf[:0], k...), variable))

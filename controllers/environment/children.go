@@ -292,7 +292,7 @@ func serverArgs(env *v1alpha1.CustomerSupportEnv) []string {
 func scenarioArgs(s v1alpha1.PoolScenarios) []string {
 	var args []string
 	if len(s.Splits) > 0 {
-		var splits []string
+		splits := make([]string, 0, len(s.Splits))
 		for _, split := range s.Splits {
 			splits = append(splits, splitNames[split])
 		}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Limits of messages, in bytes, and the pause after a conflict.
 const (
 	MaxNote  = 1024 // bytes of an event's note, the API's limit, and of a condition's message
 	MaxQuote = 600  // bytes of a quotation in a message

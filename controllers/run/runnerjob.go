@@ -228,7 +228,7 @@ func runnerArgs(run *v1alpha1.EvaluationRun, shards score.IndexSet) []string {
 	}
 	if at := resultsURL(run); at != "" {
 		// A struct of numbers and strings can always be encoded.
-		limits, _ := json.Marshal(evaluation.LimitsOf(run))
+		limits, _ := json.Marshal(evaluation.LimitsOf(run)) //nolint:errchkjson // see above
 		args = append(args, "--results="+at, "--limits="+string(limits))
 	}
 	return args

@@ -161,6 +161,7 @@ type ActionError struct {
 	Items []ErrorItem
 }
 
+// ErrorItem is one fault of an action.
 type ErrorItem struct {
 	// Type is pydantic's name of the fault: missing, extra_forbidden, literal_error, string_type,
 	// string_too_long, …

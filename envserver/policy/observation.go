@@ -62,14 +62,14 @@ func (v *ticketView) allows(action string) bool { return slices.Contains(v.Allow
 
 // text is everything that came with the ticket, in lower case.
 func (v *ticketView) text() string {
-	text := v.Subject + "\n" + v.Description
+	texts := []string{v.Subject, v.Description}
 	for _, a := range v.Attachments {
-		text += "\n" + a.Content
+		texts = append(texts, a.Content)
 	}
 	for _, m := range v.History {
-		text += "\n" + m.Content
+		texts = append(texts, m.Content)
 	}
-	return strings.ToLower(text)
+	return strings.ToLower(strings.Join(texts, "\n"))
 }
 
 // workflowView are the fields of the workflow environment's observation that built-in policies

@@ -63,7 +63,8 @@ func (m Maker) Environment(ctx context.Context, name, requirements string) (stri
 	have, err := os.ReadFile(stamp) //nolint:gosec // a folder of the user's cache
 	// The interpreter is a link, which ends nowhere when the Python that made the environment has
 	// gone.
-	if _, gone := os.Stat(interpreter); err == nil && gone == nil && string(have) == string(wanted) {
+	_, gone := os.Stat(interpreter) //nolint:gosec // a folder of the user's cache
+	if err == nil && gone == nil && string(have) == string(wanted) {
 		return path, nil
 	}
 	fmt.Fprintf(m.Progress, "==> installing the packages of %s into %s (some minutes, once)\n", name, path)

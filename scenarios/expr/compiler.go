@@ -21,7 +21,7 @@ type Compiler struct {
 	pending []cel.EnvOption
 	// moment is env with what predicates see beside; made on first use.
 	moment *cel.Env
-	cache  map[string]*expression
+	cache  map[string]*Expression
 	// Times is how often an instance may evaluate what is being compiled, 0 for once, and cost what
 	// all its evaluations may cost.
 	Times int
@@ -31,7 +31,7 @@ type Compiler struct {
 
 // NewCompiler returns a compiler for one scenario.
 func NewCompiler(base *cel.Env, loc *Locale) *Compiler {
-	return &Compiler{env: base, loc: loc, cache: map[string]*expression{}}
+	return &Compiler{env: base, loc: loc, cache: map[string]*Expression{}}
 }
 
 // Declare adds a variable for the expressions compiled after it.
@@ -56,8 +56,8 @@ func (c *Compiler) environment() (*cel.Env, error) {
 	return c.env, nil
 }
 
-// expression is a compiled CEL expression.
-type expression struct {
+// Expression is a compiled CEL expression.
+type Expression struct {
 	Source  string
 	pos     source.Position
 	Program cel.Program
@@ -66,11 +66,11 @@ type expression struct {
 }
 
 // Compile compiles source, nil after a fault.
-func (c *Compiler) Compile(pos source.Position, source string) *expression {
+func (c *Compiler) Compile(pos source.Position, source string) *Expression {
 	source = strings.TrimSpace(source)
 	if e, ok := c.cache[source]; ok {
 		c.Spend(e.cost)
-		return &expression{Source: source, pos: pos, Program: e.Program, Type: e.Type, cost: e.cost}
+		return &Expression{Source: source, pos: pos, Program: e.Program, Type: e.Type, cost: e.cost}
 	}
 	env, err := c.environment()
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *Compiler) Compile(pos source.Position, source string) *expression {
 	return e
 }
 
-func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *expression {
+func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *Expression {
 	if source == "" {
 		c.Failf(pos, "an empty expression")
 		return nil
@@ -100,7 +100,7 @@ func (c *Compiler) compileIn(env *cel.Env, pos source.Position, source string) *
 		return nil
 	}
 	c.Spend(cost)
-	return &expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), cost: cost}
+	return &Expression{Source: source, pos: pos, Program: p, Type: ast.OutputType(), cost: cost}
 }
 
 // explain shortens CEL's issues to their messages and offers the nearest name for an unknown one.
@@ -122,7 +122,7 @@ func MomentVariables() []string {
 }
 
 // inMoment compiles a predicate over the end state or an action.
-func (c *Compiler) inMoment(pos source.Position, source string) *expression {
+func (c *Compiler) inMoment(pos source.Position, source string) *Expression {
 	if c.moment == nil {
 		env, err := c.environment()
 		if err != nil {
@@ -142,7 +142,7 @@ func (c *Compiler) inMoment(pos source.Position, source string) *expression {
 	return c.boolean(c.compileIn(c.moment, pos, strings.TrimSpace(source)))
 }
 
-func (c *Compiler) boolean(e *expression) *expression {
+func (c *Compiler) boolean(e *Expression) *Expression {
 	if e != nil && !Fits(e.Type, cel.BoolType) {
 		c.Failf(e.pos, "expression %.120q is %s, want bool", e.Source, cel.FormatCELType(e.Type))
 	}

@@ -42,12 +42,12 @@ type (
 	// Condition is CEL without braces. The zero condition holds.
 	Condition struct {
 		source.Raw
-		Expr *expression
+		Expr *Expression
 	}
 	// Predicate is CEL without braces over a Moment.
 	Predicate struct {
 		source.Raw
-		Expr *expression
+		Expr *Expression
 	}
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// idPattern makes ids: literals, capitals without I and O, and digits. The last digit of the last
+// IDPattern makes ids: literals, capitals without I and O, and digits. The last digit of the last
 // group of digits is a Luhn check digit over all digits of the id.
-type idPattern []idPart
+type IDPattern []idPart
 
 type idPart struct {
 	literal string
@@ -22,8 +22,9 @@ var idGroup = regexp.MustCompile(`\{(digits|letters):([0-9]{1,2})\}`)
 // maxIDLength bounds an id, in bytes.
 const maxIDLength = 64
 
-func ParseIDPattern(pattern string) (idPattern, error) {
-	var p idPattern
+// ParseIDPattern reads a pattern such as "PAY-{digits:7}".
+func ParseIDPattern(pattern string) (IDPattern, error) {
+	var p IDPattern
 	rest, digits := pattern, false
 	for loc := idGroup.FindStringSubmatchIndex(rest); loc != nil; loc = idGroup.FindStringSubmatchIndex(rest) {
 		count, err := strconv.Atoi(rest[loc[4]:loc[5]])
@@ -46,7 +47,7 @@ func ParseIDPattern(pattern string) (idPattern, error) {
 	return p, nil
 }
 
-func (p idPattern) length() int {
+func (p IDPattern) length() int {
 	n := 0
 	for _, part := range p {
 		n += len(part.literal) + part.count
@@ -54,7 +55,7 @@ func (p idPattern) length() int {
 	return n
 }
 
-func (p idPattern) Draw(s *Stream) string {
+func (p IDPattern) Draw(s *Stream) string {
 	const letters = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 	var buf [maxIDLength]byte
 	b := buf[:0]

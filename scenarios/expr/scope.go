@@ -26,7 +26,7 @@ func (v Values) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (v Values) Parent() cel.Activation { return nil }
 
-func (e *expression) Eval(v Values) (ref.Val, error) {
+func (e *Expression) Eval(v Values) (ref.Val, error) {
 	out, _, err := e.Program.Eval(v)
 	if err != nil {
 		return nil, e.pos.Errorf("expression %.120q: %v", e.Source, err)
@@ -72,7 +72,7 @@ func (in *Scope) Count(pos source.Position, bytes int) {
 }
 
 // Eval evaluates an expression.
-func (in *Scope) Eval(e *expression) ref.Val {
+func (in *Scope) Eval(e *Expression) ref.Val {
 	if in.Err != nil {
 		return types.NullValue
 	}
@@ -114,7 +114,7 @@ func (in *Scope) render(t *Template) string {
 }
 
 // Format writes an expression's value as text.
-func (in *Scope) Format(e *expression) string {
+func (in *Scope) Format(e *Expression) string {
 	switch v := in.Eval(e).(type) {
 	case types.String:
 		return string(v)

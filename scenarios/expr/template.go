@@ -15,22 +15,24 @@ type Template struct {
 // part is a literal or, where expr is set, an expression.
 type part struct {
 	literal string
-	Expr    *expression
+	Expr    *Expression
 }
 
 // Single is the expression of a template that is nothing else.
-func (t *Template) Single() *expression {
+func (t *Template) Single() *Expression {
 	if len(t.Parts) == 1 {
 		return t.Parts[0].Expr
 	}
 	return nil
 }
 
+// Literal reports whether the template contains no expression.
 func (t *Template) Literal() bool { return len(t.Parts) == 0 }
 
 // braced reports whether the author wrote an expression, even one that did not compile.
 func (t *Template) braced() bool { return strings.Contains(t.Text, "{{") }
 
+// Template compiles the expressions of a text.
 func (c *Compiler) Template(r source.Raw) Template {
 	t := Template{Raw: r}
 	rest, offset := r.Text, 0

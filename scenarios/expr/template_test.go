@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/csenv/csenv/scenarios/source"
 )
@@ -186,7 +185,7 @@ func TestWeight(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var v ref.Val = types.DefaultTypeAdapter.NativeToValue(tt.value)
+			v := types.DefaultTypeAdapter.NativeToValue(tt.value)
 			if got := weight(v); got != tt.want {
 				t.Errorf("weight %d, want %d", got, tt.want)
 			}

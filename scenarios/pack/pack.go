@@ -67,7 +67,7 @@ const (
 	maxPackBytes = 16 << 20
 )
 
-// source is a file of a pack.
+// File is a file of a pack.
 type File struct {
 	// Folder is where the file belongs, wherever it lies: names, kb, tickets or workflows.
 	Folder, ID string
@@ -94,19 +94,19 @@ type packReader struct {
 	errs         []error
 }
 
-// contents is what a pack holds.
-type contents struct {
+// Contents are the manifest and files of a pack.
+type Contents struct {
 	Info Info
 	// Salt goes into every random stream of the pack.
 	Salt  string
 	Files []File
 }
 
-// readPack reads a pack's manifest and files, in the order of their folders and ids.
-func Read(p Pack) (contents, []error) {
+// Read reads a pack's manifest and files, in the order of their folders and ids.
+func Read(p Pack) (Contents, []error) {
 	r := packReader{Pack: p}
 	sources, manifest := r.read()
-	out := contents{Files: sources}
+	out := Contents{Files: sources}
 	out.Info, out.Salt = r.manifest(manifest)
 	return out, r.errs
 }

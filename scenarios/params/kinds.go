@@ -119,7 +119,7 @@ func toInt(_ expr.Values, i int64) ref.Val { return types.Int(i) }
 
 // parsed reads the ends and the step of a range.
 func parsed[T ~int64](c *Compiler, p *param, ends []string, step string, parse func(string) (T, error)) []int64 {
-	var out []int64
+	out := make([]int64, 0, len(ends)+1)
 	for _, s := range append(slices.Clone(ends), step) {
 		v, err := parse(s)
 		if err != nil {
@@ -289,7 +289,7 @@ func (c *Compiler) now(f nowFile) param {
 	case f.span != nil:
 		span = *f.span
 	}
-	var ends []int64
+	ends := make([]int64, 0, len(span.Date))
 	for _, s := range span.Date {
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {

@@ -1,6 +1,7 @@
 package params
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,14 +46,7 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	oneOf := func(values ...any) func(any) bool {
-		return func(v any) bool {
-			for _, want := range values {
-				if v == want {
-					return true
-				}
-			}
-			return false
-		}
+		return func(v any) bool { return slices.Contains(values, v) }
 	}
 	tests := map[string]struct {
 		param string

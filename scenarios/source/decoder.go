@@ -39,12 +39,15 @@ type Position struct {
 
 func (p Position) String() string { return p.File + ":" + strconv.Itoa(p.Line) }
 
+// Errorf returns an error that begins with the position.
 func (p Position) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{p}, args...)...)
 }
 
+// At returns the position of a node.
 func (d *Decoder) At(n *yaml.Node) Position { return Position{d.File, n.Line} }
 
+// Failf records a fault of a node.
 func (d *Decoder) Failf(n *yaml.Node, format string, args ...any) {
 	d.Errs = append(d.Errs, d.At(n).Errorf(format, args...))
 }
@@ -107,6 +110,7 @@ func (d *Decoder) plain(n *yaml.Node) bool {
 	return ok
 }
 
+// Value decodes a node into v. The enum lists the allowed strings, separated by |.
 func (d *Decoder) Value(n *yaml.Node, v reflect.Value, enum string) {
 	if custom, ok := reflect.TypeAssert[fromYAML](v.Addr()); ok {
 		custom.FromYAML(d, n)
@@ -131,6 +135,7 @@ func (d *Decoder) Value(n *yaml.Node, v reflect.Value, enum string) {
 	}
 }
 
+// Mapping decodes a mapping into a struct. Unknown and missing keys are faults.
 func (d *Decoder) Mapping(n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
 		d.Failf(n, "want a mapping with the keys %s, got %s", strings.Join(keys(v.Type()), ", "), Describe(n))
@@ -185,6 +190,7 @@ func keys(t reflect.Type) []string {
 	return names
 }
 
+// Sequence decodes a list into a slice.
 func (d *Decoder) Sequence(n *yaml.Node, v reflect.Value, enum string) {
 	if n.Kind != yaml.SequenceNode {
 		d.Failf(n, "want a list, got %s", Describe(n))
@@ -244,6 +250,7 @@ func wholeNumber(n *yaml.Node) (int64, error) {
 	return i, nil
 }
 
+// Describe names the kind of a node, for messages.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -261,12 +268,14 @@ func Describe(n *yaml.Node) string {
 // Ordered is a mapping whose keys are the author's own, in the order of the file.
 type Ordered[T any] []Entry[T]
 
+// Entry is a key of a mapping with its value.
 type Entry[T any] struct {
 	Name  string
 	Pos   Position
 	Value T `yaml:"-"`
 }
 
+// FromYAML decodes a mapping.
 func (o *Ordered[T]) FromYAML(d *Decoder, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		d.Failf(n, "want a mapping, got %s", Describe(n))
@@ -288,6 +297,7 @@ type Raw struct {
 	block bool
 }
 
+// FromYAML decodes a scalar.
 func (r *Raw) FromYAML(d *Decoder, n *yaml.Node) {
 	r.Pos = d.At(n)
 	if n.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!str", "!!int", "!!bool"}, n.Tag) {
@@ -358,4 +368,5 @@ func EditDistance(a, b string) int {
 	return row[len(b)]
 }
 
+// ValueOf returns the settable value of *p.
 func ValueOf[T any](p *T) reflect.Value { return reflect.ValueOf(p).Elem() }

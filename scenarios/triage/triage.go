@@ -140,7 +140,7 @@ func teamOnly() map[string]Escalation {
 	}
 }
 
-// actKinds are the kinds of act that a scenario may name, for its schema.
+// ActKinds are the kinds of act that a scenario may name, for its schema.
 const ActKinds = "refund|replacement|goodwill|troubleshoot|fraud_case|invoice_correction|customs_correction|" +
 	"payment_plan|warehouse_release|data_request|legal_request|account_recovery|vulnerability_report|" +
 	"docs_correction|known_issue|inform|address_change|intercept|verify|grace|restore|resend|account_change"

@@ -3,6 +3,7 @@ package authoring
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,7 +151,7 @@ func (t ticket) PrintGold(w io.Writer) {
 		view.Field(w, "question "+q.ID, q.Text+" -> "+strings.Join(q.AnsweredBy, ", "))
 	}
 	for _, f := range r.Forbidden {
-		terms := strings.Join(append(f.Verbs[:len(f.Verbs):len(f.Verbs)], f.Values...), ", ")
+		terms := strings.Join(slices.Concat(f.Verbs, f.Values), ", ")
 		view.Field(w, "gate "+f.ID, fmt.Sprintf("%s: %s (at most %d)", f.Kind, terms, f.Cap))
 	}
 	if t.UserSim != nil {

@@ -24,14 +24,14 @@ import (
 	"github.com/csenv/csenv/envserver/score"
 )
 
-// stored is an open store and its location.
-type stored struct {
+// Stored is an open store and its location.
+type Stored struct {
 	*results.Store
 	location string
 }
 
 // OpenStored opens a store that must exist.
-func OpenStored(ctx context.Context, location string) (*stored, error) {
+func OpenStored(ctx context.Context, location string) (*Stored, error) {
 	folder, isFile := strings.CutPrefix(location, "file://")
 	if isFile || !strings.Contains(location, "://") {
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
@@ -42,13 +42,13 @@ func OpenStored(ctx context.Context, location string) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stored{store, location}, nil
+	return &Stored{store, location}, nil
 }
 
 var uidPattern = regexp.MustCompile(`-[0-9a-f]{8}$`)
 
 // runName returns the name of the run in a folder of the store.
-func (s *stored) runName(folder string) string {
+func (s *Stored) runName(folder string) string {
 	base := path.Base(folder)
 	if folder == "" {
 		location, _, _ := strings.Cut(s.location, "?")
@@ -101,7 +101,7 @@ func findStored(ctx context.Context, location string, names []string) ([]*Loaded
 	return found, nil
 }
 
-func (s *stored) folder(folders []string, name string) (string, error) {
+func (s *Stored) folder(folders []string, name string) (string, error) {
 	if slices.Contains(folders, name) {
 		return name, nil
 	}
@@ -125,7 +125,7 @@ func (s *stored) folder(folders []string, name string) (string, error) {
 }
 
 // read rebuilds a run from its stored plan and episodes.
-func (s *stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
+func (s *Stored) read(ctx context.Context, folder string) (*LoadedRun, error) {
 	m, err := s.Manifest(ctx, folder)
 	if err != nil {
 		return nil, err

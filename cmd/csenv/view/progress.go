@@ -14,9 +14,9 @@ import (
 // LineInterval is the minimum time between two lines of progress outside a terminal.
 const LineInterval = 10 * time.Second
 
-// meter shows progress: as a bar on a terminal, otherwise as occasional lines. It is safe for
+// Meter shows progress: as a bar on a terminal, otherwise as occasional lines. It is safe for
 // concurrent use.
-type meter struct {
+type Meter struct {
 	out  io.Writer
 	what string
 	now  func() time.Time
@@ -29,16 +29,16 @@ type meter struct {
 }
 
 // NewMeter returns a meter that writes to out.
-func NewMeter(out io.Writer, what string, now func() time.Time) *meter {
+func NewMeter(out io.Writer, what string, now func() time.Time) *Meter {
 	began := now()
-	return &meter{out: out, what: what, now: now, Terminal: IsTerminal(out), began: began, last: began}
+	return &Meter{out: out, what: what, now: now, Terminal: IsTerminal(out), began: began, last: began}
 }
 
 // UnknownTotal is the total of a run without a fixed number of episodes.
 const UnknownTotal = -1
 
 // Set shows the number of ended episodes, including errored ones.
-func (m *meter) Set(ended, total, errored int64) {
+func (m *Meter) Set(ended, total, errored int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.Terminal {
@@ -64,7 +64,7 @@ func (m *meter) Set(ended, total, errored int64) {
 		float64(ended)/elapsed.Seconds(), left)
 }
 
-func (m *meter) draw(ended, total, errored int64) {
+func (m *Meter) draw(ended, total, errored int64) {
 	if m.bar == nil {
 		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.out), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetItsString("episodes"),
@@ -80,7 +80,7 @@ func (m *meter) draw(ended, total, errored int64) {
 }
 
 // Finish removes the bar.
-func (m *meter) Finish() {
+func (m *Meter) Finish() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.bar != nil {

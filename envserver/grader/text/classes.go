@@ -1,12 +1,13 @@
 package text
 
-// WordClass is a set of classes of words, a bit each. StemClass is one of classes of stems, and
-// Phrases one of kinds of phrases.
-type (
-	WordClass uint64
-	StemClass uint16
-	Phrases   uint16
-)
+// WordClass is a set of classes of words, a bit each.
+type WordClass uint64
+
+// StemClass is a set of classes of stems, a bit each.
+type StemClass uint16
+
+// Phrases is a set of kinds of phrases, a bit each.
+type Phrases uint16
 
 // The classes of words.
 const (

@@ -42,6 +42,7 @@ func WriteBytes(w http.ResponseWriter, status int, body []byte) {
 // BodyRule is whether a request may come without a body.
 type BodyRule bool
 
+// The rules of bodies.
 const (
 	OptionalBody BodyRule = false
 	RequiredBody BodyRule = true

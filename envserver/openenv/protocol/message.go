@@ -16,6 +16,7 @@ import (
 // MessageKind is the type of a message that a client may send on /ws.
 type MessageKind string
 
+// The types of inbound messages.
 const (
 	ResetMessage MessageKind = "reset"
 	StepMessage  MessageKind = "step"
@@ -85,7 +86,7 @@ func stepData(raw []byte) jsontext.Value {
 
 // ExtraItems returns an error item for each unknown member, ordered by name.
 func ExtraItems(kind MessageKind, extra map[string]jsontext.Value) []episode.ErrorItem {
-	var items []episode.ErrorItem
+	items := make([]episode.ErrorItem, 0, len(extra))
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		msg := fmt.Sprintf("a %s message has no %q", kind, name)
 		items = append(items, NewErrorItem("extra_forbidden", extra[name], msg, name))

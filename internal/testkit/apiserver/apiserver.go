@@ -89,7 +89,7 @@ func (s *Shared) Stop() error {
 }
 
 func withCRDs() *envtest.Environment {
-	_, file, _, _ := runtime.Caller(0)
+	_, file, _, _ := runtime.Caller(0) //nolint:dogsled // only the file is of interest
 	folder := filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "crd", "bases")
 	return &envtest.Environment{CRDDirectoryPaths: []string{folder}, ErrorIfCRDPathMissing: true}
 }

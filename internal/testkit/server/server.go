@@ -76,7 +76,8 @@ func StartPipe(tb testing.TB, cfg openenv.Config) (*Server, *wire.PipeNet, func(
 // Ops sends GET to a path of the operations port.
 func (s *Server) Ops(path string) *httptest.ResponseRecorder {
 	answer := httptest.NewRecorder()
-	s.ops.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	request := httptest.NewRequest(http.MethodGet, path, http.NoBody) //nolint:noctx // served in the process
+	s.ops.ServeHTTP(answer, request)
 	return answer
 }
 

@@ -55,8 +55,11 @@ verify: generate ## Fail if generated files, go.mod or formatting differ from th
 		echo "generated files differ: run 'make generate' and commit the result"; exit 1; fi
 
 .PHONY: lint
-lint: ## Run go vet and golangci-lint.
+lint: ## Run go vet and golangci-lint, and check the width of comments.
 	go vet ./...
+	@wide="$$(git ls-files '*.go' | grep -v zz_generated | LC_ALL=C xargs awk '{ gsub(/\t/, "    "); gsub(/[\200-\277]/, "") } \
+		/^ *\/\// && !/\+kubebuilder|go:/ && length($$0) > 100 { print FILENAME ":" FNR }')"; \
+	if [ -n "$$wide" ]; then echo "comments over 100 columns:"; echo "$$wide"; exit 1; fi
 	$(TOOL) golangci-lint run --build-tags e2e ./...
 
 .PHONY: manifests

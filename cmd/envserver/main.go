@@ -31,6 +31,6 @@ func newCommand() *cobra.Command {
 		Example: `  envserver --environment ticket
   envserver --environment workflow --addr :8100 --ops-addr :9100 --session-idle-timeout 0 --reward-mode terminal
   envserver --environment ticket --scenarios ./my-catalogue
-  envserver --judge llm --judge-base-url https://api.openai.com/v1 --judge-model gpt-4.1-2025-04-14 --judge-api-key-file /secrets/judge/key`,
+  envserver --judge llm --judge-base-url https://api.openai.com/v1 --judge-model gpt-4.1-2025-04-14`,
 	})
 }

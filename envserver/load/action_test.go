@@ -48,7 +48,8 @@ func TestInferActionFailsWithTheServersStatus(t *testing.T) {
 	}
 }
 
-// An action is found for every task of workflows. A foreign server, which refuses them all, is an error.
+// An action is found for every task of workflows. A foreign server, which refuses them all, is an
+// error.
 func TestInferActionOfOtherServers(t *testing.T) {
 	kind, err := workflow.New(testkit.Catalog(t), offline.New())
 	if err != nil {

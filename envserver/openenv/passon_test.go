@@ -18,8 +18,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A full server passes new sessions of every transport on to the peer with the most free slots. When
-// the pool is full, it refuses the session with its own figures.
+// A full server passes new sessions of every transport on to the peer with the most free slots.
+// When the pool is full, it refuses the session with its own figures.
 func TestFullServerPassesOn(t *testing.T) {
 	for name, begin := range map[string]func(t *testing.T, url string) (string, error){
 		"socket": func(t *testing.T, url string) (string, error) {
@@ -77,8 +77,8 @@ func codeErr(tb testing.TB, answer string) (string, error) {
 	return answer, nil
 }
 
-// A burst of as many clients as the pool has slots, sent to two servers, fills the pool: no client is
-// refused, although the servers' figures of free slots are outdated.
+// A burst of as many clients as the pool has slots, sent to two servers, fills the pool: no client
+// is refused, although the servers' figures of free slots are outdated.
 func TestBurstFillsThePool(t *testing.T) {
 	members := servePool(t, Config{MaxSessions: 3}, Config{MaxSessions: 20}, Config{MaxSessions: 20})
 	const clients = 43

@@ -62,7 +62,8 @@ func (v *ticketView) allows(action string) bool { return slices.Contains(v.Allow
 
 // text is everything that came with the ticket, in lower case.
 func (v *ticketView) text() string {
-	texts := []string{v.Subject, v.Description}
+	texts := make([]string, 0, 2+len(v.Attachments)+len(v.History))
+	texts = append(texts, v.Subject, v.Description)
 	for _, a := range v.Attachments {
 		texts = append(texts, a.Content)
 	}

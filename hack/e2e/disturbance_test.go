@@ -60,8 +60,8 @@ var _ = Describe("A manager that is killed repeatedly", Ordered, func() {
 })
 
 // killWhileShardsEnd kills managers on both sides of the write that counts shards. The first dies
-// while runners play, and its Lease takes its time to run out: no manager counts the shards that end
-// until then. The next two die as soon as they lead, the last as soon as a counted shard shows.
+// while runners play, and its Lease takes its time to run out: no manager counts the shards that
+// end until then. The next two die as soon as they lead, the last as soon as a counted shard shows.
 func killWhileShardsEnd(ctx SpecContext, evalrun string) {
 	GinkgoHelper()
 	k := &killer{dead: map[string]bool{}}

@@ -74,8 +74,8 @@ var _ = Describe("Bad input", Ordered, func() {
 				"nowhere")),
 	)
 
-	// The manager is stopped while the runners' pods are replaced by pods with forged summaries: one
-	// with a changed digit, one of another run, and one made by hand.
+	// The manager is stopped while the runners' pods are replaced by pods with forged summaries:
+	// one with a changed digit, one of another run, and one made by hand.
 	It("rejects forged summaries, reports them, and plays their shards again",
 		func(ctx SpecContext) {
 			tasks, spec := []string{task("ticket-resolve", 5)}, []string{"seed: 5", "parallelism: 4", "retain: Always"}

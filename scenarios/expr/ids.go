@@ -55,6 +55,7 @@ func (p IDPattern) length() int {
 	return n
 }
 
+// Draw returns an id of the pattern.
 func (p IDPattern) Draw(s *Stream) string {
 	const letters = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 	var buf [maxIDLength]byte

@@ -26,6 +26,7 @@ func (v Values) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (v Values) Parent() cel.Activation { return nil }
 
+// Eval evaluates the expression. An error says which expression failed.
 func (e *Expression) Eval(v Values) (ref.Val, error) {
 	out, _, err := e.Program.Eval(v)
 	if err != nil {

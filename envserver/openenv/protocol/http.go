@@ -20,7 +20,7 @@ const (
 	MaxReceipts = 1000
 )
 
-// DirectHeader, with any value, keeps the server from forwarding the request, so that none is
+// DirectHeader with any value keeps the server from forwarding the request, so that none is
 // forwarded twice. Peers send the pool's proof as value, which replaces no token.
 const DirectHeader = "X-Csenv-Direct"
 

@@ -113,7 +113,7 @@ func (p *Peer) Closed() (int, string) {
 // GetBody sends GET and returns the status and the body.
 func GetBody(tb testing.TB, url string) (int, string) {
 	tb.Helper()
-	response, err := http.Get(url) //nolint:gosec,noctx // a server of the test
+	response, err := http.Get(url) //nolint:gosec,noctx // a test server
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 // PostBody sends a JSON body and returns the status and the body of the answer.
 func PostBody(tb testing.TB, url, body string) (int, string) {
 	tb.Helper()
-	response, err := http.Post(url, "application/json", strings.NewReader(body)) //nolint:gosec,noctx // a server of the test
+	response, err := http.Post(url, "application/json", strings.NewReader(body)) //nolint:gosec,noctx // a test server
 	if err != nil {
 		tb.Fatal(err)
 	}

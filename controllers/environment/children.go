@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,11 +19,13 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/access"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/envvars"
 )
@@ -372,4 +375,47 @@ func encode(value any) []byte {
 		panic(fmt.Sprintf("encoding a %T: %v", value, err))
 	}
 	return data
+}
+
+// metricsLabel marks the namespaces that scrape metrics, by kubebuilder's convention.
+const metricsLabel = "metrics"
+
+// networkPolicy admits clients, the operator and Prometheus, each to its port. Egress isn't
+// restricted. The kubelet needs no rule, because networks admit a node to its own pods.
+func networkPolicy(env *v1alpha1.CustomerSupportEnv, operator string) *networkingv1ac.NetworkPolicyApplyConfiguration {
+	spec := networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: pods.Selector(env.Name)},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{
+			{Ports: policyPort(v1alpha1.EnvironmentPort), From: clients(env)},
+			{Ports: policyPort(v1alpha1.OperationsPort), From: watchers(operator)},
+		},
+	}
+	return owned(env, networkingv1ac.NetworkPolicy(env.Name, env.Namespace).
+		WithSpec(configuration[networkingv1ac.NetworkPolicySpecApplyConfiguration](spec)))
+}
+
+// clients returns the admitted pods, nil for every client. A Service that is reachable from outside
+// admits every client, because many load balancers replace the client's address by a node's.
+func clients(env *v1alpha1.CustomerSupportEnv) []networkingv1.NetworkPolicyPeer {
+	if serviceType(env) != corev1.ServiceTypeClusterIP {
+		return nil
+	}
+	return access.Peers(env)
+}
+
+// watchers returns the readers of statistics and metrics, nil for every client. An operator outside
+// of the cluster has no namespace.
+func watchers(operator string) []networkingv1.NetworkPolicyPeer {
+	if operator == "" {
+		return nil
+	}
+	return []networkingv1.NetworkPolicyPeer{
+		{NamespaceSelector: access.Namespace(operator)},
+		{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{metricsLabel: "enabled"}}},
+	}
+}
+
+func policyPort(port int32) []networkingv1.NetworkPolicyPort {
+	return []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))}}
 }

@@ -17,14 +17,14 @@ import (
 
 // Conditions are Complete, Failed and, if the spec has thresholds, ThresholdsMet.
 func Conditions(run *v1alpha1.EvaluationRun, sums score.Accumulator, o Outcome) []metav1.Condition {
-	complete := condition(v1alpha1.ConditionComplete, metav1.ConditionFalse, o.Reason, o.Message)
-	failed := condition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
+	complete := Condition(v1alpha1.ConditionComplete, metav1.ConditionFalse, o.Reason, o.Message)
+	failed := Condition(v1alpha1.ConditionFailed, metav1.ConditionFalse, v1alpha1.ReasonNotFailed,
 		"The run has not failed.")
 	switch o.State {
 	case Completed:
 		complete.Status = metav1.ConditionTrue
 	case Failed:
-		failed = condition(v1alpha1.ConditionFailed, metav1.ConditionTrue, o.Reason, o.Message)
+		failed = Condition(v1alpha1.ConditionFailed, metav1.ConditionTrue, o.Reason, o.Message)
 	case Waiting, Running:
 	}
 	conditions := []metav1.Condition{complete, failed}
@@ -34,16 +34,16 @@ func Conditions(run *v1alpha1.EvaluationRun, sums score.Accumulator, o Outcome) 
 	return conditions
 }
 
-// Ended reports whether a run has completed or failed.
-func Ended(run *v1alpha1.EvaluationRun) bool {
-	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionComplete) ||
-		meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFailed)
+// Ended reports whether the conditions of a run say that it has completed or failed.
+func Ended(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
 }
 
 // thresholdsCondition reports whether the figures of a complete run reach its thresholds.
 func thresholdsCondition(thresholds []v1alpha1.Threshold, sums score.Accumulator, is State) metav1.Condition {
 	if is != Completed {
-		return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
+		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionUnknown, v1alpha1.ReasonThresholdsPending,
 			"The run is not complete, so its figures are not final.")
 	}
 	figures := sums.Figures()
@@ -61,10 +61,10 @@ func thresholdsCondition(thresholds []v1alpha1.Threshold, sums score.Accumulator
 		}
 	}
 	if len(missed) > 0 {
-		return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed,
+		return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionFalse, v1alpha1.ReasonThresholdsMissed,
 			strings.Join(missed, "; ")+".")
 	}
-	return condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
+	return Condition(v1alpha1.ConditionThresholdsMet, metav1.ConditionTrue, v1alpha1.ReasonThresholdsReached,
 		strings.Join(met, "; ")+".")
 }
 
@@ -102,7 +102,7 @@ func figureOf(f score.Figures, metric v1alpha1.Metric) (int64, bool) {
 // sentence on how to store the others.
 func StoredCondition(stored score.Stored, counted int64, is State, advice string) metav1.Condition {
 	of := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
-		return condition(v1alpha1.ConditionResultsStored, status, reason, fmt.Sprintf(format, args...))
+		return Condition(v1alpha1.ConditionResultsStored, status, reason, fmt.Sprintf(format, args...))
 	}
 	switch ended := (Outcome{State: is}).Ended(); {
 	case stored.Error != "" || stored.Episodes < counted:

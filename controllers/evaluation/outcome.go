@@ -151,6 +151,7 @@ func TimeLeft(elapsed time.Duration, ended, total int64) (time.Duration, bool) {
 	return time.Duration(left), left <= float64(maxTimeLeft)
 }
 
-func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+// Condition is a condition without a time.
+func Condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -101,7 +102,7 @@ func (c *cluster) playCrashing(ctx SpecContext, at int) (crashed bool) {
 		if !errors.Is(err, errCrash) {
 			Expect(err).NotTo(HaveOccurred())
 		}
-		if err == nil && ended(c.run(ctx).Status.Conditions) && len(c.held(ctx)) == 0 {
+		if err == nil && evaluation.Ended(c.run(ctx).Status.Conditions) && len(c.held(ctx)) == 0 {
 			return writes > at
 		}
 		c.playJob(ctx)
@@ -132,7 +133,7 @@ func (c *cluster) collectCrashing(ctx SpecContext, at int, server *envServer) (c
 		if !errors.Is(err, errCrash) {
 			Expect(err).NotTo(HaveOccurred())
 		}
-		if ended(c.run(ctx).Status.Conditions) {
+		if evaluation.Ended(c.run(ctx).Status.Conditions) {
 			return writes > at
 		}
 		if server.number < 3 && server.opened == 0 {

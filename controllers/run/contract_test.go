@@ -17,6 +17,7 @@ import (
 
 	"github.com/csenv/csenv/api/v1alpha1"
 	"github.com/csenv/csenv/cmd/csenv/local"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/grader/judgeflags"
 	"github.com/csenv/csenv/envserver/policy"
 	"github.com/csenv/csenv/envserver/record"
@@ -259,7 +260,7 @@ func playThere(t *testing.T, run *v1alpha1.EvaluationRun, p playedRun) v1alpha1.
 	s.env.Status.ScenarioDigest, s.env.Status.GraderVersion, s.env.Status.Judge = p.report.ScenarioDigest,
 		p.report.GraderVersion, p.report.Judge
 	d := decide(s)
-	if ended(d.status.Conditions) {
+	if evaluation.Ended(d.status.Conditions) {
 		return d.status
 	}
 	plan := *d.createPlan

@@ -32,7 +32,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +48,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/controllers/stats"
 )
@@ -137,7 +137,7 @@ func (r *Reconciler) runsOfPool(ctx context.Context, pool client.Object) []recon
 	var requests []reconcile.Request
 	for i := range list.Items {
 		run := &list.Items[i]
-		if poolKeyOf(run) == client.ObjectKeyFromObject(pool) && !ended(run.Status.Conditions) {
+		if poolKeyOf(run) == client.ObjectKeyFromObject(pool) && !evaluation.Ended(run.Status.Conditions) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
 		}
 	}
@@ -178,7 +178,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	// 5. Notify the servers that returned segments when the run has ended.
-	if ended(next.status.Conditions) {
+	if evaluation.Ended(next.status.Conditions) {
 		r.notifyDone(ctx, snap)
 	}
 
@@ -323,10 +323,4 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, list []corev1.Pod) er
 		}
 	}
 	return nil
-}
-
-// ended reports whether a run has completed or failed.
-func ended(conditions []metav1.Condition) bool {
-	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
-		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
 }

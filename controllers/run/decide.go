@@ -68,7 +68,7 @@ func decide(s snapshot) decision {
 		return d
 	}
 	d.status.ObservedGeneration = s.run.Generation
-	if ended(s.run.Status.Conditions) {
+	if evaluation.Ended(s.run.Status.Conditions) {
 		reconcileEnded(&d, s)
 		return d
 	}

@@ -145,10 +145,10 @@ func TestBegin(t *testing.T) {
 					d.status.Provenance, tc.begins)
 			}
 			waits := d.again > 0
-			if terminal := ended(d.status.Conditions); waits == (terminal || tc.begins) {
+			if terminal := evaluation.Ended(d.status.Conditions); waits == (terminal || tc.begins) {
 				t.Errorf("comes back after %v", d.again)
 			}
-			if ended(d.status.Conditions) != (d.status.CompletionTime != nil) {
+			if evaluation.Ended(d.status.Conditions) != (d.status.CompletionTime != nil) {
 				t.Error("completionTime is set while the run goes on, or the other way round")
 			}
 		})

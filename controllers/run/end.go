@@ -98,7 +98,7 @@ func finish(d *decision, s snapshot) {
 		return
 	}
 	// The end must be in the status first, so that watchers see it.
-	if ended(s.run.Status.Conditions) {
+	if evaluation.Ended(s.run.Status.Conditions) {
 		d.deleteRun = true
 	} else {
 		d.wake(time.Second)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -118,7 +119,7 @@ func (m *runMetrics) observe(f folding) {
 
 // observeEnd measures a run that has just ended.
 func (m *runMetrics) observeEnd(run *v1alpha1.EvaluationRun, status v1alpha1.EvaluationRunStatus) {
-	if ended(run.Status.Conditions) || status.CompletionTime == nil {
+	if evaluation.Ended(run.Status.Conditions) || status.CompletionTime == nil {
 		return
 	}
 	end := v1alpha1.ConditionComplete

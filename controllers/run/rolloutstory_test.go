@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -84,7 +85,7 @@ func (s *rolloutStory) check() {
 	if got := inFigures(run); got > s.played-s.lost {
 		s.t.Fatalf("%d episodes are counted of %d, %d of which are lost", got, s.played, s.lost)
 	}
-	if !ended(run.Status.Conditions) {
+	if !evaluation.Ended(run.Status.Conditions) {
 		return
 	}
 	var sums score.Accumulator

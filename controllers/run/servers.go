@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/controllers/pods"
 	"github.com/csenv/csenv/envserver/score"
 )
@@ -82,7 +83,8 @@ func (r *Reconciler) readSegments(ctx context.Context, s *snapshot) error {
 // status comes too late: the table of scenarios is written before it, and the old view may be of a
 // run that has ended, whose servers no longer wait for it.
 func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) error {
-	if s.run.Status.Rollouts == nil || ended(s.run.Status.Conditions) || !ended(next.status.Conditions) {
+	ends := evaluation.Ended(next.status.Conditions) && !evaluation.Ended(s.run.Status.Conditions)
+	if s.run.Status.Rollouts == nil || !ends {
 		return nil
 	}
 	var run v1alpha1.EvaluationRun
@@ -92,7 +94,7 @@ func (r *Reconciler) confirmEnd(ctx context.Context, s snapshot, next decision) 
 	if run.ResourceVersion == s.run.ResourceVersion {
 		return nil
 	}
-	if ended(run.Status.Conditions) {
+	if evaluation.Ended(run.Status.Conditions) {
 		r.notifyDone(ctx, s)
 	}
 	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("evaluationruns").GroupResource(), run.Name,

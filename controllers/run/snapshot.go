@@ -189,7 +189,7 @@ func (r *Reconciler) admits(ctx context.Context, env *v1alpha1.CustomerSupportEn
 func (r *Reconciler) readOwn(ctx context.Context, s *snapshot, name string, object client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
 	err := r.client.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) && !ended(s.run.Status.Conditions) &&
+	if apierrors.IsNotFound(err) && !evaluation.Ended(s.run.Status.Conditions) &&
 		environmentCondition(*s).Status == metav1.ConditionTrue {
 		err = r.direct.Get(ctx, key, object)
 	}

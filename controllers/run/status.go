@@ -102,22 +102,18 @@ func announce(d *decision, s snapshot, environment, suspension metav1.Condition,
 
 func suspendedCondition(s snapshot) metav1.Condition {
 	if suspended(s.run) {
-		return condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
+		return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
 			s.source.traits().suspended)
 	}
-	return condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
+	return evaluation.Condition(v1alpha1.ConditionSuspended, metav1.ConditionFalse, v1alpha1.ReasonNotSuspended,
 		"spec.suspend is not set.")
-}
-
-func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: pods.Shorten(message, pods.MaxNote)}
 }
 
 // environmentCondition reports whether the pool exists, admits the run, accepts sessions and can be
 // read. The message doesn't reveal whether a pool exists that doesn't admit the run's namespace.
 func environmentCondition(s snapshot) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
-		return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
+		return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionFalse, reason,
 			fmt.Sprintf(format, args...))
 	}
 	key := poolKeyOf(s.run)
@@ -149,8 +145,8 @@ func environmentCondition(s snapshot) metav1.Condition {
 		return no(v1alpha1.ReasonEnvironmentNotAvailable, "Pool %s has not reported its scenarios and ledger key yet.",
 			name)
 	}
-	return condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue, v1alpha1.ReasonEnvironmentAvailable,
-		fmt.Sprintf("Pool %s accepts sessions.", name))
+	return evaluation.Condition(v1alpha1.ConditionEnvironmentReady, metav1.ConditionTrue,
+		v1alpha1.ReasonEnvironmentAvailable, fmt.Sprintf("Pool %s accepts sessions.", name))
 }
 
 // degradation is the message of a degraded pool. It isn't shown to other namespaces, since it may

@@ -42,7 +42,7 @@ func (jobSource) read(ctx context.Context, r *Reconciler, s *snapshot) error {
 	} else if found {
 		s.job = job
 	}
-	if s.closing || ended(s.run.Status.Conditions) {
+	if s.closing || evaluation.Ended(s.run.Status.Conditions) {
 		return nil
 	}
 	if _, err := storedPlan(*s); err != nil || s.run.Status.Provenance == nil {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/csenv/csenv/api/v1alpha1"
+	"github.com/csenv/csenv/controllers/evaluation"
 	"github.com/csenv/csenv/envserver/score"
 )
 
@@ -267,7 +268,7 @@ func (w *world) toTheEnd() v1alpha1.EvaluationRunStatus {
 		if err != nil && !errors.Is(err, errCrash) {
 			w.t.Fatal(err)
 		}
-		if err == nil && ended(w.run().Status.Conditions) && w.held() == "" {
+		if err == nil && evaluation.Ended(w.run().Status.Conditions) && w.held() == "" {
 			return w.run().Status
 		}
 		w.playShards()

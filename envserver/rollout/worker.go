@@ -54,12 +54,9 @@ func classify(err error) string {
 	}
 }
 
-// maxClass bounds the length of a server's class: all of them must fit into a summary.
-const maxClass = 32
-
-// judgeClass is the class of a failure to judge, as the server names it.
+// judgeClass is the class of a failure to judge, as the server names it, if a summary accepts that.
 func judgeClass(cause string) string {
-	if cause == "" || len(cause) > maxClass {
+	if cause == "" || len(cause) > score.MaxClassName {
 		return score.ClassJudgeFailed
 	}
 	return cause

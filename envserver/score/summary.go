@@ -61,8 +61,8 @@ const (
 	MaxStoreError = 200
 	// maxTokens bounds a shard's tokens, so that a run's don't overflow.
 	maxTokens = 1 << 46
-	// maxClassName bounds the name of a class of errors, in bytes.
-	maxClassName = 32
+	// MaxClassName bounds the name of a class of errors, in bytes.
+	MaxClassName = 32
 )
 
 // ErrorClass lists the episodes that errored with one class of error.
@@ -226,9 +226,9 @@ func (s Summary) validate() error {
 		classes[c.Class] = true
 	}
 	for class := range classes {
-		if class == "" || len(class) > maxClassName || strings.Trim(class, bitstream.Alphabet) != "" {
+		if class == "" || len(class) > MaxClassName || strings.Trim(class, bitstream.Alphabet) != "" {
 			return fmt.Errorf("class %.40q is not a name of at most %d letters, digits, dashes and underscores", class,
-				maxClassName)
+				MaxClassName)
 		}
 	}
 	for _, n := range []int64{s.Tokens.Prompt, s.Tokens.Completion} {

@@ -49,7 +49,7 @@ func followRun(cmd *cobra.Command, c *cluster.Connection, run *v1alpha1.Evaluati
 		if e := run.Status.Episodes; e != nil {
 			bar.Set(e.Scored+e.Failed+e.Errored, wanted(run), e.Errored)
 		}
-		return evaluation.Ended(run), nil
+		return evaluation.Ended(run.Status.Conditions), nil
 	})
 	run.APIVersion, run.Kind = v1alpha1.GroupVersion.String(), "EvaluationRun"
 	if err == nil {

@@ -96,7 +96,7 @@ func NewResultsCommand() *cobra.Command {
 			return err
 		}
 		run := runs[0].EvaluationRun
-		if err := PrintRun(cmd.OutOrStdout(), output, run); err != nil || !evaluation.Ended(run) {
+		if err := PrintRun(cmd.OutOrStdout(), output, run); err != nil || !evaluation.Ended(run.Status.Conditions) {
 			return err
 		}
 		return OutcomeOf(run)

@@ -429,3 +429,17 @@ func TestStepMinutes(t *testing.T) {
 		}
 	}
 }
+
+// TestSeedsWithManyDraws has seeds that take more than 100 draws each.
+func TestSeedsWithManyDraws(t *testing.T) {
+	c, err := Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := c.Ticket("S06")
+	for _, seed := range []int64{1357, 5221983332066270} {
+		if _, err := s.Instantiate(seed); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}

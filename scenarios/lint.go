@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csenv/csenv/scenarios/expr"
+	"github.com/csenv/csenv/scenarios/params"
 	"github.com/csenv/csenv/scenarios/triage"
 	"github.com/csenv/csenv/scenarios/words"
 )
@@ -29,6 +31,7 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s (%s)", f.Position,
 // The rules of Lint.
 const (
 	ruleInstance = "instance" // every seed gives an instance
+	ruleDraws    = "draws"    // the constraints accept enough draws, so that no seed fails
 	rulePolicy   = "policy"   // the policies confirm the stated gold
 	ruleSLA      = "sla"      // the first response agrees with the priority
 	ruleBraces   = "braces"   // no {{ or other placeholder is left in a text
@@ -45,6 +48,10 @@ const (
 	lintedSeeds   = 20
 	stableSeeds   = 50
 	stableWorkers = 8
+	drawnSeeds    = 200
+	// maxMeanDraws bounds the mean number of draws of an instance. A scenario at the bound whose
+	// other branch needs a single draw fails for 3 seeds in a million at expr.MaxTries.
+	maxMeanDraws = 20
 )
 
 // Lint checks instances of every scenario: the gold against the policies, leaks and the determinism
@@ -77,6 +84,9 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 			return ctx.Err()
 		}
 		l.seeds(func(seed int64) { l.ticket(s, seed) })
+		l.draws(&s.file.Drawing, func(seed int64) (expr.Values, int, error) {
+			return s.file.Draw(s.salt, s.ID, s.Version, seed, s.shelf.defaults)
+		})
 		stable(l, s.File, s.Instantiate)
 		next()
 	}
@@ -85,6 +95,9 @@ func (l *linter) catalog(ctx context.Context, c *Catalog, progress func(done, to
 			return ctx.Err()
 		}
 		l.seeds(func(seed int64) { l.workflow(s, seed) })
+		l.draws(&s.file.Drawing, func(seed int64) (expr.Values, int, error) {
+			return s.file.Draw(s.salt, s.ID, s.Version, seed, nil)
+		})
 		stable(l, s.File, s.Instantiate)
 		next()
 	}
@@ -105,6 +118,23 @@ func (l *linter) reportf(position, rule, format string, args ...any) {
 func (l *linter) seeds(check func(seed int64)) {
 	for seed := range int64(lintedSeeds) {
 		check(seed)
+	}
+}
+
+// draws reports constraints that reject so many draws that a seed could give no instance.
+func (l *linter) draws(d *params.Drawing, draw func(seed int64) (expr.Values, int, error)) {
+	if len(d.Constraints) == 0 {
+		return
+	}
+	total := 0
+	for seed := range int64(drawnSeeds) {
+		_, tries, _ := draw(seed) // the rule about instances reports the errors
+		total += tries
+	}
+	if mean := total / drawnSeeds; mean > maxMeanDraws {
+		l.findings = append(l.findings, Finding{d.Constraints[0].Pos.String(), ruleDraws, fmt.Sprintf(
+			"an instance takes %d draws on average until the constraints hold: widen the params' ranges or loosen a "+
+				"constraint, at most %d are allowed", mean, maxMeanDraws)})
 	}
 }
 

@@ -74,6 +74,8 @@ func TestLintFinds(t *testing.T) {
 		"gold in an answer": {ticket, "No idea.", "Ask OVER_LIMIT.", ruleLeak, `the gold token "OVER_LIMIT"`},
 		"fact in a line": {ticket, "Again?", "It was {{ money(sum) }}.", ruleLeak,
 			"fact f1 is already in what the customer wrote"},
+		"constraint that few draws satisfy": {ticket, "constraints: [", `constraints: ["now.getDayOfMonth() == 1", `,
+			ruleDraws, "draws on average until the constraints hold"},
 		"fault at seed 12 only": {ticket, "since {{ day(due) }}", "since {{ 1 / (price - 4500) }}", ruleInstance,
 			"division by zero, at seed 12"},
 	}

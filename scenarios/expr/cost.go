@@ -24,7 +24,7 @@ const (
 	// maxExpression bounds the source of one expression, in characters.
 	maxExpression = 8192
 	// MaxTries bounds the draws of one instance until its constraints hold.
-	MaxTries = 100
+	MaxTries = 500
 	// maxDrawn bounds a variable: the bytes of its texts and the number of its items.
 	maxDrawn = 8192
 )

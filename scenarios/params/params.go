@@ -3,7 +3,6 @@
 package params
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 
@@ -84,11 +83,18 @@ func (d *Drawing) CompileParams(c *Compiler) {
 	}
 }
 
-var errTooManyTries = errors.New("no draw satisfied the constraints in 100 tries: widen the params' ranges or loosen " +
-	"the constraint")
+var errTooManyTries = fmt.Errorf("no draw satisfied the constraints in %d tries: widen the params' ranges or loosen "+
+	"the constraint", expr.MaxTries)
 
 // Values draws the variables of an instance, over the defaults.
 func (d *Drawing) Values(salt, id string, version int, seed int64, defaults expr.Values) (expr.Values, error) {
+	vals, _, err := d.Draw(salt, id, version, seed, defaults)
+	return vals, err
+}
+
+// Draw draws the variables of an instance and returns the number of draws that the constraints took
+// as well.
+func (d *Drawing) Draw(salt, id string, version int, seed int64, defaults expr.Values) (expr.Values, int, error) {
 	key := expr.NewStreamKey(salt, id, version, seed)
 	vals := make(expr.Values, len(d.params)+len(defaults)+1)
 	maps.Copy(vals, defaults)
@@ -106,19 +112,19 @@ func (d *Drawing) Values(salt, id string, version int, seed int64, defaults expr
 		for i := range d.params {
 			if p := &d.params[i]; p.canonical == nil || try == 0 {
 				if err := p.set(vals, seed, streams[i]); err != nil {
-					return nil, err
+					return nil, try + 1, err
 				}
 			}
 		}
 		failing, err := d.failing(vals)
 		if err != nil || failing == nil {
-			return vals, err
+			return vals, try + 1, err
 		}
 		if try == expr.MaxTries-1 {
-			return nil, failing.Pos.Errorf("constraint %.120q, seed %d: %w", failing.Text, seed, errTooManyTries)
+			return nil, try + 1, failing.Pos.Errorf("constraint %.120q, seed %d: %w", failing.Text, seed, errTooManyTries)
 		}
 	}
-	return vals, nil
+	return vals, expr.MaxTries, nil
 }
 
 // set draws the param's value.

@@ -8,13 +8,15 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // changes lists the objects to apply, which are missing or lack an intended field, and those to
-// delete. A name that another object has is left alone.
-func changes(d decision) []child {
+// delete. A name that another object has is left alone, and so is an object that admission changed
+// when it was last applied and that is still as accepted says.
+func changes(d decision, accepted map[childID]string) []child {
 	var steps []child
 	for _, c := range children(d) {
 		live, exists := d.live[c.id]
@@ -23,7 +25,7 @@ func changes(d decision) []child {
 		case c.config == nil && exists:
 			c.obsolete = live
 			steps = append(steps, c)
-		case c.config != nil && (!exists || !isUpToDate(c, live)):
+		case c.config != nil && (!exists || !isUpToDate(c, live) && accepted[c.id] != intended(c, live)):
 			steps = append(steps, c)
 		}
 	}
@@ -32,7 +34,7 @@ func changes(d decision) []child {
 
 // isUpToDate reports whether the live object has every intended field. Each rule of a NetworkPolicy
 // admits clients, so it must have no other rules.
-func isUpToDate(c child, live client.Object) bool {
+func isUpToDate(c child, live any) bool {
 	got, want := fields(live), fields(c.config)
 	if c.id.kind == kindNetworkPolicy && !reflect.DeepEqual(got["spec"], want["spec"]) {
 		return false
@@ -41,13 +43,13 @@ func isUpToDate(c child, live client.Object) bool {
 }
 
 // apply applies and deletes as many objects as it can.
-func (r *Reconciler) apply(ctx context.Context, steps []child) error {
+func (r *Reconciler) apply(ctx context.Context, steps []child, m *memory) error {
 	var failed []error
 	for _, step := range steps {
 		var err error
 		verb := "applying"
 		if step.obsolete == nil {
-			err = r.client.Apply(ctx, step.config, fieldOwner, client.ForceOwnership)
+			err = r.applyOne(ctx, step, m)
 		} else {
 			// Another object may have taken the name.
 			verb = "deleting"
@@ -61,6 +63,52 @@ func (r *Reconciler) apply(ctx context.Context, steps []child) error {
 		logf.FromContext(ctx).Info("Changed an object of the pool", "change", verb, "object", step.id.String())
 	}
 	return errors.Join(failed...)
+}
+
+// applyOne applies an object. If the answer isn't as intended, admission changed it and would do so
+// again, so the memory accepts the answer. It is decoded into an unstructured object, because the
+// client doesn't clear the fields of others that the answer lacks.
+func (r *Reconciler) applyOne(ctx context.Context, c child, m *memory) error {
+	answer := &unstructured.Unstructured{}
+	if err := json.Unmarshal(encode(c.config), answer); err != nil {
+		return fmt.Errorf("encoding: %w", err)
+	}
+	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), fieldOwner,
+		client.ForceOwnership); err != nil {
+		return err
+	}
+	if isUpToDate(c, answer) {
+		delete(m.accepted, c.id)
+		return nil
+	}
+	if m.accepted == nil {
+		m.accepted = map[childID]string{}
+	}
+	m.accepted[c.id] = intended(c, answer)
+	logf.FromContext(ctx).Info("Admission changed an object of the pool; it stays so", "object", c.id.String())
+	return nil
+}
+
+// intended identifies the configuration and what live has in its fields.
+func intended(c child, live any) string {
+	want := fields(c.config)
+	return hash([]any{want, restrict(fields(live), want)})
+}
+
+// restrict drops the fields of objects that want doesn't have. Lists stay as they are.
+func restrict(live, want any) any {
+	object, isObject := live.(map[string]any)
+	wanted, wantsObject := want.(map[string]any)
+	if !isObject || !wantsObject {
+		return live
+	}
+	kept := map[string]any{}
+	for key, value := range wanted {
+		if got, exists := object[key]; exists {
+			kept[key] = restrict(got, value)
+		}
+	}
+	return kept
 }
 
 // fields decodes an object's JSON, so that typed objects and apply configurations can be compared.

@@ -121,7 +121,7 @@ func TestChanges(t *testing.T) {
 			s.snapshot = snapshot{env: env, image: testImage, live: existing(t, env)}
 			tt.change(&s)
 			var got []string
-			for _, step := range changes(s) {
+			for _, step := range changes(s, nil) {
 				if step.obsolete != nil {
 					got = append(got, step.id.String()+", deleted")
 				} else {
@@ -178,12 +178,12 @@ func TestPlanSettles(t *testing.T) {
 		env, other := drawPool(r, "first"), drawPool(r, "second")
 		s := decision{snapshot: snapshot{env: env, image: testImage, live: existing(t, env)}}
 		s.scaling.to = *env.Spec.Replicas
-		if steps := changes(s); len(steps) > 0 {
+		if steps := changes(s, nil); len(steps) > 0 {
 			r.Fatalf("a pool at rest has %v applied again", steps[0].id)
 		}
 		s.env, s.scaling.to = other, *other.Spec.Replicas
-		if same := cmp.Equal(env.Spec, other.Spec); same != (len(changes(s)) == 0) {
-			r.Fatalf("equal specs: %v, objects to apply: %d", same, len(changes(s)))
+		if same := cmp.Equal(env.Spec, other.Spec); same != (len(changes(s, nil)) == 0) {
+			r.Fatalf("equal specs: %v, objects to apply: %d", same, len(changes(s, nil)))
 		}
 	})
 }

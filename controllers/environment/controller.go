@@ -6,7 +6,8 @@
 // polled from the servers' /stats, because nothing in the cluster announces their changes.
 //
 // The pool's objects are applied by server-side apply, and only if the live object lacks an
-// intended value. So a pool at rest needs no writes, and manual changes are reverted.
+// intended value. So a pool at rest needs no writes, and manual changes are reverted. An applied
+// object that admission changes stays as admission made it.
 package environment
 
 import (
@@ -181,9 +182,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if markErr != nil && needsCosts(d) {
 		d.hold()
 	}
-	steps := changes(d)
+	steps := changes(d, memory.accepted)
 	d.applying = d.applying || len(steps) > 0
-	d.applyErr = errors.Join(markErr, r.apply(ctx, steps))
+	d.applyErr = errors.Join(markErr, r.apply(ctx, steps, memory))
 	r.announceScaling(d, memory)
 	r.announcePacks(d)
 

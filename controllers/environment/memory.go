@@ -21,6 +21,8 @@ type memory struct {
 	observed  bool      // there was an earlier pass, whose servers are in servers
 	servers   map[types.UID]serverMemory
 	deleted   []*corev1.Pod // since the last pass
+	// accepted identifies objects that admission changed when they were last applied (intended).
+	accepted map[childID]string
 }
 
 // serverMemory is the state of a server between passes.

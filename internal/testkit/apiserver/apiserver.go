@@ -4,7 +4,6 @@ package apiserver
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -88,8 +87,16 @@ func (s *Shared) Stop() error {
 	return s.server.Stop()
 }
 
+// withCRDs searches upwards from the folder of the test, because a binary that was built with
+// -trimpath doesn't know the path of this file.
 func withCRDs() *envtest.Environment {
-	_, file, _, _ := runtime.Caller(0) //nolint:dogsled // only the file is of interest
-	folder := filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "crd", "bases")
+	root := "."
+	for range 8 {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			break
+		}
+		root = filepath.Join(root, "..")
+	}
+	folder := filepath.Join(root, "config", "crd", "bases")
 	return &envtest.Environment{CRDDirectoryPaths: []string{folder}, ErrorIfCRDPathMissing: true}
 }

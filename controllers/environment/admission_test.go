@@ -1,0 +1,116 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/csenv/csenv/api/v1alpha1"
+)
+
+// admitting is a world whose admission changes Deployments: they get another registry and less
+// memory, no request of CPU, and a sidecar.
+func admitting(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, pool(keyless))
+	store := w.reconciler.live.(client.Client)
+	w.reconciler.client = interceptor.NewClient(w, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
+			if err := c.Apply(ctx, config, opts...); err != nil {
+				return err
+			}
+			var applied appsv1.Deployment
+			if err := json.Unmarshal(encode(config), &applied); err != nil || applied.Kind != kindDeployment {
+				return err
+			}
+			spec := &applied.Spec.Template.Spec
+			spec.Containers[0].Image = "mirror.example/" + testImage
+			spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("512Mi")
+			delete(spec.Containers[0].Resources.Requests, corev1.ResourceCPU)
+			if len(spec.Containers) == 1 {
+				spec.Containers = append(spec.Containers, corev1.Container{Name: "mesh", Image: "mesh:1"})
+			}
+			if err := store.Update(ctx, &applied); err != nil {
+				return err
+			}
+			applied.APIVersion, applied.Kind = "apps/v1", kindDeployment // which the client clears
+			return json.Unmarshal(encode(applied), config)
+		},
+	})
+	return w
+}
+
+func TestReconcileAcceptsWhatAdmissionChanges(t *testing.T) {
+	t.Parallel()
+	w := admitting(t)
+	settles := func(when string, passes int) {
+		t.Helper()
+		for range passes {
+			w.mustReconcile(t)
+		}
+		for range 3 {
+			if w.mustReconcile(t); len(w.writes) > 0 {
+				t.Fatalf("%s: the pool at rest is written to: %v", when, w.writes)
+			}
+		}
+	}
+	settles("created", 2)
+	w.rolledOut(t)
+	settles("rolled out", 1)
+	if c := w.condition(t, v1alpha1.ConditionProgressing); c.Reason != v1alpha1.ReasonRolledOut {
+		t.Errorf("Progressing is %+v", c)
+	}
+
+	w.edit(t, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "evil:latest" })
+	if w.mustReconcile(t); !cmp.Equal(w.writes[:1], []string{"apply"}) {
+		t.Errorf("writes after a change by hand: %v", w.writes)
+	}
+	settles("changed by hand", 1)
+	w.edit(t, func(d *appsv1.Deployment) {
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != "mirror.example/"+testImage {
+			t.Errorf("image = %s", got)
+		}
+		d.Annotations["others"] = "own this"
+	})
+	settles("annotated by others", 0)
+
+	w.reconciler.memories.forget(client.ObjectKeyFromObject(pool()))
+	settles("the operator restarted", 2)
+}
+
+// rolledOut sets the Deployment's status to a complete rolling update.
+func (w *world) rolledOut(t *testing.T) {
+	t.Helper()
+	var d appsv1.Deployment
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), &d); err != nil {
+		t.Fatal(err)
+	}
+	n := *d.Spec.Replicas
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n,
+		ReadyReplicas: n, AvailableReplicas: n}
+	if err := w.reconciler.live.(client.Client).Status().Update(t.Context(), &d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit changes the Deployment without admission.
+func (w *world) edit(t *testing.T, change func(*appsv1.Deployment)) {
+	t.Helper()
+	var d appsv1.Deployment
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(pool()), &d); err != nil {
+		t.Fatal(err)
+	}
+	change(&d)
+	if err := w.reconciler.live.(client.Client).Update(t.Context(), &d); err != nil {
+		t.Fatal(err)
+	}
+}
